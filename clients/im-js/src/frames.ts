@@ -139,6 +139,7 @@ const PUSH_REGISTRATION = {
   token: string(4),
   product: string(5),
   miop_device: string(6),
+  service: string(7),
 };
 
 const QUIET_HOURS = { from_min: uint32(1), to_min: uint32(2), offset_min: sint32(3) };

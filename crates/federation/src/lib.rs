@@ -12,11 +12,13 @@
 
 mod desk;
 mod logic;
+mod pushes;
 mod rooms;
 mod route;
 mod settings;
 mod trust;
 
+pub use pushes::PushReply;
 pub use settings::{ComponentSection, FederationSection};
 
 use base::hash::HashKey;
@@ -28,6 +30,7 @@ use model::id::ShardId;
 use model::limits::{DialLimits, FederationLimits, Limits};
 use model::ports::control::{Answer, Control};
 use model::ports::names::{NameAnswer, NameQuestion, NameResolver};
+use model::ports::notifications::{NotificationOrder, Notified};
 use names::{NameSettings, Resolver};
 use net::epoll::Epoll;
 use net::layer::ListenerSetup;
@@ -51,6 +54,8 @@ type FederationMailbox = Arc<Mailbox<ShardMessageOf<FederationLogic, OwnedFd>>>;
 pub enum FederationMail {
     /// Something is to go out.
     Out(Vec<ForeignWord>),
+    /// A push service is to be told something.
+    Push(Box<NotificationOrder>, PushReply),
     /// Names were looked up.
     Names(u64, NameAnswer),
     /// What became of a stanza that was handed in.
@@ -105,6 +110,19 @@ impl WayOut {
         }
         self.mailbox.ring();
         before
+    }
+
+    /// A push service is to be told something; or why it cannot be.
+    pub fn notify(&self, order: Box<NotificationOrder>, reply: PushReply) -> Result<(), Notified> {
+        let bytes = order.weight() as u64;
+        let handed = self.handed.fetch_add(bytes, Ordering::Relaxed);
+        let mail = ShardMessage::Mail(FederationMail::Push(order, reply));
+        if handed + bytes > self.handed_max || self.mailbox.put(mail).is_err() {
+            self.handed.fetch_sub(bytes, Ordering::Relaxed);
+            return Err(Notified::Later { rest_ms: 0 });
+        }
+        self.mailbox.ring();
+        Ok(())
     }
 
     fn taken(&self, bytes: u64) {

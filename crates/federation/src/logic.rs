@@ -11,6 +11,7 @@ mod room;
 pub(crate) use room::CallOpener;
 
 use crate::desk::{ArrivalDesk, Judged};
+use crate::pushes::{PushDesk, PushReply};
 use crate::rooms::RoomsDesk;
 use crate::route::{DomainRoute, RouteState};
 use crate::settings::FederationSection;
@@ -22,6 +23,7 @@ use model::close::CloseReason;
 use model::id::ConnRef;
 use model::link::{Link, WireProfile};
 use model::ports::names::NameResolver;
+use model::ports::notifications::NotificationOrder;
 use model::{event, tell};
 use net::Dialler;
 use net::logic::{ConnectionOrigin, ShardHandle, ShardLogic};
@@ -75,6 +77,8 @@ pub struct FederationLogic {
     calls: HashMap<u64, DomainPair>,
     /// Streams on which somebody shows a key, until its domain has answered.
     showing: Vec<Showing>,
+    /// What push services are told.
+    pushes: PushDesk,
     /// Refused stanzas on their way back.
     errors: VecDeque<Box<[u8]>>,
     last: u64,
@@ -89,6 +93,7 @@ impl FederationLogic {
         let sweeps_at = Instant::default();
         let limits = &parts.section.limits;
         let rooms = RoomsAbroad::new(&parts.profile.domains.own, limits, parts.rooms.seed);
+        let pushes = PushDesk::new(limits, parts.rooms.seed);
         FederationLogic {
             parts,
             rooms,
@@ -96,6 +101,7 @@ impl FederationLogic {
             openers,
             calls,
             showing,
+            pushes,
             errors,
             last: 0,
             sweeps_at,
@@ -131,6 +137,22 @@ impl FederationLogic {
         if stanzas::write(word, &mut xml) {
             self.send(now, word.domain(), xml.into(), handle);
         }
+    }
+
+    /// A push service is told something.
+    fn pushes(
+        &mut self,
+        now: Now,
+        (order, reply): (NotificationOrder, PushReply),
+        handle: &mut Handle,
+    ) {
+        self.parts.way.taken(order.weight() as u64);
+        let Some(xml) = self.pushes.take(now, order, reply) else { return };
+        match domain_for(&xml) {
+            Some(domain) => self.send(now, &domain, xml, handle),
+            None => self.refuse(&xml, StanzaFault::JidMalformed),
+        }
+        self.send_errors(now, handle);
     }
 
     /// A stanza is for a domain.
@@ -238,8 +260,10 @@ impl FederationLogic {
 
     /// A stanza is for this domain: it is taken in, answered or refused.
     fn takes(&mut self, now: Now, xml: Box<[u8]>, handle: &mut Handle) {
-        let judged = self.parts.desk.take(now, xml);
-        self.judged(now, judged, handle);
+        if !self.pushes.is_answer(&xml) {
+            let judged = self.parts.desk.take(now, xml);
+            self.judged(now, judged, handle);
+        }
     }
 
     fn judged(&mut self, now: Now, judged: Judged, handle: &mut Handle) {
@@ -290,6 +314,7 @@ impl FederationLogic {
     fn send_errors(&mut self, now: Now, handle: &mut Handle) {
         while let Some(xml) = self.errors.pop_front() {
             match domain_for(&xml) {
+                Some(domain) if self.is_own(&domain) && self.pushes.is_answer(&xml) => {}
                 Some(domain) if self.is_own(&domain) => _ = self.parts.desk.take(now, xml),
                 Some(domain) if *domain == *self.rooms.service() => self.rooms.bounced(now, &xml),
                 Some(domain) => {
@@ -325,6 +350,7 @@ impl FederationLogic {
         }
         self.sweeps_at = now.after(SWEEP);
         self.parts.desk.sweep(now.mono);
+        self.pushes.sweep(now.mono);
         let mut over = Vec::new();
         self.routes.retain(|_, route| {
             over.append(&mut route.overdue(now.mono));
@@ -430,6 +456,7 @@ impl ShardLogic for FederationLogic {
                 words.iter().for_each(|word| self.goes_out(now, word, handle));
                 self.send_errors(now, handle);
             }
+            FederationMail::Push(order, reply) => self.pushes(now, (*order, reply), handle),
             FederationMail::Names(ticket, answer) => self.parts.dialler.answered(ticket, answer),
             FederationMail::Taken(taken) => {
                 let judged = self.parts.desk.taken(taken);
@@ -454,7 +481,8 @@ impl ShardLogic for FederationLogic {
             }
             return Some(ends_at);
         }
-        let is_idle = self.routes.is_empty() && self.parts.desk.is_idle() && self.rooms.is_idle();
+        let desks = [self.parts.desk.is_idle(), self.rooms.is_idle(), self.pushes.is_idle()];
+        let is_idle = self.routes.is_empty() && desks.iter().all(|is_idle| *is_idle);
         let has_any = !is_idle || !self.showing.is_empty();
         [next_call, has_any.then_some(self.sweeps_at)].into_iter().flatten().min()
     }

@@ -15,6 +15,7 @@ from mqtt.broker import free_port
 from program import Program
 from xmpp.people import own_name, slixmpp, together
 from xmpp.test_federation import Neighbour, changes
+from xmpp.test_push import PushService, asks, nothing_owed
 
 PLACES = '''
 local service, manual = require "net.resolvers.service", require "net.resolvers.manual";
@@ -124,6 +125,20 @@ class WithNeighbour(Case):
 
 class Federated:
     """What people of both servers do, whoever has written the other one."""
+
+    @together
+    async def test_a_push_service_beyond_the_other_server_is_told(self):
+        ann, bob = await self.two()
+        jid = str(bob.client.boundjid)
+        service = PushService(bob.client)
+        self.assertIsNone(await asks(ann, "enable", jid, "ann's phone", secret="s"))
+        await ann.leave()
+        bob.say(ann.jid, "wake up")
+        told = await service.next()
+        self.assertEqual((told["from"], told["node"]), ("a.example", "ann's phone"))
+        self.assertEqual(told["options"]["secret"], "s")
+        self.assertNotIn("last-message-body", told["summary"])
+        await nothing_owed(self.holdline)
 
     @together
     async def test_messages_pass_both_ways(self):

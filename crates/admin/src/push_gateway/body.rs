@@ -56,7 +56,7 @@ impl<'a> PushBody<'a> {
     pub(super) fn of(order: &'a NotificationOrder) -> PushBody<'a> {
         let (app, tokens) = match &order.targets {
             NotificationTargets::Gateway { app, tokens } => (Some(&**app), &tokens[..]),
-            NotificationTargets::Miop { .. } => (None, &[][..]),
+            NotificationTargets::Miop { .. } | NotificationTargets::Service(_) => (None, &[][..]),
         };
         let (kind, code, notification) = match &order.what {
             NotificationWhat::Code(code) => ("code", Some(&**code), None),

@@ -165,6 +165,8 @@ impl PushGateway {
     ) -> Result<(), Notified> {
         match order.targets {
             NotificationTargets::Miop { .. } => self.to_hub(*order, reply),
+            // Those elsewhere are told by whoever speaks with other domains.
+            NotificationTargets::Service(_) => Err(Notified::Refused),
             NotificationTargets::Gateway { .. } if !self.is_there() => Err(Notified::Refused),
             NotificationTargets::Gateway { .. } => self.to_gateway(order, reply),
         }
@@ -405,6 +407,6 @@ impl PushGateway {
 fn tokens_of(order: &NotificationOrder) -> Vec<Box<str>> {
     match &order.targets {
         NotificationTargets::Gateway { tokens, .. } => tokens.clone(),
-        NotificationTargets::Miop { .. } => Vec::new(),
+        NotificationTargets::Miop { .. } | NotificationTargets::Service(_) => Vec::new(),
     }
 }

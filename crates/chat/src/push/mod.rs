@@ -4,7 +4,8 @@
 //! ```text
 //! entry ─► a mark, before it ─► the inbox ─► due ─┬► a device has it: over
 //!   (owing)                         ▲             └► a round: registrations, inbox, what is read,
-//!                                   │                texts ─► gateway, hub ─► over, or again later
+//!                                   │                texts ─► gateway, hub, services elsewhere
+//!                                   │                               ─► over, or again later
 //!                                   └── after a start, from the mark on ─────────┘
 //! ```
 //! Nothing of a message waits here: an account that owes has a mark, a row that says since when,
@@ -60,6 +61,8 @@ pub struct PushPolicy {
     pub gateway: bool,
     /// How much is told.
     pub detail: PushDetail,
+    /// How much services elsewhere are told.
+    pub services: PushDetail,
     /// What is muted.
     pub muted: QuietPush,
     /// What comes in quiet hours.
@@ -71,27 +74,48 @@ impl Default for PushPolicy {
         PushPolicy {
             gateway: false,
             detail: PushDetail::Full,
+            services: PushDetail::Nothing,
             muted: QuietPush::Nothing,
             quiet: QuietPush::Low,
         }
     }
 }
 
-/// Way of a registration: gateway and hub fail each by itself.
+/// Way of a registration: gateway, hub and services elsewhere fail each by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Way {
     Gateway = 0,
     Miop = 1,
+    Service = 2,
 }
 
+/// How many ways there are.
+const WAYS: usize = Way::ALL.len();
+
+/// The first so many of them have devices that show a number of what is unread.
+const BADGED: usize = 2;
+
 impl Way {
-    const ALL: [Way; 2] = [Way::Gateway, Way::Miop];
+    const ALL: [Way; 3] = [Way::Gateway, Way::Miop, Way::Service];
 
     fn of(route: &PushRoute) -> Way {
         match route {
             PushRoute::Gateway { .. } => Way::Gateway,
             PushRoute::Miop { .. } => Way::Miop,
+            PushRoute::Service(_) => Way::Service,
         }
+    }
+
+    /// Whether whoever carries it may be slow.
+    fn may_be_slow(self) -> bool {
+        self != Way::Miop
+    }
+}
+
+impl PushPolicy {
+    /// How much is told by a way.
+    fn detail_by(&self, way: Way) -> PushDetail {
+        if way == Way::Service { self.services } else { self.detail }
     }
 }
 
@@ -99,9 +123,9 @@ impl Way {
 #[derive(Clone, Copy, Default)]
 struct Registered {
     /// How many, by way.
-    counts: [u8; 2],
+    counts: [u8; WAYS],
     /// What they were told last is unread.
-    badges: [u32; 2],
+    badges: [u32; BADGED],
 }
 
 /// Pushes of the accounts of this shard.
@@ -121,9 +145,9 @@ pub(crate) struct Pushes {
     codes: HashMap<TimelineId, Instant>,
     /// Nothing goes to the gateway before.
     gateway_rests: Instant,
-    /// Rounds that go on by way of the gateway, and accounts that wait for one.
-    gateway_rounds: usize,
-    gateway_line: VecDeque<TimelineId>,
+    /// Rounds that go on by each way, and accounts that wait for one.
+    busy: [usize; WAYS],
+    queues: [VecDeque<TimelineId>; WAYS],
     rng: Prng,
 }
 
@@ -141,8 +165,8 @@ impl Pushes {
             lines: HashMap::new(),
             codes: HashMap::new(),
             gateway_rests: Instant::default(),
-            gateway_rounds: 0,
-            gateway_line: VecDeque::new(),
+            busy: [0; WAYS],
+            queues: Default::default(),
             rng: Prng::new(seed),
         }
     }
@@ -169,13 +193,15 @@ impl Pushes {
         true
     }
 
-    /// As many accounts go on as there is room for by way of the gateway.
+    /// As many accounts go on as there is room for by each way.
     fn next_in_line(&mut self, now: Now, most: usize) {
-        for _ in self.gateway_rounds..most {
-            let Some(inbox) = self.gateway_line.pop_front() else { return };
-            if let Some(owing) = self.owing.get_mut(&inbox).filter(|owing| owing.is_in_line) {
-                owing.is_in_line = false;
-                self.arm(inbox, now.mono);
+        for at in 0..WAYS {
+            for _ in self.busy[at]..most {
+                let Some(inbox) = self.queues[at].pop_front() else { break };
+                if let Some(owing) = self.owing.get_mut(&inbox).filter(|it| it.is_in_line[at]) {
+                    owing.is_in_line[at] = false;
+                    self.arm(inbox, now.mono);
+                }
             }
         }
     }
@@ -208,7 +234,7 @@ impl Chat {
     pub(crate) fn pushes_restored(&mut self, now: Now) {
         // Marks of accounts without a registration: of one that was given up half-way.
         let pushes = &mut self.pushes;
-        pushes.accounts.retain(|_, it| it.counts != [0, 0]);
+        pushes.accounts.retain(|_, it| it.counts != [0; WAYS]);
         pushes.owing.retain(|inbox, _| pushes.accounts.contains_key(inbox));
         let all: Vec<TimelineId> = pushes.owing.keys().copied().collect();
         for inbox in all {
@@ -235,8 +261,8 @@ impl Chat {
             if at > now.mono {
                 return Some(at);
             }
-            // As many again as by way of the gateway, which may be slow.
-            if self.pushes.rounds.len() >= 2 * most as usize || !self.log.may_ask() {
+            // As many again as by each way that may be slow.
+            if self.pushes.rounds.len() >= WAYS * most as usize || !self.log.may_ask() {
                 return None; // whatever ends makes a turn
             }
             self.pushes.disarm(inbox);

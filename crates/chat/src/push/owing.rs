@@ -10,11 +10,13 @@
 //! once.
 
 use super::rows::{self, Kind, Mark};
-use super::{Pushes, Way, millis};
+use super::wishes::PushChore;
+use super::{BADGED, Pushes, WAYS, Way, millis};
 use crate::inboxes::entry::Entry;
 use crate::log::{Answered, PendingCall};
 use crate::{Chat, Effects};
 use base::time::{Instant, Now};
+use model::account::AccountAddress;
 use model::chat::{ConversationChange, InboxChange, Show};
 use model::counters::ChatCounter;
 use model::ports::log::Call;
@@ -35,12 +37,14 @@ pub(super) struct Owing {
     pub(super) is_restored: bool,
     /// Entries of it that the log has not answered.
     placing: u32,
-    pub(super) lanes: [Lane; 2],
+    pub(super) lanes: [Lane; WAYS],
+    /// Services elsewhere that have answered while others have not.
+    pub(super) services: Vec<ServiceHeard>,
     /// When it is looked at, unless a round goes on.
     pub(super) due: Option<Instant>,
     pub(super) is_in_round: bool,
-    /// It waits for a round by way of the gateway.
-    pub(super) is_in_line: bool,
+    /// It waits for a round by these ways.
+    pub(super) is_in_line: [bool; WAYS],
     /// The log has refused its mark.
     is_unmarked: bool,
     /// The log has its mark.
@@ -60,6 +64,16 @@ pub(super) struct Lane {
     pub(super) not_before: Instant,
 }
 
+/// What a service elsewhere has answered.
+pub(super) struct ServiceHeard {
+    /// The name of the registration.
+    pub(super) name: Box<str>,
+    /// Up to this place of the inbox it was told.
+    pub(super) told: Seq,
+    /// Whose registration it is, if the service has answered last that it cannot now.
+    pub(super) fails: Option<AccountAddress>,
+}
+
 /// Whether a device that is here has what came.
 enum Attended {
     No,
@@ -77,10 +91,11 @@ impl Owing {
             is_known: false,
             is_restored: false,
             placing: 0,
-            lanes: [Lane::default(); 2],
+            lanes: [Lane::default(); WAYS],
+            services: Vec::new(),
             due: None,
             is_in_round: false,
-            is_in_line: false,
+            is_in_line: [false; WAYS],
             is_unmarked: false,
             is_marked: false,
             is_undrawn: false,
@@ -90,7 +105,7 @@ impl Owing {
     /// As a start finds it.
     pub(super) fn restored(mark: Mark) -> Owing {
         let lane = Lane { told: mark.told, ..Lane::default() };
-        let lanes = [lane; 2];
+        let lanes = [lane; WAYS];
         let owing = Owing::new(Now::new(Instant::default(), 0), mark.since_s);
         // What was said in groups that it follows may be in no inbox yet.
         let (is_restored, is_marked, is_undrawn, placing) = (true, true, true, 1);
@@ -101,6 +116,16 @@ impl Owing {
     pub(super) fn has_told(&self, way: Way) -> bool {
         let lane = self.lanes[way as usize];
         self.is_known && lane.told >= self.head && lane.tries == 0
+    }
+
+    /// What a service elsewhere has answered.
+    pub(super) fn service(&mut self, name: Box<str>) -> &mut ServiceHeard {
+        let at = self.services.iter().position(|it| it.name == name);
+        let at = at.unwrap_or_else(|| {
+            self.services.push(ServiceHeard { name, told: 0, fails: None });
+            self.services.len() - 1
+        });
+        &mut self.services[at]
     }
 
     /// Where its inbox is to be read from.
@@ -132,7 +157,7 @@ impl Pushes {
 
     /// Ways by which devices of an account are registered.
     pub(super) fn ways(&self, inbox: TimelineId) -> Vec<Way> {
-        let counts = self.accounts.get(&inbox).map_or([0; 2], |it| it.counts);
+        let counts = self.accounts.get(&inbox).map_or([0; WAYS], |it| it.counts);
         Way::ALL.into_iter().filter(|way| counts[*way as usize] > 0).collect()
     }
 
@@ -160,7 +185,7 @@ impl Pushes {
         let Some(registered) = self.accounts.get(&inbox) else { return false };
         // A round may have told of some, and has not heard that they are told.
         let is_in_round = self.owing.get(&inbox).is_some_and(|owing| owing.is_in_round);
-        let has_badge = registered.badges != [0, 0] || is_in_round;
+        let has_badge = registered.badges != [0; BADGED] || is_in_round;
         match entry {
             Entry::Message(pointer, _) if pointer.recalls.is_some() => has_badge,
             Entry::Message(pointer, _) => pointer.counts && !pointer.relation.own,
@@ -270,7 +295,7 @@ impl Chat {
             None => Mark { since_s: 0, told: 0, badges },
         };
         let name = (Kind::Mark, "");
-        let write = match mark.since_s == 0 && badges == [0, 0] {
+        let write = match mark.since_s == 0 && badges == [0; BADGED] {
             true => rows::delete(inbox, name),
             false => rows::put(inbox, name, mark.encode()),
         };
@@ -295,7 +320,7 @@ impl Chat {
         let age_s_max = self.settings.limits.notifications.age_s_max;
         if now.unix_s().saturating_sub(owing.since_s) > age_s_max {
             fx.counters.count(ChatCounter::PushesExpired);
-            return self.push_over(inbox, fx);
+            return self.push_expires(inbox, fx);
         }
         let is_attended = match self.attended(now, inbox) {
             Attended::Until(at) => return self.pushes.arm(inbox, at),
@@ -303,41 +328,51 @@ impl Chat {
             Attended::No => false,
         };
         let registered = self.pushes.accounts.get(&inbox).copied().unwrap_or_default();
-        if ways.is_empty() || is_attended && registered.badges == [0, 0] {
+        if ways.is_empty() || is_attended && registered.badges == [0; BADGED] {
             if is_attended {
                 fx.counters.count(ChatCounter::PushesAttended);
             }
             return self.push_over(inbox, fx);
         }
         let (mut ready, next) = self.ready_ways(now, inbox, &ways);
-        if ready.len() > 1 {
-            ready.retain(|way| *way == Way::Miop); // it waits for nobody
+        if ready.is_empty() && next.is_none() {
+            return self.push_over(inbox, fx);
         }
-        if ready == [Way::Gateway] && self.waits_in_line(inbox) {
-            return;
-        }
-        match (ready.is_empty(), next) {
-            (true, Some(at)) => self.pushes.arm(inbox, at.max(now.mono)),
-            (true, None) => self.push_over(inbox, fx),
-            (false, _) => self.begin_round(now, (inbox, ready), is_attended, fx),
+        ready.sort_by_key(|way| way.may_be_slow()); // first whoever waits for nobody
+        match ready.into_iter().find(|way| !self.waits_in_line(inbox, *way)) {
+            Some(way) => self.begin_round(now, (inbox, vec![way]), is_attended, fx),
+            None => next.into_iter().for_each(|at| self.pushes.arm(inbox, at.max(now.mono))),
         }
     }
 
-    /// Whether an account has to wait for its round by way of the gateway.
-    fn waits_in_line(&mut self, inbox: TimelineId) -> bool {
-        let most = self.settings.limits.notifications.accounts_at_once_max as usize;
-        let Pushes { owing, gateway_rounds, gateway_line, .. } = &mut self.pushes;
-        let Some(one) = owing.get_mut(&inbox).filter(|_| *gateway_rounds >= most) else {
-            return false;
-        };
-        if !std::mem::replace(&mut one.is_in_line, true) {
-            // Those who were told meanwhile by another way stand there still.
-            if gateway_line.len() >= 2 * owing.len() {
-                let mut seen = HashSet::from([inbox]);
-                let waits = |it: &TimelineId| owing.get(it).is_some_and(|it| it.is_in_line);
-                gateway_line.retain(|it| waits(it) && seen.insert(*it));
+    /// What an account owes is given up; services elsewhere that have failed for so long are
+    /// forgotten.
+    fn push_expires(&mut self, inbox: TimelineId, fx: &mut Effects) {
+        let owing = self.pushes.owing.get_mut(&inbox);
+        let services = owing.map_or(Vec::new(), |owing| std::mem::take(&mut owing.services));
+        self.push_over(inbox, fx);
+        for ServiceHeard { name, fails, .. } in services {
+            if let Some(address) = fails {
+                self.run_chore((inbox, &address), PushChore::Gone(Way::Service, name), fx);
             }
-            gateway_line.push_back(inbox);
+        }
+    }
+
+    /// Whether an account has to wait for its round by a way.
+    fn waits_in_line(&mut self, inbox: TimelineId, way: Way) -> bool {
+        let (at, most) = (way as usize, self.settings.limits.notifications.accounts_at_once_max);
+        let Pushes { owing, busy, queues, .. } = &mut self.pushes;
+        let is_full = way.may_be_slow() && busy[at] >= most as usize;
+        let Some(one) = owing.get_mut(&inbox).filter(|_| is_full) else { return false };
+        if !std::mem::replace(&mut one.is_in_line[at], true) {
+            let line = &mut queues[at];
+            // Those who were told meanwhile by another way stand there still.
+            if line.len() >= 2 * owing.len() {
+                let mut seen = HashSet::from([inbox]);
+                let waits = |it: &TimelineId| owing.get(it).is_some_and(|it| it.is_in_line[at]);
+                line.retain(|it| waits(it) && seen.insert(*it));
+            }
+            line.push_back(inbox);
         }
         true
     }
@@ -378,6 +413,7 @@ impl Chat {
         let Some(owing) = self.pushes.owing.get_mut(&inbox) else { return };
         let head = owing.head;
         owing.lanes.iter_mut().for_each(|lane| *lane = Lane { told: head, ..Lane::default() });
+        owing.services.clear();
         if owing.placing == 0 {
             self.pushes.owing.remove(&inbox);
         }

@@ -12,7 +12,7 @@
 use super::owing::Lane;
 use super::rows::Rows;
 use super::wishes::PushChore;
-use super::{Pushes, Way, millis, rows};
+use super::{Pushes, WAYS, Way, millis, rows};
 use crate::accounts::{AccountRow, Waiter};
 use crate::conversations::changes::{Subject, Task, Wish};
 use crate::inboxes::entry::Entry;
@@ -63,7 +63,7 @@ pub(super) struct Round {
     /// Answers that have not come, of all ways.
     pub(super) left: u32,
     /// What became of each way.
-    pub(super) ends: [End; 2],
+    pub(super) ends: [End; WAYS],
 }
 
 /// What was said in a conversation and is owed.
@@ -96,7 +96,7 @@ impl Chat {
         let Some(owing) = self.pushes.owing.get_mut(&inbox) else { return };
         owing.is_in_round = true;
         let head = owing.head;
-        self.pushes.gateway_rounds += usize::from(ways.contains(&Way::Gateway));
+        ways.iter().for_each(|way| self.pushes.busy[*way as usize] += 1);
         let number = self.pushes.rounds.put(Round {
             inbox,
             ways,
@@ -110,7 +110,7 @@ impl Chat {
             badge: 0,
             texts: HashMap::new(),
             left: 0,
-            ends: [End::Told; 2],
+            ends: [End::Told; WAYS],
         });
         self.log.ask(PendingCall::PushRows(number), Call::Read(rows::read(inbox)), fx);
     }
@@ -254,7 +254,9 @@ impl Chat {
         fx.counters.count_by(ChatCounter::PushesRead, read as u64);
         fx.counters.count_by(ChatCounter::PushesAttended, attended as u64);
         fx.counters.count_by(ChatCounter::PushesMuted, muted as u64);
-        if self.settings.push.detail == PushDetail::Nothing || round.said.is_empty() {
+        let policy = self.settings.push;
+        let is_told = |way: &Way| policy.detail_by(*way) != PushDetail::Nothing;
+        if !round.ways.iter().any(is_told) || round.said.is_empty() {
             return self.tell_round(now, number, fx);
         }
         let mut by_shard = BTreeMap::<ShardId, Vec<Range>>::new();
@@ -285,7 +287,7 @@ impl Chat {
     /// Something could not be read: all ways are tried again later.
     fn put_off(&mut self, now: Now, number: u64, fx: &mut Effects) {
         let Some(round) = self.pushes.rounds.at_mut(number) else { return };
-        round.ends = [End::Later; 2];
+        round.ends = [End::Later; WAYS];
         fx.counters.count(ChatCounter::PushesUnread);
         self.end_round(now, number, fx);
     }
@@ -294,9 +296,7 @@ impl Chat {
     pub(super) fn end_round(&mut self, now: Now, number: u64, fx: &mut Effects) {
         let Some(round) = self.pushes.rounds.take(number) else { return };
         let inbox = round.inbox;
-        if round.ways.contains(&Way::Gateway) {
-            self.pushes.gateway_rounds -= 1;
-        }
+        round.ways.iter().for_each(|way| self.pushes.busy[*way as usize] -= 1);
         let window = self.push_window(now);
         let limits = self.settings.limits.clone();
         let waits = (limits.notifications.retry_ms_min, limits.notifications.retry_ms_max);
@@ -309,6 +309,9 @@ impl Chat {
             let (lane, end) = (&mut owing.lanes[*way as usize], round.ends[*way as usize]);
             if end != End::Later {
                 *lane = Lane { told: lane.told.max(round.upto), ..Lane::default() };
+                if *way == Way::Service {
+                    owing.services.clear();
+                }
                 continue;
             }
             fx.counters.count(ChatCounter::PushesRetried);

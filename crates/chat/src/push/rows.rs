@@ -4,13 +4,15 @@
 //! key      home │ inbox (16) │ kind (1) │ name of the registration
 //! 1 mark           since u32 │ told u64 │ badges, two u32
 //! 2 quiet          from u16 │ to u16 │ offset u16
-//! 3 registration   route (1) │ account │ device │ app │ token, or product │ device
+//! 3 registration   route (1) │ account │ device │ app │ token, or product │ device,
+//!                  or service │ node │ how many options (1) │ name │ value, each
 //! ```
 //! Texts are behind their lengths. Invariant: what is encoded is decoded as it was.
 
+use super::BADGED;
 use base::bytes::{ByteReader, put_text};
 use model::account::AccountAddress;
-use model::chat::{PushRegistration, PushRoute, QuietHours};
+use model::chat::{PushRegistration, PushRoute, PushService, QuietHours};
 use model::ports::log::{ROWS_MAX, Read, Row, RowHome, Table, Write};
 use model::timeline::{Seq, TimelineId};
 
@@ -18,6 +20,7 @@ const VERSION: u8 = 1;
 
 const GATEWAY: u8 = 0;
 const MIOP: u8 = 1;
+const SERVICE: u8 = 2;
 
 /// What a row is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,7 +39,7 @@ pub(super) struct Mark {
     /// Up to this place of the inbox nothing is.
     pub(super) told: Seq,
     /// What devices were told last is unread, by way.
-    pub(super) badges: [u32; 2],
+    pub(super) badges: [u32; BADGED],
 }
 
 /// All rows of an account but its mark.
@@ -131,10 +134,18 @@ pub(super) fn encode_registration(
     let (kind, first, second) = match &registration.route {
         PushRoute::Gateway { app, token } => (GATEWAY, &**app, &**token),
         PushRoute::Miop { product, device } => (MIOP, product.as_str(), device.as_str()),
+        PushRoute::Service(service) => (SERVICE, &*service.address, &*service.node),
     };
     let mut out = vec![VERSION, kind];
     for text in [address.as_str(), &registration.device, first, second] {
         put_text(text, &mut out);
+    }
+    if let PushRoute::Service(service) = &registration.route {
+        out.push(service.options.len() as u8);
+        for (name, value) in &service.options {
+            put_text(name, &mut out);
+            put_text(value, &mut out);
+        }
     }
     out.into()
 }
@@ -148,6 +159,13 @@ pub(super) fn registration(name: &str, value: &[u8]) -> Option<(AccountAddress, 
     let route = match kind {
         GATEWAY => PushRoute::gateway(first, second)?,
         MIOP => PushRoute::miop(first, second)?,
+        SERVICE => {
+            let mut options = Vec::new();
+            for _ in 0..bytes.byte()? {
+                options.push((bytes.text()?.into(), bytes.text()?.into()));
+            }
+            PushRoute::Service(Box::new(PushService::new(first, second, options)?))
+        }
         _ => return None,
     };
     bytes.ends((address, PushRegistration { name: name.into(), device, route }))
@@ -159,6 +177,12 @@ mod tests {
     use base::hash::HashKey;
     use model::timeline::Space;
 
+    fn service(options: &[(&str, &str)]) -> PushRoute {
+        let options = options.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        let it = PushService::new("push.example", "a node", options.collect());
+        PushRoute::Service(Box::new(it.expect("allowed")))
+    }
+
     #[test]
     fn rows_are_read_as_they_were_written() {
         let inbox = TimelineId::of(Space::Inbox, HashKey::new(1, 2), &[b"ann"]);
@@ -166,6 +190,8 @@ mod tests {
         let routes = [
             PushRoute::gateway("chat", "a token").expect("allowed"),
             PushRoute::miop("shop", "phone").expect("allowed"),
+            service(&[("secret", "s"), ("secret", ""), ("other", "\u{fc}<")]),
+            service(&[]),
         ];
         let mut rows = Vec::new();
         let mut written = Vec::new();

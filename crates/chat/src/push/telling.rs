@@ -1,17 +1,21 @@
 //! What a round has read becomes notifications, and what comes back of them.
 //!
 //! A notification is of one conversation, for all devices of one application or product; with
-//! nothing to say, it is of the number of what is unread. Invariant: each that is handed out is
-//! answered once, and a way has told when all of its are taken on.
+//! nothing to say, it is of the number of what is unread. A service elsewhere wakes a device, which
+//! then comes and has all: it is told once a round, of the last that came. Services fail each by
+//! itself: those that were told are not told again for the others. Invariant: each that is handed
+//! out is answered once, and a way has told when all of its are taken on.
 
 use super::rounds::{End, Round, Said};
 use super::wishes::PushChore;
-use super::{PushDetail, QuietPush, Way, millis};
+use super::{BADGED, PushDetail, QuietPush, WAYS, Way, millis};
 use crate::{Chat, Effects};
 use base::hex;
 use base::time::Now;
 use model::account::AccountAddress;
-use model::chat::{Content, Excerpt, Loudness, Notification, NotifiedMessage, PushRoute};
+use model::chat::{
+    Content, Excerpt, Loudness, Notification, NotifiedMessage, PushRegistration, PushRoute,
+};
 use model::counters::ChatCounter;
 use model::ports::notifications::{
     NotificationOrder, NotificationTargets, NotificationWhat, Notified,
@@ -22,6 +26,8 @@ use model::timeline::{Seq, TimelineId};
 pub(super) enum Post {
     /// Of a round, by a way.
     Told(u64, Way),
+    /// Of a round, to a service elsewhere, by the name of the registration.
+    Service(u64, Box<str>),
     /// A code for a device, that an account of this shard wants to bind.
     Code(TimelineId),
 }
@@ -31,17 +37,21 @@ impl Chat {
     pub(super) fn tell_round(&mut self, now: Now, number: u64, fx: &mut Effects) {
         let Some(round) = self.pushes.rounds.at_mut(number) else { return };
         let (inbox, ways) = (round.inbox, round.ways.clone());
-        let before = self.pushes.accounts.get(&inbox).map_or([0; 2], |it| it.badges);
+        let before = self.pushes.accounts.get(&inbox).map_or([0; BADGED], |it| it.badges);
         let told = self.pushes.owing.get(&inbox).map(|owing| owing.lanes.map(|lane| lane.told));
-        let told = told.unwrap_or([Seq::MAX; 2]);
+        let told = told.unwrap_or([Seq::MAX; WAYS]);
         let mut orders = Vec::new();
         for way in ways {
             let at = way as usize;
+            if way == Way::Service {
+                orders.extend(self.service_orders(now, number, told[at], fx));
+                continue;
+            }
             let targets = self.targets(number, way);
             if targets.is_empty() {
                 continue;
             }
-            let mut notifications = self.notifications(now, number, told[at], fx);
+            let mut notifications = self.notifications(now, number, (way, told[at]), fx);
             let Some(round) = self.pushes.rounds.at_mut(number) else { return };
             if notifications.is_empty() && round.badge != before[at] {
                 notifications.extend(round.badge_alone());
@@ -50,7 +60,8 @@ impl Chat {
             for notification in notifications {
                 for targets in &targets {
                     let what = NotificationWhat::Notification(notification.clone());
-                    orders.push((way, NotificationOrder { targets: targets.clone(), what }));
+                    let order = NotificationOrder { targets: targets.clone(), what };
+                    orders.push((Post::Told(number, way), order));
                 }
             }
         }
@@ -60,14 +71,50 @@ impl Chat {
             return self.end_round(now, number, fx);
         }
         fx.counters.count_by(ChatCounter::PushesSent, orders.len() as u64);
-        for (way, order) in orders {
-            let post = self.pushes.posts.put(Post::Told(number, way));
+        for (post, order) in orders {
+            let post = self.pushes.posts.put(post);
             fx.notifications.push((post, Box::new(order)));
         }
     }
 
+    /// What services elsewhere are told that have not been: that something came, the last of it.
+    fn service_orders(
+        &mut self,
+        now: Now,
+        number: u64,
+        told: Seq,
+        fx: &mut Effects,
+    ) -> Vec<(Post, NotificationOrder)> {
+        let registrations = self.not_here(number, Way::Service);
+        let all = match registrations.is_empty() {
+            true => Vec::new(),
+            false => self.notifications(now, number, (Way::Service, told), fx),
+        };
+        let last = all.into_iter().max_by_key(|it| it.said.as_ref().map(|said| said.id));
+        let Some(round) = self.pushes.rounds.at_mut(number) else { return Vec::new() };
+        let Some(owing) = self.pushes.owing.get(&round.inbox) else { return Vec::new() };
+        let has_told =
+            |name: &str| owing.services.iter().any(|it| *it.name == *name && it.told >= round.upto);
+        let order = |it: PushRegistration| {
+            let PushRoute::Service(service) = it.route else { return None };
+            let what = NotificationWhat::Notification(last.clone()?);
+            let targets = NotificationTargets::Service(service);
+            Some((Post::Service(number, it.name), NotificationOrder { targets, what }))
+        };
+        registrations.into_iter().filter(|it| !has_told(&it.name)).filter_map(order).collect()
+    }
+
     /// Devices that are registered by a way and are not here, by application or product.
     fn targets(&mut self, number: u64, way: Way) -> Vec<NotificationTargets> {
+        let mut all = Vec::new();
+        for registration in self.not_here(number, way) {
+            add_target(&mut all, registration.route);
+        }
+        all
+    }
+
+    /// Registrations by a way whose devices are not here, or do not have what came.
+    fn not_here(&mut self, number: u64, way: Way) -> Vec<PushRegistration> {
         let Some(round) = self.pushes.rounds.at_mut(number) else { return Vec::new() };
         let (inbox, upto) = (round.inbox, round.upto);
         let registrations = round.rows.registrations.clone();
@@ -77,13 +124,8 @@ impl Chat {
             let mut sessions = sessions.filter_map(|key| self.sessions.slab.at(*key));
             sessions.any(|session| *session.device == *device && session.acked >= upto)
         };
-        let mut all: Vec<NotificationTargets> = Vec::new();
-        for registration in registrations {
-            if Way::of(&registration.route) == way && !has_it(&registration.device) {
-                add_target(&mut all, registration.route);
-            }
-        }
-        all
+        let is_one = |it: &PushRegistration| Way::of(&it.route) == way && !has_it(&it.device);
+        registrations.into_iter().filter(is_one).collect()
     }
 
     /// What is told of the conversations of a round, by a way that has told up to a place.
@@ -91,7 +133,7 @@ impl Chat {
         &mut self,
         now: Now,
         number: u64,
-        told: Seq,
+        (way, told): (Way, Seq),
         fx: &mut Effects,
     ) -> Vec<Notification> {
         let (policy, limits) = (self.settings.push, self.settings.limits.clone());
@@ -116,7 +158,7 @@ impl Chat {
             fx.counters.count_by(ChatCounter::PushesCoalesced, u64::from(count - 1));
             let is_low = said.is_muted || is_quiet;
             let loudness = if is_low { Loudness::Low } else { Loudness::High };
-            let said = said_of(policy.detail, (*conversation, said), (seq, count), text);
+            let said = said_of(policy.detail_by(way), (*conversation, said), (seq, count), text);
             let said = NotifiedMessage {
                 text: said.text.map(|text| text[..text.floor_char_boundary(text_max)].into()),
                 ..said
@@ -128,14 +170,16 @@ impl Chat {
 
     /// What became of an order.
     pub(crate) fn told(&mut self, now: Now, post: u64, what: Notified, fx: &mut Effects) {
-        let (number, way) = match self.pushes.posts.take(post) {
-            Some(Post::Told(number, way)) => (number, way),
+        let (number, way, name) = match self.pushes.posts.take(post) {
+            Some(Post::Told(number, way)) => (number, way, None),
+            Some(Post::Service(number, name)) => (number, Way::Service, Some(name)),
             Some(Post::Code(inbox)) => return self.code_told(inbox, &what, fx),
             None => return,
         };
         let end = match &what {
             Notified::Taken { .. } => End::Told,
             Notified::Refused => End::Refused,
+            Notified::Failing => End::Later,
             Notified::Later { rest_ms } => {
                 if way == Way::Gateway {
                     let rests = now.after(millis(*rest_ms));
@@ -157,16 +201,51 @@ impl Chat {
         let address = round.rows.address.clone();
         // It is shown; of an answer that did not come, or was none, nobody knows.
         let is_shown = end == End::Told || end == End::Later && badge > 0;
-        if let Some(account) = self.pushes.accounts.get_mut(&inbox).filter(|_| is_shown) {
-            account.badges[way as usize] = badge;
+        let account = self.pushes.accounts.get_mut(&inbox).filter(|_| is_shown);
+        if let Some(shown) = account.and_then(|account| account.badges.get_mut(way as usize)) {
+            *shown = badge;
         }
-        if let (Notified::Taken { gone }, Some(address)) = (what, address) {
+        let gone = match (what, name) {
+            (Notified::Taken { gone }, None) => gone,
+            (what, Some(name)) => self.service_told(number, (name, what), fx),
+            _ => Vec::new(),
+        };
+        if let Some(address) = address {
             for name in gone {
                 self.run_chore((inbox, &address), PushChore::Gone(way, name), fx);
             }
         }
         if is_over {
             self.end_round(now, number, fx);
+        }
+    }
+}
+
+impl Chat {
+    /// What became of an order for a service elsewhere; the registration, if the service says that
+    /// it does not know the device.
+    fn service_told(
+        &mut self,
+        number: u64,
+        (name, what): (Box<str>, Notified),
+        fx: &mut Effects,
+    ) -> Vec<Box<str>> {
+        let Some(round) = self.pushes.rounds.at_mut(number) else { return Vec::new() };
+        let Some(owing) = self.pushes.owing.get_mut(&round.inbox) else { return Vec::new() };
+        match what {
+            Notified::Taken { gone } if gone.is_empty() => {
+                fx.counters.count(ChatCounter::PushServicesTaken);
+                let it = owing.service(name);
+                (it.told, it.fails) = (round.upto, None);
+                Vec::new()
+            }
+            Notified::Taken { .. } => vec![name],
+            Notified::Failing => {
+                fx.counters.count(ChatCounter::PushServicesFailing);
+                owing.service(name).fails = round.rows.address.clone();
+                Vec::new()
+            }
+            Notified::Later { .. } | Notified::Refused => Vec::new(),
         }
     }
 }
@@ -248,5 +327,6 @@ fn add_target(all: &mut Vec<NotificationTargets>, route: PushRoute) {
             }
             all.push(NotificationTargets::Miop { product, devices: vec![device] });
         }
+        PushRoute::Service(service) => all.push(NotificationTargets::Service(service)),
     }
 }

@@ -11,15 +11,14 @@
 
 use super::rows::{self, Kind, Rows};
 use super::telling::Post;
-use super::{Registered, Way};
+use super::{Registered, WAYS, Way};
 use crate::log::{Answered, PendingCall};
 use crate::sessions::Requester;
 use crate::{Chat, Effects};
 use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::{
-    ChatDelivery, ChatFault, PUSH_CODE_CHARS, PUSH_NAME_BYTES_MAX, PushRegistration, PushRoute,
-    PushStatus, PushWish,
+    ChatDelivery, ChatFault, PUSH_CODE_CHARS, PushRegistration, PushRoute, PushStatus, PushWish,
 };
 use model::counters::ChatCounter;
 use model::id::{ConnRef, SessionRef};
@@ -188,8 +187,7 @@ impl Chat {
             PushChore::Wish(wait, device, wish) => (wait, device, &**wish),
             PushChore::Gone(way, name) => {
                 let is_it = |it: &PushRegistration| Way::of(&it.route) == *way && names(it, name);
-                let (rows, writes) = rows.without(inbox, is_it);
-                return Verdict::Is(rows, writes);
+                return rows.judged_without(inbox, is_it);
             }
             PushChore::Clear => {
                 let (rows, mut writes) = rows.without(inbox, |_| true);
@@ -225,9 +223,10 @@ impl Chat {
             }
             PushWish::Remove { name } => {
                 let name = name.as_ref().unwrap_or(device).clone();
-                let is_it = |it: &PushRegistration| name.is_empty() || it.name == name;
-                let (rows, writes) = rows.without(inbox, is_it);
-                Verdict::Is(rows, writes)
+                rows.judged_without(inbox, |it| name.is_empty() || it.name == name)
+            }
+            PushWish::Disable { service, node } => {
+                rows.judged_without(inbox, |it| is_at(it, service.as_deref(), node.as_deref()))
             }
             PushWish::Show => {
                 let Rows { registrations, quiet, .. } = rows;
@@ -260,7 +259,8 @@ impl Chat {
         let is_full =
             is_new && self.pushes.accounts.len() >= (limits.accounts_max / shards) as usize;
         let is_gateway = matches!(registration.route, PushRoute::Gateway { .. });
-        if !(1..=PUSH_NAME_BYTES_MAX).contains(&registration.name.len()) {
+        let name_max = registration.route.name_bytes_max();
+        if !(1..=name_max).contains(&registration.name.len()) {
             Some(ChatFault::Invalid)
         } else if is_gateway && !self.settings.push.gateway {
             Some(ChatFault::NoGateway)
@@ -289,7 +289,7 @@ impl Chat {
         }
         let count = |way| rows.registrations.iter().filter(|it| Way::of(&it.route) == way).count();
         let counts = Way::ALL.map(|way| count(way) as u8);
-        if counts != [0, 0] {
+        if counts != [0; WAYS] {
             self.pushes.accounts.entry(inbox).or_default().counts = counts;
         } else if let Some(Registered { .. }) = self.pushes.accounts.remove(&inbox) {
             self.pushes.disarm(inbox);
@@ -364,7 +364,7 @@ impl Chat {
             Notified::Taken { gone } if gone.is_empty() => {
                 Ok(Some(ChatDelivery::PushCode { number }))
             }
-            Notified::Later { .. } => Err(ChatFault::Busy),
+            Notified::Later { .. } | Notified::Failing => Err(ChatFault::Busy),
             Notified::Taken { .. } | Notified::Refused => Err(ChatFault::UnknownDevice),
         };
         self.chore_over(inbox, result, fx);
@@ -390,7 +390,27 @@ impl Chat {
     }
 }
 
+/// Whether a registration is one of a service elsewhere; without that, of none of them. Of a node,
+/// if there is one.
+fn is_at(it: &PushRegistration, service: Option<&str>, node: Option<&str>) -> bool {
+    let (address, its_node) = match &it.route {
+        PushRoute::Service(at) => (Some(&*at.address), &*at.node),
+        PushRoute::Gateway { .. } | PushRoute::Miop { .. } => (None, &*it.name),
+    };
+    address == service && node.is_none_or(|node| node == its_node)
+}
+
 impl Rows {
+    /// A verdict by which these are left, without those that are so.
+    fn judged_without(
+        self,
+        inbox: TimelineId,
+        is_so: impl Fn(&PushRegistration) -> bool,
+    ) -> Verdict {
+        let (rows, writes) = self.without(inbox, is_so);
+        Verdict::Is(rows, writes)
+    }
+
     /// These, without those that are so, and what makes them so.
     fn without(
         mut self,
@@ -410,5 +430,6 @@ fn names(registration: &PushRegistration, name: &str) -> bool {
     match &registration.route {
         PushRoute::Gateway { token, .. } => **token == *name,
         PushRoute::Miop { device, .. } => device.as_str() == name,
+        PushRoute::Service(_) => *registration.name == *name,
     }
 }

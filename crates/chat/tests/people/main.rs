@@ -8,6 +8,7 @@ mod groups;
 mod histories;
 mod knowledge;
 mod names;
+mod push_services;
 mod pushes;
 mod quotes;
 mod read_groups;

@@ -307,12 +307,17 @@ fn registrations_are_kept_replaced_counted_and_taken_back() {
         code: None,
     };
     world.wishes(BOB, named("tablet")).expect("registered");
+    world.registers_at(BOB, "push.example", "n").expect("registered");
     assert_eq!(world.wishes(BOB, named("one too many")), Err(ChatFault::PushFull));
     assert_eq!(world.wishes(BOB, named("")), Err(ChatFault::Invalid));
     let names = |world: &mut World| {
         let all = world.push_status(BOB).registrations;
         all.into_iter().map(|it| it.name.to_string()).collect::<Vec<_>>()
     };
+    assert_eq!(names(&mut world), ["d0", "push.example n", "tablet"]);
+    world
+        .wishes(BOB, PushWish::Disable { service: Some("push.example".into()), node: None })
+        .expect("disabled");
     assert_eq!(names(&mut world), ["d0", "tablet"]);
     world.dies();
     world.rest();
@@ -357,6 +362,7 @@ fn history(seed: u64, (shards, border): (u16, u32), steps: u32) -> (usize, usize
     println!("seed {seed}, {shards} shards, groups beyond {border} are read");
     let mut world = World::with_border(seed, shards, border);
     world.is_rarely_here();
+    world.has_a_service();
     for _ in 0..steps {
         world.step();
     }

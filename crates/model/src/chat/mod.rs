@@ -77,8 +77,9 @@ pub use people::{
 };
 pub use push::{
     Loudness, Notification, NotifiedMessage, PUSH_APP_BYTES_MAX, PUSH_CODE_CHARS,
-    PUSH_NAME_BYTES_MAX, PUSH_REGISTRATIONS_HARD_MAX, PUSH_TOKEN_BYTES_MAX, PushRegistration,
-    PushRoute, PushStatus, PushWish, QuietHours,
+    PUSH_NAME_BYTES_MAX, PUSH_OPTIONS_BYTES_MAX, PUSH_OPTIONS_MAX, PUSH_REGISTRATIONS_HARD_MAX,
+    PUSH_SERVICE_BYTES_MAX, PUSH_SERVICE_NAME_BYTES_MAX, PUSH_TOKEN_BYTES_MAX, PushRegistration,
+    PushRoute, PushService, PushStatus, PushWish, QuietHours,
 };
 pub use quote::{MENTIONS_HARD_MAX, Mentions, Quote};
 pub use receipts::{

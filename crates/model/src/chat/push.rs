@@ -1,8 +1,9 @@
 //! Push of those who are away: how a device wants to be woken, and what it is told then.
 //!
 //! A registration names a way to a device that is not connected: through the operator's gateway, by
-//! a token that only that understands, or through Holdline's own pushes, by product and device. A
-//! notification says what came; who carries it, and when, is not known here.
+//! a token that only that understands, through Holdline's own pushes, by product and device, or
+//! through a push service of XMPP elsewhere. A notification says what came; who carries it, and
+//! when, is not known here.
 
 use crate::account::AccountAddress;
 use crate::id::{DeviceId, ProductKey};
@@ -19,6 +20,18 @@ pub const PUSH_APP_BYTES_MAX: usize = 128;
 
 /// Letters of the code by which a device of MIOP is bound to an account.
 pub const PUSH_CODE_CHARS: usize = 8;
+
+/// Longest address of a push service elsewhere, bytes.
+pub const PUSH_SERVICE_BYTES_MAX: usize = 192;
+
+/// Longest name of a registration at such a service, bytes: its address, and a node there.
+pub const PUSH_SERVICE_NAME_BYTES_MAX: usize = PUSH_SERVICE_BYTES_MAX + 1 + PUSH_NAME_BYTES_MAX;
+
+/// Most values that such a service is to be given back with each push.
+pub const PUSH_OPTIONS_MAX: usize = 16;
+
+/// Bytes of these, with their names.
+pub const PUSH_OPTIONS_BYTES_MAX: usize = 2_048;
 
 /// Most registrations that any configuration may allow an account.
 pub const PUSH_REGISTRATIONS_HARD_MAX: u8 = 64;
@@ -40,15 +53,59 @@ pub enum PushRoute {
         /// The device.
         device: DeviceId,
     },
+    /// Through a push service elsewhere (XEP-0357).
+    Service(Box<PushService>),
+}
+
+/// Push service of XMPP that another server, or a component, has; and what it knows a device by.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct PushService {
+    /// Its address; 1 to [`PUSH_SERVICE_BYTES_MAX`] bytes, none of them a space.
+    pub address: Box<str>,
+    /// The node that stands for the device there; 1 to [`PUSH_NAME_BYTES_MAX`] bytes.
+    pub node: Box<str>,
+    /// What the service is given back with each push, by name: at most [`PUSH_OPTIONS_MAX`], of
+    /// [`PUSH_OPTIONS_BYTES_MAX`] bytes together. Of several values a name stands there so often.
+    pub options: Vec<(Box<str>, Box<str>)>,
+}
+
+impl PushService {
+    /// One, if it is within bounds.
+    pub fn new(
+        address: &str,
+        node: &str,
+        options: Vec<(Box<str>, Box<str>)>,
+    ) -> Option<PushService> {
+        let bytes: usize = options.iter().map(|(name, value)| name.len() + value.len()).sum();
+        let is_address = is_short(address, PUSH_SERVICE_BYTES_MAX) && !address.contains(' ');
+        let may = is_address
+            && is_short(node, PUSH_NAME_BYTES_MAX)
+            && options.len() <= PUSH_OPTIONS_MAX
+            && bytes <= PUSH_OPTIONS_BYTES_MAX;
+        may.then(|| PushService { address: address.into(), node: node.into(), options })
+    }
+
+    /// The name of a registration there: no other one's within its account.
+    pub fn name(&self) -> Box<str> {
+        format!("{} {}", self.address, self.node).into()
+    }
+
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        let options = self.options.iter().map(|(name, value)| name.len() + value.len() + 32);
+        size_of::<PushService>() + self.address.len() + self.node.len() + options.sum::<usize>()
+    }
+}
+
+/// Whether a text has any bytes, at most so many, and none that nobody sees.
+fn is_short(text: &str, most: usize) -> bool {
+    (1..=most).contains(&text.len()) && !text.chars().any(char::is_control)
 }
 
 impl PushRoute {
     /// The way through the gateway, if its words are allowed.
     pub fn gateway(app: &str, token: &str) -> Option<PushRoute> {
-        let is = |text: &str, most| {
-            (1..=most).contains(&text.len()) && !text.chars().any(char::is_control)
-        };
-        let may = is(app, PUSH_APP_BYTES_MAX) && is(token, PUSH_TOKEN_BYTES_MAX);
+        let may = is_short(app, PUSH_APP_BYTES_MAX) && is_short(token, PUSH_TOKEN_BYTES_MAX);
         may.then(|| PushRoute::Gateway { app: app.into(), token: token.into() })
     }
 
@@ -56,6 +113,14 @@ impl PushRoute {
     pub fn miop(product: &str, device: &str) -> Option<PushRoute> {
         let (product, device) = (ProductKey::parse(product).ok()?, DeviceId::parse(device).ok()?);
         Some(PushRoute::Miop { product, device })
+    }
+
+    /// The longest name that a registration of this way may have, bytes.
+    pub fn name_bytes_max(&self) -> usize {
+        match self {
+            PushRoute::Gateway { .. } | PushRoute::Miop { .. } => PUSH_NAME_BYTES_MAX,
+            PushRoute::Service(_) => PUSH_SERVICE_NAME_BYTES_MAX,
+        }
     }
 }
 
@@ -122,6 +187,14 @@ pub enum PushWish {
     Remove {
         /// The registration; absent: that of the device that asks; empty: all of them.
         name: Option<Box<str>>,
+    },
+    /// Wake nothing any more by a push service, or by one node of it (XEP-0357 6). Answered by
+    /// `Done`, also if nothing is.
+    Disable {
+        /// The address of a service elsewhere; absent: all that goes through none.
+        service: Option<Box<str>>,
+        /// The node; absent: all of them.
+        node: Option<Box<str>>,
     },
     /// What is registered. Answered by `PushStatus`.
     Show,
@@ -231,5 +304,27 @@ mod tests {
         assert_eq!(PushRoute::gateway("a", &"t".repeat(PUSH_TOKEN_BYTES_MAX + 1)), None);
         assert_eq!(PushRoute::miop("shop", ""), None);
         assert!(PushRoute::miop("shop", "phone").is_some());
+    }
+
+    #[test]
+    fn a_service_elsewhere_is_within_its_bounds_or_none() {
+        let option = |bytes| vec![("secret".into(), "x".repeat(bytes).into())];
+        let of = |address: &str, node: &str, options| PushService::new(address, node, options);
+        let it = of("push.example", "a node", option(8)).expect("allowed");
+        assert_eq!(&*it.name(), "push.example a node");
+        assert!(of("p", "n", option(PUSH_OPTIONS_BYTES_MAX - 6)).is_some());
+        assert_eq!(of("p", "n", option(PUSH_OPTIONS_BYTES_MAX - 5)), None);
+        let many = |count| vec![("".into(), "".into()); count];
+        assert!(of("p", "n", many(PUSH_OPTIONS_MAX)).is_some());
+        assert_eq!(of("p", "n", many(PUSH_OPTIONS_MAX + 1)), None);
+        for (address, node) in [("", "n"), ("p", ""), ("p/a b", "n"), ("p", "a\nb")] {
+            assert_eq!(of(address, node, Vec::new()), None, "{address:?} {node:?}");
+        }
+        let (address, node) = (PUSH_SERVICE_BYTES_MAX, PUSH_NAME_BYTES_MAX);
+        let long = |bytes| "x".repeat(bytes);
+        let longest = of(&long(address), &long(node), Vec::new()).expect("allowed");
+        assert_eq!(longest.name().len(), PUSH_SERVICE_NAME_BYTES_MAX);
+        assert_eq!(of(&long(address + 1), "n", Vec::new()), None);
+        assert_eq!(of("p", &long(node + 1), Vec::new()), None);
     }
 }

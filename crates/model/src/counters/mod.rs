@@ -285,6 +285,10 @@ counters! {
         PushesMuted "chat_push_muted_total" "Messages not pushed: muted, or in quiet hours.";
         PushesExpired "chat_push_expired_total" "Pushes given up: too old.";
         PushesRefused "chat_push_refused_total" "Pushes given up: gateway or hub refused them.";
+        PushServicesTaken "chat_push_services_taken_total"
+            "Notifications taken on by push services elsewhere.";
+        PushServicesFailing "chat_push_services_failing_total"
+            "Of those for push services elsewhere, answered by an error that may pass.";
         PushesUnread "chat_push_unread_total"
             "Accounts whose pushes waited: a log or home was busy.";
         ForeignSent "chat_foreign_sent_total" "Messages handed out to accounts of other domains.";

@@ -41,6 +41,12 @@ section! {
         taking_max: u32 = 16_384, whole(16..=1_000_000, "stanzas");
         /// Their bytes. Beyond, likewise.
         taking_bytes_max: u64 = 64 * 1024 * 1024, whole(65_536..=1 << 40, "bytes");
+        /// Notifications that push services elsewhere have not answered. One more is put off.
+        pushes_max: u32 = 4_096, whole(1..=1_000_000, "notifications");
+        /// Those of one service. Likewise.
+        pushes_a_service_max: u32 = 256, whole(1..=1_000_000, "notifications");
+        /// How long such a service has for its answer, with its domain called. Then it has failed.
+        push_ms_max: u32 = 60_000, whole(100..=MS, "milliseconds");
         /// Devices of other servers that may be in rooms of this one. One more does not enter
         /// (resource-constraint).
         occupants_max: u32 = 16_384, whole(0..=1_000_000, "devices");

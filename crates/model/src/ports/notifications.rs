@@ -3,7 +3,7 @@
 //! An order is handed out and answered once, later, on the same shard. Whoever carries it keeps
 //! nothing of it beyond its answer: what is to be told again is the service's to know.
 
-use crate::chat::Notification;
+use crate::chat::{Notification, PushService};
 use crate::id::{DeviceId, ProductKey};
 
 /// Whom a notification is for.
@@ -23,6 +23,8 @@ pub enum NotificationTargets {
         /// The devices.
         devices: Vec<DeviceId>,
     },
+    /// A device that a push service elsewhere knows.
+    Service(Box<PushService>),
 }
 
 /// What is to be carried.
@@ -51,6 +53,7 @@ impl NotificationOrder {
                 app.len() + tokens.iter().map(|token| token.len() + 16).sum::<usize>()
             }
             NotificationTargets::Miop { devices, .. } => 128 * (1 + devices.len()),
+            NotificationTargets::Service(service) => service.weight(),
         };
         let what = match &self.what {
             NotificationWhat::Code(code) => code.len(),
@@ -79,6 +82,9 @@ pub enum Notified {
         /// Milliseconds.
         rest_ms: u32,
     },
+    /// Whoever is to carry it has answered that it cannot now: try again, and if it never can, the
+    /// device is to be told nothing any more.
+    Failing,
     /// It was not, and will never be.
     Refused,
 }

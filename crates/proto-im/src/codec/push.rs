@@ -30,6 +30,8 @@ pub struct RegistrationFields<'a> {
     pub product: &'a str,
     /// Its name.
     pub miop_device: &'a str,
+    /// The address of a push service of XMPP elsewhere; told, and not said.
+    pub service: &'a str,
 }
 
 /// `PushSettings`.
@@ -79,7 +81,7 @@ impl<'a> PushFields<'a> {
                 let registration = RegistrationFields { name, ..RegistrationFields::default() };
                 Some(PushFields { number, registration, code: "" })
             }
-            PushWish::Show | PushWish::Quiet(_) => None,
+            PushWish::Disable { .. } | PushWish::Show | PushWish::Quiet(_) => None,
         }
     }
 
@@ -137,6 +139,7 @@ impl<'a> RegistrationFields<'a> {
             PushRoute::Miop { product, device } => {
                 RegistrationFields { product: product.as_str(), miop_device: device.as_str(), ..it }
             }
+            PushRoute::Service(at) => RegistrationFields { service: &at.address, ..it },
         }
     }
 
@@ -151,6 +154,7 @@ impl<'a> RegistrationFields<'a> {
                 4 => it.token = value.text()?,
                 5 => it.product = value.text()?,
                 6 => it.miop_device = value.text()?,
+                7 => it.service = value.text()?,
                 _ => {}
             }
         }
@@ -166,6 +170,7 @@ impl Body for RegistrationFields<'_> {
         sink.text(4, self.token);
         sink.text(5, self.product);
         sink.text(6, self.miop_device);
+        sink.text(7, self.service);
     }
 }
 
@@ -178,7 +183,7 @@ impl PushSettingsFields {
                 let quiet = hours.map(QuietFields::of);
                 Some(PushSettingsFields { number, sets: true, quiet })
             }
-            PushWish::Register { .. } | PushWish::Remove { .. } => None,
+            PushWish::Register { .. } | PushWish::Remove { .. } | PushWish::Disable { .. } => None,
         }
     }
 
@@ -286,9 +291,10 @@ impl<'a> PushStatusFields<'a> {
         let one = |it: &RegistrationFields<'_>| RegisteredPush {
             name: it.name.into(),
             device: it.device.into(),
-            way: match it.product.is_empty() {
-                true => format!("gateway {}", it.app).into(),
-                false => format!("miop {} {}", it.product, it.miop_device).into(),
+            way: match (it.service, it.product) {
+                ("", "") => format!("gateway {}", it.app).into(),
+                ("", product) => format!("miop {product} {}", it.miop_device).into(),
+                (service, _) => format!("service {service}").into(),
             },
         };
         RegisteredPushes {
@@ -325,7 +331,7 @@ pub struct RegisteredPush {
     pub name: Box<str>,
     /// The device that made it.
     pub device: Box<str>,
-    /// The way to it, in words: `gateway APP`, `miop PRODUCT DEVICE`.
+    /// The way to it, in words: `gateway APP`, `miop PRODUCT DEVICE`, `service ADDRESS`.
     pub way: Box<str>,
 }
 
@@ -379,9 +385,8 @@ mod tests {
     #[test]
     fn a_wish_that_makes_no_sense_is_none() {
         let of = |app, token, product, miop_device, code| {
-            let name = "";
-            let registration =
-                RegistrationFields { name, device: "", app, token, product, miop_device };
+            let fields = RegistrationFields::default();
+            let registration = RegistrationFields { app, token, product, miop_device, ..fields };
             PushFields { number: 7, registration, code }.wish()
         };
         assert_eq!(of("app", "", "", "", ""), None);

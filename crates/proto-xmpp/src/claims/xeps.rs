@@ -24,7 +24,8 @@ pub const RFCS: &[Rfc] = &[
     Rfc {
         number: 6121,
         name: "Instant Messaging and Presence",
-        note: "what is said to one device reaches all of the account; presence has one `status`",
+        note: "what is said to one device reaches all of the account, unless it is `<private/>`; \
+               presence has one `status`",
         test: "xmpp/test_people.py::test_two_subscribe_and_see_each_other_come_and_go",
     },
     Rfc {
@@ -42,7 +43,7 @@ pub const RFCS: &[Rfc] = &[
     Rfc {
         number: 7622,
         name: "Address Format",
-        note: "names of accounts are ASCII: a to z, digits and . _ + -",
+        note: "names of accounts are ASCII: a to z, digits and . _ + -; domains in U-labels",
         test: "jid.rs::addresses_are_read_and_compared_by_one_policy",
     },
 ];
@@ -116,7 +117,7 @@ pub const XEPS: &[Xep] = &[
         "im/test_receipts.py::test_two_clients_of_xmpp_hear_of_receipts_and_markers"),
     xep(185, ("Dialback Key Generation", "1.0"), Complete, "",
         "xmpp/test_federation.py::test_a_key_of_another_stream_shows_nothing"),
-    xep(191, ("Blocking Command", "1.3"), Partial, "of accounts by their bare JIDs",
+    xep(191, ("Blocking Command", "1.3"), Partial, "of accounts by their bare JIDs; no domains",
         "xmpp/test_people.py::test_nothing_passes_to_or_from_who_is_blocked"),
     xep(198, ("Stream Management", "1.6.3"), Partial, "of clients; not between servers",
         "xmpp/test_resume.py::\
@@ -145,8 +146,10 @@ pub const XEPS: &[Xep] = &[
     xep(249, ("Direct MUC Invitations", "1.2"), Complete, "",
         "xmpp/test_rooms.py::test_who_is_removed_is_out_and_who_is_added_is_in"),
     xep(280, ("Message Carbons", "1.0.1"), Partial,
-        "of what one's other devices send; what others send reaches every device as it is",
-        "xmpp/test_talk.py::test_all_devices_of_both_see_what_is_said"),
+        "of what one's other devices send; what others send reaches every device as it is, \
+         `<private/>` the one it is for",
+        "xmpp/test_devices.py::\
+         test_what_is_private_reaches_the_device_that_it_is_for_and_no_other"),
     xep(292, ("vCard4 Over XMPP", "0.11"), Partial, "as a node",
         "xmpp/test_pep.py::test_a_stranger_gets_the_vcard_but_nothing_that_is_for_friends"),
     xep(297, ("Stanza Forwarding", "1.0"), Complete, "",
@@ -157,13 +160,14 @@ pub const XEPS: &[Xep] = &[
         "xmpp/test_authority.py::test_the_archive_of_a_room_is_read_by_pages_by_its_members_alone"),
     xep(333, ("Displayed Markers", "0.5.0"), Complete, "positions, told by the server",
         "im/test_receipts.py::test_people_of_xmpp_and_im_hear_of_each_other"),
-    xep(334, ("Message Processing Hints", "0.4.0"), Partial, "`store`, `no-store`",
+    xep(334, ("Message Processing Hints", "0.4.0"), Partial, "`store`, `no-store`, `no-copy`",
         "xmpp/test_words.py::test_a_text_that_is_not_to_be_stored_is_not"),
     xep(352, ("Client State Indication", "1.0.0"), Complete, "",
         "server/tests/resumption.rs::presence_waits_until_somebody_looks_and_is_the_newest"),
-    xep(357, ("Push Notifications", "0.4.1"), Partial,
-        "by the operator's gateway and by MIOP; no push services elsewhere",
-        "xmpp/test_push.py::test_a_phone_that_is_away_is_told_by_its_gateway"),
+    xep(357, ("Push Notifications", "0.4.1"), Complete,
+        "by services elsewhere, by the operator's gateway and by MIOP",
+        "xmpp/test_push.py::\
+         test_a_phone_that_is_away_is_told_by_its_own_apps_service_and_of_nothing_more"),
     xep(359, ("Unique and Stable Stanza IDs", "0.7.0"), Complete, "",
         "xmpp/test_archive.py::test_a_carbon_bears_the_id_of_the_archive"),
     xep(363, ("HTTP File Upload", "1.2.0"), Complete, "where the server has a storage",

@@ -13,6 +13,7 @@ pub mod component;
 pub mod dialback;
 pub mod incoming;
 pub mod outgoing;
+pub mod pushes;
 pub mod stanzas;
 mod wire;
 

@@ -9,13 +9,14 @@
 use super::Out;
 use super::archive::is_asked;
 use super::features::accounts::COMMANDS;
-use super::features::{Advertised, BLOCKING, PUSH, UPLOAD_SERVICE};
+use super::features::{Advertised, BLOCKING, UPLOAD_SERVICE};
 use super::messages::SentAs;
 use super::nodes::{ACCOUNT_NODE_FEATURES, KEPT_FEATURES, PUBSUB, is_of_nodes};
 use super::session::Session;
 use crate::archive::MAM_FEATURES;
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
+use crate::peer::pushes::PUSH;
 use crate::render::{CARBONS, STANZA_IDS};
 use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind, timestamp};
 use crate::stream::SESSION;

@@ -23,6 +23,9 @@ section! {
         /// How much of a message is told: full (who said it, and how it begins), sender (who said
         /// it), nothing (that something came).
         detail: DetailSetting = DetailSetting::Full;
+        /// The same for push services of XMPP elsewhere (XEP-0357), which are told the number of
+        /// what is unread in any case.
+        services_detail: DetailSetting = DetailSetting::Nothing;
         /// What becomes of messages in conversations that their account has muted: low (told
         /// without a sound), nothing.
         muted: QuietSetting = QuietSetting::Nothing;
@@ -55,6 +58,16 @@ words! {
     }
 }
 
+impl DetailSetting {
+    fn word(self) -> PushDetail {
+        match self {
+            DetailSetting::Full => PushDetail::Full,
+            DetailSetting::Sender => PushDetail::Sender,
+            DetailSetting::Nothing => PushDetail::Nothing,
+        }
+    }
+}
+
 impl QuietSetting {
     fn word(self) -> QuietPush {
         match self {
@@ -69,11 +82,8 @@ impl PushSection {
     pub fn policy(&self) -> PushPolicy {
         PushPolicy {
             gateway: !self.gateway.is_empty(),
-            detail: match self.detail {
-                DetailSetting::Full => PushDetail::Full,
-                DetailSetting::Sender => PushDetail::Sender,
-                DetailSetting::Nothing => PushDetail::Nothing,
-            },
+            detail: self.detail.word(),
+            services: self.services_detail.word(),
             muted: self.muted.word(),
             quiet: self.quiet.word(),
         }

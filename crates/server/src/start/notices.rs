@@ -10,8 +10,9 @@ use crate::config::Config;
 use crate::shard_logic::Mail;
 use crate::switchboard::Mailboxes;
 use admin::{PushGateway, PushGatewaySettings};
+use federation::WayOut;
 use model::id::ShardId;
-use model::ports::notifications::{NotificationOrder, Notified};
+use model::ports::notifications::{NotificationOrder, NotificationTargets, Notified};
 use model::service::ServiceKind;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -42,17 +43,22 @@ impl Notices {
         Ok(Notices { gateway, boxes: boxes.clone(), over })
     }
 
-    /// Hands an order of a service over; or says at once why not.
+    /// Hands an order of a service over, of which some go the way to other domains; or says at once
+    /// why not.
     pub(super) fn hand_over(
         &self,
         (service, shard): (ServiceKind, ShardId),
         number: u64,
         order: Box<NotificationOrder>,
+        way_out: Option<&WayOut>,
     ) -> Result<(), Notified> {
         let (boxes, over) = (self.boxes.clone(), self.over.clone());
         let reply = move |what| {
             insist(&boxes, shard, Mail::Notified(service, number, what), &over);
         };
-        self.gateway.offer(order, Box::new(reply))
+        match (&order.targets, way_out) {
+            (NotificationTargets::Service(_), Some(way)) => way.notify(order, Box::new(reply)),
+            _ => self.gateway.offer(order, Box::new(reply)),
+        }
     }
 }

@@ -148,7 +148,7 @@ impl Outside for ServerOutside {
         number: u64,
         order: Box<NotificationOrder>,
     ) -> Result<(), Notified> {
-        self.notices.hand_over((service, self.shard), number, order)
+        self.notices.hand_over((service, self.shard), number, order, self.way_out.as_ref())
     }
 
     fn go_out(&mut self, words: Vec<ForeignWord>) -> ForeignRefused {

@@ -86,7 +86,8 @@ pub(crate) struct PushTold {
     name: String,
     /// The device that made it.
     device: String,
-    /// By which way: the gateway's application, or a product of pushes and its device.
+    /// By which way: the gateway's application, a product of pushes and its device, or a push
+    /// service of XMPP elsewhere.
     way: String,
 }
 
@@ -97,6 +98,7 @@ impl From<&PushRegistration> for PushTold {
             PushRoute::Miop { product, device } => {
                 format!("miop {} {}", product.as_str(), device.as_str())
             }
+            PushRoute::Service(at) => format!("service {}", at.address),
         };
         PushTold { name: it.name.to_string(), device: it.device.to_string(), way }
     }

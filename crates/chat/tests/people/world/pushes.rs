@@ -8,18 +8,20 @@ use chat::{PushDetail, PushPolicy, QuietPush};
 use model::account::AccountAddress;
 use model::chat::{
     ChatDelivery, ChatFault, ChatMessage, ChatRequest, Content, ConversationChange, InboxChange,
-    Loudness, Notification, NotifiedMessage, PushRoute, PushStatus, PushWish, QuietHours,
+    Loudness, Notification, NotifiedMessage, PushRoute, PushService, PushStatus, PushWish,
+    QuietHours,
 };
 use model::ports::notifications::{
     NotificationOrder, NotificationTargets, NotificationWhat, Notified,
 };
 use model::service::Service;
 use model::timeline::Seq;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 pub const POLICY: PushPolicy = PushPolicy {
     gateway: true,
     detail: PushDetail::Full,
+    services: PushDetail::Nothing,
     muted: QuietPush::Low,
     quiet: QuietPush::Low,
 };
@@ -36,6 +38,10 @@ pub struct Carrier {
     pub unanswered: Vec<(usize, u64, Notified)>,
     /// Tokens that it says are gone.
     pub gone: BTreeSet<Box<str>>,
+    /// How services elsewhere answer that do not take what they are told.
+    pub services: BTreeMap<Box<str>, Notified>,
+    /// How often they were asked.
+    pub asked: BTreeMap<Box<str>, usize>,
     /// Orders that were put off, and those of which the answer was lost with the process.
     pub put_off: usize,
     pub lost: usize,
@@ -65,6 +71,12 @@ impl Carrier {
         if self.is_down && is_gateway || !is_calm && rng.one_in(3) {
             self.put_off += 1;
             return Notified::Later { rest_ms: rng.below(3_000) as u32 };
+        }
+        if let NotificationTargets::Service(service) = &order.targets {
+            *self.asked.entry(service.address.clone()).or_default() += 1;
+            if let Some(what) = self.services.get(&service.address) {
+                return what.clone();
+            }
         }
         self.told.push(order.clone());
         let NotificationTargets::Gateway { tokens, .. } = &order.targets else {
@@ -123,6 +135,14 @@ impl World {
         self.wishes(at, PushWish::Register { name: None, route, code: None }).map(drop)
     }
 
+    /// A device registers with a service elsewhere.
+    pub fn registers_at(&mut self, at: usize, service: &str, node: &str) -> Result<(), ChatFault> {
+        let options = vec![("secret".into(), "s".into())];
+        let service = Box::new(PushService::new(service, node, options).expect("allowed"));
+        let (name, route) = (Some(service.name()), PushRoute::Service(service));
+        self.wishes(at, PushWish::Register { name, route, code: None }).map(drop)
+    }
+
     pub fn push_status(&mut self, at: usize) -> PushStatus {
         match self.wishes(at, PushWish::Show).expect("it may ask") {
             ChatDelivery::PushStatus(status) => *status,
@@ -175,6 +195,16 @@ impl World {
         self.calm = false;
     }
 
+    /// The first person has registered with a service elsewhere, too.
+    pub fn has_a_service(&mut self) {
+        self.calm = true;
+        self.connect(0);
+        self.rest();
+        self.registers_at(0, "push.example", "n").expect("registered");
+        self.leaves(0);
+        self.calm = false;
+    }
+
     /// The first person's devices are away, and what is owed to them is told; where they were.
     pub fn tells_all(&mut self) -> Seq {
         self.calm = true;
@@ -223,6 +253,10 @@ impl World {
             if !counts || message.from == person(0) || is_read || has_it || is_beside {
                 continue;
             }
+            let is_of_service = |order: &NotificationOrder| {
+                matches!(order.targets, NotificationTargets::Service(_))
+            };
+            assert!(told.iter().any(is_of_service), "no service was told of {message:?}");
             for is_gateway in [true, false] {
                 let is_of_way = |order: &&NotificationOrder| {
                     matches!(order.targets, NotificationTargets::Gateway { .. }) == is_gateway

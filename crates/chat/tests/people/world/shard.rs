@@ -64,7 +64,7 @@ pub fn limits(group_written_members_max: u32) -> Limits {
         ..ChatLimits::default()
     };
     let notifications = NotificationLimits {
-        registrations_an_account_max: 2,
+        registrations_an_account_max: 3,
         conversations_at_once_max: 2,
         window_ms: 500,
         retry_ms_max: 20_000,

@@ -19,7 +19,6 @@ pub use advertised::{Advertised, ServerContact};
 pub(super) use blocking::{BLOCKING, write_blocked_fault};
 pub(super) use presence::says;
 pub(crate) use presence::{put_presence, read_availability};
-pub(super) use push::PUSH;
 pub use services::{ExternalService, ServiceCredentials};
 pub(super) use uploads::{UPLOAD_SERVICE, Uploading};
 

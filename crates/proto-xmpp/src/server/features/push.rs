@@ -2,25 +2,28 @@
 //!
 //! ```text
 //! <enable jid='push.DOMAIN' node='NAME'> <x type='submit'> app, token │ product, device, code
-//! <disable jid='push.DOMAIN' node='NAME'/>                             without a node: all
+//! <enable jid='push.example' node='NODE'> (<x type='submit'> whatever the service wants)
+//! <disable jid='…' node='…'/>                                          without a node: all
 //! ```
-//! The push service is Holdline's own: a registration has the node for its name, and says in its
-//! options by which way the device is reached (docs/push.md). Another's service is not reached. A
-//! form without a token has the node for one.
+//! A registration with Holdline's own service has the node for its name, and says in its options by
+//! which way the device is reached (docs/push.md); a form without a token has the node for one. Of
+//! a service elsewhere, which another server or a component has, node and form are kept for it.
 
 use super::What;
 use crate::fault::StanzaFault;
 use crate::forms::{FORMS, fields};
 use crate::jid::Jid;
+use crate::peer::pushes::PUSH;
 use crate::server::Out;
 use crate::server::session::Session;
 use crate::xml::scan::Element;
-use model::chat::{ChatRequest, PUSH_NAME_BYTES_MAX, PushRoute, PushWish};
-
-pub(in crate::server) const PUSH: &str = "urn:xmpp:push:0";
+use model::chat::{ChatRequest, PUSH_NAME_BYTES_MAX, PushRoute, PushService, PushWish};
 
 /// What stands before the domain in the address of the push service.
 const SERVICE: &str = "push.";
+
+/// What a service elsewhere is given back: names and values.
+type ServiceOptions = Vec<(Box<str>, Box<str>)>;
 
 /// The options of a registration.
 #[derive(Default)]
@@ -60,8 +63,15 @@ impl Session {
 
     /// A device is to be woken (5).
     fn enables(&self, asked: &Element<'_, '_>) -> Result<PushWish, StanzaFault> {
-        self.is_own_service(asked)?;
+        let elsewhere = self.service_of(asked)?;
         let node = node_of(asked)?.ok_or(StanzaFault::BadRequest)?;
+        if let Some(address) = elsewhere {
+            let options = asked.child("x", FORMS).map_or(Ok(Vec::new()), |form| options(&form))?;
+            let service = PushService::new(&address, &node, options);
+            let service = Box::new(service.ok_or(StanzaFault::PolicyViolation)?);
+            let (name, route) = (Some(service.name()), PushRoute::Service(service));
+            return Ok(PushWish::Register { name, route, code: None });
+        }
         let form = asked.child("x", FORMS).ok_or(StanzaFault::NotAcceptable)?;
         let Options { app, token, product, device, code } = Options::of(&form)?;
         let route = match (app, product, device) {
@@ -81,19 +91,50 @@ impl Session {
 
     /// It is to be woken no longer (6); without a node, none is.
     fn disables(&self, asked: &Element<'_, '_>) -> Result<PushWish, StanzaFault> {
-        self.is_own_service(asked)?;
-        Ok(PushWish::Remove { name: Some(node_of(asked)?.unwrap_or_default()) })
+        let node = node_of(asked)?;
+        let jid = jid_of(asked)?;
+        // What was enabled while a domain was reached can be disabled when it is not.
+        let service = (!self.is_own_service(&jid)).then(|| jid.text().into());
+        Ok(PushWish::Disable { service, node })
     }
 
-    /// Whether the push service is the one that is here.
-    fn is_own_service(&self, asked: &Element<'_, '_>) -> Result<(), StanzaFault> {
-        let jid = asked.attribute("jid").ok_or(StanzaFault::BadRequest)?;
-        let jid = Jid::parse(&jid).ok_or(StanzaFault::JidMalformed)?;
-        match jid.account.is_none() && self.is_at(&jid, SERVICE) {
-            true => Ok(()),
-            false => Err(StanzaFault::RemoteServerNotFound),
+    /// The address of the push service, if it is one elsewhere that can be reached; none: it is the
+    /// one that is here.
+    fn service_of(&self, asked: &Element<'_, '_>) -> Result<Option<String>, StanzaFault> {
+        let jid = jid_of(asked)?;
+        let is_reached = self.domains().is_some_and(|it| it.is_foreign(&jid.domain));
+        match (self.is_own_service(&jid), is_reached) {
+            (true, _) => Ok(None),
+            (false, true) => Ok(Some(jid.text())),
+            (false, false) => Err(StanzaFault::RemoteServerNotFound),
         }
     }
+
+    /// Whether a push service is the one that is here. A component may have its name.
+    fn is_own_service(&self, jid: &Jid) -> bool {
+        let is_component = self.domains().is_some_and(|it| it.is_component(&jid.domain));
+        jid.account.is_none() && self.is_at(jid, SERVICE) && !is_component
+    }
+}
+
+fn jid_of(asked: &Element<'_, '_>) -> Result<Jid, StanzaFault> {
+    let jid = asked.attribute("jid").ok_or(StanzaFault::BadRequest)?;
+    Jid::parse(&jid).ok_or(StanzaFault::JidMalformed)
+}
+
+/// What a form says that a service elsewhere is to be given back.
+fn options(form: &Element<'_, '_>) -> Result<ServiceOptions, StanzaFault> {
+    if form.attribute("type").is_some_and(|kind| kind != "submit") {
+        return Err(StanzaFault::BadRequest);
+    }
+    let mut options = Vec::new();
+    for (name, values) in fields(form) {
+        let name = name.unwrap_or_default();
+        if name != "FORM_TYPE" {
+            options.extend(values.into_iter().map(|value| (name.clone().into(), value.into())));
+        }
+    }
+    Ok(options)
 }
 
 /// The node that a stanza names; one without any bytes is none.
