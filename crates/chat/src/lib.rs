@@ -64,6 +64,7 @@ pub use conversations::receipts::readers::ReadersSought;
 pub use groups::chatrooms::words::ChatroomWord;
 pub use groups::members::MembersAsked;
 pub use groups::orders::ChangeAsked;
+pub use groups::shows::{ShowSaid, ShowTold};
 pub use operators::reviews::ReviewSettings;
 pub use operators::words;
 pub use people::nodes::{LastAsked, NodesAnswered, NodesAsked, NodesTold};
@@ -82,6 +83,7 @@ use crate::groups::catalog::Catalogue;
 use crate::groups::chatrooms::Chatrooms;
 use crate::groups::follows::Follows;
 use crate::groups::orders::Orders;
+use crate::groups::shows::Shows;
 use crate::inboxes::Inboxes;
 use crate::log::LogCalls;
 use crate::operators::Commands;
@@ -218,6 +220,7 @@ pub struct Chat {
     catalogue: Catalogue,
     chatrooms: Chatrooms,
     orders: Orders,
+    shows: Shows,
     listings: Waits<Requester>,
     receipts: Receipts,
     amendments: Amendments,
@@ -266,6 +269,7 @@ impl Chat {
             catalogue: Catalogue::default(),
             chatrooms: Chatrooms::default(),
             orders: Orders::default(),
+            shows: Shows::default(),
             listings: Waits::default(),
             receipts: Receipts::default(),
             amendments: Amendments::default(),

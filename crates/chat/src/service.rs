@@ -125,6 +125,8 @@ impl Service for Chat {
             ChatWord::PositionsTold(told) => self.positions_told(*told, fx),
             ChatWord::TransientSaid(said) => self.transient_in_group(now, *said, fx),
             ChatWord::TransientTold(told) => self.transient_told(&told, fx),
+            ChatWord::ShowSaid(said) => self.show_goes(now, *said, fx),
+            ChatWord::ShowTold(told) => self.show_told(&told, fx),
             ChatWord::Tie(told) => self.tie_arrives(now, from, told, fx),
             ChatWord::TieHeard(receipt) => self.receipt_arrives(now, receipt, fx),
             ChatWord::Presence(told) => self.presence_told(from, &told, fx),
@@ -167,6 +169,7 @@ impl Service for Chat {
             self.turn_reviews(now, fx),
             self.turn_orders(now, fx),
             self.turn_listings(now, fx),
+            self.turn_shows(now, fx),
             self.turn_catalogue(now, fx),
             self.turn_reads(now, fx),
             self.turn_follows(now, fx),
@@ -241,6 +244,7 @@ impl Service for Chat {
         self.outbox.audit();
         self.conversations.audit();
         self.follows.audit();
+        self.shows.audit();
         self.reviews.audit();
         self.book_orders.audit();
         self.audit_people();
@@ -259,15 +263,14 @@ impl Chat {
             ChatRequest::Proceed(data) => self.proceed(now, from, data, fx),
             ChatRequest::Gone => self.gone(from),
             ChatRequest::Bind { session, device } => self.bind(now, from, session, device, fx),
-            ChatRequest::Standing { session, number } => {
-                self.standing(from, (session, number), fx);
-            }
+            ChatRequest::Standing { session, number } => self.standing(from, (session, number), fx),
             ChatRequest::Send { session, number, message } => {
                 self.send(now, from, (session, number), message, fx);
             }
             ChatRequest::Transient { session, transient } => {
                 self.transient(now, from, session, *transient, fx);
             }
+            ChatRequest::ShowInGroup(said) => self.show_in_group(now, from, *said, fx),
             ChatRequest::Group { session, number, order } => {
                 self.group_order(now, from, (session, number), *order, fx);
             }

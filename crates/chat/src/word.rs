@@ -11,6 +11,7 @@ use crate::conversations::receipts::readers::{ReadersFound, ReadersSought};
 use crate::groups::chatrooms::words::ChatroomWord;
 use crate::groups::members::{Listed, MembersAsked};
 use crate::groups::orders::ChangeAsked;
+use crate::groups::shows::{ShowSaid, ShowTold};
 use crate::label::{Relation, Route};
 use crate::outbox::left::scans::Sought;
 use crate::outbox::receivers::Carriage;
@@ -119,6 +120,10 @@ pub enum ChatWord {
     TransientSaid(Box<TransientSaid>),
     /// Tell devices something that is kept nowhere.
     TransientTold(Box<TransientTold>),
+    /// Somebody says how it is there in a group.
+    ShowSaid(Box<ShowSaid>),
+    /// Tell devices how a member of a group is there.
+    ShowTold(Box<ShowTold>),
     /// What an account is to another. Answered by `TieHeard`.
     Tie(Box<TieTold>),
     /// It was taken, or refused.
@@ -274,6 +279,8 @@ impl Weigh for ChatWord {
             ChatWord::PositionsTold(told) => told.weight(),
             ChatWord::TransientSaid(said) => said.weight(),
             ChatWord::TransientTold(told) => told.weight(),
+            ChatWord::ShowSaid(said) => said.weight(),
+            ChatWord::ShowTold(told) => told.weight(),
             ChatWord::Tie(told) => told.weight(),
             ChatWord::TieHeard(receipt) => size_of::<TieReceipt>() + receipt.told.weight(),
             ChatWord::Presence(told) => {

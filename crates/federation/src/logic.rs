@@ -129,14 +129,18 @@ impl FederationLogic {
 
     /// A word of an account goes out, or one of a group to whoever looks at its room.
     fn goes_out(&mut self, now: Now, word: &ForeignWord, handle: &mut Handle) {
-        if let ForeignWord::Room(word) = word {
-            self.rooms.said(now, word);
-            return self.rooms_go_on(now, handle);
+        match word {
+            ForeignWord::Room(word) => self.rooms.said(now, word),
+            ForeignWord::Shown(word) => self.rooms.shown(word),
+            _ => {
+                let mut xml = Vec::new();
+                if stanzas::write(word, &mut xml) {
+                    self.send(now, word.domain(), xml.into(), handle);
+                }
+                return;
+            }
         }
-        let mut xml = Vec::new();
-        if stanzas::write(word, &mut xml) {
-            self.send(now, word.domain(), xml.into(), handle);
-        }
+        self.rooms_go_on(now, handle);
     }
 
     /// A push service is told something.

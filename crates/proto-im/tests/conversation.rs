@@ -177,7 +177,7 @@ impl Diary {
         let these = self.members.iter().skip(from as usize).take(usize::from(count));
         let of = |address: &AccountAddress| {
             let member = GroupMember { address: address.clone(), id: AccountId(9) };
-            MemberStatus { member, role: GroupRole::Admin, muted: true }
+            MemberStatus { member, role: GroupRole::Admin, muted: true, show: None }
         };
         let members = these.map(of).collect();
         let (title, total) = ("us".into(), self.members.len() as u32);

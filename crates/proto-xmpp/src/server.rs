@@ -34,7 +34,7 @@ mod stream_management;
 mod web_socket;
 
 pub use features::{Advertised, ExternalService, ServerContact, ServiceCredentials};
-pub(crate) use features::{put_presence, read_availability};
+pub(crate) use features::{put_presence, put_show, read_availability, read_show};
 pub(crate) use iq::DISCO_INFO;
 pub use iq::answer_for_domain;
 pub use nodes::NodesQuestion;

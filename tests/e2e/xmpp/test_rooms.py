@@ -180,6 +180,36 @@ class Rooms(Guests):
         self.assertEqual(gone["type"], "unavailable")
 
     @together
+    async def test_how_one_is_there_is_shown_to_the_room_and_to_whoever_enters(self):
+        bob, carol, dave = [await self.guest(name) for name in (self.bob, self.carol, self.dave)]
+        _, group = await self.lunch(self.bob, self.carol, self.dave)
+        of_bob, of_carol = await self.enter(bob, group), await self.enter(carol, group)
+
+        def shows(room, nick, **how):
+            room.person.client.send_presence(pto=f"{group}/{nick}", **how)
+
+        shows(of_bob, self.bob, pshow="away", pstatus="lunch <1>")
+        for room in (of_bob, of_carol):
+            shown = await room.sees(self.bob, role="participant")
+            self.assertEqual((shown["type"], shown["status"]), ("away", "lunch <1>"))
+            self.assertEqual(110 in shown["muc"]["status_codes"], room is of_bob)
+        of_dave = await self.enter(dave, group)
+        shown = {it["from"].resource: (it["type"], it["status"]) for it in of_dave.occupants}
+        here = ("available", "")
+        self.assertEqual(shown, {self.ann: here, self.carol: here, self.dave: here,
+                                 self.bob: ("away", "lunch <1>")})
+        error = f"muc::{group}::presence-error"
+        bob.hear(error)
+        for nick in (self.carol, "queen"):
+            shows(of_bob, nick, pshow="dnd")
+            refused = await bob.next(error)
+            self.assertEqual(refused["error"]["condition"], "not-acceptable")
+        bob.client.disconnect()
+        for room in (of_carol, of_dave):
+            shown = await room.sees(self.bob)
+            self.assertEqual((shown["type"], shown["status"]), ("available", ""))
+
+    @together
     async def test_a_room_is_made_administered_and_destroyed_by_xmpp(self):
         phone = self.phone(self.ann)
         bob, carol = await self.guest(self.bob), await self.guest(self.carol)

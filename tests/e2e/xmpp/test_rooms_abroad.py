@@ -86,6 +86,14 @@ class Visits:
         room.say("welcome")
         self.assertEqual(await there.hears(), [(ann.client.boundjid.local, "welcome")])
         self.assertIn("hello from elsewhere", phone.texts_until(3))
+        eve.client.send_presence(pto=f"{room.address}/{eve.jid}", pshow="dnd", pstatus="far away")
+        for one in (room, there):
+            shown = await one.sees(eve.jid, role="participant")
+            self.assertEqual((shown["type"], shown["status"]), ("dnd", "far away"))
+        own = ann.client.boundjid.local
+        ann.client.send_presence(pto=f"{room.address}/{own}", pshow="away", pstatus="near")
+        shown = await there.sees(own, role="moderator")
+        self.assertEqual((shown["type"], shown["status"]), ("away", "near"))
         members = [it.address for it in phone.members(room.address).members]
         self.assertEqual(sorted(members), sorted([ann.jid, eve.jid]))
         await eve.client.plugin["xep_0199"].send_ping(f"{room.address}/{eve.jid}",

@@ -17,6 +17,7 @@ pub(crate) mod fan_out;
 pub(crate) mod follows;
 pub(crate) mod members;
 pub(crate) mod orders;
+pub(crate) mod shows;
 pub(crate) mod state;
 
 use crate::accounts::fault_of;
@@ -40,6 +41,7 @@ use model::id::ShardId;
 use model::ports::log::{Call, Done, PAGE_MESSAGES_MAX, Pull, Read};
 use model::timeline::{Seq, Space, TimelineId};
 use orders::ChangeAsked;
+use shows::ShowSaid;
 use state::{Abroad, GroupState, Most, Verdict};
 use std::collections::{HashMap, VecDeque};
 
@@ -58,6 +60,7 @@ pub(crate) enum GroupTask {
     Readers(ShardId, Box<ReadersSought>),
     Summary(Box<(u64, usize, AccountAddress)>),
     Transient(TransientSaid),
+    Show(Box<ShowSaid>),
 }
 
 /// A group that is spoken to.
@@ -239,6 +242,7 @@ impl Chat {
             }
             GroupTask::Summary(of) => self.summarised((of.0, of.1), None, fx),
             GroupTask::Transient(said) => self.transient_to_members(&said, Err(fault), fx),
+            GroupTask::Show(_) => fx.counters.count(ChatCounter::TransientsDropped),
         }
     }
 
@@ -278,7 +282,10 @@ impl Chat {
                     }
                 }
                 GroupTask::List(from, asked) => {
-                    let page = group.state.page(&asked);
+                    let mut page = group.state.page(&asked);
+                    if let Ok(page) = &mut page {
+                        self.shows.fill(self.settings.home, conversation, page);
+                    }
                     self.tell_listed((from, asked.number), page, fx);
                 }
                 GroupTask::Readers(from, sought) => {
@@ -295,6 +302,7 @@ impl Chat {
                     let members = group.state.may_speak(said.by).map(|()| group.state.inboxes());
                     self.transient_to_members(&said, members, fx);
                 }
+                GroupTask::Show(said) => self.shows_in_group(conversation, *said, fx),
             }
         }
     }
@@ -379,6 +387,7 @@ impl Chat {
         let (settings, told) = (&self.settings, Told::Change(home, change));
         let concerned = group.state.receivers_of(told, concerned, |inbox| settings.shard_at(inbox));
         self.groups.members = self.groups.members + group.state.known() - before;
+        self.shows.is_changed(home, conversation, change);
         if change.verb == GroupVerb::Dissolve {
             self.is_listed_no_more(conversation, fx);
         }

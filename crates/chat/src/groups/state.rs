@@ -107,6 +107,7 @@ impl GroupState {
             member: it.member.clone(),
             role: it.role,
             muted: it.muted,
+            show: None,
         };
         these.map(of).collect()
     }

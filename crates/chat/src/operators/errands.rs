@@ -14,7 +14,7 @@ use base::time::{Instant, Now};
 use model::account::AccountId;
 use model::chat::{
     ChatDelivery, ChatFault, ChatRequest, ChatroomAsk, ChatroomRequest, NodesRequest, PeopleAsk,
-    PeopleRequest, PushWish,
+    PeopleRequest, PushWish, ShowInGroup,
 };
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::ports::chat::{ChatAnswer, Errand, ErrandWhat};
@@ -183,6 +183,9 @@ pub(crate) fn request_of(session: SessionRef, what: ErrandWhat) -> ChatRequest {
         ErrandWhat::Nodes(ask) => {
             let of = None;
             ChatRequest::Nodes(Box::new(NodesRequest { session, number, of, ask: *ask }))
+        }
+        ErrandWhat::Show(group, show) => {
+            ChatRequest::ShowInGroup(Box::new(ShowInGroup { session, group, show }))
         }
         ErrandWhat::Contact(wish) => {
             let ask = PeopleAsk::Wish(wish);

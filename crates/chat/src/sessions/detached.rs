@@ -18,8 +18,8 @@ use crate::{Chat, Effects};
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::chat::{
-    ChatDelivery, Conversation, Detaching, EXCERPT_BYTES_MAX, Keeping, KeptSession, MemberStatus,
-    NodesAnswer, NodesFound, Presence, Resumed, ResumptionId,
+    ChatDelivery, Conversation, Detaching, EXCERPT_BYTES_MAX, Keeping, KeptSession, NodesAnswer,
+    NodesFound, Presence, Resumed, ResumptionId,
 };
 use model::counters::ChatCounter;
 use model::id::{ConnRef, SessionRef};
@@ -357,6 +357,9 @@ fn is_older(one: &ChatDelivery, other: &ChatDelivery) -> bool {
         (ChatDelivery::Delivered(older), ChatDelivery::Delivered(newer)) => {
             older.with == newer.with
         }
+        (ChatDelivery::MemberShown(older), ChatDelivery::MemberShown(newer)) => {
+            older.group == newer.group && older.status.member == newer.status.member
+        }
         _ => false,
     }
 }
@@ -372,7 +375,8 @@ fn weight_of(delivery: &ChatDelivery) -> u64 {
         ChatDelivery::Presence(it) => it.weight(),
         ChatDelivery::Contact(it) => it.contact.weight(),
         ChatDelivery::Contacts(it) => it.contacts.iter().map(|it| it.weight()).sum(),
-        ChatDelivery::Members(it) => it.members.len() * size_of::<MemberStatus>(),
+        ChatDelivery::Members(it) => it.weight(),
+        ChatDelivery::MemberShown(it) => it.weight(),
         ChatDelivery::Conversations(it) => {
             it.conversations.len() * (size_of::<Conversation>() + EXCERPT_BYTES_MAX)
         }

@@ -14,5 +14,6 @@ mod quotes;
 mod read_groups;
 mod receipts;
 mod search;
+mod shows;
 mod transients;
 mod world;

@@ -250,7 +250,7 @@ fn members(group: &Group) -> Result<(), Failure> {
     if !first.description.is_empty() {
         note!("{}", escaped(&first.description));
     }
-    for MemberStatus { member, role, muted } in members {
+    for MemberStatus { member, role, muted, .. } in members {
         let muted = if muted { " muted" } else { "" };
         out!("{} {}{muted}", member.address, role.word());
     }

@@ -9,7 +9,7 @@
 use crate::account::{AccountAddress, AccountId};
 use crate::chat::{
     Availability, CHANNEL_SERVICE, CHATROOM_SERVICE, ChatMessage, ContactWish, GROUP_SERVICE,
-    NewMessage, NodesAsk, SubscriptionVerb,
+    MemberShown, NewMessage, NodesAsk, SubscriptionVerb,
 };
 use crate::id::SessionRef;
 use crate::ports::chat::ErrandWhat;
@@ -119,6 +119,8 @@ pub enum ForeignWord {
     Stanza(ForeignStanza),
     /// A message of a group that was stored.
     Room(Box<RoomWord>),
+    /// A member of a group is there otherwise, for those of its members.
+    Shown(Box<ShownWord>),
 }
 
 /// What was refused of what passes between this server and others, and is counted.
@@ -144,6 +146,15 @@ pub struct RoomWord {
     pub unlocked: bool,
 }
 
+/// A member of a group is there otherwise.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ShownWord {
+    /// Who, and how.
+    pub shown: Arc<MemberShown>,
+    /// Members of other servers that are told.
+    pub to: Arc<[AccountAddress]>,
+}
+
 impl ForeignWord {
     /// What it costs in memory, bytes, roughly.
     pub fn weight(&self) -> usize {
@@ -157,6 +168,7 @@ impl ForeignWord {
             ForeignWord::Gone { to, domain, .. } => to.len() + domain.len(),
             ForeignWord::Probe { .. } => 0,
             ForeignWord::Room(word) => size_of::<RoomWord>() + word.message.weight(),
+            ForeignWord::Shown(word) => size_of::<ShownWord>() + word.shown.weight(),
         };
         size_of::<ForeignWord>() + 128 + beside
     }
@@ -172,6 +184,7 @@ impl ForeignWord {
             ForeignWord::Stanza(stanza) => &stanza.domain,
             // That of all of them is known to whoever knows who looks at the room.
             ForeignWord::Room(word) => word.message.to.domain(),
+            ForeignWord::Shown(word) => word.shown.group.domain(),
         }
     }
 }

@@ -4,9 +4,11 @@
 //! change. Pages of one version are parts of one list. Invariant: whoever goes on with a list that
 //! is no longer the group's is told so, by a page of the present one from its beginning on.
 
-use super::{ChatDelivery, ChatRequest, GroupMember};
+use super::{ChatDelivery, ChatRequest, GroupMember, Show};
 use crate::account::{AccountAddress, Addressee};
+use crate::id::SessionRef;
 use crate::timeline::Seq;
+use std::sync::Arc;
 
 /// Most members that are asked for at once.
 pub const MEMBERS_PAGE_MAX: u16 = 256;
@@ -79,9 +81,9 @@ pub struct MembersPage {
 impl MembersPage {
     /// What it costs in memory, bytes, roughly.
     pub fn weight(&self) -> usize {
-        let of = |it: &MemberStatus| size_of::<MemberStatus>() + it.member.address.as_str().len();
         let texts = self.title.len() + self.description.len();
-        size_of::<MembersPage>() + texts + self.members.iter().map(of).sum::<usize>()
+        let members = self.members.iter().map(MemberStatus::weight);
+        size_of::<MembersPage>() + texts + members.sum::<usize>()
     }
 }
 
@@ -94,6 +96,66 @@ pub struct MemberStatus {
     pub role: GroupRole,
     /// It may not say anything.
     pub muted: bool,
+    /// How it is there, if a device of it has said so.
+    pub show: Option<Arc<MemberShow>>,
+}
+
+impl MemberStatus {
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        let show = self.show.as_ref().map_or(0, |it| it.weight());
+        size_of::<MemberStatus>() + self.member.address.as_str().len() + show
+    }
+}
+
+/// How a member is there in a group, as a device of it says that looks at it (XEP-0045 7.7).
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct MemberShow {
+    /// How.
+    pub show: Show,
+    /// In words, at most [`STATUS_BYTES_MAX`](super::STATUS_BYTES_MAX).
+    pub status: Box<str>,
+}
+
+impl MemberShow {
+    /// Whether it says no more than that somebody is there.
+    pub fn is_plain(&self) -> bool {
+        *self == MemberShow::default()
+    }
+
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        size_of::<MemberShow>() + self.status.len()
+    }
+}
+
+/// A device says how its owner is there in a group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ShowInGroup {
+    /// Session that says it.
+    pub session: SessionRef,
+    /// In which group.
+    pub group: Addressee,
+    /// How; none: the device looks at the group no more.
+    pub show: Option<MemberShow>,
+}
+
+/// A member of a group is there otherwise.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MemberShown {
+    /// The group.
+    pub group: AccountAddress,
+    /// Only owner and admins may say something there.
+    pub closed: bool,
+    /// The member, and how it is there.
+    pub status: MemberStatus,
+}
+
+impl MemberShown {
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        size_of::<MemberShown>() + self.group.as_str().len() + self.status.weight()
+    }
 }
 
 /// A change of a group that is stored.

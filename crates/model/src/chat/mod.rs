@@ -56,7 +56,8 @@ pub use group::{
     GROUP_TITLE_BYTES_MAX, GroupChange, GroupMember, GroupOrder, GroupVerb,
 };
 pub use members::{
-    GroupChanged, GroupRole, MEMBERS_PAGE_MAX, MemberStatus, MembersPage, MembersRange,
+    GroupChanged, GroupRole, MEMBERS_PAGE_MAX, MemberShow, MemberShown, MemberStatus, MembersPage,
+    MembersRange, ShowInGroup,
 };
 pub use nodes::{
     BADGE_BYTES_MAX, INTERESTS_MAX, ITEM_ID_BYTES_MAX, ItemsChosen, ItemsWanted, NODE_CHANGE_MAX,
@@ -162,6 +163,8 @@ pub enum ChatRequest {
         /// What is told.
         transient: Box<NewTransient>,
     },
+    /// Say how one is there in a group. Not answered.
+    ShowInGroup(Box<ShowInGroup>),
     /// Change a group, or make one. Answered by `Changed`, of the message that tells of it, or
     /// `Failed`.
     Group {
@@ -693,6 +696,8 @@ pub enum ChatDelivery {
     },
     /// Somebody does something that is kept nowhere.
     Transient(Arc<Transient>),
+    /// A member of a group is there otherwise.
+    MemberShown(Arc<MemberShown>),
     /// The session is in a chatroom.
     ChatroomJoined(Box<ChatroomJoined>),
     /// Somebody says something in a chatroom.

@@ -43,6 +43,7 @@ impl ChatRequest {
             ChatRequest::Chatroom(asked) => asked.session,
             ChatRequest::Nodes(asked) => asked.session,
             ChatRequest::Profile(said) => said.session,
+            ChatRequest::ShowInGroup(said) => said.session,
             ChatRequest::Token(wish) => wish.session,
             ChatRequest::Keep(keeping) => keeping.id.session,
             ChatRequest::Detach(detaching) => detaching.session,
@@ -85,6 +86,7 @@ impl ChatRequest {
             | ChatRequest::Gone
             | ChatRequest::Bind { .. }
             | ChatRequest::Transient { .. }
+            | ChatRequest::ShowInGroup(_)
             | ChatRequest::ChatroomMissed { .. }
             | ChatRequest::Acknowledge { .. }
             | ChatRequest::Resume { .. }
@@ -135,6 +137,7 @@ impl ChatDelivery {
             | ChatDelivery::Notify { .. }
             | ChatDelivery::Delivered(_)
             | ChatDelivery::Transient(_)
+            | ChatDelivery::MemberShown(_)
             | ChatDelivery::ChatroomSaid(_)
             | ChatDelivery::ChatroomMissed(_)
             | ChatDelivery::ChatroomNews(_)

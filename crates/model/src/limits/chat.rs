@@ -119,6 +119,10 @@ section! {
         transient_bytes_max: u32 = 4_096, whole(0..=65_536, "bytes");
         /// Members of a group in which it is told who is typing. In larger ones it is dropped.
         transient_members_max: u32 = 100, whole(0..=MEMBERS, "members");
+        /// Members of groups, of those that are at home on a shard, of which is remembered how they
+        /// say that they are there. With one more the one that said so first is forgotten: whoever
+        /// enters later is not told of it.
+        member_shows_known_max: u32 = 65_536, whole(0..=1 << 24, "members");
         /// How long a message may be edited. Later that is refused.
         edit_s_max: u32 = 3_600, whole(0..=2_678_400, "seconds");
         /// Bytes of a message that may be edited or reacted to, and of what it is edited to: its

@@ -10,7 +10,7 @@ use crate::account::{AccountAddress, AccountId, Addressee};
 use crate::chat::foreign::ForeignArrival;
 use crate::chat::{
     ArchiveRange, ChatDelivery, ChatroomOrder, ChatroomStatus, ContactWish, ContactsRange,
-    GroupOrder, HistoryRange, MembersRange, MovedMessage, NewMessage, NodesAsk,
+    GroupOrder, HistoryRange, MemberShow, MembersRange, MovedMessage, NewMessage, NodesAsk,
 };
 use crate::timeline::Seq;
 
@@ -151,6 +151,8 @@ pub enum ErrandWhat {
     Contact(Box<ContactWish>),
     /// Make a chatroom, or change it.
     Chatroom(Box<ChatroomOrder>),
+    /// Say how the account is there in a group; none: it is no more.
+    Show(Addressee, Option<MemberShow>),
 }
 
 impl ErrandWhat {

@@ -286,7 +286,7 @@ impl Body for MembersPageFields<'_> {
 
 impl<'a> MemberFields<'a> {
     fn of(status: &'a MemberStatus) -> MemberFields<'a> {
-        let MemberStatus { member, role, muted } = status;
+        let MemberStatus { member, role, muted, .. } = status;
         let (address, account) = (member.address.as_str(), member.id.0);
         MemberFields { address, account, role: role_number(*role), muted: *muted }
     }
@@ -295,7 +295,7 @@ impl<'a> MemberFields<'a> {
         let member = GroupMember { address: address(self.address)?, id: AccountId(self.account) };
         // A role of a later version may do at least what every member may.
         let role = role_of(self.role).unwrap_or(GroupRole::Member);
-        Ok(MemberStatus { member, role, muted: self.muted })
+        Ok(MemberStatus { member, role, muted: self.muted, show: None })
     }
 
     fn read(value: Value<'a>) -> Result<MemberFields<'a>, WireFault> {

@@ -6,11 +6,12 @@
 
 use super::{CONFERENCE, KeptStanza, MUC_USER, OCCUPANT_IDS, put_delay, put_stanza_id};
 use crate::message::amend;
+use crate::server::put_show;
 use crate::stanza::{StanzaReply, put_attribute};
 use crate::xml::scan::CLIENT;
 use crate::xml::text::escaped;
 use model::account::AccountAddress;
-use model::chat::{CHANNEL_SERVICE, CHATROOM_SERVICE, ChatMessage, GROUP_SERVICE};
+use model::chat::{CHANNEL_SERVICE, CHATROOM_SERVICE, ChatMessage, GROUP_SERVICE, MemberShow};
 
 /// How a message of a room is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,6 +86,8 @@ pub struct OccupantItem<'a> {
     pub affiliation: &'static str,
     /// What it may do there.
     pub role: &'static str,
+    /// How it is there, if it has said so.
+    pub show: Option<&'a MemberShow>,
 }
 
 /// Appends presence of an occupant; `actor` and `told` are XML.
@@ -94,7 +97,7 @@ pub fn put_occupant(
     (actor, told): (&str, &str),
     out: &mut Vec<u8>,
 ) {
-    let OccupantItem { room, account, jid, kind, affiliation, role } = item;
+    let OccupantItem { room, account, jid, kind, affiliation, role, show } = item;
     let from = format!("{room}/{}", nick_of(room, account));
     let head = StanzaReply { name: "presence", from: Some(&from), to, id: None };
     let inner = format!(
@@ -103,7 +106,12 @@ pub fn put_occupant(
         escaped(jid),
         occupant_id(account)
     );
-    head.put(kind, &inner, out);
+    head.open(kind, out);
+    if let Some(show) = show {
+        put_show(show.show, &show.status, out);
+    }
+    out.extend_from_slice(inner.as_bytes());
+    head.close(out);
 }
 
 /// Appends the subject of a room (8.1), and who gave it.

@@ -14,9 +14,10 @@ use super::receipts::{Awaited, Marking};
 use super::rooms::Rooms;
 use super::stream_management::acks::reaches;
 use crate::xml::framer::Framer;
-use model::chat::Presence;
+use model::chat::{MemberShown, Presence};
 use model::timeline::Seq;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// What is under way with a device that is not at rest.
 #[derive(Default)]
@@ -52,6 +53,8 @@ pub(super) struct Busy {
     pub(super) head: Seq,
     /// Presence of others that it is told of when somebody looks at it.
     pub(super) quiet: Vec<Presence>,
+    /// The same of occupants of rooms.
+    pub(super) quiet_rooms: Vec<Arc<MemberShown>>,
     /// Rooms that it is in, or asks about.
     pub(super) rooms: Option<Box<Rooms>>,
 }
@@ -79,6 +82,7 @@ impl Busy {
     pub(super) fn weight(&self) -> usize {
         let rooms = self.rooms.as_ref().map_or(0, |rooms| rooms.weight());
         let quiet: usize = self.quiet.iter().map(Presence::weight).sum();
+        let of_rooms = size_of::<Arc<MemberShown>>() * self.quiet_rooms.len();
         quiet
             + size_of::<Sending>() * self.sends.len()
             + self.finds.iter().map(Finding::weight).sum::<usize>()
@@ -92,5 +96,6 @@ impl Busy {
             + size_of::<OpenCommand>() * self.commands.len()
             + self.archive.iter().map(ArchiveAsking::weight).sum::<usize>()
             + rooms
+            + of_rooms
     }
 }

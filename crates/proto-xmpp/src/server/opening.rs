@@ -396,6 +396,7 @@ impl Opening {
             // News of the moment are for devices that have a name.
             ChatDelivery::Delivered(_)
             | ChatDelivery::Transient(_)
+            | ChatDelivery::MemberShown(_)
             | ChatDelivery::Contact(_)
             | ChatDelivery::Presence(_)
             | ChatDelivery::NodeNews(_)

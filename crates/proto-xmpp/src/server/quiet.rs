@@ -7,7 +7,8 @@
 use super::Out;
 use super::session::Session;
 use crate::xml::scan::Element;
-use model::chat::Presence;
+use model::chat::{MemberShown, Presence};
+use std::sync::Arc;
 
 /// Presences that are kept back.
 const KEPT_MAX: usize = 256;
@@ -37,7 +38,26 @@ impl Session {
             it.from != presence.from || !is_of_all && it.device != presence.device
         });
         kept.push(presence);
-        if kept.len() > KEPT_MAX {
+        self.keeps_so_much(out);
+    }
+
+    /// An occupant of a room is there otherwise: it is told so, or will be.
+    pub(super) fn hears_of_member(&mut self, shown: Arc<MemberShown>, out: &mut Out) {
+        if !self.has(Session::INACTIVE) {
+            return self.write_shown(&shown, out);
+        }
+        let kept = &mut self.busy().quiet_rooms;
+        let is_of = |it: &MemberShown| {
+            it.group == shown.group && it.status.member.address == shown.status.member.address
+        };
+        kept.retain(|it| !is_of(it));
+        kept.push(shown);
+        self.keeps_so_much(out);
+    }
+
+    fn keeps_so_much(&mut self, out: &mut Out) {
+        let busy = self.busy();
+        if busy.quiet.len() + busy.quiet_rooms.len() > KEPT_MAX {
             self.tells_kept(out);
         }
     }
@@ -47,6 +67,10 @@ impl Session {
         let kept = self.busy.as_mut().map(|busy| std::mem::take(&mut busy.quiet));
         for presence in kept.into_iter().flatten() {
             self.write_presence(&presence, out);
+        }
+        let kept = self.busy.as_mut().map(|busy| std::mem::take(&mut busy.quiet_rooms));
+        for shown in kept.into_iter().flatten() {
+            self.write_shown(&shown, out);
         }
     }
 }

@@ -347,7 +347,9 @@ impl Session {
             "" => self.is_there(presence, out),
             "unavailable" => {
                 self.set(Session::AVAILABLE, false);
-                self.busy().quiet.clear(); // it is told of nobody any more
+                // It is told of nobody any more.
+                self.busy().quiet.clear();
+                self.busy().quiet_rooms.clear();
                 self.leaves_rooms(out);
                 self.says_presence(presence, false, out);
             }
@@ -445,6 +447,7 @@ impl Session {
                 self.happens(&event, out);
             }
             ChatDelivery::Transient(transient) => self.write_transient(&transient, out),
+            ChatDelivery::MemberShown(shown) => self.hears_of_member(shown, out),
             ChatDelivery::Notify { head } => self.notified(head, out),
             ChatDelivery::End(end) => {
                 return Err(End::Because(StreamFault::of(end.why), end.reason));

@@ -69,6 +69,7 @@ fn told(what: &ErrandWhat) -> ChatDelivery {
                 member: GroupMember { address: person("ann"), id: AccountId(7) },
                 role: GroupRole::Owner,
                 muted: false,
+                show: None,
             }],
         })),
         ErrandWhat::History(_) => {

@@ -43,13 +43,22 @@ impl GroupState {
     /// So many of those who are banned, behind the first `from`.
     pub(crate) fn some_banned(&self, from: usize, count: usize) -> Vec<MemberStatus> {
         let these = self.banned.values().skip(from).take(count).cloned();
-        these.map(|member| MemberStatus { member, role: Role::Member, muted: true }).collect()
+        these
+            .map(|member| MemberStatus { member, role: Role::Member, muted: true, show: None })
+            .collect()
     }
 
     /// Members that have an inbox, and it.
     pub(crate) fn with_inboxes(&self) -> impl Iterator<Item = (AccountAddress, TimelineId)> {
         let here = self.members.iter().filter(|(inbox, _)| inbox.space() != Space::Foreign);
         here.map(|(inbox, it)| (it.member.address.clone(), *inbox))
+    }
+
+    /// What a member is, and whether it may not say anything, whatever the group is.
+    pub(crate) fn status_of(&self, inbox: TimelineId) -> Option<MemberStatus> {
+        let it = self.members.get(&inbox)?;
+        let (member, role, muted) = (it.member.clone(), it.role, it.muted);
+        Some(MemberStatus { member, role, muted, show: None })
     }
 
     /// Whether an account may know who is banned: owner and admins.

@@ -67,6 +67,10 @@ pub struct Device {
     pub receipts: Receipts,
     /// What it was told that is kept nowhere.
     pub heard: Vec<Arc<Transient>>,
+    /// It has been told its name only when it was let in.
+    pub binds: bool,
+    /// How members of groups are there, as it was told.
+    pub shown: Vec<Arc<MemberShown>>,
     /// What it found last.
     pub found: Option<SearchPage>,
 }
@@ -157,6 +161,8 @@ impl Device {
             push_answers: Vec::new(),
             receipts: Receipts::default(),
             heard: Vec::new(),
+            binds: false,
+            shown: Vec::new(),
             found: None,
         }
     }
@@ -171,7 +177,7 @@ impl Device {
         let password = proves.then(|| b"secret"[..].into());
         ChatRequest::Login(Box::new(Login {
             password,
-            ..plain::login(self.account.clone(), &self.name)
+            ..plain::login(self.account.clone(), if self.binds { "" } else { &self.name })
         }))
     }
 
@@ -378,6 +384,8 @@ impl Device {
             | ChatDelivery::PushStatus(_)
             | ChatDelivery::PushCode { .. } => self.push_answers.push(delivery),
             ChatDelivery::Transient(told) => self.heard.push(told),
+            ChatDelivery::MemberShown(shown) => self.shown.push(shown),
+            ChatDelivery::Bound { .. } => assert!(self.binds),
             ChatDelivery::Found(page) => self.found = Some(*page),
             ChatDelivery::Challenge(_) => panic!("nobody is asked for a proof"),
             other => panic!("nobody asks for it: {other:?}"),

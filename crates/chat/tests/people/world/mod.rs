@@ -18,6 +18,7 @@ pub mod pushes;
 mod recalls;
 mod receipts;
 mod shard;
+mod shows;
 mod transients;
 
 use base::prng::Prng;

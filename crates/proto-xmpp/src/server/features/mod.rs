@@ -18,7 +18,7 @@ mod uploads;
 pub use advertised::{Advertised, ServerContact};
 pub(super) use blocking::{BLOCKING, write_blocked_fault};
 pub(super) use presence::says;
-pub(crate) use presence::{put_presence, read_availability};
+pub(crate) use presence::{put_presence, put_show, read_availability, read_show};
 pub use services::{ExternalService, ServiceCredentials};
 pub(super) use uploads::{UPLOAD_SERVICE, Uploading};
 

@@ -104,12 +104,7 @@ impl Session {
 
 /// Writes what is said of a resource.
 pub(crate) fn put_presence(how: &Availability, out: &mut Vec<u8>) {
-    if let Some((word, _)) = SHOWS.iter().find(|(_, show)| *show == how.show) {
-        put("show", word, out);
-    }
-    if !how.status.is_empty() {
-        put("status", &how.status, out);
-    }
+    put_show(how.show, &how.status, out);
     if how.priority != 0 {
         put("priority", &how.priority.to_string(), out);
     }
@@ -119,14 +114,31 @@ pub(crate) fn put_presence(how: &Availability, out: &mut Vec<u8>) {
     }
 }
 
+/// Writes how somebody is there, and in which words.
+pub(crate) fn put_show(show: Show, status: &str, out: &mut Vec<u8>) {
+    if let Some((word, _)) = SHOWS.iter().find(|(_, it)| *it == show) {
+        put("show", word, out);
+    }
+    if !status.is_empty() {
+        put("status", status, out);
+    }
+}
+
+/// How somebody is there, and in which words, as a stanza says.
+pub(crate) fn read_show(presence: &Element<'_, '_>) -> (Show, Box<str>) {
+    let text = |name: &str| presence.child(name, CLIENT).map(|child| child.text());
+    let show = text("show").unwrap_or_default();
+    let show = SHOWS.iter().find(|(word, _)| *word == show.trim());
+    (show.map_or(Show::Here, |(_, show)| *show), text("status").unwrap_or_default().into())
+}
+
 /// What a stanza says of a resource. Whatever is not of RFC 6121 goes along as it is, but for what
 /// names a prefix that the stanza itself declares: with others it would stand for nothing, and end
 /// their streams.
 /// `with_avatar`: which avatar it has is taken along with the rest.
 pub(crate) fn read_availability(presence: &Element<'_, '_>, with_avatar: bool) -> Availability {
     let text = |name: &str| presence.child(name, CLIENT).map(|child| child.text());
-    let show = text("show").unwrap_or_default();
-    let show = SHOWS.iter().find(|(word, _)| *word == show.trim());
+    let (show, status) = read_show(presence);
     let priority = text("priority").and_then(|priority| priority.trim().parse().ok());
     let mut extra = Vec::new();
     for child in presence.children() {
@@ -137,8 +149,8 @@ pub(crate) fn read_availability(presence: &Element<'_, '_>, with_avatar: bool) -
         }
     }
     Availability {
-        show: show.map_or(Show::Here, |(_, show)| *show),
-        status: text("status").unwrap_or_default().into(),
+        show,
+        status,
         priority: priority.unwrap_or(0),
         extra: extra.into(),
         // Which avatar it has is the service's to say.

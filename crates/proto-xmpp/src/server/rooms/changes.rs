@@ -126,8 +126,10 @@ impl Session {
             it.role = role;
         }
         let is_silent = it.is_closed && role == GroupRole::Member;
+        let show = it.shows.of_occupant(account);
+        let show = show.as_deref();
         let told = if is_own { "<status code='110'/>" } else { "" };
-        self.write_occupant(Occupant { room, account, role, is_silent }, told, out);
+        self.write_occupant(Occupant { room, account, role, is_silent, show }, told, out);
     }
 
     /// Members are members no more; perhaps this account, or all.
@@ -144,6 +146,9 @@ impl Session {
         let named = change.members.iter().map(|it| &it.address);
         let all = own.iter().filter(|_| change.verb == GroupVerb::Dissolve);
         for account in named.chain(all) {
+            if let Some(it) = self.room(room) {
+                it.shows.forget(account);
+            }
             self.write_gone((room, account), how, out);
             if Some(account) == own.as_ref() {
                 self.is_out_of(room);

@@ -15,6 +15,7 @@
 
 use super::listing::name_of;
 use super::occupants::{Gone, OCCUPANTS_MAX, Occupant, account_of};
+use super::shows::{self, Shows};
 use super::walk::Walk;
 use super::{MUC, Room, RoomAnswer, RoomAsk, RoomRequest, RoomWhat, Step, fault_of};
 use crate::fault::StanzaFault;
@@ -27,7 +28,9 @@ use crate::stanza::{ID_BYTES_MAX, kind};
 use crate::xml::scan::Element;
 use base::time::Now;
 use model::account::AccountAddress;
-use model::chat::{ChatFault, ChatMessage, GroupRole, GroupVerb, HistoryRange, MemberStatus};
+use model::chat::{
+    ChatFault, ChatMessage, GroupRole, GroupVerb, HistoryRange, MemberShow, MemberStatus,
+};
 use model::counters::ChatCounter;
 use model::timeline::Seq;
 use std::sync::Arc;
@@ -58,6 +61,8 @@ pub(super) struct Entering {
     pub(super) has_joined: bool,
     /// It has left before it was in.
     pub(super) is_left: bool,
+    /// How it says that it is there.
+    pub(super) show: MemberShow,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -127,6 +132,7 @@ impl Entering {
             is_made: false,
             has_joined: false,
             is_left: false,
+            show: shows::shown(presence).unwrap_or_default(),
         }
     }
 
@@ -279,12 +285,15 @@ impl Session {
             return self.leaves(room, out);
         }
         let is_in = self.room(room).is_some();
+        let Ok(show) = shows::shown(presence) else {
+            return self.entry_makes_no_sense(about, StanzaFault::PolicyViolation, out);
+        };
         if presence.child("x", MUC).is_none() {
-            // One's own name is that of the account (7.6); how one is there is not shown.
+            // One's own name is that of the account, and nobody takes another (7.6).
             if !is_in || **nick != *self.own_nick(room) {
-                self.entry_makes_no_sense(about, StanzaFault::NotAcceptable, out);
+                return self.entry_makes_no_sense(about, StanzaFault::NotAcceptable, out);
             }
-            return;
+            return self.shows_itself(room, Some(show), out);
         }
         if !self.has(Session::AVAILABLE) {
             return self.entry_makes_no_sense(about, StanzaFault::UnexpectedRequest, out);
@@ -323,7 +332,7 @@ impl Session {
         }
         let history = entering.history(now.wall_ms, |it, out| self.put_in_room(it, true, out));
         let place = entering.place();
-        let Entering { walk, nick, is_made, .. } = entering;
+        let Entering { walk, nick, is_made, show, .. } = entering;
         let own = account_of(self.account(), self.domain());
         let is_own = |it: &&MemberStatus| Some(&it.member.address) == own.as_ref();
         for member in walk.found.iter().filter(|it| !is_own(it)) {
@@ -342,8 +351,8 @@ impl Session {
             self.write_occupant(Occupant::of(&walk, member), &told, out);
         } else if let Some(account) = &own {
             // Whoever subscribes to a channel is on no list that it may read.
-            let (room, is_silent) = (&walk.room, true);
-            self.write_occupant(Occupant { room, account, role, is_silent }, &told, out);
+            let (room, is_silent, show) = (&walk.room, true, None);
+            self.write_occupant(Occupant { room, account, role, is_silent, show }, &told, out);
         }
         for stanza in history {
             out.bytes().extend_from_slice(&stanza);
@@ -353,11 +362,15 @@ impl Session {
         let title = if is_hidden { name_of(&walk.room, &walk.title) } else { &walk.title };
         self.write_subject(&walk.room, (None, title), out);
         let (address, is_closed) = (walk.room.clone(), walk.is_closed);
-        let room = Room { address, place, role, is_closed, is_unlocked: walk.is_unlocked };
+        let (is_unlocked, shows, has_shown) = (walk.is_unlocked, Shows::of(&walk.found), false);
+        let room = Room { address, place, role, is_closed, is_unlocked, shows, has_shown };
         let rooms = self.rooms();
         match rooms.at(&walk.room) {
-            Some(it) => *it = room,
+            Some(it) => *it = Room { has_shown: it.has_shown, ..room },
             None => rooms.entered.push(room),
+        }
+        if !show.is_plain() {
+            self.shows_itself(&walk.room, Some(show), out);
         }
     }
 
@@ -376,7 +389,8 @@ impl Session {
     fn leaves(&mut self, room: &AccountAddress, out: &mut Out) {
         let Some(rooms) = self.busy.as_mut().and_then(|busy| busy.rooms.as_mut()) else { return };
         let at = rooms.entered.iter().position(|it| it.address == *room);
-        let role = at.map(|at| rooms.entered.remove(at).role);
+        let room_left = at.map(|at| rooms.entered.remove(at));
+        let role = room_left.as_ref().map(|it| it.role);
         let mut was_entering = false;
         for ask in &mut rooms.asks {
             if let RoomWhat::Enter(entering) = &mut ask.what
@@ -390,6 +404,9 @@ impl Session {
         if let Some(own) = own.filter(|_| role.is_some() || was_entering) {
             let role = role.unwrap_or(GroupRole::Member);
             self.write_gone((room, &own), Gone::Away(role), out);
+        }
+        if room_left.is_some_and(|it| it.has_shown) {
+            self.shows_itself(room, None, out);
         }
     }
 

@@ -21,6 +21,7 @@ mod live;
 mod live_disco;
 mod moderation;
 mod occupants;
+mod shows;
 mod talk;
 mod walk;
 
@@ -45,6 +46,7 @@ use model::timeline::Seq;
 use moderation::Moderating;
 use occupants::Refreshing;
 pub(super) use occupants::nick_of;
+use shows::Shows;
 use std::collections::VecDeque;
 use talk::Reflecting;
 
@@ -78,6 +80,10 @@ struct Room {
     is_closed: bool,
     /// Whoever wants may enter.
     is_unlocked: bool,
+    /// How its occupants are there, as far as they have said so.
+    shows: Shows,
+    /// The session has said how it is there.
+    has_shown: bool,
 }
 
 /// A question about rooms.
@@ -146,7 +152,8 @@ impl Rooms {
         let live = self.live.len() * size_of::<LiveRoom>();
         let asks = self.asks.len() * size_of::<RoomAsk>();
         let live_asks = self.live_asks.len() * size_of::<LiveAsk>();
-        self.entered.len() * size_of::<Room>() + asks + live + live_asks
+        let shows: usize = self.entered.iter().map(|it| it.shows.weight()).sum();
+        self.entered.len() * size_of::<Room>() + shows + asks + live + live_asks
     }
 
     /// Whether nothing is kept of rooms.

@@ -15,7 +15,7 @@ use crate::server::session::Session;
 use crate::xml::text::escaped;
 use base::time::Now;
 use model::account::AccountAddress;
-use model::chat::{GroupRole, MemberStatus};
+use model::chat::{GroupRole, MemberShow, MemberShown, MemberStatus};
 
 /// Members that are shown as occupants to whoever enters. Of a larger group these, and oneself.
 pub(super) const OCCUPANTS_MAX: usize = 256;
@@ -28,13 +28,24 @@ pub(super) struct Occupant<'a> {
     pub(super) role: GroupRole,
     /// It may not say anything.
     pub(super) is_silent: bool,
+    /// How it is there, if it has said so.
+    pub(super) show: Option<&'a MemberShow>,
 }
 
 impl<'a> Occupant<'a> {
     pub(super) fn of(walk: &'a Walk, member: &'a MemberStatus) -> Occupant<'a> {
         let (room, account) = (&walk.room, &member.member.address);
         let is_silent = is_silent(member, walk.is_closed);
-        Occupant { room, account, role: member.role, is_silent }
+        let show = member.show.as_deref();
+        Occupant { room, account, role: member.role, is_silent, show }
+    }
+
+    /// Somebody whose show has changed.
+    pub(super) fn shown(shown: &'a MemberShown) -> Occupant<'a> {
+        let MemberShown { group: room, closed, status } = shown;
+        let (account, is_silent) = (&status.member.address, is_silent(status, *closed));
+        let show = status.show.as_deref();
+        Occupant { room, account, role: status.role, is_silent, show }
     }
 
     /// Its role in the room (5.1).
@@ -147,9 +158,13 @@ impl Session {
 
     /// Shows an occupant; `told` are statuses, as XML.
     pub(super) fn write_occupant(&mut self, occupant: Occupant<'_>, told: &str, out: &mut Out) {
-        let affiliation = occupant.role.word();
-        let item = (affiliation, occupant.role());
-        self.write_item((occupant.room, occupant.account), ("", item), ("", told), out);
+        let Occupant { room, account, show, .. } = occupant;
+        let is_own = account.as_str() == self.account();
+        let jid = if is_own { self.jid() } else { account.as_str() };
+        let (kind, affiliation, role) = ("", occupant.role.word(), occupant.role());
+        let item = OccupantItem { room, account, jid, kind, affiliation, role, show };
+        put_occupant(self.jid(), item, ("", told), out.bytes());
+        self.counts_sent(out);
     }
 
     /// Shows that somebody is an occupant no more.
@@ -162,21 +177,10 @@ impl Session {
         let (affiliation, actor, told) = how.told(room);
         let is_own = account.as_str() == self.account();
         let told = format!("{told}{}", if is_own { "<status code='110'/>" } else { "" });
-        let item = ("unavailable", (affiliation, "none"));
-        self.write_item((room, account), item, (&actor, &told), out);
-    }
-
-    fn write_item(
-        &mut self,
-        (room, account): (&AccountAddress, &AccountAddress),
-        (kind, (affiliation, role)): (&'static str, (&'static str, &'static str)),
-        (actor, told): (&str, &str),
-        out: &mut Out,
-    ) {
-        let is_own = account.as_str() == self.account();
         let jid = if is_own { self.jid() } else { account.as_str() };
-        let item = OccupantItem { room, account, jid, kind, affiliation, role };
-        put_occupant(self.jid(), item, (actor, told), out.bytes());
+        let (kind, role, show) = ("unavailable", "none", None);
+        let item = OccupantItem { room, account, jid, kind, affiliation, role, show };
+        put_occupant(self.jid(), item, (&actor, &told), out.bytes());
         self.counts_sent(out);
     }
 
@@ -205,6 +209,7 @@ impl Session {
         let walk = &refreshing.walk;
         let Some(room) = self.room(&walk.room) else { return };
         (room.is_closed, room.is_unlocked) = (walk.is_closed, walk.is_unlocked);
+        walk.found.iter().for_each(|member| room.shows.sees(member));
         for member in &walk.found {
             let occupant = Occupant::of(walk, member);
             let is_own = occupant.account.as_str() == self.account();

@@ -16,6 +16,7 @@ use crate::server::rooms::administration::Ordering;
 use crate::server::rooms::disco::{Reply, asks_room, asks_service};
 use crate::server::rooms::entering::Entering;
 use crate::server::rooms::occupants::account_of;
+use crate::server::rooms::shows::shown;
 use crate::server::rooms::{MUC, RoomAsk, RoomWhat, subject_alone};
 use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind};
 use crate::xml::scan::{Element, Scan};
@@ -42,8 +43,8 @@ impl RoomsAbroad {
         // What is written for a device has its name in it.
         let is_device = |who: &Who| who.1.len() <= DEVICE_NAME_BYTES_MAX && !who.0.is_group();
         match (stanza.name(), &*kind(&stanza)) {
-            ("presence", "error") => self.failed(&from, &to),
-            ("message", "error") => self.failed(&from, &to),
+            ("presence", "error") => self.failed(now, &from, &to),
+            ("message", "error") => self.failed(now, &from, &to),
             ("iq", "error" | "result") => {}
             ("presence", "unavailable") => self.leaves(now, &from, &to),
             ("presence", "") => match (device_of(from).filter(is_device), to) {
@@ -90,12 +91,15 @@ impl RoomsAbroad {
         stanza: &Element<'_, '_>,
     ) {
         let is_in = self.seats.at(room, (&who.0, &who.1)).is_some();
+        let Ok(show) = shown(stanza) else {
+            return self.cannot(stanza, StanzaFault::PolicyViolation);
+        };
         if stanza.child("x", MUC).is_none() {
-            // One's name is that of the account (7.6); how one is there is not shown.
+            // One's name is that of the account, and nobody takes another (7.6).
             if !is_in || *nick != *who.0.as_str() {
-                self.cannot(stanza, StanzaFault::NotAcceptable);
+                return self.cannot(stanza, StanzaFault::NotAcceptable);
             }
-            return;
+            return self.says_show(now, who, room, show);
         }
         let domain = who.0.domain();
         let entering = self.entering.values().map(Vec::len).sum::<usize>();

@@ -82,7 +82,7 @@ impl RoomsAbroad {
         let has_missed = |seat: &Seat| seat.place > 0 && message.seq > seat.place + 1;
         let missed = self.seats.take_from(room, |seat| is_meant(seat) && has_missed(seat));
         for seat in missed {
-            self.is_gone(room, seat, MISSED);
+            self.is_gone(now, room, seat, MISSED);
         }
         let Some(it) = self.seats.room_mut(room) else { return };
         let mut all = Vec::new();
@@ -175,7 +175,8 @@ impl RoomsAbroad {
             seat.role = role;
             seat.is_guest &= role == GroupRole::Member;
         });
-        let occupant = Occupant { room, account, role, is_silent };
+        let show = it.shows.of_occupant(account);
+        let occupant = Occupant { room, account, role, is_silent, show: show.as_deref() };
         for who in all {
             let told = if who.0 == *account { "<status code='110'/>" } else { "" };
             self.show(who, occupant, told);
@@ -203,6 +204,9 @@ impl RoomsAbroad {
             GroupVerb::Dissolve => Gone::Dissolved,
             _ => Gone::Left,
         };
+        if let Some(it) = self.seats.room_mut(room) {
+            change.members.iter().for_each(|member| it.shows.forget(&member.address));
+        }
         let is_all = change.verb == GroupVerb::Dissolve;
         let is_out = |account: &AccountAddress| {
             is_all || change.members.iter().any(|it| it.address == *account)

@@ -13,6 +13,7 @@
 mod asking;
 mod happening;
 mod seats;
+mod shows;
 mod telling;
 
 use super::{RoomAnswer, RoomAsk, RoomRequest, Step, fault_of};
@@ -23,7 +24,7 @@ use crate::stanza::StanzaReply;
 use asking::Who;
 use base::time::{Instant, Now};
 use model::account::AccountAddress;
-use model::chat::foreign::{ForeignRefused, RoomWord};
+use model::chat::foreign::{ForeignRefused, RoomWord, ShownWord};
 use model::chat::{ChatDelivery, ChatFault, ClientMessageId, GROUP_SERVICE, GroupOrder, GroupVerb};
 use model::limits::FederationLimits;
 use model::ports::chat::ErrandWhat;
@@ -87,6 +88,8 @@ struct Entrant {
     who: Who,
     /// What was said there meanwhile.
     missed: Vec<RoomWord>,
+    /// How somebody was there meanwhile.
+    missed_shows: Vec<ShownWord>,
     /// It has left before it was in.
     is_left: bool,
 }
@@ -109,6 +112,8 @@ enum AskedWhat {
     Archive(Option<Box<str>>, Box<ArchiveQuery>),
     /// A guest who is gone is to be no member.
     Leave,
+    /// How somebody is there was said.
+    Show,
 }
 
 impl RoomsAbroad {
@@ -179,6 +184,7 @@ impl RoomsAbroad {
             AskedWhat::Archive(id, query) => {
                 self.archive_answered(&who, (&room, id), *query, told);
             }
+            AskedWhat::Show => {}
             AskedWhat::Leave => {
                 self.leaves -= 1;
                 self.departing.remove(&Guest { room, account: who.0 });
@@ -193,6 +199,9 @@ impl RoomsAbroad {
         let over = self.asked.iter().filter(|(_, it)| is_over(it)).map(|(number, _)| *number);
         let over: Vec<u64> = over.collect();
         over.into_iter().for_each(|number| self.answered(now, number, None));
+        for (room, seat, show) in self.seats.take_shows(now) {
+            self.shows(now, (seat.account, seat.device), &room, Some(show));
+        }
         self.takes_guests_out(now);
     }
 

@@ -2,10 +2,13 @@
 //!
 //! Pure bookkeeping, by room and counted by domain. Invariant: the counts are those of the seats.
 
+use super::super::shows::Shows;
+use base::time::{Instant, Now};
 use model::account::AccountAddress;
-use model::chat::GroupRole;
+use model::chat::{GroupRole, MemberShow};
 use model::timeline::Seq;
 use std::collections::HashMap;
+use std::time::Duration;
 
 /// A device that is in a room.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,6 +20,49 @@ pub(super) struct Seat {
     pub is_guest: bool,
     /// The last place of the conversation that it was shown.
     pub place: Seq,
+    /// What it says of how it is there.
+    pub pace: ShowPace,
+}
+
+/// How often a device has said how it is there, and what of that waits.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(super) struct ShowPace {
+    /// In the minute that began then.
+    since: Option<Instant>,
+    count: u8,
+    /// The last, if that is still to be said.
+    waiting: Option<MemberShow>,
+}
+
+/// How often a device says in a minute how it is there. What it says beyond waits, the last of it.
+const SHOWS_A_MINUTE: u8 = 10;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+impl ShowPace {
+    /// It says how it is there: what is to be said now.
+    pub(super) fn says(&mut self, now: Now, show: MemberShow) -> Option<MemberShow> {
+        self.waiting = Some(show);
+        self.take_due(now)
+    }
+
+    /// What has waited long enough.
+    pub(super) fn take_due(&mut self, now: Now) -> Option<MemberShow> {
+        self.waiting.as_ref()?;
+        if self.since.is_none_or(|since| now.mono >= since + MINUTE) {
+            (self.since, self.count) = (Some(now.mono), 0);
+        }
+        if self.count >= SHOWS_A_MINUTE {
+            return None;
+        }
+        self.count += 1;
+        self.waiting.take()
+    }
+
+    /// Whether it has said anything.
+    pub(super) fn has_said(&self) -> bool {
+        self.since.is_some()
+    }
 }
 
 /// Somebody who became a member of a group by entering its room.
@@ -32,6 +78,8 @@ pub(super) struct SeatedRoom {
     pub seats: Vec<Seat>,
     pub is_closed: bool,
     pub is_unlocked: bool,
+    /// How its occupants are there, as far as they have said so.
+    pub shows: Shows,
 }
 
 /// All of them.
@@ -118,6 +166,18 @@ impl Seats {
             }
         }
         taken
+    }
+
+    /// What devices have waited long enough to say of how they are there.
+    pub(super) fn take_shows(&mut self, now: Now) -> Vec<(AccountAddress, Seat, MemberShow)> {
+        let mut due = Vec::new();
+        for (room, it) in &mut self.rooms {
+            for seat in &mut it.seats {
+                let show = seat.pace.take_due(now);
+                due.extend(show.map(|show| (room.clone(), seat.clone(), show)));
+            }
+        }
+        due
     }
 
     /// Nobody of a domain is in any room any more: who was, and where.

@@ -5,7 +5,7 @@
 //! gets there.
 
 use super::asking::Who;
-use super::seats::Seat;
+use super::seats::{Seat, ShowPace};
 use super::{Entrant, RoomsAbroad};
 use crate::archive::{self, ArchiveQuery};
 use crate::fault::StanzaFault;
@@ -35,7 +35,8 @@ impl RoomsAbroad {
         let entrants = self.entering.entry(room.clone()).or_default();
         let is_new = !entrants.iter().any(|it| it.who == *who && !it.is_left);
         if is_new {
-            entrants.push(Entrant { who: who.clone(), missed: Vec::new(), is_left: false });
+            let (missed, missed_shows) = (Vec::new(), Vec::new());
+            entrants.push(Entrant { who: who.clone(), missed, missed_shows, is_left: false });
         }
         is_new
     }
@@ -120,7 +121,7 @@ impl RoomsAbroad {
         let how = RoomRendering { to: Some(&full), is_delayed: true, is_abroad: true };
         let history = entering.history(now.wall_ms, |it, out| write_in_room(it, how, out));
         let place = entering.place();
-        let Entering { walk, nick, has_joined, .. } = entering;
+        let Entering { walk, nick, has_joined, show, .. } = entering;
         let mut told = "<status code='100'/><status code='110'/>".to_owned();
         if *nick != *nick_of(&room, &who.0) {
             told.push_str("<status code='210'/>");
@@ -143,20 +144,30 @@ impl RoomsAbroad {
         let was_guest = before.any(|it| it.account == who.0 && it.is_guest);
         let (account, device) = who;
         let is_guest = has_joined || was_guest;
-        let seat = Seat { account, device, role, is_guest, place };
+        let pace = ShowPace::default();
+        let seat = Seat { account, device, role, is_guest, place, pace };
         self.seats.put(&room, seat.clone(), (walk.is_closed, walk.is_unlocked));
+        if let Some(it) = self.seats.room_mut(&room) {
+            walk.found.iter().for_each(|member| it.shows.sees(member));
+        }
         for word in entrant.missed {
             self.tells(now, &word, Some((&seat.account, &seat.device)));
+        }
+        for word in entrant.missed_shows {
+            self.tells_show(&word, Some((&seat.account, &seat.device)));
+        }
+        if !show.is_plain() {
+            self.says_show(now, (seat.account, seat.device), &room, show);
         }
     }
 
     /// Shows an occupant to somebody; `told` are statuses, as XML.
     pub(super) fn show(&mut self, who: &Who, occupant: Occupant<'_>, told: &str) {
         let full = full_jid(&who.0, &who.1);
-        let Occupant { room, account, role, .. } = occupant;
+        let Occupant { room, account, role, show, .. } = occupant;
         let jid = if *account == who.0 { full.as_str() } else { account.as_str() };
         let (kind, affiliation, role) = ("", role.word(), occupant.role());
-        let item = OccupantItem { room, account, jid, kind, affiliation, role };
+        let item = OccupantItem { room, account, jid, kind, affiliation, role, show };
         let mut xml = Vec::new();
         put_occupant(&full, item, ("", told), &mut xml);
         self.sends(&who.0, xml);
@@ -167,6 +178,7 @@ impl RoomsAbroad {
         let walk = &refreshing.walk;
         let Some(it) = self.seats.room_mut(room) else { return };
         (it.is_closed, it.is_unlocked) = (walk.is_closed, walk.is_unlocked);
+        walk.found.iter().for_each(|member| it.shows.sees(member));
         let all: Vec<Who> =
             it.seats.iter().map(|seat| (seat.account.clone(), seat.device.clone())).collect();
         // Where it is about all, each hears what it is itself: all of all would be too much for the
@@ -236,8 +248,8 @@ impl RoomsAbroad {
         let is_own = *account == who.0;
         let jid = if is_own { full.as_str() } else { account.as_str() };
         let own = if is_own { "<status code='110'/>" } else { "" };
-        let (kind, role) = ("unavailable", "none");
-        let item = OccupantItem { room, account, jid, kind, affiliation, role };
+        let (kind, role, show) = ("unavailable", "none", None);
+        let item = OccupantItem { room, account, jid, kind, affiliation, role, show };
         let mut xml = Vec::new();
         put_occupant(&full, item, (&actor, &format!("{told}{more}{own}")), &mut xml);
         self.sends(&who.0, xml);
@@ -254,13 +266,14 @@ impl RoomsAbroad {
             entrant.is_left |= entrant.who.0 == *account && entrant.who.1 == *device;
         }
         if let Some(seat) = self.seats.take_one(room, (account, device)) {
-            self.is_gone(room, seat, "");
+            self.is_gone(now, room, seat, "");
         }
         self.takes_guests_out(now);
     }
 
     /// A seat is empty: whoever had it is told, and a guest with no other one is no member more.
-    pub(super) fn is_gone(&mut self, room: &AccountAddress, seat: Seat, more: &str) {
+    pub(super) fn is_gone(&mut self, now: Now, room: &AccountAddress, seat: Seat, more: &str) {
+        self.takes_show_back(now, room, &seat);
         let who = (seat.account, seat.device);
         self.show_gone(&who, (room, &who.0), Gone::Away(seat.role), more);
         if seat.is_guest && !self.is_about(room, &who.0) {
@@ -270,14 +283,14 @@ impl RoomsAbroad {
 
     /// An error came from somebody's server, or from the way there: it did not get what it was
     /// sent, so it is in the room no more.
-    pub(super) fn failed(&mut self, from: &Jid, to: &Jid) {
+    pub(super) fn failed(&mut self, now: Now, from: &Jid, to: &Jid) {
         let (Some(account), Some(room)) = (&from.account, &to.account) else { return };
         let is_it = |seat: &Seat| {
             let is_device = from.resource.as_ref().is_none_or(|it| *it == seat.device);
             seat.account == *account && is_device
         };
         for seat in self.seats.take_from(room, is_it) {
-            self.is_gone(room, seat, MISSED);
+            self.is_gone(now, room, seat, MISSED);
         }
     }
 
@@ -286,7 +299,7 @@ impl RoomsAbroad {
         let Ok(scan) = crate::xml::scan::Scan::of_peer(xml) else { return };
         let address = |name: &str| scan.root().attribute(name).and_then(|it| Jid::parse(&it));
         if let (Some(from), Some(to)) = (address("from"), address("to")) {
-            self.failed(&from, &to);
+            self.failed(now, &from, &to);
         }
         self.takes_guests_out(now);
     }
@@ -294,6 +307,7 @@ impl RoomsAbroad {
     /// A domain is not reached: nobody of it is in a room any more.
     pub fn lost(&mut self, now: Now, domain: &str) {
         for (room, seat) in self.seats.take_domain(domain) {
+            self.takes_show_back(now, &room, &seat);
             if seat.is_guest && !self.is_about(&room, &seat.account) {
                 self.departs(&room, &seat.account);
             }

@@ -1,5 +1,7 @@
 //! Rooms for occupants of other servers: how they enter, speak, hear and go, and what is bounded.
 
+mod shows;
+
 use super::*;
 use crate::xml::scan::Scan;
 use model::account::AccountId;
@@ -109,6 +111,7 @@ fn members(all: &[(&str, GroupRole)]) -> ChatDelivery {
         member: GroupMember { address: address(name), id: AccountId(1) },
         role: *role,
         muted: false,
+        show: None,
     };
     ChatDelivery::Members(Box::new(MembersPage {
         number: 0,

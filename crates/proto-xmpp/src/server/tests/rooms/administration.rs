@@ -198,6 +198,7 @@ fn a_list_that_is_too_long_is_refused() {
             },
             role: GroupRole::Member,
             muted: false,
+            show: None,
         };
         shown = told(
             &mut side,

@@ -225,6 +225,7 @@ fn a_room_of_ten_thousand_is_asked_for_a_page_at_a_time_and_shows_a_few_of_them(
             member: GroupMember { address: address(&name(at)), id: model::account::AccountId(1) },
             role: GroupRole::Member,
             muted: false,
+            show: None,
         };
         ChatDelivery::Members(Box::new(MembersPage {
             number,

@@ -4,6 +4,7 @@ mod administration;
 mod authority;
 mod changes;
 mod live;
+mod shows;
 
 use super::super::*;
 use super::harness::*;
@@ -66,6 +67,7 @@ pub(super) fn members(number: u32, members: &[Named], closed: bool) -> ChatDeliv
         member: GroupMember { address: address(name), id: model::account::AccountId(1) },
         role: *role,
         muted: *muted,
+        show: None,
     };
     ChatDelivery::Members(Box::new(MembersPage {
         number,
@@ -272,6 +274,7 @@ fn a_group_of_many_is_walked_until_oneself_is_found_and_begun_anew_when_it_chang
             member: GroupMember { address: address(name), id: model::account::AccountId(1) },
             role: GroupRole::Member,
             muted: false,
+            show: None,
         };
         ChatDelivery::Members(Box::new(MembersPage {
             number,

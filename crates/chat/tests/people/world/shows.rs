@@ -1,0 +1,51 @@
+//! How members of groups are there, as devices say and are told.
+
+use super::World;
+use model::account::AccountAddress;
+use model::chat::{ChatRequest, MemberShow, Show, ShowInGroup};
+
+impl World {
+    /// A device comes that is given its name when it is here, as those of XMPP are.
+    pub fn binds(&mut self, at: usize) {
+        self.devices[at].binds = true;
+        self.connect(at);
+        self.rest();
+        let device = Some(self.devices[at].name.as_str().into());
+        let session = self.devices[at].session.expect("it is here");
+        self.ask(at, ChatRequest::Bind { session, device });
+        self.rest();
+    }
+
+    /// A device goes; what each device is told, when everything is at rest.
+    pub fn goes_from_groups(&mut self, at: usize) -> Vec<(usize, Option<String>)> {
+        self.devices.iter_mut().for_each(|device| device.shown.clear());
+        self.disconnect(at);
+        self.rest();
+        self.shown()
+    }
+
+    /// A device says how it is there; what each device is told, when everything is at rest.
+    pub fn shows(
+        &mut self,
+        at: usize,
+        group: &AccountAddress,
+        how: Option<(Show, &str)>,
+    ) -> Vec<(usize, Option<String>)> {
+        self.devices.iter_mut().for_each(|device| device.shown.clear());
+        let session = self.devices[at].session.expect("it is here");
+        let (group, show) = (group.clone().into(), how);
+        let show = show.map(|(show, status)| MemberShow { show, status: status.into() });
+        self.ask(at, ChatRequest::ShowInGroup(Box::new(ShowInGroup { session, group, show })));
+        self.rest();
+        self.shown()
+    }
+
+    /// What each device was told: the words with which somebody is there, if any.
+    fn shown(&self) -> Vec<(usize, Option<String>)> {
+        let all = self.devices.iter().enumerate();
+        let all = all.flat_map(|(at, device)| device.shown.iter().map(move |it| (at, it)));
+        let words =
+            all.map(|(at, it)| (at, it.status.show.as_ref().map(|it| it.status.to_string())));
+        words.collect()
+    }
+}

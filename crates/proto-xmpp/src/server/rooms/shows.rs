@@ -1,0 +1,89 @@
+//! How occupants are there (XEP-0045 7.7): what a session says of itself, and what it is told.
+//!
+//! It stands beside that somebody is a member, and is told of groups that are not large. Of a room
+//! that was entered what is known is kept, so that whoever is shown again, for a role that is
+//! another one, is shown as it is there. Invariant: of each occupant one show is kept, the last.
+
+use super::occupants::Occupant;
+use crate::server::session::Session;
+use crate::server::{Out, read_show};
+use crate::xml::scan::Element;
+use model::account::AccountAddress;
+use model::chat::{
+    ChatRequest, MemberShow, MemberShown, MemberStatus, STATUS_BYTES_MAX, ShowInGroup,
+};
+use model::counters::ChatCounter;
+use std::sync::Arc;
+
+/// The words that somebody is there with are too many.
+#[derive(Debug)]
+pub(super) struct StatusTooLong;
+
+/// How a stanza says that somebody is there.
+pub(super) fn shown(presence: &Element<'_, '_>) -> Result<MemberShow, StatusTooLong> {
+    let (show, status) = read_show(presence);
+    let is_long = status.len() > STATUS_BYTES_MAX;
+    if is_long { Err(StatusTooLong) } else { Ok(MemberShow { show, status }) }
+}
+
+/// How occupants of a room are there, of those who have said so.
+#[derive(Default)]
+pub(super) struct Shows(Vec<(AccountAddress, Arc<MemberShow>)>);
+
+impl Shows {
+    /// Those of these members.
+    pub(super) fn of(all: &[MemberStatus]) -> Shows {
+        let said = all.iter().filter_map(|it| Some((it.member.address.clone(), it.show.clone()?)));
+        Shows(said.collect())
+    }
+
+    /// That of an occupant.
+    pub(super) fn of_occupant(&self, account: &AccountAddress) -> Option<Arc<MemberShow>> {
+        let mut all = self.0.iter();
+        all.find(|(it, _)| it == account).map(|(_, show)| show.clone())
+    }
+
+    /// An occupant is there like this.
+    pub(super) fn sees(&mut self, member: &MemberStatus) {
+        let account = &member.member.address;
+        self.forget(account);
+        self.0.extend(member.show.iter().map(|show| (account.clone(), show.clone())));
+    }
+
+    /// It is an occupant no more, or says nothing.
+    pub(super) fn forget(&mut self, account: &AccountAddress) {
+        self.0.retain(|(it, _)| it != account);
+    }
+
+    /// What it costs, bytes, roughly: the words are shared by all who are told.
+    pub(super) fn weight(&self) -> usize {
+        size_of_val(&*self.0)
+    }
+}
+
+impl Session {
+    /// It says how it is there in a room; none: it has left.
+    pub(super) fn shows_itself(
+        &mut self,
+        room: &AccountAddress,
+        show: Option<MemberShow>,
+        out: &mut Out,
+    ) {
+        if let Some(it) = self.room(room) {
+            it.has_shown = true;
+        }
+        let (session, group) = (self.session, room.clone().into());
+        out.say(ChatRequest::ShowInGroup(Box::new(ShowInGroup { session, group, show })));
+    }
+
+    /// An occupant is there otherwise: that is shown, if the room was entered.
+    pub(in crate::server) fn write_shown(&mut self, shown: &MemberShown, out: &mut Out) {
+        let Some(room) = self.room(&shown.group) else {
+            return out.count(ChatCounter::TransientsDropped);
+        };
+        room.shows.sees(&shown.status);
+        let is_own = shown.status.member.address.as_str() == self.account();
+        let told = if is_own { "<status code='110'/>" } else { "" };
+        self.write_occupant(Occupant::shown(shown), told, out);
+    }
+}
