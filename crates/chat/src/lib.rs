@@ -87,6 +87,7 @@ use crate::groups::shows::Shows;
 use crate::inboxes::Inboxes;
 use crate::log::LogCalls;
 use crate::operators::Commands;
+use crate::operators::announcements::Announcements;
 use crate::operators::erasures::Erasures;
 use crate::operators::errands::Errands;
 use crate::operators::mutes::Mutes;
@@ -221,6 +222,7 @@ pub struct Chat {
     chatrooms: Chatrooms,
     orders: Orders,
     shows: Shows,
+    announcements: Announcements,
     listings: Waits<Requester>,
     receipts: Receipts,
     amendments: Amendments,
@@ -270,6 +272,7 @@ impl Chat {
             chatrooms: Chatrooms::default(),
             orders: Orders::default(),
             shows: Shows::default(),
+            announcements: Announcements::default(),
             listings: Waits::default(),
             receipts: Receipts::default(),
             amendments: Amendments::default(),

@@ -170,6 +170,7 @@ impl Service for Chat {
             self.turn_orders(now, fx),
             self.turn_listings(now, fx),
             self.turn_shows(now, fx),
+            self.turn_announcements(now, fx),
             self.turn_catalogue(now, fx),
             self.turn_reads(now, fx),
             self.turn_follows(now, fx),

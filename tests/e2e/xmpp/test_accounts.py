@@ -142,6 +142,24 @@ class Administrators(Accounts):
                                    "XMPP add"])
 
     @together
+    async def test_an_announcement_reaches_all_who_are_here_and_is_in_the_audit_log(self):
+        boss = await self.boss()
+        people = [await self.person(name).start() for name in (self.ann, self.bob)]
+        done = await self.does(boss, "announce", subject="Tonight", announcement="At ten &lt;1&gt;")
+        self.assertEqual(done.get("status"), "completed")
+        for person in [boss, *people]:
+            heard = await person.next("message")
+            self.assertEqual((heard["type"], heard["from"].full), ("headline", "localhost"))
+            self.assertEqual((heard["subject"], heard["body"]), ("Tonight", "At ten <1>"))
+        entries = self.server.ask("GET", f"/v1/audit_log?token=xmpp:{BOSS}&limit=1")["entries"]
+        self.assertEqual([entry["action"] for entry in entries], ["XMPP announce"])
+        told = await self.does(boss, "user-stats", accountjid=f"{self.ann}@localhost")
+        fields = {field.get("var"): [value.text for value in field]
+                  for field in told.iter("{jabber:x:data}field")}
+        self.assertEqual(fields["rostersize"], ["0"])
+        self.assertEqual(fields["onlineresources"], [people[0].client.boundjid.resource])
+
+    @together
     async def test_who_is_here_is_told_to_administrators_alone(self):
         boss, ann = await self.boss(), await self.person(self.ann).start()
         answer = await self.set(boss, self.command("get-online-users-num"))

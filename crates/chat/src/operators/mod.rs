@@ -5,6 +5,7 @@
 //! and [`words`] are looked at where a message comes in, then [`reviews`] asks whoever is to be
 //! asked. Invariant: a command is answered once.
 
+pub(crate) mod announcements;
 pub(crate) mod erasures;
 pub(crate) mod errands;
 pub(crate) mod moving;
@@ -74,6 +75,7 @@ impl Chat {
                 let (total, some) = self.accounts_here(count.into());
                 return fx.answers.push((ask, ChatAnswer::Online(total, some)));
             }
+            ChatCommand::Announce(announcement) => return self.announce(ask, announcement, fx),
             ChatCommand::Errand(errand) => {
                 (errand.by.clone(), Chat::errand_makes(&errand), What::Errand(errand))
             }

@@ -152,6 +152,11 @@ impl Chat {
         (by, account): (Box<str>, GrantedAccount),
         wish: OperatorWish,
     ) -> Result<BookOrder, BookFault> {
+        if let OperatorWish::Statistics(address) = &wish
+            && self.settings.is_foreign(address)
+        {
+            return Err(BookFault::Unknown(address.as_str().into()));
+        }
         let mut users = Vec::new();
         if let OperatorWish::Change(change) = &wish {
             if !(1..=BOOK_ACCOUNTS_MAX).contains(&change.accounts.len()) {

@@ -377,6 +377,7 @@ fn weight_of(delivery: &ChatDelivery) -> u64 {
         ChatDelivery::Contacts(it) => it.contacts.iter().map(|it| it.weight()).sum(),
         ChatDelivery::Members(it) => it.weight(),
         ChatDelivery::MemberShown(it) => it.weight(),
+        ChatDelivery::Announcement(it) => it.weight(),
         ChatDelivery::Conversations(it) => {
             it.conversations.len() * (size_of::<Conversation>() + EXCERPT_BYTES_MAX)
         }

@@ -95,7 +95,7 @@ use crate::close::CloseReason;
 use crate::id::SessionRef;
 use crate::link::ChannelBindings;
 use crate::media::{UploadSlot, UploadWish};
-use crate::ports::users::{BookAnswer, BookRequest, Registering};
+use crate::ports::users::{Announcement, BookAnswer, BookRequest, Registering};
 use crate::session::Denial;
 use crate::timeline::{Seq, TimelineId};
 use std::net::SocketAddr;
@@ -696,6 +696,8 @@ pub enum ChatDelivery {
     },
     /// Somebody does something that is kept nowhere.
     Transient(Arc<Transient>),
+    /// Who runs the server says something to all who are here.
+    Announcement(Arc<Announcement>),
     /// A member of a group is there otherwise.
     MemberShown(Arc<MemberShown>),
     /// The session is in a chatroom.

@@ -138,6 +138,7 @@ impl ChatDelivery {
             | ChatDelivery::Delivered(_)
             | ChatDelivery::Transient(_)
             | ChatDelivery::MemberShown(_)
+            | ChatDelivery::Announcement(_)
             | ChatDelivery::ChatroomSaid(_)
             | ChatDelivery::ChatroomMissed(_)
             | ChatDelivery::ChatroomNews(_)

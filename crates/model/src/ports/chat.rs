@@ -12,7 +12,9 @@ use crate::chat::{
     ArchiveRange, ChatDelivery, ChatroomOrder, ChatroomStatus, ContactWish, ContactsRange,
     GroupOrder, HistoryRange, MemberShow, MembersRange, MovedMessage, NewMessage, NodesAsk,
 };
+use crate::ports::users::Announcement;
 use crate::timeline::Seq;
+use std::sync::Arc;
 
 /// The name, in every domain, of the account in which the server itself speaks. Nobody logs in by
 /// it.
@@ -61,6 +63,8 @@ pub enum ChatCommand {
     /// Accounts of a shard that have devices here: how many, and at most so many of them. Answer:
     /// `Online`.
     Online(u16),
+    /// Something is said to all devices of a shard that want messages. Answer: `Announcing`.
+    Announce(Arc<Announcement>),
     /// Something came from elsewhere. Answer: `Told`, or `Reached`.
     Foreign(Box<ForeignArrival>),
     /// Another server had kept a message of it: it takes its place, at its time. One that is not
@@ -76,9 +80,10 @@ impl ChatCommand {
     /// Which account it is about; none: it says its shard itself, or every shard is asked.
     pub const fn account(&self) -> Option<&AccountAddress> {
         Some(match self {
-            ChatCommand::Groups { .. } | ChatCommand::Chatrooms { .. } | ChatCommand::Online(_) => {
-                return None;
-            }
+            ChatCommand::Groups { .. }
+            | ChatCommand::Chatrooms { .. }
+            | ChatCommand::Online(_)
+            | ChatCommand::Announce(_) => return None,
             ChatCommand::Account(account)
             | ChatCommand::Open(account)
             | ChatCommand::Kick(account)
@@ -189,6 +194,8 @@ pub enum ChatAnswer {
     /// So many accounts have devices here, and these are among them, in the order of their
     /// addresses.
     Online(u64, Vec<AccountAddress>),
+    /// It is being said.
+    Announcing,
     /// Too much at once, or no answer in time: nothing was promised, try again.
     Busy,
     /// The log does not take it.

@@ -95,7 +95,7 @@ pub const XEPS: &[Xep] = &[
     xep(124, ("Bidirectional-streams Over Synchronous HTTP (BOSH)", "1.11.2"), Complete, "",
         "xmpp/test_bosh.py::test_a_session_goes_on_over_many_connections_at_once"),
     xep(133, ("Service Administration", "1.2.0"), Partial,
-        "of accounts, and who is here: nine commands",
+        "of accounts, who is here, and words for all who are: eleven commands",
         "xmpp/test_accounts.py::test_who_is_here_is_told_to_administrators_alone"),
     xep(153, ("vCard-Based Avatars", "1.1"), Complete, "by XEP-0398",
         "xmpp/test_pep.py::test_a_photo_of_a_vcard_is_the_avatar_and_goes_with_it"),

@@ -447,6 +447,7 @@ impl Session {
                 self.happens(&event, out);
             }
             ChatDelivery::Transient(transient) => self.write_transient(&transient, out),
+            ChatDelivery::Announcement(it) => self.write_announcement(&it, out),
             ChatDelivery::MemberShown(shown) => self.hears_of_member(shown, out),
             ChatDelivery::Notify { head } => self.notified(head, out),
             ChatDelivery::End(end) => {

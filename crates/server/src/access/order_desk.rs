@@ -11,15 +11,17 @@ use super::user_book::UserBook;
 use crate::clock;
 use guard::AccessControl;
 use guard::book::UserEntry;
+use model::account::AccountAddress;
+use model::chat::{CONTACTS_PAGE_MAX, ChatDelivery, ContactsRange};
 use model::id::ShardId;
 use model::limits::ChatLimits;
 use model::link::Source;
 use model::ports::access::GrantedAccount;
-use model::ports::chat::{ChatAnswer, ChatCommand};
+use model::ports::chat::{ChatAnswer, ChatCommand, Errand, ErrandWhat};
 use model::ports::control::{Answer, Command, Control};
 use model::ports::users::{
-    BOOK_ONLINE_MAX, BookAnswer, BookDone, BookFault, BookOrder, NewPassword, OperatorWish,
-    UserChange, UserFault, UserOrder, UserVerb, Users,
+    Announcement, BOOK_ONLINE_MAX, BookAnswer, BookDone, BookFault, BookOrder, NewPassword,
+    OperatorWish, UserChange, UserFault, UserOrder, UserVerb, Users,
 };
 use model::service::ServiceKind;
 use model::{event, tell};
@@ -284,6 +286,8 @@ impl OrderDesk {
             OperatorWish::May => Ok(BookDone::Done),
             OperatorWish::Registered => Ok(BookDone::Count(self.access_control.count() as u64)),
             OperatorWish::Online(count) => online(ways, (*count).min(BOOK_ONLINE_MAX as u16)),
+            OperatorWish::Statistics(address) => statistics(ways, address),
+            OperatorWish::Announce(it) => announce(ways, it.clone()),
             OperatorWish::Change(change) => {
                 for user in users {
                     self.change(user, change)?;
@@ -331,18 +335,62 @@ fn order_for(user: &str) -> UserOrder {
     UserOrder { name: user.into(), password, is_super, is_disabled, rules }
 }
 
-/// Who has devices here, as the shards say.
-fn online(ways: &OrderWays, count: u16) -> BookAnswer {
+/// What shards say; none: not in time.
+fn asked(ways: &OrderWays, command: ChatCommand) -> Option<ChatAnswer> {
     let (tell, told) = sync_channel(1);
     let reply = move |answer| drop(tell.try_send(answer));
-    ways.control.ask(Command::Chat(ChatCommand::Online(count)), Box::new(reply));
+    ways.control.ask(Command::Chat(command), Box::new(reply));
     match told.recv_timeout(SHARDS) {
-        Ok(Answer::Chat(ChatAnswer::Online(online, mut accounts))) => {
+        Ok(Answer::Chat(answer)) => Some(answer),
+        _ => None,
+    }
+}
+
+/// Who has devices here, as the shards say.
+fn online(ways: &OrderWays, count: u16) -> BookAnswer {
+    match asked(ways, ChatCommand::Online(count)) {
+        Some(ChatAnswer::Online(online, mut accounts)) => {
             accounts.truncate(count.into());
             Ok(BookDone::Online { count: online, accounts })
         }
         _ => Err(BookFault::Busy),
     }
+}
+
+/// Something is said to all who are here.
+fn announce(ways: &OrderWays, announcement: Arc<Announcement>) -> BookAnswer {
+    match asked(ways, ChatCommand::Announce(announcement)) {
+        Some(ChatAnswer::Announcing) => Ok(BookDone::Done),
+        _ => Err(BookFault::Busy),
+    }
+}
+
+/// What is known of an account, as its shard says.
+fn statistics(ways: &OrderWays, address: &AccountAddress) -> BookAnswer {
+    let devices = match asked(ways, ChatCommand::Account(address.clone())) {
+        Some(ChatAnswer::Account(Some(status))) => status.devices,
+        Some(ChatAnswer::Account(None)) => return Err(BookFault::Unknown(address.as_str().into())),
+        _ => return Err(BookFault::Busy),
+    };
+    let (mut contacts, mut since, mut after) = (0, 0, 0);
+    let pages = ways.limits.contacts_an_account_max / u32::from(CONTACTS_PAGE_MAX) + 2;
+    for _ in 0..pages {
+        let what = ErrandWhat::Contacts(ContactsRange { after, since, count: CONTACTS_PAGE_MAX });
+        let errand = Box::new(Errand { by: address.clone(), is_operators: true, what });
+        let page = match asked(ways, ChatCommand::Errand(errand)) {
+            Some(ChatAnswer::Told(Some(told))) => match *told {
+                ChatDelivery::ContactsPage(page) => page,
+                _ => return Err(BookFault::Busy),
+            },
+            _ => return Err(BookFault::Busy),
+        };
+        contacts += page.contacts.iter().filter(|it| it.is_listed).count() as u64;
+        (since, after) = (page.since, page.upto);
+        if !page.more {
+            return Ok(BookDone::Statistics { contacts, devices });
+        }
+    }
+    Err(BookFault::Busy) // it changes faster than it is read
 }
 
 fn fault(fault: UserFault) -> BookFault {
@@ -360,6 +408,9 @@ fn note(order: &BookOrder, answer: &BookAnswer) -> Option<admin::BookNote> {
     let (by, action, users) = match order {
         BookOrder::Operate { by, wish: OperatorWish::Change(change), users, .. } => {
             (Some(by), change.verb.name(), users.clone())
+        }
+        BookOrder::Operate { by, wish: OperatorWish::Announce(_), users, .. } => {
+            (Some(by), "announce", users.clone())
         }
         BookOrder::Operate { .. } => return None,
         _ if answer.is_err() => return None,

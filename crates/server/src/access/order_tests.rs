@@ -3,15 +3,16 @@
 use super::tests::{Place, settings};
 use super::*;
 use crate::config::AccessSection;
-use model::account::AccountAddress;
+use model::account::{AccountAddress, AccountId};
+use model::chat::{ChatDelivery, Contact, ContactsPage};
 use model::limits::ChatLimits;
 use model::link::Source;
 use model::ports::access::GrantedAccount;
-use model::ports::chat::{ChatAnswer, ChatCommand};
+use model::ports::chat::{ChatAccountStatus, ChatAnswer, ChatCommand, ErrandWhat};
 use model::ports::control::{Answer, Command, Control, Reply};
 use model::ports::users::{
-    BookAnswer, BookDone, BookFault, BookOrder, NewPassword, OperatorWish, UserChange, UserOrder,
-    UserState, UserVerb,
+    Announcement, BookAnswer, BookDone, BookFault, BookOrder, NewPassword, OperatorWish,
+    UserChange, UserOrder, UserState, UserVerb,
 };
 use std::sync::mpsc::{Receiver, sync_channel};
 
@@ -22,9 +23,36 @@ struct Shards;
 
 impl Control for Shards {
     fn ask(&self, command: Command, reply: Reply) {
-        let Command::Chat(ChatCommand::Online(_)) = command else { panic!("{command:?}") };
-        let here = ["ann", "bob"].map(address).into();
-        reply(Answer::Chat(ChatAnswer::Online(2, here)));
+        let Command::Chat(command) = command else { panic!("{command:?}") };
+        let page = |listed: &[bool], more| {
+            let contact = |&is_listed: &bool| {
+                Arc::new(Contact { is_listed, ..Contact::nobody(address("carol")) })
+            };
+            let contacts = listed.iter().map(contact).collect();
+            let (number, is_anew, since, upto) = (0, true, 5, 6);
+            ContactsPage { number, is_anew, since, contacts, upto, more }
+        };
+        reply(Answer::Chat(match command {
+            ChatCommand::Online(_) => ChatAnswer::Online(2, ["ann", "bob"].map(address).into()),
+            ChatCommand::Account(of) if of == address("ann") => {
+                let (id, made_s, head, muted_until_s) = (AccountId(1), 1, 1, 0);
+                let devices = vec!["desk".into()];
+                let status = ChatAccountStatus { id, made_s, devices, head, muted_until_s };
+                ChatAnswer::Account(Some(status))
+            }
+            ChatCommand::Account(_) => ChatAnswer::Account(None),
+            ChatCommand::Announce(it) if &*it.body == "too much" => ChatAnswer::Busy,
+            ChatCommand::Announce(_) => ChatAnswer::Announcing,
+            ChatCommand::Errand(errand) => {
+                let ErrandWhat::Contacts(range) = errand.what else { panic!("{errand:?}") };
+                let page = match range.after {
+                    0 => page(&[true, false, true], true),
+                    _ => page(&[true], false),
+                };
+                ChatAnswer::Told(Some(Box::new(ChatDelivery::ContactsPage(Box::new(page)))))
+            }
+            other => panic!("{other:?}"),
+        }));
     }
 
     fn next_id(&self) -> model::id::MessageId {
@@ -206,6 +234,18 @@ fn an_administrator_does_what_the_api_does_and_it_is_told() {
     assert_eq!(ask(OperatorWish::Registered), Ok(BookDone::Count(1)));
     let accounts = vec![address("ann")];
     assert_eq!(ask(OperatorWish::Online(1)), Ok(BookDone::Online { count: 2, accounts }));
+    let devices = vec!["desk".into()];
+    let statistics = |name| ask(OperatorWish::Statistics(address(name)));
+    assert_eq!(statistics("ann"), Ok(BookDone::Statistics { contacts: 3, devices }));
+    assert_eq!(statistics("eve"), Err(BookFault::Unknown("eve@a.example".into())));
+    while desk.notes.try_recv().is_ok() {}
+    for (body, result, code) in
+        [("now", Ok(BookDone::Done), None), ("too much", Err(BookFault::Busy), Some("busy"))]
+    {
+        let announcement = Arc::new(Announcement::new("", body).expect("right"));
+        assert_eq!(ask(OperatorWish::Announce(announcement)), result);
+        assert_eq!(desk.note(), (Some("boss".into()), "announce", code));
+    }
 }
 
 #[test]

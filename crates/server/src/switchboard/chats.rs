@@ -39,6 +39,8 @@ pub(super) fn merge(one: ChatAnswer, other: ChatAnswer) -> ChatAnswer {
             some.sort_unstable();
             ChatAnswer::Online(one + other, some)
         }
+        // Not all are told it.
+        (ChatAnswer::Busy, ChatAnswer::Announcing) => ChatAnswer::Busy,
         (_, other) => other,
     }
 }

@@ -9,8 +9,9 @@
 mod orders;
 
 pub use orders::{
-    BOOK_ACCOUNTS_MAX, BOOK_ONLINE_MAX, BookAnswer, BookDone, BookFault, BookOrder, BookRequest,
-    BookWish, NewPassword, OperatorWish, Registering, Registration, UserChange, UserVerb,
+    ANNOUNCED_BYTES_MAX, ANNOUNCED_SUBJECT_BYTES_MAX, Announcement, BOOK_ACCOUNTS_MAX,
+    BOOK_ONLINE_MAX, BookAnswer, BookDone, BookFault, BookOrder, BookRequest, BookWish,
+    NewPassword, OperatorWish, Registering, Registration, UserChange, UserVerb,
 };
 
 use crate::ports::log::RowHome;

@@ -15,12 +15,19 @@ use crate::link::Source;
 use crate::ports::access::GrantedAccount;
 use base::words;
 use std::fmt;
+use std::sync::Arc;
 
 /// Most accounts that one order is about.
 pub const BOOK_ACCOUNTS_MAX: usize = 64;
 
 /// Most accounts in a list of those that are here.
 pub const BOOK_ONLINE_MAX: usize = 200;
+
+/// Longest subject of an announcement, bytes.
+pub const ANNOUNCED_SUBJECT_BYTES_MAX: usize = 256;
+
+/// Longest announcement, bytes.
+pub const ANNOUNCED_BYTES_MAX: usize = 4_096;
 
 words! {
     /// What whoever is no operator may do with accounts by a protocol of chat.
@@ -90,6 +97,33 @@ pub enum OperatorWish {
     Registered,
     /// How many accounts have devices here, and at most so many of them.
     Online(u16),
+    /// What is known of an account.
+    Statistics(AccountAddress),
+    /// Something is said to all who are here.
+    Announce(Arc<Announcement>),
+}
+
+/// What an administrator says to all who are here, and that is kept nowhere.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Announcement {
+    /// What it is about, at most [`ANNOUNCED_SUBJECT_BYTES_MAX`]; perhaps empty.
+    pub subject: Box<str>,
+    /// What is said, 1 to [`ANNOUNCED_BYTES_MAX`] bytes.
+    pub body: Box<str>,
+}
+
+impl Announcement {
+    /// Unless it is empty or too long.
+    pub fn new(subject: &str, body: &str) -> Option<Announcement> {
+        let is_right = (1..=ANNOUNCED_BYTES_MAX).contains(&body.len())
+            && subject.len() <= ANNOUNCED_SUBJECT_BYTES_MAX;
+        is_right.then(|| Announcement { subject: subject.into(), body: body.into() })
+    }
+
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        size_of::<Announcement>() + self.subject.len() + self.body.len()
+    }
 }
 
 /// An order about accounts: one after the other, up to the first with which it cannot be done.
@@ -204,6 +238,13 @@ pub enum BookDone {
         count: u64,
         /// Some of them.
         accounts: Vec<AccountAddress>,
+    },
+    /// What is known of an account.
+    Statistics {
+        /// How many contacts it has.
+        contacts: u64,
+        /// Its devices that are here.
+        devices: Vec<Box<str>>,
     },
 }
 

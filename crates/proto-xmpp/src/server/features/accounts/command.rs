@@ -42,6 +42,10 @@ pub(super) enum CommandWhat {
     OnlineCount,
     /// Which ones are here.
     Online,
+    /// What is known of one.
+    Statistics,
+    /// Something is said to all who are here.
+    Announce,
 }
 
 const fn command(node: &'static str, name: &'static str, what: CommandWhat) -> Command {
@@ -49,7 +53,7 @@ const fn command(node: &'static str, name: &'static str, what: CommandWhat) -> C
 }
 
 /// All of them, in the order of XEP-0133.
-pub(super) static ALL: [Command; 9] = [
+pub(super) static ALL: [Command; 11] = [
     command("add-user", "Add User", CommandWhat::One(UserVerb::Add)),
     command("delete-user", "Delete User", CommandWhat::Many(UserVerb::Remove)),
     command("disable-user", "Disable User", CommandWhat::Many(UserVerb::Disable)),
@@ -60,9 +64,11 @@ pub(super) static ALL: [Command; 9] = [
         "Change User Password",
         CommandWhat::One(UserVerb::SetPassword),
     ),
+    command("user-stats", "Get User Statistics", CommandWhat::Statistics),
     command("get-registered-users-num", "Get Number of Registered Users", CommandWhat::Registered),
     command("get-online-users-num", "Get Number of Online Users", CommandWhat::OnlineCount),
     command("get-online-users-list", "Get List of Online Users", CommandWhat::Online),
+    command("announce", "Send Announcement to Online Users", CommandWhat::Announce),
 ];
 
 /// The command of a node.
@@ -112,6 +118,11 @@ pub(super) fn form((command, open): (&Command, &str)) -> String {
                 + &verify
         }
         CommandWhat::Many(_) => required("accountjids", "jid-multi", "The accounts"),
+        CommandWhat::Statistics => required("accountjid", "jid-single", "The account"),
+        CommandWhat::Announce => {
+            let subject = "<field var='subject' type='text-single' label='What it is about'/>";
+            subject.to_owned() + &required("announcement", "text-multi", "What is said")
+        }
         CommandWhat::Online => {
             let option = |count| format!("<option label='{count}'><value>{count}</value></option>");
             let options: String = COUNTS.into_iter().map(option).collect();
@@ -142,6 +153,11 @@ pub(super) fn completed((command, open): (&Command, &str), done: &BookDone) -> S
         (CommandWhat::Online, BookDone::Online { accounts, .. }) => {
             let accounts: Vec<&str> = accounts.iter().map(|it| it.as_str()).collect();
             form(field("onlineuserjids", "jid-multi", &accounts))
+        }
+        (CommandWhat::Statistics, BookDone::Statistics { contacts, devices }) => {
+            let devices: Vec<&str> = devices.iter().map(|it| &**it).collect();
+            let size = field("rostersize", "", &[&contacts.to_string()]);
+            form(size + &field("onlineresources", "text-multi", &devices))
         }
         _ => "<note type='info'>Done.</note>".into(),
     };

@@ -19,7 +19,7 @@ use crate::stanza::StanzaReply;
 use crate::xml::scan::Element;
 use model::account::AccountAddress;
 use model::ports::users::{
-    BOOK_ACCOUNTS_MAX, BOOK_ONLINE_MAX, BookDone, BookWish, OperatorWish, UserChange,
+    Announcement, BOOK_ACCOUNTS_MAX, BOOK_ONLINE_MAX, BookDone, BookWish, OperatorWish, UserChange,
 };
 
 /// Commands of a session that wait for their forms.
@@ -153,6 +153,13 @@ impl Session {
             }
         }
         let (verb, is_one) = match command.what {
+            CommandWhat::Statistics => {
+                let Ok([account]) = <[AccountAddress; 1]>::try_from(accounts) else {
+                    return Err(StanzaFault::BadRequest);
+                };
+                return Ok(OperatorWish::Statistics(account));
+            }
+            CommandWhat::Announce => return announcement(form),
             CommandWhat::One(verb) => (verb, true),
             CommandWhat::Many(verb) => (verb, false),
             CommandWhat::Registered => return Ok(OperatorWish::Registered),
@@ -205,4 +212,18 @@ impl Session {
         open.push(OpenCommand { id: id.as_str().into(), command });
         self.answers(about, &command::form((command, &id)), out);
     }
+}
+
+/// What is to be said to all who are here (XEP-0133 4.23).
+fn announcement(form: &Element<'_, '_>) -> Result<OperatorWish, StanzaFault> {
+    let (mut subject, mut body) = (String::new(), String::new());
+    for (name, values) in fields(form) {
+        match name.as_deref() {
+            Some("subject") => subject = values.join(" "),
+            Some("announcement") => body = values.join("\n"),
+            _ => {}
+        }
+    }
+    let announcement = Announcement::new(subject.trim(), body.trim());
+    announcement.map(|it| OperatorWish::Announce(it.into())).ok_or(StanzaFault::NotAcceptable)
 }

@@ -5,6 +5,7 @@
 //! service to say: before it has, a form is shown to nobody. Invariant: each question is answered
 //! once, with its id.
 
+mod announcement;
 mod command;
 mod commands;
 mod registration;
@@ -140,7 +141,7 @@ type Wanted = Result<Option<(BookWhat, BookWish)>, StanzaFault>;
 fn count_of(done: &BookDone) -> u64 {
     match done {
         BookDone::Count(count) | BookDone::Online { count, .. } => *count,
-        BookDone::Done | BookDone::Granted(_) => 0,
+        BookDone::Done | BookDone::Granted(_) | BookDone::Statistics { .. } => 0,
     }
 }
 

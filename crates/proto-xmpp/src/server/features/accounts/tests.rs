@@ -295,6 +295,53 @@ fn how_many_there_are_is_told_at_once_and_who_is_here_behind_a_form() {
 }
 
 #[test]
+fn what_is_known_of_an_account_is_told() {
+    let mut side = available();
+    let node = "user-stats";
+    for wrong in [&[][..], &[("accountjid", &["ann@a.example", "bob@a.example"][..])]] {
+        let id = begun(&mut side, node);
+        let said = says(&mut side, &command(node, &format!("sessionid='{id}'"), &form(wrong)));
+        assert!(said.contains("<bad-request"), "{said}");
+    }
+    let id = begun(&mut side, node);
+    let fields = form(&[("accountjid", &["bob@a.example"])]);
+    says(&mut side, &command(node, &format!("sessionid='{id}'"), &fields));
+    let (number, wish) = asked(&mut side);
+    assert_eq!(wish, BookWish::Operate(OperatorWish::Statistics(address("bob"))));
+    let devices = vec!["desk".into(), "a&b".into()];
+    let said = book(&mut side, number, Ok(BookDone::Statistics { contacts: 3, devices }));
+    assert!(said.contains("<field var='rostersize'><value>3</value></field>"), "{said}");
+    assert!(said.contains("<value>desk</value><value>a&amp;b</value>"), "{said}");
+}
+
+#[test]
+fn an_announcement_is_some_words_and_comes_as_a_headline_of_the_domain() {
+    let mut side = available();
+    let node = "announce";
+    let too_long = "x".repeat(ANNOUNCED_BYTES_MAX + 1);
+    for wrong in [" ", &too_long] {
+        let id = begun(&mut side, node);
+        let fields = form(&[("announcement", &[wrong])]);
+        let said = says(&mut side, &command(node, &format!("sessionid='{id}'"), &fields));
+        assert!(said.contains("<not-acceptable"), "{said}");
+    }
+    let id = begun(&mut side, node);
+    let fields =
+        form(&[("subject", &["Tonight"]), ("announcement", &["At ten", "we &lt;stop&gt;"])]);
+    says(&mut side, &command(node, &format!("sessionid='{id}'"), &fields));
+    let (number, wish) = asked(&mut side);
+    let word = Arc::new(Announcement::new("Tonight", "At ten\nwe <stop>").expect("right"));
+    assert_eq!(wish, BookWish::Operate(OperatorWish::Announce(word.clone())));
+    let said = book(&mut side, number, Ok(BookDone::Done));
+    assert!(said.contains("status='completed'"), "{said}");
+    let expected = "<message type='headline' from='a.example' to='ann@a.example/desk'>\
+        <subject>Tonight</subject><body>At ten\nwe &lt;stop&gt;</body></message>";
+    assert_eq!(told(&mut side, ChatDelivery::Announcement(word.clone())), expected);
+    let mut away = bound();
+    assert_eq!(told(&mut away, ChatDelivery::Announcement(word)), "");
+}
+
+#[test]
 fn whoever_is_no_administrator_is_told_nothing() {
     let mut side = available();
     let says_no = |side: &mut Side, stanza: &str| {
@@ -318,7 +365,7 @@ fn whoever_is_no_administrator_is_told_nothing() {
     let (number, _) = asked(&mut side);
     let said = book(&mut side, number, Ok(BookDone::Done));
     let item = format!("<item jid='a.example' node='{ADMIN}#add-user' name='Add User'/>");
-    assert!(said.contains(&item) && said.matches("<item ").count() == 9, "{said}");
+    assert!(said.contains(&item) && said.matches("<item ").count() == 11, "{said}");
     says(&mut side, &query("info", &format!("{ADMIN}#add-user")));
     let (number, _) = asked(&mut side);
     let said = book(&mut side, number, Ok(BookDone::Done));

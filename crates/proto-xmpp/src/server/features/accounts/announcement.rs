@@ -1,0 +1,28 @@
+//! What who runs the server says to all who are here (XEP-0133 4.23): a headline of the domain.
+
+use crate::server::Out;
+use crate::server::session::Session;
+use crate::stanza::StanzaReply;
+use crate::xml::text;
+use model::ports::users::Announcement;
+
+impl Session {
+    /// It is told to a device that wants messages.
+    pub(in crate::server) fn write_announcement(&mut self, it: &Announcement, out: &mut Out) {
+        if !self.has(Session::AVAILABLE) {
+            return;
+        }
+        let (name, from, to, id) = ("message", Some(self.domain()), self.jid(), None);
+        let head = StanzaReply { name, from, to, id };
+        head.open("headline", out.bytes());
+        for (name, words) in [("subject", &it.subject), ("body", &it.body)] {
+            if !words.is_empty() {
+                out.bytes().extend_from_slice(format!("<{name}>").as_bytes());
+                text::put(words, out.bytes());
+                out.bytes().extend_from_slice(format!("</{name}>").as_bytes());
+            }
+        }
+        head.close(out.bytes());
+        self.counts_sent(out);
+    }
+}
