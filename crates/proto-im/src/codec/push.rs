@@ -72,6 +72,8 @@ impl<'a> PushFields<'a> {
     pub fn of(number: u32, wish: &'a PushWish) -> Option<PushFields<'a>> {
         let text = |text: &'a Option<Box<str>>| text.as_deref().unwrap_or("");
         match wish {
+            // Only XMPP says such a way.
+            PushWish::Register { route: PushRoute::Service(_), .. } => None,
             PushWish::Register { name, route, code } => {
                 let registration = RegistrationFields::of(text(name), "", route, true);
                 Some(PushFields { number, registration, code: text(code) })
@@ -340,6 +342,7 @@ mod tests {
     use super::*;
     use crate::codec::client_frame::ClientFrame;
     use crate::codec::frame::split;
+    use model::chat::PushService;
 
     fn again(frame: ClientFrame<'_>) -> PushWish {
         let mut bytes = Vec::new();
@@ -380,6 +383,20 @@ mod tests {
         }
         let fields = PushSettingsFields::of(7, &PushWish::Show).expect("of this frame");
         assert_eq!(again(ClientFrame::PushSettings(fields)), PushWish::Show);
+    }
+
+    #[test]
+    fn a_push_service_elsewhere_is_told_and_not_said() {
+        let service = PushService::new("push.example", "n", Vec::new()).expect("allowed");
+        let (name, route) = (service.name(), PushRoute::Service(Box::new(service)));
+        let wish =
+            PushWish::Register { name: Some(name.clone()), route: route.clone(), code: None };
+        assert_eq!(PushFields::of(7, &wish), None);
+        let registration = PushRegistration { name, device: "phone".into(), route };
+        let status = PushStatus { number: 7, registrations: vec![registration], quiet: None };
+        let told = PushStatusFields::of(&status).status();
+        assert_eq!(&*told.registrations[0].way, "service push.example");
+        assert_eq!(&*told.registrations[0].name, "push.example n");
     }
 
     #[test]
