@@ -3,7 +3,7 @@
 #   make run ARGS='--config holdline.toml'      make bench ARGS='memory'
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench crash check deny mutants book package image
+.PHONY: help run test bench crash fuzz check deny mutants book package image
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
@@ -31,6 +31,10 @@ crash: ## kill a server under load a thousand times and audit every answer; ARGS
 	@scripts/toolchain.sh
 	$(BUILD) -p holdline -p crash
 	$(TARGET_DIR)/release/crash --binary $(TARGET_DIR)/release/holdline $(ARGS)
+
+fuzz: ## bend what parsers and machines read, by what it covers, and keep what does; ARGS: batches, a target
+	@scripts/toolchain.sh
+	cargo xtask fuzz $(ARGS)
 
 package: ## make a Debian package in target/package; HOLDLINE_PACKAGE_BINARY: of this binary
 	$(if $(HOLDLINE_PACKAGE_BINARY),,@scripts/toolchain.sh)

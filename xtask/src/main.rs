@@ -1,12 +1,14 @@
 //! The yard's tool: the rules of the house as a program.
 //!
 //! `cargo xtask tidy` holds the tree against the tables in ARCHITECTURE.md and LEXICON.md and the
-//! sizes in STYLE.md. `cargo xtask check` runs everything that CI runs. Nothing here is shipped.
-//! It knows the repository as text and as `cargo metadata`, and no crate of it as code.
+//! sizes in STYLE.md. `cargo xtask check` runs everything that CI runs, `cargo xtask fuzz` grows
+//! the corpora of inputs. Nothing here is shipped. It knows the repository as text and as `cargo
+//! metadata`, and no crate of it as code.
 //!
 //! Read [`tidy`] next: the list of rules, one file each.
 
 mod check;
+mod fuzz;
 mod tidy;
 
 use std::path::Path;
@@ -14,7 +16,9 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 cargo xtask tidy    hold the tree against the rules of the house
-cargo xtask check   formatting, lints, tidy and all tests, as CI does";
+cargo xtask check   formatting, lints, tidy and all tests, as CI does
+cargo xtask fuzz    bend what parsers and machines read, by what it covers, and keep what does:
+                    [BATCHES] [NAME], 400 of each target";
 
 fn main() -> ExitCode {
     // As cargo says now, not as it said when this was compiled: `target/` may be a copy.
@@ -26,6 +30,7 @@ fn main() -> ExitCode {
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => tidy::run(root),
         ["check"] => check::run(root),
+        ["fuzz", ..] => fuzz::run(root, &words[1..]),
         ["help" | "--help"] => {
             println!("{USAGE}");
             ExitCode::SUCCESS

@@ -5,6 +5,8 @@
 //! [`writes_the_corpus`]. A stream that broke something is put there under its own name, and is
 //! replayed for ever.
 
+mod guided;
+
 use crate::codec::publish::Publish;
 use crate::codec::tests::bend::read_and_write_again;
 use crate::codec::tests::vectors::{Case, good, malformed};

@@ -1,12 +1,14 @@
 //! What tests stand on: a link in memory, a told clock, vectors as data, the durable log's law.
 //!
 //! [`pair`] joins two machines so that bytes are split and merged between them as the seed says;
-//! [`vector`] reads golden vectors from their text files; [`log`] is what every store must do that
-//! serves `model`'s port of the durable log; [`transitions`] is the law of coming and going;
+//! [`vector`] reads golden vectors from their text files, [`corpus`] inputs that fuzzing has kept;
+//! [`log`] is what every store must do that serves `model`'s port of the durable log;
+//! [`transitions`] is the law of coming and going;
 //! [`directory`] is that of every directory; [`echo`] is the smallest service, [`faulty`] a server
 //! and [`files`] a file system that fail on purpose, [`redis`] the real one, started and broken by
 //! tests. Generic over `model`: no protocol is known here.
 
+pub mod corpus;
 pub mod directory;
 pub mod echo;
 pub mod faulty;

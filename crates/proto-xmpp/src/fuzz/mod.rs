@@ -2,6 +2,8 @@
 //! may be taken that did not come, all that is written is XML, and it stays in proportion to what
 //! was read.
 
+mod guided;
+
 use crate::archive::{ArchiveQuery, id_text, read_id};
 use crate::server::tests::harness::{
     BIND, HEADER, Side, address, auth, in_state, message, now, page, words, yes,
@@ -26,7 +28,7 @@ use std::time::Duration;
 use testkit::vector::{self, bent};
 
 const FILES: [&str; 2] =
-    [include_str!("../vectors/1-faults.txt"), include_str!("../vectors/2-stanzas.txt")];
+    [include_str!("../../vectors/1-faults.txt"), include_str!("../../vectors/2-stanzas.txt")];
 const ROOM: &str = "x@conference.a.example";
 const ROUNDS: u64 = 24_000;
 const STATES: [&str; 10] = [
@@ -462,32 +464,42 @@ fn the_server_answers_waits_or_ends() {
         // Whoever is bound is shown stanzas, for the most part.
         let is_bound = round as usize % STATES.len() >= 7 && !rng.one_in(4);
         let bytes = bent(&mut rng, if is_bound { &stanzas } else { &corpus });
-        let (sent, asked) = serve(&mut side, &bytes, &mut rng);
-        assert!(is_xml(&sent), "{}", String::from_utf8_lossy(&sent));
-        assert!(side.untaken().len() <= bytes.len() + HEADER.len());
-        let most = 4_096 + 128 * bytes.len();
-        assert!(sent.len() <= most, "{} bytes sent for {}", sent.len(), bytes.len());
+        let (sent, asked) = served(&mut side, &bytes, &mut rng);
         ended += u64::from(side.ended.is_some());
         sends += asked;
         pages += String::from_utf8_lossy(&sent).matches("</fin>").count();
         nodes += String::from_utf8_lossy(&sent).matches("</pubsub>").count();
-        side.close(now(), CloseReason::PeerReset);
-        let mut last = words(&mut side);
-        last.retain(|word| {
-            let is_end = matches!(word, ChatRequest::Gone | ChatRequest::Closed { .. });
-            is_end || matches!(word, ChatRequest::Detach(_))
-        });
-        assert!(last.len() <= 1, "{last:?}");
-        if let Some(ChatRequest::Detach(left)) = last.pop() {
-            went_on += 1;
-            goes_on(*left, &bytes, &mut rng);
-        }
+        went_on += u64::from(is_left(&mut side, &bytes, &mut rng));
     }
     assert!(ended > ROUNDS / 8 && ended < ROUNDS, "{ended} of {ROUNDS} ended");
     assert!(sends > 300, "{sends}");
     assert!(pages > 100, "{pages}");
     assert!(nodes > 50, "{nodes}");
     assert!(went_on > 400, "{went_on}");
+}
+
+/// Feeds a machine, and looks at what it sent.
+fn served(side: &mut Side, bytes: &[u8], rng: &mut Prng) -> (Vec<u8>, usize) {
+    let (sent, asked) = serve(side, bytes, rng);
+    assert!(is_xml(&sent), "{}", String::from_utf8_lossy(&sent));
+    assert!(side.untaken().len() <= bytes.len() + HEADER.len());
+    let most = 4_096 + 128 * bytes.len();
+    assert!(sent.len() <= most, "{} bytes sent for {}", sent.len(), bytes.len());
+    (sent, asked)
+}
+
+/// The connection breaks; whether the session went on over another one.
+fn is_left(side: &mut Side, bytes: &[u8], rng: &mut Prng) -> bool {
+    side.close(now(), CloseReason::PeerReset);
+    let mut last = words(side);
+    last.retain(|word| {
+        let is_end = matches!(word, ChatRequest::Gone | ChatRequest::Closed { .. });
+        is_end || matches!(word, ChatRequest::Detach(_))
+    });
+    assert!(last.len() <= 1, "{last:?}");
+    let Some(ChatRequest::Detach(left)) = last.pop() else { return false };
+    goes_on(*left, bytes, rng);
+    true
 }
 
 /// A session that was left goes on over another connection, by a client that counts somehow.
