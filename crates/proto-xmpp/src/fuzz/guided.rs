@@ -25,7 +25,8 @@ fn pieces(stream: &[u8], most: usize, step: usize) -> (usize, Vec<(usize, bool)>
             };
             assert!(0 < length && length <= rest.len(), "{length} of {}", rest.len());
             at += length;
-            all.push((length, is_right));
+            // Space is given as it comes.
+            all.extend((!matches!(piece, StreamPiece::Space(_))).then_some((length, is_right)));
             if at == known {
                 break;
             }
