@@ -54,6 +54,8 @@ pub(super) struct Round {
     pub(super) upto: Seq,
     /// The last place that was known when the inbox was asked for: what came since may be missing.
     head: Seq,
+    /// The inbox was asked for from its end, to find where what is owed begins.
+    is_backwards: bool,
     /// Entries that were read.
     entries: usize,
     /// When it began, Unix seconds.
@@ -105,6 +107,7 @@ impl Chat {
             said: BTreeMap::new(),
             upto: 0,
             head,
+            is_backwards: false,
             entries: 0,
             began_s: now.unix_s(),
             badge: 0,
@@ -173,7 +176,7 @@ impl Chat {
             true => back.unwrap_or(Seq::MAX),
             false => owing.told_by(&round.ways).max(round.upto),
         };
-        round.head = owing.head;
+        (round.head, round.is_backwards) = (owing.head, backwards);
         let (count_max, bytes_max) = (ENTRIES_MAX, ENTRIES_BYTES_MAX);
         let pull = Pull { timeline, from, backwards, count_max, bytes_max };
         self.log.ask(PendingCall::PushOwed(number), Call::Read(Read::Pull(pull)), fx);
@@ -187,6 +190,10 @@ impl Chat {
         let Some(owing) = self.pushes.owing.get_mut(&round.inbox) else {
             return self.end_round(now, number, fx);
         };
+        if round.is_backwards == owing.is_known {
+            // Where it begins has come to be known meanwhile: by the first that has its place.
+            return self.read_owed(now, number, None, fx);
+        }
         if owing.is_known {
             round.take(&page, most);
             round.entries += page.messages.len();

@@ -377,9 +377,8 @@ fn history(seed: u64, (shards, border): (u16, u32), steps: u32) -> (usize, usize
 #[test]
 fn whatever_happens_what_stays_unread_was_told_of() {
     let (mut looked, mut told) = (0, 0);
-    // In about one history of 200 somebody is not told of a message until a device comes, mostly in
-    // a group that is read: a fault that is known and not mended. Of these it is the one left out.
-    for seed in (0..60).filter(|seed| *seed != 15) {
+    // Beyond the first, those in which somebody was not told until a device came.
+    for seed in (0..60).chain([118, 300]) {
         let seen = history(seed, (1 + (seed % 3) as u16, seed as u32 / 3 % 2), 1_500);
         (looked, told) = (looked + seen.0, told + seen.1);
     }

@@ -26,6 +26,13 @@ pub(super) struct Beginning {
     has_failed: bool,
 }
 
+impl Beginning {
+    /// Whether an account is to follow its group, as soon as what is before the parcel is stored.
+    pub(super) fn is_to_begin(&self, inbox: TimelineId) -> bool {
+        self.left.is_none() && self.inboxes.contains(&inbox)
+    }
+}
+
 /// An account is to follow a group from a place on, as a parcel says.
 #[derive(Clone, Copy)]
 pub(super) struct Begin {

@@ -164,6 +164,20 @@ impl Follows {
         }
     }
 
+    /// Whether an inbox has all that is known to have been said in the groups of its account: nothing
+    /// is left to be drawn, waits to be taken together, or is with the log, and no group is about to
+    /// be followed.
+    fn has_all(&self, inbox: TimelineId) -> bool {
+        let Some(follower) = self.followers.get(&inbox).filter(|it| it.has_drawn()) else {
+            return false;
+        };
+        if self.begins.values().any(|it| it.is_to_begin(inbox)) {
+            return false;
+        }
+        let is_silent = |of: &TimelineId| self.live.get(of).is_none_or(Live::is_silent);
+        follower.groups.iter().all(|(of, it)| it.together == 0 && is_silent(of))
+    }
+
     /// Whether there is something to do at this turn.
     pub(crate) fn has_more(&self) -> bool {
         let waits = |of: &TimelineId| self.live.get(of).is_some_and(Live::may_go_on);
@@ -257,8 +271,11 @@ impl Chat {
     /// An account draws all that it lacks, whoever is here; asked again and again until it has.
     pub(crate) fn has_drawn_all(&mut self, inbox: TimelineId) -> bool {
         let follower = self.follows.followers.entry(inbox).or_default();
-        let is_over = follower.is_asked && follower.has_drawn();
-        (follower.is_asked, follower.draws_all) = (!is_over, !is_over);
+        let was_asked = follower.is_asked;
+        let is_over = was_asked && self.follows.has_all(inbox);
+        if let Some(follower) = self.follows.followers.get_mut(&inbox) {
+            (follower.is_asked, follower.draws_all) = (!is_over, !is_over);
+        }
         self.follows.is_due(inbox);
         is_over
     }
@@ -290,7 +307,8 @@ impl Chat {
         if let Some(next) = follower.next_to_draw().filter(|_| may_draw || draws_all) {
             return self.fetch_next(now, inbox, next, fx);
         }
-        if follower.has_drawn() {
+        if draws_all && self.follows.has_all(inbox) {
+            let Some(follower) = self.follows.followers.get_mut(&inbox) else { return };
             let was_asked = follower.is_asked && std::mem::take(&mut follower.draws_all);
             follower.draws_all = false;
             if was_asked {

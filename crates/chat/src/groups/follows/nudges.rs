@@ -61,6 +61,11 @@ impl Live {
         !self.queue.is_empty() && self.placing == 0
     }
 
+    /// Whether nothing waits.
+    pub(super) fn is_silent(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     pub(super) fn is_over(&self) -> bool {
         self.followers.is_empty() && self.placing == 0
     }
@@ -285,9 +290,11 @@ impl Chat {
             if owed.next_if_eq(&inbox).is_some() {
                 self.owes(now, (inbox, place), fx);
             }
-            let Some(it) = self.followed(inbox, conversation) else { continue };
+            let Some(follower) = self.follows.followers.get_mut(&inbox) else { continue };
+            let is_waited_for = follower.draws_all || follower.wakes;
+            let Some(it) = follower.groups.get_mut(&conversation) else { continue };
             it.together -= 1;
-            if it.together == 0 && it.is_behind {
+            if it.together == 0 && (it.is_behind || is_waited_for) {
                 match place {
                     Some(_) => self.follows.is_due(inbox),
                     None => self.follows.waits(now, inbox),

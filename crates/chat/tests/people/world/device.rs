@@ -24,6 +24,8 @@ pub struct Device {
     pub said: BTreeSet<Said>,
     /// Its place, and all that it has.
     pub(super) place: Seq,
+    /// Up to where it has ever said that it has all, though it was installed anew since.
+    pub(super) acknowledged: Seq,
     pub has: BTreeMap<Seq, Arc<ChatMessage>>,
     /// What else stands in its inbox.
     pub events: BTreeMap<Seq, Arc<InboxEvent>>,
@@ -136,6 +138,7 @@ impl Device {
             waiting: BTreeMap::new(),
             said: BTreeSet::new(),
             place: 0,
+            acknowledged: 0,
             has: BTreeMap::new(),
             events: BTreeMap::new(),
             changing: BTreeMap::new(),
@@ -218,7 +221,7 @@ impl Device {
     pub fn owes(&mut self) -> Option<ChatRequest> {
         let session = self.session?;
         if std::mem::take(&mut self.is_ahead) {
-            return Some(ChatRequest::Acknowledge { session, upto: self.place });
+            return self.acknowledges();
         }
         if !self.is_behind || self.pulling.is_some() {
             return None;
@@ -230,6 +233,7 @@ impl Device {
 
     pub fn acknowledges(&mut self) -> Option<ChatRequest> {
         let session = self.session?;
+        self.acknowledged = self.acknowledged.max(self.place);
         Some(ChatRequest::Acknowledge { session, upto: self.place })
     }
 

@@ -205,7 +205,8 @@ impl World {
         self.calm = false;
     }
 
-    /// The first person's devices are away, and what is owed to them is told; where they were.
+    /// The first person's devices are away, and what is owed to them is told; up to where one of
+    /// them has ever had all.
     pub fn tells_all(&mut self) -> Seq {
         self.calm = true;
         for at in 0..2 {
@@ -218,7 +219,8 @@ impl World {
             self.round();
             self.pass_ms(3_000);
         }
-        self.devices[..2].iter().map(|device| device.place).max().unwrap_or(0)
+        let had = |device: &Device| device.place.max(device.acknowledged);
+        self.devices[..2].iter().map(had).max().unwrap_or(0)
     }
 
     /// What counts and nobody has read was told of by both ways, unless a device had it; how many
