@@ -2,8 +2,9 @@
 //! parcel that told it is confirmed.
 //!
 //! A beginning waits until everything before it, of the shard that told it, is in its inboxes: what
-//! was written there stands before what is drawn. Invariant: a parcel is confirmed when every row
-//! that it is about says so.
+//! was written there stands before what is drawn. What the log refuses is asked for once more here:
+//! parcels behind it may be done, and do not come again. Invariant: a parcel is confirmed when every
+//! row that it is about says so.
 
 use super::row::{self, Following};
 use super::{Followed, Step};
@@ -23,7 +24,6 @@ pub(super) struct Beginning {
     from: Seq,
     /// Rows that are not written, once they are being written.
     left: Option<usize>,
-    has_failed: bool,
 }
 
 impl Beginning {
@@ -46,8 +46,7 @@ impl Chat {
     pub(crate) fn begins(&mut self, from: ShardId, parcel: Parcel) {
         let Parcel { number, inboxes, conversation, cargo, .. } = parcel;
         let (from, seq) = ((from, number), cargo.seq());
-        let beginning =
-            Beginning { inboxes, conversation, from: seq, left: None, has_failed: false };
+        let beginning = Beginning { inboxes, conversation, from: seq, left: None };
         self.follows.begins.insert(from, beginning);
     }
 
@@ -71,12 +70,12 @@ impl Chat {
     }
 
     /// The next beginning of a follower is stored.
-    pub(super) fn begin_next(&mut self, inbox: TimelineId, fx: &mut Effects) {
+    pub(super) fn begin_next(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
         let may_ask = self.log.may_ask();
         let Some(follower) = self.follows.followers.get_mut(&inbox) else { return };
         let Some(Begin { conversation, from, .. }) = follower.line.front().copied() else { return };
         if !may_ask {
-            return self.begun(inbox, false);
+            return self.follows.waits(now, inbox);
         }
         if !follower.is_loaded {
             follower.step = Step::Row;
@@ -96,7 +95,7 @@ impl Chat {
     }
 
     fn write_beginning(&mut self, inbox: TimelineId, write: Option<Write>, fx: &mut Effects) {
-        let Some(write) = write else { return self.begun(inbox, true) };
+        let Some(write) = write else { return self.begun(inbox) };
         if let Some(follower) = self.follows.followers.get_mut(&inbox) {
             follower.step = Step::Writing;
         }
@@ -128,26 +127,23 @@ impl Chat {
                 if let Some(it) = of.and_then(|of| follower.groups.get_mut(&of)) {
                     it.is_unstored = false;
                 }
-                self.begun(inbox, true);
+                self.begun(inbox);
             }
-            (Step::Row | Step::Writing, _) => self.begun(inbox, false),
             (Step::Rows, Ok(Done::Rows(rows))) => self.rows_loaded(now, inbox, &rows, fx),
             _ => self.follows.waits(now, inbox),
         }
     }
 
-    /// A beginning of a follower is stored, or not.
-    fn begun(&mut self, inbox: TimelineId, is_stored: bool) {
+    /// A beginning of a follower is stored.
+    fn begun(&mut self, inbox: TimelineId) {
         let Some(follower) = self.follows.followers.get_mut(&inbox) else { return };
         let Some(Begin { parcel, .. }) = follower.line.pop_front() else { return };
         if let Some(it) = self.follows.begins.get_mut(&parcel) {
-            it.has_failed |= !is_stored;
             let left = it.left.map_or(0, |left| left.saturating_sub(1));
             it.left = Some(left);
             if left == 0 {
-                let has_failed = it.has_failed;
                 self.follows.begins.remove(&parcel);
-                self.parcel_done(parcel, !has_failed);
+                self.parcel_done(parcel, true);
             }
         }
         self.follows.is_due(inbox);

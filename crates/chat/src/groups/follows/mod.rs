@@ -298,7 +298,7 @@ impl Chat {
             follower.held.clear(); // whoever asked has gone
         }
         if !follower.line.is_empty() {
-            return self.begin_next(inbox, fx);
+            return self.begin_next(now, inbox, fx);
         }
         let draws_all = follower.draws_all || follower.wakes;
         if (is_here || draws_all) && !follower.is_loaded {

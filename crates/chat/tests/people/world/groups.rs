@@ -5,7 +5,7 @@ use super::members::Then;
 use super::{Device, PEOPLE, Said, World, person, whole};
 use model::account::AccountAddress;
 use model::chat::{
-    ChatFault, ChatMessage, ClientMessageId, FanOut, GroupChange, GroupOrder, GroupVerb,
+    ChatFault, ChatMessage, ClientMessageId, Content, FanOut, GroupChange, GroupOrder, GroupVerb,
 };
 use model::timeline::Seq;
 use std::collections::{BTreeMap, BTreeSet};
@@ -180,7 +180,12 @@ impl World {
             assert!(members.len() <= 3, "the limit of tests");
             let is_first = verb == Some(GroupVerb::Create);
             assert!(is_first == (seq == 1), "it is made once, and at first");
-            assert!(is_first || before.contains(&message.from), "{message:?} is by no member");
+            // Who leaves while a message of its own is being amended is no member when that is said.
+            let amends = message.content.is_amendment() || message.content.kind == Content::RECALL;
+            assert!(
+                is_first || amends || before.contains(&message.from),
+                "{message:?} is by no member"
+            );
             let ends = verb.is_some_and(GroupVerb::ends_membership);
             let whom = if ends { &before } else { &members };
             for (person, _) in inboxes.iter().filter(|(person, _)| whom.contains(person)) {
