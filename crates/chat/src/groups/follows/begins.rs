@@ -3,8 +3,8 @@
 //!
 //! A beginning waits until everything before it, of the shard that told it, is in its inboxes: what
 //! was written there stands before what is drawn. What the log refuses is asked for once more here:
-//! parcels behind it may be done, and do not come again. Invariant: a parcel is confirmed when every
-//! row that it is about says so.
+//! parcels behind it may be done, and do not come again. Invariant: a parcel is confirmed when
+//! every row that it is about says so.
 
 use super::row::{self, Following};
 use super::{Followed, Step};

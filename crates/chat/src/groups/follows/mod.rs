@@ -164,9 +164,9 @@ impl Follows {
         }
     }
 
-    /// Whether an inbox has all that is known to have been said in the groups of its account: nothing
-    /// is left to be drawn, waits to be taken together, or is with the log, and no group is about to
-    /// be followed.
+    /// Whether an inbox has all that is known to have been said in the groups of its account:
+    /// nothing is left to be drawn, waits to be taken together, or is with the log, and no group is
+    /// about to be followed.
     fn has_all(&self, inbox: TimelineId) -> bool {
         let Some(follower) = self.followers.get(&inbox).filter(|it| it.has_drawn()) else {
             return false;
