@@ -152,7 +152,7 @@ class Server:
             poll(lambda: self.process.stderr.closed, "the end of the log")
             self.log_of_start = self.log[before:]
             return False
-        found = re.findall(r"^  (\S+) +(?:http://)?(127\.0\.0\.1):(\d+)$", self.welcome, re.M)
+        found = re.findall(r"^  (\S+) +(?:http://)?(\d+\.\d+\.\d+\.\d+):(\d+)$", self.welcome, re.M)
         self.ports = {name: (host, int(port)) for name, host, port in found}
         with contextlib.suppress(OSError):
             with open(os.path.join(self.data, "api.token"), encoding="utf-8") as file:

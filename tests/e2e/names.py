@@ -26,11 +26,11 @@ def address(text):
 class Zone:
     """Answers from `records`, {(name, type): [data]}; every other name is none."""
 
-    def __init__(self, records=None):
+    def __init__(self, records=None, host="127.0.0.1"):
         self.records, self.asked = dict(records or {}), []
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.socket.bind(("127.0.0.1", 0))
-        self.at = "127.0.0.1:%d" % self.socket.getsockname()[1]
+        self.socket.bind((host, 0))
+        self.at = "%s:%d" % self.socket.getsockname()
         threading.Thread(target=self._serve, daemon=True).start()
 
     def close(self):

@@ -12,6 +12,7 @@ use model::limits::FederationLimits;
 use model::ports::chat::{ChatAnswer, ChatCommand};
 use model::ports::control::{Answer, Command, Control};
 use proto_xmpp::fault::StanzaFault;
+use proto_xmpp::peer::StreamPlace;
 use proto_xmpp::peer::stanzas::{self, StanzaPurpose};
 use proto_xmpp::server::NodesQuestion;
 use proto_xmpp::xml::scan::{Element, Scan};
@@ -39,6 +40,8 @@ pub struct ArrivalDesk {
     last: u64,
     /// What messages without an id are named by.
     seed: u64,
+    /// Places of counted streams that are taken.
+    placed: Vec<StreamPlace>,
 }
 
 /// A stanza that is being taken in.
@@ -49,6 +52,8 @@ struct Taking {
     since: Instant,
     /// If it asks about what an account publishes, how that is answered.
     question: Option<NodesQuestion>,
+    /// Where it stands in a stream that is counted.
+    place: Option<StreamPlace>,
 }
 
 /// What is to be done about a stanza now.
@@ -72,12 +77,27 @@ impl ArrivalDesk {
     ) -> ArrivalDesk {
         let FederationLimits { taking_max, taking_bytes_max: bytes_max, .. } = *limits;
         let (taking, taking_max) = (HashMap::new(), taking_max as usize);
-        let (bytes, last) = (0, 0);
-        ArrivalDesk { control, tell, taking, bytes, taking_max, bytes_max, last, seed }
+        let (bytes, last, placed) = (0, 0, Vec::new());
+        ArrivalDesk { control, tell, taking, bytes, taking_max, bytes_max, last, seed, placed }
     }
 
-    /// A stanza that is for a domain of ours, of a sender that was shown.
-    pub fn take(&mut self, now: Now, xml: Box<[u8]>) -> Judged {
+    /// A stanza that is for a domain of ours, of a sender that was shown, and where it stands in a
+    /// stream that is counted.
+    pub fn take(&mut self, now: Now, xml: Box<[u8]>, place: Option<StreamPlace>) -> Judged {
+        let before = self.taking.len();
+        let judged = self.judge(now, xml, place);
+        if self.taking.len() == before {
+            self.placed.extend(place);
+        }
+        judged
+    }
+
+    /// Places of counted streams whose stanzas are taken since it was asked.
+    pub fn take_placed(&mut self) -> Vec<StreamPlace> {
+        std::mem::take(&mut self.placed)
+    }
+
+    fn judge(&mut self, now: Now, xml: Box<[u8]>, place: Option<StreamPlace>) -> Judged {
         let made = self.made_up();
         let read = match Scan::of_peer(&xml) {
             Ok(scan) => {
@@ -91,10 +111,10 @@ impl ArrivalDesk {
             Ok((StanzaPurpose::Nothing, _)) => Judged::Nothing,
             Ok((StanzaPurpose::Question, _)) => Judged::Question(xml),
             Ok((StanzaPurpose::Arrival(arrival), is_asking)) => {
-                self.hand_in(now, arrival, (xml, is_asking, None))
+                self.hand_in(now, (arrival, place), (xml, is_asking, None))
             }
             Ok((StanzaPurpose::Nodes(arrival, question), is_asking)) => {
-                self.hand_in(now, arrival, (xml, is_asking, Some(question)))
+                self.hand_in(now, (arrival, place), (xml, is_asking, Some(question)))
             }
             Err(fault) => Judged::Refused(xml, fault),
         }
@@ -103,7 +123,7 @@ impl ArrivalDesk {
     fn hand_in(
         &mut self,
         now: Now,
-        arrival: ForeignArrival,
+        (arrival, place): (ForeignArrival, Option<StreamPlace>),
         (xml, is_asking, question): (Box<[u8]>, bool, Option<NodesQuestion>),
     ) -> Judged {
         let bytes = self.bytes + xml.len() as u64;
@@ -114,7 +134,8 @@ impl ArrivalDesk {
         self.last += 1;
         let (number, tell) = (self.last, self.tell.clone());
         let is_asking = is_asking && !matches!(arrival.what, ArrivalWhat::Wish(_));
-        self.taking.insert(number, Taking { xml, is_asking, since: now.mono, question });
+        let since = now.mono;
+        self.taking.insert(number, Taking { xml, is_asking, since, question, place });
         let command = Command::Chat(ChatCommand::Foreign(Box::new(arrival)));
         let reply = move |answer| tell(TakenStanza { number, answer });
         self.control.ask(command, Box::new(reply));
@@ -123,10 +144,12 @@ impl ArrivalDesk {
 
     /// What became of one.
     pub fn taken(&mut self, taken: TakenStanza) -> Judged {
-        let Some(Taking { xml, is_asking, question, .. }) = self.taking.remove(&taken.number)
+        let Some(Taking { xml, is_asking, question, place, .. }) =
+            self.taking.remove(&taken.number)
         else {
             return Judged::Nothing;
         };
+        self.placed.extend(place);
         self.bytes -= xml.len() as u64;
         if let (Some(question), Answer::Chat(ChatAnswer::Told(Some(told)))) =
             (question, &taken.answer)
@@ -144,7 +167,8 @@ impl ArrivalDesk {
 
     /// Forgets those of which nothing was heard for too long.
     pub fn sweep(&mut self, now: Instant) {
-        self.taking.retain(|_, taking| now < taking.since + TAKING_TIME);
+        let over = self.taking.extract_if(|_, taking| now >= taking.since + TAKING_TIME);
+        self.placed.extend(over.filter_map(|(_, taking)| taking.place));
         self.bytes = self.taking.values().map(|taking| taking.xml.len() as u64).sum();
     }
 
@@ -222,7 +246,7 @@ mod tests {
         let limits = FederationLimits { taking_bytes_max: bytes, ..FederationLimits::default() };
         let mut desk = ArrivalDesk::new(control.clone(), tell, (&limits, 1));
         let now = Now::default();
-        let is_taken = |desk: &mut ArrivalDesk, xml: Box<[u8]>| match desk.take(now, xml) {
+        let is_taken = |desk: &mut ArrivalDesk, xml: Box<[u8]>| match desk.take(now, xml, None) {
             Judged::Nothing => true,
             Judged::Refused(_, fault) => {
                 assert_eq!(fault, StanzaFault::ResourceConstraint);

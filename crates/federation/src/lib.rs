@@ -10,6 +10,7 @@
 //! `net`'s. It knows no account's state and no store. Invariant: of a stanza that waits for a
 //! domain it is known what becomes of it: it is written, or whoever said it is told why not.
 
+mod counted;
 mod desk;
 mod logic;
 mod pushes;
@@ -269,6 +270,7 @@ fn profile(settings: &FederationSettings) -> PeerProfile {
         certified: settings.certificates.iter().map(|(of, ..)| of.clone()).collect(),
         begin_ms_max: limits.begin_ms_max,
         idle_s_max: limits.idle_s_max,
+        acknowledged_ms_max: limits.acknowledged_ms_max,
     }
 }
 

@@ -10,6 +10,7 @@ mod room;
 
 pub(crate) use room::CallOpener;
 
+use crate::counted::CountedStreams;
 use crate::desk::{ArrivalDesk, Judged};
 use crate::pushes::{PushDesk, PushReply};
 use crate::rooms::RoomsDesk;
@@ -30,7 +31,9 @@ use net::logic::{ConnectionOrigin, ShardHandle, ShardLogic};
 use proto_xmpp::fault::StanzaFault;
 use proto_xmpp::jid;
 use proto_xmpp::peer::stanzas;
-use proto_xmpp::peer::{DomainPair, PEER_WIRE, Peer, PeerOrder, PeerProfile, PeerWord};
+use proto_xmpp::peer::{
+    DomainPair, PEER_WIRE, Peer, PeerOrder, PeerProfile, PeerWord, StreamPlace,
+};
 use proto_xmpp::server::abroad::{AbroadWord, RoomsAbroad};
 use proto_xmpp::server::{Advertised, answer_for_domain};
 use proto_xmpp::stanza::StanzaReply;
@@ -77,6 +80,8 @@ pub struct FederationLogic {
     calls: HashMap<u64, DomainPair>,
     /// Streams on which somebody shows a key, until its domain has answered.
     showing: Vec<Showing>,
+    /// Streams of other servers that are told what is taken of what they say.
+    counted: CountedStreams,
     /// What push services are told.
     pushes: PushDesk,
     /// Refused stanzas on their way back.
@@ -89,7 +94,7 @@ pub struct FederationLogic {
 
 impl FederationLogic {
     pub(crate) fn new(parts: FederationParts) -> FederationLogic {
-        let (routes, openers, calls, showing, errors) = Default::default();
+        let (routes, openers, calls, showing, counted, errors) = Default::default();
         let sweeps_at = Instant::default();
         let limits = &parts.section.limits;
         let rooms = RoomsAbroad::new(&parts.profile.domains.own, limits, parts.rooms.seed);
@@ -101,6 +106,7 @@ impl FederationLogic {
             openers,
             calls,
             showing,
+            counted,
             pushes,
             errors,
             last: 0,
@@ -162,7 +168,7 @@ impl FederationLogic {
     /// A stanza is for a domain.
     fn send(&mut self, now: Now, domain: &str, xml: Box<[u8]>, handle: &mut Handle) {
         if self.is_own(domain) {
-            return self.takes(now, xml, handle);
+            return self.takes(now, (xml, None), handle);
         }
         let pair = self.pair(domain, &xml);
         match self.queue(now, (&pair, true), xml) {
@@ -248,8 +254,8 @@ impl FederationLogic {
     /// A route goes on, as far as it can: its domain is called, or what waits is written.
     fn goes_on(&mut self, now: Now, pair: &DomainPair, handle: &mut Handle) {
         let Some(route) = self.routes.get_mut(pair) else { return };
-        if let Some((conn, xml)) = route.take() {
-            handle.deliver(conn, PeerOrder::Write(xml));
+        if let Some((conn, xml, count)) = route.take() {
+            handle.deliver(conn, PeerOrder::Write(xml, count));
         }
         let is_wanted = route.has_any() || !route.proofs.is_empty();
         let may_call = match route.state {
@@ -257,17 +263,24 @@ impl FederationLogic {
             RouteState::Failed(until, _) => until <= now.mono,
             _ => false,
         };
+        let may_call = may_call && self.ends_at.is_none();
         if is_wanted && may_call && !self.parts.domains.is_component(&pair.peer) {
             self.call(now, pair);
         }
     }
 
     /// A stanza is for this domain: it is taken in, answered or refused.
-    fn takes(&mut self, now: Now, xml: Box<[u8]>, handle: &mut Handle) {
-        if !self.pushes.is_answer(&xml) {
-            let judged = self.parts.desk.take(now, xml);
-            self.judged(now, judged, handle);
+    fn takes(
+        &mut self,
+        now: Now,
+        (xml, place): (Box<[u8]>, Option<StreamPlace>),
+        handle: &mut Handle,
+    ) {
+        if self.pushes.is_answer(&xml) {
+            return place.into_iter().for_each(|place| self.counted.is_taken(place));
         }
+        let judged = self.parts.desk.take(now, xml, place);
+        self.judged(now, judged, handle);
     }
 
     fn judged(&mut self, now: Now, judged: Judged, handle: &mut Handle) {
@@ -319,7 +332,9 @@ impl FederationLogic {
         while let Some(xml) = self.errors.pop_front() {
             match domain_for(&xml) {
                 Some(domain) if self.is_own(&domain) && self.pushes.is_answer(&xml) => {}
-                Some(domain) if self.is_own(&domain) => _ = self.parts.desk.take(now, xml),
+                Some(domain) if self.is_own(&domain) => {
+                    self.parts.desk.take(now, xml, None);
+                }
                 Some(domain) if *domain == *self.rooms.service() => self.rooms.bounced(now, &xml),
                 Some(domain) => {
                     let pair = self.pair(&domain, &xml);
@@ -333,13 +348,23 @@ impl FederationLogic {
     }
 
     /// A stanza came from a domain that was shown.
-    fn comes(&mut self, now: Now, xml: Box<[u8]>, handle: &mut Handle) {
-        let Some(to) = domain_for(&xml) else { return };
+    fn comes(
+        &mut self,
+        now: Now,
+        (xml, place): (Box<[u8]>, Option<StreamPlace>),
+        handle: &mut Handle,
+    ) {
+        let to = domain_for(&xml);
+        if to.as_ref().is_some_and(|to| self.is_own(to)) {
+            return self.takes(now, (xml, place), handle);
+        }
+        place.into_iter().for_each(|place| self.counted.is_taken(place));
+        let Some(to) = to else { return };
         if *to == *self.rooms.service() {
             self.rooms.takes(now, &xml);
             return self.rooms_go_on(now, handle);
         }
-        if self.is_own(&to) || self.parts.domains.is_component(&to) {
+        if self.parts.domains.is_component(&to) {
             return self.send(now, &to, xml, handle);
         }
         // Nobody speaks to other servers by this one but its own accounts.
@@ -374,7 +399,12 @@ impl FederationLogic {
     fn stop(&mut self, now: Now, handle: &mut Handle) {
         self.ends_at = Some(now.after(FAREWELL_TIME));
         self.calls.keys().for_each(|tag| self.parts.dialler.cancel(*tag));
-        for route in self.routes.values() {
+        self.says_farewell(handle);
+    }
+
+    /// Streams end over which nothing is under way.
+    fn says_farewell(&mut self, handle: &mut Handle) {
+        for route in self.routes.values().filter(|route| route.is_settled()) {
             if let Some((conn, _)) = route.stream() {
                 handle.deliver(conn, PeerOrder::End);
             }
@@ -427,11 +457,22 @@ impl ShardLogic for FederationLogic {
                 if let Some((before, _)) = route.stream() {
                     handle.deliver(before, PeerOrder::End);
                 }
+                let lost = route.interrupted(now.mono);
                 route.becomes(RouteState::Ready((from, number)));
                 tell!(event::COMPONENT_CAME, peer = &*domain);
+                lost.iter().for_each(|xml| self.refuse(xml, StanzaFault::RemoteServerTimeout));
                 self.goes_on(now, &pair, handle);
             }
-            PeerWord::Stanza { xml, .. } => self.comes(now, xml, handle),
+            PeerWord::Stanza { xml, place, .. } => {
+                place.into_iter().for_each(|place| self.counted.comes(from, place));
+                self.comes(now, (xml, place), handle);
+            }
+            PeerWord::Counts(pair, since) => {
+                self.routes.get_mut(&pair).into_iter().for_each(|route| route.counts(since));
+            }
+            PeerWord::Acknowledged(pair, upto) => {
+                self.routes.get_mut(&pair).into_iter().for_each(|route| route.has(upto));
+            }
             PeerWord::Shows { proof, number, source } => {
                 self.shows(now, (from, number, source), *proof, handle);
             }
@@ -478,7 +519,13 @@ impl ShardLogic for FederationLogic {
         let next_call = self.turn_calls(now, handle);
         self.rooms_go_on(now, handle);
         self.sweep(now, handle);
+        let placed = self.parts.desk.take_placed();
+        placed.into_iter().for_each(|place| self.counted.is_taken(place));
+        for (conn, upto) in self.counted.take_news() {
+            handle.deliver(conn, PeerOrder::Taken(upto));
+        }
         if let Some(ends_at) = self.ends_at {
+            self.says_farewell(handle);
             let is_over = self.routes.values().all(|route| route.stream().is_none());
             if is_over || ends_at <= now.mono {
                 handle.stop();
@@ -491,15 +538,12 @@ impl ShardLogic for FederationLogic {
         [next_call, has_any.then_some(self.sweeps_at)].into_iter().flatten().min()
     }
 
-    /// What was to be written on a stream that is gone.
-    fn undelivered(&mut self, _: Now, _: ConnRef, order: PeerOrder, _: &mut Handle) {
-        if let PeerOrder::Write(xml) = order {
-            self.lost(&xml);
-        }
-    }
+    /// What was to be written on a stream that is gone is still with its route.
+    fn undelivered(&mut self, _: Now, _: ConnRef, _: PeerOrder, _: &mut Handle) {}
 
     fn ended(&mut self, now: Now, peer: &Peer, reason: CloseReason, handle: &mut Handle) {
         let Some(pair) = peer.pair() else {
+            self.counted.ended(peer.number());
             return forget_shown(&mut self.showing, &mut self.routes, peer.number());
         };
         self.stream_ended(now, (pair, peer.number()), reason, handle);

@@ -5,8 +5,10 @@
 //!      ▲                            └──── not reached ────┐
 //!      └───────────── pause is over ◄───── failed ◄───────┘
 //! ```
-//! It knows no stanza and no socket. Invariant: what waits is within its limits, in the order in
-//! which it came, and each of it is written or given back.
+//! Where the domain's server counts what it has (XEP-0198), what is written is kept until it says
+//! so, and waits again when the stream ends before that; elsewhere until the transport has taken
+//! it. It knows no stanza and no socket. Invariant: what waits and is kept is within its limits, in
+//! the order in which it came, and each of it is written or given back.
 
 use crate::logic::CallOpener;
 use base::time::Instant;
@@ -42,6 +44,13 @@ pub struct DomainRoute {
     /// Where it is.
     pub state: RouteState,
     waiting: VecDeque<(Instant, Box<[u8]>)>,
+    /// What was written over the stream and is kept.
+    sent: VecDeque<Box<[u8]>>,
+    /// How many were written over it before these.
+    gone: u64,
+    /// The domain's server counts.
+    is_counted: bool,
+    /// Of all of these.
     bytes: u64,
     /// Its connection has something that is not written.
     is_writing: bool,
@@ -60,9 +69,10 @@ impl Default for DomainRoute {
 impl DomainRoute {
     /// One that is somebody's doing.
     pub fn of(opener: Option<CallOpener>) -> DomainRoute {
-        let (waiting, proofs) = Default::default();
-        let (state, bytes, is_writing) = (RouteState::Idle, 0, false);
-        DomainRoute { state, waiting, bytes, is_writing, proofs, opener }
+        let (waiting, sent, proofs) = Default::default();
+        let (gone, is_counted, bytes, is_writing) = Default::default();
+        let state = RouteState::Idle;
+        DomainRoute { state, waiting, sent, gone, is_counted, bytes, is_writing, proofs, opener }
     }
 
     /// A stanza is to go; it comes back if there is no room for it.
@@ -73,7 +83,8 @@ impl DomainRoute {
         limits: &FederationLimits,
     ) -> Result<(), Box<[u8]>> {
         let bytes = self.bytes + xml.len() as u64;
-        if self.waiting.len() >= limits.waiting_max as usize || bytes > limits.waiting_bytes_max {
+        let count = self.waiting.len() + self.sent.len();
+        if count >= limits.waiting_max as usize || bytes > limits.waiting_bytes_max {
             return Err(xml);
         }
         self.bytes = bytes;
@@ -81,26 +92,63 @@ impl DomainRoute {
         Ok(())
     }
 
-    /// What is to be written now, and where to, if there is a stream that takes more.
-    pub fn take(&mut self) -> Option<(ConnRef, Box<[u8]>)> {
+    /// What is to be written now, how many stanzas that are, and where to, if there is a stream
+    /// that takes more.
+    pub fn take(&mut self) -> Option<(ConnRef, Box<[u8]>, u32)> {
         let RouteState::Ready((conn, _)) = self.state else { return None };
         if self.is_writing || self.waiting.is_empty() {
             return None;
         }
-        let mut out = Vec::new();
+        let (mut out, mut count) = (Vec::new(), 0);
         while out.len() < WINDOW_BYTES
             && let Some((_, xml)) = self.waiting.pop_front()
         {
-            self.bytes -= xml.len() as u64;
             out.extend_from_slice(&xml);
+            self.sent.push_back(xml);
+            count += 1;
         }
         self.is_writing = true;
-        Some((conn, out.into()))
+        Some((conn, out.into(), count))
     }
 
     /// Its connection has written all.
     pub fn drained(&mut self) {
         self.is_writing = false;
+        if !self.is_counted {
+            self.has(u64::MAX);
+        }
+    }
+
+    /// The domain's server counts from this stanza of the stream on; none: it does not.
+    pub fn counts(&mut self, from: Option<u64>) {
+        self.is_counted = from.is_some();
+        from.into_iter().for_each(|from| self.has(from));
+    }
+
+    /// So many of the stream's stanzas need not be kept any more.
+    pub fn has(&mut self, upto: u64) {
+        while self.gone < upto
+            && let Some(xml) = self.sent.pop_front()
+        {
+            self.bytes -= xml.len() as u64;
+            self.gone += 1;
+        }
+    }
+
+    /// Its stream is over. What its domain's server counts and has not waits again, before
+    /// everything else; what nobody counts and was not written comes back.
+    pub fn interrupted(&mut self, until: Instant) -> Vec<Box<[u8]>> {
+        let sent = std::mem::take(&mut self.sent);
+        let is_counted = std::mem::take(&mut self.is_counted);
+        self.gone = 0;
+        if !is_counted {
+            self.bytes -= sent.iter().map(|xml| xml.len() as u64).sum::<u64>();
+            return sent.into();
+        }
+        for xml in sent.into_iter().rev() {
+            self.waiting.push_front((until, xml));
+        }
+        Vec::new()
     }
 
     /// It is in another state from now on.
@@ -123,8 +171,13 @@ impl DomainRoute {
 
     /// Gives back all that waits.
     pub fn give_up(&mut self) -> Vec<Box<[u8]>> {
-        self.bytes = 0;
+        self.bytes = self.sent.iter().map(|xml| xml.len() as u64).sum();
         std::mem::take(&mut self.waiting).into_iter().map(|(_, xml)| xml).collect()
+    }
+
+    /// Whether nothing waits and nothing is kept.
+    pub fn is_settled(&self) -> bool {
+        self.waiting.is_empty() && self.sent.is_empty()
     }
 
     /// Whether anything waits.
@@ -177,13 +230,44 @@ mod tests {
         assert_eq!(back, Err(b"d"[..].into()), "one too many");
         assert_eq!(route.take(), None, "there is no stream");
         route.becomes(RouteState::Ready((conn(), 7)));
-        assert_eq!(route.take(), Some((conn(), b"abc"[..].into())));
+        assert_eq!(route.take(), Some((conn(), b"abc"[..].into(), 3)));
+        assert!(route.put(at, b"x"[..].into(), &limits()).is_err(), "they are still there");
+        assert_eq!(route.take(), None, "not before the rest is written");
+        route.drained();
         let large = vec![b'x'; 101].into();
         assert!(route.put(at, large, &limits()).is_err(), "too large");
         assert_eq!(route.put(at, b"e"[..].into(), &limits()), Ok(()));
-        assert_eq!(route.take(), None, "not before the rest is written");
+        assert_eq!(route.take(), Some((conn(), b"e"[..].into(), 1)));
+        assert_eq!(route.interrupted(at), [b"e"[..].into()], "nobody knows where it is");
+        assert_eq!(route.bytes, 0);
+    }
+
+    #[test]
+    fn what_a_server_that_counts_has_not_waits_again_in_order() {
+        let (mut route, at) = (DomainRoute::default(), Now::default().mono);
+        let limits = FederationLimits { waiting_max: 9, ..limits() };
+        let put = |route: &mut DomainRoute, text: &str| {
+            assert_eq!(route.put(at, text.as_bytes().into(), &limits), Ok(()));
+        };
+        route.becomes(RouteState::Ready((conn(), 7)));
+        put(&mut route, "before");
+        assert!(route.take().is_some());
+        for text in ["a", "b", "c"] {
+            put(&mut route, text);
+        }
+        route.counts(Some(1));
         route.drained();
-        assert_eq!(route.take(), Some((conn(), b"e"[..].into())));
+        assert_eq!(route.take(), Some((conn(), b"abc"[..].into(), 3)));
+        route.drained();
+        put(&mut route, "d");
+        route.has(2);
+        assert!(route.interrupted(at).is_empty());
+        route.becomes(RouteState::Ready((conn(), 8)));
+        assert_eq!(route.take(), Some((conn(), b"bcd"[..].into(), 3)), "all but the first");
+        route.counts(Some(0));
+        route.counts(None);
+        route.drained();
+        assert_eq!((route.bytes, route.sent.len()), (0, 0), "nobody counts");
     }
 
     #[test]

@@ -15,7 +15,7 @@ import unittest
 
 import fixture
 from fixture import BINARY, environment, poll
-from lab.agents_net import Net, possible
+from machines import Net, possible
 
 TOKEN = "token of the agents"
 PLAN = """

@@ -103,7 +103,7 @@ class Person:
         client.plugin["feature_mechanisms"].config["unencrypted_scram"] = True
         for plugin in ("0030", "0092", "0199", "0202", "0203", "0280", "0359", *plugins):
             client.register_plugin(f"xep_{plugin}")
-        self.port, self.queues = port, {}
+        self.host, self.port, self.queues = "127.0.0.1", port, {}
         # A message without a body is none to slixmpp; what it has of it is an event of its own.
         for kind in ("session_start", "message", "chatstate", "reactions", "message_error",
                      "carbon_sent", "stream_error", "failed_auth", "disconnected"):
@@ -119,7 +119,7 @@ class Person:
 
     async def start(self, there=True):
         """Logs in, and says that it is there."""
-        self.client.connect("127.0.0.1", self.port)
+        self.client.connect(self.host, self.port)
         began, failed = (asyncio.ensure_future(self.queues[kind].get())
                          for kind in ("session_start", "disconnected"))
         await asyncio.wait([began, failed], timeout=DEADLINE_S,

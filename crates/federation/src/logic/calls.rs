@@ -17,7 +17,6 @@ use model::{event, tell};
 use net::{CallFault, NamedCall};
 use proto_xmpp::fault::StanzaFault;
 use proto_xmpp::peer::{DialbackProof, DomainPair, Peer, PeerOrder};
-use proto_xmpp::xml::framer::{Framer, StreamPiece};
 use std::time::Duration;
 
 /// Port of servers, where no record says another (RFC 6120 3.2.2).
@@ -124,12 +123,17 @@ impl FederationLogic {
         if route.stream().is_none_or(|(_, other)| other != number) {
             return; // another one has its place
         }
-        let was = route.state;
+        let waiting_ms_max = self.parts.section.limits.waiting_ms_max;
+        let until = now.after(Duration::from_millis(waiting_ms_max.into()));
+        let (was, lost) = (route.state, route.interrupted(until));
         route.becomes(RouteState::Idle);
         tell!(event::FOREIGN_STREAM_OVER, peer = &*pair.peer, reason = reason.name());
-        if self.parts.domains.is_component(&pair.peer) {
-            let lost = route.give_up();
-            lost.iter().for_each(|xml| self.refuse(xml, StanzaFault::RemoteServerTimeout));
+        let is_component = self.parts.domains.is_component(&pair.peer);
+        let given_up = if is_component { route.give_up() } else { Vec::new() };
+        for xml in lost.iter().chain(&given_up) {
+            self.refuse(xml, StanzaFault::RemoteServerTimeout);
+        }
+        if is_component {
             return;
         }
         match was {
@@ -139,17 +143,6 @@ impl FederationLogic {
                 self.unanswered(&pair, handle);
             }
             _ => self.goes_on(now, &pair, handle),
-        }
-    }
-
-    /// Stanzas were on their way to a stream that is gone: they are refused, each.
-    pub(super) fn lost(&mut self, xml: &[u8]) {
-        let (mut framer, mut at) = (Framer::default(), 0);
-        while let Ok(Some(StreamPiece::Element(count))) =
-            framer.next(&xml[at..], true, xml.len() + 1)
-        {
-            self.refuse(&xml[at..at + count], StanzaFault::RemoteServerTimeout);
-            at += count;
         }
     }
 

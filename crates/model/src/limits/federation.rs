@@ -19,7 +19,8 @@ section! {
         /// Keys of dialback that one source address (of IPv6 a /64) shows and that are being asked
         /// about. Of one more it is told that nobody could say.
         keys_a_source_max: u32 = 64, whole(1..=1_024, "keys");
-        /// Stanzas that may wait for one domain. One more is refused (resource-constraint).
+        /// Stanzas that may wait for one domain, or for its word that it has them. One more is
+        /// refused (resource-constraint).
         waiting_max: u32 = 1_000, whole(1..=1_000_000, "stanzas");
         /// Their bytes. Beyond, likewise.
         waiting_bytes_max: u64 = 4 * 1024 * 1024, whole(65_536..=1 << 32, "bytes");
@@ -36,6 +37,9 @@ section! {
         begin_ms_max: u32 = 20_000, whole(100..=MS, "milliseconds");
         /// Time after which a stream between servers ends on which nothing is heard.
         idle_s_max: u32 = 600, whole(10..=86_400, "seconds");
+        /// How long another server that counts (XEP-0198) may take to say that it has what was
+        /// said to it. Then the stream ends, and what it has not is said again over another.
+        acknowledged_ms_max: u32 = 30_000, whole(100..=MS, "milliseconds");
         /// Stanzas of other domains that are being taken in. One more is refused
         /// (resource-constraint).
         taking_max: u32 = 16_384, whole(16..=1_000_000, "stanzas");

@@ -119,7 +119,7 @@ pub const XEPS: &[Xep] = &[
         "xmpp/test_federation.py::test_a_key_of_another_stream_shows_nothing"),
     xep(191, ("Blocking Command", "1.3"), Partial, "of accounts by their bare JIDs; no domains",
         "xmpp/test_people.py::test_nothing_passes_to_or_from_who_is_blocked"),
-    xep(198, ("Stream Management", "1.6.3"), Partial, "of clients; not between servers",
+    xep(198, ("Stream Management", "1.6.3"), Partial, "between servers without resumption",
         "xmpp/test_resume.py::\
          test_nothing_is_lost_and_none_comes_twice_when_the_connection_breaks"),
     xep(199, ("XMPP Ping", "2.0.1"), Complete, "",

@@ -80,7 +80,7 @@ impl ComponentStream {
         if from != *domain {
             return Err(StreamFault::InvalidFrom.into());
         }
-        out.say(PeerWord::Stanza { from, xml: element.whole().as_bytes().into() });
+        out.say(PeerWord::Stanza { from, xml: element.whole().as_bytes().into(), place: None });
         Ok(Next::Goes)
     }
 }

@@ -8,17 +8,19 @@
 //! ```
 //! Invariant: a domain is shown by a certificate that was verified, or by its own server's word.
 
+use super::counting::Taking;
 use super::wire::{
     DIALBACK_FEATURE, check_header, dialback_domains, new_id, sender, write_dialback, write_header,
 };
 use super::{
-    Around, DialbackProof, DomainPair, Next, Out, PeerEnd, PeerProfile, PeerWord, certificate,
+    Around, DialbackProof, DomainPair, Next, Out, PeerEnd, PeerProfile, PeerWord, StreamPlace,
+    certificate,
 };
 use crate::fault::{StanzaFault, StreamFault};
 use crate::jid;
 use crate::sasl::{self, SASL, SaslFailure};
 use crate::stanza::condition;
-use crate::stream::{self, LoginOffer, TLS};
+use crate::stream::{self, LoginOffer, SM, TLS};
 use crate::xml::scan::{DIALBACK, Element, SERVER};
 use model::link::Source;
 
@@ -41,6 +43,7 @@ pub(super) struct IncomingStream {
     shown: Vec<Box<str>>,
     /// Domains whose servers are asked.
     asked: Vec<DomainPair>,
+    taking: Taking,
 }
 
 impl IncomingStream {
@@ -89,7 +92,8 @@ impl IncomingStream {
     }
 
     fn write_features(&self, around: &Around<'_>, out: &mut Out) {
-        let mut more = String::new();
+        // Behind dialback there are no features: it is asked for when a domain is shown.
+        let mut more = format!("<sm xmlns='{SM}'/>");
         if self.may_prove(around) {
             more += &format!("<mechanisms xmlns='{SASL}'><mechanism>EXTERNAL</mechanism>");
             more += "</mechanisms>";
@@ -130,6 +134,10 @@ impl IncomingStream {
             ("auth", SASL) => return self.proves(element, around, out),
             ("result", DIALBACK) => self.shows(element, around, out)?,
             ("verify", DIALBACK) => verifies(element, around.profile, out)?,
+            ("enable", SM) if self.is_shown() => self.taking.begins(out.bytes()),
+            ("enable", SM) => self.taking.refuses(out.bytes()),
+            ("r", SM) => self.taking.is_asked(out.bytes()),
+            ("a", SM) => {} // nothing was said
             _ => {
                 let from = sender(element)?;
                 if !self.is_shown() {
@@ -142,7 +150,10 @@ impl IncomingStream {
                 if !to.is_some_and(|to| around.profile.is_ours(&to)) {
                     return Err(StreamFault::HostUnknown.into());
                 }
-                out.say(PeerWord::Stanza { from, xml: element.whole().as_bytes().into() });
+                let stream = self.number;
+                let place = self.taking.comes().map(|seq| StreamPlace { stream, seq });
+                let xml = element.whole().as_bytes().into();
+                out.say(PeerWord::Stanza { from, xml, place });
             }
         }
         Ok(Next::Goes)
@@ -222,6 +233,11 @@ impl IncomingStream {
         let source = Source::of(around.link.peer.ip());
         out.say(PeerWord::Shows { proof, number: self.number, source });
         Ok(())
+    }
+
+    /// All that came up to a place is taken.
+    pub(super) fn is_taken(&mut self, upto: u32, out: &mut Out) {
+        self.taking.is_taken(upto, out.bytes());
     }
 
     /// The servers of a domain have said whether somebody is of it.

@@ -10,6 +10,7 @@
 
 mod certificate;
 pub mod component;
+mod counting;
 pub mod dialback;
 pub mod incoming;
 pub mod outgoing;
@@ -68,6 +69,8 @@ pub struct PeerProfile {
     pub begin_ms_max: u32,
     /// Seconds after which a stream ends on which nothing is said.
     pub idle_s_max: u32,
+    /// Milliseconds until another server that counts must have said that it has what was said.
+    pub acknowledged_ms_max: u32,
 }
 
 /// Domains whose servers are spoken with.
@@ -131,6 +134,8 @@ pub enum PeerWord {
         from: Box<str>,
         /// The stanza.
         xml: Box<[u8]>,
+        /// Where it stands, if the other server is told what is taken ([`PeerOrder::Taken`]).
+        place: Option<StreamPlace>,
     },
     /// Somebody shows a key that it is of a domain: is it? Answered by [`PeerOrder::Shown`].
     Shows {
@@ -145,8 +150,22 @@ pub enum PeerWord {
     Ready(DomainPair),
     /// Whether somebody, who showed a key elsewhere, is of the domain of this stream.
     Verified(Box<DialbackProof>, bool),
-    /// All that was written between these has been taken.
+    /// All that was written between these has been taken by the transport.
     Drained(DomainPair),
+    /// The other server counts what it has from this stanza of the stream on, of all; none: it does
+    /// not.
+    Counts(DomainPair, Option<u64>),
+    /// It has so many of all.
+    Acknowledged(DomainPair, u64),
+}
+
+/// Where a stanza stands that another server counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StreamPlace {
+    /// The number of the stream.
+    pub stream: u64,
+    /// The stanza's, from 1 on, and beyond 32 bits from 0.
+    pub seq: u32,
 }
 
 /// A key of dialback and what it is of.
@@ -163,8 +182,10 @@ pub struct DialbackProof {
 /// What a stream is told.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PeerOrder {
-    /// Stanzas, to be written.
-    Write(Box<[u8]>),
+    /// So many stanzas, to be written.
+    Write(Box<[u8]>, u32),
+    /// All that came over the stream up to this place is taken.
+    Taken(u32),
     /// Whoever showed a key for such a domain is of it, or not; none: nobody could say.
     Shown(DomainPair, Option<bool>),
     /// Ask whether a key is right.
@@ -385,13 +406,14 @@ impl Machine for Peer {
 
     fn command(&mut self, now: Now, order: PeerOrder, out: &mut Out) -> Result<(), CloseReason> {
         match (order, &mut self.kind) {
-            (PeerOrder::Write(bytes), kind) => {
-                if let Kind::Outgoing(it) = kind {
-                    it.says();
-                }
+            (PeerOrder::Write(bytes, count), kind) => {
                 out.bytes().extend_from_slice(&bytes);
+                if let Kind::Outgoing(it) = kind {
+                    it.says(count, (now, &self.profile), out);
+                }
                 out.tell_drained();
             }
+            (PeerOrder::Taken(upto), Kind::Incoming(it)) => it.is_taken(upto, out),
             (PeerOrder::Shown(pair, is_right), Kind::Incoming(it)) => {
                 it.answer(&pair, is_right, out);
                 self.settles(out);
@@ -403,7 +425,7 @@ impl Machine for Peer {
                 stream::write_end(out.bytes());
                 return Err(CloseReason::OwnStop);
             }
-            (PeerOrder::Shown(..) | PeerOrder::Verify(_), _) => {
+            (PeerOrder::Shown(..) | PeerOrder::Verify(_) | PeerOrder::Taken(_), _) => {
                 base::never!(true, "an order for another kind of stream");
             }
         }
@@ -421,7 +443,10 @@ impl Machine for Peer {
                 out.wake(due);
                 Ok(())
             }
-            None => Ok(()),
+            None => match &self.kind {
+                Kind::Outgoing(it) => it.waits(now, out).map_err(|end| self.end(end, out)),
+                _ => Ok(()),
+            },
         }
     }
 

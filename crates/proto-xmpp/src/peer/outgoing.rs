@@ -7,11 +7,12 @@
 //! Whether somebody is of that domain may be asked on it as soon as TLS stands, if it has to.
 //! Invariant: nothing is written on it for others before it is ready.
 
+use super::counting::Saying;
 use super::wire::{check_header, dialback_domains, write_dialback, write_header};
 use super::{Around, DialbackProof, DomainPair, Next, Out, PeerEnd, PeerProfile, PeerWord};
 use crate::fault::StreamFault;
 use crate::sasl::{self, SASL};
-use crate::stream::TLS;
+use crate::stream::{SM, TLS};
 use crate::xml::scan::{DIALBACK, Element, SERVER, STREAMS};
 use base::time::{Instant, Now};
 use model::close::CloseReason;
@@ -33,6 +34,9 @@ pub(super) struct OutgoingStream {
     asked: VecDeque<(Instant, DialbackProof)>,
     /// EXTERNAL was refused.
     has_failed: bool,
+    /// The other server counts what it has, if it is asked to.
+    may_count: bool,
+    saying: Saying,
     /// Something was written since it was looked at last.
     has_said: bool,
     /// How many times it was looked at.
@@ -56,13 +60,47 @@ impl OutgoingStream {
     pub(super) fn new(pair: DomainPair) -> OutgoingStream {
         let (proofs, asked) = Default::default();
         let (id, stage) = ("".into(), Stage::Header);
-        let (has_failed, has_said, looks) = Default::default();
-        OutgoingStream { pair, id, stage, proofs, asked, has_failed, has_said, looks }
+        let (has_failed, may_count, has_said, looks) = Default::default();
+        let saying = Saying::default();
+        OutgoingStream {
+            pair,
+            id,
+            stage,
+            proofs,
+            asked,
+            has_failed,
+            may_count,
+            saying,
+            has_said,
+            looks,
+        }
     }
 
-    /// Something is said on it.
-    pub(super) fn says(&mut self) {
+    /// So many stanzas have been said on it.
+    pub(super) fn says(&mut self, count: u32, (now, profile): (Now, &PeerProfile), out: &mut Out) {
         self.has_said = true;
+        let how = (now, profile.acknowledged_ms_max);
+        let due = self.saying.writes(count, how, out.bytes());
+        due.into_iter().for_each(|due| out.wake(due));
+    }
+
+    /// It ends if the other server has not said for too long what it has.
+    pub(super) fn waits(&self, now: Now, out: &mut Out) -> Result<(), PeerEnd> {
+        match self.saying.due() {
+            Some(due) if now.mono >= due => Err(StreamFault::ConnectionTimeout.into()),
+            Some(due) => {
+                out.wake(due);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The other server is to count.
+    fn counts(&mut self, out: &mut Out) {
+        if let Some(from) = self.saying.begins(out.bytes()) {
+            out.say(PeerWord::Counts(self.pair.clone(), Some(from)));
+        }
     }
 
     /// Nothing was heard on it for so many seconds, or that many times: on a stream of ours that
@@ -95,6 +133,9 @@ impl OutgoingStream {
     fn is_taken(&mut self, out: &mut Out) {
         self.stage = Stage::Ready;
         out.say(PeerWord::Ready(self.pair.clone()));
+        if self.may_count {
+            self.counts(out);
+        }
     }
 
     pub(super) fn header(
@@ -123,6 +164,7 @@ impl OutgoingStream {
             ("proceed", TLS, Stage::Tls) => return Ok(Next::Tls),
             ("failure", TLS, Stage::Tls) => return Err(PeerEnd::Quiet(CloseReason::TlsFailed)),
             ("success", SASL, Stage::Proving) => {
+                self.may_count = false; // new features say so
                 self.begins(out);
                 self.is_taken(out);
                 return Ok(Next::Anew);
@@ -138,10 +180,37 @@ impl OutgoingStream {
                 self.is_taken(out);
             }
             ("verify", DIALBACK, _) => self.verified(element, out),
+            ("features", STREAMS, Stage::Ready) if element.child("sm", SM).is_some() => {
+                self.counts(out);
+            }
+            ("failed", SM, Stage::Ready) => {
+                self.saying.is_refused();
+                out.say(PeerWord::Counts(self.pair.clone(), None));
+            }
+            ("a", SM, Stage::Ready) => self.hears(element, around, out)?,
             // What a server says on a stream of ours is of nobody.
             _ => {}
         }
         Ok(Next::Goes)
+    }
+
+    /// The other server says how much of what was said it has.
+    fn hears(
+        &mut self,
+        answer: &Element<'_, '_>,
+        around: &Around<'_>,
+        out: &mut Out,
+    ) -> Result<(), PeerEnd> {
+        if !self.saying.is_counted() {
+            return Ok(());
+        }
+        let how = (around.now, around.profile.acknowledged_ms_max);
+        let Some((taken, due)) = self.saying.hears(answer, how, out.bytes()) else {
+            return Err(StreamFault::UndefinedCondition.into());
+        };
+        due.into_iter().for_each(|due| out.wake(due));
+        out.say(PeerWord::Acknowledged(self.pair.clone(), taken));
+        Ok(())
     }
 
     fn features(
@@ -150,6 +219,7 @@ impl OutgoingStream {
         around: &Around<'_>,
         out: &mut Out,
     ) -> Result<(), PeerEnd> {
+        self.may_count = features.child("sm", SM).is_some();
         if around.link.tls.is_none() {
             if features.child("starttls", TLS).is_some() && around.link.may_start_tls {
                 out.bytes().extend_from_slice(format!("<starttls xmlns='{TLS}'/>").as_bytes());

@@ -25,6 +25,7 @@ pub(super) fn profile(requires_tls: bool) -> Arc<PeerProfile> {
         certified: ["a.example".into()].into(),
         begin_ms_max: 10_000,
         idle_s_max: 60,
+        acknowledged_ms_max: 10_000,
     })
 }
 
@@ -96,7 +97,8 @@ fn a_domain_is_believed_when_its_own_server_has_said_so() {
     assert_eq!(said, "<db:result from='a.example' to='b.example' type='valid'></db:result>");
     assert_eq!(says(&mut side, MESSAGE), "");
     let from = "b.example".into();
-    assert_eq!(side.take_words(), [PeerWord::Stanza { from, xml: MESSAGE.as_bytes().into() }]);
+    let xml = MESSAGE.as_bytes().into();
+    assert_eq!(side.take_words(), [PeerWord::Stanza { from, xml, place: None }]);
 }
 
 #[test]
@@ -402,7 +404,8 @@ fn a_component_is_who_knows_the_secret() {
     let stanza = "<presence from='x@echo.a.example/y' to='ann@a.example'/>";
     says(&mut side, stanza);
     let from = "echo.a.example".into();
-    assert_eq!(side.take_words(), [PeerWord::Stanza { from, xml: stanza.as_bytes().into() }]);
+    let xml = stanza.as_bytes().into();
+    assert_eq!(side.take_words(), [PeerWord::Stanza { from, xml, place: None }]);
     assert!(
         says(&mut side, "<presence from='a.example' to='ann@a.example'/>")
             .contains("<invalid-from")
@@ -507,4 +510,74 @@ fn whatever_comes_no_stanza_is_of_a_domain_that_was_not_shown() {
         streams += 1;
     }
     assert!(streams == 3_000 && stanzas > 10, "{stanzas}");
+}
+
+const SM: &str = "urn:xmpp:sm:3";
+
+#[test]
+fn what_another_server_says_is_counted_once_it_is_taken() {
+    let (mut side, features) = incoming(bare(), false);
+    assert!(features.contains(&format!("<sm xmlns='{SM}'/>")), "{features}");
+    let enable = format!("<enable xmlns='{SM}'/>");
+    assert!(says(&mut side, &enable).starts_with("<failed"), "no domain was shown");
+    let proof = shows(&mut side, "a.example");
+    told(&mut side, PeerOrder::Shown(proof.pair, Some(true)));
+    says(&mut side, MESSAGE);
+    assert_eq!(says(&mut side, &enable), format!("<enabled xmlns='{SM}'/>"));
+    says(&mut side, MESSAGE);
+    let places = side.take_words().into_iter().map(|word| match word {
+        PeerWord::Stanza { place, .. } => place,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(places.collect::<Vec<_>>(), [None, Some(StreamPlace { stream: 1, seq: 1 })]);
+    assert_eq!(says(&mut side, &format!("<r xmlns='{SM}'/>")), "", "it is not taken");
+    assert_eq!(told(&mut side, PeerOrder::Taken(1)), format!("<a xmlns='{SM}' h='1'/>"));
+}
+
+#[test]
+fn a_server_that_counts_is_asked_what_it_has_and_given_up_when_it_does_not_say() {
+    let sm = format!("<sm xmlns='{SM}'/>");
+    let (mut side, _) = outgoing(bare(), &sm);
+    let said = says(&mut side, "<db:result from='b.example' to='a.example' type='valid'/>");
+    assert_eq!(said, format!("<enable xmlns='{SM}'/>"));
+    let words = [PeerWord::Ready(pair()), PeerWord::Counts(pair(), Some(0))];
+    assert_eq!(side.take_words(), words);
+    let write = |count| PeerOrder::Write(b"<message/>".repeat(count as usize).into(), count);
+    let asked = format!("<r xmlns='{SM}'/>");
+    assert_eq!(told(&mut side, write(2)), format!("<message/><message/>{asked}"));
+    side.take_words();
+    says(&mut side, &format!("<a xmlns='{SM}' h='2'/>"));
+    assert_eq!(side.take_words(), [PeerWord::Acknowledged(pair(), 2)]);
+    assert!(told(&mut side, write(1)).ends_with(&asked));
+    let late = Now::default().after(Duration::from_secs(11));
+    side.pass(Now { mono: late, ..Now::default() });
+    assert_eq!(side.ended, Some(CloseReason::KeepAliveTimeout));
+}
+
+#[test]
+fn a_server_that_says_to_have_more_than_was_said_is_not_believed() {
+    let (mut side, _) = outgoing(bare(), &format!("<sm xmlns='{SM}'/>"));
+    says(&mut side, "<db:result from='b.example' to='a.example' type='valid'/>");
+    let said = says(&mut side, &format!("<a xmlns='{SM}' h='1'/>"));
+    assert!(said.contains("<undefined-condition"), "{said}");
+}
+
+#[test]
+fn who_is_shown_by_a_certificate_says_behind_it_whether_it_counts() {
+    let external = format!(
+        "<sm xmlns='{SM}'/><mechanisms xmlns='urn:ietf:params:xml:ns:xmpp-sasl'>\
+         <mechanism>EXTERNAL</mechanism></mechanisms>"
+    );
+    let (mut side, _) = outgoing(encrypted(&[]), &external);
+    says(&mut side, "<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>");
+    told(&mut side, PeerOrder::Write(b"<message/>"[..].into(), 1));
+    let features = format!(
+        "{OPEN} from='b.example' id='78' version='1.0'><stream:features><sm xmlns='{SM}'/>\
+         </stream:features>"
+    );
+    assert_eq!(says(&mut side, &features), format!("<enable xmlns='{SM}'/>"));
+    says(&mut side, &format!("<failed xmlns='{SM}'/>"));
+    let words = side.take_words();
+    let counts = [PeerWord::Counts(pair(), Some(1)), PeerWord::Counts(pair(), None)];
+    assert_eq!(words[words.len() - 2..], counts, "{words:?}");
 }

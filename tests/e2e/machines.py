@@ -1,12 +1,18 @@
 """Machines that exist only for a test: network namespaces on one bridge.
 
 Each machine has an interface and an address in 10.77.0.0/24 and can be cut off and joined again.
-Everything is removed when the test ends, whatever became of it. Needs root and iproute2.
+The test itself may stand at the bridge, and reach all of them. Everything is removed when the test
+ends, whatever became of it. Needs root and iproute2.
 """
 
+import contextlib
+import ctypes
 import os
 import shutil
 import subprocess
+import threading
+
+CLONE_NEWNET = 0x40000000
 
 
 def possible():
@@ -28,8 +34,18 @@ def ip(*words, check=True):
     subprocess.run(["ip", *words], check=check, capture_output=True, timeout=20)
 
 
+def enter(path):
+    """This thread, and what it starts, is in a network namespace from now on."""
+    with open(path, "rb") as namespace:
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.setns(namespace.fileno(), CLONE_NEWNET) != 0:
+            raise OSError(ctypes.get_errno(), "setns")
+
+
 class Net:
     """A bridge and the machines on it."""
+
+    BRIDGE = "10.77.0.254"
 
     def __init__(self, names):
         self.mark = f"hl{os.getpid()}"
@@ -74,6 +90,23 @@ class Net:
     def cut(self, name):
         """Takes a machine off the net: nothing passes, and nobody is told."""
         ip("-n", f"{self.mark}{name}", "link", "set", "dev", "eth", "down")
+
+    def join(self, name):
+        """A machine that was cut off is on the net again."""
+        ip("-n", f"{self.mark}{name}", "link", "set", "dev", "eth", "up")
+
+    @contextlib.contextmanager
+    def at_bridge(self):
+        """This thread is at the bridge, with an address of its own."""
+        ip("-n", self.hub, "addr", "add", f"{self.BRIDGE}/24", "dev", "hub0")
+        own = f"/proc/{os.getpid()}/task/{threading.get_native_id()}/ns/net"
+        before = os.open(own, os.O_RDONLY)
+        try:
+            enter(f"/run/netns/{self.hub}")
+            yield
+        finally:
+            enter(f"/proc/self/fd/{before}")
+            os.close(before)
 
     def close(self):
         """Ends the processes that this net has started and takes everything away."""

@@ -1,0 +1,96 @@
+//! What other servers are told of what they have said: up to where all of it is taken (XEP-0198).
+//!
+//! Stanzas of a stream are taken in by accounts in whatever order these answer. Invariant: a place
+//! is told when it and all before it are taken, answered or refused.
+
+use model::id::ConnRef;
+use proto_xmpp::peer::StreamPlace;
+use std::collections::{BTreeMap, HashMap};
+
+/// Streams whose stanzas are counted.
+#[derive(Default)]
+pub(crate) struct CountedStreams {
+    streams: HashMap<u64, Counted>,
+    /// Streams that are to be told.
+    news: Vec<u64>,
+}
+
+struct Counted {
+    conn: ConnRef,
+    /// Places behind that up to which all is taken: whether they are.
+    open: BTreeMap<u64, bool>,
+    /// The last place that came.
+    came: u64,
+}
+
+impl CountedStreams {
+    /// A stanza comes over a stream.
+    pub(crate) fn comes(&mut self, conn: ConnRef, place: StreamPlace) {
+        let new = || Counted { conn, open: BTreeMap::new(), came: 0 };
+        let stream = self.streams.entry(place.stream).or_insert_with(new);
+        stream.came += 1;
+        stream.open.insert(stream.came, false);
+    }
+
+    /// It is taken.
+    pub(crate) fn is_taken(&mut self, place: StreamPlace) {
+        let Some(stream) = self.streams.get_mut(&place.stream) else { return };
+        let behind = (stream.came as u32).wrapping_sub(place.seq);
+        let Some(at) = stream.came.checked_sub(behind.into()) else { return };
+        let Some(is_taken) = stream.open.get_mut(&at) else { return };
+        *is_taken = true;
+        if stream.open.first_key_value().is_some_and(|(first, _)| *first == at) {
+            self.news.push(place.stream);
+        }
+    }
+
+    /// What is to be told: to whom, and up to which place all is taken.
+    pub(crate) fn take_news(&mut self) -> Vec<(ConnRef, u32)> {
+        let mut told = Vec::new();
+        for number in std::mem::take(&mut self.news) {
+            let Some(stream) = self.streams.get_mut(&number) else { continue };
+            let mut upto = None;
+            while let Some(first) = stream.open.first_entry()
+                && *first.get()
+            {
+                upto = Some(*first.key() as u32);
+                first.remove();
+            }
+            told.extend(upto.map(|upto| (stream.conn, upto)));
+        }
+        told
+    }
+
+    /// A stream is over.
+    pub(crate) fn ended(&mut self, stream: u64) {
+        self.streams.remove(&stream);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::slab::Key;
+    use model::id::ShardId;
+
+    #[test]
+    fn a_place_is_told_when_all_before_it_is_taken() {
+        let conn = ConnRef::new(ShardId(0), Key { slot: 1, generation: 1 });
+        let (mut all, place) = (CountedStreams::default(), |seq| StreamPlace { stream: 7, seq });
+        for seq in 1..=4 {
+            all.comes(conn, place(seq));
+        }
+        all.is_taken(place(2));
+        all.is_taken(place(3));
+        assert_eq!(all.take_news(), []);
+        all.is_taken(place(1));
+        assert_eq!(all.take_news(), [(conn, 3)]);
+        all.is_taken(place(1));
+        all.is_taken(place(9));
+        all.is_taken(StreamPlace { stream: 8, seq: 1 });
+        assert_eq!(all.take_news(), []);
+        all.is_taken(place(4));
+        all.ended(7);
+        assert_eq!(all.take_news(), []);
+    }
+}
