@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 
 from certificates import Authority
-from fixture import DEADLINE_S, Case, Server
+from fixture import DEADLINE_S, Case, Server, poll
 from mqtt.broker import free_port
 from program import Program
 from xmpp.people import own_name, slixmpp, together
@@ -41,14 +41,14 @@ s2s_ports = { SERVERS }
 http_ports = {}
 https_ports = {}
 modules_enabled = { "roster", "saslauth", "tls", "dialback", "disco", "ping", "pep", "carbons",
-    "places" }
+    "smacks", "places" }
 c2s_require_encryption = false
 allow_unencrypted_plain_auth = true
 s2s_require_encryption = true
-s2s_secure_auth = false
+s2s_secure_auth = SECURE
 authentication = "internal_plain"
 log = { debug = "FOLDER/log" }
-ssl = { certificate = "CERTIFICATE", key = "KEY" }
+ssl = { certificate = "CERTIFICATE", key = "KEY", cafile = "AUTHORITY" }
 VirtualHost "b.example"
 Component "conference.b.example" "muc"
 '''
@@ -57,7 +57,7 @@ Component "conference.b.example" "muc"
 class Prosody(Program):
     """One that serves b.example, and knows a.example at a port."""
 
-    COMMANDS, START_S = ("prosody", "prosodyctl"), 3 * DEADLINE_S
+    COMMANDS, START_S, SECURE = ("prosody", "prosodyctl"), 3 * DEADLINE_S, "false"
 
     def __init__(self, holdline, authority):
         super().__init__()
@@ -65,7 +65,8 @@ class Prosody(Program):
         os.mkdir(self.path("data"))
         certificate, key = authority.issue("b.example", "DNS:b.example,DNS:conference.b.example")
         self.write_file("prosody.cfg.lua", CONFIGURATION, FOLDER=self.folder, CLIENTS=self.clients,
-                        KEY=key, SERVERS=self.servers, CERTIFICATE=certificate)
+                        KEY=key, SERVERS=self.servers, CERTIFICATE=certificate,
+                        AUTHORITY=authority.certificate, SECURE=self.SECURE)
         self.write_file("mod_places.lua", PLACES, HOLDLINE=holdline)
 
     def register(self, name, password):
@@ -87,7 +88,7 @@ class Prosody(Program):
 class WithNeighbour(Case):
     """Holdline has a.example, another server b.example."""
 
-    SHARED, NEIGHBOUR = False, Prosody
+    SHARED, NEIGHBOUR, CERTIFIED = False, Prosody, False
 
     @classmethod
     def setUpClass(cls):
@@ -105,6 +106,11 @@ class WithNeighbour(Case):
                  for domain in ("b.example", "conference.b.example")]
         how = changes("a.example", port, hosts, require_tls=True)
         how["listen.servers"] |= {"certificate": certificate, "key": key}
+        if cls.CERTIFIED:
+            how["federation"] |= {"require_certificates": True, "ca": authority.certificate,
+                                  "certificate": certificate, "key": key}
+            how["listen.servers"] |= {"client_certificates": "optional",
+                                      "client_ca": authority.certificate}
         cls.server = None
         cls.holdline = Server(how)
         cls.addClassCleanup(cls.holdline.close)
@@ -212,3 +218,30 @@ class Federated:
 
 class Prosodies(Federated, WithNeighbour):
     """With Prosody."""
+
+
+class ProsodyThatCounts(Prosody):
+    """One that believes certificates alone; behind them it says that it counts (XEP-0198)."""
+
+    SECURE = "true"
+
+    def logged(self, text):
+        with open(self.path("log"), encoding="utf-8") as log:
+            return text in log.read()
+
+
+class Counting(WithNeighbour):
+    """What passes is acknowledged, both ways."""
+
+    NEIGHBOUR, CERTIFIED = ProsodyThatCounts, True
+
+    @together
+    async def test_both_servers_say_what_they_have(self):
+        ann, bob = await self.two()
+        for number in range(3):
+            ann.say(bob.jid, f"{number}")
+            self.assertEqual((await bob.next())["body"], f"{number}")
+            bob.say(ann.jid, f"{number}, too")
+            self.assertEqual((await ann.next())["body"], f"{number}, too")
+        for text in ("Received ack request, acking for", "#queue = 0 (acked: "):
+            poll(lambda text=text: self.neighbour.logged(text), text)
