@@ -51,6 +51,8 @@ pub(super) struct Owing {
     is_marked: bool,
     /// Something was said in a group that it follows, and is not in its inbox.
     is_undrawn: bool,
+    /// What was said before that is: it is told first.
+    pub(super) may_tell: bool,
 }
 
 /// How far one way has come.
@@ -99,6 +101,7 @@ impl Owing {
             is_unmarked: false,
             is_marked: false,
             is_undrawn: false,
+            may_tell: false,
         }
     }
 
@@ -267,11 +270,22 @@ impl Chat {
         !is_marked
     }
 
-    /// All that was said in groups is drawn: what of it is owed is told.
-    pub(crate) fn drawn_for_push(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
+    /// What was said in groups when it was asked for is drawn: what of it is owed is told. Unless
+    /// that is all, more is drawn afterwards.
+    pub(crate) fn drawn_for_push(
+        &mut self,
+        now: Now,
+        inbox: TimelineId,
+        is_all: bool,
+        fx: &mut Effects,
+    ) {
         let Some(owing) = self.pushes.owing.get_mut(&inbox).filter(|it| it.is_undrawn) else {
             return;
         };
+        if !is_all {
+            owing.may_tell = true;
+            return self.pushes.arm(inbox, now.mono);
+        }
         owing.is_undrawn = false;
         owing.placing = owing.placing.saturating_sub(1);
         let is_nothing = owing.placing == 0 && !owing.is_known && !owing.is_restored;
@@ -314,13 +328,14 @@ impl Chat {
     pub(super) fn begin_push(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
         let ways = self.pushes.ways(inbox);
         let Some(owing) = self.pushes.owing.get(&inbox) else { return };
-        if owing.is_undrawn {
+        if owing.is_undrawn && !owing.may_tell {
             return self.draws_for_push(inbox);
         }
         let age_s_max = self.settings.limits.notifications.age_s_max;
         if now.unix_s().saturating_sub(owing.since_s) > age_s_max {
             fx.counters.count(ChatCounter::PushesExpired);
-            return self.push_expires(inbox, fx);
+            self.push_expires(inbox, fx);
+            return self.goes_on_undrawn(now, inbox);
         }
         let is_attended = match self.attended(now, inbox) {
             Attended::Until(at) => return self.pushes.arm(inbox, at),
@@ -332,16 +347,26 @@ impl Chat {
             if is_attended {
                 fx.counters.count(ChatCounter::PushesAttended);
             }
-            return self.push_over(inbox, fx);
+            self.push_over(inbox, fx);
+            return self.goes_on_undrawn(now, inbox);
         }
         let (mut ready, next) = self.ready_ways(now, inbox, &ways);
         if ready.is_empty() && next.is_none() {
-            return self.push_over(inbox, fx);
+            self.push_over(inbox, fx);
+            return self.goes_on_undrawn(now, inbox);
         }
         ready.sort_by_key(|way| way.may_be_slow()); // first whoever waits for nobody
         match ready.into_iter().find(|way| !self.waits_in_line(inbox, *way)) {
             Some(way) => self.begin_round(now, (inbox, vec![way]), is_attended, fx),
             None => next.into_iter().for_each(|at| self.pushes.arm(inbox, at.max(now.mono))),
+        }
+    }
+
+    /// All that was drawn is told, or will not be; more may be to be drawn.
+    pub(super) fn goes_on_undrawn(&mut self, now: Now, inbox: TimelineId) {
+        if self.pushes.is_undrawn(inbox) {
+            let at = self.push_window(now);
+            self.pushes.arm(inbox, at);
         }
     }
 
@@ -414,6 +439,7 @@ impl Chat {
         let head = owing.head;
         owing.lanes.iter_mut().for_each(|lane| *lane = Lane { told: head, ..Lane::default() });
         owing.services.clear();
+        owing.may_tell = false;
         if owing.placing == 0 {
             self.pushes.owing.remove(&inbox);
         }

@@ -96,7 +96,7 @@ impl Chat {
         fx: &mut Effects,
     ) {
         let Some(owing) = self.pushes.owing.get_mut(&inbox) else { return };
-        owing.is_in_round = true;
+        (owing.is_in_round, owing.may_tell) = (true, false);
         let head = owing.head;
         ways.iter().for_each(|way| self.pushes.busy[*way as usize] += 1);
         let number = self.pushes.rounds.put(Round {
@@ -331,10 +331,7 @@ impl Chat {
         let open: Vec<Way> = ways.into_iter().filter(|way| !owing.has_told(*way)).collect();
         if open.is_empty() {
             self.push_over(inbox, fx);
-            if self.pushes.is_undrawn(inbox) {
-                self.pushes.arm(inbox, window);
-            }
-            return;
+            return self.goes_on_undrawn(now, inbox);
         }
         let lanes = owing.lanes;
         let lane = |way: &Way| lanes[*way as usize];

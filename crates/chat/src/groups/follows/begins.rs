@@ -26,13 +26,6 @@ pub(super) struct Beginning {
     left: Option<usize>,
 }
 
-impl Beginning {
-    /// Whether an account is to follow its group, as soon as what is before the parcel is stored.
-    pub(super) fn is_to_begin(&self, inbox: TimelineId) -> bool {
-        self.left.is_none() && self.inboxes.contains(&inbox)
-    }
-}
-
 /// An account is to follow a group from a place on, as a parcel says.
 #[derive(Clone, Copy)]
 pub(super) struct Begin {
@@ -46,6 +39,9 @@ impl Chat {
     pub(crate) fn begins(&mut self, from: ShardId, parcel: Parcel) {
         let Parcel { number, inboxes, conversation, cargo, .. } = parcel;
         let (from, seq) = ((from, number), cargo.seq());
+        for inbox in &*inboxes {
+            *self.follows.to_begin.entry(*inbox).or_default() += 1;
+        }
         let beginning = Beginning { inboxes, conversation, from: seq, left: None };
         self.follows.begins.insert(from, beginning);
     }
@@ -63,6 +59,7 @@ impl Chat {
                 Begin { conversation: it.conversation, from: it.from, parcel },
             );
             for &inbox in &*inboxes {
+                self.follows.begins_now(inbox);
                 self.follows.followers.entry(inbox).or_default().line.push_back(begin);
                 self.advance_follower(now, inbox, fx);
             }
@@ -88,6 +85,7 @@ impl Chat {
         let begins = it.following.begins(from);
         it.is_unstored |= begins;
         it.is_behind |= begins;
+        it.is_unread |= begins;
         let write = it.is_unstored.then(|| it.following.put(inbox, conversation));
         self.follows.count += usize::from(is_new);
         self.follows.live.entry(conversation).or_default().joins(inbox);

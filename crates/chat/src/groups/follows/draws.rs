@@ -158,6 +158,7 @@ impl Chat {
         if let Some(it) = self.followed(inbox, conversation) {
             if !more {
                 it.following.has(target); // nothing is left of what stood there
+                it.is_unread = false;
             }
             it.is_behind = more || it.target > target;
         }
@@ -237,6 +238,7 @@ impl Chat {
         }
         if let Some(it) = follower.groups.get_mut(&conversation) {
             it.is_behind = more || it.following.wants(it.target);
+            it.is_unread &= more;
         }
         self.follows.is_due(inbox);
     }

@@ -32,6 +32,7 @@ use model::id::ShardId;
 use model::timeline::{Seq, TimelineId};
 use nudges::Live;
 use row::Following;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
@@ -61,6 +62,8 @@ pub(crate) struct Follows {
     let_go: Vec<held::Held>,
     /// Parcels that say who follows from now on, and wait for those before them.
     begins: BTreeMap<(ShardId, u64), begins::Beginning>,
+    /// In how many of these, that wait, an inbox is.
+    to_begin: HashMap<TimelineId, u32>,
 }
 
 /// An account that follows groups.
@@ -89,6 +92,10 @@ struct Followed {
     is_behind: bool,
     /// The last message that is known to be there.
     target: Seq,
+    /// Whoever waits for what was there waits for this one.
+    wanted: Seq,
+    /// What is there has never been read to its end.
+    is_unread: bool,
     /// Appends of messages that several draw together.
     together: u32,
     /// Since when it follows is not yet in its row.
@@ -116,7 +123,9 @@ enum Step {
 
 impl Followed {
     fn new(following: Following) -> Followed {
-        Followed { following, is_behind: true, target: 0, together: 0, is_unstored: false }
+        let (target, wanted, together) = (0, 0, 0);
+        let (is_behind, is_unread, is_unstored) = (true, true, false);
+        Followed { following, is_behind, target, wanted, is_unread, together, is_unstored }
     }
 }
 
@@ -125,6 +134,19 @@ impl Followed {
     fn lacks(&mut self, seq: Seq) {
         self.target = self.target.max(seq);
         self.is_behind |= self.following.wants(seq);
+    }
+
+    /// There is a message that whoever waits waits for, too. Whether the account draws it alone.
+    fn is_wanted(&mut self, seq: Seq) -> bool {
+        self.target = self.target.max(seq);
+        self.wanted = self.target;
+        self.is_behind
+    }
+
+    /// Whether the inbox has what is waited for.
+    fn has_wanted(&self) -> bool {
+        let is_over = self.following.next_behind().is_none();
+        is_over || !self.is_unread && !self.following.wants(self.wanted)
     }
 }
 
@@ -164,18 +186,30 @@ impl Follows {
         }
     }
 
-    /// Whether an inbox has all that is known to have been said in the groups of its account:
-    /// nothing is left to be drawn, waits to be taken together, or is with the log, and no group is
-    /// about to be followed.
-    fn has_all(&self, inbox: TimelineId) -> bool {
-        let Some(follower) = self.followers.get(&inbox).filter(|it| it.has_drawn()) else {
-            return false;
-        };
-        if self.begins.values().any(|it| it.is_to_begin(inbox)) {
-            return false;
+    /// A beginning of an inbox waits no longer: it is in its line.
+    fn begins_now(&mut self, inbox: TimelineId) {
+        if let Entry::Occupied(mut count) = self.to_begin.entry(inbox) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
         }
-        let is_silent = |of: &TimelineId| self.live.get(of).is_none_or(Live::is_silent);
-        follower.groups.iter().all(|(of, it)| it.together == 0 && is_silent(of))
+    }
+
+    /// Somebody waits for what is known to be there in the groups of an account.
+    fn wants(&mut self, inbox: TimelineId) -> &mut Follower {
+        let follower = self.followers.entry(inbox).or_default();
+        follower.groups.values_mut().for_each(|it| it.wanted = it.target);
+        follower
+    }
+
+    /// Whether an inbox has what is waited for, of all groups of its account; none is about to be
+    /// followed. What was said since has its own nudge, so a loud group keeps nobody waiting.
+    fn has_wanted(&self, inbox: TimelineId) -> bool {
+        let is_ready = |it: &&Follower| it.is_loaded && it.line.is_empty() && it.step == Step::Idle;
+        let follower = self.followers.get(&inbox).filter(is_ready);
+        let is_to_begin = self.to_begin.contains_key(&inbox);
+        follower.is_some_and(|it| !is_to_begin && it.groups.values().all(Followed::has_wanted))
     }
 
     /// Whether there is something to do at this turn.
@@ -268,21 +302,22 @@ impl Chat {
         later.into_iter().chain(self.follows.has_more().then_some(now.mono)).min()
     }
 
-    /// An account draws all that it lacks, whoever is here; asked again and again until it has.
+    /// An account draws what is there, whoever is here; asked again and again until it has.
     pub(crate) fn has_drawn_all(&mut self, inbox: TimelineId) -> bool {
-        let follower = self.follows.followers.entry(inbox).or_default();
-        let was_asked = follower.is_asked;
-        let is_over = was_asked && self.follows.has_all(inbox);
-        if let Some(follower) = self.follows.followers.get_mut(&inbox) {
-            (follower.is_asked, follower.draws_all) = (!is_over, !is_over);
-        }
+        let was_asked = self.follows.followers.get(&inbox).is_some_and(|it| it.is_asked);
+        let is_over = was_asked && self.follows.has_wanted(inbox);
+        let follower = match was_asked {
+            true => self.follows.followers.entry(inbox).or_default(),
+            false => self.follows.wants(inbox),
+        };
+        (follower.is_asked, follower.draws_all) = (!is_over, !is_over);
         self.follows.is_due(inbox);
         is_over
     }
 
-    /// What an account lacks is drawn, for its devices are to be woken.
+    /// What is there is drawn, for the devices of an account are to be woken.
     pub(crate) fn draws_for_push(&mut self, inbox: TimelineId) {
-        self.follows.followers.entry(inbox).or_default().wakes = true;
+        self.follows.wants(inbox).wakes = true;
         self.follows.is_due(inbox);
     }
 
@@ -304,26 +339,34 @@ impl Chat {
         if (is_here || draws_all) && !follower.is_loaded {
             return self.load_follower(now, inbox, None, fx);
         }
+        let draws_all = draws_all && !self.has_what_was_wanted(now, inbox, fx);
+        let Some(follower) = self.follows.followers.get_mut(&inbox) else { return };
         if let Some(next) = follower.next_to_draw().filter(|_| may_draw || draws_all) {
             return self.fetch_next(now, inbox, next, fx);
-        }
-        if draws_all && self.follows.has_all(inbox) {
-            let Some(follower) = self.follows.followers.get_mut(&inbox) else { return };
-            let was_asked = follower.is_asked && std::mem::take(&mut follower.draws_all);
-            follower.draws_all = false;
-            if was_asked {
-                self.erasure_has_drawn(now, inbox);
-                self.follows.is_due(inbox);
-            }
-            let Some(follower) = self.follows.followers.get_mut(&inbox) else { return };
-            if std::mem::take(&mut follower.wakes) {
-                self.drawn_for_push(now, inbox, fx);
-            }
         }
         if self.follows.followers.get(&inbox).is_some_and(|it| it.is_loaded) {
             self.follows.lets_go(inbox);
         }
         self.forget_if_idle(inbox, is_here);
+    }
+
+    /// Whether an inbox has what somebody has waited for, who is told.
+    fn has_what_was_wanted(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) -> bool {
+        if !self.follows.has_wanted(inbox) {
+            return false;
+        }
+        let Some(follower) = self.follows.followers.get_mut(&inbox) else { return true };
+        let has_all = follower.groups.values().all(|it| !it.following.wants(it.target));
+        let (draws_all, wakes) =
+            (std::mem::take(&mut follower.draws_all), std::mem::take(&mut follower.wakes));
+        if draws_all && follower.is_asked {
+            self.erasure_has_drawn(now, inbox);
+            self.follows.is_due(inbox);
+        }
+        if wakes {
+            self.drawn_for_push(now, inbox, has_all, fx);
+        }
+        true
     }
 
     /// Who is not here leaves memory when there are many, and who follows nothing at once.

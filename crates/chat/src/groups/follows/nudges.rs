@@ -61,11 +61,6 @@ impl Live {
         !self.queue.is_empty() && self.placing == 0
     }
 
-    /// Whether nothing waits.
-    pub(super) fn is_silent(&self) -> bool {
-        self.queue.is_empty()
-    }
-
     pub(super) fn is_over(&self) -> bool {
         self.followers.is_empty() && self.placing == 0
     }
@@ -102,7 +97,7 @@ impl Chat {
     ) -> bool {
         let Cargo::Message(message) = cargo else { return false };
         if at_once {
-            self.all_draw(conversation, members);
+            self.all_draw((conversation, message.seq), members);
         }
         let most = usize::from(self.settings.limits.chat.drawn_together_max);
         if let Some(live) = self.follows.live.get_mut(&conversation) {
@@ -113,7 +108,7 @@ impl Chat {
                 all.into_iter().for_each(|inbox| self.lacks(inbox, conversation, message.seq));
             }
         }
-        let marked = self.owe_members(now, members, message, fx);
+        let marked = self.owe_members(now, (conversation, members), message, fx);
         let Some(inbox) = marked else { return false };
         if !self.log.may_ask() {
             // It comes once more: what it would have waited for is not stored.
@@ -126,13 +121,14 @@ impl Chat {
     }
 
     /// Members of this shard draw it, whether or not they are here.
-    fn all_draw(&mut self, conversation: TimelineId, members: &[TimelineId]) {
+    fn all_draw(&mut self, (conversation, seq): (TimelineId, Seq), members: &[TimelineId]) {
         let here = self.settings.shard;
         for &inbox in members.iter().filter(|inbox| self.settings.shard_at(**inbox) == here) {
             let follower = self.follows.followers.entry(inbox).or_default();
             // Whoever has all before it takes it with the others.
-            let known = follower.groups.get(&conversation).filter(|_| follower.is_loaded);
-            if known.is_none_or(|it| it.is_behind) {
+            let is_loaded = follower.is_loaded;
+            let known = follower.groups.get_mut(&conversation).filter(|_| is_loaded);
+            if known.is_none_or(|it| it.is_wanted(seq)) {
                 follower.draws_all = true;
                 self.follows.due.push(inbox);
             }
@@ -144,7 +140,7 @@ impl Chat {
     fn owe_members(
         &mut self,
         now: Now,
-        members: &[TimelineId],
+        (conversation, members): (TimelineId, &[TimelineId]),
         message: &ChatMessage,
         fx: &mut Effects,
     ) -> Option<TimelineId> {
@@ -156,6 +152,9 @@ impl Chat {
         all.retain(|inbox| inbox.home_hash() != own);
         let mut marked = None;
         for inbox in all {
+            if let Some(it) = self.followed(inbox, conversation) {
+                it.target = it.target.max(message.seq);
+            }
             if self.owes_undrawn(now, inbox, fx) {
                 marked = Some(inbox);
             }
