@@ -24,12 +24,14 @@ struct Counted {
 }
 
 impl CountedStreams {
-    /// A stanza comes over a stream.
-    pub(crate) fn comes(&mut self, conn: ConnRef, place: StreamPlace) {
+    /// A stanza comes over a stream. False: behind one that is not taken there are more than so
+    /// many.
+    pub(crate) fn comes(&mut self, (conn, place): (ConnRef, StreamPlace), most: usize) -> bool {
         let new = || Counted { conn, open: BTreeMap::new(), came: 0 };
         let stream = self.streams.entry(place.stream).or_insert_with(new);
         stream.came += 1;
         stream.open.insert(stream.came, false);
+        stream.open.len() <= most
     }
 
     /// It is taken.
@@ -78,7 +80,7 @@ mod tests {
         let conn = ConnRef::new(ShardId(0), Key { slot: 1, generation: 1 });
         let (mut all, place) = (CountedStreams::default(), |seq| StreamPlace { stream: 7, seq });
         for seq in 1..=4 {
-            all.comes(conn, place(seq));
+            assert_eq!(all.comes((conn, place(seq)), 3), seq <= 3);
         }
         all.is_taken(place(2));
         all.is_taken(place(3));

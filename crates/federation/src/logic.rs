@@ -464,14 +464,18 @@ impl ShardLogic for FederationLogic {
                 self.goes_on(now, &pair, handle);
             }
             PeerWord::Stanza { xml, place, .. } => {
-                place.into_iter().for_each(|place| self.counted.comes(from, place));
+                let most = self.parts.section.limits.taking_max as usize;
+                if place.is_some_and(|place| !self.counted.comes((from, place), most)) {
+                    handle.deliver(from, PeerOrder::End);
+                }
                 self.comes(now, (xml, place), handle);
             }
             PeerWord::Counts(pair, since) => {
                 self.routes.get_mut(&pair).into_iter().for_each(|route| route.counts(since));
             }
             PeerWord::Acknowledged(pair, upto) => {
-                self.routes.get_mut(&pair).into_iter().for_each(|route| route.has(upto));
+                let route = self.routes.get_mut(&pair);
+                route.into_iter().for_each(|route| route.acknowledged(upto));
             }
             PeerWord::Shows { proof, number, source } => {
                 self.shows(now, (from, number, source), *proof, handle);

@@ -21,6 +21,9 @@ use std::collections::VecDeque;
 /// Bytes that are with a connection until it has written them.
 const WINDOW_BYTES: usize = 64 * 1024;
 
+/// Streams over which what was said is said again in vain.
+const FRUITLESS_MAX: u8 = 2;
+
 /// Stream of a route: its connection, and the number of its machine.
 pub type StreamRef = (ConnRef, u64);
 
@@ -50,6 +53,10 @@ pub struct DomainRoute {
     gone: u64,
     /// The domain's server counts.
     is_counted: bool,
+    /// It has said that it has some of the stream's.
+    has_some: bool,
+    /// Streams, one after the other, of which it had nothing when they ended.
+    fruitless: u8,
     /// Of all of these.
     bytes: u64,
     /// Its connection has something that is not written.
@@ -70,9 +77,21 @@ impl DomainRoute {
     /// One that is somebody's doing.
     pub fn of(opener: Option<CallOpener>) -> DomainRoute {
         let (waiting, sent, proofs) = Default::default();
-        let (gone, is_counted, bytes, is_writing) = Default::default();
+        let (gone, is_counted, has_some, fruitless, bytes, is_writing) = Default::default();
         let state = RouteState::Idle;
-        DomainRoute { state, waiting, sent, gone, is_counted, bytes, is_writing, proofs, opener }
+        DomainRoute {
+            state,
+            waiting,
+            sent,
+            gone,
+            is_counted,
+            has_some,
+            fruitless,
+            bytes,
+            is_writing,
+            proofs,
+            opener,
+        }
     }
 
     /// A stanza is to go; it comes back if there is no room for it.
@@ -83,8 +102,7 @@ impl DomainRoute {
         limits: &FederationLimits,
     ) -> Result<(), Box<[u8]>> {
         let bytes = self.bytes + xml.len() as u64;
-        let count = self.waiting.len() + self.sent.len();
-        if count >= limits.waiting_max as usize || bytes > limits.waiting_bytes_max {
+        if self.waiting.len() >= limits.waiting_max as usize || bytes > limits.waiting_bytes_max {
             return Err(xml);
         }
         self.bytes = bytes;
@@ -122,11 +140,23 @@ impl DomainRoute {
     /// The domain's server counts from this stanza of the stream on; none: it does not.
     pub fn counts(&mut self, from: Option<u64>) {
         self.is_counted = from.is_some();
-        from.into_iter().for_each(|from| self.has(from));
+        match from {
+            Some(from) => self.has(from),
+            None if !self.is_writing => self.has(u64::MAX),
+            None => {}
+        }
+    }
+
+    /// The domain's server has so many of the stream's stanzas.
+    pub fn acknowledged(&mut self, upto: u64) {
+        if self.gone < upto {
+            (self.has_some, self.fruitless) = (true, 0);
+        }
+        self.has(upto);
     }
 
     /// So many of the stream's stanzas need not be kept any more.
-    pub fn has(&mut self, upto: u64) {
+    fn has(&mut self, upto: u64) {
         while self.gone < upto
             && let Some(xml) = self.sent.pop_front()
         {
@@ -136,15 +166,22 @@ impl DomainRoute {
     }
 
     /// Its stream is over. What its domain's server counts and has not waits again, before
-    /// everything else; what nobody counts and was not written comes back.
+    /// everything else; what nobody counts and was not written comes back, and so does all of which
+    /// the server had nothing over two streams: something of it may be why they end.
     pub fn interrupted(&mut self, until: Instant) -> Vec<Box<[u8]>> {
         let sent = std::mem::take(&mut self.sent);
         let is_counted = std::mem::take(&mut self.is_counted);
+        let had_some = std::mem::take(&mut self.has_some);
         self.gone = 0;
+        self.fruitless += u8::from(is_counted && !had_some && !sent.is_empty());
+        let is_counted = is_counted && self.fruitless < FRUITLESS_MAX;
         if !is_counted {
+            self.fruitless = 0;
             self.bytes -= sent.iter().map(|xml| xml.len() as u64).sum::<u64>();
             return sent.into();
         }
+        // Times rise from the front on.
+        self.waiting.iter_mut().for_each(|(at, _)| *at = (*at).max(until));
         for xml in sent.into_iter().rev() {
             self.waiting.push_front((until, xml));
         }
@@ -231,7 +268,6 @@ mod tests {
         assert_eq!(route.take(), None, "there is no stream");
         route.becomes(RouteState::Ready((conn(), 7)));
         assert_eq!(route.take(), Some((conn(), b"abc"[..].into(), 3)));
-        assert!(route.put(at, b"x"[..].into(), &limits()).is_err(), "they are still there");
         assert_eq!(route.take(), None, "not before the rest is written");
         route.drained();
         let large = vec![b'x'; 101].into();
@@ -260,14 +296,28 @@ mod tests {
         assert_eq!(route.take(), Some((conn(), b"abc"[..].into(), 3)));
         route.drained();
         put(&mut route, "d");
-        route.has(2);
+        route.acknowledged(2);
         assert!(route.interrupted(at).is_empty());
         route.becomes(RouteState::Ready((conn(), 8)));
         assert_eq!(route.take(), Some((conn(), b"bcd"[..].into(), 3)), "all but the first");
         route.counts(Some(0));
-        route.counts(None);
         route.drained();
+        route.counts(None);
         assert_eq!((route.bytes, route.sent.len()), (0, 0), "nobody counts");
+    }
+
+    #[test]
+    fn what_ends_one_stream_after_the_other_comes_back() {
+        let (mut route, at) = (DomainRoute::default(), Now::default().mono);
+        assert_eq!(route.put(at, b"a"[..].into(), &limits()), Ok(()));
+        for round in 0..2 {
+            route.becomes(RouteState::Ready((conn(), round)));
+            assert!(route.take().is_some());
+            route.counts(Some(0));
+            let back = route.interrupted(at);
+            assert_eq!(back.len(), round as usize, "after the second time");
+        }
+        assert_eq!((route.bytes, route.has_any()), (0, false));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //!   who says it                                      who takes it
 //!   enable ─────────────────────────────────────────► enabled
 //!   stanza, stanza, r ──────────────────────────────► handed on ─► taken (stored, or answered)
-//!   ◄──────────────────────────────────────────────── a h=2
+//!   ◄──────────────────────────────────────────────── a h=0, and h=2 when they are taken
 //! ```
 //! [`Saying`] is of a stream of ours, [`Taking`] of another server's. Neither has a stanza: whoever
 //! says one keeps it until its place is acknowledged. Invariant: `h` counts what is taken, and all
@@ -25,9 +25,19 @@ pub(super) struct Saying {
     from: Option<u64>,
     /// So many are taken, of all.
     taken: u64,
-    /// The other server was asked when so many were written, and must answer before then.
-    asked: Option<(u64, Instant)>,
+    /// It was asked, and has to answer with more than it had before then.
+    asked: Option<Asked>,
 }
+
+#[derive(Clone, Copy)]
+struct Asked {
+    due: Instant,
+    /// It has answered with nothing more, and is asked again then.
+    again: Option<Instant>,
+}
+
+/// After an answer that said nothing new it is asked again.
+const AGAIN: Duration = Duration::from_secs(1);
 
 impl Saying {
     /// The other server may count, and is asked to, unless it was: from which place on it does.
@@ -50,36 +60,28 @@ impl Saying {
         (self.from, self.asked) = (None, None);
     }
 
-    /// So many stanzas were written. When the answer is due, if that is asked for now.
-    pub(super) fn writes(
-        &mut self,
-        count: u32,
-        (now, ms): (Now, u32),
-        out: &mut Vec<u8>,
-    ) -> Option<Instant> {
+    /// So many stanzas were written.
+    pub(super) fn writes(&mut self, count: u32, how: (Now, u32), out: &mut Vec<u8>) {
         self.written += u64::from(count);
-        self.asks((now, ms), out)
+        self.asks(how, out);
     }
 
-    fn asks(&mut self, (now, ms): (Now, u32), out: &mut Vec<u8>) -> Option<Instant> {
+    fn asks(&mut self, (now, ms): (Now, u32), out: &mut Vec<u8>) {
         let is_open = self.from.is_some() && self.written > self.taken;
-        if !is_open || self.asked.is_some() {
-            return None;
+        if is_open && self.asked.is_none() {
+            out.extend_from_slice(format!("<r xmlns='{SM}'/>").as_bytes());
+            let due = now.after(Duration::from_millis(ms.into()));
+            self.asked = Some(Asked { due, again: None });
         }
-        out.extend_from_slice(format!("<r xmlns='{SM}'/>").as_bytes());
-        let due = now.after(Duration::from_millis(ms.into()));
-        self.asked = Some((self.written, due));
-        Some(due)
     }
 
-    /// The other server has taken so much: how many of all, unless it counts what was not said;
-    /// and when the next answer is due.
+    /// The other server says what it has: how many of all, unless it counts what was not said.
     pub(super) fn hears(
         &mut self,
         answer: &Element<'_, '_>,
         how: (Now, u32),
         out: &mut Vec<u8>,
-    ) -> Option<(u64, Option<Instant>)> {
+    ) -> Option<u64> {
         let from = self.from?;
         let h: u32 = answer.attribute("h")?.parse().ok()?;
         let before = (self.taken - from) as u32;
@@ -88,16 +90,27 @@ impl Saying {
             return None;
         }
         self.taken += more;
-        if self.asked.is_some_and(|(written, _)| written <= self.taken) {
-            self.asked = None;
+        match &mut self.asked {
+            Some(asked) if more == 0 => asked.again = Some(how.0.after(AGAIN)),
+            asked => *asked = None,
         }
-        let due = self.asks(how, out);
-        Some((self.taken, due))
+        self.asks(how, out);
+        Some(self.taken)
     }
 
-    /// When the answer is due that was asked for.
+    /// When it is to be looked at, if an answer is awaited.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.asked.map(|(_, due)| due)
+        self.asked.map(|it| it.again.map_or(it.due, |again| again.min(it.due)))
+    }
+
+    /// Asks again, if it is time for that. False: no answer came in time.
+    pub(super) fn passes(&mut self, now: Now, out: &mut Vec<u8>) -> bool {
+        let Some(asked) = &mut self.asked else { return true };
+        if asked.again.is_some_and(|again| again <= now.mono) {
+            asked.again = None;
+            out.extend_from_slice(format!("<r xmlns='{SM}'/>").as_bytes());
+        }
+        now.mono < asked.due
     }
 }
 
@@ -108,8 +121,8 @@ pub(super) struct Taking {
     /// Stanzas that came since it is.
     came: u32,
     taken: u32,
-    /// The other server waits to hear that so many are taken.
-    asked: Option<u32>,
+    /// The other server was told of less, and is told when so many are taken.
+    owed: Option<u32>,
 }
 
 impl Taking {
@@ -136,27 +149,29 @@ impl Taking {
         })
     }
 
-    /// The other server asks.
+    /// The other server asks, and is answered (XEP-0198 4): if not all that came is taken, once
+    /// more when it is.
     pub(super) fn is_asked(&mut self, out: &mut Vec<u8>) {
         if self.is_on {
-            self.asked = Some(self.came);
             self.answers(out);
+            if self.taken != self.came {
+                self.owed = self.owed.or(Some(self.came));
+            }
         }
     }
 
     /// All are taken up to this place.
     pub(super) fn is_taken(&mut self, upto: u32, out: &mut Vec<u8>) {
         self.taken = upto;
-        self.answers(out);
+        let behind = |seq: u32| self.came.wrapping_sub(seq);
+        if self.owed.is_some_and(|owed| behind(upto) <= behind(owed)) {
+            self.owed = None;
+            self.answers(out);
+        }
     }
 
-    /// Answers once all is taken that had come when it was asked.
-    fn answers(&mut self, out: &mut Vec<u8>) {
-        let Some(asked) = self.asked else { return };
-        if self.came.wrapping_sub(self.taken) <= self.came.wrapping_sub(asked) {
-            self.asked = None;
-            out.extend_from_slice(format!("<a xmlns='{SM}' h='{}'/>", self.taken).as_bytes());
-        }
+    fn answers(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(format!("<a xmlns='{SM}' h='{}'/>", self.taken).as_bytes());
     }
 }
 
@@ -170,57 +185,75 @@ mod tests {
     fn answer(saying: &mut Saying, h: u32) -> (Option<u64>, String) {
         let text = format!("<a xmlns='{SM}' h='{h}'/>");
         let (scan, mut out) = (Scan::of_peer(text.as_bytes()).expect("XML"), Vec::new());
-        let heard = saying.hears(&scan.root(), (Now::default(), MS), &mut out);
-        (heard.map(|(taken, _)| taken), String::from_utf8(out).expect("UTF-8"))
+        let taken = saying.hears(&scan.root(), (Now::default(), MS), &mut out);
+        (taken, String::from_utf8(out).expect("UTF-8"))
+    }
+
+    fn at(ms: u64) -> Now {
+        Now { mono: Now::default().after(Duration::from_millis(ms)), ..Now::default() }
     }
 
     #[test]
-    fn what_is_said_is_asked_about_once_at_a_time_and_counted_from_where_that_began() {
+    fn what_is_said_is_asked_about_and_counted_from_where_that_began() {
         let (mut saying, mut out) = (Saying::default(), Vec::new());
-        let how = (Now::default(), MS);
-        assert_eq!(saying.writes(3, how, &mut out), None, "nobody counts");
+        let (how, asked) = ((Now::default(), MS), format!("<r xmlns='{SM}'/>"));
+        saying.writes(3, how, &mut out);
+        assert_eq!((out.len(), saying.due()), (0, None), "nobody counts");
         assert_eq!((saying.begins(&mut out), saying.begins(&mut out)), (Some(3), None));
-        let due = Now::default().after(Duration::from_secs(1));
-        assert_eq!(saying.writes(2, how, &mut out), Some(due));
-        assert_eq!(saying.writes(1, how, &mut out), None, "it was asked");
+        saying.writes(2, how, &mut out);
+        assert_eq!(saying.due(), Some(at(1_000).mono));
+        saying.writes(1, how, &mut out);
         let text = String::from_utf8(out).expect("UTF-8");
-        assert_eq!(text, format!("<enable xmlns='{SM}'/><r xmlns='{SM}'/>"));
-        assert_eq!(answer(&mut saying, 1), (Some(4), String::new()), "it waits for more");
-        assert_eq!(answer(&mut saying, 2), (Some(5), format!("<r xmlns='{SM}'/>")));
-        assert_eq!(answer(&mut saying, 2), (Some(5), String::new()));
+        assert_eq!(text, format!("<enable xmlns='{SM}'/>{asked}"), "it was asked");
+        assert_eq!(answer(&mut saying, 1), (Some(4), asked.clone()), "it has some");
         assert_eq!(answer(&mut saying, 4), (None, String::new()), "that was never said");
-        assert_eq!(answer(&mut saying, 1), (None, String::new()), "nor taken back");
+        assert_eq!(answer(&mut saying, 0), (None, String::new()), "nor taken back");
         assert_eq!(answer(&mut saying, 3), (Some(6), String::new()));
         assert_eq!(saying.due(), None);
     }
 
     #[test]
-    fn counts_go_beyond_32_bits() {
-        let mut out = Vec::new();
-        let mut saying =
-            Saying { from: Some(10), written: 10 + (1 << 32) + 5, ..Saying::default() };
-        saying.taken = 10 + (1 << 32) - 2;
-        assert!(saying.writes(0, (Now::default(), MS), &mut out).is_some());
-        assert_eq!(answer(&mut saying, 5).0, Some(10 + (1 << 32) + 5));
+    fn who_answers_with_nothing_new_is_asked_again_and_given_up_in_time() {
+        let (mut saying, mut out) = (Saying::default(), Vec::new());
+        saying.begins(&mut out);
+        saying.writes(1, (Now::default(), 1_500), &mut out);
+        assert_eq!(answer(&mut saying, 0), (Some(0), String::new()));
+        assert_eq!(saying.due(), Some(at(1_000).mono));
+        out.clear();
+        assert!(saying.passes(at(1_000), &mut out));
+        assert_eq!(out, format!("<r xmlns='{SM}'/>").as_bytes());
+        assert_eq!(saying.due(), Some(at(1_500).mono));
+        assert!(!saying.passes(at(1_500), &mut out));
     }
 
     #[test]
-    fn who_asks_is_answered_when_all_that_came_before_is_taken() {
+    fn counts_go_beyond_32_bits() {
+        let mut out = Vec::new();
+        let (written, taken) = (10 + (1 << 32) + 5, 10 + (1 << 32) - 2);
+        let mut saying = Saying { from: Some(10), written, taken, ..Saying::default() };
+        saying.writes(0, (Now::default(), MS), &mut out);
+        assert_eq!(answer(&mut saying, 5).0, Some(written));
+    }
+
+    #[test]
+    fn who_asks_is_answered_and_told_when_all_that_came_before_is_taken() {
         let (mut taking, mut out) = (Taking::default(), Vec::new());
+        let has = |h: u32| format!("<a xmlns='{SM}' h='{h}'/>").into_bytes();
         assert_eq!(taking.comes(), None);
         taking.is_asked(&mut out);
         assert!(out.is_empty(), "nobody counts");
         taking.begins(&mut out);
         out.clear();
         taking.is_asked(&mut out);
-        assert_eq!(std::mem::take(&mut out), format!("<a xmlns='{SM}' h='0'/>").as_bytes());
+        assert_eq!(std::mem::take(&mut out), has(0));
         assert_eq!((taking.comes(), taking.comes()), (Some(1), Some(2)));
         taking.is_asked(&mut out);
+        assert_eq!(std::mem::take(&mut out), has(0), "at once");
         assert_eq!(taking.comes(), Some(3));
         taking.is_taken(1, &mut out);
         assert!(out.is_empty());
         taking.is_taken(2, &mut out);
-        assert_eq!(std::mem::take(&mut out), format!("<a xmlns='{SM}' h='2'/>").as_bytes());
+        assert_eq!(std::mem::take(&mut out), has(2));
         taking.is_taken(3, &mut out);
         assert!(out.is_empty(), "nobody asks");
         taking.begins(&mut out);

@@ -443,10 +443,11 @@ impl Machine for Peer {
                 out.wake(due);
                 Ok(())
             }
-            None => match &self.kind {
-                Kind::Outgoing(it) => it.waits(now, out).map_err(|end| self.end(end, out)),
-                _ => Ok(()),
-            },
+            None => {
+                let Kind::Outgoing(it) = &mut self.kind else { return Ok(()) };
+                let passes = it.passes(now, out);
+                passes.map_err(|end| self.end(end, out))
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! A stream that is begun here, to another domain.
 //!
 //! ```text
-//!   header ─► features ─► starttls ─► header ─► features ─┬─ EXTERNAL ─► success ─► ready
+//!   header ─► features ─► starttls ─► header ─► features ─┬─ EXTERNAL ─► success ─► features ─► ready
 //!                                                         └─ db:result, our key ─► valid ─► ready
 //! ```
 //! Whether somebody is of that domain may be asked on it as soon as TLS stands, if it has to.
@@ -37,6 +37,8 @@ pub(super) struct OutgoingStream {
     /// The other server counts what it has, if it is asked to.
     may_count: bool,
     saying: Saying,
+    /// When it is woken for that.
+    wakes: Option<Instant>,
     /// Something was written since it was looked at last.
     has_said: bool,
     /// How many times it was looked at.
@@ -51,6 +53,8 @@ enum Stage {
     Tls,
     /// Its answer to our certificate.
     Proving,
+    /// Its new features behind that.
+    Proved,
     /// Its answer to our key.
     Showing,
     Ready,
@@ -61,7 +65,7 @@ impl OutgoingStream {
         let (proofs, asked) = Default::default();
         let (id, stage) = ("".into(), Stage::Header);
         let (has_failed, may_count, has_said, looks) = Default::default();
-        let saying = Saying::default();
+        let (saying, wakes) = Default::default();
         OutgoingStream {
             pair,
             id,
@@ -71,6 +75,7 @@ impl OutgoingStream {
             has_failed,
             may_count,
             saying,
+            wakes,
             has_said,
             looks,
         }
@@ -79,21 +84,27 @@ impl OutgoingStream {
     /// So many stanzas have been said on it.
     pub(super) fn says(&mut self, count: u32, (now, profile): (Now, &PeerProfile), out: &mut Out) {
         self.has_said = true;
-        let how = (now, profile.acknowledged_ms_max);
-        let due = self.saying.writes(count, how, out.bytes());
-        due.into_iter().for_each(|due| out.wake(due));
+        self.saying.writes(count, (now, profile.acknowledged_ms_max), out.bytes());
+        self.is_to_wake(out);
+    }
+
+    /// It is woken when the answer is due, unless it is before that.
+    fn is_to_wake(&mut self, out: &mut Out) {
+        let is_new = |due: &Instant| self.wakes.is_none_or(|wakes| *due < wakes);
+        if let Some(due) = self.saying.due().filter(is_new) {
+            self.wakes = Some(due);
+            out.wake(due);
+        }
     }
 
     /// It ends if the other server has not said for too long what it has.
-    pub(super) fn waits(&self, now: Now, out: &mut Out) -> Result<(), PeerEnd> {
-        match self.saying.due() {
-            Some(due) if now.mono >= due => Err(StreamFault::ConnectionTimeout.into()),
-            Some(due) => {
-                out.wake(due);
-                Ok(())
-            }
-            None => Ok(()),
+    pub(super) fn passes(&mut self, now: Now, out: &mut Out) -> Result<(), PeerEnd> {
+        self.wakes = self.wakes.filter(|wakes| *wakes > now.mono);
+        if !self.saying.passes(now, out.bytes()) {
+            return Err(StreamFault::ConnectionTimeout.into());
         }
+        self.is_to_wake(out);
+        Ok(())
     }
 
     /// The other server is to count.
@@ -150,6 +161,9 @@ impl OutgoingStream {
             // A server from before XMPP 1.0 has no features, and no TLS.
             self.shows(around, out)?;
         }
+        if !is_new && self.stage == Stage::Proved {
+            self.is_taken(out);
+        }
         Ok(())
     }
 
@@ -164,10 +178,13 @@ impl OutgoingStream {
             ("proceed", TLS, Stage::Tls) => return Ok(Next::Tls),
             ("failure", TLS, Stage::Tls) => return Err(PeerEnd::Quiet(CloseReason::TlsFailed)),
             ("success", SASL, Stage::Proving) => {
-                self.may_count = false; // new features say so
+                self.stage = Stage::Proved;
                 self.begins(out);
-                self.is_taken(out);
                 return Ok(Next::Anew);
+            }
+            ("features", STREAMS, Stage::Proved) => {
+                self.may_count = element.child("sm", SM).is_some();
+                self.is_taken(out);
             }
             ("failure", SASL, Stage::Proving) => {
                 self.has_failed = true;
@@ -180,9 +197,6 @@ impl OutgoingStream {
                 self.is_taken(out);
             }
             ("verify", DIALBACK, _) => self.verified(element, out),
-            ("features", STREAMS, Stage::Ready) if element.child("sm", SM).is_some() => {
-                self.counts(out);
-            }
             ("failed", SM, Stage::Ready) => {
                 self.saying.is_refused();
                 out.say(PeerWord::Counts(self.pair.clone(), None));
@@ -205,10 +219,10 @@ impl OutgoingStream {
             return Ok(());
         }
         let how = (around.now, around.profile.acknowledged_ms_max);
-        let Some((taken, due)) = self.saying.hears(answer, how, out.bytes()) else {
+        let Some(taken) = self.saying.hears(answer, how, out.bytes()) else {
             return Err(StreamFault::UndefinedCondition.into());
         };
-        due.into_iter().for_each(|due| out.wake(due));
+        self.is_to_wake(out);
         out.say(PeerWord::Acknowledged(self.pair.clone(), taken));
         Ok(())
     }
