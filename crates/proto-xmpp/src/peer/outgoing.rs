@@ -1,8 +1,8 @@
 //! A stream that is begun here, to another domain.
 //!
 //! ```text
-//!   header ─► features ─► starttls ─► header ─► features ─┬─ EXTERNAL ─► success ─► features ─► ready
-//!                                                         └─ db:result, our key ─► valid ─► ready
+//! header ─► features ─► starttls ─► header ─► features ─┬─ EXTERNAL ─► success ─► features ─► ready
+//!                                                       └─ db:result, our key ─► valid ─► ready
 //! ```
 //! Whether somebody is of that domain may be asked on it as soon as TLS stands, if it has to.
 //! Invariant: nothing is written on it for others before it is ready.
