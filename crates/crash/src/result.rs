@@ -50,7 +50,7 @@ impl Outcome {
             "date": day,
             "began": hour,
             "seconds": clock::unix_s().saturating_sub(self.began_s),
-            "commit": commit(&root),
+            "commit": commit(&plan.binary),
             "machine": machine(),
             "load": { "before": self.load_before, "after": load() },
             "plan": plan_told(plan),
@@ -151,14 +151,13 @@ fn root() -> PathBuf {
     found.map_or_else(|| here.clone(), PathBuf::from)
 }
 
-fn commit(root: &Path) -> String {
-    let git = |words: &[&str]| {
-        let output = Command::new("git").arg("-C").arg(root).args(words).output().ok()?;
-        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
-    let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else { return "unknown".into() };
-    let changed = git(&["status", "--porcelain", "--", ".", ":!bench/results"]);
-    if changed.is_none_or(|files| !files.is_empty()) { commit + "-dirty" } else { commit }
+/// The commit that a server says to be of: the tree may have gone on since it was built.
+fn commit(binary: &Path) -> String {
+    let told = Command::new(binary).arg("--version").output();
+    let told = told.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let told = told.unwrap_or_default();
+    let commit = told.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
+    commit.map_or("unknown", |(commit, _)| commit).to_owned()
 }
 
 /// Load average over one minute, as it is printed.
