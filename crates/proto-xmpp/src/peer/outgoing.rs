@@ -1,7 +1,7 @@
 //! A stream that is begun here, to another domain.
 //!
 //! ```text
-//! header ─► features ─► starttls ─► header ─► features ─┬─ EXTERNAL ─► success ─► features ─► ready
+//! header ─► features ─► starttls ─► header ─► features ─┬─ EXTERNAL ─► success, features ─► ready
 //!                                                       └─ db:result, our key ─► valid ─► ready
 //! ```
 //! Whether somebody is of that domain may be asked on it as soon as TLS stands, if it has to.
