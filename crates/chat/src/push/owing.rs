@@ -238,7 +238,7 @@ impl Chat {
         let Some(place) = place else {
             let is_over = owing.placing == 0 && owing.due.is_none() && !owing.is_in_round;
             return if is_over {
-                self.push_over(inbox, fx)
+                self.push_over(now, inbox, fx)
             };
         };
         if !owing.is_known && !owing.is_restored {
@@ -290,7 +290,7 @@ impl Chat {
         owing.placing = owing.placing.saturating_sub(1);
         let is_nothing = owing.placing == 0 && !owing.is_known && !owing.is_restored;
         if is_nothing && owing.due.is_none() && !owing.is_in_round {
-            return self.push_over(inbox, fx);
+            return self.push_over(now, inbox, fx);
         }
         self.pushes.arm(inbox, now.mono);
     }
@@ -334,8 +334,7 @@ impl Chat {
         let age_s_max = self.settings.limits.notifications.age_s_max;
         if now.unix_s().saturating_sub(owing.since_s) > age_s_max {
             fx.counters.count(ChatCounter::PushesExpired);
-            self.push_expires(inbox, fx);
-            return self.goes_on_undrawn(now, inbox);
+            return self.push_expires(now, inbox, fx);
         }
         let is_attended = match self.attended(now, inbox) {
             Attended::Until(at) => return self.pushes.arm(inbox, at),
@@ -347,13 +346,11 @@ impl Chat {
             if is_attended {
                 fx.counters.count(ChatCounter::PushesAttended);
             }
-            self.push_over(inbox, fx);
-            return self.goes_on_undrawn(now, inbox);
+            return self.push_over(now, inbox, fx);
         }
         let (mut ready, next) = self.ready_ways(now, inbox, &ways);
         if ready.is_empty() && next.is_none() {
-            self.push_over(inbox, fx);
-            return self.goes_on_undrawn(now, inbox);
+            return self.push_over(now, inbox, fx);
         }
         ready.sort_by_key(|way| way.may_be_slow()); // first whoever waits for nobody
         match ready.into_iter().find(|way| !self.waits_in_line(inbox, *way)) {
@@ -362,20 +359,12 @@ impl Chat {
         }
     }
 
-    /// All that was drawn is told, or will not be; more may be to be drawn.
-    pub(super) fn goes_on_undrawn(&mut self, now: Now, inbox: TimelineId) {
-        if self.pushes.is_undrawn(inbox) {
-            let at = self.push_window(now);
-            self.pushes.arm(inbox, at);
-        }
-    }
-
     /// What an account owes is given up; services elsewhere that have failed for so long are
     /// forgotten.
-    fn push_expires(&mut self, inbox: TimelineId, fx: &mut Effects) {
+    fn push_expires(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
         let owing = self.pushes.owing.get_mut(&inbox);
         let services = owing.map_or(Vec::new(), |owing| std::mem::take(&mut owing.services));
-        self.push_over(inbox, fx);
+        self.push_over(now, inbox, fx);
         for ServiceHeard { name, fails, .. } in services {
             if let Some(address) = fails {
                 self.run_chore((inbox, &address), PushChore::Gone(Way::Service, name), fx);
@@ -432,8 +421,8 @@ impl Chat {
     }
 
     /// All that an account owed was told, or will not be. What is on its way into its inbox is owed
-    /// on.
-    pub(super) fn push_over(&mut self, inbox: TimelineId, fx: &mut Effects) {
+    /// on, and what is to be drawn into it is, before long.
+    pub(super) fn push_over(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
         self.pushes.disarm(inbox);
         let Some(owing) = self.pushes.owing.get_mut(&inbox) else { return };
         let head = owing.head;
@@ -444,6 +433,10 @@ impl Chat {
             self.pushes.owing.remove(&inbox);
         }
         self.write_mark(inbox, fx);
+        if self.pushes.is_undrawn(inbox) {
+            let at = self.push_window(now);
+            self.pushes.arm(inbox, at);
+        }
     }
 
     /// Whether a device that is here and whose owner is not away has what came; one that does not

@@ -330,8 +330,7 @@ impl Chat {
         }
         let open: Vec<Way> = ways.into_iter().filter(|way| !owing.has_told(*way)).collect();
         if open.is_empty() {
-            self.push_over(inbox, fx);
-            return self.goes_on_undrawn(now, inbox);
+            return self.push_over(now, inbox, fx);
         }
         let lanes = owing.lanes;
         let lane = |way: &Way| lanes[*way as usize];

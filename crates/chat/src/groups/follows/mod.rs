@@ -132,15 +132,13 @@ impl Followed {
 impl Followed {
     /// There is a message that it has not.
     fn lacks(&mut self, seq: Seq) {
-        self.target = self.target.max(seq);
+        self.hears(seq);
         self.is_behind |= self.following.wants(seq);
     }
 
-    /// There is a message that whoever waits waits for, too. Whether the account draws it alone.
-    fn is_wanted(&mut self, seq: Seq) -> bool {
+    /// There is a message.
+    fn hears(&mut self, seq: Seq) {
         self.target = self.target.max(seq);
-        self.wanted = self.target;
-        self.is_behind
     }
 
     /// Whether the inbox has what is waited for.
@@ -158,11 +156,14 @@ impl Follower {
         open.filter_map(|(of, it)| next(it).map(|(behind, target)| (*of, behind, target))).next()
     }
 
+    /// Whether all of it is known, and it waits for nothing.
+    fn is_ready(&self) -> bool {
+        self.is_loaded && self.line.is_empty() && self.step == Step::Idle
+    }
+
     /// Whether nothing is left that it would draw.
     fn has_drawn(&self) -> bool {
-        self.is_loaded
-            && self.line.is_empty()
-            && self.step == Step::Idle
+        self.is_ready()
             && self.groups.values().all(|it| !it.is_behind || it.following.next_behind().is_none())
     }
 
@@ -206,8 +207,7 @@ impl Follows {
     /// Whether an inbox has what is waited for, of all groups of its account; none is about to be
     /// followed. What was said since has its own nudge, so a loud group keeps nobody waiting.
     fn has_wanted(&self, inbox: TimelineId) -> bool {
-        let is_ready = |it: &&Follower| it.is_loaded && it.line.is_empty() && it.step == Step::Idle;
-        let follower = self.followers.get(&inbox).filter(is_ready);
+        let follower = self.followers.get(&inbox).filter(|it| it.is_ready());
         let is_to_begin = self.to_begin.contains_key(&inbox);
         follower.is_some_and(|it| !is_to_begin && it.groups.values().all(Followed::has_wanted))
     }

@@ -127,8 +127,12 @@ impl Chat {
             let follower = self.follows.followers.entry(inbox).or_default();
             // Whoever has all before it takes it with the others.
             let is_loaded = follower.is_loaded;
-            let known = follower.groups.get_mut(&conversation).filter(|_| is_loaded);
-            if known.is_none_or(|it| it.is_wanted(seq)) {
+            let mut known = follower.groups.get_mut(&conversation).filter(|_| is_loaded);
+            if let Some(it) = &mut known {
+                it.hears(seq);
+                it.wanted = it.target;
+            }
+            if known.is_none_or(|it| it.is_behind) {
                 follower.draws_all = true;
                 self.follows.due.push(inbox);
             }
@@ -153,7 +157,7 @@ impl Chat {
         let mut marked = None;
         for inbox in all {
             if let Some(it) = self.followed(inbox, conversation) {
-                it.target = it.target.max(message.seq);
+                it.hears(message.seq);
             }
             if self.owes_undrawn(now, inbox, fx) {
                 marked = Some(inbox);
