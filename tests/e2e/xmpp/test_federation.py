@@ -30,6 +30,14 @@ def changes(domain, port, hosts, **federation):
     }
 
 
+def certified(how, authority, certificate, key):
+    """The same server shows its certificate, and asks for those of others."""
+    own = {"certificate": certificate, "key": key}
+    how["federation"] |= {"ca": authority.certificate, **own}
+    how["listen.servers"] |= {"client_ca": authority.certificate,
+                              "client_certificates": "optional", **own}
+
+
 class Neighbour(Friend):
     """A device at one of two servers."""
 
@@ -338,12 +346,9 @@ class Certified(Pair):
     def of(cls, domain, port, hosts):
         how = super().of(domain, port, hosts)
         certificate, key = cls.authority.issue(domain, f"DNS:{domain}")
-        own = {"certificate": certificate, "key": key}
-        how["federation"] |= {"ca": cls.authority.certificate, **own}
-        how["listen.servers"] |= {"client_ca": cls.authority.certificate,
-                                  "client_certificates": "optional", **own}
+        certified(how, cls.authority, certificate, key)
         how["listen.direct"] = {"address": "127.0.0.1:0", "protocol": "xmpp-server", "tls": True,
-                                **own}
+                                "certificate": certificate, "key": key}
         return how
 
     def test_tls_may_be_there_from_the_first_byte_on(self):

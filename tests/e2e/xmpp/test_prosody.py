@@ -14,7 +14,7 @@ from fixture import DEADLINE_S, Case, Server, poll
 from mqtt.broker import free_port
 from program import Program
 from xmpp.people import own_name, slixmpp, together
-from xmpp.test_federation import Neighbour, changes
+from xmpp.test_federation import Neighbour, certified, changes
 from xmpp.test_push import PushService, asks, nothing_owed
 
 PLACES = '''
@@ -107,10 +107,8 @@ class WithNeighbour(Case):
         how = changes("a.example", port, hosts, require_tls=True)
         how["listen.servers"] |= {"certificate": certificate, "key": key}
         if cls.CERTIFIED:
-            how["federation"] |= {"require_certificates": True, "ca": authority.certificate,
-                                  "certificate": certificate, "key": key}
-            how["listen.servers"] |= {"client_certificates": "optional",
-                                      "client_ca": authority.certificate}
+            how["federation"]["require_certificates"] = True
+            certified(how, authority, certificate, key)
         cls.server = None
         cls.holdline = Server(how)
         cls.addClassCleanup(cls.holdline.close)
