@@ -19,35 +19,34 @@ struct Counted {
     conn: ConnRef,
     /// Places behind that up to which all is taken: whether they are.
     open: BTreeMap<u64, bool>,
-    /// The last place that came.
-    came: u64,
 }
 
 impl CountedStreams {
     /// A stanza comes over a stream. False: behind one that is not taken there are more than so
     /// many.
     pub(crate) fn comes(&mut self, (conn, place): (ConnRef, StreamPlace), most: usize) -> bool {
-        let new = || Counted { conn, open: BTreeMap::new(), came: 0 };
-        let stream = self.streams.entry(place.stream).or_insert_with(new);
-        stream.came += 1;
-        stream.open.insert(stream.came, false);
-        stream.open.len() <= most
+        let new = || Counted { conn, open: BTreeMap::new() };
+        let open = &mut self.streams.entry(place.stream).or_insert_with(new).open;
+        open.insert(place.seq, false);
+        open.len() <= most
     }
 
-    /// It is taken.
-    pub(crate) fn is_taken(&mut self, place: StreamPlace) {
-        let Some(stream) = self.streams.get_mut(&place.stream) else { return };
-        let behind = (stream.came as u32).wrapping_sub(place.seq);
-        let Some(at) = stream.came.checked_sub(behind.into()) else { return };
-        let Some(is_taken) = stream.open.get_mut(&at) else { return };
+    /// They are taken.
+    pub(crate) fn are_taken(&mut self, places: impl IntoIterator<Item = StreamPlace>) {
+        places.into_iter().for_each(|place| self.is_taken(place));
+    }
+
+    fn is_taken(&mut self, StreamPlace { stream, seq }: StreamPlace) {
+        let Some(Counted { open, .. }) = self.streams.get_mut(&stream) else { return };
+        let Some(is_taken) = open.get_mut(&seq) else { return };
         *is_taken = true;
-        if stream.open.first_key_value().is_some_and(|(first, _)| *first == at) {
-            self.news.push(place.stream);
+        if open.first_key_value().is_some_and(|(first, _)| *first == seq) {
+            self.news.push(stream);
         }
     }
 
     /// What is to be told: to whom, and up to which place all is taken.
-    pub(crate) fn take_news(&mut self) -> Vec<(ConnRef, u32)> {
+    pub(crate) fn take_news(&mut self) -> Vec<(ConnRef, u64)> {
         let mut told = Vec::new();
         for number in std::mem::take(&mut self.news) {
             let Some(stream) = self.streams.get_mut(&number) else { continue };
@@ -55,7 +54,7 @@ impl CountedStreams {
             while let Some(first) = stream.open.first_entry()
                 && *first.get()
             {
-                upto = Some(*first.key() as u32);
+                upto = Some(*first.key());
                 first.remove();
             }
             told.extend(upto.map(|upto| (stream.conn, upto)));

@@ -277,7 +277,7 @@ impl FederationLogic {
         handle: &mut Handle,
     ) {
         if self.pushes.is_answer(&xml) {
-            return place.into_iter().for_each(|place| self.counted.is_taken(place));
+            return self.counted.are_taken(place);
         }
         let judged = self.parts.desk.take(now, xml, place);
         self.judged(now, judged, handle);
@@ -358,7 +358,7 @@ impl FederationLogic {
         if to.as_ref().is_some_and(|to| self.is_own(to)) {
             return self.takes(now, (xml, place), handle);
         }
-        place.into_iter().for_each(|place| self.counted.is_taken(place));
+        self.counted.are_taken(place);
         let Some(to) = to else { return };
         if *to == *self.rooms.service() {
             self.rooms.takes(now, &xml);
@@ -523,8 +523,7 @@ impl ShardLogic for FederationLogic {
         let next_call = self.turn_calls(now, handle);
         self.rooms_go_on(now, handle);
         self.sweep(now, handle);
-        let placed = self.parts.desk.take_placed();
-        placed.into_iter().for_each(|place| self.counted.is_taken(place));
+        self.counted.are_taken(self.parts.desk.take_placed());
         for (conn, upto) in self.counted.take_news() {
             handle.deliver(conn, PeerOrder::Taken(upto));
         }

@@ -3,6 +3,7 @@
 use crate::fault::StreamFault;
 use crate::jid;
 use crate::sasl::{Mechanism, SASL};
+use crate::stanza::STANZA_ERRORS;
 use crate::xml::scan::{CLIENT, Element, STREAMS};
 use crate::xml::text;
 use model::chat::foreign::ForeignDomains;
@@ -31,6 +32,13 @@ pub const FRAMING: &str = "urn:ietf:params:xml:ns:xmpp-framing";
 const CHANNEL_BINDING: &str = "urn:xmpp:sasl-cb:0";
 
 const STREAM_ERRORS: &str = "urn:ietf:params:xml:ns:xmpp-streams";
+
+/// Says that stream management does not do that (XEP-0198 3, 5), and how many stanzas are handled,
+/// if that is known.
+pub fn management_failed(condition: &str, handled: Option<u32>) -> String {
+    let h = handled.map(|h| format!(" h='{h}'")).unwrap_or_default();
+    format!("<failed xmlns='{SM}'{h}><{condition} xmlns='{STANZA_ERRORS}'/></failed>")
+}
 
 /// Looks at the header of a client's stream; the domain that it is for, one of these.
 pub fn check(header: Element<'_, '_>, domains: &ForeignDomains) -> Result<Box<str>, StreamFault> {

@@ -10,7 +10,7 @@
 //! says one keeps it until its place is acknowledged. Invariant: `h` counts what is taken, and all
 //! before it is, too.
 
-use crate::stream::SM;
+use crate::stream::{SM, management_failed};
 use crate::xml::scan::Element;
 use base::time::{Instant, Now};
 use std::time::Duration;
@@ -119,10 +119,10 @@ impl Saying {
 pub(super) struct Taking {
     is_on: bool,
     /// Stanzas that came since it is.
-    came: u32,
-    taken: u32,
+    came: u64,
+    taken: u64,
     /// The other server was told of less, and is told when so many are taken.
-    owed: Option<u32>,
+    owed: Option<u64>,
 }
 
 impl Taking {
@@ -137,16 +137,13 @@ impl Taking {
 
     /// It cannot be counted now.
     pub(super) fn refuses(&self, out: &mut Vec<u8>) {
-        let condition = "<unexpected-request xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/>";
-        out.extend_from_slice(format!("<failed xmlns='{SM}'>{condition}</failed>").as_bytes());
+        out.extend_from_slice(management_failed("unexpected-request", None).as_bytes());
     }
 
     /// A stanza came: its place, if it is counted.
-    pub(super) fn comes(&mut self) -> Option<u32> {
-        self.is_on.then(|| {
-            self.came = self.came.wrapping_add(1);
-            self.came
-        })
+    pub(super) fn comes(&mut self) -> Option<u64> {
+        self.came += u64::from(self.is_on);
+        self.is_on.then_some(self.came)
     }
 
     /// The other server asks, and is answered (XEP-0198 4): if not all that came is taken, once
@@ -161,17 +158,18 @@ impl Taking {
     }
 
     /// All are taken up to this place.
-    pub(super) fn is_taken(&mut self, upto: u32, out: &mut Vec<u8>) {
+    pub(super) fn is_taken(&mut self, upto: u64, out: &mut Vec<u8>) {
         self.taken = upto;
-        let behind = |seq: u32| self.came.wrapping_sub(seq);
-        if self.owed.is_some_and(|owed| behind(upto) <= behind(owed)) {
+        if self.owed.is_some_and(|owed| upto >= owed) {
             self.owed = None;
             self.answers(out);
         }
     }
 
+    /// Counts are modulo 2^32 there (XEP-0198 4).
     fn answers(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(format!("<a xmlns='{SM}' h='{}'/>", self.taken).as_bytes());
+        let h = self.taken as u32;
+        out.extend_from_slice(format!("<a xmlns='{SM}' h='{h}'/>").as_bytes());
     }
 }
 

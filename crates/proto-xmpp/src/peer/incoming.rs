@@ -236,7 +236,7 @@ impl IncomingStream {
     }
 
     /// All that came up to a place is taken.
-    pub(super) fn is_taken(&mut self, upto: u32, out: &mut Out) {
+    pub(super) fn is_taken(&mut self, upto: u64, out: &mut Out) {
         self.taking.is_taken(upto, out.bytes());
     }
 

@@ -164,8 +164,8 @@ pub enum PeerWord {
 pub struct StreamPlace {
     /// The number of the stream.
     pub stream: u64,
-    /// The stanza's, from 1 on, and beyond 32 bits from 0.
-    pub seq: u32,
+    /// The stanza's, from 1 on.
+    pub seq: u64,
 }
 
 /// A key of dialback and what it is of.
@@ -185,7 +185,7 @@ pub enum PeerOrder {
     /// So many stanzas, to be written.
     Write(Box<[u8]>, u32),
     /// All that came over the stream up to this place is taken.
-    Taken(u32),
+    Taken(u64),
     /// Whoever showed a key for such a domain is of it, or not; none: nobody could say.
     Shown(DomainPair, Option<bool>),
     /// Ask whether a key is right.

@@ -268,8 +268,7 @@ impl Opening {
     /// It cannot go on.
     pub(super) fn binds_instead(&mut self, handled: Option<u32>, out: &mut Out) {
         if let Some(inline) = &mut self.inline {
-            inline.failed =
-                super::stream_management::acks::failed("item-not-found", handled).into();
+            inline.failed = crate::stream::management_failed("item-not-found", handled).into();
         }
         self.binds_inline(out);
     }

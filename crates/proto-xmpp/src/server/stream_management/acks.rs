@@ -11,8 +11,7 @@ use super::resumption::{KeepLimits, Resumption, Wish, read_count};
 use crate::fault::StreamFault;
 use crate::server::session::Session;
 use crate::server::{End, Out};
-use crate::stanza::STANZA_ERRORS;
-use crate::stream::SM;
+use crate::stream::{SM, management_failed};
 use crate::xml::scan::Element;
 use base::time::Now;
 use model::chat::ChatRequest;
@@ -247,14 +246,5 @@ impl Session {
 
 /// Says that stream management does not do that (XEP-0198 3, 5).
 pub(in crate::server) fn write_failed(condition: &str, handled: Option<u32>, out: &mut Out) {
-    out.bytes().extend_from_slice(failed(condition, handled).as_bytes());
-}
-
-/// The same, as it is said.
-pub(in crate::server) fn failed(condition: &str, handled: Option<u32>) -> String {
-    let h = handled.map(|h| format!(" h='{h}'")).unwrap_or_default();
-    format!(
-        "<failed xmlns='{SM}'{h}><{condition} \
-         xmlns='{STANZA_ERRORS}'/></failed>"
-    )
+    out.bytes().extend_from_slice(management_failed(condition, handled).as_bytes());
 }
