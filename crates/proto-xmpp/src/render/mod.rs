@@ -486,13 +486,13 @@ fn is_kept(name: &str) -> bool {
     ["id", "type", "xml:lang"].contains(&name) || name.starts_with("xmlns:")
 }
 
-/// The bytes of a UUID as it is usually written (RFC 9562 4).
+/// The bytes of a UUID as it is usually written (RFC 9562 4), or of its digits alone.
 fn uuid(text: &str) -> Option<ClientMessageId> {
     let is_right = |(at, byte): (usize, u8)| match at {
-        8 | 13 | 18 | 23 => byte == b'-',
+        8 | 13 | 18 | 23 if text.len() == 36 => byte == b'-',
         _ => byte.is_ascii_hexdigit(),
     };
-    if text.len() != 36 || !text.bytes().enumerate().all(is_right) {
+    if !matches!(text.len(), 32 | 36) || !text.bytes().enumerate().all(is_right) {
         return None;
     }
     let number = u128::from_str_radix(&text.replace('-', ""), 16).ok()?;

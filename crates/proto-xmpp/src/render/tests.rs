@@ -91,7 +91,9 @@ fn ids_that_tell_a_resend_are_those_of_origin_first() {
     assert_eq!(with("1", UUID).as_deref(), Some(UUID));
     assert_eq!(with(other, &UUID.to_uppercase()).as_deref(), Some(UUID));
     assert_eq!(with(other, "x").as_deref(), Some(other));
-    for no_uuid in ["", "1", &UUID.replace('-', "0"), &UUID.replace('a', "g"), &UUID[1..]] {
+    let digits = UUID.replace('-', "");
+    assert_eq!(with(&digits, "x"), with(UUID, "x"), "as Python writes it");
+    for no_uuid in ["", "1", &UUID.replace('-', "0"), &UUID.replace('a', "g"), &digits[1..]] {
         assert_eq!(with(no_uuid, "x"), None, "{no_uuid}");
     }
 }
