@@ -121,8 +121,8 @@ ROWS = {
          each("chat_sent_total", "chat_sent_again_total", "chat_sends_failed_total",
               "chat_delivered_total", "chat_pulled_total")),
         ("Devices of accounts", "Here now.", "short", each("chat_sessions", of=gauge)),
-        ("Not in every inbox yet", "Messages on their way between shards.", "short",
-         each("chat_undistributed", of=gauge)),
+        ("Not there yet", "Messages on their way between shards, and to other servers.", "short",
+         each("chat_undistributed", "chat_queued_out", of=gauge)),
     ],
     "Store and shards": [
         ("Logs", "On the disk, and of it alive.", "bytes",

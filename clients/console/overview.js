@@ -260,6 +260,7 @@ function details(now, places) {
     ['Publications for later', number(status.delayed)], ['Retained messages', number(status.retained)],
     ['Their bytes', bytes(status.retained_bytes)], ['Pushes that wait', number(status.waiting)],
     ['Their weight', bytes(status.waiting_bytes)], ['Chat, not in every inbox', number(status.chat_undistributed)],
+    ['Chat, for other servers', number(status.chat_queued_out)],
   ]));
   fresh(places.store, pairs([
     ['Logs', now.readiness.logs.join(', ') || '–'], ['Bytes of the logs', bytes(readings.store_log_bytes)],

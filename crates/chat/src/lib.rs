@@ -96,6 +96,7 @@ use crate::operators::reviews::Reviews;
 use crate::operators::words::WordShelf;
 use crate::outbox::Outbox;
 use crate::people::People;
+use crate::people::foreign::queue::SendQueue;
 use crate::people::nodes::Nodes;
 use crate::push::Pushes;
 use crate::reads::Reading;
@@ -235,6 +236,7 @@ pub struct Chat {
     nodes: Nodes,
     outbox: Outbox,
     inboxes: Inboxes,
+    send_queue: SendQueue,
     log: LogCalls,
     pressure: Pressure,
     last_id: u64,
@@ -285,6 +287,7 @@ impl Chat {
             nodes: Nodes::default(),
             outbox: Outbox::new(settings.home, settings.shard, settings.shards),
             inboxes: Inboxes::new(settings.shards),
+            send_queue: SendQueue::new(settings.home, settings.shard, settings.shards),
             log: LogCalls::default(),
             pressure: Pressure::Calm,
             last_id: 0,

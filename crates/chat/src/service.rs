@@ -3,6 +3,7 @@
 use crate::conversations::changes::{Part, Wish};
 use crate::{Chat, ChatWord, Effects};
 use base::time::{Instant, Now, earliest};
+use model::chat::foreign::{ForeignWord, QueuePlace};
 use model::chat::{ChatDelivery, ChatRequest};
 use model::close::CloseReason;
 use model::id::{ConnRef, ShardId};
@@ -37,6 +38,12 @@ impl Service for Chat {
                 self.last_id = self.last_id.max(id);
                 self.outbox.restore((timeline, seq), id, label)
             }
+            Restored::Entry { timeline: queue, seq, id, label }
+                if queue.space() == Space::SendQueue =>
+            {
+                self.last_id = self.last_id.max(id);
+                self.send_queue.restore(QueuePlace { queue, seq }, label)
+            }
             Restored::Row { table: Table::ChatOwing, key, value } => {
                 self.people.restore(key, value)
             }
@@ -50,7 +57,9 @@ impl Service for Chat {
             Restored::Row { table: Table::Chatrooms, key, value } => {
                 self.restore_chatroom(key, value)
             }
-            Restored::Timeline { timeline, .. } => timeline.space() == Space::Outbox,
+            Restored::Timeline { timeline, .. } => {
+                matches!(timeline.space(), Space::Outbox | Space::SendQueue)
+            }
             _ => false,
         }
     }
@@ -159,6 +168,10 @@ impl Service for Chat {
         self.told(now, number, what, fx);
     }
 
+    fn not_out(&mut self, now: Now, words: Vec<ForeignWord>, fx: &mut Effects) {
+        self.come_back(now, words, fx);
+    }
+
     fn turn(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         self.turn_inboxes(now, fx);
         let first = earliest([
@@ -177,6 +190,7 @@ impl Service for Chat {
             self.turn_people(now, fx),
             self.turn_nodes(now, fx),
             self.turn_outbox(now, fx),
+            self.turn_queue(now, fx),
             self.turn_following(now, fx),
             self.turn_receipts(now, fx),
             self.turn_rights(now, fx),
@@ -186,7 +200,8 @@ impl Service for Chat {
             self.log.turn(now, fx),
         ]);
         // What came up behind its part of the turn.
-        let is_more = self.inboxes.is_untold() || self.outbox.unsettled() > 0;
+        let unsettled = self.outbox.unsettled() + self.send_queue.unsettled();
+        let is_more = self.inboxes.is_untold() || unsettled > 0;
         let is_more = is_more || self.follows.has_more();
         earliest([first, is_more.then_some(now.mono)])
     }
@@ -196,7 +211,7 @@ impl Service for Chat {
     }
 
     fn unsettled(&self) -> usize {
-        self.log.unsettled() + self.outbox.unsettled()
+        self.log.unsettled() + self.outbox.unsettled() + self.send_queue.unsettled()
     }
 
     fn is_behind(&self) -> bool {
@@ -214,6 +229,7 @@ impl Service for Chat {
     fn status(&self, status: &mut Status) {
         status.chat_sessions += self.sessions.len() as u64;
         status.chat_undistributed += self.outbox.len() as u64;
+        status.chat_queued_out += self.send_queue.len();
         status.chat_pushes_owing += self.pushes.owing() as u64;
         let (rooms, sessions) = self.chatrooms.count();
         status.chatrooms += rooms as u64;

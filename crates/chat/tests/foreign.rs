@@ -114,7 +114,9 @@ fn what_is_said_to_a_foreign_account_is_stored_here_and_goes_out_once() {
         "{told:?}"
     );
     let words = house.goes_out();
-    let [ForeignWord::Message(message)] = &words[..] else { panic!("{words:?}") };
+    let [ForeignWord::Message(QueuedMessage { message, .. })] = &words[..] else {
+        panic!("{words:?}")
+    };
     assert_eq!((message.to.as_str(), &*message.device), (BOB, "desk"));
     let again = house.say(ann, BOB);
     assert!(again.iter().any(|it| matches!(it, ChatDelivery::Sent { again: true, .. })));

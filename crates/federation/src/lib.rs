@@ -11,6 +11,7 @@
 //! domain it is known what becomes of it: it is written, or whoever said it is told why not.
 
 mod counted;
+mod departures;
 mod desk;
 mod logic;
 mod pushes;
@@ -23,6 +24,7 @@ pub use pushes::PushReply;
 pub use settings::{ComponentSection, FederationSection};
 
 use base::hash::HashKey;
+use departures::Departures;
 use desk::ArrivalDesk;
 use logic::{FederationLogic, FederationParts};
 use model::chat::GROUP_SERVICE;
@@ -32,6 +34,7 @@ use model::limits::{DialLimits, FederationLimits, Limits};
 use model::ports::control::{Answer, Control};
 use model::ports::names::{NameAnswer, NameQuestion, NameResolver};
 use model::ports::notifications::{NotificationOrder, Notified};
+use model::timeline::{Seq, TimelineId};
 use names::{NameSettings, Resolver};
 use net::epoll::Epoll;
 use net::layer::ListenerSetup;
@@ -63,6 +66,8 @@ pub enum FederationMail {
     Taken(TakenStanza),
     /// What chat has answered to a room here, under this number.
     Asked(u64, Answer),
+    /// The home of a queue was not told that these have left it.
+    NotLeft(TimelineId, Box<[Seq]>),
     /// Say farewell, and end.
     Stop,
 }
@@ -96,21 +101,29 @@ impl WayOut {
         Ok(WayOut { mailbox, handed, handed_max, refused, invalid })
     }
 
-    /// Something is to go out. What of these, and of all before, was refused.
-    pub fn put(&self, words: Vec<ForeignWord>) -> ForeignRefused {
-        let (count, bytes) = (words.len() as u64, weight_of(&words));
+    /// Something is to go out. What was refused before, and these, if there is no room for them.
+    pub fn put(&self, words: Vec<ForeignWord>) -> (ForeignRefused, Vec<ForeignWord>) {
+        let bytes = weight_of(&words);
         let before = ForeignRefused {
             dropped: self.refused.swap(0, Ordering::Relaxed),
             invalid: self.invalid.swap(0, Ordering::Relaxed),
         };
         let handed = self.handed.fetch_add(bytes, Ordering::Relaxed);
-        let mail = ShardMessage::Mail(FederationMail::Out(words));
-        if handed + bytes > self.handed_max || self.mailbox.put(mail).is_err() {
+        // What is more than all that may be on its way goes by itself.
+        let has_room = handed == 0 || handed + bytes <= self.handed_max;
+        let back = match has_room {
+            true => self.mailbox.put(ShardMessage::Mail(FederationMail::Out(words))),
+            false => Err(ShardMessage::Mail(FederationMail::Out(words))),
+        };
+        if let Err(back) = back {
             self.handed.fetch_sub(bytes, Ordering::Relaxed);
-            return ForeignRefused { dropped: before.dropped + count, ..before };
+            let ShardMessage::Mail(FederationMail::Out(words)) = back else {
+                unreachable!("it is what was put")
+            };
+            return (before, words);
         }
         self.mailbox.ring();
-        before
+        (before, Vec::new())
     }
 
     /// A push service is to be told something; or why it cannot be.
@@ -213,6 +226,7 @@ pub fn start(
         let _ = answers.post(FederationMail::Taken(taken));
     });
     let rooms = RoomsDesk::new(control.clone(), way.clone(), seed ^ other);
+    let departures = Departures::new(control.clone(), way.clone());
     let desk = ArrivalDesk::new(control, tell, (limits, other));
     let trust = match section.enabled {
         true => Some(PeerTrust::new(section, &settings.domains, &settings.certificates)?),
@@ -234,6 +248,7 @@ pub fn start(
         way: way.clone(),
         desk,
         rooms,
+        departures,
         dialler: Dialler::new(DialLimits::default(), seed),
         names,
         trust,

@@ -11,10 +11,11 @@ mod room;
 pub(crate) use room::CallOpener;
 
 use crate::counted::CountedStreams;
+use crate::departures::Departures;
 use crate::desk::{ArrivalDesk, Judged};
 use crate::pushes::{PushDesk, PushReply};
 use crate::rooms::RoomsDesk;
-use crate::route::{DomainRoute, RouteState};
+use crate::route::{DomainRoute, OutgoingStanza, RouteState};
 use crate::settings::FederationSection;
 use crate::trust::PeerTrust;
 use crate::{FederationMail, PeerDoor, WayOut, weight_of};
@@ -63,6 +64,7 @@ pub(crate) struct FederationParts {
     pub way: WayOut,
     pub desk: ArrivalDesk,
     pub rooms: RoomsDesk,
+    pub departures: Departures,
     pub dialler: Dialler,
     pub names: Box<dyn NameResolver + Send>,
     pub trust: Option<PeerTrust>,
@@ -139,9 +141,18 @@ impl FederationLogic {
             ForeignWord::Room(word) => self.rooms.said(now, word),
             ForeignWord::Shown(word) => self.rooms.shown(word),
             _ => {
+                let (place, is_again) = match word {
+                    ForeignWord::Message(queued) => (Some(queued.place), queued.is_again),
+                    _ => (None, false),
+                };
                 let mut xml = Vec::new();
-                if stanzas::write(word, &mut xml) {
-                    self.send(now, word.domain(), xml.into(), handle);
+                match stanzas::write(word, &mut xml) {
+                    true => {
+                        let stanza = OutgoingStanza { xml: xml.into(), place, is_again };
+                        self.send(now, word.domain(), stanza, handle);
+                    }
+                    // XMPP has nothing for it.
+                    false => self.parts.departures.put(place),
                 }
                 return;
             }
@@ -159,22 +170,33 @@ impl FederationLogic {
         self.parts.way.taken(order.weight() as u64);
         let Some(xml) = self.pushes.take(now, order, reply) else { return };
         match domain_for(&xml) {
-            Some(domain) => self.send(now, &domain, xml, handle),
+            Some(domain) => self.send(now, &domain, xml.into(), handle),
             None => self.refuse(&xml, StanzaFault::JidMalformed),
         }
         self.send_errors(now, handle);
     }
 
     /// A stanza is for a domain.
-    fn send(&mut self, now: Now, domain: &str, xml: Box<[u8]>, handle: &mut Handle) {
+    fn send(&mut self, now: Now, domain: &str, stanza: OutgoingStanza, handle: &mut Handle) {
         if self.is_own(domain) {
-            return self.takes(now, (xml, None), handle);
+            self.parts.departures.put(stanza.place);
+            return self.takes(now, (stanza.xml, None), handle);
         }
-        let pair = self.pair(domain, &xml);
-        match self.queue(now, (&pair, true), xml) {
+        let pair = self.pair(domain, &stanza.xml);
+        match self.queue(now, (&pair, true), stanza) {
             Ok(()) => self.goes_on(now, &pair, handle),
-            Err((xml, fault)) => self.refuse(&xml, fault),
+            Err((stanza, fault)) => self.gives_back(&stanza, fault),
         }
+    }
+
+    /// A stanza does not go out: whoever said it is told why. Of a server that stops nobody hears,
+    /// so what is stored stays where it is, and goes out after the next start.
+    fn gives_back(&mut self, stanza: &OutgoingStanza, fault: StanzaFault) {
+        if stanza.place.is_some() && self.ends_at.is_some() {
+            return;
+        }
+        self.refuse(&stanza.xml, fault);
+        self.parts.departures.put(stanza.place);
     }
 
     /// What rooms want for occupants of other servers is done, until they want nothing more.
@@ -190,7 +212,7 @@ impl FederationLogic {
                         self.parts.rooms.ask((number, account), device, what);
                     }
                     AbroadWord::Stanza { domain, xml } => {
-                        self.send(now, &domain, xml, handle);
+                        self.send(now, &domain, xml.into(), handle);
                     }
                 }
             }
@@ -207,33 +229,35 @@ impl FederationLogic {
         &mut self,
         now: Now,
         (pair, is_own): (&DomainPair, bool),
-        xml: Box<[u8]>,
-    ) -> Result<(), (Box<[u8]>, StanzaFault)> {
+        stanza: OutgoingStanza,
+    ) -> Result<(), (OutgoingStanza, StanzaFault)> {
         let domain = &*pair.peer;
         let is_component = self.parts.domains.is_component(domain);
         if !is_component && !self.parts.profile.may_be(domain) {
-            return Err((xml, StanzaFault::RemoteServerNotFound));
+            return Err((stanza, StanzaFault::RemoteServerNotFound));
         }
         let mut opener = None;
         if !self.routes.contains_key(pair) {
-            opener = if is_own { account_of(&xml).map(CallOpener::Account) } else { None };
+            opener = if is_own { account_of(&stanza.xml).map(CallOpener::Account) } else { None };
             if !self.may_open(opener.as_ref()) {
                 self.parts.way.refused(1);
-                return Err((xml, StanzaFault::ResourceConstraint));
+                return Err((stanza, StanzaFault::ResourceConstraint));
             }
         }
         let limits = &self.parts.section.limits;
         let route = self.routes.entry(pair.clone());
         let route = route.or_insert_with(|| DomainRoute::of(opener));
         match route.state {
-            RouteState::Failed(until, fault) if until > now.mono => return Err((xml, fault)),
-            RouteState::Idle if is_component => return Err((xml, StanzaFault::ServiceUnavailable)),
+            RouteState::Failed(until, fault) if until > now.mono => return Err((stanza, fault)),
+            RouteState::Idle if is_component => {
+                return Err((stanza, StanzaFault::ServiceUnavailable));
+            }
             _ => {}
         }
         let until = now.after(Duration::from_millis(limits.waiting_ms_max.into()));
-        route.put(until, xml, limits).map_err(|xml| {
+        route.put(until, stanza, limits).map_err(|stanza| {
             self.parts.way.refused(1);
-            (xml, StanzaFault::ResourceConstraint)
+            (stanza, StanzaFault::ResourceConstraint)
         })
     }
 
@@ -338,7 +362,7 @@ impl FederationLogic {
                 Some(domain) if *domain == *self.rooms.service() => self.rooms.bounced(now, &xml),
                 Some(domain) => {
                     let pair = self.pair(&domain, &xml);
-                    if self.queue(now, (&pair, false), xml).is_ok() {
+                    if self.queue(now, (&pair, false), xml.into()).is_ok() {
                         self.goes_on(now, &pair, handle);
                     }
                 }
@@ -365,7 +389,7 @@ impl FederationLogic {
             return self.rooms_go_on(now, handle);
         }
         if self.parts.domains.is_component(&to) {
-            return self.send(now, &to, xml, handle);
+            return self.send(now, &to, xml.into(), handle);
         }
         // Nobody speaks to other servers by this one but its own accounts.
         self.refuse(&xml, StanzaFault::RemoteServerNotFound);
@@ -386,7 +410,8 @@ impl FederationLogic {
             !route.is_over(now.mono)
         });
         self.openers.count(&self.routes);
-        over.iter().for_each(|xml| self.refuse(xml, StanzaFault::RemoteServerTimeout));
+        over.iter().for_each(|it| self.gives_back(it, StanzaFault::RemoteServerTimeout));
+        self.parts.departures.sweep();
         let late = self.showing.extract_if(.., |it| it.until <= now.mono);
         for Showing { conn, proof, .. } in late {
             handle.deliver(conn, PeerOrder::Shown(proof.pair, None));
@@ -460,7 +485,7 @@ impl ShardLogic for FederationLogic {
                 let lost = route.interrupted(now.mono);
                 route.becomes(RouteState::Ready((from, number)));
                 tell!(event::COMPONENT_CAME, peer = &*domain);
-                lost.iter().for_each(|xml| self.refuse(xml, StanzaFault::RemoteServerTimeout));
+                lost.iter().for_each(|it| self.gives_back(it, StanzaFault::RemoteServerTimeout));
                 self.goes_on(now, &pair, handle);
             }
             PeerWord::Stanza { xml, place, .. } => {
@@ -471,11 +496,12 @@ impl ShardLogic for FederationLogic {
                 self.comes(now, (xml, place), handle);
             }
             PeerWord::Counts(pair, since) => {
-                self.routes.get_mut(&pair).into_iter().for_each(|route| route.counts(since));
+                let there = self.routes.get_mut(&pair).map(|route| route.counts(since));
+                self.parts.departures.put(there.into_iter().flatten());
             }
             PeerWord::Acknowledged(pair, upto) => {
-                let route = self.routes.get_mut(&pair);
-                route.into_iter().for_each(|route| route.acknowledged(upto));
+                let there = self.routes.get_mut(&pair).map(|route| route.acknowledged(upto));
+                self.parts.departures.put(there.into_iter().flatten());
             }
             PeerWord::Shows { proof, number, source } => {
                 self.shows(now, (from, number, source), *proof, handle);
@@ -490,9 +516,8 @@ impl ShardLogic for FederationLogic {
                 self.goes_on(now, &pair, handle);
             }
             PeerWord::Drained(pair) => {
-                if let Some(route) = self.routes.get_mut(&pair) {
-                    route.drained();
-                }
+                let there = self.routes.get_mut(&pair).map(DomainRoute::drained);
+                self.parts.departures.put(there.into_iter().flatten());
                 self.goes_on(now, &pair, handle);
             }
         }
@@ -515,6 +540,9 @@ impl ShardLogic for FederationLogic {
                 self.rooms.answered(now, number, crate::rooms::told(&answer));
                 self.rooms_go_on(now, handle);
             }
+            FederationMail::NotLeft(queue, seqs) => {
+                self.parts.departures.come_back(queue, &seqs);
+            }
             FederationMail::Stop => self.stop(now, handle),
         }
     }
@@ -527,6 +555,7 @@ impl ShardLogic for FederationLogic {
         for (conn, upto) in self.counted.take_news() {
             handle.deliver(conn, PeerOrder::Taken(upto));
         }
+        self.parts.departures.tell();
         if let Some(ends_at) = self.ends_at {
             self.says_farewell(handle);
             let is_over = self.routes.values().all(|route| route.stream().is_none());
@@ -535,7 +564,9 @@ impl ShardLogic for FederationLogic {
             }
             return Some(ends_at);
         }
-        let desks = [self.parts.desk.is_idle(), self.rooms.is_idle(), self.pushes.is_idle()];
+        let FederationParts { desk, departures, .. } = &self.parts;
+        let desks =
+            [desk.is_idle(), departures.is_idle(), self.rooms.is_idle(), self.pushes.is_idle()];
         let is_idle = self.routes.is_empty() && desks.iter().all(|is_idle| *is_idle);
         let has_any = !is_idle || !self.showing.is_empty();
         [next_call, has_any.then_some(self.sweeps_at)].into_iter().flatten().min()

@@ -12,6 +12,7 @@
 
 use crate::logic::CallOpener;
 use base::time::Instant;
+use model::chat::foreign::QueuePlace;
 use model::id::ConnRef;
 use model::limits::FederationLimits;
 use proto_xmpp::fault::StanzaFault;
@@ -42,13 +43,31 @@ pub enum RouteState {
     Failed(Instant, StanzaFault),
 }
 
+/// A stanza that goes out.
+#[derive(PartialEq, Eq, Debug)]
+pub struct OutgoingStanza {
+    /// The stanza.
+    pub xml: Box<[u8]>,
+    /// Where its message stands until it is there, if it is stored.
+    pub place: Option<QueuePlace>,
+    /// It has waited there: that it may wait here was decided before.
+    pub is_again: bool,
+}
+
+impl From<Box<[u8]>> for OutgoingStanza {
+    /// One that is stored nowhere.
+    fn from(xml: Box<[u8]>) -> OutgoingStanza {
+        OutgoingStanza { xml, place: None, is_again: false }
+    }
+}
+
 /// The way to one domain.
 pub struct DomainRoute {
     /// Where it is.
     pub state: RouteState,
-    waiting: VecDeque<(Instant, Box<[u8]>)>,
+    waiting: VecDeque<(Instant, OutgoingStanza)>,
     /// What was written over the stream and is kept.
-    sent: VecDeque<Box<[u8]>>,
+    sent: VecDeque<OutgoingStanza>,
     /// How many were written over it before these.
     gone: u64,
     /// The domain's server counts.
@@ -98,15 +117,16 @@ impl DomainRoute {
     pub fn put(
         &mut self,
         until: Instant,
-        xml: Box<[u8]>,
+        stanza: OutgoingStanza,
         limits: &FederationLimits,
-    ) -> Result<(), Box<[u8]>> {
-        let bytes = self.bytes + xml.len() as u64;
-        if self.waiting.len() >= limits.waiting_max as usize || bytes > limits.waiting_bytes_max {
-            return Err(xml);
+    ) -> Result<(), OutgoingStanza> {
+        let bytes = self.bytes + stanza.xml.len() as u64;
+        let is_more = !stanza.is_again && self.waiting.len() >= limits.waiting_max as usize;
+        if is_more || bytes > limits.waiting_bytes_max {
+            return Err(stanza);
         }
         self.bytes = bytes;
-        self.waiting.push_back((until, xml));
+        self.waiting.push_back((until, stanza));
         Ok(())
     }
 
@@ -119,56 +139,57 @@ impl DomainRoute {
         }
         let (mut out, mut count) = (Vec::new(), 0);
         while out.len() < WINDOW_BYTES
-            && let Some((_, xml)) = self.waiting.pop_front()
+            && let Some((_, stanza)) = self.waiting.pop_front()
         {
-            out.extend_from_slice(&xml);
-            self.sent.push_back(xml);
+            out.extend_from_slice(&stanza.xml);
+            self.sent.push_back(stanza);
             count += 1;
         }
         self.is_writing = true;
         Some((conn, out.into(), count))
     }
 
-    /// Its connection has written all.
-    pub fn drained(&mut self) {
+    /// Its connection has written all: which messages are there by that.
+    pub fn drained(&mut self) -> Vec<QueuePlace> {
         self.is_writing = false;
-        if !self.is_counted {
-            self.has(u64::MAX);
-        }
+        if self.is_counted { Vec::new() } else { self.has(u64::MAX) }
     }
 
-    /// The domain's server counts from this stanza of the stream on; none: it does not.
-    pub fn counts(&mut self, from: Option<u64>) {
+    /// The domain's server counts from this stanza of the stream on; none: it does not. Likewise.
+    pub fn counts(&mut self, from: Option<u64>) -> Vec<QueuePlace> {
         self.is_counted = from.is_some();
         match from {
             Some(from) => self.has(from),
             None if !self.is_writing => self.has(u64::MAX),
-            None => {}
+            None => Vec::new(),
         }
     }
 
-    /// The domain's server has so many of the stream's stanzas.
-    pub fn acknowledged(&mut self, upto: u64) {
+    /// The domain's server has so many of the stream's stanzas. Likewise.
+    pub fn acknowledged(&mut self, upto: u64) -> Vec<QueuePlace> {
         if self.gone < upto {
             (self.has_some, self.fruitless) = (true, 0);
         }
-        self.has(upto);
+        self.has(upto)
     }
 
     /// So many of the stream's stanzas need not be kept any more.
-    fn has(&mut self, upto: u64) {
+    fn has(&mut self, upto: u64) -> Vec<QueuePlace> {
+        let mut places = Vec::new();
         while self.gone < upto
-            && let Some(xml) = self.sent.pop_front()
+            && let Some(stanza) = self.sent.pop_front()
         {
-            self.bytes -= xml.len() as u64;
+            self.bytes -= stanza.xml.len() as u64;
             self.gone += 1;
+            places.extend(stanza.place);
         }
+        places
     }
 
     /// Its stream is over. What its domain's server counts and has not waits again, before
     /// everything else; what nobody counts and was not written comes back, and so does all of which
     /// the server had nothing over two streams: something of it may be why they end.
-    pub fn interrupted(&mut self, until: Instant) -> Vec<Box<[u8]>> {
+    pub fn interrupted(&mut self, until: Instant) -> Vec<OutgoingStanza> {
         let sent = std::mem::take(&mut self.sent);
         let is_counted = std::mem::take(&mut self.is_counted);
         let had_some = std::mem::take(&mut self.has_some);
@@ -177,13 +198,13 @@ impl DomainRoute {
         let is_counted = is_counted && self.fruitless < FRUITLESS_MAX;
         if !is_counted {
             self.fruitless = 0;
-            self.bytes -= sent.iter().map(|xml| xml.len() as u64).sum::<u64>();
+            self.bytes -= sent.iter().map(|stanza| stanza.xml.len() as u64).sum::<u64>();
             return sent.into();
         }
         // Times rise from the front on.
         self.waiting.iter_mut().for_each(|(at, _)| *at = (*at).max(until));
-        for xml in sent.into_iter().rev() {
-            self.waiting.push_front((until, xml));
+        for stanza in sent.into_iter().rev() {
+            self.waiting.push_front((until, stanza));
         }
         Vec::new()
     }
@@ -194,22 +215,22 @@ impl DomainRoute {
     }
 
     /// Gives back what has waited for too long.
-    pub fn overdue(&mut self, now: Instant) -> Vec<Box<[u8]>> {
+    pub fn overdue(&mut self, now: Instant) -> Vec<OutgoingStanza> {
         let mut over = Vec::new();
         while let Some((until, _)) = self.waiting.front()
             && *until <= now
-            && let Some((_, xml)) = self.waiting.pop_front()
+            && let Some((_, stanza)) = self.waiting.pop_front()
         {
-            self.bytes -= xml.len() as u64;
-            over.push(xml);
+            self.bytes -= stanza.xml.len() as u64;
+            over.push(stanza);
         }
         over
     }
 
     /// Gives back all that waits.
-    pub fn give_up(&mut self) -> Vec<Box<[u8]>> {
-        self.bytes = self.sent.iter().map(|xml| xml.len() as u64).sum();
-        std::mem::take(&mut self.waiting).into_iter().map(|(_, xml)| xml).collect()
+    pub fn give_up(&mut self) -> Vec<OutgoingStanza> {
+        self.bytes = self.sent.iter().map(|stanza| stanza.xml.len() as u64).sum();
+        std::mem::take(&mut self.waiting).into_iter().map(|(_, stanza)| stanza).collect()
     }
 
     /// Whether nothing waits and nothing is kept.
@@ -253,6 +274,10 @@ mod tests {
         FederationLimits { waiting_max: 3, waiting_bytes_max: 100, ..FederationLimits::default() }
     }
 
+    fn stanza(text: &str) -> OutgoingStanza {
+        Box::<[u8]>::from(text.as_bytes()).into()
+    }
+
     fn conn() -> ConnRef {
         ConnRef::new(ShardId(0), Key { slot: 1, generation: 1 })
     }
@@ -261,20 +286,22 @@ mod tests {
     fn what_waits_is_bounded_and_goes_in_order_as_it_is_written() {
         let (mut route, at) = (DomainRoute::default(), Now::default().mono);
         for text in ["a", "b", "c"] {
-            assert_eq!(route.put(at, text.as_bytes().into(), &limits()), Ok(()));
+            assert_eq!(route.put(at, stanza(text), &limits()), Ok(()));
         }
-        let back = route.put(at, b"d"[..].into(), &limits());
-        assert_eq!(back, Err(b"d"[..].into()), "one too many");
+        let back = route.put(at, stanza("d"), &limits());
+        assert_eq!(back, Err(stanza("d")), "one too many");
+        let again = OutgoingStanza { is_again: true, ..stanza("d") };
+        assert_eq!(route.put(at, again, &limits()), Ok(()), "it was one of those before a start");
         assert_eq!(route.take(), None, "there is no stream");
         route.becomes(RouteState::Ready((conn(), 7)));
-        assert_eq!(route.take(), Some((conn(), b"abc"[..].into(), 3)));
+        assert_eq!(route.take(), Some((conn(), b"abcd"[..].into(), 4)));
         assert_eq!(route.take(), None, "not before the rest is written");
         route.drained();
-        let large = vec![b'x'; 101].into();
-        assert!(route.put(at, large, &limits()).is_err(), "too large");
-        assert_eq!(route.put(at, b"e"[..].into(), &limits()), Ok(()));
+        let large = "x".repeat(101);
+        assert!(route.put(at, stanza(&large), &limits()).is_err(), "too large");
+        assert_eq!(route.put(at, stanza("e"), &limits()), Ok(()));
         assert_eq!(route.take(), Some((conn(), b"e"[..].into(), 1)));
-        assert_eq!(route.interrupted(at), [b"e"[..].into()], "nobody knows where it is");
+        assert_eq!(route.interrupted(at), [stanza("e")], "nobody knows where it is");
         assert_eq!(route.bytes, 0);
     }
 
@@ -283,7 +310,7 @@ mod tests {
         let (mut route, at) = (DomainRoute::default(), Now::default().mono);
         let limits = FederationLimits { waiting_max: 9, ..limits() };
         let put = |route: &mut DomainRoute, text: &str| {
-            assert_eq!(route.put(at, text.as_bytes().into(), &limits), Ok(()));
+            assert_eq!(route.put(at, stanza(text), &limits), Ok(()));
         };
         route.becomes(RouteState::Ready((conn(), 7)));
         put(&mut route, "before");
@@ -309,7 +336,7 @@ mod tests {
     #[test]
     fn what_ends_one_stream_after_the_other_comes_back() {
         let (mut route, at) = (DomainRoute::default(), Now::default().mono);
-        assert_eq!(route.put(at, b"a"[..].into(), &limits()), Ok(()));
+        assert_eq!(route.put(at, stanza("a"), &limits()), Ok(()));
         for round in 0..2 {
             route.becomes(RouteState::Ready((conn(), round)));
             assert!(route.take().is_some());
@@ -325,11 +352,11 @@ mod tests {
         let mut route = DomainRoute::default();
         let at = |ms| Now::default().after(Duration::from_millis(ms));
         for (until, text) in [(1, "a"), (2, "b"), (9, "c")] {
-            assert!(route.put(at(until), text.as_bytes().into(), &limits()).is_ok());
+            assert!(route.put(at(until), stanza(text), &limits()).is_ok());
         }
-        assert_eq!(route.overdue(at(2)), [b"a"[..].into(), b"b"[..].into()]);
+        assert_eq!(route.overdue(at(2)), [stanza("a"), stanza("b")]);
         assert!(!route.is_over(at(2)) && route.has_any());
-        assert_eq!(route.give_up(), [b"c"[..].into()]);
+        assert_eq!(route.give_up(), [stanza("c")]);
         assert!(route.is_over(at(2)));
         route.becomes(RouteState::Failed(at(5), StanzaFault::RemoteServerNotFound));
         assert!(!route.is_over(at(4)) && route.is_over(at(5)));

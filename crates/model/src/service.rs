@@ -307,6 +307,9 @@ pub trait Service: Send + 'static {
     /// What became of an order to tell devices something that are not connected.
     fn notified(&mut self, _now: Now, _number: u64, _what: Notified, _fx: &mut Effects<Self>) {}
 
+    /// There was no room for these on the way to other domains.
+    fn not_out(&mut self, _now: Now, _words: Vec<ForeignWord>, _fx: &mut Effects<Self>) {}
+
     /// A message of the server's own is published; for whoever has topics.
     fn publish(&mut self, _now: Now, _message: &Publication, _fx: &mut Effects<Self>) {}
 

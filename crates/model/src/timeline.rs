@@ -34,6 +34,8 @@ pub enum Space {
     Group = 8,
     /// A foreign account: nothing ever stands here, it goes out ([`crate::chat::foreign`]).
     Foreign = 9,
+    /// What a shard has for other servers and is not with them.
+    SendQueue = 10,
     /// What a shard has accepted and an archive outside has not taken yet.
     Archive = 33,
     /// Anything else: tests, and protocols to come.
@@ -42,7 +44,7 @@ pub enum Space {
 
 impl Space {
     /// Every space.
-    pub const ALL: [Space; 11] = [
+    pub const ALL: [Space; 12] = [
         Space::Pushes,
         Space::Reports,
         Space::Sessions,
@@ -52,6 +54,7 @@ impl Space {
         Space::Outbox,
         Space::Group,
         Space::Foreign,
+        Space::SendQueue,
         Space::Archive,
         Space::Other,
     ];
@@ -77,6 +80,7 @@ impl Space {
             | Space::Outbox
             | Space::Group
             | Space::Foreign
+            | Space::SendQueue
             | Space::Archive => ServiceKind::Chat,
             Space::Other => ServiceKind::Echo,
         }
@@ -197,7 +201,7 @@ mod tests {
         for space in Space::ALL {
             assert_eq!(Space::from_byte(space as u8), Some(space));
         }
-        assert_eq!((Space::from_byte(0), Space::from_byte(10)), (None, None));
+        assert_eq!((Space::from_byte(0), Space::from_byte(11)), (None, None));
     }
 
     #[test]

@@ -419,7 +419,7 @@ impl<O: Outside> Carrier for Carrying<'_, O> {
         self.around.outside.notify(service, number, order)
     }
 
-    fn go_out(&mut self, words: Vec<ForeignWord>) -> ForeignRefused {
+    fn go_out(&mut self, words: Vec<ForeignWord>) -> (ForeignRefused, Vec<ForeignWord>) {
         self.around.outside.go_out(words)
     }
 

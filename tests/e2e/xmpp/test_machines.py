@@ -104,6 +104,21 @@ class Machines(Case):
         ann.say(carol.jid, "and once more")
         self.assertEqual(await carol.hears(1), ["and once more"], "none came twice")
 
+    @together
+    async def test_what_a_server_had_not_got_rid_of_when_it_died_goes_when_it_is_back(self):
+        ann, bob = await self.two()
+        own = self.pair["a.example"]
+        self.net.cut("b")
+        said = await self.say_all(ann, bob)
+        own.kill()
+        own.start()
+        self.net.join("b")
+        self.assertEqual(await bob.hears(len(said)), said)
+        ann = self.returns(ann.jid)
+        await ann.here()
+        ann.say(bob.jid, "and once more")
+        self.assertEqual(await bob.hears(1), ["and once more"], "none came twice")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -79,6 +79,8 @@ pub(crate) struct Status {
     chat_sessions: u64,
     /// Messages of chat that are stored and not in every inbox yet.
     chat_undistributed: u64,
+    /// Messages of chat for other servers that are not with them.
+    chat_queued_out: u64,
     /// Accounts of chat with something to tell devices that are away.
     chat_pushes_owing: u64,
     /// Chatrooms.
@@ -143,6 +145,7 @@ impl Status {
             delayed: status.delayed,
             chat_sessions: status.chat_sessions,
             chat_undistributed: status.chat_undistributed,
+            chat_queued_out: status.chat_queued_out,
             chat_pushes_owing: status.chat_pushes_owing,
             chatrooms: status.chatrooms,
             chatroom_sessions: status.chatroom_sessions,

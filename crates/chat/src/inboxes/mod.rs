@@ -152,13 +152,15 @@ impl Chat {
                 return;
             }
         };
-        let Some(arrivals) = self.inboxes.0.get_mut(usize::from(from.0)) else { return };
         let Parcel { number, inboxes, conversation, relation, cargo, .. } = parcel;
         let is_out = |inbox: &TimelineId| inbox.space() == Space::Foreign;
         if inboxes.iter().all(is_out) {
-            // It is where it belongs without the log; the turn's end confirms it.
-            arrivals.placed(number);
-            return self.go_out(relation.own, &cargo, fx);
+            return match self.goes_out(relation.own, &cargo) {
+                Some(message) => {
+                    self.queue_up(now, ((from, number), conversation), message, fx);
+                }
+                None => self.parcel_done((from, number), true),
+            };
         }
         // By the time of its place an inbox is gone through after a start (`outbox/left.rs`).
         let at_s = now.unix_s().max((time_of(cargo.id()) / 1_000) as u32);

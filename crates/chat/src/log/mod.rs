@@ -13,6 +13,7 @@ use crate::inboxes::Placing;
 use crate::operators::Look;
 use crate::operators::mutes::Muting;
 use crate::outbox::Storing;
+use crate::people::foreign::queue::Queueing;
 use crate::sessions::login::LetIn;
 use crate::word::StoreOrder;
 use crate::{Chat, Effects};
@@ -51,6 +52,10 @@ pub(crate) enum PendingCall {
     MovedUpTo(SessionRef),
     /// A message stands in an inbox.
     Placed(Box<Placing>),
+    /// A message for another server stands in the queue.
+    Queued(Box<Queueing>),
+    /// A page of that.
+    QueueRead,
     /// A row of a group that an account follows, or all of them, by its inbox.
     Follow(TimelineId),
     /// A message stands in the inbox of who drew it.
@@ -144,9 +149,10 @@ pub(crate) enum PendingCall {
 const _: () = assert!(size_of::<PendingCall>() <= 32);
 
 impl PendingCall {
-    /// Whether it puts something into inboxes that is in an order.
+    /// Whether it puts something into inboxes, or the queue, that is in an order.
     fn is_entry(&self) -> bool {
-        matches!(self, PendingCall::Placed(_) | PendingCall::Drawn(_) | PendingCall::Together(_))
+        use PendingCall::{Drawn, Placed, Queued, Together};
+        matches!(self, Placed(_) | Queued(_) | Drawn(_) | Together(_))
     }
 }
 
@@ -292,6 +298,8 @@ impl Chat {
             PendingCall::LastBefore(of) => self.last_is_read(now, *of, result, fx),
             PendingCall::MovedUpTo(session) => self.moved_up_to(session, result, fx),
             PendingCall::Placed(placing) => self.placed_here(now, *placing, result, fx),
+            PendingCall::Queued(queueing) => self.queued(*queueing, result, fx),
+            PendingCall::QueueRead => self.queue_read(now, result, fx),
             PendingCall::Follow(inbox) => self.follow_goes_on(now, inbox, result, fx),
             PendingCall::Drawn(drawing) => self.drawn(now, *drawing, result, fx),
             PendingCall::Together(it) => self.taken_together(now, *it, result, fx),
@@ -306,9 +314,7 @@ impl Chat {
             PendingCall::GroupRow(group) => self.group_row_read(&group, result, fx),
             PendingCall::Concerned(number) => self.concerned_read(now, number, result, fx),
             PendingCall::Range(number, at) => self.range_read(now, (number, at), result, fx),
-            PendingCall::Overlays(number, at) => {
-                self.overlays_read(now, (number, at), result, fx);
-            }
+            PendingCall::Overlays(it, at) => self.overlays_read(now, (it, at), result, fx),
             PendingCall::Edited(it, at, seq) => self.edited_read(now, (it, at, seq), result, fx),
             PendingCall::Amend(number) => self.amendment_goes_on(now, number, result, fx),
             PendingCall::Buried(number) => self.buried_read(now, number, result, fx),

@@ -76,6 +76,9 @@ impl Chat {
                 return fx.answers.push((ask, ChatAnswer::Online(total, some)));
             }
             ChatCommand::Announce(announcement) => return self.announce(ask, announcement, fx),
+            ChatCommand::LeftQueue { queue, seqs } => {
+                return self.left_queue(ask, (queue, &seqs), fx);
+            }
             ChatCommand::Errand(errand) => {
                 (errand.by.clone(), Chat::errand_makes(&errand), What::Errand(errand))
             }

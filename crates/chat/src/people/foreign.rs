@@ -2,15 +2,17 @@
 //!
 //! ```text
 //! send ─► conversation (stored, answered) ─► inboxes ─► its own: appended
-//!                                                └─────► a foreign one: goes out
+//!                                                └─────► a foreign one: queued, goes out
 //! elsewhere ─► home of the foreign account ─► send, wishes: as any account's
 //!           └► home of the account here ────► presence, probes, stanzas for its devices
 //! ```
 //! A foreign account has a home by its address, and ties there like any other; but no session, and
-//! no inbox: what arrives for that is handed out. So whatever homes say to each other of two
+//! no inbox: what arrives for that stands in a queue ([`queue`]) and is handed out. So whatever homes say to each other of two
 //! accounts holds for it, too: blocks, wishes to see each other, who sees whom. It knows no stanza
 //! and no stream. Invariant: what a foreign account says is said by the home of its own address,
 //! and by nobody else's.
+
+pub(crate) mod queue;
 
 use crate::groups::state::Abroad;
 use crate::people::ProbeAsked;
@@ -65,13 +67,11 @@ pub(crate) fn answer_again(
 }
 
 impl Chat {
-    /// Something arrives for a foreign account: it goes out, unless that said it itself.
-    pub(crate) fn go_out(&self, own: bool, cargo: &Cargo, fx: &mut Effects) {
-        let Cargo::Message(message) = cargo else { return };
-        if !own && self.settings.is_foreign(&message.to) {
-            fx.counters.count(ChatCounter::ForeignSent);
-            fx.foreign.push(ForeignWord::Message(message.clone()));
-        }
+    /// What of something that arrives for a foreign account goes out to it: a message, unless it
+    /// said that itself.
+    pub(crate) fn goes_out<'a>(&self, own: bool, cargo: &'a Cargo) -> Option<&'a Arc<ChatMessage>> {
+        let Cargo::Message(message) = cargo else { return None };
+        (!own && self.settings.is_foreign(&message.to)).then_some(message)
     }
 
     /// Something was said in a group, or happened there: members of other servers hear of it, who

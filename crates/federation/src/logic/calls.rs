@@ -103,8 +103,8 @@ impl FederationLogic {
         // That a stranger's domain is not there is not remembered: there are as many as he likes.
         let pause = if route.has_any() && is_its { pause } else { Duration::ZERO };
         route.becomes(RouteState::Failed(now.after(pause), fault));
-        for xml in route.give_up() {
-            self.refuse(&xml, fault);
+        for stanza in route.give_up() {
+            self.gives_back(&stanza, fault);
         }
         if *pair.own == *self.rooms.service() {
             self.rooms.lost(now, &pair.peer);
@@ -130,8 +130,8 @@ impl FederationLogic {
         tell!(event::FOREIGN_STREAM_OVER, peer = &*pair.peer, reason = reason.name());
         let is_component = self.parts.domains.is_component(&pair.peer);
         let given_up = if is_component { route.give_up() } else { Vec::new() };
-        for xml in lost.iter().chain(&given_up) {
-            self.refuse(xml, StanzaFault::RemoteServerTimeout);
+        for stanza in lost.iter().chain(&given_up) {
+            self.gives_back(stanza, StanzaFault::RemoteServerTimeout);
         }
         if is_component {
             return;

@@ -129,7 +129,8 @@ mod tests {
         (0..4).for_each(|at| _ = routes.insert(pair(&format!("x{at}.example")), failed(None)));
         let waiting = routes.get_mut(&pair("x0.example")).expect("there");
         let until = Now::default().mono;
-        assert_eq!(waiting.put(until, b"a"[..].into(), &FederationLimits::default()), Ok(()));
+        let stanza = Box::<[u8]>::from(*b"a").into();
+        assert_eq!(waiting.put(until, stanza, &FederationLimits::default()), Ok(()));
         routes
             .get_mut(&pair("x1.example"))
             .expect("there")

@@ -13,6 +13,7 @@ use crate::chat::{
 };
 use crate::id::SessionRef;
 use crate::ports::chat::ErrandWhat;
+use crate::timeline::{Seq, TimelineId};
 use std::sync::Arc;
 
 /// What stands before our domain in those of our own services.
@@ -73,8 +74,8 @@ impl ForeignDomains {
 /// Something that goes out to a foreign account, or to a foreign domain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ForeignWord {
-    /// A message that was stored.
-    Message(Arc<ChatMessage>),
+    /// A message that was stored, and stands in a queue until it is with its server.
+    Message(QueuedMessage),
     /// Something of a subscription.
     Subscription {
         /// Who says it.
@@ -123,6 +124,26 @@ pub enum ForeignWord {
     Shown(Box<ShownWord>),
 }
 
+/// Where a message for another server stands until it is there, or was refused.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct QueuePlace {
+    /// The queue ([`Space::SendQueue`](crate::timeline::Space::SendQueue)).
+    pub queue: TimelineId,
+    /// The place there.
+    pub seq: Seq,
+}
+
+/// A message for another server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QueuedMessage {
+    /// The message.
+    pub message: Arc<ChatMessage>,
+    /// Where it stands.
+    pub place: QueuePlace,
+    /// It has waited in the log: not the number of those that wait bounds it, but their bytes.
+    pub is_again: bool,
+}
+
 /// What was refused of what passes between this server and others, and is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ForeignRefused {
@@ -159,7 +180,7 @@ impl ForeignWord {
     /// What it costs in memory, bytes, roughly.
     pub fn weight(&self) -> usize {
         let beside = match self {
-            ForeignWord::Message(message) => message.weight(),
+            ForeignWord::Message(queued) => queued.message.weight(),
             ForeignWord::Stanza(stanza) => stanza.weight(),
             ForeignWord::Presence { availability, .. } => {
                 availability.as_ref().map_or(0, |it| it.weight())
@@ -176,7 +197,7 @@ impl ForeignWord {
     /// The domain it is for.
     pub fn domain(&self) -> &str {
         match self {
-            ForeignWord::Message(message) => message.to.domain(),
+            ForeignWord::Message(queued) => queued.message.to.domain(),
             ForeignWord::Subscription { to, .. }
             | ForeignWord::Presence { to, .. }
             | ForeignWord::Probe { to, .. } => to.domain(),

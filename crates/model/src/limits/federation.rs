@@ -19,13 +19,14 @@ section! {
         /// Keys of dialback that one source address (of IPv6 a /64) shows and that are being asked
         /// about. Of one more it is told that nobody could say.
         keys_a_source_max: u32 = 64, whole(1..=1_024, "keys");
-        /// Stanzas that may wait for one domain. One more is refused (resource-constraint).
+        /// Stanzas that may wait for one domain, beside messages that a start found. One more is
+        /// refused (resource-constraint).
         waiting_max: u32 = 1_000, whole(1..=1_000_000, "stanzas");
         /// Their bytes, with those of stanzas that its server has not said to have. Beyond,
         /// likewise.
         waiting_bytes_max: u64 = 4 * 1024 * 1024, whole(65_536..=1 << 32, "bytes");
-        /// Bytes that may be on their way to other domains within this server. Beyond, what is
-        /// said to them is dropped and counted.
+        /// Bytes that may be on their way to other domains within this server. Beyond, messages
+        /// that are stored wait; what else is said to them is dropped and counted.
         handed_bytes_max: u64 = 64 * 1024 * 1024, whole(65_536..=1 << 40, "bytes");
         /// How long a stanza waits for a stream to its domain. Then it is refused
         /// (remote-server-timeout).

@@ -13,7 +13,7 @@ use crate::chat::{
     GroupOrder, HistoryRange, MemberShow, MembersRange, MovedMessage, NewMessage, NodesAsk,
 };
 use crate::ports::users::Announcement;
-use crate::timeline::Seq;
+use crate::timeline::{Seq, TimelineId};
 use std::sync::Arc;
 
 /// The name, in every domain, of the account in which the server itself speaks. Nobody logs in by
@@ -67,6 +67,14 @@ pub enum ChatCommand {
     Announce(Arc<Announcement>),
     /// Something came from elsewhere. Answer: `Told`, or `Reached`.
     Foreign(Box<ForeignArrival>),
+    /// Messages of a shard's queue for other servers are with these, or were refused: they need
+    /// not stand there any more. Answer: `Reached`.
+    LeftQueue {
+        /// The queue.
+        queue: TimelineId,
+        /// Their places.
+        seqs: Box<[Seq]>,
+    },
     /// Another server had kept a message of it: it takes its place, at its time. One that is not
     /// newer than the last of its conversation is there already, or does not come in. Answer:
     /// `Told`, as of a message that is sent.
@@ -82,6 +90,7 @@ impl ChatCommand {
         Some(match self {
             ChatCommand::Groups { .. }
             | ChatCommand::Chatrooms { .. }
+            | ChatCommand::LeftQueue { .. }
             | ChatCommand::Online(_)
             | ChatCommand::Announce(_) => return None,
             ChatCommand::Account(account)

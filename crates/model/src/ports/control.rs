@@ -103,6 +103,8 @@ pub struct Status {
     pub chat_sessions: u64,
     /// Messages of chat that are stored and not yet in every inbox.
     pub chat_undistributed: u64,
+    /// Messages of chat for other servers that are not with them.
+    pub chat_queued_out: u64,
     /// Accounts of chat with something to tell devices that are away.
     pub chat_pushes_owing: u64,
     /// Chatrooms.
@@ -154,6 +156,7 @@ impl Status {
         self.delayed += other.delayed;
         self.chat_sessions += other.chat_sessions;
         self.chat_undistributed += other.chat_undistributed;
+        self.chat_queued_out += other.chat_queued_out;
         self.chat_pushes_owing += other.chat_pushes_owing;
         self.chatrooms += other.chatrooms;
         self.chatroom_sessions += other.chatroom_sessions;
@@ -204,9 +207,10 @@ mod tests {
                 delayed: 14 * n,
                 chat_sessions: 15 * n,
                 chat_undistributed: 16 * n,
-                chat_pushes_owing: 17 * n,
-                chatrooms: 18 * n,
-                chatroom_sessions: 19 * n,
+                chat_queued_out: 17 * n,
+                chat_pushes_owing: 18 * n,
+                chatrooms: 19 * n,
+                chatroom_sessions: 20 * n,
                 pressure,
                 loops: Vec::new(),
             }

@@ -26,7 +26,7 @@ pub fn write(word: &ForeignWord, out: &mut Vec<u8>) -> bool {
         StanzaReply { name: "presence", from: Some(from), to, id: None }.open(kind, out);
     };
     match word {
-        ForeignWord::Message(message) => return render::write_out(message, out),
+        ForeignWord::Message(queued) => return render::write_out(&queued.message, out),
         ForeignWord::Subscription { from, to, verb, greeting } => {
             head(from.jid(), to.jid(), verb.word(), out);
             if !greeting.is_empty() {

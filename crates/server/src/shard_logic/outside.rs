@@ -79,9 +79,9 @@ pub trait Outside {
         order: Box<NotificationOrder>,
     ) -> Result<(), Notified>;
 
-    /// Hands over what is for other domains; what was refused, of these or before.
-    fn go_out(&mut self, words: Vec<ForeignWord>) -> ForeignRefused {
-        ForeignRefused { dropped: words.len() as u64, invalid: 0 }
+    /// Hands over what is for other domains; what was refused before, and those that find no room.
+    fn go_out(&mut self, words: Vec<ForeignWord>) -> (ForeignRefused, Vec<ForeignWord>) {
+        (ForeignRefused::default(), words)
     }
 
     /// Hands over what is to be written to the directory. What became of it comes by mail; an

@@ -74,8 +74,8 @@ pub trait Carrier {
         order: Box<NotificationOrder>,
     ) -> Result<(), Notified>;
 
-    /// For other domains; how many found no room.
-    fn go_out(&mut self, words: Vec<ForeignWord>) -> ForeignRefused;
+    /// For other domains; what was refused before, and those that find no room now.
+    fn go_out(&mut self, words: Vec<ForeignWord>) -> (ForeignRefused, Vec<ForeignWord>);
 
     /// For whoever listens; how many were dropped.
     fn tell(&mut self, events: Vec<Event>) -> usize;
@@ -237,6 +237,20 @@ fn busy(ticket: Ticket) -> Completion {
     (ticket, Err(StoreError::Busy))
 }
 
+/// Words for other domains go out. Whether some come back, for which there is no room.
+fn goes_out<S: Service>(
+    now: Now,
+    (service, effects): (&mut S, &mut Effects<S>),
+    carrier: &mut dyn Carrier,
+) -> bool {
+    let (told, back) = carrier.go_out(std::mem::take(&mut effects.foreign));
+    effects.counters.count_by(ChatCounter::ForeignDropped, told.dropped);
+    effects.counters.count_by(ChatCounter::Invalid, told.invalid);
+    let is_any = !back.is_empty();
+    service.not_out(now, back, effects);
+    is_any
+}
+
 /// A word that came to the service it is for; another one is impossible, and passed over.
 fn mine<W, S: TryFrom<W>>(word: W) -> Option<S> {
     let mine = S::try_from(word).ok();
@@ -394,9 +408,7 @@ impl<S: Service> AnyService for RunningService<S> {
             }
         }
         if !effects.foreign.is_empty() {
-            let told = carrier.go_out(std::mem::take(&mut effects.foreign));
-            effects.counters.count_by(ChatCounter::ForeignDropped, told.dropped);
-            effects.counters.count_by(ChatCounter::Invalid, told.invalid);
+            *stirred |= goes_out(now, (service, effects), carrier);
         }
         if !effects.events.is_empty() {
             let dropped = carrier.tell(effects.events.drain(..).map(Into::into).collect());

@@ -151,10 +151,10 @@ impl Outside for ServerOutside {
         self.notices.hand_over((service, self.shard), number, order, self.way_out.as_ref())
     }
 
-    fn go_out(&mut self, words: Vec<ForeignWord>) -> ForeignRefused {
+    fn go_out(&mut self, words: Vec<ForeignWord>) -> (ForeignRefused, Vec<ForeignWord>) {
         match &self.way_out {
             Some(way) => way.put(words),
-            None => ForeignRefused { dropped: words.len() as u64, invalid: 0 },
+            None => (ForeignRefused::default(), words),
         }
     }
 

@@ -6,6 +6,7 @@
 
 use super::Switchboard;
 use crate::shard_logic::outside::Outside;
+use base::hash;
 use model::id::ShardId;
 use model::ports::chat::{ChatAnswer, ChatCommand, GroupsPage};
 use model::ports::control::{Command, Reply};
@@ -15,6 +16,9 @@ impl<O: Outside + Send> Switchboard<O> {
         let shard = match (&command, command.account()) {
             (_, Some(account)) => self.home_of(&account.home_parts()),
             (ChatCommand::Groups { shard, .. }, _) if *shard < self.shards() => ShardId(*shard),
+            (ChatCommand::LeftQueue { queue, .. }, _) => {
+                ShardId(hash::home(queue.home_hash(), self.shards()))
+            }
             (ChatCommand::Groups { .. }, _) => {
                 let none = GroupsPage { shards: self.shards(), ..GroupsPage::default() };
                 return reply(ChatAnswer::Groups(Box::new(none)).into());

@@ -166,6 +166,11 @@ fn gauges(status: &Status) -> Vec<MetricReading> {
         ("chat_sessions", "Devices of accounts that are here.", status.chat_sessions),
         ("chat_undistributed", "Messages not in every inbox yet.", status.chat_undistributed),
         (
+            "chat_queued_out",
+            "Messages for other servers that are not with them.",
+            status.chat_queued_out,
+        ),
+        (
             "chat_pushes_owing",
             "Accounts with something to tell devices that are away.",
             status.chat_pushes_owing,

@@ -16,7 +16,7 @@ use crate::{Chat, Effects};
 use base::time::Now;
 use model::id::ShardId;
 use model::ports::log::{Call, Done, Read};
-use model::timeline::{Placed, Seq, TimelineId};
+use model::timeline::{Placed, Seq, Space, TimelineId};
 use std::collections::BTreeMap;
 
 /// How much earlier than its message a reference may seem to be, seconds: clocks are set.
@@ -84,14 +84,14 @@ impl Scans {
         &mut self,
         inbox: TimelineId,
         (page, is_last): (&[Placed], bool),
-        told: &mut Vec<(ShardId, u64, bool)>,
+        told: &mut Vec<(ShardId, Sought, bool)>,
     ) -> bool {
         let Some(scan) = self.0.get_mut(&inbox) else { return false };
         scan.sought.retain(|(from, sought)| {
             let has = page.iter().any(|placed| sought.is_in(placed));
             let is_over = is_last || page.last().is_some_and(|last| sought.is_behind(last));
             if has || is_over {
-                told.push((*from, sought.number, has));
+                told.push((*from, *sought, has));
             }
             !(has || is_over)
         });
@@ -144,7 +144,10 @@ impl Chat {
             None if self.outbox.scans.ends(inbox) => self.scan_on(inbox, Seq::MAX, fx),
             None => {}
         }
-        for (from, number, has) in told {
+        for (from, Sought { number, conversation, seq, .. }, has) in told {
+            // What is for a foreign account stands in the queue of its home.
+            let is_queued = inbox.space() == Space::Foreign;
+            let has = has || is_queued && self.send_queue.has((conversation, seq));
             match from == self.settings.shard {
                 true => self.told_of(now, (number, inbox), has, fx),
                 false => fx.peer_messages.push((from, ChatWord::Sought { number, inbox, has })),

@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::xml::scan::Scan;
+use base::hash::HashKey;
+use model::chat::foreign::{QueuePlace, QueuedMessage};
 use model::chat::{ChatMessage, Content, Show};
+use model::timeline::{Space, TimelineId};
 use std::sync::Arc;
 
 const MADE: ClientMessageId = ClientMessageId([7; 16]);
@@ -290,7 +293,12 @@ fn words_are_written_as_stanzas_with_their_addresses() {
         content,
         amended: None,
     };
-    let said = written(ForeignWord::Message(Arc::new(message(Content::text("a < b")))));
+    let queue = TimelineId::of(Space::SendQueue, HashKey::new(1, 2), &[b"a"]);
+    let queued = |content| {
+        let (message, place) = (Arc::new(message(content)), QueuePlace { queue, seq: 1 });
+        ForeignWord::Message(QueuedMessage { message, place, is_again: false })
+    };
+    let said = written(queued(Content::text("a < b")));
     assert_eq!(
         said.as_deref(),
         Some(
@@ -299,7 +307,7 @@ fn words_are_written_as_stanzas_with_their_addresses() {
         )
     );
     let recall = model::chat::Recall { seq: 1, id: 1 }.content("b1");
-    let recall = written(ForeignWord::Message(Arc::new(message(recall)))).expect("it is shown");
+    let recall = written(queued(recall)).expect("it is shown");
     assert!(recall.contains("<retract xmlns='urn:xmpp:message-retract:1' id='b1'/>"), "{recall}");
     let (from, to) = (ann.clone(), bob.clone());
     let verb = SubscriptionVerb::Subscribe;

@@ -1,0 +1,328 @@
+//! What is said to foreign accounts stands in a queue of this shard's log until it is with their
+//! server.
+//!
+//! ```text
+//! a parcel ─► appended here ─► the parcel is done ─► handed out ─► taken, or refused ─► removed
+//!                                                      ▲ │ no room
+//!             a start: what it finds ─► a page is read ┘ ◄┘
+//! ```
+//! A message leaves its outbox when it stands here, and this queue when whoever hands messages to
+//! other servers has said that it is there, or has told its sender why it is not. What is not
+//! handed out is known by its place alone. Invariants: while anything waits to be read, all that
+//! comes waits behind it, so messages go out in the order of the queue; a message that a start
+//! finds both here and in an outbox goes out once.
+
+use crate::envelope::{self, Sender};
+use crate::log::{Answered, PendingCall};
+use crate::outbox::timeline_here;
+use crate::{Chat, Effects};
+use base::bytes::ByteReader;
+use base::hash::HashKey;
+use base::time::{Instant, Now};
+use model::chat::foreign::{ForeignWord, QueuePlace, QueuedMessage};
+use model::chat::{ChatMessage, NewMessage};
+use model::counters::ChatCounter;
+use model::id::ShardId;
+use model::ports::calls::RETRY_PAUSE;
+use model::ports::chat::ChatAnswer;
+use model::ports::log::{Append, Call, Done, Page, Pull, REMOVE_SEQS_MAX, Read, Write};
+use model::timeline::{Message, Placed, Seq, Space, TimelineId};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+const VERSION: u8 = 1;
+
+/// Messages that wait to be read from the log. With more, parcels come again later.
+const UNSENT_MAX: usize = 65_536;
+
+/// Messages that are read at once, and their bytes.
+const READ_COUNT_MAX: usize = 64;
+const READ_BYTES_MAX: usize = 256 * 1024;
+
+/// A message by the conversation in which it stands, and its place there.
+type Said = (TimelineId, Seq);
+
+/// Messages of a shard for other servers.
+pub(crate) struct SendQueue {
+    queue: TimelineId,
+    /// Messages that stand in it, those of queues of an earlier start included.
+    len: u64,
+    /// What is to be read and handed out, in this order.
+    unsent: BTreeSet<QueuePlace>,
+    /// A page of it is being read, of what waited up to there.
+    reading: Option<QueuePlace>,
+    /// Not before then: there was no room.
+    due: Instant,
+    /// What the start found here: shards may find the same in their outboxes.
+    found: HashSet<Said>,
+    /// To leave the log.
+    over: BTreeMap<TimelineId, Vec<Seq>>,
+}
+
+/// A parcel whose message is being put into the queue.
+pub(crate) struct Queueing {
+    parcel: (ShardId, u64),
+    message: Arc<ChatMessage>,
+}
+
+impl SendQueue {
+    /// An empty one of this shard, of so many.
+    pub(crate) fn new(key: HashKey, shard: ShardId, shards: u16) -> SendQueue {
+        let queue = timeline_here(Space::SendQueue, key, shard, shards);
+        let (len, unsent, reading, due, found, over) = Default::default();
+        SendQueue { queue, len, unsent, reading, due, found, over }
+    }
+
+    /// The log had this in a queue when the shard started. False: its label cannot be read.
+    pub(crate) fn restore(&mut self, place: QueuePlace, label: &[u8]) -> bool {
+        let said = said_of(label);
+        self.found.extend(said);
+        self.len += 1;
+        self.unsent.insert(place) && said.is_some()
+    }
+
+    /// Whether the start has found this message here.
+    pub(crate) fn has(&self, said: Said) -> bool {
+        self.found.contains(&said)
+    }
+
+    /// Messages for other servers that are not with them.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Messages whose removal the log has not been asked for.
+    pub(crate) fn unsettled(&self) -> usize {
+        self.over.values().map(Vec::len).sum()
+    }
+
+    /// These need not stand in the queue any more.
+    fn leave(&mut self, queue: TimelineId, seqs: &[Seq]) {
+        // What leaves may be told twice.
+        self.len = self.len.saturating_sub(seqs.len() as u64);
+        self.over.entry(queue).or_default().extend(seqs);
+    }
+
+    /// The first page of what waited up to a place has been read: what of it is to be handed out.
+    /// What cannot be read leaves the queue.
+    fn takes_page(&mut self, upto: QueuePlace, page: Page) -> Vec<QueuedMessage> {
+        let (mut messages, queue) = (Vec::new(), upto.queue);
+        let last = page.messages.last().map(|placed| placed.seq);
+        let last = last.max(page.damaged.last().copied()).filter(|_| page.more);
+        for Placed { seq, message } in page.messages {
+            let place = QueuePlace { queue, seq };
+            // Of what was handed out already nothing is known here.
+            if !self.unsent.remove(&place) {
+                continue;
+            }
+            match decode(&message) {
+                Some(message) => {
+                    let message = Arc::new(message);
+                    messages.push(QueuedMessage { message, place, is_again: true });
+                }
+                None => self.leave(queue, &[seq]),
+            }
+        }
+        // What is damaged, or was removed.
+        while let Some(first) = self.unsent.first().copied()
+            && first <= upto
+            && first.queue == queue
+            && last.is_none_or(|last| first.seq <= last)
+        {
+            self.unsent.remove(&first);
+            self.leave(queue, &[first.seq]);
+        }
+        messages
+    }
+}
+
+impl Chat {
+    /// A parcel has a message for a foreign account: it takes its place in the queue.
+    pub(crate) fn queue_up(
+        &mut self,
+        now: Now,
+        (parcel, conversation): ((ShardId, u64), TimelineId),
+        message: &Arc<ChatMessage>,
+        fx: &mut Effects,
+    ) {
+        if self.send_queue.unsent.len() >= UNSENT_MAX {
+            return self.parcel_done(parcel, false);
+        }
+        let (label, body) = encode(conversation, message);
+        let stored = Arc::new(Message { id: message.id, at_s: now.unix_s(), label, body });
+        let (to, heard) = (vec![self.send_queue.queue], self.log.heard());
+        let append = Append { message: stored, to, once: None, heard };
+        let queueing = Box::new(Queueing { parcel, message: message.clone() });
+        self.log.ask(PendingCall::Queued(queueing), Call::Write(Write::Append(append)), fx);
+    }
+
+    /// The log has put a message into the queue, or not.
+    pub(crate) fn queued(&mut self, queueing: Queueing, result: Answered, fx: &mut Effects) {
+        let Queueing { parcel, message } = queueing;
+        let seq = match &result {
+            Ok(Done::Appended(done)) => done.seqs.first().copied(),
+            _ => None,
+        };
+        self.parcel_done(parcel, seq.is_some());
+        let Some(seq) = seq else { return };
+        self.send_queue.len += 1;
+        let place = QueuePlace { queue: self.send_queue.queue, seq };
+        if self.send_queue.unsent.is_empty() {
+            return self.hands_out(QueuedMessage { message, place, is_again: false }, fx);
+        }
+        self.send_queue.unsent.insert(place);
+    }
+
+    fn hands_out(&mut self, queued: QueuedMessage, fx: &mut Effects) {
+        fx.counters.count(ChatCounter::ForeignSent);
+        fx.foreign.push(ForeignWord::Message(queued));
+    }
+
+    /// There was no room for these on their way: messages are tried again, in their order.
+    pub(crate) fn come_back(&mut self, now: Now, words: Vec<ForeignWord>, fx: &mut Effects) {
+        for word in words {
+            match word {
+                ForeignWord::Message(queued) => {
+                    self.send_queue.unsent.insert(queued.place);
+                    self.send_queue.due = now.after(RETRY_PAUSE);
+                }
+                _ => fx.counters.count(ChatCounter::ForeignDropped),
+            }
+        }
+    }
+
+    /// Messages of a queue are with their servers, or were refused.
+    pub(crate) fn left_queue(
+        &mut self,
+        ask: u64,
+        (queue, seqs): (TimelineId, &[Seq]),
+        fx: &mut Effects,
+    ) {
+        self.send_queue.leave(queue, seqs);
+        fx.answers.push((ask, ChatAnswer::Reached(true)));
+    }
+
+    /// Takes out of the log what has gone, and reads what waits; when to come back.
+    pub(crate) fn turn_queue(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        for (timeline, seqs) in std::mem::take(&mut self.send_queue.over) {
+            for seqs in seqs.chunks(REMOVE_SEQS_MAX) {
+                self.log.write(Write::Remove { timeline, seqs: seqs.to_vec() }, fx);
+            }
+        }
+        let unsent = &self.send_queue.unsent;
+        let first = *unsent.first().filter(|_| self.send_queue.reading.is_none())?;
+        if now.mono < self.send_queue.due {
+            return Some(self.send_queue.due);
+        }
+        if !self.log.may_ask() {
+            return Some(now.after(RETRY_PAUSE));
+        }
+        let is_of_it = |place: &&QueuePlace| place.queue == first.queue;
+        self.send_queue.reading = unsent.iter().rev().find(is_of_it).copied();
+        let pull = Pull {
+            timeline: first.queue,
+            from: first.seq - 1,
+            backwards: false,
+            count_max: READ_COUNT_MAX,
+            bytes_max: READ_BYTES_MAX,
+        };
+        self.log.ask(PendingCall::QueueRead, Call::Read(Read::Pull(pull)), fx);
+        None
+    }
+
+    /// A page of what waits was read.
+    pub(crate) fn queue_read(&mut self, now: Now, result: Answered, fx: &mut Effects) {
+        let Some(upto) = self.send_queue.reading.take() else { return };
+        let Ok(Done::Page(page)) = result else {
+            self.send_queue.due = now.after(RETRY_PAUSE);
+            return;
+        };
+        for queued in self.send_queue.takes_page(upto, page) {
+            match self.settings.is_foreign(&queued.message.to) {
+                true => self.hands_out(queued, fx),
+                // Since the start the domain is ours, or nobody's.
+                false => {
+                    fx.counters.count(ChatCounter::ForeignDropped);
+                    self.send_queue.leave(queued.place.queue, &[queued.place.seq]);
+                }
+            }
+        }
+    }
+}
+
+/// Label and body of a message in a queue.
+///
+/// ```text
+/// label: conversation 16 | place there u64
+/// body:  version u8 | place in its conversation u64 | text of what it quotes u32 bytes | envelope
+/// ```
+/// Numbers are little-endian.
+fn encode(conversation: TimelineId, message: &ChatMessage) -> (Box<[u8]>, Box<[u8]>) {
+    let ChatMessage { seq, from: address, device, to, client_id, content, .. } = message;
+    let label = [&conversation.to_bytes()[..], &seq.to_le_bytes()].concat();
+    let mut body = vec![VERSION];
+    body.extend_from_slice(&seq.to_le_bytes());
+    let quoted = content.quote.as_ref().map_or("", |quote| &quote.text);
+    body.extend_from_slice(&(quoted.len() as u32).to_le_bytes());
+    body.extend_from_slice(quoted.as_bytes());
+    let (client_id, content) = (*client_id, content.clone());
+    let said = NewMessage { to: to.clone().into(), client_id, content };
+    body.extend_from_slice(&envelope::encode(Sender { address, device }, to, &said));
+    (label.into(), body.into())
+}
+
+fn decode(stored: &Message) -> Option<ChatMessage> {
+    let mut bytes = ByteReader::of(VERSION, &stored.body)?;
+    let (seq, length) = (bytes.u64()?, bytes.u32()? as usize);
+    let quoted = std::str::from_utf8(bytes.take(length)?).ok()?;
+    let mut message = envelope::decode(stored.id, seq, bytes.rest())?;
+    if let Some(quote) = &mut message.content.quote {
+        quote.text = quoted.into();
+    }
+    Some(message)
+}
+
+/// What a label says of a message.
+fn said_of(label: &[u8]) -> Option<Said> {
+    let (conversation, seq) = label.split_first_chunk::<16>()?;
+    let seq = Seq::from_le_bytes(seq.try_into().ok()?);
+    Some((TimelineId::from_bytes(*conversation)?, seq))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::account::AccountAddress;
+    use model::chat::{ClientMessageId, Content, Quote, TargetMessage};
+
+    #[test]
+    fn a_message_comes_out_of_the_queue_as_it_went_in() {
+        let address = |text: &str| AccountAddress::parse(text, "a.example").expect("right");
+        let target = TargetMessage { seq: 3, id: 4, name: "other".into() };
+        let quote = Quote { target, from: Some(address("bob@b.example")), text: "what?".into() };
+        let content = Content { quote: Some(Box::new(quote)), ..Content::text("that") };
+        for content in [Content::text("hello"), content] {
+            let message = ChatMessage {
+                id: 9 << 22,
+                seq: 7,
+                at_ms: envelope::time_of(9 << 22),
+                from: address("ann"),
+                device: "desk".into(),
+                to: address("bob@b.example"),
+                client_id: ClientMessageId([7; 16]),
+                content,
+                amended: None,
+            };
+            let conversation = TimelineId::of(Space::Conversation, HashKey::new(1, 2), &[b"ab"]);
+            let (label, body) = encode(conversation, &message);
+            assert_eq!(said_of(&label), Some((conversation, 7)));
+            assert!(label.len() <= Message::LABEL_BYTES_MAX && said_of(&label[1..]).is_none());
+            let stored = Message { id: message.id, at_s: 1, label, body };
+            assert_eq!(decode(&stored), Some(message));
+            for end in 0..stored.body.len() {
+                let cut = Message { body: stored.body[..end].into(), ..stored.clone() };
+                assert!(decode(&cut).is_none(), "cut at {end}");
+            }
+        }
+    }
+}
