@@ -2,28 +2,18 @@
 //! hears, and who is told that a device is gone; on one shard, and on two.
 
 mod house;
+#[path = "house/town.rs"]
+mod town;
 
 use chat::Settings;
-use house::{House, plain};
+use house::plain;
 use model::account::{AccountAddress, Addressee};
 use model::chat::*;
 use model::close::CloseReason;
-use model::id::{ConnRef, SessionRef, ShardId};
+use model::id::{ConnRef, ShardId};
 use model::limits::{ChatLimits, Limits};
-use model::service::Service;
 use std::sync::Arc;
-
-#[derive(Clone, Copy)]
-struct Device {
-    shard: usize,
-    conn: ConnRef,
-    session: SessionRef,
-}
-
-/// Shards that speak with each other.
-struct Town(Vec<House>);
-
-type Told = Vec<(ConnRef, ChatDelivery)>;
+use town::{Device, Told, Town};
 
 fn address(name: &str) -> AccountAddress {
     AccountAddress::parse(name, "a.example").expect("right")
@@ -37,52 +27,11 @@ fn settings(shard: u16, shards: u16) -> Settings {
 
 impl Town {
     fn new(shards: u16) -> Town {
-        Town((0..shards).map(|shard| House::of(settings(shard, shards))).collect())
+        Town::of(shards, settings)
     }
 
     fn device(&mut self, name: &str, resource: &str) -> Device {
-        let account = address(name);
-        let shard = base::hash::home(account.home_hash(plain::HOME), self.0.len() as u16);
-        let conn = self.0[usize::from(shard)].conn(ShardId(shard));
-        let shard = usize::from(shard);
-        let login = ChatRequest::Login(Box::new(plain::login(account, "")));
-        let told = self.0[shard].ask(conn, login);
-        let [(_, ChatDelivery::LoggedIn(logged_in))] = &told[..] else { panic!("{told:?}") };
-        let device = Device { shard, conn, session: logged_in.session };
-        let session = device.session;
-        self.ask(device, ChatRequest::Bind { session, device: Some(resource.into()) });
-        self.people(device, PeopleAsk::Contacts { after: None });
-        self.people(device, PeopleAsk::Present(Some(Box::default())));
-        device
-    }
-
-    fn people(&mut self, device: Device, ask: PeopleAsk) -> Told {
-        let asked = PeopleRequest { session: device.session, number: 9, ask };
-        self.ask(device, ChatRequest::People(Box::new(asked)))
-    }
-
-    fn ask(&mut self, device: Device, request: ChatRequest) -> Told {
-        let told = self.0[device.shard].ask(device.conn, request);
-        self.rest(told)
-    }
-
-    /// What shards say to each other is heard, until nothing is left.
-    fn rest(&mut self, mut told: Told) -> Told {
-        loop {
-            let mut has_more = false;
-            for from in 0..self.0.len() {
-                for (to, word) in std::mem::take(&mut self.0[from].fx.peer_messages) {
-                    let house = &mut self.0[usize::from(to.0)];
-                    let from = ShardId(from as u16);
-                    Service::peer_message(&mut house.chat, house.now, from, word, &mut house.fx);
-                    told.append(&mut house.rest());
-                    has_more = true;
-                }
-            }
-            if !has_more {
-                return told;
-            }
-        }
+        self.device_of(address(name), resource)
     }
 
     fn hands(&mut self, by: Device, to: (&str, Option<&str>), xml: &str) -> Told {
