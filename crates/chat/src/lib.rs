@@ -68,7 +68,9 @@ pub use groups::shows::{ShowSaid, ShowTold};
 pub use operators::reviews::ReviewSettings;
 pub use operators::words;
 pub use people::nodes::{LastAsked, NodesAnswered, NodesAsked, NodesTold};
-pub use people::{PresenceTold, ProbeAsked, Probed, TieReceipt, TieTold, TieVerb, TieWord};
+pub use people::{
+    ArrivalTaken, PresenceTold, ProbeAsked, Probed, TieReceipt, TieTold, TieVerb, TieWord,
+};
 pub use push::{PushDetail, PushPolicy, QuietPush};
 pub use sessions::book_orders::BookPolicy;
 pub use sessions::transients::{TransientSaid, TransientTold};

@@ -1,6 +1,7 @@
 //! Chat as a service of its shard.
 
 use crate::conversations::changes::{Part, Wish};
+use crate::operators::errands::Owed;
 use crate::{Chat, ChatWord, Effects};
 use base::time::{Instant, Now, earliest};
 use model::chat::foreign::{ForeignWord, QueuePlace};
@@ -147,6 +148,10 @@ impl Service for Chat {
             ChatWord::NodesTold(told) => self.nodes_told(from, &told, fx),
             ChatWord::Stanza(number, handed) => self.stanza_handed(from, (number, &handed), fx),
             ChatWord::StanzaTaken { number, reached } => self.stanza_taken(number, reached, fx),
+            ChatWord::Arrival(number, arrival) => {
+                self.foreign_says(now, Owed::Shard(from, number), *arrival, fx);
+            }
+            ChatWord::ArrivalTaken(taken) => self.arrival_taken(*taken, fx),
             ChatWord::Chatroom(word) => self.chatroom_word(now, from, *word, fx),
             ChatWord::LastAsked(asked) => self.last_asked(from, *asked, fx),
         }

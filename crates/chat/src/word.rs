@@ -17,9 +17,12 @@ use crate::outbox::left::scans::Sought;
 use crate::outbox::receivers::Carriage;
 use crate::people::nodes::{LastAsked, NodesAnswered, NodesAsked, NodesTold};
 use crate::people::stanzas::StanzaHanded;
-use crate::people::{PresenceTold, ProbeAsked, Probed, TieReceipt, TieTold, weight_of};
+use crate::people::{
+    ArrivalTaken, PresenceTold, ProbeAsked, Probed, TieReceipt, TieTold, weight_of,
+};
 use crate::sessions::transients::{TransientSaid, TransientTold};
 use model::account::AccountAddress;
+use model::chat::foreign::ForeignArrival;
 use model::chat::{ChatFault, ChatMessage, Content, Excerpt, InboxChange, InboxEvent};
 use model::service::Weigh;
 use model::timeline::{Seq, TimelineId};
@@ -157,6 +160,11 @@ pub enum ChatWord {
         /// The answer.
         reached: bool,
     },
+    /// Something from elsewhere is to be done in the name of an account of another server, whom
+    /// nobody here has blocked. Answered by `ArrivalTaken`, by the number.
+    Arrival(u64, Box<ForeignArrival>),
+    /// This came of it.
+    ArrivalTaken(Box<ArrivalTaken>),
     /// Something about a chatroom.
     Chatroom(Box<ChatroomWord>),
 }
@@ -296,6 +304,8 @@ impl Weigh for ChatWord {
             ChatWord::NodesTold(told) => told.weight(),
             ChatWord::LastAsked(asked) => asked.weight(),
             ChatWord::Stanza(_, handed) => handed.weight(),
+            ChatWord::Arrival(_, arrival) => arrival.weight(),
+            ChatWord::ArrivalTaken(taken) => taken.weight(),
             ChatWord::Chatroom(word) => size_of::<ChatroomWord>() + word.weight(),
             _ => 0,
         };

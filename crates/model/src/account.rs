@@ -8,7 +8,7 @@ use crate::ports::users::account_home;
 use crate::timeline::{Space, TimelineId};
 use base::hash::HashKey;
 use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::fmt;
 use std::sync::Arc;
 
@@ -84,6 +84,11 @@ impl AccountAddress {
         }
     }
 
+    /// The address of its domain itself, as [`as_str`](Self::as_str) has that: `@domain`.
+    pub fn of_its_domain(&self) -> &str {
+        &self.0[self.name().len()..]
+    }
+
     /// Whether it is that of a domain itself.
     pub fn is_domain(&self) -> bool {
         self.0.starts_with('@')
@@ -149,6 +154,12 @@ impl Addressee {
         }
     }
 
+    /// Checks one of a contact, which may be a domain itself: `@domain`.
+    pub fn of_contact(text: &str) -> Result<Addressee, AddressFault> {
+        let Some(domain) = text.strip_prefix('@') else { return Addressee::parse(text) };
+        AccountAddress::of_domain(domain).map(Addressee::from).ok_or(AddressFault::Domain)
+    }
+
     /// As it was written, but for a domain that was in other letters.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -160,6 +171,13 @@ impl Addressee {
             true => AccountAddress(self.0.clone()),
             false => AccountAddress(format!("{}@{domain}", self.0).into()),
         }
+    }
+}
+
+/// An address is found by its text, too.
+impl Borrow<str> for AccountAddress {
+    fn borrow(&self) -> &str {
+        &self.0
     }
 }
 
@@ -254,6 +272,11 @@ mod tests {
         let ann = AccountAddress::parse("ann@irc.example", "").expect("right");
         assert_eq!(AccountAddress::of_contact("ann@irc.example"), Some(ann.clone()));
         assert!(!ann.is_domain() && ann.jid() == "ann@irc.example" && ann != gateway);
+        for of in [&ann, &gateway] {
+            assert_eq!(of.of_its_domain(), gateway.as_str());
+        }
+        let known = std::collections::BTreeMap::from([(gateway.clone(), 1), (ann.clone(), 2)]);
+        assert_eq!(known.get(ann.of_its_domain()), Some(&1));
         let inbox = |it: &AccountAddress| it.inbox(HashKey::new(1, 2), AccountId::FOREIGN);
         assert_ne!(inbox(&ann), inbox(&gateway));
         assert_eq!(Addressee::from(gateway.clone()).within("a.example"), gateway);
@@ -264,6 +287,11 @@ mod tests {
             assert!(AccountAddress::parse("@irc.example", domain).is_err());
         }
         assert!(Addressee::parse("@irc.example").is_err());
+        let of_contact = |text| Addressee::of_contact(text).map(|it| it.within("a.example"));
+        assert_eq!(of_contact("@irc.example"), Ok(gateway));
+        assert_eq!(of_contact("ann@irc.example"), Ok(ann));
+        assert_eq!(of_contact("bob").map(|it| it.to_string()).as_deref(), Ok("bob@a.example"));
+        assert!(of_contact("@").is_err() && of_contact("@x@irc.example").is_err());
     }
 
     #[test]

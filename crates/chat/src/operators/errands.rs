@@ -6,8 +6,10 @@
 //! nobody would wait any longer.
 
 use crate::accounts::Owner;
+use crate::people::ArrivalTaken;
 use crate::sessions::{Asker, Requester};
 use crate::waits::Waits;
+use crate::word::ChatWord;
 use crate::{Chat, Effects};
 use base::slab::Key;
 use base::time::{Instant, Now};
@@ -32,6 +34,8 @@ pub(crate) struct UnderWay {
 pub(crate) enum Owed {
     /// A command, by its number.
     Command(u64),
+    /// Another shard, for what came from elsewhere, by its number there.
+    Shard(ShardId, u64),
     /// The erasure of the account with this inbox.
     Erasure(TimelineId),
 }
@@ -70,32 +74,32 @@ impl Chat {
         let Errand { by, is_operators, what } = errand;
         let inbox = by.inbox(self.settings.home, id);
         let asker = Asker { inbox, address: by, device: Box::default(), is_operator: is_operators };
-        self.errand_asks(now, ask, (asker, what), fx);
+        self.errand_asks(now, Owed::Command(ask), (asker, what), fx);
     }
 
-    /// Asks in somebody's name, for a command.
+    /// Asks in somebody's name.
     pub(crate) fn errand_asks(
         &mut self,
         now: Now,
-        ask: u64,
+        owed: Owed,
         (asker, what): (Asker, ErrandWhat),
         fx: &mut Effects,
     ) {
-        self.errand_requests(now, ask, (asker, |session| request_of(session, what)), fx);
+        self.errand_requests(now, owed, (asker, |session| request_of(session, what)), fx);
     }
 
     /// The same in a device's own words.
     pub(crate) fn errand_requests(
         &mut self,
         now: Now,
-        ask: u64,
+        owed: Owed,
         (asker, request): (Asker, impl FnOnce(SessionRef) -> ChatRequest),
         fx: &mut Effects,
     ) {
         if self.errands.len() >= self.settings.limits.chat.errands_max as usize {
-            return fx.answers.push((ask, ChatAnswer::Busy));
+            return self.answer_owed(owed, ChatAnswer::Busy, fx);
         }
-        let Requester { conn, session, .. } = self.puts_errand(Owed::Command(ask), asker);
+        let Requester { conn, session, .. } = self.puts_errand(owed, asker);
         self.request(now, conn, request(session), fx);
     }
 
@@ -123,17 +127,28 @@ impl Chat {
     }
 
     fn tell_owed(&mut self, owed: Owed, told: ChatDelivery, fx: &mut Effects) {
-        let ask = match owed {
-            Owed::Command(ask) => ask,
-            Owed::Erasure(inbox) => return self.erasure_hears(inbox, told),
-        };
+        if let Owed::Erasure(inbox) = owed {
+            return self.erasure_hears(inbox, told);
+        }
         let answer = match told {
             ChatDelivery::Failed { why: ChatFault::StoreFailed | ChatFault::StoreFull, .. } => {
                 ChatAnswer::StoreFailed
             }
             told => ChatAnswer::Told(Some(Box::new(told))),
         };
-        fx.answers.push((ask, answer));
+        self.answer_owed(owed, answer, fx);
+    }
+
+    /// Whoever waits for an errand is answered. An erasure hears what a device would be told alone.
+    pub(crate) fn answer_owed(&mut self, owed: Owed, answer: ChatAnswer, fx: &mut Effects) {
+        match owed {
+            Owed::Command(ask) => fx.answers.push((ask, answer)),
+            Owed::Shard(shard, number) => {
+                let taken = Box::new(ArrivalTaken { number, answer });
+                fx.peer_messages.push((shard, ChatWord::ArrivalTaken(taken)));
+            }
+            Owed::Erasure(_) => {}
+        }
     }
 
     /// Whoever waited for too long is told so; when to look again.

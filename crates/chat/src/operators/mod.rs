@@ -82,7 +82,7 @@ impl Chat {
             ChatCommand::Errand(errand) => {
                 (errand.by.clone(), Chat::errand_makes(&errand), What::Errand(errand))
             }
-            ChatCommand::Foreign(arrival) => (arrival.home.clone(), None, What::Foreign(arrival)),
+            ChatCommand::Foreign(arrival) => (arrival.concerns(), None, What::Foreign(arrival)),
             ChatCommand::MoveIn(address, moved) => (address, None, What::MoveIn(moved)),
             ChatCommand::MovedUpTo(address, upto) => (address, None, What::MovedUpTo(upto)),
         };
@@ -115,7 +115,10 @@ impl Chat {
                 return self.run_errand(now, ask, (*errand, id), fx);
             }
             (Ok(AccountRow { id, .. }), What::Foreign(arrival)) => {
-                return self.foreign_arrives(now, ask, (*arrival, id), fx);
+                return self.foreign_arrives(now, ask, (*arrival, Some(id)), fx);
+            }
+            (Err(ChatFault::UnknownAccount), What::Foreign(arrival)) => {
+                return self.foreign_arrives(now, ask, (*arrival, None), fx);
             }
             (Ok(AccountRow { id, .. }), What::MoveIn(moved)) => {
                 return self.moves_in(now, ask, (address, id), *moved, fx);
@@ -123,7 +126,6 @@ impl Chat {
             (Ok(AccountRow { id, .. }), What::MovedUpTo(upto)) => {
                 return self.has_moved(ask, (address, id), upto, fx);
             }
-            (Err(ChatFault::UnknownAccount), What::Foreign(_)) => ChatAnswer::Reached(false),
             (Err(ChatFault::UnknownAccount), What::Look | What::Mute(_)) => {
                 ChatAnswer::Account(None)
             }

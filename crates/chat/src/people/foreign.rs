@@ -1,35 +1,31 @@
-//! The way to accounts of other domains, and from them ([`model::chat::foreign`]).
+//! The way to accounts of other domains ([`model::chat::foreign`]); what comes from them is in
+//! [`arrivals`](super::arrivals).
 //!
 //! ```text
 //! send ─► conversation (stored, answered) ─► inboxes ─► its own: appended
 //!                                                └─────► a foreign one: queued, goes out
-//! elsewhere ─► home of the foreign account ─► send, wishes: as any account's
-//!           └► home of the account here ────► presence, probes, stanzas for its devices
 //! ```
 //! A foreign account has a home by its address, and ties there like any other; but no session, and
-//! no inbox: what arrives for that stands in a queue ([`queue`]) and is handed out. So whatever homes say to each other of two
-//! accounts holds for it, too: blocks, wishes to see each other, who sees whom. It knows no stanza
-//! and no stream. Invariant: what a foreign account says is said by the home of its own address,
-//! and by nobody else's.
+//! no inbox: what arrives for that stands in a queue ([`queue`]) and is handed out. So whatever
+//! homes say to each other of two accounts holds for it, too: blocks, wishes to see each other, who
+//! sees whom. It knows no stanza and no stream.
 
 pub(crate) mod queue;
 
 use crate::groups::state::Abroad;
 use crate::people::ProbeAsked;
 use crate::people::stanzas::DirectedTo;
-use crate::sessions::Asker;
 use crate::word::{Cargo, ChatWord};
 use crate::{Chat, Effects};
 use base::time::Now;
 use model::account::{AccountAddress, AccountId};
-use model::chat::foreign::{ArrivalWhat, ForeignArrival, ForeignWord, RoomWord};
+use model::chat::foreign::{ForeignWord, RoomWord};
 use model::chat::{
-    Availability, ChatDelivery, ChatMessage, ChatRequest, Contact, ContactOrder, Half, HandingOn,
-    NodesAsk, NodesRequest, Subscription, SubscriptionVerb,
+    Availability, ChatDelivery, ChatMessage, Contact, ContactOrder, Half, HandingOn, Subscription,
+    SubscriptionVerb,
 };
 use model::counters::ChatCounter;
 use model::id::ConnRef;
-use model::ports::chat::{ChatAnswer, ErrandWhat};
 use model::timeline::TimelineId;
 use std::sync::Arc;
 
@@ -49,6 +45,17 @@ pub(crate) fn tell(
         availability,
         to: to.clone(),
     }));
+}
+
+/// A foreign account is told that somebody is on no device any more.
+pub(crate) fn tell_gone(from: &AccountAddress, to: &AccountAddress, fx: &mut Effects) {
+    let (from, to, device, availability) = (from.clone(), to.clone(), None, None);
+    fx.foreign.push(ForeignWord::Presence { from, device, availability, to });
+}
+
+/// How a foreign account is there is asked, for somebody who sees it.
+pub(crate) fn probe(from: &AccountAddress, to: &AccountAddress, fx: &mut Effects) {
+    fx.foreign.push(ForeignWord::Probe { from: from.clone(), to: to.clone() });
 }
 
 /// A foreign account that wishes to see somebody whom it may see already is told so again: its own
@@ -116,90 +123,6 @@ impl Chat {
         }
     }
 
-    /// Something came from elsewhere, for an account whose number is known.
-    pub(crate) fn foreign_arrives(
-        &mut self,
-        now: Now,
-        ask: u64,
-        (arrival, id): (ForeignArrival, AccountId),
-        fx: &mut Effects,
-    ) {
-        let ForeignArrival { home, what } = arrival;
-        let inbox = home.inbox(self.settings.home, id);
-        let by = |from: &AccountAddress| from.inbox(self.settings.home, AccountId::FOREIGN);
-        let reached = match what {
-            ArrivalWhat::Send { device, message } => {
-                fx.counters.count(ChatCounter::ForeignReceived);
-                let what = ErrandWhat::Send(message);
-                return self.foreign_asks(now, ask, (inbox, home, device), what, fx);
-            }
-            ArrivalWhat::Ask { device, what } => {
-                if let ErrandWhat::Send(_) = &*what {
-                    fx.counters.count(ChatCounter::ForeignReceived);
-                }
-                return self.foreign_asks(now, ask, (inbox, home, device), *what, fx);
-            }
-            ArrivalWhat::Wish(wish) => {
-                let what = ErrandWhat::Contact(wish);
-                return self.foreign_asks(now, ask, (inbox, home, "".into()), what, fx);
-            }
-            ArrivalWhat::Nodes { of, ask: wanted } => {
-                return self.foreign_asks_nodes(now, ask, (inbox, home, of), *wanted, fx);
-            }
-            ArrivalWhat::Presence { from, device, availability } => {
-                let by = by(&from);
-                let availability = availability.map(|it| Arc::from(*it));
-                self.foreign_present(inbox, (&from, by), (device, availability), fx)
-            }
-            ArrivalWhat::Probe { from } => {
-                let (number, by, to) = (0, by(&from), [inbox].into());
-                self.probe(self.settings.shard, &ProbeAsked { number, from, by, to }, fx);
-                true
-            }
-            ArrivalWhat::Stanza { from, device, xml } => {
-                self.stanza_arrives(inbox, (from.as_ref(), device.as_deref()), &xml, fx)
-            }
-        };
-        fx.answers.push((ask, ChatAnswer::Reached(reached)));
-    }
-
-    /// A foreign account asks what a device would.
-    fn foreign_asks(
-        &mut self,
-        now: Now,
-        ask: u64,
-        (inbox, address, device): (TimelineId, AccountAddress, Box<str>),
-        what: ErrandWhat,
-        fx: &mut Effects,
-    ) {
-        // The domain may be ours by now: then nobody else speaks for it.
-        if !self.settings.is_foreign(&address) {
-            return fx.answers.push((ask, ChatAnswer::Reached(false)));
-        }
-        let asker = Asker { inbox, address, device, is_operator: false };
-        self.errand_asks(now, ask, (asker, what), fx);
-    }
-
-    /// A foreign account asks about nodes of an account here, as one of ours would.
-    fn foreign_asks_nodes(
-        &mut self,
-        now: Now,
-        ask: u64,
-        (inbox, address, of): (TimelineId, AccountAddress, AccountAddress),
-        wanted: NodesAsk,
-        fx: &mut Effects,
-    ) {
-        if !self.settings.is_foreign(&address) || self.settings.is_foreign(&of) {
-            return fx.answers.push((ask, ChatAnswer::Reached(false)));
-        }
-        let asker = Asker { inbox, address, device: "".into(), is_operator: false };
-        let request = |session| {
-            let of = Some(of.into());
-            ChatRequest::Nodes(Box::new(NodesRequest { session, number: 0, of, ask: wanted }))
-        };
-        self.errand_requests(now, ask, (asker, request), fx);
-    }
-
     /// A device has a stanza for another domain.
     pub(crate) fn hand_on(&mut self, now: Now, from: ConnRef, on: HandingOn, fx: &mut Effects) {
         let HandingOn { session, to, stanza, directed, refusal } = on;
@@ -209,10 +132,7 @@ impl Chat {
         if is_said && self.mutes.until(now, &asker.address) > 0 {
             return fx.counters.count(ChatCounter::Silenced);
         }
-        let is_blocked = |to: &AccountAddress| {
-            self.people.tie(asker.inbox, to).is_some_and(|tie| tie.contact.is_blocked)
-        };
-        if to.as_ref().is_some_and(is_blocked) {
+        if to.as_ref().is_some_and(|to| self.people.blocks(asker.inbox, to)) {
             let told = refusal.map(|xml| (from, ChatDelivery::Stanza(xml)));
             return fx.deliveries.extend(told);
         }

@@ -12,6 +12,7 @@
 //! which a start finds it. Invariants: a wish is answered when its row is on stable storage; a
 //! receipt is given when what it is for is; presence goes to nobody who is not subscribed.
 
+mod arrivals;
 mod departures;
 pub(crate) mod foreign;
 mod lists;
@@ -26,6 +27,7 @@ mod tie;
 mod walks;
 mod words;
 
+pub use arrivals::ArrivalTaken;
 pub(crate) use orders::Wanting;
 pub(crate) use store::key_of;
 pub(crate) use tie::Tie;
@@ -45,9 +47,11 @@ use base::thin_queue::ThinQueue;
 use base::time::{Instant, Now, earliest};
 use departures::Departures;
 use model::account::AccountAddress;
+use model::chat::foreign::ForeignArrival;
 use model::chat::{Availability, ChatDelivery, ChatFault, ContactOrder, ContactsRange};
 use model::counters::ChatCounter;
 use model::id::{ConnRef, SessionRef, ShardId};
+use model::ports::chat::ChatAnswer;
 use model::timeline::TimelineId;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -82,6 +86,8 @@ pub(crate) struct People {
     said: Waits<(TimelineId, AccountAddress)>,
     /// Wishes that are answered when the contact's home knows.
     blocking: Waits<Blocking>,
+    /// What came from elsewhere and is done at another home: commands that wait for it.
+    arriving: Waits<u64>,
     /// Stanzas for devices that are at home elsewhere: who waits to hear whether one has it.
     handing: Waits<Requester>,
     /// Stanzas that say that devices are not there any more, for those who were told that they are.
@@ -118,6 +124,8 @@ pub(crate) struct Person {
     is_marked: bool,
     /// Something in the log may be more than is needed.
     is_untidy: bool,
+    /// Ties that block a whole domain.
+    domains_blocked: u32,
     /// Its sessions that asked about people.
     sessions: SmallMap<Key, Here>,
     walks: Walks,
@@ -156,6 +164,8 @@ pub(crate) enum Task {
     Reach(Box<Reaching>, Box<(AccountAddress, TimelineId)>),
     /// Somebody has what the account said, and its devices may hear of it, likewise.
     Delivered(Box<DeliveredTold>),
+    /// Something comes from elsewhere, unless it is blocked; a command waits for it.
+    Arrival(u64, Box<ForeignArrival>),
     /// Another's home says something.
     Word(ShardId, Box<TieTold>),
     /// Another's home has taken something.
@@ -177,6 +187,7 @@ impl Person {
             floor: 0,
             is_marked: false,
             is_untidy: true,
+            domains_blocked: 0,
             sessions: SmallMap::default(),
             walks: Walks::default(),
         }
@@ -188,6 +199,11 @@ impl Person {
         is_quiet && self.step.is_ready() && self.ties.values().all(|tie| tie.owes == 0)
     }
 
+    /// Whether its ties are in memory and nothing waits.
+    fn is_free(&self) -> bool {
+        self.line.is_empty() && self.step.is_ready()
+    }
+
     /// The version that a change has. It is above all before, also of contacts that are not known
     /// any more: so a wish is named by it, too.
     fn next_version(&self, now: Now) -> u64 {
@@ -196,6 +212,30 @@ impl Person {
 
     fn weight(&self) -> usize {
         self.ties.len() + BESIDE_CONTACTS
+    }
+
+    /// Whether it has blocked a contact, or the whole domain of that.
+    fn blocks(&self, contact: &AccountAddress) -> bool {
+        let is_blocked = self.ties.get(contact).is_some_and(|tie| tie.contact.is_blocked);
+        is_blocked || self.blocks_domain_of(contact)
+    }
+
+    /// Whether it has blocked the whole domain of a contact that is none itself.
+    fn blocks_domain_of(&self, contact: &AccountAddress) -> bool {
+        let of_domain = || self.ties.get(contact.of_its_domain());
+        self.domains_blocked > 0
+            && !contact.is_domain()
+            && of_domain().is_some_and(|tie| tie.contact.is_blocked)
+    }
+
+    /// Whether it sees a contact's presence.
+    fn sees(&self, tie: &Tie) -> bool {
+        tie.sees() && !self.blocks_domain_of(&tie.contact.address)
+    }
+
+    /// Whether a contact sees its presence, as far as is known here ([`Tie::is_seen`]).
+    fn is_seen(&self, tie: &Tie) -> bool {
+        tie.is_seen() && !self.blocks_domain_of(&tie.contact.address)
     }
 }
 
@@ -215,6 +255,12 @@ impl People {
     /// What an account has of another, if it is in memory.
     pub(crate) fn tie(&self, inbox: TimelineId, contact: &AccountAddress) -> Option<&Tie> {
         self.known.get(&inbox)?.ties.get(contact)
+    }
+
+    /// Whether an account has blocked another, or the whole domain of that, if its ties are in
+    /// memory.
+    pub(crate) fn blocks(&self, inbox: TimelineId, contact: &AccountAddress) -> bool {
+        self.known.get(&inbox).is_some_and(|person| person.blocks(contact))
     }
 
     /// Sessions of an account that have said that they are there.
@@ -253,7 +299,7 @@ impl Chat {
         }
         let new = || Box::new(Person::new(address.clone()));
         let person = self.people.known.entry(inbox).or_insert_with(new);
-        match person.line.is_empty() && person.step.is_ready() {
+        match person.is_free() {
             true => self.do_for_person(now, inbox, task, fx),
             false => person.line.push_back(task),
         }
@@ -312,6 +358,10 @@ impl Chat {
                 self.reaches_other(now, inbox, (*reaching, *to), fx);
             }
             Task::Delivered(told) => self.delivery_goes(inbox, &told, fx),
+            Task::Arrival(ask, arrival) => {
+                self.outbox.gives(arrival.weight());
+                self.arrival_goes(now, (inbox, ask), *arrival, fx);
+            }
             Task::Word(from, told) => self.tie_told(now, inbox, (from, *told), fx),
             Task::Receipt(receipt) => self.tie_heard(now, inbox, &receipt, fx),
             Task::NodeNews(news) => self.node_changed(inbox, *news, fx),
@@ -337,6 +387,12 @@ impl Chat {
             Task::Reach(reaching, _) => {
                 self.outbox.gives(Reaching::WEIGHT);
                 self.refuse_reaching(*reaching, fault, fx);
+            }
+            Task::Arrival(ask, arrival) => {
+                self.outbox.gives(arrival.weight());
+                let is_busy = fault == ChatFault::Busy;
+                let answer = if is_busy { ChatAnswer::Busy } else { ChatAnswer::StoreFailed };
+                fx.answers.push((ask, answer));
             }
             // Whoever missed it asks.
             Task::Delivered(_) => {}
@@ -391,7 +447,8 @@ impl Chat {
         let remembered = self.settings.limits.chat.departures_known_max as usize;
         self.people.departures.turn(now, remembered);
         let stanzas = self.turn_stanzas(now, fx);
-        earliest([left, words, blocks, walks, stanzas])
+        let arrivals = self.turn_arrivals(now, fx);
+        earliest([left, words, blocks, walks, stanzas, arrivals])
     }
 
     /// Accounts that owed something at the start say it, a few in each turn.
@@ -432,6 +489,9 @@ impl Chat {
         let sum: usize = self.people.known.values().map(|person| person.weight()).sum();
         assert_eq!(sum, self.people.contacts, "all contacts are counted");
         for (inbox, person) in &self.people.known {
+            let is_blocked = |tie: &&Tie| tie.contact.address.is_domain() && tie.contact.is_blocked;
+            let blocked = person.ties.values().filter(is_blocked).count();
+            assert_eq!(blocked, person.domains_blocked as usize, "all blocked domains are counted");
             for (key, here) in person.sessions.iter() {
                 let session = self.sessions.slab.at(*key).expect("it is here");
                 assert!(session.inbox == *inbox && session.conn == here.conn);

@@ -3,7 +3,7 @@
 //! Invariant: each wish is answered once, by "done" when it is on stable storage or by why not.
 
 use super::store::{Change, Then};
-use super::tie::{OWES_BLOCK, Tie};
+use super::tie::Tie;
 use super::{Task, requester};
 use crate::accounts::Waiter;
 use crate::people::foreign;
@@ -66,10 +66,10 @@ impl Chat {
             }
             PeopleAsk::Wish(wish) => {
                 let contact = wish.contact.within(asker.address.domain());
-                if contact.is_group() || contact.is_chatroom() || contact == asker.address {
+                if contact == asker.address || !self.may_be_contact(&contact, &wish.order) {
                     return self.answer_people(wait, Err(ChatFault::Invalid), fx);
                 }
-                if !wants_account(&wish.order) {
+                if !wants_account(&contact, &wish.order) {
                     let about = Box::new((contact, wish.order));
                     return self.for_person(now, person, Task::Order(wait, about, None), fx);
                 }
@@ -77,6 +77,24 @@ impl Chat {
                 let wanting = Box::new(Wanting { wait, inbox, address, order });
                 self.find_account(now, &contact, None, Waiter::Contact(wanting), fx);
             }
+        }
+    }
+
+    /// Whether this may be wanted of somebody of this address. A domain of ours is no contact, and
+    /// not blocked; of any other a service of rooms may be, which is no contact either. What
+    /// domains were once is undone whosever they are by now.
+    fn may_be_contact(&self, contact: &AccountAddress, order: &ContactOrder) -> bool {
+        let is_room = contact.is_group() || contact.is_chatroom();
+        if !contact.is_domain() {
+            return !is_room;
+        }
+        let foreign = &self.settings.foreign;
+        let domain = contact.domain();
+        let is_ours = foreign.is_ours(domain) && !foreign.is_component(domain);
+        match order {
+            ContactOrder::Remove | ContactOrder::Unblock => true,
+            ContactOrder::Block => !is_ours,
+            _ => !is_ours && !is_room,
         }
     }
 
@@ -141,7 +159,9 @@ impl Chat {
         match peer {
             Some(peer) => tie.is_now(peer),
             // Nobody has that name now: whoever had it is told nothing more.
-            None if order == ContactOrder::Block => tie.peer = None,
+            None if order == ContactOrder::Block && !tie.contact.address.is_domain() => {
+                tie.peer = None;
+            }
             None => {}
         }
         if inbox.space() == Space::Foreign {
@@ -150,7 +170,8 @@ impl Chat {
         }
         let number = person.next_version(now);
         let is_block = matches!(order, ContactOrder::Block | ContactOrder::Unblock);
-        let mut result = wish(&mut tie, order, number);
+        let is_blocked = person.blocks(&tie.contact.address);
+        let mut result = wish(&mut tie, (order, number), is_blocked);
         let most = self.settings.limits.chat.contacts_an_account_max as usize;
         let is_more = tie.counts() && !known.is_some_and(Tie::counts);
         if is_more && person.ties.values().filter(|tie| tie.counts()).count() >= most {
@@ -165,22 +186,26 @@ impl Chat {
 }
 
 /// Whether it has to be known who the contact is now.
-fn wants_account(order: &ContactOrder) -> bool {
+fn wants_account(contact: &AccountAddress, order: &ContactOrder) -> bool {
     let is_asking =
         |verb| matches!(verb, SubscriptionVerb::Subscribe | SubscriptionVerb::Subscribed);
     match order {
         ContactOrder::Say(verb, _) => is_asking(*verb),
-        ContactOrder::Befriend(_) | ContactOrder::Block => true,
+        ContactOrder::Befriend(_) => true,
+        ContactOrder::Block => !contact.is_domain(),
         ContactOrder::Set { .. } | ContactOrder::Remove | ContactOrder::Unblock => false,
     }
 }
 
-/// Makes a tie what is wanted of it; `number` is one that no wish had before.
-fn wish(tie: &mut Tie, order: ContactOrder, number: u64) -> Result<(), ChatFault> {
+/// Makes a tie what is wanted of it; `number` is one that no wish had before. Nobody wishes to see
+/// whom it has blocked.
+fn wish(
+    tie: &mut Tie,
+    (order, number): (ContactOrder, u64),
+    is_blocked: bool,
+) -> Result<(), ChatFault> {
     use SubscriptionVerb::{Subscribe, Subscribed, Unsubscribe, Unsubscribed};
-    if tie.contact.is_blocked
-        && matches!(order, ContactOrder::Befriend(_) | ContactOrder::Say(Subscribe, _))
-    {
+    if is_blocked && matches!(order, ContactOrder::Befriend(_) | ContactOrder::Say(Subscribe, _)) {
         return Err(ChatFault::Blocked);
     }
     match order {
@@ -211,9 +236,7 @@ fn wish(tie: &mut Tie, order: ContactOrder, number: u64) -> Result<(), ChatFault
             if tie.contact.is_blocked != is_blocked {
                 Arc::make_mut(&mut tie.contact).is_blocked = is_blocked;
                 tie.block = number;
-                if tie.peer.is_some() {
-                    tie.owes |= OWES_BLOCK;
-                }
+                tie.owe_block();
             }
         }
     }

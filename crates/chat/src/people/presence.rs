@@ -4,8 +4,8 @@
 //! home says is how it is when it says it, and what homes say comes in order; so the newest wins.
 //! Invariant: a session is told of its own account, and of whom that sees.
 
-use super::Here;
 use super::words::{DeviceState, PresenceTold, ProbeAsked, Probed};
+use super::{Here, Tie};
 use crate::people::foreign;
 use crate::sessions::Requester;
 use crate::word::ChatWord;
@@ -13,7 +13,7 @@ use crate::{Chat, Effects};
 use base::slab::Key;
 use model::account::AccountAddress;
 use model::chat::{
-    Availability, ChatDelivery, ContactChange, Half, Presence, Show, SubscriptionVerb,
+    Availability, ChatDelivery, ContactChange, Half, Presence, Show, Subscription, SubscriptionVerb,
 };
 use model::counters::ChatCounter;
 use model::id::{ConnRef, ShardId};
@@ -88,7 +88,8 @@ impl Chat {
             }
         }
         for tie in person.ties.values() {
-            if tie.subscription().from == Half::Pending && !tie.contact.is_blocked {
+            let waits = tie.subscription().from == Half::Pending;
+            if waits && !person.blocks(&tie.contact.address) {
                 let said = Some(SubscriptionVerb::Subscribe);
                 let contact = tie.contact.clone();
                 let (is_news, is_block_news) = (false, false);
@@ -132,6 +133,47 @@ impl Chat {
         }
     }
 
+    /// An account of another server, or a domain, was blocked or is no longer: whoever of it sees
+    /// the account is told that it is gone, or how it is there, and the other way round. What
+    /// follows for a contact by itself homes tell each other, but for the former.
+    pub(super) fn foreign_block_changed(
+        &mut self,
+        inbox: TimelineId,
+        (whom, is_blocked): (&AccountAddress, bool),
+        fx: &mut Effects,
+    ) {
+        if is_blocked && whom.is_domain() {
+            self.parts_from_domain(inbox, whom.domain(), fx);
+        }
+        let Some(person) = self.people.known.get(&inbox) else { return };
+        let Some(states) = person.states() else { return };
+        let is_of_it = |tie: &&Tie| match whom.is_domain() {
+            true => tie.contact.address.of_its_domain() == whom.as_str(),
+            false => tie.contact.address == *whom && !person.blocks_domain_of(whom),
+        };
+        let is_foreign = |tie: &&Tie| tie.peer.is_some_and(|it| it.space() == Space::Foreign);
+        let mut hidden = Vec::new();
+        for tie in person.ties.values().filter(is_of_it).filter(is_foreign) {
+            let (contact, by_itself) = (&tie.contact.address, tie.contact.address == *whom);
+            if tie.contact.is_blocked && !by_itself {
+                continue; // it was hidden before, and is
+            }
+            let Subscription { to, from, .. } = tie.subscription();
+            if from == Half::Subscribed && is_blocked {
+                foreign::tell_gone(&person.address, contact, fx);
+            } else if from == Half::Subscribed && whom.is_domain() {
+                foreign::tell(&person.address, contact, states.iter().cloned(), fx);
+            }
+            if to == Half::Subscribed && !by_itself {
+                match is_blocked {
+                    true => hidden.push(contact.clone()),
+                    false => foreign::probe(&person.address, contact, fx),
+                }
+            }
+        }
+        hidden.iter().for_each(|contact| self.contact_is_hidden(inbox, contact, fx));
+    }
+
     /// The account sees a contact no longer: it is on no device any more.
     pub(super) fn contact_is_hidden(
         &mut self,
@@ -170,8 +212,9 @@ impl Chat {
         (device, availability): (Option<Box<str>>, Option<Arc<Availability>>),
         fx: &mut Effects,
     ) -> bool {
-        let tie = self.people.tie(inbox, from);
-        if !tie.is_some_and(|tie| tie.sees() && tie.peer == Some(by)) {
+        let Some(person) = self.people.known.get(&inbox) else { return false };
+        let sees = |tie: &Tie| person.sees(tie) && tie.peer == Some(by);
+        if !person.ties.get(from).is_some_and(sees) {
             return false;
         }
         match device {
@@ -192,7 +235,7 @@ impl Chat {
         fx: &mut Effects,
     ) {
         let Some(person) = self.people.known.get(&inbox) else { return };
-        let sees = |tie: &super::Tie| tie.sees() && tie.peer == Some(by);
+        let sees = |tie: &Tie| person.sees(tie) && tie.peer == Some(by);
         if !person.ties.get(contact).is_some_and(sees) {
             return;
         }
@@ -208,7 +251,7 @@ impl Chat {
         let found = asked.to.iter().filter_map(|inbox: &TimelineId| {
             let person = self.people.known.get(inbox)?;
             let tie = person.ties.get(&asked.from)?;
-            let is_seen = tie.is_seen() && tie.peer == Some(asked.by);
+            let is_seen = person.is_seen(tie) && tie.peer == Some(asked.by);
             let states = person.states().filter(|_| is_seen)?;
             Some((person.address.clone(), *inbox, states))
         });

@@ -119,7 +119,7 @@ impl Chat {
             Ok(id) => to.inbox(self.settings.home, id),
             Err(why) => return self.answer_handed(wait, Err(why), fx),
         };
-        if self.people.tie(by, to).is_some_and(|tie| tie.contact.is_blocked) {
+        if self.people.blocks(by, to) {
             return self.answer_handed(wait, Err(ChatFault::Blocked), fx);
         }
         let home = self.settings.shard_at(inbox);
@@ -176,8 +176,7 @@ impl Chat {
         xml: &Arc<[u8]>,
         fx: &mut Effects,
     ) -> bool {
-        let tie = from.and_then(|from| self.people.tie(inbox, from));
-        if tie.is_some_and(|tie| tie.contact.is_blocked) {
+        if from.is_some_and(|from| self.people.blocks(inbox, from)) {
             fx.counters.count(ChatCounter::BlockedSends);
             return false;
         }
@@ -235,6 +234,29 @@ impl Chat {
         let address = online.address.clone();
         for it in told {
             self.says_farewell((&address, inbox, device), it, fx);
+        }
+    }
+
+    /// A domain is blocked: whoever of it was told in particular that devices of the account are
+    /// there hears that they are not any more.
+    pub(super) fn parts_from_domain(&mut self, inbox: TimelineId, domain: &str, fx: &mut Effects) {
+        let Some(online) = self.sessions.online.get(&inbox) else { return };
+        let (address, sessions) = (online.address.clone(), online.sessions.clone());
+        let is_of_it = |(whom, _): &(DirectedTo, Farewell)| match whom {
+            DirectedTo::Elsewhere(_, of) => **of == *domain,
+            DirectedTo::Here(..) => false,
+        };
+        for key in sessions {
+            let Some(session) = self.sessions.slab.at(key) else { continue };
+            let (device, told) = (session.device.clone(), self.directed.remove(&key));
+            let told = told.into_iter().flatten();
+            let (parted, left): (VecDeque<_>, VecDeque<_>) = told.partition(is_of_it);
+            if !left.is_empty() {
+                self.directed.insert(key, left);
+            }
+            for it in parted {
+                self.says_farewell((&address, inbox, &device), it, fx);
+            }
         }
     }
 

@@ -223,7 +223,9 @@ impl Chat {
             self.people.contacts += 1;
             Tie::new(address.clone())
         });
-        let (saw, sees) = (before.sees(), tie.sees());
+        // A block of its domain is for the contact, too.
+        let is_hidden = person.blocks_domain_of(&address);
+        let (saw, sees) = (before.sees() && !is_hidden, tie.sees() && !is_hidden);
         if inbox.space() == Space::Foreign {
             let about = (person.address.clone(), contact.clone(), tie.peer);
             self.foreign_heard(about, said, !saw && sees, fx);
@@ -232,11 +234,14 @@ impl Chat {
         person.is_untidy = true;
         person.version = person.version.max(contact.version);
         let is_new_word = tie.words().any(|word| before.words().all(|other| other != word));
+        person.domains_blocked -= blocked_domains(&before);
+        person.domains_blocked += blocked_domains(&tie);
         person.ties.insert(address.clone(), tie);
+        let is_block_news = before.contact.is_blocked != contact.is_blocked;
+        let is_blocked = contact.is_blocked;
         if before.contact != contact || said.is_some() {
             fx.counters.count(ChatCounter::ContactChanges);
             let is_news = shown(&before.contact) != shown(&contact);
-            let is_block_news = before.contact.is_blocked != contact.is_blocked;
             let change = ContactChange { contact, said, is_news, is_block_news };
             for here in person.sessions.values() {
                 if here.follows || here.present.is_some() {
@@ -249,6 +254,9 @@ impl Chat {
             (true, false) => self.contact_is_hidden(inbox, &address, fx),
             (false, true) => self.look_for_contacts(inbox, Some(&address), None),
             _ => {}
+        }
+        if is_block_news {
+            self.foreign_block_changed(inbox, (&address, is_blocked), fx);
         }
         if is_new_word {
             self.say_again(now, inbox, &address, fx);
@@ -321,6 +329,7 @@ impl Person {
         let tie = address_of(name).and_then(|address| Tie::decode(address, value));
         let Some(tie) = tie else { return false };
         self.version = self.version.max(tie.contact.version);
+        self.domains_blocked += blocked_domains(&tie);
         self.ties.insert(tie.contact.address.clone(), tie);
         true
     }
@@ -329,6 +338,11 @@ impl Person {
     fn owing(&self) -> impl Iterator<Item = &AccountAddress> {
         self.ties.iter().filter(|(_, tie)| tie.owes != 0).map(|(address, _)| address)
     }
+}
+
+/// How many domains are blocked by a tie.
+fn blocked_domains(tie: &Tie) -> u32 {
+    u32::from(tie.contact.address.is_domain() && tie.contact.is_blocked)
 }
 
 /// What a list shows of a contact.

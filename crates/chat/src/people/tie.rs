@@ -129,6 +129,14 @@ impl Tie {
         }
         self.peer = Some(peer);
         if self.contact.is_blocked {
+            self.owe_block();
+        }
+    }
+
+    /// The home of the other is to know whether it is blocked. A block of a domain is for all who
+    /// are of it, and stands at the home of whoever made it alone.
+    pub(crate) fn owe_block(&mut self) {
+        if self.peer.is_some() && !self.contact.address.is_domain() {
             self.owes |= OWES_BLOCK;
         }
     }
@@ -152,14 +160,20 @@ impl Tie {
         }
     }
 
-    /// The contact has said this of the account. Whether sessions hear of it.
-    pub(crate) fn hears(&mut self, verb: SubscriptionVerb, word: &TieWord) -> bool {
+    /// The contact has said this of the account, which may have blocked it, or its domain. Whether
+    /// sessions hear of it.
+    pub(crate) fn hears(
+        &mut self,
+        verb: SubscriptionVerb,
+        word: &TieWord,
+        is_blocked: bool,
+    ) -> bool {
         let TieWord { number, greeting, .. } = word;
-        if verb == SubscriptionVerb::Subscribe && self.contact.is_blocked {
+        if verb == SubscriptionVerb::Subscribe && is_blocked {
             // A new wish says that the one before was taken back; more of it is not heard.
             let is_new = *number > self.asking;
             let last = TieWord { number: self.asking, ..word.clone() };
-            return is_new && self.hears(SubscriptionVerb::Unsubscribe, &last);
+            return is_new && self.hears(SubscriptionVerb::Unsubscribe, &last, is_blocked);
         }
         let before = self.subscription();
         let is_of_now = match verb {
@@ -194,7 +208,7 @@ impl Tie {
                 self.owes &= !OWES_WISH;
             }
         }
-        step.passes && !self.contact.is_blocked
+        step.passes && !is_blocked
     }
 
     /// The contact's home has taken a word.
@@ -350,7 +364,7 @@ mod tests {
     fn pass(from: &mut Tie, to: &mut Tie) {
         for word in from.words().collect::<Vec<_>>() {
             if let TieVerb::Subscription(verb) = word.verb {
-                to.hears(verb, &word);
+                to.hears(verb, &word, to.contact.is_blocked);
             }
             from.is_heard(word.verb, word.number);
         }
@@ -406,11 +420,11 @@ mod tests {
         bob.says(SubscriptionVerb::Unsubscribed, 0);
         pass(&mut bob, &mut ann);
         assert_eq!(ann.subscription().to, Half::None);
-        bob.hears(SubscriptionVerb::Subscribe, &late[0]);
+        bob.hears(SubscriptionVerb::Subscribe, &late[0], false);
         assert_eq!(bob.subscription().from, Half::None, "it has been answered");
         // The row of whoever was refused may have gone since.
         bob = tie("ann", 1);
-        bob.hears(SubscriptionVerb::Subscribe, &late[0]);
+        bob.hears(SubscriptionVerb::Subscribe, &late[0], false);
         assert_eq!(bob.subscription().from, Half::Pending);
         ann.is_heard(late[0].verb, late[0].number);
         pass(&mut ann, &mut bob);
@@ -445,7 +459,7 @@ mod tests {
         ann.says(SubscriptionVerb::Unsubscribe, 0);
         pass(&mut ann, &mut bob);
         ann.says(SubscriptionVerb::Subscribe, 6);
-        assert!(!ann.hears(SubscriptionVerb::Subscribed, &late[0]));
+        assert!(!ann.hears(SubscriptionVerb::Subscribed, &late[0], false));
         assert_eq!(ann.subscription().to, Half::Pending);
         pass(&mut ann, &mut bob);
         assert_eq!(bob.subscription().from, Half::Pending);
@@ -461,6 +475,7 @@ mod tests {
                 number: 5,
                 greeting: "hello".into(),
             },
+            false,
         );
         bob.says(SubscriptionVerb::Subscribed, 0);
         assert!(bob.is_seen());
@@ -469,5 +484,16 @@ mod tests {
         bob.is_now(address("ann").inbox(HOME, AccountId(8)));
         assert_eq!((bob.subscription(), bob.owes), (Subscription::default(), OWES_BLOCK));
         assert!(bob.contact.is_blocked && &*bob.contact.name == "Ann" && !bob.is_seen());
+    }
+
+    #[test]
+    fn nobody_is_owed_word_of_a_block_of_a_domain() {
+        let domain = AccountAddress::of_domain("b.example").expect("right");
+        let mut tie = Tie::new(domain.clone());
+        Arc::make_mut(&mut tie.contact).is_blocked = true;
+        tie.owe_block();
+        tie.is_now(domain.inbox(HOME, AccountId::FOREIGN));
+        tie.owe_block();
+        assert_eq!((tie.owes, tie.words().count()), (0, 0));
     }
 }

@@ -9,8 +9,8 @@
 //! bounded by its contacts, however often it comes and goes. Invariant: an account has one walk at
 //! a time; what changed while it went is told by the next.
 
-use super::Person;
 use super::words::{PresenceTold, ProbeAsked};
+use super::{Person, Tie};
 use crate::people::foreign;
 use crate::people::nodes::{Interests, LastAsked, NodesTold, Untold, UntoldNode};
 use crate::word::ChatWord;
@@ -20,7 +20,6 @@ use base::thin_queue::ThinQueue;
 use base::time::{Instant, Now, earliest};
 use model::account::AccountAddress;
 use model::chat::NodeEvent;
-use model::chat::foreign::ForeignWord;
 use model::counters::ChatCounter;
 use model::id::ShardId;
 use model::timeline::{Space, TimelineId};
@@ -256,7 +255,7 @@ impl Chat {
             self.tell_subscribers((inbox, &address), &news, subscribers, fx);
         }
         let Some(person) = self.people.known.get_mut(&inbox) else { return };
-        if !person.ties.values().any(|tie| tie.is_seen() && news.has(tie)) {
+        if !person.ties.values().any(|tie| person.is_seen(tie) && news.has(tie)) {
             return;
         }
         let (is_ready, lost) = person.walks.node_changed(news, most);
@@ -366,8 +365,7 @@ impl Chat {
                     foreign::tell(&person.address, contact, states, fx);
                 }
                 What::Ask(Question { interests: None, .. }) => {
-                    let (from, to) = (person.address.clone(), contact.clone());
-                    fx.foreign.push(ForeignWord::Probe { from, to });
+                    foreign::probe(&person.address, contact, fx);
                 }
                 What::News(_) | What::Ask(_) => {}
             }
@@ -393,7 +391,8 @@ impl Chat {
             What::Tell(devices) => {
                 let states = devices.iter().map(|device| (device.clone(), person.state_of(device)));
                 let states = states.collect();
-                let to = ties.filter(|tie| tie.is_seen()).filter_map(|tie| tie.peer).collect();
+                let to =
+                    ties.filter(|tie| person.is_seen(tie)).filter_map(|tie| tie.peer).collect();
                 let told = PresenceTold { number, from, by, states, to };
                 match is_here {
                     true => self.presence_told(shard, &told, fx),
@@ -401,7 +400,7 @@ impl Chat {
                 }
             }
             What::News(news) => {
-                let ties: Vec<_> = ties.filter(|tie| tie.is_seen()).collect();
+                let ties: Vec<_> = ties.filter(|tie| person.is_seen(tie)).collect();
                 let parts = news.iter().map(|(news, events)| {
                     let to = ties.iter().filter(|tie| news.has(tie)).filter_map(|tie| tie.peer);
                     (news.node.clone(), events.clone(), to.collect())
@@ -414,7 +413,7 @@ impl Chat {
                 }
             }
             What::Ask(Question { interests: Some(interests), session, .. }) => {
-                let of = ties.filter(|tie| tie.sees());
+                let of = ties.filter(|tie| person.sees(tie));
                 let of = of.filter_map(|tie| Some((tie.contact.address.clone(), tie.peer?)));
                 let (of, interests, only) = (of.collect(), interests.clone(), *session);
                 let asked = Box::new(LastAsked { number, from, by, of, interests, only });
@@ -424,7 +423,7 @@ impl Chat {
                 }
             }
             What::Ask(_) => {
-                let to = ties.filter(|tie| tie.sees()).filter_map(|tie| tie.peer).collect();
+                let to = ties.filter(|tie| person.sees(tie)).filter_map(|tie| tie.peer).collect();
                 let asked = ProbeAsked { number, from, by, to };
                 match is_here {
                     true => self.probe(shard, &asked, fx),
@@ -486,9 +485,10 @@ impl Person {
             (None, None) => Bound::Unbounded,
         };
         let is_told = matches!(walk.what, What::Tell(_) | What::News(_));
-        let ties = self.ties.range((from, Bound::Unbounded));
+        let ties = self.ties.range::<AccountAddress, _>((from, Bound::Unbounded));
         let ties = ties.take_while(|(contact, _)| only.is_none_or(|only| only == *contact));
-        let ties = ties.filter(|(_, tie)| if is_told { tie.is_seen() } else { tie.sees() });
+        let concerns = |tie: &Tie| if is_told { self.is_seen(tie) } else { self.sees(tie) };
+        let ties = ties.filter(|(_, tie)| concerns(tie));
         let ties = ties.filter_map(|(contact, tie)| Some((contact.clone(), tie.peer?)));
         ties.take(SLICE_MAX).collect()
     }

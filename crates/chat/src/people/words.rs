@@ -166,7 +166,8 @@ impl Chat {
             TieVerb::Block => tie.is_barred = true,
             TieVerb::Unblock => tie.is_barred = false,
             TieVerb::Subscription(verb) => {
-                said = tie.hears(verb, &told.word).then_some(verb);
+                let is_blocked = person.blocks(&told.from);
+                said = tie.hears(verb, &told.word, is_blocked).then_some(verb);
             }
         }
         let waits = |tie: &&Tie| !tie.counts() && tie.subscription().from == Half::Pending;
@@ -194,13 +195,14 @@ impl Chat {
         fx: &mut Effects,
     ) {
         let TieReceipt { told: TieTold { to, inbox: peer, word, .. }, is_refused } = receipt;
-        let tie = self.people.known.get(&inbox).and_then(|person| person.ties.get(to));
+        let Some(person) = self.people.known.get(&inbox) else { return };
+        let (tie, is_blocked) = (person.ties.get(to), person.blocks(to));
         let Some(mut tie) = tie.filter(|tie| tie.peer == Some(*peer)).cloned() else { return };
         tie.is_heard(word.verb, word.number);
         let mut said = None;
         if *is_refused && word.verb == TieVerb::Subscription(SubscriptionVerb::Subscribe) {
             let verb = SubscriptionVerb::Unsubscribed;
-            said = tie.hears(verb, word).then_some(verb);
+            said = tie.hears(verb, word, is_blocked).then_some(verb);
         }
         if tie.owes & OWES_BLOCK == 0 {
             let fault = is_refused.then_some(ChatFault::ContactsFull);
@@ -262,9 +264,11 @@ impl Chat {
         inbox: TimelineId,
         (address, to): (&AccountAddress, TimelineId),
     ) -> Option<ChatFault> {
-        let tie = self.people.known.get(&inbox).and_then(|person| person.ties.get(address))?;
-        let is_barred = tie.is_barred && tie.peer == Some(to);
-        let barred = is_barred.then_some(ChatFault::UnknownAccount);
-        tie.contact.is_blocked.then_some(ChatFault::Blocked).or(barred)
+        let person = self.people.known.get(&inbox)?;
+        if person.blocks(address) {
+            return Some(ChatFault::Blocked);
+        }
+        let tie = person.ties.get(address)?;
+        (tie.is_barred && tie.peer == Some(to)).then_some(ChatFault::UnknownAccount)
     }
 }

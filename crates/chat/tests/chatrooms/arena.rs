@@ -370,7 +370,7 @@ impl Arena {
 
     pub fn command(&mut self, command: ChatCommand) -> ChatAnswer {
         self.asks += 1;
-        let n = command.account().map_or(self.asked_shard, |account| self.home_of(account));
+        let n = command.account().map_or(self.asked_shard, |account| self.home_of(&account));
         let shard = &mut self.shards[n];
         Service::command(&mut shard.chat, self.now, self.asks, command, &mut shard.fx);
         self.rest();

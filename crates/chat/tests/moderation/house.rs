@@ -262,7 +262,7 @@ impl House {
     /// A command is given, and what it wants of the log waits there; its number.
     pub fn begins(&mut self, command: ChatCommand) -> u64 {
         self.asks += 1;
-        let home = usize::from(self.home_of(command.account().expect("of an account")));
+        let home = usize::from(self.home_of(&command.account().expect("of an account")));
         let shard = &mut self.shards[home];
         Service::command(&mut shard.chat, self.now, self.asks, command, &mut shard.fx);
         self.asks

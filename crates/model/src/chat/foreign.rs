@@ -231,7 +231,7 @@ impl ForeignStanza {
 pub struct HandingOn {
     /// Session that hands it on.
     pub session: SessionRef,
-    /// For whom, if that is an account.
+    /// For whom: an account, or the domain itself.
     pub to: Option<AccountAddress>,
     /// The stanza.
     pub stanza: ForeignStanza,
@@ -245,10 +245,43 @@ pub struct HandingOn {
 /// Something that comes from a foreign account, or from a foreign domain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ForeignArrival {
-    /// At whose home it is looked at.
+    /// At whose home it is done.
     pub home: AccountAddress,
     /// What.
     pub what: ArrivalWhat,
+}
+
+impl ForeignArrival {
+    /// The account here that it is for, if it is for one, else whose home it is. Its home is where
+    /// it arrives: the account may have blocked where it comes from.
+    pub fn concerns(&self) -> AccountAddress {
+        let to = match &self.what {
+            ArrivalWhat::Send { message, .. } => &message.to,
+            ArrivalWhat::Ask { what, .. } => match &**what {
+                ErrandWhat::Send(message) => &message.to,
+                _ => return self.home.clone(),
+            },
+            ArrivalWhat::Wish(wish) => &wish.contact,
+            ArrivalWhat::Nodes { of, .. } => return of.clone(),
+            ArrivalWhat::Presence { .. }
+            | ArrivalWhat::Probe { .. }
+            | ArrivalWhat::Stanza { .. } => return self.home.clone(),
+        };
+        let to = to.within(self.home.domain());
+        if to.is_group() || to.is_chatroom() { self.home.clone() } else { to }
+    }
+
+    /// Whose it is, as far as that can be blocked: an account, or a domain itself.
+    pub fn sender(&self) -> Option<&AccountAddress> {
+        match &self.what {
+            ArrivalWhat::Send { .. }
+            | ArrivalWhat::Ask { .. }
+            | ArrivalWhat::Wish(_)
+            | ArrivalWhat::Nodes { .. } => Some(&self.home),
+            ArrivalWhat::Presence { from, .. } | ArrivalWhat::Probe { from } => Some(from),
+            ArrivalWhat::Stanza { from, .. } => from.as_ref(),
+        }
+    }
 }
 
 /// Kind of an arrival. What is told is [`ChatAnswer::Told`](crate::ports::chat::ChatAnswer::Told)
@@ -288,7 +321,7 @@ pub enum ArrivalWhat {
     },
     /// A stanza for a device of the account whose home it is.
     Stanza {
-        /// Whose it is, if it is an account that can be blocked.
+        /// Whose it is, as far as that can be blocked: an account, or a domain itself.
         from: Option<AccountAddress>,
         /// For which device; none: for all that are there.
         device: Option<Box<str>>,
@@ -323,6 +356,37 @@ impl ForeignArrival {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_arrives_does_so_at_the_home_of_the_account_that_it_is_for() {
+        use crate::chat::{ClientMessageId, ContactOrder, Content};
+        let address = |text: &str| AccountAddress::parse(text, "a.example").expect("right");
+        let (ann, bob) = (address("ann"), address("bob@b.example"));
+        let message = |to: &str| NewMessage {
+            to: address(to).into(),
+            client_id: ClientMessageId([1; 16]),
+            content: Content::text("hello"),
+        };
+        let send = |to| ArrivalWhat::Send { device: "".into(), message: Box::new(message(to)) };
+        let ask = |what| ArrivalWhat::Ask { device: "".into(), what: Box::new(what) };
+        let wish = ContactWish { contact: ann.clone().into(), order: ContactOrder::Remove };
+        let stanza = |from| ArrivalWhat::Stanza { from, device: None, xml: [][..].into() };
+        let room = "1@conference.a.example";
+        for (home, what, concerned, sender) in [
+            (&bob, send("ann"), &ann, Some(&bob)),
+            (&bob, ask(ErrandWhat::Send(Box::new(message("ann")))), &ann, Some(&bob)),
+            (&bob, ask(ErrandWhat::Send(Box::new(message(room)))), &bob, Some(&bob)),
+            (&bob, ask(ErrandWhat::Privacy), &bob, Some(&bob)),
+            (&bob, ArrivalWhat::Wish(Box::new(wish)), &ann, Some(&bob)),
+            (&ann, ArrivalWhat::Probe { from: bob.clone() }, &ann, Some(&bob)),
+            (&ann, stanza(Some(bob.clone())), &ann, Some(&bob)),
+            (&ann, stanza(None), &ann, None),
+        ] {
+            let arrival = ForeignArrival { home: home.clone(), what };
+            assert_eq!(arrival.concerns(), *concerned, "{arrival:?}");
+            assert_eq!(arrival.sender(), sender, "{arrival:?}");
+        }
+    }
 
     #[test]
     fn what_is_ours_is_never_foreign_and_components_always_are() {

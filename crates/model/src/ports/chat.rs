@@ -86,8 +86,8 @@ pub enum ChatCommand {
 
 impl ChatCommand {
     /// Which account it is about; none: it says its shard itself, or every shard is asked.
-    pub const fn account(&self) -> Option<&AccountAddress> {
-        Some(match self {
+    pub fn account(&self) -> Option<AccountAddress> {
+        let account = match self {
             ChatCommand::Groups { .. }
             | ChatCommand::Chatrooms { .. }
             | ChatCommand::LeftQueue { .. }
@@ -101,8 +101,9 @@ impl ChatCommand {
             | ChatCommand::MovedUpTo(account, _)
             | ChatCommand::Mute(account, _) => account,
             ChatCommand::Errand(errand) => &errand.by,
-            ChatCommand::Foreign(arrival) => &arrival.home,
-        })
+            ChatCommand::Foreign(arrival) => return Some(arrival.concerns()),
+        };
+        Some(account.clone())
     }
 }
 

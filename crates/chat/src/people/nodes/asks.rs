@@ -132,8 +132,7 @@ impl Chat {
             Ok(id) => of.inbox(self.settings.home, id),
             Err(why) => return self.reply_nodes(Reply::Session(wait), Err(fault_for(why)), fx),
         };
-        let is_blocked = self.people.tie(by, of).is_some_and(|tie| tie.contact.is_blocked);
-        if is_blocked {
+        if self.people.blocks(by, of) {
             return self.reply_nodes(Reply::Session(wait), Err(NodesFault::Blocked), fx);
         }
         let home = self.settings.shard_at(inbox);

@@ -63,7 +63,7 @@ impl Chat {
         let is_own = told.by == inbox;
         let tie = self.people.tie(inbox, &told.from);
         let may = match told.is_subscribed {
-            true => tie.is_none_or(|tie| !tie.contact.is_blocked),
+            true => !self.people.blocks(inbox, &told.from),
             false => tie.is_some_and(|tie| tie.sees() && tie.peer == Some(told.by)),
         };
         if !is_own && !may {
