@@ -22,7 +22,7 @@ pub struct MovedItem {
 pub enum MovedWhat {
     /// Somebody in the roster.
     Contact(MovedContact),
-    /// Somebody who is blocked: a bare JID.
+    /// Somebody who is blocked, by a JID: an account, or a domain.
     Blocked(String),
     /// A vCard (XEP-0054).
     VCard(MovedElement),

@@ -42,6 +42,11 @@ class ComponentCase(People):
         stream.say(f"<handshake>{digest}</handshake>")
         return stream
 
+    async def echo(self):
+        echo = Echo(self.server.ports["component"][1])
+        self.people.append(echo)
+        return await echo.start()
+
 
 class Echo:
     """A component that says what it is told, and answers questions of what it is."""
@@ -51,10 +56,11 @@ class Echo:
         for plugin in ("0030", "0199"):
             client.register_plugin(f"xep_{plugin}")
         client["xep_0030"].add_identity("client", "bot", "Echo")
-        self.begun = asyncio.Queue()
-        self.heard = asyncio.Queue()
+        self.begun, self.heard, self.refused = (asyncio.Queue() for _ in range(3))
+        self.queues = {}
         client.add_event_handler("session_start", self.begun.put_nowait)
         client.add_event_handler("message", self.echo)
+        client.add_event_handler("message_error", self.refused.put_nowait)
 
     def echo(self, message):
         self.heard.put_nowait(message)
@@ -64,6 +70,21 @@ class Echo:
                 mfrom=f"bot@{DOMAIN}/one")
             reply.send()
 
+    def listens(self):
+        """What it is told of presence waits for the test, and it says nothing of it by itself."""
+        self.client.auto_authorize = self.client.auto_subscribe = None
+        self.client.del_event_handler("presence_probe", self.client._handle_probe)
+        for kind in ("presence_subscribe", "presence_available", "presence_unavailable",
+                     "disconnected"):
+            self.queues[kind] = queue = asyncio.Queue()
+            self.client.add_event_handler(kind, queue.put_nowait)
+
+    async def until(self, kind, whom):
+        while True:
+            stanza = await asyncio.wait_for(self.queues[kind].get(), DEADLINE_S)
+            if str(stanza["to"]).startswith(whom):
+                return stanza
+
     async def start(self):
         self.client.connect()
         await asyncio.wait_for(self.begun.get(), DEADLINE_S)
@@ -71,11 +92,6 @@ class Echo:
 
 
 class Components(ComponentCase):
-    async def echo(self):
-        echo = Echo(self.server.ports["component"][1])
-        self.people.append(echo)
-        return await echo.start()
-
     @together
     async def test_people_speak_with_a_component_and_it_with_them(self):
         echo = await self.echo()
@@ -161,6 +177,81 @@ class Components(ComponentCase):
         ann.say("bob@nowhere.example", "anybody?")
         error = await ann.next("message_error")
         self.assertEqual(error["error"]["condition"], "remote-server-not-found")
+
+
+class BlockedDomain(ComponentCase):
+    async def friends(self):
+        """Ann and the bot of a component that does nothing by itself see each other."""
+        echo, ann = await self.echo(), await self.friend()
+        echo.listens()
+        bot, hers = f"bot@{DOMAIN}", f"{self.ann}@localhost"
+        ann.presence(bot, "subscribe")
+        await echo.until("presence_subscribe", bot)
+        echo.client.send_presence(pto=hers, pfrom=bot, ptype="subscribed")
+        await ann.until("presence_subscribed", bot)
+        echo.client.send_presence(pto=hers, pfrom=bot, ptype="subscribe")
+        await ann.until("presence_subscribe", bot)
+        ann.presence(bot, "subscribed")
+        await echo.until("presence_available", bot)
+        echo.client.send_presence(pto=hers, pfrom=f"{bot}/one")
+        await ann.comes(bot)
+        return echo, ann
+
+    async def friend(self):
+        ann = Friend(self.server.ports["xmpp"][1], f"{self.ann}@localhost/desk",
+                     f"secret of {self.ann}")
+        self.people.append(ann)
+        return await ann.here()
+
+    async def passes_nothing(self, echo, ann):
+        """Whoever is of the blocked domain is nobody to her, and she says nothing to it."""
+        for whose in (f"bot@{DOMAIN}/one", f"x@{DOMAIN}", DOMAIN):
+            to = f"{self.ann}@localhost" + ("/desk" if whose == DOMAIN else "")
+            echo.client.send_message(to, "spam", mtype="chat", mfrom=whose)
+            error = await asyncio.wait_for(echo.refused.get(), DEADLINE_S)
+            self.assertIsNotNone(error.xml.find(
+                ".//{urn:ietf:params:xml:ns:xmpp-stanzas}service-unavailable"), whose)
+        ann.say(f"bot@{DOMAIN}", "hello")
+        error = await ann.next("message_error")
+        self.assertEqual(error["error"]["condition"], "not-acceptable")
+        self.assertIsNotNone(error.xml.find(".//{urn:xmpp:blocking:errors}blocked"))
+        with self.assertRaises(slixmpp().exceptions.IqError) as refused:
+            await ann.client.plugin["xep_0030"].get_info(DOMAIN, timeout=DEADLINE_S)
+        self.assertEqual(refused.exception.condition, "not-acceptable")
+        await ann.ping()
+        self.assertTrue(ann.queues["message"].empty() and echo.heard.empty())
+
+    @together
+    async def test_a_whole_domain_is_blocked_over_a_restart_until_it_is_so_no_longer(self):
+        echo, ann = await self.friends()
+        bot = f"bot@{DOMAIN}"
+        await ann.client.plugin["xep_0191"].block(DOMAIN, timeout=DEADLINE_S)
+        await ann.until("presence_unavailable", bot)
+        await echo.until("presence_unavailable", bot)
+        await self.passes_nothing(echo, ann)
+        self.server.kill()
+        for one in (ann, echo):
+            await asyncio.wait_for(one.queues["disconnected"].get(), DEADLINE_S)
+            one.client.abort()
+        self.server.start()
+        # Before anybody of her account is here.
+        echo = await self.echo()
+        echo.listens()
+        echo.client.send_message(f"{self.ann}@localhost", "spam", mtype="chat", mfrom=bot)
+        await asyncio.wait_for(echo.refused.get(), DEADLINE_S)
+        ann = await self.friend()
+        blocked = await ann.client.plugin["xep_0191"].get_blocked(timeout=DEADLINE_S)
+        items = blocked.xml.iter("{urn:xmpp:blocking}item")
+        self.assertEqual([item.get("jid") for item in items], [DOMAIN])
+        await self.passes_nothing(echo, ann)
+        self.assertTrue(echo.queues["presence_available"].empty(), "she came unseen")
+        # All who are blocked.
+        unblock = ann.client.make_iq_set()
+        unblock.enable("unblock")
+        await unblock.send(timeout=DEADLINE_S)
+        await echo.until("presence_available", bot)
+        ann.say(bot, "and now?")
+        self.assertEqual((await ann.next())["body"], "echo: and now?")
 
 
 class ComponentStreams(ComponentCase):

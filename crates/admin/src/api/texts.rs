@@ -16,6 +16,9 @@ use std::borrow::Cow;
 /// An account, with a domain of at most four labels of ASCII; others are taken too.
 const ACCOUNT: &str = "^[a-z0-9._+-]{1,64}(@[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\
     ([.][a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?){0,3})?$";
+/// A domain that is blocked, likewise.
+const BLOCKED_DOMAIN: &str = "^@[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\
+    ([.][a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?){0,3}$";
 /// What names of products, devices and tags are made of.
 const NAME: &str = "^[A-Za-z0-9._+:/=-]+$";
 const KEY: &str = r"^([A-Za-z0-9._+:/=-]{1,32}#[A-Za-z0-9._+:/=-]{1,64}|#[^\u0000]{1,480})$";
@@ -67,6 +70,14 @@ forms! {
     AccountName {
         "type": "string",
         "pattern": ACCOUNT,
+    }
+    /// Somebody who is blocked: an account as above, or a whole domain of another server, `@` and
+    /// the domain.
+    BlockedName {
+        "anyOf": [
+            { "type": "string", "pattern": ACCOUNT },
+            { "type": "string", "pattern": BLOCKED_DOMAIN },
+        ],
     }
     /// Id that an application gives a message: a UUID, with or without hyphens.
     MessageId16 {

@@ -4,10 +4,10 @@
 
 use super::chat::{SayingBody, account, addressee, client_id};
 use crate::fault::Fault;
-use crate::texts::{AccountName, Base64, MessageId16};
+use crate::texts::{AccountName, Base64, BlockedName, MessageId16};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use model::account::AccountAddress;
+use model::account::{AccountAddress, Addressee};
 use model::chat::foreign::{ArrivalWhat, ForeignArrival};
 use model::chat::{
     CONTACT_GROUP_BYTES_MAX, CONTACT_GROUPS_MAX, CONTACT_NAME_BYTES_MAX, ContactOrder, ContactWish,
@@ -93,7 +93,7 @@ pub(crate) struct ContactMove {
 #[schemars(rename = "ChatBlockedMove")]
 pub(crate) struct BlockedMove {
     /// Who.
-    #[schemars(with = "AccountName")]
+    #[schemars(with = "BlockedName")]
     with: String,
 }
 
@@ -179,7 +179,9 @@ impl MoveBody {
         let commands = match &self.what {
             MoveWhat::Contact(contact) => contact.commands(&by)?,
             MoveWhat::Blocked(blocked) => {
-                let (contact, order) = (addressee("with", &blocked.with)?, ContactOrder::Block);
+                let contact = Addressee::of_contact(&blocked.with);
+                let contact = contact.map_err(|fault| Fault::bad(format!("`with`: {fault}")))?;
+                let order = ContactOrder::Block;
                 vec![errand(ErrandWhat::Contact(Box::new(ContactWish { contact, order })))]
             }
             MoveWhat::Node(node) => {

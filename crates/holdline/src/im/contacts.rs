@@ -3,11 +3,11 @@
 //! Each command gives its orders and waits until they are stored. What is so already is done: a
 //! script may give it again. The device that gives them is seen by nobody.
 
-use super::send::addressee;
 use super::{Common, Failure, answer, goodbye};
 use base::text::escaped;
 use clap::Subcommand;
 use client::im::{ImEvent, ImOrder, ImSession};
+use model::account::Addressee;
 use model::chat::{
     CONTACTS_PAGE_MAX, Contact, ContactOrder, ContactWish, ContactsRange, Half, SubscriptionVerb,
 };
@@ -65,7 +65,7 @@ struct List {
 struct Named {
     #[command(flatten)]
     common: Common,
-    /// Whom: NAME, of one's own domain, or NAME@DOMAIN
+    /// Whom: NAME, of one's own domain, NAME@DOMAIN, or @DOMAIN for a whole domain of others
     #[arg(value_name = "NAME", required = true)]
     names: Vec<String>,
 }
@@ -121,7 +121,10 @@ pub(super) fn contacts(arguments: Arguments) -> Result<(), Failure> {
 impl Named {
     /// Gives an order about each of these.
     fn order(&self, order: &ContactOrder) -> Result<(), Failure> {
-        let names = self.names.iter().map(|name| addressee(name));
+        let contact = |name: &String| {
+            Addressee::of_contact(name).map_err(|fault| Failure::from(format!("{name}: {fault}")))
+        };
+        let names = self.names.iter().map(contact);
         let names = names.collect::<Result<Vec<_>, _>>()?;
         let (mut session, _) = self.common.login("contacts")?;
         for contact in names {

@@ -27,7 +27,8 @@ impl Session {
 
     /// The device wants something of a contact.
     pub(super) fn contact(&mut self, fields: &OrderFields<'_>, out: &mut Out) {
-        let (Ok(contact), Some(order)) = (Addressee::parse(fields.contact), fields.order()) else {
+        let (Ok(contact), Some(order)) = (Addressee::of_contact(fields.contact), fields.order())
+        else {
             return refuse(fields.number, out);
         };
         let wish = Box::new(ContactWish { contact, order });

@@ -117,7 +117,8 @@ pub const XEPS: &[Xep] = &[
         "im/test_receipts.py::test_two_clients_of_xmpp_hear_of_receipts_and_markers"),
     xep(185, ("Dialback Key Generation", "1.0"), Complete, "",
         "xmpp/test_federation.py::test_a_key_of_another_stream_shows_nothing"),
-    xep(191, ("Blocking Command", "1.3"), Partial, "of accounts by their bare JIDs; no domains",
+    xep(191, ("Blocking Command", "1.3"), Partial,
+        "of accounts and whole domains; no single resources",
         "xmpp/test_people.py::test_nothing_passes_to_or_from_who_is_blocked"),
     xep(198, ("Stream Management", "1.6.3"), Partial, "between servers without resumption",
         "xmpp/test_resume.py::\

@@ -7,7 +7,7 @@
 //! gives in the name of this domain.
 
 use crate::fault::StanzaFault;
-use crate::jid::Jid;
+use crate::jid::{self, Jid};
 use crate::render::{self, MUC_USER, STANZA_IDS};
 use crate::server::{NodesQuestion, put_presence, read_availability};
 use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind};
@@ -112,9 +112,16 @@ impl StanzaArrival<'_, '_, '_> {
     fn shown(self) -> StanzaPurpose {
         let is_shown = |child: &Element<'_, '_>| !is_forged(child, &self.to.domain);
         let xml = render::passed_on(self.stanza, None, is_shown).into();
-        let (from, device) = (self.sender, self.to.resource);
+        let (from, device) = (self.blockable(), self.to.resource);
         let what = ArrivalWhat::Stanza { from, device, xml };
         StanzaPurpose::Arrival(ForeignArrival { home: self.home, what })
+    }
+
+    /// Whose it is, as far as that can be blocked: one without a place here by its domain.
+    fn blockable(&self) -> Option<AccountAddress> {
+        let account = self.from.as_ref().and_then(|jid| jid.account.clone());
+        let domain = || jid::domain_of(&self.stanza.attribute("from")?);
+        account.or_else(|| AccountAddress::of_domain(&domain()?))
     }
 
     /// A question to an account, which its server answers.

@@ -14,6 +14,7 @@ use crate::jid::{self, Jid};
 use crate::render::{self, MUC_USER};
 use crate::stanza::{StanzaReply, kind};
 use crate::xml::scan::Element;
+use model::account::AccountAddress;
 use model::chat::foreign::ForeignStanza;
 use model::chat::{ChatRequest, HandingOn};
 
@@ -101,7 +102,9 @@ impl Session {
             write_blocked_fault(&StanzaReply { name, from, to, id }, &mut refusal);
             refusal.into()
         });
+        // An account that has no place here is blocked by its domain alone.
         let to = name.as_deref().and_then(Jid::parse).and_then(|jid| jid.account);
+        let to = to.or_else(|| AccountAddress::of_domain(&domain));
         let stanza = ForeignStanza { domain, xml };
         let session = self.session;
         let handing = HandingOn { session, to, stanza, directed, refusal };

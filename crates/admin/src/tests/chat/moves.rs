@@ -98,8 +98,9 @@ fn nodes_blocks_and_how_far_devices_were_come_too() {
         "node": "vcard-temp", "kept": true, "items": [] } } });
     let blocked = json!({ "account": "ann", "what": { "blocked": { "with": "mallory" } } });
     let seen = json!({ "account": "ann", "what": { "seen": { "upto": 3 } } });
-    let (status, told) = moves(&test_api, &json!([node, kept, blocked, seen]));
-    assert_eq!((status, states(&told)), (200, vec!["done".to_owned(); 4]), "{told}");
+    let domain = json!({ "account": "ann", "what": { "blocked": { "with": "@b.example" } } });
+    let (status, told) = moves(&test_api, &json!([node, kept, blocked, seen, domain]));
+    assert_eq!((status, states(&told)), (200, vec!["done".to_owned(); 5]), "{told}");
     let all = commands(&test_api);
     let change = |at: usize| match &all[at] {
         ChatCommand::Errand(errand) => match &errand.what {
@@ -118,6 +119,15 @@ fn nodes_blocks_and_how_far_devices_were_come_too() {
     assert_eq!((kept.space, kept.options), (NodeSpace::Kept, None));
     assert!(matches!(&all[3], ChatCommand::Account(_)), "it waits until so much is there");
     assert!(matches!(&all[4], ChatCommand::MovedUpTo(_, 3)), "{all:?}");
+    let blocked = [2, 5].map(|at| match &all[at] {
+        ChatCommand::Errand(errand) => match &errand.what {
+            ErrandWhat::Contact(wish) => (wish.contact.as_str().to_owned(), wish.order.clone()),
+            what => panic!("{what:?}"),
+        },
+        other => panic!("{other:?}"),
+    });
+    let block = |who: &str| (who.to_owned(), ContactOrder::Block);
+    assert_eq!(blocked, [block("mallory"), block("@b.example")]);
 }
 
 #[test]

@@ -316,14 +316,14 @@ impl Taking for Contents<'_> {
         }
         match &item.what {
             MovedWhat::Contact(contact) => self.contact(&item, contact),
-            MovedWhat::Blocked(jid) => match self.addresses.account(jid) {
-                Some(with) => {
+            MovedWhat::Blocked(jid) => match self.addresses.blocked(jid) {
+                Ok(with) => {
                     let what = json!({ "blocked": { "with": with } });
                     let order = json!({ "account": item.owner, "what": what });
                     self.put(Batched::of(&item.place, "blocks", order))
                 }
-                None => {
-                    self.leave(item.place, "a block of what is no account".into());
+                Err(why) => {
+                    self.leave(item.place, why.into());
                     Ok(())
                 }
             },

@@ -262,7 +262,9 @@ impl<W: Write> User<'_, W> {
 
     fn contact(&mut self, line: &Value) -> std::io::Result<()> {
         self.opens(Part::Roster)?;
-        let jid = text(&line["account"]);
+        let account = text(&line["account"]);
+        // A domain itself (`AccountAddress::jid`).
+        let jid = account.strip_prefix('@').unwrap_or(&account).to_owned();
         if line["blocked"] == true {
             self.blocked.push(jid.clone());
         }
@@ -397,6 +399,7 @@ mod tests {
         let text = of(&[
             contact("b@c", false),
             contact("m@c", true),
+            contact("@spam.example", true),
             json!({ "type": "conversation" }),
             json!({ "type": "node", "node": "n", "access": "members", "items_max": 1 }),
             json!({ "type": "node", "node": "vcard-temp", "access": null }),
@@ -413,7 +416,8 @@ mod tests {
             text,
             "<query xmlns='jabber:iq:roster'><item jid='b@c' subscription='from' name='B&apos;' \
              ask='subscribe'><group>x</group></item></query>\
-             <blocklist xmlns='urn:xmpp:blocking'><item jid='m@c'/></blocklist>\
+             <blocklist xmlns='urn:xmpp:blocking'><item jid='m@c'/>\
+             <item jid='spam.example'/></blocklist>\
              <pubsub xmlns='http://jabber.org/protocol/pubsub#owner'><configure node='n'>\
              <x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE' type='hidden'>\
              <value>http://jabber.org/protocol/pubsub#node_config</value></field>\

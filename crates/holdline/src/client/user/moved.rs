@@ -34,6 +34,19 @@ impl Addresses {
         self.named(&Jid::parse(jid)?.account?)
     }
 
+    /// How an account that is blocked is called here, or a whole domain; or why it is neither.
+    pub(super) fn blocked(&self, jid: &str) -> Result<String, &'static str> {
+        let jid = Jid::parse(jid).ok_or("a block of what is no account")?;
+        if jid.resource.is_some() {
+            return Err("a block of one resource");
+        }
+        match (&jid.account, AccountAddress::of_domain(&jid.domain)) {
+            (Some(account), _) => self.named(account).ok_or("a block of what is no account"),
+            (None, Some(domain)) if *jid.domain != *self.there => Ok(domain.as_str().to_owned()),
+            (None, _) => Err("a block of the domain that moves"),
+        }
+    }
+
     fn named(&self, account: &AccountAddress) -> Option<String> {
         Some(match account.domain() == self.there {
             true => account.name().to_owned(),
@@ -216,4 +229,27 @@ pub(super) fn node_json(owner: &str, change: &NodeChange) -> Vec<Value> {
         json!({ "account": owner, "what": { "node": node } })
     };
     slices.into_iter().map(order).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accounts_and_domains_of_others_come_as_blocked_and_nothing_else_does() {
+        let addresses = Addresses { there: "a.example".into(), here: "b.example".into() };
+        let blocked = |jid| addresses.blocked(jid).map_err(|why| why.len() > 5);
+        for (jid, called) in [
+            ("bob@a.example", Ok("bob")),
+            ("mallory@c.example", Ok("mallory@c.example")),
+            ("Spam.example", Ok("@spam.example")),
+            ("conference.c.example", Ok("@conference.c.example")),
+            ("a.example", Err(true)),
+            ("mallory@c.example/phone", Err(true)),
+            ("c.example/x", Err(true)),
+            ("x y@c.example", Err(true)),
+        ] {
+            assert_eq!(blocked(jid), called.map(str::to_owned), "{jid}");
+        }
+    }
 }

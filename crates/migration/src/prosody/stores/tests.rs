@@ -56,7 +56,8 @@ fn a_roster_and_a_block_list_are_read_item_by_item() {
         ),
         (
             "a%2eexample/blocklist/ann.dat",
-            "return { [false] = { created = 1 }; [\"mallory@b.example\"] = true };\n",
+            "return { [false] = { created = 1 }; [\"mallory@b.example\"] = true;\n\
+             \t[\"spam.example\"] = true };\n",
         ),
     ]);
     let contact = |jid: &str, sees, is_seen, asks| MovedContact {
@@ -79,6 +80,7 @@ fn a_roster_and_a_block_list_are_read_item_by_item() {
             of(MovedWhat::Contact(contact("carl@b.example", false, false, true))),
             of(MovedWhat::Contact(contact("dave@b.example", true, true, false))),
             of(MovedWhat::Blocked("mallory@b.example".into())),
+            of(MovedWhat::Blocked("spam.example".into())),
         ]
     );
     assert_eq!(kept.left, []);

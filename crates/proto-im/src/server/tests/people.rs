@@ -33,6 +33,8 @@ fn what_makes_no_sense_of_people_fails_is_counted_once_and_the_session_goes_on()
         ClientFrame::Contact(OrderFields { contact: "", ..order(1) }),
         ClientFrame::Contact(OrderFields { contact: "Bob", ..order(4) }),
         ClientFrame::Contact(OrderFields { contact: "bob@", ..order(8) }),
+        ClientFrame::Contact(OrderFields { contact: "@", ..order(8) }),
+        ClientFrame::Contact(OrderFields { contact: "@B.example", ..order(8) }),
         ClientFrame::Contact(OrderFields { groups: vec!["work", ""], ..order(1) }),
         ClientFrame::Presence(presence(0)),
         ClientFrame::Presence(presence(7)),
@@ -77,6 +79,10 @@ fn what_is_wanted_of_people_is_said_in_the_models_words() {
         let wish = Box::new(ContactWish { contact, order: expected });
         assert_eq!(asked(&ClientFrame::Contact(order(verb))), PeopleAsk::Wish(wish));
     }
+    let spam = AccountAddress::of_domain("spam.example").expect("right");
+    let wish = ContactWish { contact: spam.into(), order: ContactOrder::Block };
+    let block = OrderFields { contact: "@spam.example", ..order(8) };
+    assert_eq!(asked(&ClientFrame::Contact(block)), PeopleAsk::Wish(Box::new(wish)));
     for (count, expected) in [(0, 0), (3, 3), (u32::MAX, CONTACTS_PAGE_MAX)] {
         let fields = ContactsFields { number: 7, after: 5, since: 6, count };
         let range = ContactsRange { after: 5, since: 6, count: expected };

@@ -225,6 +225,21 @@ fn what_has_no_place_here_is_refused_or_passed_over() {
 }
 
 #[test]
+fn what_is_shown_says_whose_it_is_as_far_as_that_may_be_blocked() {
+    for (from, expected) in [
+        ("bob@b.example/x", "bob@b.example"),
+        ("r@conference.b.example/n", "r@conference.b.example"),
+        ("b.example/x", "@b.example"),
+        ("conference.b.example", "@conference.b.example"),
+        ("#odd name@b.example/x", "@b.example"),
+    ] {
+        let stanza = format!("<iq type='get' id='1' from='{from}' to='ann@a.example/desk'/>");
+        let ArrivalWhat::Stanza { from: whose, .. } = arrives(&stanza).1 else { panic!("{from}") };
+        assert_eq!(whose.as_ref().map(|it| it.as_str()), Some(expected), "{from}");
+    }
+}
+
+#[test]
 fn a_question_about_what_somebody_publishes_goes_to_the_home_of_who_asks() {
     let asks = |from: &str, inner: &str| {
         read_of(&format!("<iq type='get' id='1' from='{from}' to='ann@a.example'>{inner}</iq>"))

@@ -1,17 +1,23 @@
-//! Blocking (XEP-0191): accounts that are blocked, by their bare JIDs.
+//! Blocking (XEP-0191): accounts that are blocked, by their bare JIDs, and whole domains of others.
+//!
+//! Of the forms of section 4 those with a resource are none here: what is kept of a block is kept
+//! of an account, and no part of one is let through.
 
-use super::{Asking, What, account_of, wish};
+use super::{Asking, What, wish};
 use crate::fault::StanzaFault;
+use crate::jid::Jid;
 use crate::server::Out;
 use crate::server::session::Session;
 use crate::stanza::{STANZA_ERRORS, StanzaReply};
 use crate::xml::scan::Element;
 use crate::xml::text::escaped;
+use model::account::AccountAddress;
+use model::chat::foreign::ForeignDomains;
 use model::chat::{Contact, ContactList, ContactOrder, PeopleAsk};
 
 pub(in crate::server) const BLOCKING: &str = "urn:xmpp:blocking";
 
-/// Accounts that one stanza blocks or unblocks.
+/// Accounts and domains that one stanza blocks or unblocks.
 const ITEMS_MAX: usize = 64;
 
 type Wanted = (What, Vec<PeopleAsk>);
@@ -30,7 +36,8 @@ impl Session {
         (What::Blocked, vec![PeopleAsk::Contacts { after: None }])
     }
 
-    /// Accounts are blocked (3.3) or unblocked (3.4); all of them, if none is named (3.5).
+    /// Accounts and domains are blocked (3.3) or unblocked (3.4); all of them, if none is named
+    /// (3.5).
     pub(super) fn blocks(&mut self, asked: &Element<'_, '_>) -> Result<Wanted, StanzaFault> {
         let is_block = asked.name() == "block";
         let items: Vec<_> = asked.children().filter(|item| item.is("item", BLOCKING)).collect();
@@ -45,10 +52,27 @@ impl Session {
         }
         let one = |item: &Element<'_, '_>| {
             let order = if is_block { ContactOrder::Block } else { ContactOrder::Unblock };
-            Ok(wish(account_of(item.attribute("jid").as_deref())?, order))
+            Ok(wish(self.blockable(item.attribute("jid").as_deref(), is_block)?, order))
         };
         let asks = items.iter().map(one).collect::<Result<Vec<_>, StanzaFault>>()?;
         Ok((What::Order, asks))
+    }
+
+    /// Whom an item names: an account, or a domain, which is not ours if it is to be blocked.
+    fn blockable(&self, jid: Option<&str>, is_block: bool) -> Result<AccountAddress, StanzaFault> {
+        let jid = jid.ok_or(StanzaFault::BadRequest)?;
+        let Jid { account, domain, resource } = Jid::parse(jid).ok_or(StanzaFault::JidMalformed)?;
+        if resource.is_some() {
+            return Err(StanzaFault::FeatureNotImplemented);
+        }
+        if let Some(account) = account {
+            return Some(account).filter(|it| !it.is_group()).ok_or(StanzaFault::ItemNotFound);
+        }
+        let is_ours = |it: &ForeignDomains| it.is_ours(&domain) && !it.is_component(&domain);
+        if is_block && (self.is_here(&domain) || self.domains().is_some_and(is_ours)) {
+            return Err(StanzaFault::NotAllowed);
+        }
+        AccountAddress::of_domain(&domain).ok_or(StanzaFault::JidMalformed)
     }
 
     pub(super) fn write_blocked(&mut self, asking: &Asking, list: &ContactList, out: &mut Out) {

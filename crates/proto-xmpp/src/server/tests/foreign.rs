@@ -108,6 +108,22 @@ fn a_receipt_goes_on_even_if_it_asks_to_be_stored_and_moves_the_own_cursor() {
 }
 
 #[test]
+fn whom_a_stanza_is_for_is_told_as_far_as_that_may_be_blocked() {
+    let mut side = bound_elsewhere();
+    for (to, whom) in [
+        ("bob@b.example/x", "bob@b.example"),
+        ("r@conference.b.example/n", "r@conference.b.example"),
+        ("B.example", "@b.example"),
+        ("#odd name@b.example/x", "@b.example"),
+    ] {
+        says(&mut side, &format!("<presence to='{to}'/>"));
+        let words: Vec<ChatRequest> = side.take_words_as();
+        let [ChatRequest::HandOn(on)] = &words[..] else { panic!("{to}: {words:?}") };
+        assert_eq!(on.to.as_ref().map(|it| it.as_str()), Some(whom), "{to}");
+    }
+}
+
+#[test]
 fn what_would_be_said_of_somebody_who_is_blocked_goes_along_where_it_is_answered() {
     let mut side = bound_elsewhere();
     for (stanza, is_answered) in [
@@ -199,9 +215,17 @@ fn a_domain_of_somebody_else_is_a_contact_and_one_of_ours_is_none() {
     for ours in ["a.example", "m.example", "conference.a.example", "conference.b.example"] {
         assert!(says(&mut side, &set(ours)).contains("item-not-found"), "{ours}");
     }
-    let block = "<iq type='set' id='b'><block xmlns='urn:xmpp:blocking'><item jid='irc.example'/>\
-        </block></iq>";
-    assert!(says(&mut side, block).contains("item-not-found"), "it would hold for nobody there");
+    let block = |jid: &str| {
+        let item = format!("<item jid='{jid}'/>");
+        format!("<iq type='set' id='b'><block xmlns='urn:xmpp:blocking'>{item}</block></iq>")
+    };
+    for others in ["irc.example", "conference.b.example"] {
+        assert_eq!(says(&mut side, &block(others)), "", "{others}");
+        assert_eq!(wished(&mut side).1, format!("@{others}"));
+    }
+    for ours in ["a.example", "m.example", "conference.a.example"] {
+        assert!(says(&mut side, &block(ours)).contains("not-allowed"), "{ours}");
+    }
     let from = AccountAddress::of_domain("irc.example").expect("right");
     let presence = |device: Option<&str>, is_there: bool| {
         let availability = is_there.then(Arc::default);

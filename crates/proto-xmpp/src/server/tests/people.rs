@@ -2,6 +2,7 @@
 //! its answers.
 
 use super::harness::*;
+use model::account::AccountAddress;
 use model::chat::*;
 use std::sync::Arc;
 
@@ -191,6 +192,36 @@ fn presence_goes_out_whole_and_comes_in_from_whom_it_is() {
 }
 
 #[test]
+fn a_whole_domain_of_others_is_blocked_and_unblocked() {
+    let mut side = available();
+    let block = |verb: &str, jid: &str| {
+        let item = format!("<item jid='{jid}'/>");
+        format!("<iq type='set' id='x'><{verb} xmlns='urn:xmpp:blocking'>{item}</{verb}></iq>")
+    };
+    let spam = AccountAddress::of_domain("spam.example").expect("right");
+    let wanted = |order| {
+        let wish = ContactWish { contact: spam.clone().into(), order };
+        PeopleAsk::Wish(Box::new(wish))
+    };
+    for (verb, order) in [("block", ContactOrder::Block), ("unblock", ContactOrder::Unblock)] {
+        says(&mut side, &block(verb, "Spam.example"));
+        let (number, ask) = asked(&mut side).pop().expect("asked");
+        assert_eq!(ask, wanted(order));
+        assert!(told(&mut side, ChatDelivery::Done { number }).contains("type='result' id='x'"));
+    }
+    // What is ours by now may stand in the list.
+    says(&mut side, &block("unblock", "a.example"));
+    assert_eq!(asked(&mut side).len(), 1);
+    says(&mut side, "<iq type='get' id='l'><blocklist xmlns='urn:xmpp:blocking'/></iq>");
+    let (number, _) = asked(&mut side).pop().expect("asked");
+    let blocked = Arc::new(Contact { is_blocked: true, ..Contact::nobody(spam) });
+    let said = told(&mut side, list(number, true, vec![blocked.clone()]));
+    assert!(said.contains("<item jid='spam.example'/></blocklist>"), "{said}");
+    let said = told(&mut side, changed(blocked, None, false));
+    assert!(said.contains("<block xmlns='urn:xmpp:blocking'><item jid='spam.example'/></block>"));
+}
+
+#[test]
 fn accounts_are_blocked_and_unblocked_and_whoever_asked_hears_of_it() {
     let mut side = available();
     let block = |verb: &str, inner: &str| {
@@ -220,6 +251,19 @@ fn accounts_are_blocked_and_unblocked_and_whoever_asked_hears_of_it() {
     assert_eq!(order, ContactOrder::Unblock);
     assert!(told(&mut side, ChatDelivery::Done { number }).contains("type='result' id='x'"));
     assert!(says(&mut side, &block("block", "")).contains("bad-request"));
+    // Section 4: what is of one resource is refused, and what is left of a stanza is not done.
+    for (items, fault) in [
+        ("<item jid='bob@a.example'/><item jid='bob@a.example/desk'/>", "feature-not-implemented"),
+        ("<item jid='b.example/x'/>", "feature-not-implemented"),
+        ("<item jid='x@conference.a.example'/>", "item-not-found"),
+        ("<item jid='a.example'/>", "not-allowed"),
+        ("<item jid='@'/>", "jid-malformed"),
+        ("<item/>", "bad-request"),
+    ] {
+        let said = says(&mut side, &block("block", items));
+        assert!(said.contains(fault), "{items}: {said}");
+        assert_eq!(asked(&mut side), [], "{items}");
+    }
     let many = "<item jid='bob@a.example'/>".repeat(65);
     assert!(says(&mut side, &block("block", &many)).contains("policy-violation"));
 }
