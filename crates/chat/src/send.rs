@@ -12,12 +12,13 @@ use crate::envelope::{self, Sender, time_of};
 use crate::groups::{self, GroupTask};
 use crate::label::Route;
 use crate::log::{Answered, PendingCall};
+use crate::operators::moving::Arriving;
 use crate::operators::reviews::Held;
 use crate::outbox::Storing;
 use crate::outbox::receivers::Receivers;
 use crate::people::Task;
 use crate::sessions::{Asker, Requester};
-use crate::word::{Cargo, ChatWord, StoreOrder, StoredMessage};
+use crate::word::{Cargo, ChatWord, Moved, StoreOrder, StoredMessage};
 use crate::{Chat, Effects};
 use base::hash::HashKey;
 use base::time::{Instant, Now};
@@ -301,8 +302,9 @@ impl Chat {
         if is_behind {
             return self.tell_stored(from, number, Err(ChatFault::Busy), fx);
         }
-        if let Some(id) = order.moved {
-            return self.looks_at_last(from, (order, id), fx);
+        if let Some(Moved::Between(_)) = order.moved {
+            let (change, receivers) = (None, order.route.inboxes().into());
+            return self.looks_at_last(Arriving { from, order, change, receivers }, fx);
         }
         let kind = envelope::kind_of(&order.body);
         if matches!(kind, Content::EDIT | Content::REACTION) && order.live.is_none() {
@@ -312,7 +314,7 @@ impl Chat {
         if may_quote && self.looks_at_quoted(now, from, &order, fx) {
             return;
         }
-        if order.route.is_to_group() {
+        if order.route.is_to_group() || order.moved.is_some() {
             let conversation = order.route.conversation;
             return self.for_group(now, conversation, GroupTask::Store(from, order), fx);
         }
@@ -330,7 +332,12 @@ impl Chat {
         fx: &mut Effects,
     ) {
         let StoreOrder { number, route, once, body, live, moved, .. } = order;
-        let id = moved.unwrap_or_else(|| self.next_id(now));
+        let id = match moved {
+            Some(Moved::Between(id) | Moved::InGroup(id)) => id,
+            Some(Moved::Behind) | None => self.next_id(now),
+        };
+        // What is said next has a higher one, be it in the same millisecond.
+        self.last_id = self.last_id.max(id);
         let (at_s, label) = (now.unix_s(), route.encode());
         let message = Arc::new(Message { id, at_s, label, body });
         let once = OnceKey::at_home(route.conversation.home_hash(), once);
@@ -340,6 +347,11 @@ impl Chat {
         if is_quiet {
             to.clear(); // it is part of what the channel is, and of nothing that is read
         }
+        let is_moved = moved.is_some();
+        let is_nobodys = is_moved && change.is_none() && receivers.is_empty();
+        if is_nobodys {
+            to.truncate(1); // nobody has to be found for it
+        }
         if change.is_some() {
             to.push(groups::changes_of(self.settings.home, route.conversation));
         }
@@ -348,7 +360,7 @@ impl Chat {
         self.outbox.takes(message.weight());
         let abroad = self.groups.foreign(route.conversation).filter(|_| change.is_none());
         let change = change.map(Box::new);
-        let (turn, is_moved) = (None, moved.is_some());
+        let turn = None;
         let storing = Storing {
             from,
             number,
@@ -387,6 +399,10 @@ impl Chat {
                 }
                 Ok(StoredMessage { id: done.id, seq: 0, again: !done.new })
             }
+            Ok(Done::Appended(done)) if is_moved && change.is_none() && receivers.is_empty() => {
+                let seq = done.seqs.first().copied().unwrap_or(0);
+                Ok(StoredMessage { id: done.id, seq, again: !done.new })
+            }
             Ok(Done::Appended(done)) if done.seqs.len() >= 2 => {
                 let (seq, place) = (done.seqs[0], done.seqs[1]);
                 let mut before = None;
@@ -412,7 +428,7 @@ impl Chat {
                     if fx.events_wanted && !is_moved {
                         fx.tell(ChatEvent::of_message(&message));
                     }
-                    if let Some(abroad) = abroad {
+                    if let Some(abroad) = abroad.filter(|_| !is_moved) {
                         self.group_goes_out(&message, (before, abroad), fx);
                     }
                     let cargo = Cargo::Message(message);
@@ -427,7 +443,7 @@ impl Chat {
             self.turn_refused(route.conversation);
         }
         self.tell_stored(from, number, answer, fx);
-        if change.is_some() || turn.is_some() {
+        if change.is_some() || turn.is_some() || is_moved {
             self.change_is_over(now, route.conversation, fx);
         }
     }

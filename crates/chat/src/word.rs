@@ -185,8 +185,20 @@ pub struct StoreOrder {
     pub(crate) change: Option<Box<ChangeAsked>>,
     /// It tells of an amendment that is done, and this is told of it now: more than is stored.
     pub(crate) live: Option<Box<Content>>,
-    /// The number that it has from before it came here.
-    pub(crate) moved: Option<u64>,
+    /// It moves in, with a number from before it came here.
+    pub(crate) moved: Option<Moved>,
+}
+
+/// The number of something that moves in. What is there by then has a lower one, or it does not
+/// come in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Moved {
+    /// Between two: this one.
+    Between(u64),
+    /// In a group: this one.
+    InGroup(u64),
+    /// In a group: the next behind the last that stands there.
+    Behind,
 }
 
 /// A message is stored.

@@ -183,10 +183,18 @@ fn wishes() -> Vec<ChatCommand> {
         client_id: ClientMessageId([8; 16]),
         content: Content::text("hello"),
     };
+    let order = GroupOrder {
+        group: None,
+        client_id: ClientMessageId([9; 16]),
+        verb: GroupVerb::Create,
+        title: "".into(),
+        members: Vec::new(),
+    };
     vec![
         ChatCommand::Open(address("ann")),
         ChatCommand::Errand(Box::new(errand)),
         ChatCommand::MoveIn(address("ann"), Box::new(moved)),
+        ChatCommand::ChangeMoved(address("ann"), Box::new(MovedChange { order, at_ms: 0 })),
         ChatCommand::MovedUpTo(address("ann"), 1),
     ]
 }

@@ -276,3 +276,46 @@ fn visitors_hear_what_was_being_stored_while_their_group_was_forgotten() {
     house.rest();
     assert_eq!(shown(&house.goes_out()), one("hello", "eve", ""));
 }
+
+#[test]
+fn what_moves_in_goes_out_to_nobody_and_a_visitor_reads_it_there() {
+    let mut house = house(10);
+    house.device("ann");
+    let hour_ms = 3_600_000;
+    let begin_ms = house.now.wall_ms - 10 * hour_ms;
+    let mut moves = |command: ChatCommand| {
+        Service::command(&mut house.chat, house.now, 7, command, &mut house.fx);
+        house.rest();
+        match house.fx.answers.pop() {
+            Some((7, ChatAnswer::Told(Some(told)))) => *told,
+            other => panic!("{other:?}"),
+        }
+    };
+    for (verb, members) in [(GroupVerb::Create, &[][..]), (GroupVerb::Add, &[EVE.to_owned()])] {
+        let moved = MovedChange { order: order(verb, verb as u8, members), at_ms: begin_ms };
+        let told = moves(ChatCommand::ChangeMoved(address("ann"), Box::new(moved)));
+        assert!(matches!(told, ChatDelivery::Changed(_)), "{told:?}");
+    }
+    for (id, by) in [(1, "ann"), (2, EVE), (3, MALLORY)] {
+        let moved = MovedMessage {
+            with: address(YARD).into(),
+            is_own: true,
+            device: "".into(),
+            at_ms: begin_ms + u64::from(id) * hour_ms,
+            client_id: ClientMessageId([id; 16]),
+            content: Content::text(by),
+        };
+        let told = moves(ChatCommand::MoveIn(address(by), Box::new(moved)));
+        assert!(matches!(told, ChatDelivery::Sent { again: false, .. }), "{told:?}");
+    }
+    assert!(house.fx.foreign.is_empty(), "{:?}", house.fx.foreign);
+    let range = HistoryRange { with: address(YARD).into(), from: 0, backwards: false, count: 9 };
+    let page = match house.visits(EVE, ErrandWhat::History(Box::new(range))) {
+        ChatDelivery::History(page) => page,
+        other => panic!("{other:?}"),
+    };
+    let texts: Vec<_> = page.messages.iter().map(|it| told(&it.content)).collect();
+    assert_eq!(texts, ["add eve@b.example", "ann", EVE, MALLORY]);
+    assert!(matches!(house.says(EVE, 4, "now"), ChatDelivery::Sent { .. }));
+    assert_eq!(shown(&house.goes_out()), one("now", "eve", ""));
+}

@@ -466,14 +466,14 @@ pub(super) fn addressee(field: &str, text: &str) -> Result<Addressee, Fault> {
     Addressee::parse(text).map_err(|fault| Fault::bad(format!("`{field}`: {fault}")))
 }
 
-fn members(names: &[String]) -> Result<Vec<Addressee>, Fault> {
+pub(super) fn members(names: &[String]) -> Result<Vec<Addressee>, Fault> {
     if names.len() > GROUP_NAMED_MAX {
         return Err(Fault::bad(format!("`members` names at most {GROUP_NAMED_MAX} at once")));
     }
     names.iter().map(|name| addressee("members", name)).collect()
 }
 
-fn title(text: &str) -> Result<Box<str>, Fault> {
+pub(super) fn title(text: &str) -> Result<Box<str>, Fault> {
     match text.len() {
         0..=GROUP_TITLE_BYTES_MAX => Ok(text.into()),
         _ => Err(Fault::bad(format!("`title` has at most {GROUP_TITLE_BYTES_MAX} bytes"))),

@@ -2,7 +2,7 @@
 //!
 //! Invariant: what leaves this file is what a device of the account could have said itself.
 
-use super::chat::{SayingBody, account, addressee, client_id};
+use super::chat::{SayingBody, account, addressee, client_id, group, members, no_verb, title};
 use crate::fault::Fault;
 use crate::texts::{AccountName, Base64, BlockedName, MessageId16};
 use base64::Engine;
@@ -11,8 +11,9 @@ use model::account::{AccountAddress, Addressee};
 use model::chat::foreign::{ArrivalWhat, ForeignArrival};
 use model::chat::{
     CONTACT_GROUP_BYTES_MAX, CONTACT_GROUPS_MAX, CONTACT_NAME_BYTES_MAX, ContactOrder, ContactWish,
-    ITEM_ID_BYTES_MAX, MovedMessage, NODE_CHANGE_MAX, NODE_NAME_BYTES_MAX, NodeAccess, NodeChange,
-    NodeItem, NodeOptions, NodeSpace, NodesAsk, SendLast, SubscriptionVerb,
+    GROUP_NAMED_MAX, GroupOrder, GroupVerb, ITEM_ID_BYTES_MAX, MovedChange, MovedMessage,
+    NODE_CHANGE_MAX, NODE_NAME_BYTES_MAX, NodeAccess, NodeChange, NodeItem, NodeOptions, NodeSpace,
+    NodesAsk, SendLast, SubscriptionVerb,
 };
 use model::limits::ChatLimits;
 use model::ports::chat::{ChatCommand, Errand, ErrandWhat};
@@ -56,8 +57,10 @@ pub(crate) enum MoveWhat {
     Blocked(BlockedMove),
     /// What it publishes, or keeps.
     Node(NodeMove),
-    /// A message between it and another one.
+    /// A message between it and another one, or that it said in a group.
     Message(Box<MessageMove>),
+    /// A group that it makes or changes, which was a room.
+    Group(Box<GroupMove>),
     /// What stands in its inbox was given to its devices before it came here.
     Seen(SeenMove),
 }
@@ -135,10 +138,10 @@ pub(crate) struct ItemMove {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ChatMessageMove")]
 pub(crate) struct MessageMove {
-    /// The other of the two.
+    /// The other of the two; or a group, in which whoever said it need not have an account here.
     #[schemars(with = "AccountName")]
     with: String,
-    /// The account said it; else the other did.
+    /// The account said it; else the other did. In a group it did.
     own: bool,
     /// On which device it was said.
     #[serde(default)]
@@ -150,6 +153,39 @@ pub(crate) struct MessageMove {
     client_id: String,
     /// What was said.
     message: SayingBody,
+}
+
+/// A group that was a room.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ChatGroupMove")]
+pub(crate) struct GroupMove {
+    /// Its address, `NAME@conference.DOMAIN`.
+    #[schemars(with = "AccountName")]
+    group: String,
+    /// What is done; `create` before all else.
+    #[schemars(extend("enum" = moved_verbs()))]
+    verb: String,
+    /// Its title or description, for those that have one; at most 256 bytes.
+    #[serde(default)]
+    title: String,
+    /// Whom it is about; at most 128 at once.
+    #[serde(default)]
+    #[schemars(with = "Vec<AccountName>", length(max = GROUP_NAMED_MAX))]
+    members: Vec<String>,
+    /// The id that tells it from other changes by the account.
+    #[schemars(with = "MessageId16")]
+    client_id: String,
+    /// When it was made, for `create`, Unix milliseconds; from 2020 on, and before all that was
+    /// said in it.
+    #[serde(default)]
+    at_ms: u64,
+}
+
+/// What is done to a group that moves in.
+fn moved_verbs() -> Vec<&'static str> {
+    use GroupVerb::{Add, Ban, Close, Create, Describe, Promote, Unlock};
+    [Create, Add, Promote, Ban, Describe, Unlock, Close].map(GroupVerb::word).into()
 }
 
 /// How far devices had come.
@@ -190,8 +226,17 @@ impl MoveBody {
             }
             MoveWhat::Message(message) => {
                 let moved = message.moved(limits)?;
+                if by.is_system() {
+                    about.clear(); // it says things in many groups, and has no inbox of them
+                }
                 about.push(moved.with.within(by.domain()).to_string());
                 vec![ChatCommand::MoveIn(by.clone(), Box::new(moved))]
+            }
+            MoveWhat::Group(group) => {
+                let moved = group.moved(by.domain())?;
+                let group = moved.order.group.as_ref().map(|it| it.within(by.domain()));
+                about.extend(group.map(|group| group.to_string()));
+                vec![ChatCommand::ChangeMoved(by.clone(), Box::new(moved))]
             }
             MoveWhat::Seen(seen) => vec![ChatCommand::MovedUpTo(by.clone(), seen.upto)],
         };
@@ -282,6 +327,28 @@ impl ItemMove {
             true => Ok(NodeItem { id: self.id.as_str().into(), payload: payload.into() }),
             false => Err(Fault::bad(format!("an id has 1 to {ITEM_ID_BYTES_MAX} bytes"))),
         }
+    }
+}
+
+impl GroupMove {
+    fn moved(&self, domain: &str) -> Result<MovedChange, Fault> {
+        let verb = GroupVerb::ALL.iter().find(|verb| verb.word() == self.verb);
+        let verb = *verb
+            .filter(|verb| moved_verbs().contains(&verb.word()))
+            .ok_or_else(|| no_verb(&moved_verbs()))?;
+        let members = members(&self.members)?;
+        if verb.names_members() && members.is_empty() {
+            return Err(Fault::bad("`members` names one at least for this verb"));
+        }
+        let client_id = client_id(Some(&self.client_id))?;
+        let order = GroupOrder {
+            group: Some(group(&self.group, domain)?.into()),
+            client_id: client_id.ok_or_else(|| Fault::bad("`client_id` is a UUID"))?,
+            verb,
+            title: title(&self.title)?,
+            members,
+        };
+        Ok(MovedChange { order, at_ms: self.at_ms })
     }
 }
 

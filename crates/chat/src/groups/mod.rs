@@ -26,6 +26,7 @@ use crate::conversations::receipts::readers::ReadersSought;
 use crate::envelope::{self, Sender};
 use crate::label::Route;
 use crate::log::{Answered, PendingCall};
+use crate::operators::moving::Arriving;
 use crate::outbox::receivers::Receivers;
 use crate::sessions::transients::TransientSaid;
 use crate::word::{Range, StoreOrder, StoredMessage};
@@ -254,7 +255,9 @@ impl Chat {
         {
             match task {
                 GroupTask::Store(from, order) => {
-                    if self.turns_group(now, conversation, &order, fx)
+                    // What moves in reaches nobody by the way that a group has now.
+                    if order.moved.is_none()
+                        && self.turns_group(now, conversation, &order, fx)
                         && let Some(group) = self.groups.known.get_mut(&conversation)
                     {
                         return group.line.push_front(GroupTask::Store(from, order));
@@ -325,6 +328,10 @@ impl Chat {
                 let taken = self.group_rates.take(now, conversation);
                 taken.map(|()| None).map_err(|_| ChatFault::RateLimited)
             }),
+            // What moves in again is so already.
+            Some(asked) if order.moved.is_some() && group.state.is_described(&asked.wish) => {
+                Err(ChatFault::Unchanged)
+            }
             Some(asked) => {
                 let limits = &self.settings.limits.chat;
                 let [members, banned] =
@@ -355,6 +362,9 @@ impl Chat {
             if let (GroupVerb::Create, Some(group)) = (change.verb, made) {
                 self.is_listed(&group, fx);
             }
+        }
+        if order.moved.is_some() {
+            return self.moves_into_group(from, order, (change, receivers), fx);
         }
         self.append(now, from, order, (change, receivers), fx);
     }
@@ -392,6 +402,26 @@ impl Chat {
             self.is_listed_no_more(conversation, fx);
         }
         concerned
+    }
+
+    /// Something moves into a group: until it is stored all else waits, so that numbers rise. What
+    /// was said is for its sender alone, who has it as all that it said.
+    fn moves_into_group(
+        &mut self,
+        from: ShardId,
+        order: StoreOrder,
+        (change, receivers): (Option<GroupChange>, Receivers),
+        fx: &mut Effects,
+    ) {
+        if let Some(group) = self.groups.known.get_mut(&order.route.conversation) {
+            group.step = Step::Changing;
+        }
+        let receivers = match (&change, order.route.from.space()) {
+            (Some(_), _) => receivers,
+            (None, Space::Inbox) => order.route.inboxes().into(),
+            (None, _) => Receivers::nobody(),
+        };
+        self.looks_at_last(Arriving { from, order, change, receivers }, fx);
     }
 
     /// The log has done, or refused, what changes a group: the next may be done.

@@ -11,7 +11,7 @@ use crate::label::Route;
 use crate::send::StoreWait;
 use crate::sessions::{Asker, Requester};
 use crate::waits::Waits;
-use crate::word::{StoreOrder, StoredMessage};
+use crate::word::{Moved, StoreOrder, StoredMessage};
 use crate::{Chat, Effects};
 use base::time::{Instant, Now};
 use model::account::{AccountAddress, AccountId};
@@ -44,6 +44,7 @@ pub(crate) struct Ordering {
     wish: Wish,
     /// Members that are not found.
     left: usize,
+    moved: Option<Moved>,
 }
 
 pub(crate) type Orders = Waits<Ordering>;
@@ -60,6 +61,17 @@ impl Chat {
     ) {
         let Some(asker) = self.asker(from, session) else { return };
         let wait = Requester { conn: from, session, number };
+        self.orders_group(now, (wait, asker), (order, None), fx);
+    }
+
+    /// The same, of a group that may be moving in.
+    pub(crate) fn orders_group(
+        &mut self,
+        now: Now,
+        (wait, asker): (Requester, Asker),
+        (order, moved): (GroupOrder, Option<Moved>),
+        fx: &mut Effects,
+    ) {
         let group = self
             .may_not_order(&order)
             .map_or_else(|| self.group_of(&asker, &order).ok_or(ChatFault::Invalid), Err);
@@ -81,7 +93,7 @@ impl Chat {
         let wanted = if verb.names_accounts() { named.clone() } else { Vec::new() };
         let members = named.into_iter().map(|one| (one, None)).collect();
         let (wish, left) = (Wish { verb, title, members }, wanted.len());
-        let key = self.orders.put(Ordering { wait, asker, client_id, group, wish, left });
+        let key = self.orders.put(Ordering { wait, asker, client_id, group, wish, left, moved });
         if wanted.is_empty() {
             return self.order_change(now, key, fx);
         }
@@ -148,17 +160,15 @@ impl Chat {
 
     /// The group's home is asked for the change.
     fn order_change(&mut self, now: Now, key: u64, fx: &mut Effects) {
-        let Some(Ordering { wait, asker, client_id, group, wish, .. }) = self.orders.take(key)
-        else {
-            return;
-        };
+        let Some(ordering) = self.orders.take(key) else { return };
+        let Ordering { wait, asker, client_id, group, wish, moved, .. } = ordering;
         let conversation = conversation_of(self.settings.home, &group);
         let route = Route { from: asker.inbox, to: None, conversation, read: None };
         let once = self.settings.home.of(&[&asker.inbox.to_bytes(), &client_id.0]);
         let Asker { address, device, is_operator, .. } = asker;
         let number = self.sends.put(StoreWait { wait, group: Some(Box::new(group.clone())) });
         let change = Some(Box::new(ChangeAsked { address, device, client_id, group, wish }));
-        let (body, live, moved) = (Box::default(), None, None);
+        let (body, live) = (Box::default(), None);
         let order = StoreOrder { number, route, once, is_operator, body, change, live, moved };
         self.hand_to_conversation(now, order, fx);
     }

@@ -11,11 +11,11 @@ use crate::groups::chatrooms;
 use crate::groups::follows::{Drawing, Together};
 use crate::inboxes::Placing;
 use crate::operators::Look;
+use crate::operators::moving::Arriving;
 use crate::operators::mutes::Muting;
 use crate::outbox::Storing;
 use crate::people::foreign::queue::Queueing;
 use crate::sessions::login::LetIn;
-use crate::word::StoreOrder;
 use crate::{Chat, Effects};
 use again::{Subject, WriteRetries};
 use base::time::{Instant, Now};
@@ -47,7 +47,7 @@ pub(crate) enum PendingCall {
     /// A message stands in its conversation, and in the outbox.
     Stored(Box<Storing>),
     /// The last message of the conversation of one that moves in.
-    LastBefore(Box<(ShardId, StoreOrder, u64)>),
+    LastBefore(Box<Arriving>),
     /// An inbox is to be taken as read up to a place by devices that are elsewhere, for an errand.
     MovedUpTo(SessionRef),
     /// A message stands in an inbox.

@@ -20,7 +20,7 @@ use crate::{Chat, Effects};
 use base::time::Now;
 use model::account::{AccountAddress, AccountId};
 use model::chat::foreign::ForeignArrival;
-use model::chat::{ChatFault, MovedMessage};
+use model::chat::{ChatFault, MovedChange, MovedMessage};
 use model::ports::chat::{ChatAccountStatus, ChatAnswer, ChatCommand, Errand};
 use model::ports::log::{Call, Done, Read};
 use model::timeline::{Seq, TimelineId};
@@ -48,6 +48,7 @@ enum What {
     Errand(Box<Errand>),
     Foreign(Box<ForeignArrival>),
     MoveIn(Box<MovedMessage>),
+    ChangeMoved(Box<MovedChange>),
     MovedUpTo(Seq),
 }
 
@@ -84,6 +85,7 @@ impl Chat {
             }
             ChatCommand::Foreign(arrival) => (arrival.concerns(), None, What::Foreign(arrival)),
             ChatCommand::MoveIn(address, moved) => (address, None, What::MoveIn(moved)),
+            ChatCommand::ChangeMoved(address, moved) => (address, None, What::ChangeMoved(moved)),
             ChatCommand::MovedUpTo(address, upto) => (address, None, What::MovedUpTo(upto)),
         };
         self.commands.0.insert(ask, what);
@@ -123,6 +125,13 @@ impl Chat {
             (Ok(AccountRow { id, .. }), What::MoveIn(moved)) => {
                 return self.moves_in(now, ask, (address, id), *moved, fx);
             }
+            (Err(ChatFault::UnknownAccount), What::MoveIn(moved)) if moved.is_in_group(address) => {
+                // Whoever said it there is not known here.
+                return self.moves_in(now, ask, (address, AccountId::FOREIGN), *moved, fx);
+            }
+            (Ok(AccountRow { id, .. }), What::ChangeMoved(moved)) => {
+                return self.changes_moved(now, ask, (address, id), *moved, fx);
+            }
             (Ok(AccountRow { id, .. }), What::MovedUpTo(upto)) => {
                 return self.has_moved(ask, (address, id), upto, fx);
             }
@@ -133,7 +142,7 @@ impl Chat {
             (Err(ChatFault::UnknownAccount), What::Kick) => ChatAnswer::Ended(0),
             (
                 Err(ChatFault::UnknownAccount),
-                What::Errand(_) | What::MoveIn(_) | What::MovedUpTo(_),
+                What::Errand(_) | What::MoveIn(_) | What::ChangeMoved(_) | What::MovedUpTo(_),
             ) => ChatAnswer::Told(None),
             (Err(ChatFault::StoreFailed | ChatFault::StoreFull), _) => ChatAnswer::StoreFailed,
             (Err(_), _) => ChatAnswer::Busy,

@@ -2,27 +2,35 @@
 //!
 //! ```text
 //! MoveIn ─► the other's account ─► the conversation's home: its last message is read
-//!                                    ├─ not older: it is there already, or came too late
-//!                                    └─ older: appended, with the number of its time
+//!   └────── or the group's line ─►   ├─ not older: it is there already, or came too late
+//! ChangeMoved ─► the group's line ─► └─ older: appended, with the number of its time
 //! ```
 //! A message takes its place as one that is sent does, behind the last of its conversation, but
 //! with a number of the time at which it was said, which it has whenever it is brought: so whoever
-//! brings all of them again, in their order, brings none twice, whatever was forgotten here. It
-//! knows no file of another server. Invariants: numbers of a conversation rise; nothing that moves
-//! in is told to another domain, or to those who are told of what is said.
+//! brings all of them again, in their order, brings none twice, whatever was forgotten here. A
+//! group is made at the time of what was said there first, and what else is done to it has the
+//! number behind the last: so nothing of it is newer than what is still to come. What was said in
+//! it goes into no inbox but its sender's, of which an erasure finds it: members read it in the
+//! group. It knows no file of another server. Invariants: numbers of a conversation rise; nothing
+//! that moves in is told to another domain, or to those who are told of what is said.
 
 use super::errands::Owed;
 use crate::accounts::{Waiter, fault_of};
 use crate::envelope::{self, Sender};
+use crate::groups;
 use crate::label::Route;
 use crate::log::{Answered, PendingCall};
+use crate::outbox::receivers::Receivers;
 use crate::send::{SENDS_MAX, StoreWait, conversation_of};
 use crate::sessions::{Asker, Requester};
-use crate::word::{StoreOrder, StoredMessage};
+use crate::word::{Moved, StoreOrder, StoredMessage};
 use crate::{Chat, Effects};
 use base::time::Now;
 use model::account::{AccountAddress, AccountId};
-use model::chat::{ChatDelivery, ChatFault, DEVICE_NAME_BYTES_MAX, MovedMessage, NewMessage};
+use model::chat::{
+    ChatDelivery, ChatFault, DEVICE_NAME_BYTES_MAX, GroupChange, GroupVerb, MovedChange,
+    MovedMessage, NewMessage,
+};
 use model::id::{SessionRef, ShardId};
 use model::latency::Began;
 use model::ports::chat::ChatAnswer;
@@ -35,6 +43,15 @@ pub(crate) struct MovingIn {
     wait: Requester,
     asker: Asker,
     moved: MovedMessage,
+}
+
+/// Something that moves in, once the last message of its conversation is known.
+pub(crate) struct Arriving {
+    pub(crate) from: ShardId,
+    pub(crate) order: StoreOrder,
+    /// What it does to its group.
+    pub(crate) change: Option<GroupChange>,
+    pub(crate) receivers: Receivers,
 }
 
 impl MovingIn {
@@ -59,11 +76,70 @@ impl Chat {
             return self.answer_send(wait, Err(fault), fx);
         }
         let with = moved.with.within(asker.address.domain());
-        if with.is_group() || with.is_chatroom() {
+        if with.is_chatroom() || with.is_channel() {
             return self.answer_send(wait, Err(ChatFault::Invalid), fx);
+        }
+        if with.is_group() {
+            return self.was_said_in(now, (wait, &asker), (&with, &moved), fx);
         }
         let moving = Box::new(MovingIn { wait, asker, moved });
         self.find_account(now, &with, None, Waiter::MovedIn(moving), fx);
+    }
+
+    /// It was said in a group, which may be that of another shard.
+    fn was_said_in(
+        &mut self,
+        now: Now,
+        (wait, asker): (Requester, &Asker),
+        (group, moved): (&AccountAddress, &MovedMessage),
+        fx: &mut Effects,
+    ) {
+        let home = self.settings.home;
+        let MovedMessage { is_own, device, at_ms, client_id, content, .. } = moved;
+        // Nobody logs in as the server itself, which has no inbox to be filled.
+        let inbox = match asker.address.is_system() {
+            true => asker.address.inbox(home, AccountId::FOREIGN),
+            false => asker.inbox,
+        };
+        let once = home.of(&[&inbox.to_bytes(), &client_id.0]);
+        let number_of = MovedMessage::number_at(*at_ms, once).filter(|_| *is_own);
+        let Some(id) = number_of else {
+            return self.answer_send(wait, Err(ChatFault::Invalid), fx);
+        };
+        let (to, content) = (group.clone().into(), content.clone());
+        let said = NewMessage { to, client_id: *client_id, content };
+        let body = envelope::encode(Sender { address: &asker.address, device }, group, &said);
+        let conversation = groups::conversation_of(home, group);
+        let route = Route { from: inbox, to: Some(inbox), conversation, read: None };
+        let number = self.sends.put_since(Began::default(), StoreWait { wait, group: None });
+        let (is_operator, change, live, moved) = (true, None, None, Some(Moved::InGroup(id)));
+        let order = StoreOrder { number, route, once, is_operator, body, change, live, moved };
+        self.hand_to_conversation(now, order, fx);
+    }
+
+    /// A group that another server had as a room is made, or changed.
+    pub(crate) fn changes_moved(
+        &mut self,
+        now: Now,
+        ask: u64,
+        (address, id): (&AccountAddress, AccountId),
+        MovedChange { order, at_ms }: MovedChange,
+        fx: &mut Effects,
+    ) {
+        let Some((wait, asker)) = self.begins_move(ask, (address, id), fx) else { return };
+        let is_channel =
+            order.group.as_ref().is_some_and(|it| it.within(address.domain()).is_channel());
+        let moved = match order.verb {
+            // The first of its millisecond, so that what is done to it next finds room there.
+            GroupVerb::Create => MovedMessage::number_at(at_ms, 0)
+                .filter(|_| at_ms <= now.wall_ms)
+                .map(Moved::InGroup),
+            _ => Some(Moved::Behind),
+        };
+        match moved.filter(|_| !is_channel) {
+            Some(moved) => self.orders_group(now, (wait, asker), (order, Some(moved)), fx),
+            None => self.answer_send(wait, Err(ChatFault::Invalid), fx),
+        }
     }
 
     /// A command about an account that comes over is under way; unless there are too many.
@@ -133,24 +209,21 @@ impl Chat {
         };
         let body = envelope::encode(Sender { address: sender, device }, receiver, &said);
         let number = self.sends.put_since(Began::default(), StoreWait { wait, group: None });
-        let (is_operator, change, live, moved) = (true, None, None, Some(id));
+        let (is_operator, change, live, moved) = (true, None, None, Some(Moved::Between(id)));
         let order = StoreOrder { number, route, once, is_operator, body, change, live, moved };
         self.hand_to_conversation(now, order, fx);
     }
 
     /// The home of a conversation looks at its last message before one moves in.
-    pub(crate) fn looks_at_last(
-        &mut self,
-        from: ShardId,
-        (order, id): (StoreOrder, u64),
-        fx: &mut Effects,
-    ) {
-        let timeline = order.route.conversation;
-        // Until it is stored nothing else is, so that numbers rise.
-        self.moving.insert(timeline);
-        let (from_seq, backwards, count_max, bytes_max) = (Seq::MAX, true, 1, 1);
-        let pull = Pull { timeline, from: from_seq, backwards, count_max, bytes_max };
-        let pending = PendingCall::LastBefore(Box::new((from, order, id)));
+    pub(crate) fn looks_at_last(&mut self, arriving: Arriving, fx: &mut Effects) {
+        let timeline = arriving.order.route.conversation;
+        // Until it is stored nothing else is, so that numbers rise. A group's line sees to it.
+        if let Some(Moved::Between(_)) = arriving.order.moved {
+            self.moving.insert(timeline);
+        }
+        let (from, backwards, count_max, bytes_max) = (Seq::MAX, true, 1, 1);
+        let pull = Pull { timeline, from, backwards, count_max, bytes_max };
+        let pending = PendingCall::LastBefore(Box::new(arriving));
         self.log.ask(pending, Call::Read(Read::Pull(pull)), fx);
     }
 
@@ -158,7 +231,7 @@ impl Chat {
     pub(crate) fn last_is_read(
         &mut self,
         now: Now,
-        (from, order, id): (ShardId, StoreOrder, u64),
+        Arriving { from, mut order, change, receivers }: Arriving,
         result: Answered,
         fx: &mut Effects,
     ) {
@@ -167,14 +240,29 @@ impl Chat {
             Ok(_) => Err(ChatFault::StoreFailed),
             Err(error) => Err(fault_of(error)),
         };
-        let is_before = last.map(|last| last >= id);
-        if is_before != Ok(false) {
-            self.moving.remove(&order.route.conversation);
-            let stored = is_before.map(|_| StoredMessage { id, seq: 0, again: true });
-            return self.tell_stored(from, order.number, stored, fx);
-        }
-        let receivers = order.route.inboxes();
-        self.append(now, from, order, (None, receivers.into()), fx);
+        let stored = match (last, order.moved) {
+            (Ok(last), Some(Moved::Between(id) | Moved::InGroup(id)))
+                if change.is_none() && last >= id =>
+            {
+                Ok(StoredMessage { id, seq: 0, again: true })
+            }
+            (Ok(last), moved) => {
+                order.moved = match moved {
+                    Some(Moved::InGroup(id)) if change.is_some() => {
+                        Some(Moved::InGroup(id.max(last + 1)))
+                    }
+                    // Where nothing can be read there is no number behind the last.
+                    Some(Moved::Behind) => Some(Moved::InGroup(last + 1)).filter(|_| last > 0),
+                    moved => moved,
+                };
+                return self.append(now, from, order, (change, receivers), fx);
+            }
+            (Err(fault), _) => Err(fault),
+        };
+        let conversation = order.route.conversation;
+        self.moving.remove(&conversation);
+        self.tell_stored(from, order.number, stored, fx);
+        self.change_is_over(now, conversation, fx);
     }
 
     /// Devices of an account have had all of its inbox up to a place, elsewhere.

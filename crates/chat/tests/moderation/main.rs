@@ -5,5 +5,6 @@ mod edits;
 mod errands;
 mod house;
 mod moving;
+mod moving_groups;
 mod reviews;
 mod rules;

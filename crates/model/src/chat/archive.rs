@@ -5,7 +5,7 @@
 //! other is in the order of that conversation, which is the same for those messages. One id names a
 //! message in both, so whoever has read by one order goes on by the other.
 
-use super::{ChatMessage, ClientMessageId, Content};
+use super::{ChatMessage, ClientMessageId, Content, GroupOrder};
 use crate::account::{AccountAddress, Addressee};
 use crate::id::MessageId;
 use crate::timeline::Seq;
@@ -115,9 +115,9 @@ pub struct ArchivePage {
 /// A message of an account, as another server had kept it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MovedMessage {
-    /// The other of the two.
+    /// The other of the two, or the group that it was said in.
     pub with: Addressee,
-    /// The account said it; else the other did.
+    /// The account said it; else the other did. In a group it did.
     pub is_own: bool,
     /// On which device it was said; may be empty.
     pub device: Box<str>,
@@ -129,7 +129,22 @@ pub struct MovedMessage {
     pub content: Content,
 }
 
+/// A change of a group that another server had as a room. It stands behind what moved in before,
+/// at the time of that: so what was said later comes in behind it, whenever it is brought.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MovedChange {
+    /// What is to be done.
+    pub order: GroupOrder,
+    /// When the group was made, Unix milliseconds, if that is what is to be done.
+    pub at_ms: u64,
+}
+
 impl MovedMessage {
+    /// Whether it was said in a group, by this account.
+    pub fn is_in_group(&self, by: &AccountAddress) -> bool {
+        self.with.within(by.domain()).is_group()
+    }
+
     /// The number that a message of this time has, whoever brings it and however often: `told` is a
     /// hash that tells it from others of the same millisecond. `None`: no number is of that time.
     pub const fn number_at(at_ms: u64, told: u64) -> Option<u64> {

@@ -36,7 +36,8 @@ pub use amend::{
     TargetMessage, emoji_of,
 };
 pub use archive::{
-    ARCHIVE_BOUNDS_MAX, ARCHIVE_NAMED_MAX, ArchiveId, ArchivePage, ArchiveRange, MovedMessage,
+    ARCHIVE_BOUNDS_MAX, ARCHIVE_NAMED_MAX, ArchiveId, ArchivePage, ArchiveRange, MovedChange,
+    MovedMessage,
 };
 pub use chatroom::{
     CHATROOM_KEEPS_MAX, CHATROOM_MODERATORS_MAX, CHATROOM_NAMED_MAX, CHATROOM_SERVICE,

@@ -10,7 +10,8 @@ use crate::account::{AccountAddress, AccountId, Addressee};
 use crate::chat::foreign::ForeignArrival;
 use crate::chat::{
     ArchiveRange, ChatDelivery, ChatroomOrder, ChatroomStatus, ContactWish, ContactsRange,
-    GroupOrder, HistoryRange, MemberShow, MembersRange, MovedMessage, NewMessage, NodesAsk,
+    GroupOrder, HistoryRange, MemberShow, MembersRange, MovedChange, MovedMessage, NewMessage,
+    NodesAsk,
 };
 use crate::ports::users::Announcement;
 use crate::timeline::{Seq, TimelineId};
@@ -76,9 +77,13 @@ pub enum ChatCommand {
         seqs: Box<[Seq]>,
     },
     /// Another server had kept a message of it: it takes its place, at its time. One that is not
-    /// newer than the last of its conversation is there already, or does not come in. Answer:
-    /// `Told`, as of a message that is sent.
+    /// newer than the last of its conversation is there already, or does not come in. In a group
+    /// it may have been said by an account that is not there any more, or never was one of ours.
+    /// Answer: `Told`, as of a message that is sent.
     MoveIn(AccountAddress, Box<MovedMessage>),
+    /// Another server had a group as a room: it is made, or changed, in the name of this account,
+    /// with the number that it would have had then. Answer: `Told`, as of a change.
+    ChangeMoved(AccountAddress, Box<MovedChange>),
     /// What stands in its inbox up to a place was given to its devices elsewhere. Answer: `Told`,
     /// of `Done`.
     MovedUpTo(AccountAddress, Seq),
@@ -98,6 +103,7 @@ impl ChatCommand {
             | ChatCommand::Kick(account)
             | ChatCommand::Erase(account)
             | ChatCommand::MoveIn(account, _)
+            | ChatCommand::ChangeMoved(account, _)
             | ChatCommand::MovedUpTo(account, _)
             | ChatCommand::Mute(account, _) => account,
             ChatCommand::Errand(errand) => &errand.by,

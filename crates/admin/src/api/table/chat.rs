@@ -73,7 +73,9 @@ pub(super) fn accounts() -> Vec<Route> {
                  newer than the last of its conversation is passed over.")
             .more("Contacts ask and grant as they would themselves, in any order. Messages stand \
                    at their own times: bring those of all accounts in that order, before people \
-                   talk here. None is told to webhooks, phones or other domains."),
+                   talk here. None is told to webhooks, phones or other domains. A group is made \
+                   before what was said in it: its members read that there, and it comes into \
+                   the inbox of whoever said it alone."),
         post("/v1/chat/accounts/{account}/messages", chat::send)
             .wants(&[Chat], Other).refuses(SENDS)
             .told("sendMessage", "Say something in its name",

@@ -13,7 +13,7 @@ use axum::Json;
 use axum::extract::State;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use model::account::AccountAddress;
-use model::chat::{ChatDelivery, NodesFault};
+use model::chat::{ChatDelivery, ChatFault, NodesFault};
 use model::ports::chat::{ChatAnswer, ChatCommand};
 use model::timeline::Seq;
 use schemars::JsonSchema;
@@ -42,8 +42,8 @@ pub(crate) struct Moved {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ChatMovedOne")]
 pub(crate) struct MovedOne {
-    /// `done`; of a message `again`: it was there, or something newer of its conversation was;
-    /// `refused`.
+    /// `done`; of a message `again`: it was there, or something newer of its conversation was; of
+    /// a group: it is so already; `refused`.
     #[schemars(extend("enum" = ["done", "again", "refused"]))]
     state: &'static str,
     /// The code of the refusal; null: it was not refused.
@@ -190,6 +190,8 @@ fn told(answer: Result<ChatAnswer, Fault>) -> Result<bool, Fault> {
     match answer? {
         ChatAnswer::Told(Some(told)) => match &*told {
             ChatDelivery::Sent { again, .. } => Ok(*again),
+            ChatDelivery::Changed(changed) => Ok(changed.again),
+            ChatDelivery::Failed { why: ChatFault::Unchanged, .. } => Ok(true),
             ChatDelivery::Done { .. } => Ok(false),
             ChatDelivery::Nodes(answer) => match &answer.result {
                 Ok(_) => Ok(false),

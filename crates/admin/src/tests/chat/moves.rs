@@ -130,6 +130,74 @@ fn nodes_blocks_and_how_far_devices_were_come_too() {
     assert_eq!(blocked, [block("mallory"), block("@b.example")]);
 }
 
+fn group(change: &Value) -> Value {
+    let mut group = json!({
+        "group": "lunch@conference.a.example", "client_id": "0b9f6d3e58d54d5e9d1c6f0a3c1f2b77" });
+    for (key, value) in change.as_object().expect("fields") {
+        group[key] = value.clone();
+    }
+    json!({ "account": "ann", "what": { "group": group } })
+}
+
+#[test]
+fn a_room_is_made_a_group_and_what_was_said_in_it_comes_behind_that() {
+    let test_api = TestApi::new(|command| match command {
+        Command::Chat(ChatCommand::ChangeMoved(_, moved)) => {
+            let told = match moved.order.verb {
+                GroupVerb::Close => ChatDelivery::Failed { number: 0, why: ChatFault::Unchanged },
+                GroupVerb::Ban => ChatDelivery::Failed { number: 0, why: ChatFault::BansFull },
+                _ => {
+                    let group = AccountAddress::parse("lunch@conference.a.example", "");
+                    let (group, again) =
+                        (group.expect("right"), moved.order.verb == GroupVerb::Add);
+                    let (number, id, seq, at_ms) = (0, 7, 1, 9);
+                    let changed = GroupChanged { number, group, id, seq, at_ms, again };
+                    ChatDelivery::Changed(Box::new(changed))
+                }
+            };
+            Answer::Chat(ChatAnswer::Told(Some(Box::new(told))))
+        }
+        other => takes(other),
+    });
+    let mut said = message("hello");
+    said["account"] = json!("gone");
+    said["what"]["message"]["with"] = json!("lunch@conference.a.example");
+    let mut by_system = said.clone();
+    by_system["account"] = json!("system");
+    let items = json!([
+        group(&json!({ "verb": "create", "title": "Lunch", "at_ms": 1_600_000_000_000_u64 })),
+        group(&json!({ "verb": "add", "members": ["bob"] })),
+        group(&json!({ "verb": "close" })),
+        group(&json!({ "verb": "ban", "members": ["mallory"] })),
+        said,
+        by_system,
+    ]);
+    let (status, told) = moves(&test_api, &items);
+    let expected = ["done", "again", "again", "refused", "done", "done"].map(String::from);
+    assert_eq!((status, states(&told)), (200, expected.to_vec()), "{told}");
+    assert_eq!(told["results"][3]["code"], "bans_full");
+    check_answer("post", "/v1/chat/moves", &told);
+    let commands = commands(&test_api);
+    let ChatCommand::ChangeMoved(by, moved) = &commands[0] else { panic!("{commands:?}") };
+    assert_eq!((by, moved.at_ms), (&person("ann"), 1_600_000_000_000));
+    assert_eq!((moved.order.verb, &*moved.order.title), (GroupVerb::Create, "Lunch"));
+    let ChatCommand::MoveIn(by, _) = &commands[4] else { panic!("{commands:?}") };
+    assert_eq!(by, &person("gone"), "in its order, for it is about the same group");
+    for (bent, why) in [
+        (json!({ "verb": "dissolve" }), "`verb`"),
+        (json!({ "verb": "join" }), "`verb`"),
+        (json!({ "verb": "add" }), "`members`"),
+        (json!({ "verb": "create", "title": "x".repeat(257) }), "`title`"),
+        (json!({ "verb": "create", "group": "bob@a.example" }), "group"),
+        (json!({ "verb": "create", "client_id": "x" }), "UUID"),
+    ] {
+        let (_, told) = moves(&test_api, &json!([group(&bent)]));
+        let result = &told["results"][0];
+        let text = result["told"].as_str().unwrap_or_default();
+        assert!(result["state"] == "refused" && text.contains(why), "{bent}: {told}");
+    }
+}
+
 #[test]
 fn what_makes_no_sense_is_refused_alone_and_what_is_refused_says_why() {
     let test_api = TestApi::new(|command| match command {

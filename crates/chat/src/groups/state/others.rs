@@ -4,9 +4,9 @@
 //! Pure, and part of the state. Invariant: what is said of members of other servers is of all of
 //! them, and they have no inbox.
 
-use super::{GroupState, Membership};
+use super::{GroupState, Membership, Wish};
 use model::account::AccountAddress;
-use model::chat::{ChatFault, GroupRole as Role, MemberStatus};
+use model::chat::{ChatFault, GroupRole as Role, GroupVerb, MemberStatus};
 use model::timeline::{Space, TimelineId};
 use std::sync::Arc;
 
@@ -33,6 +33,11 @@ impl GroupState {
 
     pub(crate) fn description(&self) -> &str {
         &self.description
+    }
+
+    /// Whether a wish is to describe it as it is described.
+    pub(crate) fn is_described(&self, wish: &Wish) -> bool {
+        wish.verb == GroupVerb::Describe && wish.title == self.description
     }
 
     /// Whether whoever knows its address may become a member.

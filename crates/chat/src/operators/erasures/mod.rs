@@ -149,6 +149,7 @@ impl Erasures {
         let address = match command {
             ChatCommand::Open(address)
             | ChatCommand::MoveIn(address, _)
+            | ChatCommand::ChangeMoved(address, _)
             | ChatCommand::MovedUpTo(address, _) => address,
             ChatCommand::Errand(errand) if errand.what.is_change() => &errand.by,
             _ => return None,
