@@ -292,7 +292,7 @@ fn what_moves_in_goes_out_to_nobody_and_a_visitor_reads_it_there() {
         }
     };
     for (verb, members) in [(GroupVerb::Create, &[][..]), (GroupVerb::Add, &[EVE.to_owned()])] {
-        let moved = MovedChange { order: order(verb, verb as u8, members), at_ms: begin_ms };
+        let moved = MovedChange { order: order(verb, 100 + verb as u8, members), at_ms: begin_ms };
         let told = moves(ChatCommand::ChangeMoved(address("ann"), Box::new(moved)));
         assert!(matches!(told, ChatDelivery::Changed(_)), "{told:?}");
     }

@@ -3,12 +3,12 @@
 //! [`prosody`] reads the folder in which Prosody keeps a host, [`xep_0227`] files of the portable
 //! form (XEP-0227) that Prosody and ejabberd write. An account is a name and either its password or
 //! keys for SCRAM, which say it without telling it; what comes of each is a line that `holdline
-//! user import` and the API take ([`ImportForm`]). Contacts, block lists, vCards, nodes, messages
-//! and rooms come one by one ([`MovedItem`]); [`sorted`] puts messages of all in the order of their
-//! times. It makes no accounts and knows no server. Invariants: what is found is taken over whole
-//! or named with the reason; no program is run, no other file opened, whatever a file says; memory
-//! is bounded by accounts and by one item, whatever the files' sizes; nothing here prints a
-//! password or a key by `Debug`.
+//! user import` and the API take ([`ImportForm`]). Contacts, block lists, vCards, nodes, messages,
+//! rooms and what was said in them come one by one ([`MovedItem`]); [`sorted`] puts messages of all
+//! in the order of their times. It makes no accounts and knows no server. Invariants: what is found
+//! is taken over whole or named with the reason; no program is run, no other file opened, whatever
+//! a file says; memory is bounded by accounts and by one item, whatever the files' sizes; nothing
+//! here prints a password or a key by `Debug`.
 
 mod account;
 #[cfg(test)]
@@ -22,7 +22,8 @@ pub mod xep_0227;
 
 pub use element::{MovedElement, MovedInner};
 pub use moved::{
-    MovedContact, MovedItem, MovedNode, MovedRoom, MovedStanza, MovedTime, MovedWhat, Taking,
+    MovedContact, MovedItem, MovedNode, MovedRoom, MovedSaid, MovedStanza, MovedTime, MovedWhat,
+    Taking,
 };
 
 use model::ports::users::ImportForm;

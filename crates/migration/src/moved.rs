@@ -5,6 +5,7 @@
 //! roster's item or one node with what it keeps.
 
 use crate::element::MovedElement;
+use crate::prosody::OccupantIds;
 
 /// One thing that somebody has.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,6 +35,8 @@ pub enum MovedWhat {
     Message(MovedStanza),
     /// A room.
     Room(MovedRoom),
+    /// Something that was said in a room.
+    Said(MovedSaid),
 }
 
 /// Somebody in a roster (RFC 6121 2.1.2).
@@ -103,6 +106,30 @@ pub struct MovedRoom {
     pub had_password: bool,
     /// Bare JIDs, each with its affiliation.
     pub affiliations: Vec<(String, String)>,
+    /// What makes the ids of its occupants, if that is known.
+    pub occupants: Option<OccupantIds>,
+    /// Whoever was in it saw the addresses of all others.
+    pub shows_addresses: bool,
+}
+
+/// Something that was said in a room to all.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MovedSaid {
+    /// When.
+    pub at: MovedTime,
+    /// The id that it has in the archive, if that is known.
+    pub id: Option<String>,
+    /// As whom it was said: what anybody may be called.
+    pub nick: String,
+    /// Who said it, as it stands where the server writes that down; of a room that shows no
+    /// addresses it may be anybody who wrote it there.
+    pub address: Option<String>,
+    /// The id that an occupant of this address has in this room.
+    pub occupant: Option<String>,
+    /// It takes back what has this id.
+    pub retracts: Option<String>,
+    /// Without addresses.
+    pub stanza: MovedElement,
 }
 
 /// Who takes what is found.

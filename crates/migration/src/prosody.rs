@@ -12,9 +12,12 @@
 
 mod element;
 mod list;
+mod occupants;
+mod rooms;
 mod stores;
 
 pub use list::ITEM_BYTES_MAX;
+pub use occupants::OccupantIds;
 pub use stores::walk;
 
 use crate::account::{Account, Found, Keys};

@@ -9,11 +9,14 @@ use crate::message::amend;
 use crate::render::{self, KeptStanza};
 use crate::server::moved;
 use crate::stanza::{kind, put_attribute, timestamp};
-use crate::xml::scan::Scan;
+use crate::xml::scan::{CLIENT, Scan};
 use model::account::AccountAddress;
 use model::chat::{ChatMessage, ClientMessageId, Content, NodeChange, NodeItem};
 
 pub use crate::moment::moment;
+
+/// Why what amends a message is not taken over.
+const AMENDS: &str = "it corrects, retracts or reacts to another message";
 
 /// A message as another server had kept it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,12 +50,29 @@ pub fn message(xml: &str) -> Result<KeptMessage, &'static str> {
     };
     let (from, to) = (party("from")?, party("to")?.map(|(account, _)| account));
     if amend::said(&message).is_some() {
-        return Err("it corrects, retracts or reacts to another message");
+        return Err(AMENDS);
     }
     let said = render::said(&message).ok_or("it has no text")?;
     let id = message.attribute("id").map(|id| id.as_ref().into());
     let content = Content { mentions: None, ..said.content };
     Ok(KeptMessage { from, to, id, client_id: said.client_id, content })
+}
+
+/// What a message says that was said in a room, and its text as it was. In words, why it is not
+/// taken over.
+pub fn said_in_room(xml: &str) -> Result<(Content, String), &'static str> {
+    let scan = Scan::element(xml.as_bytes()).map_err(|_| "it cannot be read")?;
+    let message = scan.root();
+    if &*kind(&message) != "groupchat" {
+        return Err("it was not said to all of a room");
+    }
+    if amend::said(&message).is_some() {
+        return Err(AMENDS);
+    }
+    let said = render::said(&message).ok_or("it has no text")?;
+    let body = message.child("body", CLIENT).map(|body| body.text().into_owned());
+    let content = Content { mentions: None, ..said.content };
+    Ok((content, body.unwrap_or_default()))
 }
 
 /// A vCard (XEP-0054), with its photo as the avatar; `None`: it is none.
@@ -133,6 +153,34 @@ mod tests {
             ("<message xmlns='jabber:client'><body>x", "read"),
         ] {
             assert!(message(bent).is_err_and(|told| told.contains(why)), "{bent}");
+        }
+    }
+
+    #[test]
+    fn what_was_said_in_a_room_is_what_is_said_beside_what_the_server_added() {
+        let read = |kind: &str, inner: &str| {
+            said_in_room(&format!(
+                "<message xmlns='jabber:client' type='{kind}' id='{ID}'>{inner}</message>"
+            ))
+        };
+        let added = "<body>hi</body><occupant-id xmlns='urn:xmpp:occupant-id:0' id='x'/>\
+                     <x xmlns='http://jabber.org/protocol/muc#user'><item jid='a@b'/></x>";
+        assert_eq!(read("groupchat", added), Ok((Content::text("hi"), "hi".into())));
+        let file = "<body>https://a.example/f.png</body><x xmlns='jabber:x:oob'>\
+                    <url>https://a.example/f.png</url></x>";
+        let (content, body) = read("groupchat", file).expect("a file");
+        assert_eq!((content.kind, &*body), (Content::FILE, "https://a.example/f.png"));
+        for (kind, inner, why) in [
+            ("chat", "<body>hi</body>", "to all"),
+            ("groupchat", "<subject>noon</subject>", "no text"),
+            (
+                "groupchat",
+                "<body>x</body><retract xmlns='urn:xmpp:message-retract:1' id='x'/>",
+                "retracts",
+            ),
+            ("groupchat", "<body>x", "read"),
+        ] {
+            assert!(read(kind, inner).is_err_and(|told| told.contains(why)), "{inner}");
         }
     }
 

@@ -116,10 +116,11 @@ class Importing(Case):
         cls.told = cls.imported(cls.server)
 
     @classmethod
-    def serve(cls):
+    def serve(cls, more=None):
         server = Server({
             "listen.xmpp": {"address": "127.0.0.1:0", "protocol": "xmpp"},
             "access": {"scram_hashes": ["sha-1"]},
+            **(more or {}),
         })
         cls.addClassCleanup(server.close)
         return server

@@ -17,6 +17,7 @@ mod export;
 mod import;
 mod moved;
 mod rooms;
+mod talk;
 
 use export::Export;
 use import::Import;

@@ -3,17 +3,16 @@
 //! ```text
 //! example%2ecom/ roster  blocklist  vcard  private  pep   NAME.dat    a table each
 //!                archive  offline  pep_NODE               NAME.list   items of lists
-//! rooms%2eexample%2ecom/ config                           ROOM.dat    beside it
 //! ```
-//! Nothing is run and nothing else opened. Invariant: one file of tables, or one item of a list, is
-//! in memory.
+//! Rooms stand beside it ([`rooms`]). Nothing is run and nothing else opened. Invariant: one file
+//! of tables, or one item of a list, is in memory.
 
 use super::element::element;
+use super::rooms::rooms;
 use super::{ENDING, FILE_BYTES_MAX, files_in, list, unescaped};
 use crate::element::MovedElement;
 use crate::lua::{Literal, Table};
 use crate::moved::*;
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// Bytes of a file that is one table: a roster, a vCard.
@@ -50,14 +49,14 @@ pub fn walk(folder: &Path, taking: &mut dyn Taking) -> Result<(), String> {
 }
 
 /// One file of a store: whose it is, and who takes what it has.
-struct Store<'a> {
+pub(super) struct Store<'a> {
     place: String,
-    owner: String,
+    pub(super) owner: String,
     taking: &'a mut dyn Taking,
 }
 
 impl Store<'_> {
-    fn take(&mut self, what: MovedWhat) -> Result<(), String> {
+    pub(super) fn take(&mut self, what: MovedWhat) -> Result<(), String> {
         let (place, owner) = (self.place.clone(), self.owner.clone());
         self.taking.take(MovedItem { place, owner, what })
     }
@@ -68,7 +67,7 @@ impl Store<'_> {
 }
 
 /// Files of a store that are a table each.
-fn tables(
+pub(super) fn tables(
     store: &Path,
     taking: &mut dyn Taking,
     read: impl Fn(&Table, &mut Store<'_>) -> Result<(), String>,
@@ -188,18 +187,27 @@ fn node_item(table: &Table) -> Result<(String, MovedElement), String> {
 
 /// The messages of a list.
 fn messages(file: &Path, is_waiting: bool, taking: &mut dyn Taking) -> Result<(), String> {
+    each_stanza(file, taking, |name, item| {
+        let message = message(item, is_waiting)?;
+        Ok((name.to_owned(), MovedWhat::Message(message)))
+    })
+}
+
+/// The items of a list that are stanzas: whose each is, by the file's name, and what.
+pub(super) fn each_stanza(
+    file: &Path,
+    taking: &mut dyn Taking,
+    read: impl Fn(&str, &Table) -> Result<(String, MovedWhat), String>,
+) -> Result<(), String> {
     let place = file.display().to_string();
-    let Some(owner) = file.file_name().and_then(|name| unescaped(name, LIST)) else {
+    let Some(name) = file.file_name().and_then(|name| unescaped(name, LIST)) else {
         taking.leave(place, "its name is not one of Prosody's".into());
         return Ok(());
     };
     list::each(file, |number, item| {
         let place = format!("{place}: item {number}");
-        match item.and_then(|item| message(&item, is_waiting)) {
-            Ok(message) => {
-                let what = MovedWhat::Message(message);
-                taking.take(MovedItem { place, owner: owner.clone(), what })
-            }
+        match item.and_then(|item| read(&name, &item)) {
+            Ok((owner, what)) => taking.take(MovedItem { place, owner, what }),
             Err(why) => {
                 taking.leave(place, why);
                 Ok(())
@@ -208,7 +216,7 @@ fn messages(file: &Path, is_waiting: bool, taking: &mut dyn Taking) -> Result<()
     })
 }
 
-fn message(item: &Table, is_waiting: bool) -> Result<MovedStanza, String> {
+pub(super) fn message(item: &Table, is_waiting: bool) -> Result<MovedStanza, String> {
     let mut stanza = element(item, CLIENT).ok_or("it is no stanza")?;
     if stanza.name != "message" {
         return Err(format!("it is a stanza `{}`, not a message", stanza.name));
@@ -220,48 +228,7 @@ fn message(item: &Table, is_waiting: bool) -> Result<MovedStanza, String> {
     Ok(MovedStanza { at: at.ok_or("it has no time")?, id: None, is_waiting, stanza })
 }
 
-/// Rooms: of each service of rooms that stands beside the host, by its name.
-fn rooms(folder: &Path, taking: &mut dyn Taking) -> Result<(), String> {
-    let (Some(beside), Some(host)) = (folder.parent(), folder.file_name()) else { return Ok(()) };
-    let ending = [b"%2e", std::os::unix::ffi::OsStrExt::as_bytes(host)].concat();
-    let is_of_host = |name: &OsStr| std::os::unix::ffi::OsStrExt::as_bytes(name).ends_with(&ending);
-    let beside = if beside.as_os_str().is_empty() { Path::new(".") } else { beside };
-    for service in folders_in(beside)? {
-        let Some(domain) = service.file_name().filter(|name| is_of_host(name)) else { continue };
-        let Some(domain) = unescaped(domain, b"") else { continue };
-        // A host below this one has people of its own.
-        if service.join("accounts").is_dir() {
-            continue;
-        }
-        tables(&service.join("config"), taking, |table, store| {
-            store.owner = format!("{}@{domain}", store.owner);
-            room(table, store)
-        })?;
-    }
-    Ok(())
-}
-
-fn room(table: &Table, store: &mut Store<'_>) -> Result<(), String> {
-    let nothing = Table::default();
-    let data = table.table("_data").unwrap_or(&nothing);
-    // Of older files they stand apart.
-    let affiliations = table.table("_affiliations").unwrap_or(table).named();
-    let affiliations = affiliations.filter(|(jid, _)| jid.contains('@'));
-    let affiliations =
-        affiliations.filter_map(|(jid, word)| Some((jid.to_owned(), word.text()?.to_owned())));
-    let is = |name: &str| data.find(name) == Some(&Literal::Bool(true));
-    let had_password = data.text("password").is_some_and(|password| !password.is_empty());
-    store.take(MovedWhat::Room(MovedRoom {
-        title: data.text("name").unwrap_or_default().into(),
-        description: data.text("description").unwrap_or_default().into(),
-        is_moderated: is("moderated"),
-        is_open: !is("members_only") && !had_password,
-        had_password,
-        affiliations: affiliations.collect(),
-    }))
-}
-
-fn folders_in(folder: &Path) -> Result<Vec<PathBuf>, String> {
+pub(super) fn folders_in(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let told = |error: std::io::Error| format!("{}: {error}", folder.display());
     let mut folders = Vec::new();
     for entry in folder.read_dir().map_err(told)? {

@@ -72,10 +72,8 @@ pub(super) fn accounts() -> Vec<Route> {
                 "What became of each. Given again, nothing is there twice: a message that is not \
                  newer than the last of its conversation is passed over.")
             .more("Contacts ask and grant as they would themselves, in any order. Messages stand \
-                   at their own times: bring those of all accounts in that order, before people \
-                   talk here. None is told to webhooks, phones or other domains. A group is made \
-                   before what was said in it: its members read that there, and it comes into \
-                   the inbox of whoever said it alone."),
+                   at their times: bring all in that order, a group before what was said in it, \
+                   before people talk here. Webhooks, phones and other domains hear nothing."),
         post("/v1/chat/accounts/{account}/messages", chat::send)
             .wants(&[Chat], Other).refuses(SENDS)
             .told("sendMessage", "Say something in its name",

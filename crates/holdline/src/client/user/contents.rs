@@ -1,18 +1,20 @@
 //! What people have beside their accounts on another server comes over: contacts, what they
 //! publish and keep, and blocks as they are read, messages of all in the order of their times, then
-//! rooms.
+//! rooms, and what was said in them.
 //!
 //! ```text
 //! items ─► contacts, nodes, blocks ─► batches ─► POST /v1/chat/moves
 //!       └► messages ─► sorted by time ─► copies of one told apart ─► batches; then `seen`
+//!       └► rooms ─► batches; then what was said in them
 //! ```
 //! Invariant: memory is that of the accounts, rooms, one batch and ten minutes of messages; what
 //! could not be taken is counted by its reason, and the first places of each are told.
 
 use super::copies::{Copies, Times, Waiting};
 use super::import::sent;
-use super::moved::{Addresses, message_of, node_json, record};
+use super::moved::{Addresses, message_of, node_json, record, told_between};
 use super::rooms;
+use super::talk::Talk;
 use crate::client::{Server, encoded};
 use migration::sorted::Sorting;
 use migration::{MovedItem, MovedStanza, MovedWhat, Taking};
@@ -24,6 +26,9 @@ use std::time::{Duration, Instant};
 /// Things in one call, and their bytes.
 const BATCH_MAX: usize = 256;
 const BATCH_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of one thing: a call takes more. What is larger no account could have.
+const ORDER_BYTES_MAX: usize = 3 << 20;
 
 /// Places that are told of one reason.
 const TOLD_MAX: u64 = 10;
@@ -64,6 +69,8 @@ pub(super) struct Batched {
     /// Of a message: those whose inboxes it comes into, and whether it waits for the last of them.
     pub(super) inboxes: Vec<String>,
     pub(super) is_waiting: bool,
+    /// Of a group that is made: the room that it was, and its address.
+    pub(super) of_room: Option<(String, String)>,
 }
 
 /// Contents that come over.
@@ -71,20 +78,25 @@ pub(super) struct Contents<'a> {
     /// Absent: it is only counted.
     server: Option<&'a Server>,
     pub(super) addresses: Addresses,
-    accounts: &'a HashSet<String>,
+    pub(super) accounts: &'a HashSet<String>,
     people: HashMap<String, Person>,
     batch: Vec<Batched>,
     batch_bytes: usize,
     messages: Sorting,
     waiting: Waiting,
-    rooms: Vec<MovedItem>,
+    pub(super) rooms: Vec<MovedItem>,
+    pub(super) talk: Talk,
     pub(super) sum: ContentsSum,
     told: Instant,
 }
 
 impl<'a> Contents<'a> {
     /// For these accounts; without a server they are looked at alone.
-    pub(super) fn new(server: Option<&'a Server>, accounts: &'a HashSet<String>) -> Contents<'a> {
+    pub(super) fn new(
+        server: Option<&'a Server>,
+        accounts: &'a HashSet<String>,
+        talk: Talk,
+    ) -> Contents<'a> {
         Contents {
             server,
             addresses: Addresses::default(),
@@ -95,6 +107,7 @@ impl<'a> Contents<'a> {
             messages: Sorting::new(std::env::temp_dir()),
             waiting: Waiting::default(),
             rooms: Vec::new(),
+            talk,
             sum: ContentsSum::default(),
             told: now(),
         }
@@ -121,8 +134,12 @@ impl<'a> Contents<'a> {
     }
 
     /// One more for the batch.
-    fn put(&mut self, one: Batched) -> Result<(), String> {
+    pub(super) fn put(&mut self, one: Batched) -> Result<(), String> {
         let bytes = one.order.to_string().len();
+        if bytes > ORDER_BYTES_MAX {
+            self.leave(one.place, "it is too large".into());
+            return Ok(());
+        }
         if self.batch.len() == BATCH_MAX || self.batch_bytes + bytes > BATCH_BYTES_MAX {
             self.flush()?;
         }
@@ -132,11 +149,11 @@ impl<'a> Contents<'a> {
     }
 
     /// What is in the batch is taken in.
-    fn flush(&mut self) -> Result<(), String> {
+    pub(super) fn flush(&mut self) -> Result<(), String> {
         let batch = std::mem::take(&mut self.batch);
         self.batch_bytes = 0;
         let Some(server) = self.server.filter(|_| !batch.is_empty()) else {
-            batch.iter().for_each(|one| self.count(one.what));
+            batch.iter().for_each(|one| self.is_done(one));
             return Ok(());
         };
         let items: Vec<&Value> = batch.iter().map(|one| &one.order).collect();
@@ -147,6 +164,11 @@ impl<'a> Contents<'a> {
         }
         for (one, result) in batch.iter().zip(results) {
             match result["state"].as_str() {
+                Some("again") if one.of_room.is_some() => self.is_there(one),
+                Some("again") if one.what.is_empty() => {}
+                Some("refused") if one.of_room.is_some() && rooms::is_there(result) => {
+                    self.is_there(one);
+                }
                 Some("refused") => {
                     let why = result["told"].as_str().unwrap_or("it was refused").to_owned();
                     self.leave(one.place.clone(), why);
@@ -156,12 +178,27 @@ impl<'a> Contents<'a> {
                     self.arrived(one, false);
                 }
                 _ => {
-                    self.count(one.what);
+                    self.is_done(one);
                     self.arrived(one, true);
                 }
             }
         }
         Ok(())
+    }
+
+    /// Something came over.
+    fn is_done(&mut self, one: &Batched) {
+        if !one.what.is_empty() {
+            self.count(one.what);
+        }
+        self.is_there(one);
+    }
+
+    /// If it is a group, that is there.
+    fn is_there(&mut self, one: &Batched) {
+        if let Some((room, group)) = &one.of_room {
+            self.talk.becomes(room, group.clone());
+        }
     }
 
     /// A message stands in inboxes; whether it is new there.
@@ -189,29 +226,42 @@ impl<'a> Contents<'a> {
             let mut message: Value = serde_json::from_slice(&bytes).map_err(|it| it.to_string())?;
             if copies.is_new(at_ms, &message) {
                 message["waiting"] = self.waiting.has(at_ms, &message).into();
-                let at_ms = times.of(at_ms, &message);
+                let at_ms = times.of(at_ms, told_between(&message));
                 self.put(message_of(at_ms, message))?;
             }
-            if since(self.told) >= TOLD && crate::out::is_told() {
-                self.told = now();
-                note!("{done} of {all} messages are looked at");
-            }
+            self.tell_progress((done, all), "messages");
         }
         self.flush()?;
         self.seen()?;
+        self.names_occupants();
         self.make_rooms()?;
+        self.talks()?;
         Ok(self.sum)
+    }
+
+    /// Now and then, how far it is.
+    pub(super) fn tell_progress(&mut self, (done, all): (u64, u64), what: &str) {
+        if since(self.told) >= TOLD && crate::out::is_told() {
+            self.told = now();
+            note!("{done} of {all} {what} are looked at");
+        }
     }
 
     /// Rooms come last: who is made a member of one is told so in its inbox.
     fn make_rooms(&mut self) -> Result<(), String> {
-        for item in std::mem::take(&mut self.rooms) {
-            match (&item.what, self.server) {
-                (MovedWhat::Room(room), Some(server)) => rooms::room(server, self, &item, room)?,
-                _ => self.count("rooms"),
+        let items = std::mem::take(&mut self.rooms);
+        let mut plans = Vec::new();
+        for item in &items {
+            if let MovedWhat::Room(room) = &item.what {
+                plans.extend(rooms::room(self, item, room)?);
             }
         }
-        Ok(())
+        // Only what is made is arranged.
+        self.flush()?;
+        for plan in plans {
+            plan.arrange(self)?;
+        }
+        self.flush()
     }
 
     /// What was given to devices elsewhere is not given to them again.
@@ -290,9 +340,9 @@ impl<'a> Contents<'a> {
 }
 
 impl Batched {
-    fn of(place: &str, what: &'static str, order: Value) -> Batched {
+    pub(super) fn of(place: &str, what: &'static str, order: Value) -> Batched {
         let (place, inboxes) = (place.to_owned(), Vec::new());
-        Batched { place, what, order, inboxes, is_waiting: false }
+        Batched { place, what, order, inboxes, is_waiting: false, of_room: None }
     }
 }
 
@@ -309,6 +359,12 @@ impl Taking for Contents<'_> {
                 false => self.leave(item.place, format!("more than {ROOMS_MAX} rooms")),
             }
             return Ok(());
+        }
+        if let MovedWhat::Said(said) = &item.what {
+            return self.said(&item, said);
+        }
+        if let MovedWhat::Contact(contact) = &item.what {
+            self.talk.knows(&contact.jid);
         }
         if !self.opened(&item.owner)? {
             self.leave(item.place, "its account does not come over".into());
@@ -340,7 +396,7 @@ impl Taking for Contents<'_> {
                 self.nodes(&item, "nodes", changes)
             }
             MovedWhat::Message(stanza) => self.message(&item, stanza),
-            MovedWhat::Room(_) => Ok(()),
+            MovedWhat::Room(_) | MovedWhat::Said(_) => Ok(()),
         }
     }
 

@@ -6,7 +6,7 @@
 //! as many are new as the archive has that has most of them; of one conversation no two are of one
 //! time, and the same archives give the same times.
 
-use super::moved::{told_apart, told_between};
+use super::moved::told_apart;
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 
@@ -32,13 +32,13 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// The time of a message that was said then.
-    pub(super) fn of(&mut self, at_ms: u64, message: &Value) -> u64 {
+    /// The time of a message that was said then, in the conversation with this hash.
+    pub(super) fn of(&mut self, at_ms: u64, conversation: u64) -> u64 {
         if self.now_ms != at_ms {
             self.now_ms = at_ms;
             self.last.retain(|_, last_ms| *last_ms >= at_ms);
         }
-        let last_ms = self.last.entry(told_between(message)).or_default();
+        let last_ms = self.last.entry(conversation).or_default();
         *last_ms = at_ms.max(*last_ms + 1);
         *last_ms
     }
@@ -104,6 +104,7 @@ impl Copies {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::user::moved::told_between;
     use serde_json::json;
 
     fn message(archive: &str, text: &str) -> Value {
@@ -128,7 +129,7 @@ mod tests {
         let mut times = Times::default();
         let other = json!({ "account": "ann", "with": "carl", "own": true });
         let back = json!({ "account": "bob", "with": "ann", "own": true });
-        let mut of = |at_ms, message: &Value| times.of(at_ms, message);
+        let mut of = |at_ms, message: &Value| times.of(at_ms, told_between(message));
         let ours = message("ann", "x");
         assert_eq!([of(1_000, &ours), of(1_000, &back), of(1_000, &other)], [1_000, 1_001, 1_000]);
         assert_eq!([of(1_001, &ours), of(2_000, &ours), of(2_000, &other)], [1_002, 2_000, 2_000]);

@@ -6,12 +6,13 @@
 //! wait for on standard error.
 
 use super::contents::{Contents, ContentsSum};
+use super::talk::Talk;
 use crate::client::Server;
 use clap::{ArgGroup, Args};
 use migration::{Moving, MovingLine};
 use model::ports::users::ImportForm;
 use serde_json::{Value, json};
-use server::clock::{began as now, since};
+use server::clock::{began as now, since, wall_ms};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -62,6 +63,9 @@ pub struct Import {
     /// Leave contacts, vCards, messages, rooms and all else beside the accounts
     #[arg(long, conflicts_with = "file")]
     accounts_only: bool,
+    /// Leave what was said in rooms. Where a room showed nicks alone, it would be seen who said it
+    #[arg(long, requires = "prosody", conflicts_with = "accounts_only")]
+    no_room_archives: bool,
     /// Do not begin when some account cannot be taken over, or something beside it cannot be read
     #[arg(long, conflicts_with = "file")]
     strict: bool,
@@ -171,7 +175,8 @@ fn contents(
     order: &Import,
     accounts: &HashSet<String>,
 ) -> Result<ContentsSum, String> {
-    let mut contents = Contents::new(server, accounts);
+    let talk = Talk::new(!order.no_room_archives, wall_ms());
+    let mut contents = Contents::new(server, accounts, talk);
     if order.accounts_only {
         return Ok(ContentsSum::default());
     }

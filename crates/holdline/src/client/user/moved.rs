@@ -15,7 +15,7 @@ use proto_xmpp::moving;
 use serde_json::{Value, json};
 
 /// Nobody who could choose what is hashed gains by two that are alike: one would be theirs.
-const HASH: HashKey = HashKey::new(0x686f_6c64, 0x6d6f_7665);
+pub(super) const HASH: HashKey = HashKey::new(0x686f_6c64, 0x6d6f_7665);
 
 /// Items of a node in one order, and their bytes.
 const ITEMS_MAX: usize = 64;
@@ -45,6 +45,11 @@ impl Addresses {
             (None, Some(domain)) if *jid.domain != *self.there => Ok(domain.as_str().to_owned()),
             (None, _) => Err("a block of the domain that moves"),
         }
+    }
+
+    /// The domain that it has here, once that is known.
+    pub(super) fn domain(&self) -> &str {
+        if self.here.is_empty() { &self.there } else { &self.here }
     }
 
     fn named(&self, account: &AccountAddress) -> Option<String> {
@@ -163,7 +168,7 @@ pub(super) fn message_of(at_ms: u64, mut message: Value) -> Batched {
         }},
     });
     let what = if is_waiting { "messages that wait" } else { "messages" };
-    Batched { place, what, order, inboxes, is_waiting }
+    Batched { place, what, order, inboxes, is_waiting, of_room: None }
 }
 
 /// What is published in a node, as a change of it.

@@ -1,27 +1,34 @@
-//! Rooms of another server become groups, by the API of groups.
+//! Rooms of another server become groups.
 //!
-//! A group has one owner: of several the first stays, the others are admins. Invariant: what was
-//! done for a room before is passed over, so that a second run changes nothing.
+//! A group has one owner: of several the first stays, the others are admins. It is made before
+//! anything that was said in it, and all else that it is stands before that, too. Invariant: what
+//! was done for a room before is passed over, so that a second run changes nothing.
 
-use super::contents::Contents;
-use crate::client::{Server, encoded};
-use base::hash::HashKey;
+use super::contents::{Batched, Contents};
+use super::moved::HASH;
 use base::hex;
 use migration::{MovedItem, MovedRoom, Taking};
 use model::account::AccountAddress;
-use model::chat::{GROUP_NAMED_MAX, GROUP_SERVICE, GROUP_TITLE_BYTES_MAX};
+use model::chat::{GROUP_NAMED_MAX, GROUP_SERVICE, GROUP_TITLE_BYTES_MAX, GroupVerb};
 use serde_json::{Value, json};
 
-/// Refusals that say that it is so already.
-const SO_ALREADY: [&str; 2] = ["(unchanged)", "(conflict)"];
+/// What becomes of a room.
+pub(super) struct RoomAsGroup<'a> {
+    item: &'a MovedItem,
+    room: &'a MovedRoom,
+    owner: String,
+    group: String,
+    admins: Vec<String>,
+    members: Vec<String>,
+    banned: Vec<String>,
+}
 
-/// A room comes over.
-pub(super) fn room(
-    server: &Server,
+/// A room comes over: its group is to be made, and this is what it is then. None: it does not.
+pub(super) fn room<'a>(
     contents: &mut Contents<'_>,
-    item: &MovedItem,
-    room: &MovedRoom,
-) -> Result<(), String> {
+    item: &'a MovedItem,
+    room: &'a MovedRoom,
+) -> Result<Option<RoomAsGroup<'a>>, String> {
     let name = item.owner.split('@').next().unwrap_or_default().to_lowercase();
     let place = || item.place.clone();
     let mut by = |affiliation: &str| {
@@ -45,86 +52,93 @@ pub(super) fn room(
     if room.had_password {
         contents.leave(place(), "the password of a room: members alone get in".into());
     }
-    let owner = match owners.first() {
-        Some(owner) if contents.opened(owner)? => owner,
+    let mut owners = owners.into_iter();
+    let owner = match owners.next() {
+        Some(owner) if contents.opened(&owner)? => owner,
         _ => {
             contents.leave(place(), "a room without an owner who comes over".into());
-            return Ok(());
+            return Ok(None);
         }
     };
-    let service = format!("{GROUP_SERVICE}{}", contents.addresses.here);
+    let service = format!("{GROUP_SERVICE}{}", contents.addresses.domain());
     if AccountAddress::parse(&name, &service).is_err() {
         contents.leave(place(), "the name of a room that cannot be one here".into());
-        return Ok(());
+        return Ok(None);
     }
+    let admins = owners.chain(admins).collect();
     let group = format!("{name}@{service}");
-    let id = HashKey::new(0x726f_6f6d, 0x6d6f_7665).of(&[group.as_bytes()]).to_be_bytes();
-    let id = hex::encode(&[id, id].concat());
     let title = if room.title.is_empty() { &name } else { &room.title };
-    let order = json!({
-        "owner": owner, "group": group, "title": short(title), "client_id": id,
-    });
-    if done(server.call("POST", "/v1/chat/groups", Some(&order)), contents, item)? {
-        contents.sum.add("rooms");
-    }
-    let admins: Vec<&String> = owners[1..].iter().chain(&admins).collect();
-    arranged(server, contents, (item, room), (&group, &admins, &members, &banned))
+    let plan = RoomAsGroup { item, room, owner, group, admins, members, banned };
+    let at_ms = contents.talk.made_ms(&item.owner);
+    let made = plan.order(contents, GroupVerb::Create, short(title), &[], at_ms);
+    contents.put(Batched { of_room: Some((item.owner.clone(), plan.group.clone())), ..made })?;
+    Ok(Some(plan))
 }
 
-/// Who is what in a group that came over, and how it is.
-fn arranged(
-    server: &Server,
-    contents: &mut Contents<'_>,
-    (item, room): (&MovedItem, &MovedRoom),
-    (group, admins, members, banned): (&str, &[&String], &[String], &[String]),
-) -> Result<(), String> {
-    let everybody: Vec<&String> = admins.iter().copied().chain(members).collect();
-    let path = format!("/v1/chat/groups/{}/changes", encoded(group));
-    let description = short(&room.description);
-    let mut change = |verb: &str, who: &[&String]| {
-        let order = match verb {
-            "describe" => json!({ "verb": verb, "title": description }),
-            verb => json!({ "verb": verb, "members": who }),
-        };
-        done(server.call("POST", &path, Some(&order)), contents, item).map(|_| ())
-    };
-    // Named one by one: somebody who is not there keeps out nobody else.
-    for who in &everybody {
-        change("add", &[*who])?;
-    }
-    for who in admins.chunks(GROUP_NAMED_MAX) {
-        change("promote", who)?;
-    }
-    for who in banned {
-        change("ban", &[who])?;
-    }
-    if !description.is_empty() {
-        change("describe", &[])?;
-    }
-    if room.is_open {
-        change("unlock", &[])?;
-    }
-    if room.is_moderated {
-        change("close", &[])?;
-    }
-    Ok(())
-}
-
-/// Whether something was done; it may be so already, or not be possible.
-fn done(
-    answer: Result<Value, String>,
-    contents: &mut Contents<'_>,
-    item: &MovedItem,
-) -> Result<bool, String> {
-    match answer {
-        Ok(told) => Ok(told["again"] != true),
-        Err(why) if SO_ALREADY.iter().any(|so| why.contains(so)) => Ok(false),
-        Err(why) if why.starts_with("the server answered 4") => {
-            contents.leave(item.place.clone(), why);
-            Ok(false)
+impl RoomAsGroup<'_> {
+    /// Who is what in the group, and how it is. If it was not made, nothing.
+    pub(super) fn arrange(&self, contents: &mut Contents<'_>) -> Result<(), String> {
+        if contents.talk.group(&self.item.owner).is_none() {
+            return Ok(());
         }
-        Err(why) => Err(why),
+        let mut change = |verb: GroupVerb, title: &str, who: &[&String]| {
+            let order = self.order(contents, verb, title, who, 0);
+            contents.put(order)
+        };
+        // Named one by one: somebody who is not there keeps out nobody else.
+        for who in self.admins.iter().chain(&self.members) {
+            change(GroupVerb::Add, "", &[who])?;
+        }
+        for who in self.admins.iter().collect::<Vec<_>>().chunks(GROUP_NAMED_MAX) {
+            change(GroupVerb::Promote, "", who)?;
+        }
+        for who in &self.banned {
+            change(GroupVerb::Ban, "", &[who])?;
+        }
+        let description = short(&self.room.description);
+        if !description.is_empty() {
+            change(GroupVerb::Describe, description, &[])?;
+        }
+        if self.room.is_open {
+            change(GroupVerb::Unlock, "", &[])?;
+        }
+        if self.room.is_moderated {
+            change(GroupVerb::Close, "", &[])?;
+        }
+        Ok(())
     }
+
+    fn order(
+        &self,
+        contents: &Contents<'_>,
+        verb: GroupVerb,
+        title: &str,
+        who: &[&String],
+        at_ms: u64,
+    ) -> Batched {
+        let named: Vec<&[u8]> = who.iter().map(|name| name.as_bytes()).collect();
+        // Of another run it is another: what was undone meanwhile is done again.
+        let run = contents.talk.began_ms().to_be_bytes();
+        let told = [&[self.group.as_bytes(), verb.word().as_bytes(), &run][..], &named].concat();
+        let [one, other] = [&b"1"[..], b"2"].map(|half| {
+            let parts: Vec<&[u8]> = [half].into_iter().chain(told.iter().copied()).collect();
+            HASH.of(&parts).to_be_bytes()
+        });
+        let order = json!({
+            "account": self.owner,
+            "what": { "group": {
+                "group": self.group, "verb": verb.word(), "title": title, "members": who,
+                "client_id": hex::encode(&[one, other].concat()), "at_ms": at_ms,
+            }},
+        });
+        let what = if verb == GroupVerb::Create { "rooms" } else { "" };
+        Batched::of(&self.item.place, what, order)
+    }
+}
+
+/// Whether a refusal says that a group is there, made otherwise.
+pub(super) fn is_there(result: &Value) -> bool {
+    result["code"] == "conflict"
 }
 
 /// A title or a description, as far as it fits.
