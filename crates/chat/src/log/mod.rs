@@ -24,8 +24,11 @@ use model::chat::FastWish;
 use model::counters::ProcessCounter;
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::ports::calls::{RETRIES_A_TURN_MAX, Tickets, may_be_taken_later};
-use model::ports::log::{Call, Completion, Done, StoreError, Table, Ticket, Write};
+use model::ports::log::{
+    Call, Completion, Done, REMOVE_SEQS_MAX, StoreError, Table, Ticket, Write,
+};
 use model::timeline::{Seq, TimelineId};
+use std::collections::BTreeMap;
 
 /// Calls that may wait for the log; beyond, what needs it is answered as busy.
 const CALLS_MAX: usize = 262_144;
@@ -163,6 +166,22 @@ struct Asked {
     subject: Option<Box<Subject>>,
 }
 
+/// What is to leave timelines of the shard, until the log is asked for it.
+#[derive(Default)]
+pub(crate) struct Removals(BTreeMap<TimelineId, Vec<Seq>>);
+
+impl Removals {
+    /// What stands at these places of a timeline is to leave it.
+    pub(crate) fn put(&mut self, timeline: TimelineId, seqs: &[Seq]) {
+        self.0.entry(timeline).or_default().extend(seqs);
+    }
+
+    /// Places of all of them.
+    pub(crate) fn len(&self) -> usize {
+        self.0.values().map(Vec::len).sum()
+    }
+}
+
 /// The calls of a shard.
 #[derive(Default)]
 pub(crate) struct LogCalls {
@@ -248,6 +267,15 @@ impl LogCalls {
     pub(crate) fn write(&mut self, write: Write, fx: &mut Effects) {
         if !self.has_failed() {
             self.ask(PendingCall::Retry(Box::new(write.clone())), Call::Write(write), fx);
+        }
+    }
+
+    /// Has the log remove all of these, of which there are none then.
+    pub(crate) fn remove(&mut self, removals: &mut Removals, fx: &mut Effects) {
+        for (timeline, seqs) in std::mem::take(&mut removals.0) {
+            for seqs in seqs.chunks(REMOVE_SEQS_MAX) {
+                self.write(Write::Remove { timeline, seqs: seqs.to_vec() }, fx);
+            }
         }
     }
 

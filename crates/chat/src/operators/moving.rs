@@ -111,10 +111,7 @@ impl Chat {
         let body = envelope::encode(Sender { address: &asker.address, device }, group, &said);
         let conversation = groups::conversation_of(home, group);
         let route = Route { from: inbox, to: Some(inbox), conversation, read: None };
-        let number = self.sends.put_since(Began::default(), StoreWait { wait, group: None });
-        let (is_operator, change, live, moved) = (true, None, None, Some(Moved::InGroup(id)));
-        let order = StoreOrder { number, route, once, is_operator, body, change, live, moved };
-        self.hand_to_conversation(now, order, fx);
+        self.takes_place(now, (wait, route), (once, Moved::InGroup(id), body), fx);
     }
 
     /// A group that another server had as a room is made, or changed.
@@ -208,8 +205,19 @@ impl Chat {
             content: content.clone(),
         };
         let body = envelope::encode(Sender { address: sender, device }, receiver, &said);
+        self.takes_place(now, (wait, route), (once, Moved::Between(id), body), fx);
+    }
+
+    /// A message that comes over goes to the home of its conversation.
+    fn takes_place(
+        &mut self,
+        now: Now,
+        (wait, route): (Requester, Route),
+        (once, moved, body): (u64, Moved, Box<[u8]>),
+        fx: &mut Effects,
+    ) {
         let number = self.sends.put_since(Began::default(), StoreWait { wait, group: None });
-        let (is_operator, change, live, moved) = (true, None, None, Some(Moved::Between(id)));
+        let (is_operator, change, live, moved) = (true, None, None, Some(moved));
         let order = StoreOrder { number, route, once, is_operator, body, change, live, moved };
         self.hand_to_conversation(now, order, fx);
     }

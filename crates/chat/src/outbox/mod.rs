@@ -17,6 +17,7 @@ mod way;
 
 use crate::groups::state::Abroad;
 use crate::label::{Relation, Route};
+use crate::log::Removals;
 use crate::word::{Cargo, ChatWord, Parcel};
 use crate::{Chat, Effects};
 use base::hash::{HashKey, home};
@@ -28,7 +29,6 @@ use model::chat::{Content, FanOut, GroupChange, GroupVerb, Mentions};
 use model::counters::ChatCounter;
 use model::id::ShardId;
 use model::latency::{Began, LatencyPhase};
-use model::ports::log::{REMOVE_SEQS_MAX, Write};
 use model::timeline::{Message, Seq, Space, TimelineId};
 use receivers::{Carriage, Readers, Receivers};
 use std::collections::BTreeMap;
@@ -74,7 +74,7 @@ pub(crate) struct Outbox {
     /// How many parcels are not confirmed, and since when there are any.
     open: BTreeMap<OutboxPlace, (u32, Began)>,
     /// Confirmed by all: to leave the log.
-    over: BTreeMap<TimelineId, Vec<Seq>>,
+    over: Removals,
     /// What is being stored and distributed, bytes.
     bytes: u64,
     /// What a start found, and what waits behind it.
@@ -91,7 +91,7 @@ impl Outbox {
             archive: None,
             ways: (0..shards.max(1)).map(|_| Way::of(shards)).collect(),
             open: BTreeMap::new(),
-            over: BTreeMap::new(),
+            over: Removals::default(),
             bytes: 0,
             line: Line::default(),
             scans: Scans::default(),
@@ -123,7 +123,7 @@ impl Outbox {
 
     /// Messages whose removal the log has not been asked for.
     pub(crate) fn unsettled(&self) -> usize {
-        self.over.values().map(Vec::len).sum()
+        self.over.len()
     }
 
     pub(crate) fn takes(&mut self, bytes: usize) {
@@ -348,17 +348,13 @@ impl Chat {
 
     /// A message is in every inbox.
     pub(crate) fn leaves(&mut self, (outbox, seq): OutboxPlace) {
-        self.outbox.over.entry(outbox).or_default().push(seq);
+        self.outbox.over.put(outbox, &[seq]);
     }
 
     /// Says once more what was not confirmed in time, and takes out of the log what was; when to
     /// come back.
     pub(crate) fn turn_outbox(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        for (timeline, seqs) in std::mem::take(&mut self.outbox.over) {
-            for seqs in seqs.chunks(REMOVE_SEQS_MAX) {
-                self.log.write(Write::Remove { timeline, seqs: seqs.to_vec() }, fx);
-            }
-        }
+        self.log.remove(&mut self.outbox.over, fx);
         let again = self.again_after();
         let mut next = self.turn_line(now, fx);
         for shard in 0..self.outbox.ways.len() {

@@ -13,7 +13,7 @@
 //! finds both here and in an outbox goes out once.
 
 use crate::envelope::{self, Sender};
-use crate::log::{Answered, PendingCall};
+use crate::log::{Answered, PendingCall, Removals};
 use crate::outbox::timeline_here;
 use crate::{Chat, Effects};
 use base::bytes::ByteReader;
@@ -25,9 +25,9 @@ use model::counters::ChatCounter;
 use model::id::ShardId;
 use model::ports::calls::RETRY_PAUSE;
 use model::ports::chat::ChatAnswer;
-use model::ports::log::{Append, Call, Done, Page, Pull, REMOVE_SEQS_MAX, Read, Write};
+use model::ports::log::{Append, Call, Done, Page, Pull, Read, Write};
 use model::timeline::{Message, Placed, Seq, Space, TimelineId};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 const VERSION: u8 = 1;
@@ -56,7 +56,7 @@ pub(crate) struct SendQueue {
     /// What the start found here: shards may find the same in their outboxes.
     found: HashSet<Said>,
     /// To leave the log.
-    over: BTreeMap<TimelineId, Vec<Seq>>,
+    over: Removals,
 }
 
 /// A parcel whose message is being put into the queue.
@@ -93,14 +93,14 @@ impl SendQueue {
 
     /// Messages whose removal the log has not been asked for.
     pub(crate) fn unsettled(&self) -> usize {
-        self.over.values().map(Vec::len).sum()
+        self.over.len()
     }
 
     /// These need not stand in the queue any more.
     fn leave(&mut self, queue: TimelineId, seqs: &[Seq]) {
         // What leaves may be told twice.
         self.len = self.len.saturating_sub(seqs.len() as u64);
-        self.over.entry(queue).or_default().extend(seqs);
+        self.over.put(queue, seqs);
     }
 
     /// The first page of what waited up to a place has been read: what of it is to be handed out.
@@ -204,11 +204,7 @@ impl Chat {
 
     /// Takes out of the log what has gone, and reads what waits; when to come back.
     pub(crate) fn turn_queue(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        for (timeline, seqs) in std::mem::take(&mut self.send_queue.over) {
-            for seqs in seqs.chunks(REMOVE_SEQS_MAX) {
-                self.log.write(Write::Remove { timeline, seqs: seqs.to_vec() }, fx);
-            }
-        }
+        self.log.remove(&mut self.send_queue.over, fx);
         let unsent = &self.send_queue.unsent;
         let first = *unsent.first().filter(|_| self.send_queue.reading.is_none())?;
         if now.mono < self.send_queue.due {
@@ -217,8 +213,8 @@ impl Chat {
         if !self.log.may_ask() {
             return Some(now.after(RETRY_PAUSE));
         }
-        let is_of_it = |place: &&QueuePlace| place.queue == first.queue;
-        self.send_queue.reading = unsent.iter().rev().find(is_of_it).copied();
+        let end = QueuePlace { seq: Seq::MAX, ..first };
+        self.send_queue.reading = unsent.range(..=end).next_back().copied();
         let pull = Pull {
             timeline: first.queue,
             from: first.seq - 1,
