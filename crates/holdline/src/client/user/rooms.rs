@@ -5,8 +5,7 @@
 //! was done for a room before is passed over, so that a second run changes nothing.
 
 use super::contents::{Batched, Contents};
-use super::moved::HASH;
-use base::hex;
+use super::moved::made_id;
 use migration::{MovedItem, MovedRoom, Taking};
 use model::account::AccountAddress;
 use model::chat::{GROUP_NAMED_MAX, GROUP_SERVICE, GROUP_TITLE_BYTES_MAX, GroupVerb};
@@ -119,16 +118,12 @@ impl RoomAsGroup<'_> {
         let named: Vec<&[u8]> = who.iter().map(|name| name.as_bytes()).collect();
         // Of another run it is another: what was undone meanwhile is done again.
         let run = contents.talk.began_ms().to_be_bytes();
-        let told = [&[self.group.as_bytes(), verb.word().as_bytes(), &run][..], &named].concat();
-        let [one, other] = [&b"1"[..], b"2"].map(|half| {
-            let parts: Vec<&[u8]> = [half].into_iter().chain(told.iter().copied()).collect();
-            HASH.of(&parts).to_be_bytes()
-        });
+        let parts = [&[self.group.as_bytes(), verb.word().as_bytes(), &run][..], &named].concat();
         let order = json!({
             "account": self.owner,
             "what": { "group": {
                 "group": self.group, "verb": verb.word(), "title": title, "members": who,
-                "client_id": hex::encode(&[one, other].concat()), "at_ms": at_ms,
+                "client_id": made_id(&parts), "at_ms": at_ms,
             }},
         });
         let what = if verb == GroupVerb::Create { "rooms" } else { "" };

@@ -12,8 +12,7 @@
 
 use super::contents::{Batched, Contents};
 use super::copies::Times;
-use super::moved::HASH;
-use base::hex;
+use super::moved::{HASH, made_id};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use migration::sorted::Sorting;
@@ -299,14 +298,10 @@ impl Contents<'_> {
         let is_known = account.is_some();
         // It is known by its archive's id; without one, by all of it.
         let at = at_ms.to_be_bytes();
-        let told: [&[u8]; 4] = match record["id"].as_str() {
+        let parts: [&[u8]; 4] = match record["id"].as_str() {
             Some(id) => [room.as_bytes(), id.as_bytes(), b"", b""],
             None => [room.as_bytes(), text("nick").as_bytes(), text("body").as_bytes(), &at],
         };
-        let [one, other] = [&b"1"[..], b"2"].map(|half| {
-            let [room, id, body, at] = told;
-            HASH.of(&[half, room, id, body, at]).to_be_bytes()
-        });
         let message = match is_known {
             true => json!({
                 "kind": record["kind"], "text": record["text"],
@@ -321,7 +316,7 @@ impl Contents<'_> {
             "account": account.as_deref().unwrap_or(SYSTEM_NAME),
             "what": { "message": {
                 "with": group, "own": true, "device": "", "at_ms": at_ms,
-                "client_id": hex::encode(&[one, other].concat()),
+                "client_id": made_id(&parts),
                 "message": message,
             }},
         });
