@@ -100,20 +100,27 @@ class Somebody(Friend):
 
 class Importing(Case):
     SHARED = False
+    PROSODY, NAMES = Prosody, NAMES
 
     @classmethod
     def setUpClass(cls):
         slixmpp()
-        cls.prosody = Prosody()
+        cls.prosody = cls.PROSODY()
         cls.addClassCleanup(cls.prosody.close)
-        for name in NAMES:
+        for name in cls.NAMES:
             cls.prosody.register(name)
-        cls.prosody.start()
-        cls.said = asyncio.run(asyncio.wait_for(cls.lives(), 6 * DEADLINE_S))
-        cls.prosody.process.terminate()
-        cls.prosody.process.wait(DEADLINE_S)
+        cls.said = cls.talks(cls.lives)
         cls.server = cls.serve()
         cls.told = cls.imported(cls.server)
+
+    @classmethod
+    def talks(cls, what):
+        """Prosody runs while people do something; what came of it."""
+        cls.prosody.start()
+        said = asyncio.run(asyncio.wait_for(what(), 6 * DEADLINE_S))
+        cls.prosody.process.terminate()
+        cls.prosody.process.wait(DEADLINE_S)
+        return said
 
     @classmethod
     def serve(cls, more=None):

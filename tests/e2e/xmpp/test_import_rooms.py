@@ -6,7 +6,7 @@ one as his nick.
 
 import asyncio
 
-from fixture import DEADLINE_S, run
+from fixture import run
 from xmpp.people import slixmpp, together
 from xmpp.test_import import PASSWORD, Importing, Prosody, Somebody
 
@@ -57,24 +57,7 @@ class Talker(Somebody):
 
 
 class RoomsFromProsody(Importing):
-    @classmethod
-    def setUpClass(cls):
-        slixmpp()
-        cls.prosody = WithArchives()
-        cls.addClassCleanup(cls.prosody.close)
-        for name in NAMES:
-            cls.prosody.register(name)
-        cls.talks(cls.lives)
-        cls.server = cls.serve()
-        cls.told = cls.imported(cls.server)
-
-    @classmethod
-    def talks(cls, what):
-        """Prosody runs while people do something."""
-        cls.prosody.start()
-        asyncio.run(asyncio.wait_for(what(), 6 * DEADLINE_S))
-        cls.prosody.process.terminate()
-        cls.prosody.process.wait(DEADLINE_S)
+    PROSODY, NAMES = WithArchives, NAMES
 
     @classmethod
     async def lives(cls):
