@@ -129,9 +129,21 @@ class Person:
             began.cancel()
             raise AssertionError("not logged in")
         if there:
-            self.client.send_presence()
-            await self.ping()
+            await self.shows_itself()
         return self
+
+    async def shows_itself(self):
+        """Says that it is there, and waits until it is: one's own presence comes back (RFC 6121
+        4.2.2)."""
+        comes, own = asyncio.Event(), self.client.boundjid.full
+
+        def told(stanza):
+            if stanza["from"] == own:
+                comes.set()
+        self.client.add_event_handler("presence_available", told)
+        self.client.send_presence()
+        await asyncio.wait_for(comes.wait(), DEADLINE_S)
+        self.client.del_event_handler("presence_available", told)
 
     async def ping(self):
         """What was said before has been taken."""

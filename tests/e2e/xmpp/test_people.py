@@ -25,8 +25,7 @@ class Friend(people.Person):
     async def here(self):
         await self.start(there=False)
         await self.client.get_roster()
-        self.client.send_presence()
-        await self.ping()
+        await self.shows_itself()
         return self
 
     def presence(self, to, kind, status=""):
