@@ -4,7 +4,7 @@ net that fails without telling anybody."""
 import unittest
 
 import names
-from fixture import Case, Server
+from fixture import Case, Server, poll
 from machines import Net, possible
 from xmpp.people import slixmpp, together
 from xmpp.test_federation import Neighbour, own_name
@@ -110,6 +110,8 @@ class Machines(Case):
         own = self.pair["a.example"]
         self.net.cut("b")
         said = await self.say_all(ann, bob)
+        waiting = f"\nholdline_chat_queued_out {len(said)}\n"
+        poll(lambda: waiting in own.metrics(), "all of it is stored")
         own.kill()
         own.start()
         self.net.join("b")
