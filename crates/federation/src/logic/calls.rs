@@ -4,7 +4,7 @@
 //! Invariant: a domain has one call or one stream of ours at a time; who waits for its word about a
 //! key hears it, or hears that nobody said it.
 
-use super::room::may_show;
+use super::room::{ask_again, may_show};
 use super::{CallOpener, FederationLogic, Handle, Showing};
 use crate::route::{DomainRoute, RouteState};
 use base::time::{Instant, Now};
@@ -142,7 +142,12 @@ impl FederationLogic {
                 self.not_reached(now, &pair, StanzaFault::RemoteServerTimeout, true);
                 self.unanswered(&pair, handle);
             }
-            _ => self.goes_on(now, &pair, handle),
+            _ => {
+                if let Some(route) = self.routes.get_mut(&pair) {
+                    ask_again(&mut self.showing, &pair, route);
+                }
+                self.goes_on(now, &pair, handle);
+            }
         }
     }
 
@@ -162,7 +167,9 @@ impl FederationLogic {
         if !may_show || !self.routes.contains_key(&pair) && !self.may_open(Some(&opener)) {
             return handle.deliver(conn, PeerOrder::Shown(pair, None));
         }
-        self.showing.push(Showing { conn, number, source, proof: proof.clone(), until });
+        let shown = proof.clone();
+        let is_asked_again = false;
+        self.showing.push(Showing { conn, number, source, proof: shown, until, is_asked_again });
         let route = self.routes.entry(pair.clone());
         let route = route.or_insert_with(|| DomainRoute::of(Some(opener)));
         // Whoever calls is there: it may be called, whatever became of the last call.

@@ -70,12 +70,25 @@ pub(super) struct Showing {
     pub(super) source: Source,
     pub(super) proof: DialbackProof,
     pub(super) until: Instant,
+    /// The stream ended over which it was asked about, and it was asked about once more.
+    pub(super) is_asked_again: bool,
 }
 
 /// Whether a source may show one more key, of so many.
 pub(super) fn may_show(showing: &[Showing], source: Source, most: u32) -> bool {
     let own = showing.iter().filter(|it| it.source == source).count();
     showing.len() < SHOWING_MAX && own < most as usize
+}
+
+/// The stream to a domain is over: whatever that was asked about is asked about over the next one,
+/// once. A server that died has its old stream here until somebody writes over that.
+pub(super) fn ask_again(showing: &mut [Showing], pair: &DomainPair, route: &mut DomainRoute) {
+    for it in showing.iter_mut().filter(|it| it.proof.pair == *pair && !it.is_asked_again) {
+        if !route.proofs.contains(&it.proof) {
+            it.is_asked_again = true;
+            route.proofs.push(it.proof.clone());
+        }
+    }
 }
 
 /// A stream is over: nobody is asked any more about the keys that were shown on it.
@@ -120,7 +133,8 @@ mod tests {
     fn showing(number: u64, source: Source) -> Showing {
         let (pair, id) = (pair("b.example"), number.to_string().into());
         let proof = DialbackProof { pair, id, key: "k".into() };
-        Showing { conn: conn(), number, source, proof, until: Now::default().mono }
+        let (conn, until, is_asked_again) = (conn(), Now::default().mono, false);
+        Showing { conn, number, source, proof, until, is_asked_again }
     }
 
     #[test]
@@ -164,6 +178,23 @@ mod tests {
         assert!(!may_show(&all, source(1), 3) && may_show(&all, source(2), 3));
         all.extend((3..SHOWING_MAX as u64).map(|number| showing(number, source(2))));
         assert!(!may_show(&all, source(3), 3), "that is all there is");
+    }
+
+    #[test]
+    fn what_a_stream_was_asked_about_that_ended_is_asked_about_once_more() {
+        let mut all: Vec<Showing> = (7..9).map(|number| showing(number, source(1))).collect();
+        let (mut route, asked) = (DomainRoute::default(), pair("b.example"));
+        route.proofs.push(all[0].proof.clone());
+        ask_again(&mut all, &pair("c.example"), &mut route);
+        assert_eq!(route.proofs.len(), 1, "another domain's stream");
+        ask_again(&mut all, &asked, &mut route);
+        assert_eq!(route.proofs.len(), 2, "the first waited to be asked about");
+        route.proofs.clear();
+        ask_again(&mut all, &asked, &mut route);
+        assert_eq!(route.proofs, [all[0].proof.clone()], "the second was asked about twice");
+        route.proofs.clear();
+        ask_again(&mut all, &asked, &mut route);
+        assert!(route.proofs.is_empty());
     }
 
     #[test]
