@@ -96,7 +96,7 @@ class Crowd(Case):
         certificate, key = Authority(self.folder).issue("localhost", "DNS:localhost")
         self.server = Server({
             "tls": {"certificate": certificate, "key": key},
-            "limits": {"binds_per_s": 1_000},
+            "limits": {"binds_per_s": 1_000, "connections_max": PEOPLE + 100},
             "listen.xmpp": {"address": "127.0.0.1:0", "protocol": "xmpp"}})
         self.addCleanup(self.server.close)
 
