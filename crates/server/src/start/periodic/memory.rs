@@ -1,4 +1,7 @@
-//! Memory gauge: how much the process uses, looked at four times a second, and what is said of it.
+//! Memory gauge: how much the process uses, and what is said of it.
+//!
+//! It is looked at again before what is left can be used up: four times a second, or as seldom as
+//! once where there are gigabytes, for each look wakes a processor that has nothing else to do.
 //!
 //! What may be used is `limits.memory_max`, or three quarters of what the machine or its control
 //! group gives. What is used is what is resident without files, which the kernel takes back when it
@@ -12,8 +15,11 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time between two looks.
-const LOOK: Duration = Duration::from_millis(250);
+/// Time between two looks at least and at most, milliseconds.
+const LOOK_MS: (u64, u64) = (250, 1_000);
+
+/// Bytes that may come to be used in a millisecond: what two cores clear of fresh pages.
+const GROWTH_A_MS: u64 = 4 << 20;
 
 /// A page of memory: what `statm` counts in. Every machine that we run on has this size, but for
 /// some of ARM, where more is used than is seen and the kernel's own bound is the answer.
@@ -34,11 +40,17 @@ pub(in crate::start) fn task(
     tell!(event::MEMORY_WATCHED, memory_max = most);
     let watch = Watch { most, gauge, census };
     Some(Box::new(move || {
-        if let Some(bytes) = used() {
+        let bytes = used();
+        if let Some(bytes) = bytes {
             watch.look(bytes);
         }
-        LOOK
+        until_next(most.saturating_sub(bytes.unwrap_or(most)))
     }))
+}
+
+/// Time to the next look, while so many bytes are left.
+fn until_next(left: u64) -> Duration {
+    Duration::from_millis((left / GROWTH_A_MS).clamp(LOOK_MS.0, LOOK_MS.1))
 }
 
 struct Watch {
@@ -163,6 +175,12 @@ mod tests {
             assert_eq!(gauge.now(), level);
         }
         let mut task = task(1, gauge.clone(), Arc::default()).expect("it is said how much");
-        assert_eq!((task(), gauge.now()), (LOOK, Pressure::Stores));
+        assert_eq!((task(), gauge.now()), (until_next(0), Pressure::Stores));
+    }
+
+    #[test]
+    fn it_is_looked_at_before_what_is_left_can_be_used() {
+        let ms = |left: u64| until_next(left).as_millis();
+        assert_eq!((ms(0), ms(1 << 30), ms(2 << 30), ms(64 << 30)), (250, 256, 512, 1_000));
     }
 }
