@@ -86,7 +86,8 @@ fn changed(number: u32) -> GroupChanged {
 fn members(number: u32) -> MembersPage {
     let address = AccountAddress::parse("ann", "a.example").expect("right");
     let member = GroupMember { address, id: AccountId(1) };
-    let members = vec![MemberStatus { member, role: GroupRole::Owner, muted: false, show: None }];
+    let (role, muted) = (GroupRole::Owner, false);
+    let members = vec![MemberStatus { member, role, muted, show: None, reason: None }];
     let GroupChanged { group, .. } = changed(number);
     let (title, description, closed, unlocked) = ("x".into(), "y".into(), false, true);
     let (version, total, from) = (1, 1, 0);

@@ -177,7 +177,8 @@ impl Diary {
         let these = self.members.iter().skip(from as usize).take(usize::from(count));
         let of = |address: &AccountAddress| {
             let member = GroupMember { address: address.clone(), id: AccountId(9) };
-            MemberStatus { member, role: GroupRole::Admin, muted: true, show: None }
+            let (role, muted) = (GroupRole::Admin, true);
+            MemberStatus { member, role, muted, show: None, reason: None }
         };
         let members = these.map(of).collect();
         let (title, total) = ("us".into(), self.members.len() as u32);

@@ -11,6 +11,8 @@ MODERATE = "urn:xmpp:message-moderate:1"
 RETRACT = "urn:xmpp:message-retract:1"
 CONFIG = "muc#roomconfig_"
 
+USER = "http://jabber.org/protocol/muc#user"
+ADMIN = "http://jabber.org/protocol/muc#admin"
 
 class Authority(Guests):
     async def guest(self, name, resource="", there=True, plugins=()):
@@ -41,6 +43,18 @@ class Authority(Guests):
         return [(it["from"].resource, it["body"]) for it in said]
 
     async def fails(self, awaited, condition):
+    def why(self, presence):
+        """Who did that to an occupant, and why."""
+        item = presence["muc"].xml.find(f"{{{USER}}}item")
+        return (item.find(f"{{{USER}}}actor").get("nick"), item.findtext(f"{{{USER}}}reason"))
+
+    async def bans(self, person, room):
+        """Who is banned, and why."""
+        iq = person.client.make_iq_get(ito=room)
+        iq["mucadmin_query"]["item"]["affiliation"] = "outcast"
+        items = (await iq.send(timeout=DEADLINE_S)).xml.iter(f"{{{ADMIN}}}item")
+        return [(it.get("jid"), it.findtext(f"{{{ADMIN}}}reason")) for it in items]
+
         with self.assertRaises(slixmpp().exceptions.IqError) as refused:
             await awaited
         self.assertEqual(refused.exception.condition, condition)
@@ -80,17 +94,26 @@ class Authority(Guests):
         await of_bob.sees(self.bob, affiliation="admin")
         plugin = bob.client.plugin["xep_0045"]
         victim = f"{self.carol}@localhost"
-        await plugin.set_affiliation(group, "outcast", jid=victim)
+        await plugin.set_affiliation(group, "outcast", jid=victim, reason="spam & more")
         for room in (of_bob, of_carol):
             gone = await room.sees(self.carol, affiliation="outcast")
             self.assertEqual(gone["type"], "unavailable")
             self.assertIn(301, gone["muc"]["status_codes"])
         listed = await plugin.get_affiliation_list(group, "outcast")
+            self.assertEqual(self.why(gone), (self.bob, "spam & more"))
+        while not (told := phone.next("message").message.content).extra.startswith(b"ban "):
+            pass
+        self.assertEqual(told.text, "spam & more")
         self.assertEqual([str(jid) for jid in listed], [victim])
         self.assertEqual(self.im("groups banned", self.ann, group).split(), [victim])
         self.assertEqual(phone.order("add", group, [self.carol]).word, "group_banned")
         await self.refused(carol, group, "forbidden")
         await self.fails(plugin.set_affiliation(group, "outcast", jid=f"{self.ann}@localhost"),
+        self.server.kill()
+        self.server.start()
+        bob, carol = await self.guest(self.bob), await self.guest(self.carol)
+        of_bob, plugin = await self.enter(bob, group), bob.client.plugin["xep_0045"]
+        self.assertEqual(await self.bans(bob, group), [(victim, "spam & more")])
                          "forbidden")
         await self.fails(plugin.set_affiliation(group, "outcast", jid=f"{self.bob}@localhost"),
                          "conflict")
@@ -102,6 +125,36 @@ class Authority(Guests):
         self.assertEqual(len(await plugin.get_affiliation_list(group, "outcast")), 0)
 
     @together
+    @together
+    async def test_a_reason_reaches_whoever_it_is_about_and_everybody_else(self):
+        bob, room = await self.made()
+        carol, dave = await self.guest(self.carol), await self.guest(self.dave)
+        plugin = bob.client.plugin["xep_0045"]
+        for person, name in ((carol, self.carol), (dave, self.dave)):
+            plugin.invite(room.address, f"{name}@localhost", "hungry?")
+            invited = await person.next("groupchat_invite")
+            self.assertEqual(invited["muc"]["invite"]["reason"], "hungry?")
+            invited = await person.next("groupchat_direct_invite")
+            self.assertEqual(invited["groupchat_invite"]["reason"], "hungry?")
+            self.assertEqual(self.why(await room.sees(name, affiliation="member")),
+                             (self.bob, "hungry?"))
+        rooms = [room, *[await self.enter(person, room.address) for person in (carol, dave)]]
+        await plugin.set_role(room.address, self.dave, "visitor", reason="not so loud")
+        for seen in rooms:
+            shown = await seen.sees(self.dave, role="visitor")
+            self.assertEqual(self.why(shown), (self.bob, "not so loud"))
+        await plugin.set_role(room.address, self.dave, "none", reason="<too> loud")
+        for seen in rooms:
+            gone = await seen.sees(self.dave, affiliation="none")
+            self.assertEqual(self.why(gone), (self.bob, "<too> loud"))
+        await plugin.destroy(room.address, "closed for good", f"tea@{SERVICE}")
+        for seen in rooms[:2]:
+            own = seen.person.client.boundjid.local
+            gone = await seen.sees(own, affiliation="none")
+            told = gone["muc"].xml.find(f"{{{USER}}}destroy")
+            self.assertEqual((told.get("jid"), told.findtext(f"{{{USER}}}reason")),
+                             (f"tea@{SERVICE}", "closed for good"))
+
     async def test_a_room_is_described_and_unlocked_and_whoever_wants_enters(self):
         bob, room = await self.made()
         carol = await self.guest(self.carol)

@@ -7,6 +7,7 @@ from fixture import DEADLINE_S
 from im.test_groups import Person as Phone
 from im.wire import schema
 from xmpp.people import own_name, slixmpp, together
+from xmpp.test_authority import USER
 from xmpp.test_federation import Neighbour, Pair
 from xmpp.test_prosody import WithNeighbour
 from xmpp.test_rooms import KINDS, Room
@@ -119,9 +120,10 @@ class Visits:
         there.say("may I?")
         error = await eve.next("groupchat_message_error")
         self.assertEqual(error["error"]["condition"], "forbidden")
-        await plugin.set_role(room.address, eve.jid, "none")
+        await plugin.set_role(room.address, eve.jid, "none", reason="noise")
         gone = await there.sees(eve.jid, affiliation="none")
         self.assertLessEqual({110, 307}, gone["muc"]["status_codes"])
+        self.assertEqual(gone["muc"].xml.findtext(f"{{{USER}}}item/{{{USER}}}reason"), "noise")
         there.say("am I?")
         error = await eve.next("groupchat_message_error")
         self.assertEqual(error["error"]["condition"], "not-acceptable")
@@ -139,6 +141,7 @@ class Visits:
         ann.client.plugin["xep_0045"].invite(room.address, eve.jid, "come in")
         invited = await eve.next("groupchat_direct_invite")
         self.assertEqual(invited["from"].bare, room.address)
+        self.assertEqual(invited["groupchat_invite"]["reason"], "come in")
         there = await eve.enter(room.address)
         room.say("welcome")
         self.assertEqual(await there.hears(), [(ann.client.boundjid.local, "welcome")])

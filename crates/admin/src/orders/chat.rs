@@ -11,7 +11,7 @@ use model::account::{AccountAddress, Addressee};
 use model::chat::{
     CONTACTS_PAGE_MAX, ClientMessageId, ContactsRange, Content, GROUP_NAMED_MAX, GROUP_SERVICE,
     GROUP_TITLE_BYTES_MAX, GroupOrder, GroupVerb, HistoryRange, MEMBERS_PAGE_MAX, NewMessage,
-    PAGE_MESSAGES_MAX,
+    PAGE_MESSAGES_MAX, REASON_BYTES_MAX,
 };
 use model::limits::ChatLimits;
 use model::ports::log::ROW_KEY_BYTES_MAX;
@@ -172,9 +172,13 @@ pub(crate) struct ChangeBody {
     /// What.
     #[schemars(extend("enum" = verbs()))]
     verb: String,
-    /// The new title, for `rename`; at most 256 bytes.
+    /// The new title, for `rename`, or description, for `describe`; at most 256 bytes.
     #[serde(default)]
     title: String,
+    /// Why, for all other verbs: it is told to the members. At most 512 bytes.
+    #[serde(default)]
+    #[schemars(length(max = REASON_BYTES_MAX))]
+    reason: String,
     /// Whom it is about; at most 128 at once.
     #[serde(default)]
     #[schemars(with = "Vec<AccountName>", length(max = GROUP_NAMED_MAX))]
@@ -209,7 +213,7 @@ impl ChangeBody {
             group: Some(group.clone().into()),
             client_id: client_id(self.client_id.as_deref())?.unwrap_or_else(made_up),
             verb,
-            title: title(&self.title)?,
+            title: if verb.has_title() { title(&self.title)? } else { reason(&self.reason)? },
             members,
         })
     }
@@ -477,6 +481,13 @@ pub(super) fn title(text: &str) -> Result<Box<str>, Fault> {
     match text.len() {
         0..=GROUP_TITLE_BYTES_MAX => Ok(text.into()),
         _ => Err(Fault::bad(format!("`title` has at most {GROUP_TITLE_BYTES_MAX} bytes"))),
+    }
+}
+
+fn reason(text: &str) -> Result<Box<str>, Fault> {
+    match text.len() {
+        0..=REASON_BYTES_MAX => Ok(text.into()),
+        _ => Err(Fault::bad(format!("`reason` has at most {REASON_BYTES_MAX} bytes"))),
     }
 }
 

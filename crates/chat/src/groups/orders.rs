@@ -16,8 +16,7 @@ use crate::{Chat, Effects};
 use base::time::{Instant, Now};
 use model::account::{AccountAddress, AccountId};
 use model::chat::{
-    ChatDelivery, ChatFault, ClientMessageId, GROUP_NAMED_MAX, GROUP_TITLE_BYTES_MAX, GroupChanged,
-    GroupOrder, GroupVerb,
+    ChatDelivery, ChatFault, ClientMessageId, GROUP_NAMED_MAX, GroupChanged, GroupOrder, GroupVerb,
 };
 use model::id::{ConnRef, SessionRef};
 use model::pressure::Pressure;
@@ -104,7 +103,8 @@ impl Chat {
 
     fn may_not_order(&self, order: &GroupOrder) -> Option<ChatFault> {
         let is_busy = self.pressure >= Pressure::Stores || self.orders.len() >= ORDERS_MAX;
-        if order.title.len() > GROUP_TITLE_BYTES_MAX || order.members.len() > GROUP_NAMED_MAX {
+        let is_long = order.title.len() > order.verb.text_bytes_max();
+        if is_long || order.members.len() > GROUP_NAMED_MAX {
             return Some(ChatFault::TooLarge);
         }
         if order.verb.names_members() && order.members.is_empty() {

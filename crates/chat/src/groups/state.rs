@@ -11,8 +11,8 @@ use crate::groups::orders::ChangeAsked;
 use base::hash::HashKey;
 use model::account::{AccountAddress, AccountId};
 use model::chat::{
-    ChatFault, ChatMessage, FanOut, GROUP_NAMED_MAX, GROUP_TITLE_BYTES_MAX, GroupChange,
-    GroupMember, GroupRole as Role, GroupVerb, MemberStatus,
+    ChatFault, ChatMessage, FanOut, GROUP_NAMED_MAX, GroupChange, GroupMember, GroupRole as Role,
+    GroupVerb, MemberStatus,
 };
 use model::timeline::{Space, TimelineId};
 pub(crate) use others::Abroad;
@@ -50,8 +50,8 @@ pub(crate) struct GroupState {
     members: BTreeMap<TimelineId, Membership>,
     closed: bool,
     description: Box<str>,
-    /// Those whom nobody makes members, by address.
-    banned: BTreeMap<AccountAddress, GroupMember>,
+    /// Those whom nobody makes members, by address, and why, if that was said.
+    banned: BTreeMap<AccountAddress, (GroupMember, Option<Arc<str>>)>,
     /// The message since which whoever wants becomes a member; none: nobody does by itself. What
     /// was said since then such a one reads.
     unlocked_since: Option<u64>,
@@ -108,6 +108,7 @@ impl GroupState {
             role: it.role,
             muted: it.muted,
             show: None,
+            reason: None,
         };
         these.map(of).collect()
     }
@@ -182,15 +183,14 @@ impl GroupState {
     ) -> Result<Verdict, ChatFault> {
         let Wish { verb, title, members } = &asked.wish;
         // Whoever makes a group is named besides.
-        if title.len() > GROUP_TITLE_BYTES_MAX || members.len() > GROUP_NAMED_MAX + 1 {
+        if title.len() > verb.text_bytes_max() || members.len() > GROUP_NAMED_MAX + 1 {
             return Err(ChatFault::TooLarge);
         }
-        let title = if verb.has_title() { title.clone() } else { Box::default() };
         if *verb == GroupVerb::Create {
             let is_alone = members.len() == 1 || !asked.group.is_channel();
             // Whoever subscribes to a channel does so by itself.
             return match is_alone {
-                true => self.judge_making(&asked.address, title, members, members_max),
+                true => self.judge_making(&asked.address, title.clone(), members, members_max),
                 false => Err(ChatFault::Invalid),
             };
         }
@@ -211,12 +211,17 @@ impl GroupState {
             }
             GroupVerb::Unban => {
                 let all = members.iter().filter_map(|(address, _)| self.banned.get(address));
-                all.cloned().collect()
+                all.map(|(member, _)| member.clone()).collect()
+            }
+            GroupVerb::Dissolve => {
+                let id = AccountId(0); // it is no account
+                let venue = members.first().map(|(address, _)| address.clone());
+                venue.into_iter().map(|address| GroupMember { address, id }).collect()
             }
             verb if !verb.names_members() => vec![],
             verb => self.concerned(*verb, members),
         };
-        let change = GroupChange { verb: *verb, title, members };
+        let change = GroupChange { verb: *verb, title: title.clone(), members };
         self.allows(home, role, &change)?;
         if *verb == GroupVerb::Add && self.len() + change.members.len() > members_max {
             return Err(ChatFault::GroupFull);
@@ -380,7 +385,10 @@ impl GroupState {
                 self.members.insert(inbox, it);
             }
             match change.verb {
-                GroupVerb::Ban => _ = self.banned.insert(one.address.clone(), one.clone()),
+                GroupVerb::Ban => {
+                    let why = Some(change.reason()).filter(|why| !why.is_empty()).map(Arc::from);
+                    self.banned.insert(one.address.clone(), (one.clone(), why));
+                }
                 GroupVerb::Unban => _ = self.banned.remove(&one.address),
                 _ => {}
             }

@@ -3,7 +3,9 @@
 
 use crate::world::{World, person};
 use model::account::AccountAddress;
-use model::chat::{ArchiveId, ArchiveRange, ChatFault, ChatMessage, GroupVerb, MembersRange};
+use model::chat::{
+    ArchiveId, ArchiveRange, ChatFault, ChatMessage, GroupVerb, MembersPage, MembersRange,
+};
 use std::sync::Arc;
 
 /// The first devices of four people.
@@ -28,10 +30,14 @@ fn heard(world: &mut World, at: usize, text: &str) -> bool {
     world.texts(at).iter().any(|it| it == text)
 }
 
-fn banned(world: &mut World, at: usize, group: &AccountAddress) -> Result<Vec<String>, ChatFault> {
+fn bans(world: &mut World, at: usize, group: &AccountAddress) -> Result<MembersPage, ChatFault> {
     let (version, from, count, banned) = (0, 0, 9, true);
     let range = MembersRange { group: group.clone().into(), version, from, count, banned };
-    let page = world.lists_so(at, range)?;
+    world.lists_so(at, range)
+}
+
+fn banned(world: &mut World, at: usize, group: &AccountAddress) -> Result<Vec<String>, ChatFault> {
+    let page = bans(world, at, group)?;
     assert_eq!(page.total as usize, page.members.len());
     Ok(page.members.iter().map(|it| it.member.address.to_string()).collect())
 }
@@ -58,6 +64,10 @@ fn who_is_banned_is_out_and_stays_out_until_that_is_undone() {
         }
         assert_eq!(world.orders(ANN, GroupVerb::Add, all, &[3]), Err(ChatFault::GroupBanned));
         world.orders(ANN, GroupVerb::Unban, all, &[1]).expect("an owner may");
+        let page = bans(&mut world, ANN, &group).expect("an owner may");
+        // Whoever orders says something with it, which is why.
+        let why = page.members.iter().map(|it| it.reason.as_deref().unwrap_or_default());
+        assert!(why.into_iter().all(|why| why.starts_with("title ")), "{page:?}");
         assert_eq!(world.orders(ANN, GroupVerb::Unban, all, &[1]), Err(ChatFault::Unchanged));
         world.orders(ANN, GroupVerb::Add, all, &[1]).expect("he may come again");
         assert_eq!(banned(&mut world, BOB, &group), Err(ChatFault::Forbidden), "a member");

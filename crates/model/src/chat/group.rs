@@ -3,9 +3,10 @@
 //! A group has an address as an account has, `id@conference.domain`; what is said to it is said to
 //! all its members. Every change of it is a message of its conversation, of the kind
 //! [`Content::GROUP`], whose `extra` is ASCII: a verb and, behind blanks, whom it concerns, each as
-//! `address#account`. The text of `create` and `rename` is the title.
+//! `address#account`. The text of `create` and `rename` is the title, that of `describe` the
+//! description; that of all others the reason that was given.
 
-use super::{ClientMessageId, Content};
+use super::{ClientMessageId, Content, REASON_BYTES_MAX};
 use crate::account::{AccountAddress, AccountId, Addressee};
 use std::fmt::Write;
 
@@ -88,6 +89,11 @@ impl GroupVerb {
         matches!(self, GroupVerb::Create | GroupVerb::Rename | GroupVerb::Describe)
     }
 
+    /// Longest text of it, bytes: a title, or the reason that is given.
+    pub const fn text_bytes_max(self) -> usize {
+        if self.has_title() { GROUP_TITLE_BYTES_MAX } else { REASON_BYTES_MAX }
+    }
+
     /// It makes members of those who are named.
     pub const fn makes_members(self) -> bool {
         matches!(self, GroupVerb::Create | GroupVerb::Add | GroupVerb::Join)
@@ -110,9 +116,11 @@ pub struct GroupOrder {
     pub client_id: ClientMessageId,
     /// What is to be done.
     pub verb: GroupVerb,
-    /// The title, of those that have one, at most [`GROUP_TITLE_BYTES_MAX`] bytes.
+    /// The title, of those that have one; of others the reason, for people. At most
+    /// [`GroupVerb::text_bytes_max`].
     pub title: Box<str>,
-    /// To whom, at most [`GROUP_NAMED_MAX`].
+    /// To whom, at most [`GROUP_NAMED_MAX`]. For [`GroupVerb::Dissolve`] where to go instead, if
+    /// there is such a place.
     pub members: Vec<Addressee>,
 }
 
@@ -130,13 +138,25 @@ pub struct GroupMember {
 pub struct GroupChange {
     /// What was done.
     pub verb: GroupVerb,
-    /// The title; empty where there is none.
+    /// The title, of those that have one; of others the reason, for people. Empty where there is
+    /// none.
     pub title: Box<str>,
-    /// To whom.
+    /// To whom. Of a group that is dissolved the one to go to instead, if that was said.
     pub members: Vec<GroupMember>,
 }
 
 impl GroupChange {
+    /// Why it was done, in words for people; empty: nobody has said.
+    pub fn reason(&self) -> &str {
+        if self.verb.has_title() { "" } else { &self.title }
+    }
+
+    /// Where those who were in a group that is dissolved may go instead.
+    pub fn venue(&self) -> Option<&AccountAddress> {
+        let named = self.members.first().filter(|_| self.verb == GroupVerb::Dissolve);
+        named.map(|it| &it.address)
+    }
+
     /// What a message says that tells of it.
     pub fn content(&self) -> Content {
         let mut extra = String::from(self.verb.word());
@@ -247,6 +267,26 @@ mod tests {
         let most = vec![member(&"x".repeat(64), u64::MAX); GROUP_NAMED_MAX + 1];
         let change = GroupChange { verb: GroupVerb::Add, title: "".into(), members: most };
         assert!(change.content().extra.len() <= crate::chat::EXTRA_BYTES_MAX);
+    }
+
+    #[test]
+    fn a_text_is_a_title_or_a_reason_and_what_was_stored_without_one_is_read() {
+        let change = |verb, text: &str, members| GroupChange { verb, title: text.into(), members };
+        let ann = || vec![member("ann", 1)];
+        assert_eq!(change(GroupVerb::Remove, "noise", ann()).reason(), "noise");
+        assert_eq!(change(GroupVerb::Rename, "us", vec![]).reason(), "");
+        assert_eq!(GroupVerb::Rename.text_bytes_max(), GROUP_TITLE_BYTES_MAX);
+        assert_eq!(GroupVerb::Ban.text_bytes_max(), REASON_BYTES_MAX);
+        let stored = |extra: &str| {
+            let (kind, extra) = (Content::GROUP, extra.as_bytes().into());
+            GroupChange::of(&Content { kind, extra, ..Content::default() }).expect("a change")
+        };
+        assert_eq!(stored("remove ann@a.example#1"), change(GroupVerb::Remove, "", ann()));
+        assert_eq!(stored("dissolve").venue(), None);
+        let venue = member("tea@conference.a.example", 0);
+        let moved = change(GroupVerb::Dissolve, "", vec![venue.clone()]);
+        assert_eq!(moved.venue(), Some(&venue.address));
+        assert_eq!(change(GroupVerb::Ban, "", ann()).venue(), None);
     }
 
     #[test]

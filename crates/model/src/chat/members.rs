@@ -98,13 +98,16 @@ pub struct MemberStatus {
     pub muted: bool,
     /// How it is there, if a device of it has said so.
     pub show: Option<Arc<MemberShow>>,
+    /// Why it is banned, of who is, if that was said.
+    pub reason: Option<Arc<str>>,
 }
 
 impl MemberStatus {
     /// What it costs in memory, bytes, roughly.
     pub fn weight(&self) -> usize {
         let show = self.show.as_ref().map_or(0, |it| it.weight());
-        size_of::<MemberStatus>() + self.member.address.as_str().len() + show
+        let reason = self.reason.as_ref().map_or(0, |it| it.len());
+        size_of::<MemberStatus>() + self.member.address.as_str().len() + show + reason
     }
 }
 

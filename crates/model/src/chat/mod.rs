@@ -105,7 +105,7 @@ use std::sync::Arc;
 /// Longest name of a device, bytes.
 pub const DEVICE_NAME_BYTES_MAX: usize = 64;
 
-/// Longest reason that a sender is told, bytes.
+/// Longest reason why something was done or refused, for people, bytes.
 pub const REASON_BYTES_MAX: usize = 512;
 
 /// Longest text of a message, bytes.

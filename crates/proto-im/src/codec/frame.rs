@@ -6,7 +6,7 @@
 use super::WireFault;
 use super::protobuf::{Body, Sink, varint};
 use model::account::{ACCOUNT_NAME_BYTES_MAX, DOMAIN_BYTES_MAX};
-use model::chat::{EXTRA_BYTES_MAX, GROUP_NAMED_MAX, GROUP_TITLE_BYTES_MAX, TEXT_BYTES_MAX};
+use model::chat::{EXTRA_BYTES_MAX, GROUP_NAMED_MAX, REASON_BYTES_MAX, TEXT_BYTES_MAX};
 use model::limits::Limits;
 
 /// What a client sends first: the protocol's mark, and its version (IM 1.1).
@@ -22,10 +22,10 @@ pub const PAGE_BYTES_MAX: usize = 256 * 1024;
 /// Bytes of the longest address of an account.
 const ADDRESS_BYTES_MAX: usize = ACCOUNT_NAME_BYTES_MAX + 1 + DOMAIN_BYTES_MAX;
 
-/// Longest order to a group: as many names as may be in it, each with tag and length, a title, and
-/// what stands beside them (IM 10.1).
+/// Longest order to a group: as many names as may be in it, each with tag and length, a reason,
+/// which is longer than a title, and what stands beside them (IM 10.1).
 pub const ORDER_BYTES_MAX: usize =
-    GROUP_NAMED_MAX * (ADDRESS_BYTES_MAX + 3) + GROUP_TITLE_BYTES_MAX + OVERHEAD_BYTES_MAX;
+    GROUP_NAMED_MAX * (ADDRESS_BYTES_MAX + 3) + REASON_BYTES_MAX + OVERHEAD_BYTES_MAX;
 
 /// Longest frame of a server: a page that one more message was put into.
 pub const SERVER_BYTES_MAX: usize =

@@ -15,7 +15,7 @@ use super::*;
 use crate::schema::ImSchema;
 use model::chat::{
     ChatFault, ChatState, ChatroomOut, ChatroomVerb, DRAFT_BYTES_MAX, GROUP_NAMED_MAX,
-    GROUP_TITLE_BYTES_MAX, GroupRole, GroupVerb, MEMBERS_PAGE_MAX,
+    GROUP_TITLE_BYTES_MAX, GroupRole, GroupVerb, MEMBERS_PAGE_MAX, REASON_BYTES_MAX,
 };
 use model::limits::Limits;
 use model::session::Denial;
@@ -233,13 +233,14 @@ fn the_longest_draft_fits_into_the_largest_frame_whatever_a_message_may_be() {
 fn the_largest_order_and_the_largest_page_of_members_fit_into_the_largest_frames() {
     use super::group::{GroupFields, MemberFields, MembersPageFields};
     let address = format!("{}@{}", "n".repeat(64), "d".repeat(253));
-    let (title, client_id) = ("t".repeat(GROUP_TITLE_BYTES_MAX), [7; 16]);
+    let (reason, client_id) = ("t".repeat(REASON_BYTES_MAX), [7; 16]);
+    let title = "t".repeat(GROUP_TITLE_BYTES_MAX);
     let order = |count| GroupFields {
         number: u32::MAX,
         group: &address,
         client_id: &client_id,
         verb: u32::MAX,
-        title: &title,
+        title: &reason,
         members: vec![&address; count],
     };
     let mut limits = Limits::default();

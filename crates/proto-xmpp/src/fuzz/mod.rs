@@ -359,7 +359,10 @@ fn happens(rng: &mut Prng) -> Content {
 
 /// A list of members, of this version or that.
 fn members(rng: &mut Prng, number: u32, group: AccountAddress) -> ChatDelivery {
-    let status = |name, role| MemberStatus { member: member(name), role, muted: true, show: None };
+    let status = |name, role| {
+        let reason = Some("<y>".into());
+        MemberStatus { member: member(name), role, muted: true, show: None, reason }
+    };
     let members = vec![status("ann", GroupRole::Member), status("bob", GroupRole::Owner)];
     ChatDelivery::Members(Box::new(MembersPage {
         number,

@@ -90,11 +90,11 @@ pub struct OccupantItem<'a> {
     pub show: Option<&'a MemberShow>,
 }
 
-/// Appends presence of an occupant; `actor` and `told` are XML.
+/// Appends presence of an occupant; who has made that of it and why, and statuses, are XML.
 pub fn put_occupant(
     to: &str,
     item: OccupantItem<'_>,
-    (actor, told): (&str, &str),
+    (why, told): (&str, &str),
     out: &mut Vec<u8>,
 ) {
     let OccupantItem { room, account, jid, kind, affiliation, role, show } = item;
@@ -102,7 +102,7 @@ pub fn put_occupant(
     let head = StanzaReply { name: "presence", from: Some(&from), to, id: None };
     let inner = format!(
         "<x xmlns='{MUC_USER}'><item affiliation='{affiliation}' role='{role}' jid='{}'>\
-         {actor}</item>{told}</x>{}",
+         {why}</item>{told}</x>{}",
         escaped(jid),
         occupant_id(account)
     );
@@ -133,17 +133,16 @@ pub fn put_configured(to: &str, room: &AccountAddress, out: &mut Vec<u8>) {
     head.put("groupchat", &format!("<x xmlns='{MUC_USER}'><status code='104'/></x>"), out);
 }
 
-/// Appends an invitation, mediated and direct (7.8.2, XEP-0249).
+/// Appends an invitation by somebody, with the reason, mediated and direct (7.8.2, XEP-0249).
 pub fn put_invitation(
     to: &str,
-    (room, by): (&AccountAddress, &AccountAddress),
+    (room, by, why): (&AccountAddress, &AccountAddress, &str),
     (id, delay): (&str, &str),
     out: &mut Vec<u8>,
 ) {
     let head = StanzaReply { name: "message", from: Some(room.as_str()), to, id: Some(id) };
     let inner = format!(
-        "<x xmlns='{MUC_USER}'><invite from='{by}'/></x>\
-         <x xmlns='{CONFERENCE}' jid='{room}'/>{delay}"
+        "<x xmlns='{MUC_USER}'>{invite}</x><x xmlns='{CONFERENCE}' jid='{room}'{direct}/>{delay}"
     );
     head.put("", &inner, out);
 }
@@ -160,6 +159,13 @@ pub fn nick_of<'a>(room: &AccountAddress, account: &'a AccountAddress) -> &'a st
 /// Whose name in a room this is, if accounts there are of this domain.
 pub fn account_of(nick: &str, domain: &str) -> Option<AccountAddress> {
     let (name, domain) = nick.split_once('@').unwrap_or((nick, domain));
+    let (invite, direct) = match reason(why).as_str() {
+        "" => (format!("<invite from='{by}'/>"), String::new()),
+        mediated => (
+            format!("<invite from='{by}'>{mediated}</invite>"),
+            format!(" reason='{}'", escaped(why)),
+        ),
+    };
     crate::jid::account(name, domain)
 }
 
@@ -167,6 +173,11 @@ pub fn account_of(nick: &str, domain: &str) -> Option<AccountAddress> {
 pub fn domain_of(room: &AccountAddress) -> &str {
     let of = |service| room.domain().strip_prefix(service);
     let services = [GROUP_SERVICE, CHANNEL_SERVICE, CHATROOM_SERVICE];
+/// A reason as XML; nothing where none was given.
+pub fn reason(why: &str) -> String {
+    if why.is_empty() { String::new() } else { format!("<reason>{}</reason>", escaped(why)) }
+}
+
     services.into_iter().find_map(of).unwrap_or(room.domain())
 }
 

@@ -70,6 +70,7 @@ fn told(what: &ErrandWhat) -> ChatDelivery {
                 role: GroupRole::Owner,
                 muted: false,
                 show: None,
+                reason: None,
             }],
         })),
         ErrandWhat::History(_) => {

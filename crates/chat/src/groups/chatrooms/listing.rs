@@ -88,7 +88,7 @@ impl Chat {
                 let address = self.sessions.online.get(&inbox)?.address.clone();
                 let (role, muted) = (row.role(&address, inbox), row.is_muted(&address));
                 let member = GroupMember { address, id: AccountId(0) };
-                Some(MemberStatus { member, role, muted, show: None })
+                Some(MemberStatus { member, role, muted, show: None, reason: None })
             });
             page.members = members.collect();
         }

@@ -48,9 +48,11 @@ impl GroupState {
     /// So many of those who are banned, behind the first `from`.
     pub(crate) fn some_banned(&self, from: usize, count: usize) -> Vec<MemberStatus> {
         let these = self.banned.values().skip(from).take(count).cloned();
-        these
-            .map(|member| MemberStatus { member, role: Role::Member, muted: true, show: None })
-            .collect()
+        let of = |(member, reason)| {
+            let (role, muted, show) = (Role::Member, true, None);
+            MemberStatus { member, role, muted, show, reason }
+        };
+        these.map(of).collect()
     }
 
     /// Members that have an inbox, and it.
@@ -63,7 +65,7 @@ impl GroupState {
     pub(crate) fn status_of(&self, inbox: TimelineId) -> Option<MemberStatus> {
         let it = self.members.get(&inbox)?;
         let (member, role, muted) = (it.member.clone(), it.role, it.muted);
-        Some(MemberStatus { member, role, muted, show: None })
+        Some(MemberStatus { member, role, muted, show: None, reason: None })
     }
 
     /// Whether an account may know who is banned: owner and admins.

@@ -14,13 +14,13 @@
 
 use super::forms::Configuration;
 use super::walk::Walk;
-use super::{MUC_ADMIN, RoomAnswer, RoomRequest, Step, fault_of};
+use super::{MUC_ADMIN, MUC_OWNER, RoomAnswer, RoomRequest, Step, fault_of};
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
 use crate::render::room::{account_of, domain_of};
 use crate::xml::scan::Element;
 use model::account::{AccountAddress, Addressee};
-use model::chat::{ChatFault, GroupVerb};
+use model::chat::{ChatFault, GroupVerb, REASON_BYTES_MAX};
 use std::collections::VecDeque;
 
 /// Most people that one stanza is about.
@@ -41,6 +41,7 @@ pub(super) struct Ordering {
 struct Order {
     goal: Goal,
     verb: GroupVerb,
+    /// Its title, or the reason that is given for it.
     title: Box<str>,
     members: Vec<Addressee>,
 }
@@ -90,10 +91,32 @@ impl Ordering {
         Ordering::new(room, [order])
     }
 
-    /// These are to be members.
-    pub(super) fn add(room: AccountAddress, members: Vec<Addressee>) -> Ordering {
-        let (goal, verb, title) = (Goal::Verb, GroupVerb::Add, Box::default());
-        Ordering::new(room, [Order { goal, verb, title, members }])
+    /// These are to be members, for these reasons: those for one reason by one order.
+    pub(super) fn add(room: AccountAddress, invited: Vec<(Addressee, Box<str>)>) -> Ordering {
+        let mut orders: Vec<Order> = Vec::new();
+        for (one, reason) in invited {
+            match orders.iter_mut().find(|order| order.title == reason) {
+                Some(order) => order.members.push(one),
+                None => {
+                    let (goal, verb, members) = (Goal::Verb, GroupVerb::Add, vec![one]);
+                    orders.push(Order { goal, verb, title: reason, members });
+                }
+            }
+        }
+        Ordering::new(room, orders)
+    }
+
+    /// The room is to be no more (10.9): why, and where to go instead, is told.
+    pub(super) fn destroy(
+        room: AccountAddress,
+        destroy: &Element<'_, '_>,
+    ) -> Result<Ordering, StanzaFault> {
+        let venue = destroy.attribute("jid").filter(|jid| !jid.is_empty());
+        let account = |jid: &str| Jid::parse(jid)?.account;
+        let venue = venue.map(|jid| account(&jid).ok_or(StanzaFault::JidMalformed)).transpose()?;
+        let (goal, verb, title) = (Goal::Verb, GroupVerb::Dissolve, reason_of(destroy, MUC_OWNER)?);
+        let members = venue.into_iter().map(Addressee::from).collect();
+        Ok(Ordering::new(room, [Order { goal, verb, title, members }]))
     }
 
     /// What makes a room as its owner wants it; nothing, if it is so already.
@@ -209,5 +232,19 @@ fn order_of(
         GroupVerb::Leave => Vec::new(),
         _ => vec![account.into()],
     };
-    Ok(Order { goal, verb, title: Box::default(), members })
+    Ok(Order { goal, verb, title: reason_of(item, MUC_ADMIN)?, members })
+}
+
+/// The reason that an element gives for what it wants, in its namespace; nothing, if it has none.
+/// One that is too long is refused: nobody is told half of it.
+pub(super) fn reason_of(
+    element: &Element<'_, '_>,
+    namespace: &str,
+) -> Result<Box<str>, StanzaFault> {
+    let reason = element.child("reason", namespace);
+    let reason: Box<str> = reason.map(|it| it.text().as_ref().into()).unwrap_or_default();
+    match reason.len() > REASON_BYTES_MAX {
+        true => Err(StanzaFault::PolicyViolation),
+        false => Ok(reason),
+    }
 }

@@ -4,7 +4,7 @@
 //! Invariant: each message of a room that was entered is shown once, what its history had is not
 //! shown again; whatever is shown, its place in the inbox is taken.
 
-use super::occupants::{Gone, Occupant};
+use super::occupants::{Gone, Occupant, Why};
 use crate::render;
 use crate::server::Out;
 use crate::server::session::Session;
@@ -63,7 +63,8 @@ impl Session {
             render::put_delay(message, message.to.as_str(), &mut delay);
         }
         let (id, delay) = (render::stanza_id(message), String::from_utf8_lossy(&delay));
-        self.write_invitation((&message.to, &message.from), (&id, &delay), out);
+        let of = (&message.to, &message.from, change.reason());
+        self.write_invitation(of, (&id, &delay), out);
     }
 
     /// Something happened to a room that was entered.
@@ -75,6 +76,7 @@ impl Session {
         out: &mut Out,
     ) {
         let (room, by) = (&message.to, &message.from);
+        let why = Why::of(message, change);
         let role = match change.verb {
             GroupVerb::Create => return,
             GroupVerb::Rename => {
@@ -83,11 +85,10 @@ impl Session {
             }
             GroupVerb::Close | GroupVerb::Open => {
                 self.write_configured(room, out);
-                return self.look_again(now, (room, Vec::new()), out);
+                return self.look_again(now, (message, change), out);
             }
             GroupVerb::Mute | GroupVerb::Unmute => {
-                let whom = change.members.iter().map(|it| it.address.clone()).collect();
-                return self.look_again(now, (room, whom), out);
+                return self.look_again(now, (message, change), out);
             }
             GroupVerb::Describe => return self.write_configured(room, out),
             GroupVerb::Lock | GroupVerb::Unlock => {
@@ -104,20 +105,21 @@ impl Session {
             GroupVerb::Add | GroupVerb::Join | GroupVerb::Demote => GroupRole::Member,
             GroupVerb::Promote => GroupRole::Admin,
             GroupVerb::HandOver => {
-                self.is_now(room, (by, GroupRole::Admin), out);
+                self.is_now(room, (by, GroupRole::Admin), why, out);
                 GroupRole::Owner
             }
         };
         for GroupMember { address, .. } in &change.members {
-            self.is_now(room, (address, role), out);
+            self.is_now(room, (address, role), why, out);
         }
     }
 
-    /// A member has this role from now on.
+    /// A member has this role from now on, by somebody.
     fn is_now(
         &mut self,
         room: &AccountAddress,
         (account, role): (&AccountAddress, GroupRole),
+        why: Why<'_>,
         out: &mut Out,
     ) {
         let is_own = account.as_str() == self.account();
@@ -129,22 +131,20 @@ impl Session {
         let show = it.shows.of_occupant(account);
         let show = show.as_deref();
         let told = if is_own { "<status code='110'/>" } else { "" };
-        self.write_occupant(Occupant { room, account, role, is_silent, show }, told, out);
+        let why = why.put((room, account));
+        let occupant = Occupant { room, account, role, is_silent, show };
+        self.write_occupant(occupant, (&why, told), out);
     }
 
     /// Members are members no more; perhaps this account, or all.
     fn room_loses(&mut self, message: &ChatMessage, change: &GroupChange, out: &mut Out) {
-        let (room, by) = (&message.to, &message.from);
+        let room = &message.to;
         let own = super::occupants::account_of(self.account(), self.domain());
         let is_unlocked = self.room(room).is_some_and(|it| it.is_unlocked);
-        let how = match change.verb {
-            GroupVerb::Remove => Gone::Removed(by, is_unlocked),
-            GroupVerb::Ban => Gone::Banned(by),
-            GroupVerb::Dissolve => Gone::Dissolved,
-            _ => Gone::Left,
-        };
-        let named = change.members.iter().map(|it| &it.address);
-        let all = own.iter().filter(|_| change.verb == GroupVerb::Dissolve);
+        let how = Gone::of(message, change, is_unlocked);
+        let is_all = change.verb == GroupVerb::Dissolve;
+        let named = change.members.iter().filter(|_| !is_all).map(|it| &it.address);
+        let all = own.iter().filter(|_| is_all);
         for account in named.chain(all) {
             if let Some(it) = self.room(room) {
                 it.shows.forget(account);

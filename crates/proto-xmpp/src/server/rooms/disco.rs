@@ -160,11 +160,12 @@ pub(super) fn asks_room(
             Ok(Reply::Ask(RoomWhat::Order(ordering)))
         }
         ("query", MUC_OWNER, false, _) => look(Glance::Form),
-        ("query", MUC_OWNER, true, _) if asked.child("destroy", MUC_OWNER).is_some() => {
-            let order = Ordering::verb(room.clone(), GroupVerb::Dissolve, "".into());
-            Ok(Reply::Ask(RoomWhat::Order(order)))
-        }
-        ("query", MUC_OWNER, true, _) => look(Glance::Configure(Configuration::of(asked)?)),
+        ("query", MUC_OWNER, true, _) => match asked.child("destroy", MUC_OWNER) {
+            Some(destroy) => {
+                Ok(Reply::Ask(RoomWhat::Order(Ordering::destroy(room.clone(), &destroy)?)))
+            }
+            None => look(Glance::Configure(Configuration::of(asked)?)),
+        },
         ("moderate", MODERATE, true, _) => {
             Ok(Reply::Ask(RoomWhat::Moderate(Moderating::of(room, asked)?)))
         }

@@ -336,7 +336,7 @@ impl Session {
         let own = account_of(self.account(), self.domain());
         let is_own = |it: &&MemberStatus| Some(&it.member.address) == own.as_ref();
         for member in walk.found.iter().filter(|it| !is_own(it)) {
-            self.write_occupant(Occupant::of(&walk, member), "", out);
+            self.write_occupant(Occupant::of(&walk, member), ("", ""), out);
         }
         let mut told = "<status code='100'/><status code='110'/>".to_owned();
         if is_made {
@@ -348,11 +348,12 @@ impl Session {
         let mut role = GroupRole::Member;
         if let Some(member) = walk.found.iter().find(is_own) {
             role = member.role;
-            self.write_occupant(Occupant::of(&walk, member), &told, out);
+            self.write_occupant(Occupant::of(&walk, member), ("", &told), out);
         } else if let Some(account) = &own {
             // Whoever subscribes to a channel is on no list that it may read.
             let (room, is_silent, show) = (&walk.room, true, None);
-            self.write_occupant(Occupant { room, account, role, is_silent, show }, &told, out);
+            let occupant = Occupant { room, account, role, is_silent, show };
+            self.write_occupant(occupant, ("", &told), out);
         }
         for stanza in history {
             out.bytes().extend_from_slice(&stanza);

@@ -8,6 +8,7 @@ use super::occupants::{Occupant, is_silent, nick_of, role_in_room};
 use super::walk::Walk;
 use super::{MUC_ADMIN, RoomAnswer, RoomRequest, Step, fault_of};
 use crate::fault::StanzaFault;
+use crate::render::room::reason;
 use crate::server::iq::DISCO_ITEMS;
 use crate::xml::scan::Element;
 use crate::xml::text::escaped;
@@ -146,7 +147,10 @@ impl Listing {
         let item = |member: &MemberStatus| {
             if let Wanted::Outcasts = self.wanted {
                 let jid = escaped(member.member.address.as_str());
-                return format!("<item affiliation='outcast' jid='{jid}'/>");
+                return match reason(member.reason.as_deref().unwrap_or_default()).as_str() {
+                    "" => format!("<item affiliation='outcast' jid='{jid}'/>"),
+                    why => format!("<item affiliation='outcast' jid='{jid}'>{why}</item>"),
+                };
             }
             let occupant = Occupant::of(&self.walk, member);
             let (jid, nick) = (occupant.account, nick_of(occupant.room, occupant.account));

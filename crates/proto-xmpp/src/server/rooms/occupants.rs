@@ -9,13 +9,15 @@ use super::walk::Walk;
 use super::{RoomAnswer, RoomAsk, RoomWhat, Step};
 pub(super) use crate::render::room::account_of;
 pub(in crate::server) use crate::render::room::nick_of;
-use crate::render::room::{OccupantItem, put_configured, put_invitation, put_occupant};
+use crate::render::room::{OccupantItem, put_configured, put_invitation, put_occupant, reason};
 use crate::server::Out;
 use crate::server::session::Session;
 use crate::xml::text::escaped;
 use base::time::Now;
 use model::account::AccountAddress;
-use model::chat::{GroupRole, MemberShow, MemberShown, MemberStatus};
+use model::chat::{
+    ChatMessage, GroupChange, GroupRole, GroupVerb, MemberShow, MemberShown, MemberStatus,
+};
 
 /// Members that are shown as occupants to whoever enters. Of a larger group these, and oneself.
 pub(super) const OCCUPANTS_MAX: usize = 256;
@@ -68,37 +70,84 @@ pub(super) const fn role_in_room(role: GroupRole, is_silent: bool) -> &'static s
     }
 }
 
+/// Who has made something else of an occupant, and why.
+#[derive(Clone, Copy)]
+pub(super) struct Why<'a> {
+    by: &'a AccountAddress,
+    /// In words for people; empty: that was not said.
+    reason: &'a str,
+}
+
+impl<'a> Why<'a> {
+    /// What a message tells that tells of a change.
+    pub(super) fn of(message: &'a ChatMessage, change: &'a GroupChange) -> Why<'a> {
+        Why { by: &message.from, reason: change.reason() }
+    }
+
+    /// As XML (8.2, 9.1); of what somebody does to itself nobody else is the actor.
+    pub(super) fn put(self, (room, account): (&AccountAddress, &AccountAddress)) -> String {
+        let mut out = String::new();
+        if self.by != account {
+            let (nick, jid) = (escaped(nick_of(room, self.by)), escaped(self.by.as_str()));
+            out = format!("<actor nick='{nick}' jid='{jid}'/>");
+        }
+        out.push_str(&reason(self.reason));
+        out
+    }
+}
+
 /// How somebody is no occupant any more.
 #[derive(Clone, Copy)]
 pub(super) enum Gone<'a> {
     /// It has left the room with this session, and is a member still.
     Away(GroupRole),
     /// It has left the group.
-    Left,
+    Left(Why<'a>),
     /// It was removed by somebody, from a room that it may enter again, or not.
-    Removed(&'a AccountAddress, bool),
+    Removed(Why<'a>, bool),
     /// It was banned by somebody.
-    Banned(&'a AccountAddress),
-    /// The group is dissolved.
-    Dissolved,
+    Banned(Why<'a>),
+    /// The group is dissolved: why, and where to go instead.
+    Dissolved(&'a str, Option<&'a AccountAddress>),
 }
 
-impl Gone<'_> {
-    /// Its affiliation then, who did it, and by which code that is told, as XML (8.2: kicked; 9.4:
-    /// a room for members alone, and no member any more; 9.1: banned; 10.9: destroyed).
-    pub(super) fn told(self, room: &AccountAddress) -> (&'static str, String, &'static str) {
-        let actor = |by: &AccountAddress| {
-            let nick = escaped(nick_of(room, by));
-            format!("<actor nick='{nick}' jid='{}'/>", escaped(by.as_str()))
-        };
-        match self {
-            Gone::Away(role) => (role.word(), String::new(), ""),
-            Gone::Left => ("none", String::new(), ""),
-            Gone::Removed(by, true) => ("none", actor(by), "<status code='307'/>"),
-            Gone::Removed(by, false) => ("none", actor(by), "<status code='321'/>"),
-            Gone::Banned(by) => ("outcast", actor(by), "<status code='301'/>"),
-            Gone::Dissolved => ("none", String::new(), "<destroy/>"),
+impl<'a> Gone<'a> {
+    /// What has become of members by a change that ends their membership, of a room that one may
+    /// enter again, or not.
+    pub(super) fn of(message: &'a ChatMessage, change: &'a GroupChange, is_unlocked: bool) -> Self {
+        let why = Why::of(message, change);
+        match change.verb {
+            GroupVerb::Remove => Gone::Removed(why, is_unlocked),
+            GroupVerb::Ban => Gone::Banned(why),
+            GroupVerb::Dissolve => Gone::Dissolved(change.reason(), change.venue()),
+            _ => Gone::Left(why),
         }
+    }
+
+    /// Its affiliation then, who did it and why, and by which code that is told, as XML (8.2:
+    /// kicked; 9.4: a room for members alone, and no member any more; 9.1: banned; 10.9:
+    /// destroyed).
+    pub(super) fn told(
+        self,
+        of: (&AccountAddress, &AccountAddress),
+    ) -> (&'static str, String, String) {
+        let status = |code: u16| format!("<status code='{code}'/>");
+        match self {
+            Gone::Away(role) => (role.word(), String::new(), String::new()),
+            Gone::Left(why) => ("none", why.put(of), String::new()),
+            Gone::Removed(why, true) => ("none", why.put(of), status(307)),
+            Gone::Removed(why, false) => ("none", why.put(of), status(321)),
+            Gone::Banned(why) => ("outcast", why.put(of), status(301)),
+            Gone::Dissolved(why, venue) => ("none", String::new(), destroyed(why, venue)),
+        }
+    }
+}
+
+fn destroyed(why: &str, venue: Option<&AccountAddress>) -> String {
+    let venue = venue.map_or_else(String::new, |it| format!(" jid='{}'", escaped(it.as_str())));
+    match reason(why).as_str() {
+        "" => format!("<destroy{venue}/>"),
+        why => format!("<destroy{venue}>{why}</destroy>"),
     }
 }
 
@@ -107,12 +156,28 @@ pub(super) struct Refreshing {
     pub(super) walk: Walk,
     /// Whom it is about; none: all.
     whom: Vec<AccountAddress>,
+    /// Who did it, and why, if all of it is one change.
+    why: Option<(AccountAddress, Box<str>)>,
 }
 
 impl Refreshing {
     /// It is about these; about all, if nobody is named.
     pub(super) fn of(room: &AccountAddress, whom: Vec<AccountAddress>) -> Refreshing {
-        Refreshing { walk: Walk::new(room.clone()), whom }
+        Refreshing { walk: Walk::new(room.clone()), whom, why: None }
+    }
+
+    /// It is about those whom a change names; about all, if it names nobody.
+    pub(super) fn after(message: &ChatMessage, change: &GroupChange) -> Refreshing {
+        let whom: Vec<_> = change.members.iter().map(|it| it.address.clone()).collect();
+        let why = (message.from.clone(), change.reason().into());
+        let why = Some(why).filter(|_| !whom.is_empty());
+        Refreshing { why, ..Refreshing::of(&message.to, whom) }
+    }
+
+    /// Who did it to this one, and why, as XML.
+    pub(super) fn why(&self, account: &AccountAddress) -> String {
+        let why = self.why.as_ref().map(|(by, reason)| Why { by, reason });
+        why.map_or_else(String::new, |why| why.put((&self.walk.room, account)))
     }
 
     /// Whether it is about all.
@@ -123,6 +188,7 @@ impl Refreshing {
     /// It is about these, too; about all, if nobody is named or too many are.
     fn is_about(&mut self, others: Vec<AccountAddress>) {
         let is_all = self.whom.is_empty() || others.is_empty();
+        self.why = None;
         self.whom.extend(others);
         self.whom.sort_unstable();
         self.whom.dedup();
@@ -135,7 +201,7 @@ impl Refreshing {
         let RoomAnswer::Members(page) = answer else {
             return Step::Refused(crate::fault::StanzaFault::ResourceConstraint);
         };
-        let Refreshing { walk, whom } = self;
+        let Refreshing { walk, whom, .. } = self;
         let is_wanted = |member: &MemberStatus, found: usize| match whom.is_empty() {
             true => found < OCCUPANTS_MAX,
             false => whom.contains(&member.member.address),
@@ -156,14 +222,19 @@ impl Session {
             .map_or_else(|| self.account().into(), |own| nick_of(room, &own).into())
     }
 
-    /// Shows an occupant; `told` are statuses, as XML.
-    pub(super) fn write_occupant(&mut self, occupant: Occupant<'_>, told: &str, out: &mut Out) {
+    /// Shows an occupant; who has made that of it and why, and statuses, are XML.
+    pub(super) fn write_occupant(
+        &mut self,
+        occupant: Occupant<'_>,
+        (why, told): (&str, &str),
+        out: &mut Out,
+    ) {
         let Occupant { room, account, show, .. } = occupant;
         let is_own = account.as_str() == self.account();
         let jid = if is_own { self.jid() } else { account.as_str() };
         let (kind, affiliation, role) = ("", occupant.role.word(), occupant.role());
         let item = OccupantItem { room, account, jid, kind, affiliation, role, show };
-        put_occupant(self.jid(), item, ("", told), out.bytes());
+        put_occupant(self.jid(), item, (why, told), out.bytes());
         self.counts_sent(out);
     }
 
@@ -174,13 +245,13 @@ impl Session {
         how: Gone<'_>,
         out: &mut Out,
     ) {
-        let (affiliation, actor, told) = how.told(room);
+        let (affiliation, why, told) = how.told((room, account));
         let is_own = account.as_str() == self.account();
         let told = format!("{told}{}", if is_own { "<status code='110'/>" } else { "" });
         let jid = if is_own { self.jid() } else { account.as_str() };
         let (kind, role, show) = ("unavailable", "none", None);
         let item = OccupantItem { room, account, jid, kind, affiliation, role, show };
-        put_occupant(self.jid(), item, (&actor, &told), out.bytes());
+        put_occupant(self.jid(), item, (&why, &told), out.bytes());
         self.counts_sent(out);
     }
 
@@ -189,17 +260,18 @@ impl Session {
     pub(super) fn look_again(
         &mut self,
         now: Now,
-        (room, whom): (&AccountAddress, Vec<AccountAddress>),
+        (message, change): (&ChatMessage, &GroupChange),
         out: &mut Out,
     ) {
+        let (room, refreshing) = (&message.to, Refreshing::after(message, change));
         let waiting = self.rooms().asks.iter_mut().skip(1).find_map(|ask| match &mut ask.what {
             RoomWhat::Refresh(it) if it.walk.room == *room => Some(it),
             _ => None,
         });
         if let Some(waiting) = waiting {
-            return waiting.is_about(whom);
+            return waiting.is_about(refreshing.whom);
         }
-        let what = RoomWhat::Refresh(Refreshing::of(room, whom));
+        let what = RoomWhat::Refresh(refreshing);
         let to = room.as_str().into();
         self.ask_room(now, RoomAsk { stanza: "presence", id: None, to, what, place: None }, out);
     }
@@ -214,7 +286,8 @@ impl Session {
             let occupant = Occupant::of(walk, member);
             let is_own = occupant.account.as_str() == self.account();
             let told = if is_own { "<status code='110'/>" } else { "" };
-            self.write_occupant(occupant, told, out);
+            let why = refreshing.why(occupant.account);
+            self.write_occupant(occupant, (&why, told), out);
         }
     }
 
@@ -224,10 +297,11 @@ impl Session {
         self.counts_sent(out);
     }
 
-    /// Tells the device that its account was added to a group (7.8.2, XEP-0249).
+    /// Tells the device that its account was added to a group by somebody, and why (7.8.2,
+    /// XEP-0249).
     pub(super) fn write_invitation(
         &mut self,
-        of: (&AccountAddress, &AccountAddress),
+        of: (&AccountAddress, &AccountAddress, &str),
         how: (&str, &str),
         out: &mut Out,
     ) {

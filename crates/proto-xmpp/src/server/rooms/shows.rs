@@ -84,6 +84,6 @@ impl Session {
         room.shows.sees(&shown.status);
         let is_own = shown.status.member.address.as_str() == self.account();
         let told = if is_own { "<status code='110'/>" } else { "" };
-        self.write_occupant(Occupant::shown(shown), told, out);
+        self.write_occupant(Occupant::shown(shown), ("", told), out);
     }
 }

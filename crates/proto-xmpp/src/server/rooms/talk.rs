@@ -4,7 +4,7 @@
 //! sender's id: the reflection says that it is stored. Invariant: what a room shows was said to its
 //! group, with the server's id for it and by whom it was.
 
-use super::administration::Ordering;
+use super::administration::{Ordering, reason_of};
 use super::occupants::account_of;
 use super::{RoomAnswer, RoomAsk, RoomRequest, RoomWhat, Step, fault_of};
 use crate::fault::StanzaFault;
@@ -128,16 +128,8 @@ impl Session {
         let Some(x) = message.child("x", MUC_USER) else {
             return self.refuse_here("message", about, StanzaFault::ServiceUnavailable, out);
         };
-        if x.child("decline", MUC_USER).is_some() {
-            // Whoever was invited is a member, until it goes.
-            let order = Ordering::verb(room.clone(), GroupVerb::Leave, "".into());
-            return self.order_room(now, ("message", about), order, out);
-        }
-        match invited(&x) {
-            Ok(invited) => {
-                let order = Ordering::add(room.clone(), invited);
-                self.order_room(now, ("message", about), order, out);
-            }
+        match mediated(room, &x) {
+            Ok(order) => self.order_room(now, ("message", about), order, out),
             Err(fault) => self.refuse_here("message", about, fault, out),
         }
     }
@@ -205,8 +197,23 @@ impl Session {
     }
 }
 
-/// Whom an `x` invites.
-pub(super) fn invited(x: &Element<'_, '_>) -> Result<Vec<Addressee>, StanzaFault> {
+/// The order that an `x` is: an invitation that is declined, or sent through the room (7.8.2).
+pub(super) fn mediated(
+    room: &AccountAddress,
+    x: &Element<'_, '_>,
+) -> Result<Ordering, StanzaFault> {
+    match x.child("decline", MUC_USER) {
+        // Whoever was invited is a member, until it goes.
+        Some(decline) => {
+            let reason = reason_of(&decline, MUC_USER)?;
+            Ok(Ordering::verb(room.clone(), GroupVerb::Leave, reason))
+        }
+        None => Ok(Ordering::add(room.clone(), invited(x)?)),
+    }
+}
+
+/// Whom an `x` invites, and why.
+fn invited(x: &Element<'_, '_>) -> Result<Vec<(Addressee, Box<str>)>, StanzaFault> {
     let invites: Vec<_> = x.children().filter(|it| it.is("invite", MUC_USER)).collect();
     match invites.len() {
         0 => return Err(StanzaFault::BadRequest),
@@ -217,5 +224,8 @@ pub(super) fn invited(x: &Element<'_, '_>) -> Result<Vec<Addressee>, StanzaFault
         let account = Jid::parse(&invite.attribute("to")?)?.account?;
         Some(account).filter(|account| !account.is_group()).map(Addressee::from)
     };
-    invites.iter().map(|it| whom(it).ok_or(StanzaFault::JidMalformed)).collect()
+    let one = |it: &Element<'_, '_>| {
+        Ok((whom(it).ok_or(StanzaFault::JidMalformed)?, reason_of(it, MUC_USER)?))
+    };
+    invites.iter().map(one).collect()
 }

@@ -17,6 +17,7 @@ use crate::server::rooms::disco::{Reply, asks_room, asks_service};
 use crate::server::rooms::entering::Entering;
 use crate::server::rooms::occupants::account_of;
 use crate::server::rooms::shows::shown;
+use crate::server::rooms::talk::mediated;
 use crate::server::rooms::{MUC, RoomAsk, RoomWhat, subject_alone};
 use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind};
 use crate::xml::scan::{Element, Scan};
@@ -174,17 +175,12 @@ impl RoomsAbroad {
 
     /// An invitation that is declined, or sent through the room (7.8.2).
     fn mediates(&mut self, now: Now, who: Who, room: &AccountAddress, stanza: &Element<'_, '_>) {
-        let x = stanza.child("x", MUC_USER);
-        let order = match x {
-            Some(x) if x.child("decline", MUC_USER).is_some() => {
-                // Whoever was invited is a member, until it goes.
-                Ordering::verb(room.clone(), GroupVerb::Leave, Box::default())
-            }
-            Some(x) => match crate::server::rooms::talk::invited(&x) {
-                Ok(invited) => Ordering::add(room.clone(), invited),
-                Err(fault) => return self.cannot(stanza, fault),
-            },
-            None => return self.cannot(stanza, StanzaFault::ServiceUnavailable),
+        let Some(x) = stanza.child("x", MUC_USER) else {
+            return self.cannot(stanza, StanzaFault::ServiceUnavailable);
+        };
+        let order = match mediated(room, &x) {
+            Ok(order) => order,
+            Err(fault) => return self.cannot(stanza, fault),
         };
         let what = RoomWhat::Order(order);
         self.asks(now, (who, room.clone()), ("message", stanza), what);

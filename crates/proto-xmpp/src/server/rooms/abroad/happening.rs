@@ -12,7 +12,7 @@ use crate::render::room::{
     RoomRendering, put_configured, put_invitation, put_subject, write_in_room,
 };
 use crate::render::{self, full_jid};
-use crate::server::rooms::occupants::{Gone, Occupant, Refreshing, nick_of};
+use crate::server::rooms::occupants::{Gone, Occupant, Refreshing, Why, nick_of};
 use crate::server::rooms::{RoomAsk, RoomWhat};
 use crate::xml::text;
 use base::time::Now;
@@ -59,7 +59,7 @@ impl RoomsAbroad {
         for member in change.members.iter().filter(|it| foreign.contains(&it.address)) {
             let (whom, id) = (&member.address, render::stanza_id(message));
             let mut xml = Vec::new();
-            let of = (&message.to, &message.from);
+            let of = (&message.to, &message.from, change.reason());
             put_invitation(whom.as_str(), of, (&id, ""), &mut xml);
             self.sends(whom, xml);
         }
@@ -120,7 +120,7 @@ impl RoomsAbroad {
 
     /// Something happened to a group.
     fn happens(&mut self, now: Now, message: &ChatMessage, change: &GroupChange, all: &[Who]) {
-        let (room, by) = (&message.to, &message.from);
+        let (room, by, why) = (&message.to, &message.from, Why::of(message, change));
         let role = match change.verb {
             GroupVerb::Create | GroupVerb::Unban => return,
             GroupVerb::Rename => {
@@ -133,11 +133,10 @@ impl RoomsAbroad {
             }
             GroupVerb::Close | GroupVerb::Open => {
                 self.put_for_each(all, |to, out| put_configured(to, room, out));
-                return self.look_again(now, room, Vec::new());
+                return self.look_again(now, message, change);
             }
             GroupVerb::Mute | GroupVerb::Unmute => {
-                let whom = change.members.iter().map(|it| it.address.clone()).collect();
-                return self.look_again(now, room, whom);
+                return self.look_again(now, message, change);
             }
             GroupVerb::Remove | GroupVerb::Leave | GroupVerb::Ban | GroupVerb::Dissolve => {
                 return self.loses(message, change, all);
@@ -145,12 +144,12 @@ impl RoomsAbroad {
             GroupVerb::Add | GroupVerb::Join | GroupVerb::Demote => GroupRole::Member,
             GroupVerb::Promote => GroupRole::Admin,
             GroupVerb::HandOver => {
-                self.is_now(room, (by, GroupRole::Admin), all);
+                self.is_now(room, (by, GroupRole::Admin), why, all);
                 GroupRole::Owner
             }
         };
         for member in &change.members {
-            self.is_now(room, (&member.address, role), all);
+            self.is_now(room, (&member.address, role), why, all);
         }
     }
 
@@ -162,11 +161,12 @@ impl RoomsAbroad {
         }
     }
 
-    /// A member has this role from now on.
+    /// A member has this role from now on, by somebody.
     fn is_now(
         &mut self,
         room: &AccountAddress,
         (account, role): (&AccountAddress, GroupRole),
+        why: Why<'_>,
         all: &[Who],
     ) {
         let Some(it) = self.seats.room_mut(room) else { return };
@@ -176,43 +176,41 @@ impl RoomsAbroad {
             seat.is_guest &= role == GroupRole::Member;
         });
         let show = it.shows.of_occupant(account);
+        let why = why.put((room, account));
         let occupant = Occupant { room, account, role, is_silent, show: show.as_deref() };
         for who in all {
             let told = if who.0 == *account { "<status code='110'/>" } else { "" };
-            self.show(who, occupant, told);
+            self.show(who, occupant, (&why, told));
         }
     }
 
     /// Who may speak is read from the group, and shown; of all if nobody is named.
-    fn look_again(&mut self, now: Now, room: &AccountAddress, whom: Vec<AccountAddress>) {
+    fn look_again(&mut self, now: Now, message: &ChatMessage, change: &GroupChange) {
+        let room = &message.to;
         let seat = self.seats.room(room).and_then(|it| it.seats.first());
         let Some(who) = seat.map(|seat| (seat.account.clone(), seat.device.clone())) else {
             return;
         };
-        let (to, what) = (room.as_str().into(), RoomWhat::Refresh(Refreshing::of(room, whom)));
+        let what = RoomWhat::Refresh(Refreshing::after(message, change));
+        let to = room.as_str().into();
         let ask = RoomAsk { stanza: "presence", id: None, to, what, place: None };
         self.ask_room(now, (who, room.clone()), ask);
     }
 
     /// Members are members no more; perhaps some of these, or all.
     fn loses(&mut self, message: &ChatMessage, change: &GroupChange, all: &[Who]) {
-        let (room, by) = (&message.to, &message.from);
+        let room = &message.to;
         let is_unlocked = self.seats.room(room).is_some_and(|it| it.is_unlocked);
-        let how = match change.verb {
-            GroupVerb::Remove => Gone::Removed(by, is_unlocked),
-            GroupVerb::Ban => Gone::Banned(by),
-            GroupVerb::Dissolve => Gone::Dissolved,
-            _ => Gone::Left,
-        };
-        if let Some(it) = self.seats.room_mut(room) {
-            change.members.iter().for_each(|member| it.shows.forget(&member.address));
-        }
+        let how = Gone::of(message, change, is_unlocked);
         let is_all = change.verb == GroupVerb::Dissolve;
-        let is_out = |account: &AccountAddress| {
-            is_all || change.members.iter().any(|it| it.address == *account)
-        };
+        let named = if is_all { &[][..] } else { &change.members[..] };
+        if let Some(it) = self.seats.room_mut(room) {
+            named.iter().for_each(|member| it.shows.forget(&member.address));
+        }
+        let is_out =
+            |account: &AccountAddress| is_all || named.iter().any(|it| it.address == *account);
         for who in all {
-            let others = change.members.iter().map(|it| &it.address).filter(|it| **it != who.0);
+            let others = named.iter().map(|it| &it.address).filter(|it| **it != who.0);
             let own = is_out(&who.0).then_some(&who.0);
             for account in others.chain(own) {
                 self.show_gone(who, (room, account), how, "");

@@ -82,7 +82,7 @@ impl RoomsAbroad {
         for who in &all {
             let is_own = shown.status.member.address == who.0;
             let told = if is_own { "<status code='110'/>" } else { "" };
-            self.show(who, Occupant::shown(shown), told);
+            self.show(who, Occupant::shown(shown), ("", told));
         }
     }
 }

@@ -130,11 +130,11 @@ impl RoomsAbroad {
         let (own, others): (Vec<_>, Vec<_>) =
             walk.found.iter().partition(|it| it.member.address == who.0);
         for member in others {
-            self.show(&who, Occupant::of(&walk, member), "");
+            self.show(&who, Occupant::of(&walk, member), ("", ""));
         }
         for member in own {
             role = member.role;
-            self.show(&who, Occupant::of(&walk, member), &told);
+            self.show(&who, Occupant::of(&walk, member), ("", &told));
         }
         history.into_iter().for_each(|xml| self.sends(&who.0, xml));
         let mut xml = Vec::new();
@@ -161,15 +161,15 @@ impl RoomsAbroad {
         }
     }
 
-    /// Shows an occupant to somebody; `told` are statuses, as XML.
-    pub(super) fn show(&mut self, who: &Who, occupant: Occupant<'_>, told: &str) {
+    /// Shows an occupant to somebody; who has made that of it and why, and statuses, are XML.
+    pub(super) fn show(&mut self, who: &Who, occupant: Occupant<'_>, of: (&str, &str)) {
         let full = full_jid(&who.0, &who.1);
         let Occupant { room, account, role, show, .. } = occupant;
         let jid = if *account == who.0 { full.as_str() } else { account.as_str() };
         let (kind, affiliation, role) = ("", role.word(), occupant.role());
         let item = OccupantItem { room, account, jid, kind, affiliation, role, show };
         let mut xml = Vec::new();
-        put_occupant(&full, item, ("", told), &mut xml);
+        put_occupant(&full, item, of, &mut xml);
         self.sends(&who.0, xml);
     }
 
@@ -189,7 +189,8 @@ impl RoomsAbroad {
                 let is_own = member.member.address == who.0;
                 let told = if is_own { "<status code='110'/>" } else { "" };
                 if is_own || !is_of_all {
-                    self.show(&who, Occupant::of(walk, member), told);
+                    let why = refreshing.why(&member.member.address);
+                    self.show(&who, Occupant::of(walk, member), (&why, told));
                 }
             }
         }
@@ -243,7 +244,7 @@ impl RoomsAbroad {
         how: Gone<'_>,
         more: &str,
     ) {
-        let (affiliation, actor, told) = how.told(room);
+        let (affiliation, why, told) = how.told((room, account));
         let full = full_jid(&who.0, &who.1);
         let is_own = *account == who.0;
         let jid = if is_own { full.as_str() } else { account.as_str() };
@@ -251,7 +252,7 @@ impl RoomsAbroad {
         let (kind, role, show) = ("unavailable", "none", None);
         let item = OccupantItem { room, account, jid, kind, affiliation, role, show };
         let mut xml = Vec::new();
-        put_occupant(&full, item, (&actor, &format!("{told}{more}{own}")), &mut xml);
+        put_occupant(&full, item, (&why, &format!("{told}{more}{own}")), &mut xml);
         self.sends(&who.0, xml);
     }
 

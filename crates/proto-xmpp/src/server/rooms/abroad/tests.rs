@@ -97,6 +97,10 @@ fn word(message: Arc<ChatMessage>, to: &[&str], guests: &[&str]) -> RoomWord {
     RoomWord { message, to: all(to), guests: all(guests), unlocked: true }
 }
 
+fn change_because(verb: GroupVerb, name: &str, why: &str) -> Content {
+    Content { text: why.into(), ..change(verb, name) }
+}
+
 fn change(verb: GroupVerb, name: &str) -> Content {
     let member = GroupMember { address: address(name), id: AccountId::FOREIGN };
     GroupChange { verb, title: "".into(), members: vec![member] }.content()
@@ -112,6 +116,7 @@ fn members(all: &[(&str, GroupRole)]) -> ChatDelivery {
         role: *role,
         muted: false,
         show: None,
+        reason: None,
     };
     ChatDelivery::Members(Box::new(MembersPage {
         number: 0,
@@ -338,9 +343,11 @@ fn kicks_bans_and_roles_are_shown_and_whoever_is_out_hears_nothing_more() {
         let mut rooms = rooms();
         enters(&mut rooms, EVE, true);
         enters(&mut rooms, "mallory@b.example/x", true);
-        rooms.said(now(), &word(message("ann", 5, change(verb, "eve@b.example")), &to, &to[1..]));
+        let out = change_because(verb, "eve@b.example", "noise");
+        rooms.said(now(), &word(message("ann", 5, out), &to, &to[1..]));
         let all = shown(&mut rooms);
         assert_eq!(all.len(), 2, "{all:?}");
+        assert!(all.iter().all(|it| it.contains("/><reason>noise</reason></item>")), "{all:?}");
         let to_eve = all.iter().find(|it| it.contains("to='eve@")).expect("told");
         let code_of = format!("<status code='{code}'/><status code='110'/>");
         assert!(to_eve.contains(&code_of) && to_eve.contains("<actor nick='ann'"), "{to_eve}");
@@ -355,24 +362,42 @@ fn kicks_bans_and_roles_are_shown_and_whoever_is_out_hears_nothing_more() {
     enters(&mut rooms, EVE, false);
     rooms.said(now(), &word(message("ann", 5, change(GroupVerb::Promote, to[0])), &to[..1], &[]));
     assert!(shown(&mut rooms)[0].contains("affiliation='admin' role='moderator'"));
-    rooms.said(now(), &word(message("ann", 6, change(GroupVerb::Mute, to[0])), &to[..1], &[]));
+    let mute = change_because(GroupVerb::Mute, to[0], "hush");
+    rooms.said(now(), &word(message("ann", 6, mute), &to[..1], &[]));
     let (number, what) = asks(&mut rooms);
     assert!(matches!(what, ErrandWhat::Members(_)), "who may speak is read");
     rooms.answered(now(), number, Some(&members(&[(to[0], GroupRole::Member)])));
-    assert!(shown(&mut rooms)[0].contains("<status code='110'/>"));
+    let muted = shown(&mut rooms);
+    assert!(muted[0].contains("<status code='110'/>") && muted[0].contains("<actor nick='ann' "));
+    assert!(muted[0].contains("<reason>hush</reason>"), "{muted:?}");
     // Of whom the group says no more that it is a member, it is shown nothing: a word was lost.
     rooms.said(now(), &word(message("ann", 7, Content::text("x")), &to[1..], &[]));
     assert_eq!(shown(&mut rooms), [""; 0]);
 }
 
 #[test]
+fn a_room_that_is_no_more_says_so_elsewhere_too_and_why() {
+    let mut rooms = rooms();
+    enters(&mut rooms, EVE, false);
+    let over = change_because(GroupVerb::Dissolve, "tea@muc.b.example", "moved");
+    rooms.said(now(), &word(message("ann", 5, over), &["eve@b.example"], &[]));
+    let all = shown(&mut rooms);
+    let told = "<destroy jid='tea@muc.b.example'><reason>moved</reason></destroy>";
+    assert!(all.len() == 1 && all[0].contains(told), "{all:?}");
+    assert_eq!(rooms.occupants(), 0);
+}
+
+#[test]
 fn whoever_is_added_is_invited_and_a_guest_who_is_not_there_is_taken_out() {
     let mut rooms = rooms();
     let to = ["eve@b.example"];
-    rooms.said(now(), &word(message("ann", 9, change(GroupVerb::Add, to[0])), &to, &[]));
+    let add = change_because(GroupVerb::Add, to[0], "hungry?");
+    rooms.said(now(), &word(message("ann", 9, add), &to, &[]));
     let all = shown(&mut rooms);
-    assert!(all.len() == 1 && all[0].contains("<invite from='ann@a.example'/>"), "{all:?}");
+    let invite = "<invite from='ann@a.example'><reason>hungry?</reason></invite>";
+    assert!(all.len() == 1 && all[0].contains(invite), "{all:?}");
     assert!(all[0].contains("to='eve@b.example'") && all[0].contains("jabber:x:conference"));
+    assert!(all[0].contains(" reason='hungry?'/>"), "{all:?}");
     rooms.said(now(), &word(message("ann", 10, Content::text("x")), &to, &to));
     let (number, what) = asks(&mut rooms);
     let ErrandWhat::Group(order) = what else { panic!("{what:?}") };

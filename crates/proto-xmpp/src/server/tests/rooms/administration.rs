@@ -103,6 +103,56 @@ fn affiliations_and_roles_are_orders_for_the_group() {
 }
 
 #[test]
+fn a_reason_goes_with_each_order_that_it_is_given_for_and_is_bounded() {
+    let item = |what: &str, reason: &str| {
+        let reason = format!("<reason>{reason}</reason>");
+        admin("set", &format!("<item {what} jid='bob@a.example'>{reason}</item>"))
+    };
+    let (asked, _) = done(&mut available(), &item("role='none'", "a &lt; b"), &[None]);
+    assert_eq!(asked, ["remove a < b bob@a.example"]);
+    let (asked, _) = done(&mut available(), &item("affiliation='outcast'", "spam"), &[None]);
+    assert_eq!(asked, ["ban spam bob@a.example"]);
+    let answers = [Some(ChatFault::Unchanged), None, None];
+    let (asked, _) = done(&mut available(), &item("affiliation='admin'", "help"), &answers);
+    let all = ["promote help bob@a.example", "add help bob@a.example"];
+    assert_eq!(asked, [all[0], all[1], all[0]]);
+    let longest = "x".repeat(REASON_BYTES_MAX);
+    let (asked, _) = done(&mut available(), &item("role='none'", &longest), &[None]);
+    assert_eq!(asked, [format!("remove {longest} bob@a.example")]);
+    let mut side = available();
+    let shown = says(&mut side, &item("role='none'", &format!("{longest}x")));
+    assert!(shown.contains("policy-violation") && words(&mut side).is_empty(), "{shown}");
+}
+
+#[test]
+fn a_room_is_destroyed_for_a_reason_and_for_another_one() {
+    let destroy = |attribute: &str, inner: &str| {
+        let destroy = format!("<destroy{attribute}>{inner}</destroy>");
+        let query =
+            format!("<query xmlns='http://jabber.org/protocol/muc#owner'>{destroy}</query>");
+        iq("set", ROOM, &query)
+    };
+    let long = format!("<reason>{}</reason>", "x".repeat(REASON_BYTES_MAX + 1));
+    for (attribute, inner, order) in [
+        ("", "", "dissolve"),
+        (" jid=''", "<reason>over</reason>", "dissolve over"),
+        (" jid='tea@muc.b.example'", "<reason>moved</reason>", "dissolve moved tea@muc.b.example"),
+    ] {
+        let (asked, shown) = done(&mut available(), &destroy(attribute, inner), &[None]);
+        assert_eq!((asked, shown.as_str()), (vec![order.to_owned()], DONE));
+    }
+    for (attribute, inner, condition) in [
+        (" jid='b.example'", "", "jid-malformed"),
+        (" jid='@'", "", "jid-malformed"),
+        ("", long.as_str(), "policy-violation"),
+    ] {
+        let mut side = available();
+        let shown = says(&mut side, &destroy(attribute, inner));
+        assert!(shown.contains(condition) && words(&mut side).is_empty(), "{shown}");
+    }
+}
+
+#[test]
 fn orders_that_are_refused_end_with_the_fault_of_the_book() {
     let remove = admin("set", "<item role='none' nick='bob'/><item role='none' nick='eve'/>");
     let leave = admin("set", "<item affiliation='none' jid='ann@a.example'/>");
@@ -173,6 +223,13 @@ fn members_with_an_affiliation_or_a_role_are_listed() {
     let eve = [("eve@b.example", GroupRole::Member, true)];
     let shown = told(&mut side, members(number, &eve, false));
     assert!(shown.contains("'><item affiliation='outcast' jid='eve@b.example'/></query>"));
+    says(&mut side, &admin("get", "<item affiliation='outcast'/>"));
+    let (number, _) = asks_for_members(&mut side);
+    let ChatDelivery::Members(mut page) = members(number, &eve, false) else { panic!("a page") };
+    page.members[0].reason = Some("a & b".into());
+    let shown = told(&mut side, ChatDelivery::Members(page));
+    let item = "<item affiliation='outcast' jid='eve@b.example'><reason>a &amp; b</reason></item>";
+    assert!(shown.contains(item), "{shown}");
     for (item, condition) in [("<item/>", "bad-request"), ("", "bad-request")] {
         assert!(says(&mut available(), &admin("get", item)).contains(condition));
     }
@@ -199,6 +256,7 @@ fn a_list_that_is_too_long_is_refused() {
             role: GroupRole::Member,
             muted: false,
             show: None,
+            reason: None,
         };
         shown = told(
             &mut side,
@@ -236,17 +294,25 @@ fn subjects_invitations_and_declines_are_orders_that_are_answered_if_refused() {
     assert!(shown.starts_with("<message type='error' id='q'") && shown.contains("forbidden"));
     let two =
         x("<invite to='bob@a.example'><reason>hi</reason></invite><invite to='eve@a.example/x'/>");
-    let (asked, shown) = done(&mut available(), &message("", &two), &[None]);
-    assert_eq!(asked, ["add bob@a.example eve@a.example"]);
+    let (asked, shown) = done(&mut available(), &message("", &two), &[None, None]);
+    assert_eq!(asked, ["add hi bob@a.example", "add eve@a.example"], "those of one reason at once");
     assert_eq!(shown, "");
-    let decline = message("", &x("<decline to='bob@a.example'/>"));
-    let (asked, _) = done(&mut available(), &decline, &[None]);
-    assert_eq!(asked, ["leave"]);
+    let both = x("<invite to='bob@a.example'/><invite to='eve@a.example/x'/>");
+    let (asked, _) = done(&mut available(), &message("", &both), &[None]);
+    assert_eq!(asked, ["add bob@a.example eve@a.example"]);
+    for (reason, order) in [("", "leave"), ("<reason>no time</reason>", "leave no time")] {
+        let decline = message("", &x(&format!("<decline to='bob@a.example'>{reason}</decline>")));
+        let (asked, _) = done(&mut available(), &decline, &[None]);
+        assert_eq!(asked, [order]);
+    }
+    let long = format!("<reason>{}</reason>", "x".repeat(REASON_BYTES_MAX + 1));
     for (inner, condition) in [
         (String::new(), "bad-request"),
         ("<invite/>".to_owned(), "jid-malformed"),
         ("<invite to='a.example'/>".to_owned(), "jid-malformed"),
         ("<invite to='bob@a.example'/>".repeat(65), "policy-violation"),
+        (format!("<invite to='bob@a.example'>{long}</invite>"), "policy-violation"),
+        (format!("<decline>{long}</decline>"), "policy-violation"),
     ] {
         let mut side = available();
         let shown = says(&mut side, &message("", &x(&inner)));

@@ -270,6 +270,7 @@ fn a_channel_is_a_room_that_one_subscribes_to_by_entering_it() {
     };
     let mut side = available();
     assert_eq!(says(&mut side, &enter), "");
+            reason: None,
     let (number, _) = asks_for_history(&mut side);
     failed(&mut side, number, ChatFault::NotMember);
     let (number, order) = gives_order(&mut side);

@@ -34,6 +34,52 @@ fn members_who_come_and_who_change_their_role_are_shown_as_they_are_now() {
 }
 
 #[test]
+fn who_did_it_and_why_is_told_with_what_happened() {
+    const WHY: &str = "<actor nick='bob' jid='bob@a.example'/><reason>&lt;why&gt;</reason></item>";
+    for verb in [
+        GroupVerb::Add,
+        GroupVerb::Promote,
+        GroupVerb::Demote,
+        GroupVerb::HandOver,
+        GroupVerb::Remove,
+        GroupVerb::Ban,
+    ] {
+        for whom in ["ann", "carol"] {
+            let shown = change(&mut inside(), "bob", verb, &[whom], "<why>");
+            let last = stanzas(&shown).last().expect("shown").clone();
+            assert!(last.contains(WHY), "{verb:?} {whom}: {last}");
+            assert!(!change(&mut inside(), "bob", verb, &[whom], "").contains("<reason"));
+        }
+    }
+    let shown = change(&mut inside(), "carol", GroupVerb::Leave, &["carol"], "bye");
+    assert!(shown.contains("<reason>bye</reason></item>") && !shown.contains("<actor"), "{shown}");
+    let shown = change(&mut inside(), "carol", GroupVerb::Join, &["carol"], "");
+    assert!(!shown.contains("<actor"), "she came by herself: {shown}");
+    let mut side = inside();
+    change(&mut side, "bob", GroupVerb::Mute, &["ann"], "<why>");
+    let (number, _) = asks_for_members(&mut side);
+    let muted = [TWO[0], ("ann", GroupRole::Member, true)];
+    let shown = told(&mut side, members(number, &muted, false));
+    assert!(shown.contains("role='visitor'") && shown.contains(WHY), "{shown}");
+}
+
+#[test]
+fn a_room_that_is_no_more_says_why_and_where_to_go() {
+    let tea = "tea@conference.a.example";
+    for (venue, why, told) in [
+        (vec![], "over", "<destroy><reason>over</reason></destroy>"),
+        (vec![tea], "", "<destroy jid='tea@conference.a.example'/>"),
+        (vec![tea], "a", "<destroy jid='tea@conference.a.example'><reason>a</reason></destroy>"),
+    ] {
+        let mut side = inside();
+        let shown = stanzas(&change(&mut side, "bob", GroupVerb::Dissolve, &venue, why));
+        assert_eq!(shown.len(), 1, "the other room is no occupant: {shown:?}");
+        assert!(shown[0].contains(&format!("{told}<status code='110'/></x>")), "{shown:?}");
+        assert!(is_at_rest(&mut side));
+    }
+}
+
+#[test]
 fn who_may_speak_is_read_from_the_group_and_shown() {
     let mut side = inside();
     assert_eq!(change(&mut side, "bob", GroupVerb::Mute, &["ann"], ""), "");
@@ -145,6 +191,10 @@ fn whoever_is_added_is_invited_unless_it_did_that_itself_or_is_in_the_room() {
     assert_eq!(change(&mut available(), "bob", GroupVerb::Add, &["carol"], ""), "");
     assert_eq!(change(&mut available(), "bob", GroupVerb::Promote, &["ann"], ""), "");
     assert!(!change(&mut inside(), "bob", GroupVerb::Add, &["ann"], "").contains("<invite"));
+    let shown = change(&mut available(), "bob", GroupVerb::Add, &["ann"], "'hungry'?");
+    assert!(shown.contains("<reason>&apos;hungry&apos;?</reason></invite>"), "{shown}");
+    assert!(shown.contains("' reason='&apos;hungry&apos;?'/>"), "{shown}");
+    assert!(!made.contains("reason"), "a title is none");
     let mut side = available();
     told(&mut side, ChatDelivery::Notify { head: 13 });
     let messages = vec![(13, said("bob", 5, add("ann").content()))];

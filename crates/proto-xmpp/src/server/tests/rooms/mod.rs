@@ -68,6 +68,7 @@ pub(super) fn members(number: u32, members: &[Named], closed: bool) -> ChatDeliv
         role: *role,
         muted: *muted,
         show: None,
+        reason: None,
     };
     ChatDelivery::Members(Box::new(MembersPage {
         number,
@@ -275,6 +276,7 @@ fn a_group_of_many_is_walked_until_oneself_is_found_and_begun_anew_when_it_chang
             role: GroupRole::Member,
             muted: false,
             show: None,
+            reason: None,
         };
         ChatDelivery::Members(Box::new(MembersPage {
             number,

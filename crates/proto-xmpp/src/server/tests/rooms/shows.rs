@@ -26,7 +26,8 @@ fn says_of_itself(side: &mut Side) -> Option<MemberShow> {
 
 fn shown(name: &str, role: GroupRole, show: Option<MemberShow>) -> Arc<MemberShown> {
     let member = GroupMember { address: address(name), id: model::account::AccountId(1) };
-    let status = MemberStatus { member, role, muted: false, show: show.map(Arc::new) };
+    let (show, reason) = (show.map(Arc::new), None);
+    let status = MemberStatus { member, role, muted: false, show, reason };
     Arc::new(MemberShown { group: address(ROOM), closed: false, status })
 }
 

@@ -11,7 +11,7 @@ fn show(show: Show, status: &str) -> MemberShow {
 fn shown_word(who: &str, how: Option<MemberShow>, to: &[&str]) -> ShownWord {
     let member = GroupMember { address: address(who), id: AccountId(1) };
     let (role, muted, show) = (GroupRole::Member, false, how.map(Arc::new));
-    let status = MemberStatus { member, role, muted, show };
+    let status = MemberStatus { member, role, muted, show, reason: None };
     let shown = Arc::new(MemberShown { group: address(ROOM), closed: false, status });
     ShownWord { shown, to: to.iter().map(|it| address(it)).collect() }
 }
