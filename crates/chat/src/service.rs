@@ -383,8 +383,8 @@ impl Chat {
                 let part = Part { before, count, groups };
                 self.conversations(now, from, (session, number), part, fx);
             }
-            ChatRequest::Recall { session, number, with, seq } => {
-                self.recall(now, from, (session, number), (&with, seq), fx);
+            ChatRequest::Recall { session, number, order } => {
+                self.recall(now, from, (session, number), *order, fx);
             }
             ChatRequest::Readers { session, number, range } => {
                 self.readers(now, from, (session, number), *range, fx);

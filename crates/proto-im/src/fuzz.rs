@@ -250,8 +250,8 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
         ChatRequest::Conversations { number, .. } | ChatRequest::Conversation { number, .. } => {
             ChatDelivery::Conversations(Box::new(conversations(*number)))
         }
-        ChatRequest::Recall { number, seq, .. } => {
-            assert!(*seq > 0, "a place of nothing is refused");
+        ChatRequest::Recall { number, order, .. } => {
+            assert!(order.seq > 0, "a place of nothing is refused");
             ChatDelivery::Sent { number: *number, id: 1, seq: 1, at_ms: 1, again: false }
         }
         ChatRequest::People(asked) => whim_of_people(rng, asked),

@@ -6,7 +6,7 @@ use model::chat::{
     ChatDelivery as Down, ChatFault, ChatMessage, ChatRequest as Up, ClientMessageId, Content,
     Conversation as Known, ConversationChange, ConversationsPage, Excerpt, GroupChanged,
     GroupMember, GroupOrder, GroupRole, GroupVerb, HistoryPage, InboxChange, InboxEvent, InboxPage,
-    LoggedIn, LoginRefused, MemberStatus, MembersPage, MembersRange, NewMessage,
+    LoggedIn, LoginRefused, MemberStatus, MembersPage, MembersRange, NewMessage, RecallOrder,
 };
 use model::close::CloseReason;
 use model::id::SessionRef;
@@ -146,8 +146,9 @@ impl Diary {
                 let page = ConversationsPage { number, upto, conversations, more };
                 vec![Down::Conversations(Box::new(page))]
             }
-            Up::Recall { number, with, seq, .. } => {
-                self.recalled.push((*with, seq));
+            Up::Recall { number, order, .. } => {
+                let RecallOrder { with, seq, .. } = *order;
+                self.recalled.push((with, seq));
                 vec![Down::Sent { number, id: 60, seq, at_ms: 7, again: false }]
             }
             _ => unreachable!("it is not of conversations"),

@@ -9,10 +9,11 @@ from xmpp.test_rooms import SERVICE, Guests
 
 MODERATE = "urn:xmpp:message-moderate:1"
 RETRACT = "urn:xmpp:message-retract:1"
+OCCUPANT = "urn:xmpp:occupant-id:0"
 CONFIG = "muc#roomconfig_"
-
 USER = "http://jabber.org/protocol/muc#user"
 ADMIN = "http://jabber.org/protocol/muc#admin"
+
 
 class Authority(Guests):
     async def guest(self, name, resource="", there=True, plugins=()):
@@ -42,7 +43,6 @@ class Authority(Guests):
         said = [it["mam_result"]["forwarded"]["stanza"] async for it in found]
         return [(it["from"].resource, it["body"]) for it in said]
 
-    async def fails(self, awaited, condition):
     def why(self, presence):
         """Who did that to an occupant, and why."""
         item = presence["muc"].xml.find(f"{{{USER}}}item")
@@ -55,6 +55,7 @@ class Authority(Guests):
         items = (await iq.send(timeout=DEADLINE_S)).xml.iter(f"{{{ADMIN}}}item")
         return [(it.get("jid"), it.findtext(f"{{{ADMIN}}}reason")) for it in items]
 
+    async def fails(self, awaited, condition):
         with self.assertRaises(slixmpp().exceptions.IqError) as refused:
             await awaited
         self.assertEqual(refused.exception.condition, condition)
@@ -99,21 +100,21 @@ class Authority(Guests):
             gone = await room.sees(self.carol, affiliation="outcast")
             self.assertEqual(gone["type"], "unavailable")
             self.assertIn(301, gone["muc"]["status_codes"])
-        listed = await plugin.get_affiliation_list(group, "outcast")
             self.assertEqual(self.why(gone), (self.bob, "spam & more"))
         while not (told := phone.next("message").message.content).extra.startswith(b"ban "):
             pass
         self.assertEqual(told.text, "spam & more")
+        listed = await plugin.get_affiliation_list(group, "outcast")
         self.assertEqual([str(jid) for jid in listed], [victim])
         self.assertEqual(self.im("groups banned", self.ann, group).split(), [victim])
         self.assertEqual(phone.order("add", group, [self.carol]).word, "group_banned")
         await self.refused(carol, group, "forbidden")
-        await self.fails(plugin.set_affiliation(group, "outcast", jid=f"{self.ann}@localhost"),
         self.server.kill()
         self.server.start()
         bob, carol = await self.guest(self.bob), await self.guest(self.carol)
         of_bob, plugin = await self.enter(bob, group), bob.client.plugin["xep_0045"]
         self.assertEqual(await self.bans(bob, group), [(victim, "spam & more")])
+        await self.fails(plugin.set_affiliation(group, "outcast", jid=f"{self.ann}@localhost"),
                          "forbidden")
         await self.fails(plugin.set_affiliation(group, "outcast", jid=f"{self.bob}@localhost"),
                          "conflict")
@@ -124,7 +125,6 @@ class Authority(Guests):
         await self.enter(carol, group)
         self.assertEqual(len(await plugin.get_affiliation_list(group, "outcast")), 0)
 
-    @together
     @together
     async def test_a_reason_reaches_whoever_it_is_about_and_everybody_else(self):
         bob, room = await self.made()
@@ -155,6 +155,7 @@ class Authority(Guests):
             self.assertEqual((told.get("jid"), told.findtext(f"{{{USER}}}reason")),
                              (f"tea@{SERVICE}", "closed for good"))
 
+    @together
     async def test_a_room_is_described_and_unlocked_and_whoever_wants_enters(self):
         bob, room = await self.made()
         carol = await self.guest(self.carol)
@@ -196,7 +197,15 @@ class Authority(Guests):
             builder = slixmpp().xmlstream.ET
             moderate = builder.SubElement(iq.xml, f"{{{MODERATE}}}moderate", id=identity)
             builder.SubElement(moderate, f"{{{RETRACT}}}retract")
+            builder.SubElement(moderate, f"{{{MODERATE}}}reason").text = "this is <spam>"
             return iq.send(timeout=DEADLINE_S)
+
+        def by_whom(retraction):
+            """By whom, and why; with its id as an occupant."""
+            moderated = retraction.find(f"{{{MODERATE}}}moderated")
+            return (moderated.get("by"), moderated.find(f"{{{OCCUPANT}}}occupant-id").get("id"),
+                    retraction.findtext(f"{{{RETRACT}}}reason"))
+        by_bob = (f"{group}/{self.bob}", f"{self.bob}@localhost", "this is <spam>")
         await self.fails(moderates(bob), "forbidden")
         phone.order("promote", group, [self.bob])
         await of_bob.sees(self.bob, affiliation="admin")
@@ -205,7 +214,22 @@ class Authority(Guests):
             told = await person.next("groupchat_message")
             retract = told.xml.find(f"{{{RETRACT}}}retract")
             self.assertEqual(retract.get("id"), identity)
-        self.assertNotIn((self.carol, "spam"), await self.archived(bob, group))
+            self.assertEqual((told["from"].full, by_whom(retract)), (group, by_bob))
+        while (recall := phone.next("message").message.content).kind != 4:
+            pass
+        _, _, moderated = recall.extra.decode().partition("\n")
+        by, _, reason = moderated.split(" ", 2)
+        self.assertEqual((by, reason), (f"{self.bob}@localhost", "this is <spam>"))
+        self.server.kill()
+        self.server.start()
+        carol = await self.guest(self.carol)
+        self.assertNotIn((self.carol, "spam"), await self.archived(carol, group))
+        found = carol.client["xep_0313"].iterate(slixmpp().JID(group))
+        all_of_it = [it["mam_result"]["forwarded"]["stanza"] async for it in found]
+        for name, sender in (("retracted", f"{group}/{self.carol}"), ("retract", group)):
+            kept = [(it, it.xml.find(f"{{{RETRACT}}}{name}")) for it in all_of_it]
+            kept = [(it["from"].full, by_whom(what)) for it, what in kept if what is not None]
+            self.assertEqual(kept, [(sender, by_bob)], name)
 
     @together
     async def test_what_is_said_to_one_occupant_is_between_the_two(self):

@@ -6,7 +6,7 @@
 use super::overlays::Overlay;
 use super::{AmendOrder, Amendment, quotes};
 use base::time::Now;
-use model::chat::{Amended, ChatFault, ChatMessage, Content, TargetMessage, emoji_of};
+use model::chat::{Amended, ChatFault, ChatMessage, Content, Moderated, TargetMessage, emoji_of};
 use model::limits::ChatLimits;
 
 /// What becomes of a message.
@@ -32,8 +32,13 @@ pub(super) fn judge(
     let (said, once) = match what {
         Amendment::Said(said, once) => (said, once),
         Amendment::Quotes(said, _) => return quotes::judge(said, now_is),
-        Amendment::Recall => {
-            return judge_recall(age_ms, limits, (is_own, order.is_operator), (now_is, is_there));
+        Amendment::Recall { reason, moderator } => {
+            let by = moderator.clone().map(|by| {
+                let (at_ms, reason) = (now.wall_ms, reason.clone());
+                Moderated { by, at_ms, reason }
+            });
+            let whose = (is_own, order.is_operator);
+            return judge_recall((age_ms, by), limits, whose, (now_is, is_there));
         }
     };
     if now_is.is_tombstone() || !is_about(&said.content, &now_is.message) {
@@ -74,7 +79,7 @@ pub(super) fn judge(
 }
 
 fn judge_recall(
-    age_ms: u64,
+    (age_ms, by): (u64, Option<Moderated>),
     limits: &ChatLimits,
     (is_own, is_operator): (bool, bool),
     (now_is, is_there): (Overlay, bool),
@@ -90,7 +95,7 @@ fn judge_recall(
         // Of an account that is erased nothing is left.
         false if content.is_amendment() && !is_operator => Err(ChatFault::Forbidden),
         false if is_over && !is_operator => Err(ChatFault::TooLate),
-        false => Ok(Verdict::Becomes(now_is.buried(), is_there)),
+        false => Ok(Verdict::Becomes(now_is.buried(by.as_ref()), is_there)),
     }
 }
 

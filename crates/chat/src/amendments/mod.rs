@@ -31,9 +31,10 @@ use crate::word::{ChatWord, StoreOrder};
 use crate::{Chat, Effects};
 use base::time::Now;
 use judge::Verdict;
-use model::account::{AccountAddress, AccountId, Addressee};
+use model::account::{AccountAddress, AccountId};
 use model::chat::{
-    ChatFault, ChatMessage, ClientMessageId, Content, NewMessage, Recall, TargetMessage,
+    ChatFault, ChatMessage, ClientMessageId, Content, Moderated, NewMessage, REASON_BYTES_MAX,
+    Recall, RecallOrder, TargetMessage,
 };
 use model::counters::ChatCounter;
 use model::id::{ConnRef, SessionRef, ShardId};
@@ -72,7 +73,8 @@ pub struct AmendOrder {
 /// What is to become of a message.
 #[derive(Debug)]
 pub(crate) enum Amendment {
-    Recall,
+    /// It is called back, for this reason; by whom, where another one has said it.
+    Recall { reason: Box<str>, moderator: Option<AccountAddress> },
     /// Somebody says that it is edited, or reacts; what was said, as it is in the envelope, and its
     /// once key.
     Said(Box<ChatMessage>, u64),
@@ -108,20 +110,22 @@ pub(crate) struct Amendments {
 }
 
 impl Chat {
-    /// A device calls a message of its account back.
+    /// A device calls a message of its account back, or of another one in a group.
     pub(crate) fn recall(
         &mut self,
         now: Now,
         from: ConnRef,
         (session, number): (SessionRef, u32),
-        (with, seq): (&Addressee, Seq),
+        order: RecallOrder,
         fx: &mut Effects,
     ) {
+        let RecallOrder { with, seq, reason } = order;
         let Some(asker) = self.asker(from, session) else { return };
         let wait = Requester { conn: from, session, number };
         let is_busy = self.sends.len() >= SENDS_MAX || self.pressure >= Pressure::Stores;
         let fault = match seq {
             0 => Some(ChatFault::Invalid),
+            _ if reason.len() > REASON_BYTES_MAX => Some(ChatFault::TooLarge),
             _ => is_busy.then_some(ChatFault::Busy),
         };
         if let Some(fault) = fault {
@@ -131,7 +135,8 @@ impl Chat {
         if with.is_group() {
             let conversation = groups::conversation_of(self.settings.home, &with);
             let route = Route { from: asker.inbox, to: None, conversation, read: None };
-            return self.order_recall(now, (wait, asker.is_operator), (route, seq), fx);
+            let of = (route, seq, reason);
+            return self.order_recall(now, (wait, asker.is_operator), of, fx);
         }
         let asked = Box::new(RecallAsked { wait, asker, seq });
         self.find_account(now, &with, None, Waiter::Recall(asked), fx);
@@ -172,7 +177,7 @@ impl Chat {
         let (from, home) = (asker.inbox, self.settings.home);
         let conversation = conversation_of(home, from, to);
         let route = Route { from, to: Some(to), conversation, read: None };
-        self.order_recall(now, (wait, asker.is_operator), (route, seq), fx);
+        self.order_recall(now, (wait, asker.is_operator), (route, seq, Box::default()), fx);
     }
 
     /// The conversation's home is asked for it.
@@ -180,11 +185,12 @@ impl Chat {
         &mut self,
         now: Now,
         (wait, is_operator): (Requester, bool),
-        (route, seq): (Route, Seq),
+        (route, seq, reason): (Route, Seq, Box<str>),
         fx: &mut Effects,
     ) {
         let number = self.sends.put(StoreWait { wait, group: None });
-        let order = AmendOrder { number, route, is_operator, seq, what: Amendment::Recall };
+        let what = Amendment::Recall { reason, moderator: None };
+        let order = AmendOrder { number, route, is_operator, seq, what };
         let owner = self.settings.shard_at(route.conversation);
         if owner == self.settings.shard {
             self.amend_here(now, owner, order, fx);
@@ -342,7 +348,12 @@ impl Chat {
             (None, None) => return Err(ChatFault::UnknownMessage),
         };
         // Whoever moderates a group calls back what others have said there.
-        order.is_operator |= order.is_recall() && self.moderates(&order.route, now_is.from);
+        if let Amendment::Recall { moderator, .. } = &mut order.what
+            && !order.is_operator
+        {
+            *moderator = self.moderator(&order.route, now_is.from);
+            order.is_operator = moderator.is_some();
+        }
         if order.is_operator && order.changes() {
             order.route = order.route.turned_to(now_is.from); // who said it does it
         }
@@ -363,10 +374,12 @@ impl Chat {
         let message = &overlay.message;
         let target = TargetMessage { seq, id: message.id, name: overlay.name.clone() };
         let (once, client_id, content, live, sender) = match &what {
-            Amendment::Recall => {
+            Amendment::Recall { .. } => {
                 let (once, client_id) = self.names_of_recall(route.conversation, seq);
-                let content = Recall { seq, id: message.id }.content(&target.name);
-                // Whichever device asks, the same is said.
+                let by = Moderated::of(&message.content);
+                let recall = Recall { seq, id: message.id };
+                let content = recall.moderated(&target.name, by.as_ref());
+                // Whichever device asks, or moderator, the same is said.
                 let sender = Sender { address: &message.from, device: "" };
                 (once, client_id, content.clone(), content, sender)
             }
@@ -383,7 +396,7 @@ impl Chat {
             }
         };
         let to = match &what {
-            Amendment::Recall => &message.to,
+            Amendment::Recall { .. } => &message.to,
             Amendment::Said(said, _) | Amendment::Quotes(said, _) => &said.to,
         };
         let said = NewMessage { to: to.clone().into(), client_id, content };
@@ -417,13 +430,9 @@ impl AmendOrder {
         !matches!(self.what, Amendment::Quotes(..))
     }
 
-    fn is_recall(&self) -> bool {
-        matches!(self.what, Amendment::Recall)
-    }
-
     fn counter(&self) -> ChatCounter {
         match &self.what {
-            Amendment::Recall => ChatCounter::Recalled,
+            Amendment::Recall { .. } => ChatCounter::Recalled,
             Amendment::Quotes(..) => ChatCounter::Quoted,
             Amendment::Said(said, _) if said.content.kind == Content::EDIT => ChatCounter::Edited,
             Amendment::Said(..) => ChatCounter::Reacted,
@@ -433,7 +442,7 @@ impl AmendOrder {
     /// The number of the message, if the order says it.
     pub(crate) fn target_id(&self) -> Option<u64> {
         match &self.what {
-            Amendment::Recall => None,
+            Amendment::Recall { .. } => None,
             Amendment::Said(said, _) => said.content.target().map(|target| target.id),
             Amendment::Quotes(said, _) => said.content.quote.as_ref().map(|it| it.target.id),
         }
@@ -442,7 +451,7 @@ impl AmendOrder {
     /// What it costs in memory, bytes, roughly.
     pub(crate) fn weight(&self) -> usize {
         let said = match &self.what {
-            Amendment::Recall => 0,
+            Amendment::Recall { reason, .. } => reason.len(),
             Amendment::Said(said, _) | Amendment::Quotes(said, _) => said.weight(),
         };
         size_of::<AmendOrder>() + said

@@ -9,14 +9,14 @@
 //!   | applied u8 × u64 | reactions u16 × (who u16 bytes, emoji u16 bytes)
 //!   | the message as envelope.rs has it
 //! ```
-//! Of a message that was called back the overlay is a tombstone: it has the message without what it
-//! said. Version 1 had nothing but those, without a name. Invariant: an overlay is there before its
-//! message is taken out.
+//! Of a message that was called back the overlay is a tombstone: it has the message without what
+//! it said, and who has moderated it, if somebody has. Version 1 had nothing but those, without a
+//! name. Invariant: an overlay is there before its message is taken out.
 
 use crate::envelope::{self, Sender};
 use base::bytes::{ByteReader, put_text};
 use model::account::AccountAddress;
-use model::chat::{Amended, ChatMessage, Content, NewMessage, Reaction};
+use model::chat::{Amended, ChatMessage, Content, Moderated, NewMessage, Reaction};
 use model::ports::log::{ROWS_MAX, Read, RowHome, Table};
 use model::timeline::{Seq, TimelineId};
 use std::sync::Arc;
@@ -52,10 +52,11 @@ impl Overlay {
         self.message.content.kind == Content::RECALLED
     }
 
-    /// What is to be left of it when it is called back.
-    pub(crate) fn buried(self) -> Overlay {
+    /// What is to be left of it when it is called back, by somebody else than who said it, or not.
+    pub(crate) fn buried(self, by: Option<&Moderated>) -> Overlay {
         let counts = self.message.content.counts;
-        let content = Content { kind: Content::RECALLED, counts, ..Content::default() };
+        let extra = by.map(Moderated::write).unwrap_or_default();
+        let content = Content { kind: Content::RECALLED, extra, counts, ..Content::default() };
         let message = ChatMessage { content, amended: None, ..(*self.message).clone() };
         Overlay { applied: Vec::new(), message: Arc::new(message), ..self }
     }
@@ -181,7 +182,12 @@ mod tests {
         let edited = Amended { edited_ms: 5, reactions: Vec::new() };
         let overlay = Overlay::of(from, message.clone());
         let content = Content { text: "a secret, too".into(), ..message.content.clone() };
-        let tombstone = overlay.amended(9, content, edited).buried();
+        let by = Moderated { by: name("eve"), at_ms: 5, reason: "a reason".into() };
+        let moderated = overlay.clone().buried(Some(&by));
+        let tombstone = overlay.amended(9, content, edited).buried(None);
+        assert_eq!(Moderated::of(&moderated.message.content), Some(by));
+        let key = key_of(conversation, 258);
+        assert_eq!(Overlay::decode((&key, &moderated.encode())), Some(moderated));
         let content = Content { kind: Content::RECALLED, counts: true, ..Content::default() };
         assert_eq!(*tombstone.message, ChatMessage { content, ..message });
         assert!(tombstone.is_tombstone() && *tombstone.name == *message.client_id.text());

@@ -11,7 +11,9 @@ use crate::sessions::Requester;
 use crate::word::{Fetched, Range};
 use crate::{Chat, Effects};
 use base::time::Now;
-use model::chat::{ChatDelivery, ChatFault, ChatMessage, Conversation, EXCERPT_BYTES_MAX, Excerpt};
+use model::chat::{
+    ChatDelivery, ChatFault, ChatMessage, Content, Conversation, EXCERPT_BYTES_MAX, Excerpt,
+};
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::timeline::{Seq, TimelineId};
 use std::collections::{BTreeMap, HashMap};
@@ -132,12 +134,14 @@ fn told(row: &Row, shares: bool) -> Conversation {
 pub(crate) fn excerpt_of(message: &ChatMessage) -> Excerpt {
     let content = &message.content;
     let text = &content.text[..content.text.floor_char_boundary(EXCERPT_BYTES_MAX)];
+    // Who has moderated it is no part of what it said.
+    let is_alone = content.extra.is_empty() || content.kind == Content::RECALLED;
     Excerpt {
         id: message.id,
         at_ms: message.at_ms,
         from: message.from.clone(),
         kind: content.kind,
         text: text.into(),
-        whole: text.len() == content.text.len() && content.extra.is_empty(),
+        whole: text.len() == content.text.len() && is_alone,
     }
 }

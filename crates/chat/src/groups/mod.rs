@@ -369,10 +369,10 @@ impl Chat {
         self.append(now, from, order, (change, receivers), fx);
     }
 
-    /// Whether whoever asks may call back what this one has said in a group of this shard.
-    pub(crate) fn moderates(&self, route: &Route, author: TimelineId) -> bool {
-        let group = self.groups.known.get(&route.conversation);
-        route.is_to_group() && group.is_some_and(|it| it.state.moderates(route.from, author))
+    /// Whoever asks, if it may call back what this one has said in a group of this shard.
+    pub(crate) fn moderator(&self, route: &Route, author: TimelineId) -> Option<AccountAddress> {
+        let group = self.groups.known.get(&route.conversation).filter(|_| route.is_to_group());
+        group?.state.moderator(route.from, author)
     }
 
     /// Whether a change of a group is told to nobody: who subscribes to a channel.

@@ -16,7 +16,7 @@ use base::time::{Instant, Now};
 use model::account::AccountId;
 use model::chat::{
     ChatDelivery, ChatFault, ChatRequest, ChatroomAsk, ChatroomRequest, NodesRequest, PeopleAsk,
-    PeopleRequest, PushWish, ShowInGroup,
+    PeopleRequest, PushWish, RecallOrder, ShowInGroup,
 };
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::ports::chat::{ChatAnswer, Errand, ErrandWhat};
@@ -177,9 +177,9 @@ pub(crate) fn request_of(session: SessionRef, what: ErrandWhat) -> ChatRequest {
         ErrandWhat::Conversations { before, count, groups } => {
             ChatRequest::Conversations { session, number, before, count, groups }
         }
-        ErrandWhat::Recall { with, seq } => {
-            let with = Box::new(with);
-            ChatRequest::Recall { session, number, with, seq }
+        ErrandWhat::Recall { with, seq, reason } => {
+            let order = Box::new(RecallOrder { with, seq, reason });
+            ChatRequest::Recall { session, number, order }
         }
         ErrandWhat::Chatroom(order) => {
             let ask = ChatroomAsk::Order(*order);

@@ -43,6 +43,10 @@ fn change(verb: GroupVerb, id: u8, members: &[&str]) -> ErrandWhat {
     }))
 }
 
+fn recalling(with: Addressee, seq: Seq) -> ErrandWhat {
+    ErrandWhat::Recall { with, seq, reason: Box::default() }
+}
+
 /// Ann's group with Bob; everybody is here.
 fn group(shards: u16) -> (House, [Device; 3]) {
     let mut house = House::new(shards);
@@ -164,7 +168,7 @@ fn an_operator_reads_a_group_and_calls_back_what_others_said_however_long_ago() 
         house.says(bob, 1, message(GROUP, 2, "rude"));
         house.says(bob, 2, message("ann", 3, "rude, too"));
         house.pass_ms(10_000_000);
-        let own = ErrandWhat::Recall { with: to(GROUP), seq: 2 };
+        let own = recalling(to(GROUP), 2);
         assert_eq!(fault(house.errand("bob", false, own.clone())), ChatFault::TooLate);
         assert_eq!(fault(house.errand("carol", false, own.clone())), ChatFault::NotMember);
         let read = house.errand("system", true, history(GROUP));
@@ -174,12 +178,12 @@ fn an_operator_reads_a_group_and_calls_back_what_others_said_however_long_ago() 
         assert!(matches!(told, ChatDelivery::Sent { again: false, .. }), "{told:?}");
         assert_eq!(fault(house.errand("system", true, own)), ChatFault::Unchanged);
         assert_eq!(texts(house.errand("system", true, history(GROUP))), ["ours", "", ""]);
-        let recall = ErrandWhat::Recall { with: to("bob"), seq: 1 };
+        let recall = recalling(to("bob"), 1);
         assert_eq!(fault(house.errand("ann", false, recall.clone())), ChatFault::Forbidden);
         let told = house.errand("ann", true, recall);
         assert!(matches!(told, ChatDelivery::Sent { .. }), "{told:?}");
         assert_eq!(texts(house.errand("bob", false, history("ann"))), ["", ""]);
-        let none = ErrandWhat::Recall { with: to(GROUP), seq: 99 };
+        let none = recalling(to(GROUP), 99);
         assert_eq!(fault(house.errand("system", true, none)), ChatFault::UnknownMessage);
     }
 }
@@ -194,8 +198,9 @@ fn what_happens_is_told() {
     house.says(ann, 1, message("bob", 1, "one"));
     house.says(ann, 2, message("bob", 1, "one"));
     assert_eq!(house.happened(), ["chat_message"], "sent again it happened once");
-    let with = Box::new(to("bob"));
-    house.ask(ann, ChatRequest::Recall { session: ann.session, number: 3, with, seq: 1 });
+    let order = RecallOrder { with: to("bob"), seq: 1, reason: Box::default() };
+    let (session, order) = (ann.session, Box::new(order));
+    house.ask(ann, ChatRequest::Recall { session, number: 3, order });
     house.errand("ann", false, change(GroupVerb::Create, 2, &[]));
     assert_eq!(house.happened(), ["chat_recalled", "chat_group_changed"]);
 }

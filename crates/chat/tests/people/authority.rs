@@ -5,6 +5,7 @@ use crate::world::{World, person};
 use model::account::AccountAddress;
 use model::chat::{
     ArchiveId, ArchiveRange, ChatFault, ChatMessage, GroupVerb, MembersPage, MembersRange,
+    Moderated,
 };
 use std::sync::Arc;
 
@@ -63,11 +64,11 @@ fn who_is_banned_is_out_and_stays_out_until_that_is_undone() {
             world.rest();
         }
         assert_eq!(world.orders(ANN, GroupVerb::Add, all, &[3]), Err(ChatFault::GroupBanned));
-        world.orders(ANN, GroupVerb::Unban, all, &[1]).expect("an owner may");
         let page = bans(&mut world, ANN, &group).expect("an owner may");
         // Whoever orders says something with it, which is why.
         let why = page.members.iter().map(|it| it.reason.as_deref().unwrap_or_default());
         assert!(why.into_iter().all(|why| why.starts_with("title ")), "{page:?}");
+        world.orders(ANN, GroupVerb::Unban, all, &[1]).expect("an owner may");
         assert_eq!(world.orders(ANN, GroupVerb::Unban, all, &[1]), Err(ChatFault::Unchanged));
         world.orders(ANN, GroupVerb::Add, all, &[1]).expect("he may come again");
         assert_eq!(banned(&mut world, BOB, &group), Err(ChatFault::Forbidden), "a member");
@@ -136,6 +137,26 @@ fn owner_and_admins_call_back_what_those_below_them_have_said() {
         world.recalls(CAROL, &group, 3).expect("an admin may, however old it is");
         let left = archive(&mut world, BOB, &group, ArchiveRange::whole(false, 9));
         assert!(!texts(&left).contains(&"spam") && texts(&left).contains(&"please"));
+        let all = |world: &mut World| archive(world, BOB, &group, ArchiveRange::whole(false, 19));
+        let by = |world: &mut World| -> Vec<Moderated> {
+            all(world).iter().filter_map(|it| Moderated::of(&it.content)).collect()
+        };
+        let first = by(&mut world);
+        assert_eq!(first.len(), 2, "what is left, and what tells of it");
+        assert!(first[0] == first[1] && first[0].by == person(2), "{first:?}");
+        assert!(first[0].reason.starts_with("reason "), "{first:?}");
+        // Whoever does it again, it is told once, by whom it was.
+        world.says_to(BOB, &group, "more").expect("a member");
+        let seq = all(&mut world).last().expect("said").seq;
+        world.recalls(CAROL, &group, seq).expect("an admin may");
+        world.recalls(ANN, &group, seq).expect("it is so already");
+        let both = by(&mut world);
+        assert!(both.len() == 4 && both.iter().all(|it| it.by == person(2)), "{both:?}");
+        // Whoever said it calls it back without.
+        world.says_to(BOB, &group, "oh").expect("a member");
+        let seq = all(&mut world).last().expect("said").seq;
+        world.recalls(BOB, &group, seq).expect("his own");
+        assert_eq!(by(&mut world), both);
         assert_eq!(world.recalls(ANN, &group, 2), Err(ChatFault::Forbidden), "what happened");
     }
 }

@@ -2,16 +2,23 @@
 
 use base::text::escaped;
 use model::account::AccountAddress;
-use model::chat::{ChatMessage, Content, FanOut, GroupChange, GroupMember, GroupVerb, Recall};
+use model::chat::{
+    ChatMessage, Content, FanOut, GroupChange, GroupMember, GroupVerb, Moderated, Recall,
+};
 
 /// The line; `None`: the message tells of no change that is known here.
 pub(super) fn told(message: &ChatMessage) -> Option<String> {
     let by = message.from.name();
+    let moderated = Moderated::of(&message.content);
+    let (whoever, why) = match &moderated {
+        Some(it) => (short(&it.by, &message.from), because(&it.reason)),
+        None => (by, String::new()),
+    };
     if message.content.kind == Content::RECALLED {
-        return Some(format!("{by} called this message back"));
+        return Some(format!("{whoever} called this message back{why}"));
     }
     if let Some(Recall { seq, .. }) = Recall::of(&message.content) {
-        return Some(format!("{by} called message {seq} back"));
+        return Some(format!("{whoever} called message {seq} back{why}"));
     }
     if let Some(fan_out) = FanOut::of(&message.content) {
         return Some(match fan_out {
@@ -19,12 +26,19 @@ pub(super) fn told(message: &ChatMessage) -> Option<String> {
             FanOut::Write => "the group is small again".to_owned(),
         });
     }
-    let GroupChange { verb, title, members } = GroupChange::of(&message.content)?;
-    let named = names(&members, &message.from);
-    Some(match verb {
+    let change = GroupChange::of(&message.content)?;
+    let why = because(change.reason());
+    Some(sentence(by, change, &message.from) + &why)
+}
+
+fn sentence(by: &str, change: GroupChange, near: &AccountAddress) -> String {
+    let venue = change.venue().map_or_else(String::new, |it| format!(", for {it}"));
+    let GroupChange { verb, title, members } = change;
+    let named = names(&members, near);
+    match verb {
         GroupVerb::Create => {
             // Whoever makes it is named first.
-            let others = names(members.get(1..).unwrap_or_default(), &message.from);
+            let others = names(members.get(1..).unwrap_or_default(), near);
             let with = if others.is_empty() { others } else { format!(" with {others}") };
             format!("{by} made the group{}{with}", quoted(&title))
         }
@@ -40,7 +54,7 @@ pub(super) fn told(message: &ChatMessage) -> Option<String> {
         GroupVerb::Open => format!("{by} opened the group: everybody may speak"),
         GroupVerb::Rename if title.is_empty() => format!("{by} took the group's title away"),
         GroupVerb::Rename => format!("{by} called the group{}", quoted(&title)),
-        GroupVerb::Dissolve => format!("{by} dissolved the group"),
+        GroupVerb::Dissolve => format!("{by} dissolved the group{venue}"),
         GroupVerb::Join => format!("{by} joined"),
         GroupVerb::Ban => format!("{by} banned {named}"),
         GroupVerb::Unban => format!("{by} lets {named} come again"),
@@ -52,7 +66,12 @@ pub(super) fn told(message: &ChatMessage) -> Option<String> {
         GroupVerb::Unlock => {
             format!("{by} unlocked the group: whoever knows its address may join")
         }
-    })
+    }
+}
+
+/// A reason behind a colon; nothing where there is none.
+fn because(reason: &str) -> String {
+    if reason.is_empty() { String::new() } else { format!(":{}", quoted(reason)) }
 }
 
 /// A title behind a blank; nothing where there is none.
@@ -117,6 +136,10 @@ mod tests {
         assert_eq!(made, "ann made the group \"us\\u000a\\u001b[2J\" with bob, carol");
         assert_eq!(line(GroupVerb::Create, "", &["ann"]), "ann made the group");
         assert_eq!(line(GroupVerb::Rename, "", &[]), "ann took the group's title away");
+        let removed = line(GroupVerb::Remove, "too loud\n", &["bob"]);
+        assert_eq!(removed, "ann removed bob: \"too loud\\u000a\"");
+        let tea = line(GroupVerb::Dissolve, "", &["tea@conference.a.example"]);
+        assert_eq!(tea, "ann dissolved the group, for tea@conference.a.example");
     }
 
     #[test]
@@ -126,6 +149,12 @@ mod tests {
         assert_eq!(said(recall).as_deref(), Some("ann called message 12 back"));
         let gone = Content { kind: Content::RECALLED, counts: false, ..Content::text("") };
         assert_eq!(said(gone).as_deref(), Some("ann called this message back"));
+        let by = AccountAddress::parse("eve", "a.example").expect("right");
+        let by = Moderated { by, at_ms: 1, reason: "spam".into() };
+        let recall = Recall { seq: 12, id: 7 }.moderated("", Some(&by));
+        assert_eq!(said(recall).as_deref(), Some("eve called message 12 back: \"spam\""));
+        let left = Content { kind: Content::RECALLED, extra: by.write(), ..Content::default() };
+        assert_eq!(said(left).as_deref(), Some("eve called this message back: \"spam\""));
         let extra = b"twelve".as_slice().into();
         let none = Content { kind: Content::RECALL, extra, ..Content::text("") };
         assert_eq!(said(none), None);

@@ -7,7 +7,7 @@
 //! order.
 
 use super::{Content, TargetMessage};
-use crate::account::AccountAddress;
+use crate::account::{AccountAddress, Addressee};
 use crate::timeline::Seq;
 
 /// Places at the end of a conversation among which it is counted what is unread.
@@ -124,6 +124,60 @@ pub struct ConversationsPage {
     pub more: bool,
 }
 
+/// A message that is to be called back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RecallOrder {
+    /// The conversation.
+    pub with: Addressee,
+    /// The message's place there.
+    pub seq: Seq,
+    /// Why, in words for people, of what another one has said in a group: at most
+    /// [`REASON_BYTES_MAX`](super::REASON_BYTES_MAX).
+    pub reason: Box<str>,
+}
+
+/// What another one has said in a group was called back: by whom, and why.
+///
+/// ```text
+/// address, blank, Unix milliseconds, blank, reason
+/// ```
+/// So it stands in the `extra` of what is left of the message, and of the message that tells of it
+/// behind its target and a newline.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Moderated {
+    /// By whom: an admin of the group, or its owner.
+    pub by: AccountAddress,
+    /// When, Unix milliseconds.
+    pub at_ms: u64,
+    /// Why, in words for people; empty: that was not said.
+    pub reason: Box<str>,
+}
+
+impl Moderated {
+    /// What a message says of it: one that was called back, or tells of that. `None`: whoever said
+    /// it has done it, or an operator.
+    pub fn of(content: &Content) -> Option<Moderated> {
+        match content.kind {
+            Content::RECALLED => Moderated::read(&content.extra),
+            Content::RECALL => Moderated::read(TargetMessage::read(&content.extra)?.1),
+            _ => None,
+        }
+    }
+
+    /// As it stands in `extra`.
+    pub fn write(&self) -> Box<[u8]> {
+        let Moderated { by, at_ms, reason } = self;
+        format!("{by} {at_ms} {reason}").into_bytes().into()
+    }
+
+    fn read(extra: &[u8]) -> Option<Moderated> {
+        let mut words = std::str::from_utf8(extra).ok()?.splitn(3, ' ');
+        let by = AccountAddress::parse(words.next()?, "").ok()?;
+        let (at_ms, reason) = (words.next()?.parse().ok()?, words.next()?.into());
+        Some(Moderated { by, at_ms, reason })
+    }
+}
+
 /// A message is called back: what the message says that tells of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Recall {
@@ -136,7 +190,13 @@ pub struct Recall {
 impl Recall {
     /// What a message says that tells of it: `extra` is a [`TargetMessage`], by its name in XMPP.
     pub fn content(self, name: &str) -> Content {
-        let extra = TargetMessage { seq: self.seq, id: self.id, name: name.into() }.extra(b"");
+        self.moderated(name, None)
+    }
+
+    /// The same, by somebody else than who said it.
+    pub fn moderated(self, name: &str, by: Option<&Moderated>) -> Content {
+        let beside = by.map(Moderated::write).unwrap_or_default();
+        let extra = TargetMessage { seq: self.seq, id: self.id, name: name.into() }.extra(&beside);
         Content { kind: Content::RECALL, extra, ..Content::default() }
     }
 
@@ -151,6 +211,31 @@ impl Recall {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_has_moderated_is_read_as_it_was_written_and_where_nobody_has_there_is_none() {
+        let by = AccountAddress::parse("ann", "a.example").expect("right");
+        let recall = Recall { seq: 5, id: 7 };
+        for reason in ["", "spam", "two words\nand a line "] {
+            let it = Moderated { by: by.clone(), at_ms: u64::MAX, reason: reason.into() };
+            let told = recall.moderated("a name", Some(&it));
+            assert_eq!(Recall::of(&told), Some(recall));
+            let left = Content { kind: Content::RECALLED, extra: it.write(), ..Content::default() };
+            assert_eq!([told, left].map(|it| Moderated::of(&it)), [Some(it.clone()), Some(it)]);
+        }
+        // As they were stored before.
+        for content in [recall.content("a name"), recall.content("")] {
+            assert_eq!(Moderated::of(&content), None);
+        }
+        let of = |kind, extra: &str| {
+            Moderated::of(&Content { kind, extra: extra.as_bytes().into(), ..Content::default() })
+        };
+        assert!(of(Content::RECALLED, "ann@a.example 1 ").is_some());
+        for extra in ["", "ann@a.example", "ann@a.example 1", "ann@a.example x y", "Ann 1 x"] {
+            assert_eq!(of(Content::RECALLED, extra), None, "{extra}");
+        }
+        assert_eq!(of(Content::TEXT, "ann@a.example 1 x"), None);
+    }
 
     #[test]
     fn a_recall_is_read_as_it_was_written_and_what_is_none_is_not_guessed_at() {

@@ -47,7 +47,7 @@ pub use chatroom::{
 };
 pub use conversation::{
     Conversation, ConversationChange, ConversationsPage, DRAFT_BYTES_MAX, EXCERPT_BYTES_MAX,
-    Excerpt, InboxChange, InboxEvent, Recall, UNREAD_PLACES_MAX,
+    Excerpt, InboxChange, InboxEvent, Moderated, Recall, RecallOrder, UNREAD_PLACES_MAX,
 };
 pub use fast::{FAST_AGENT_BYTES_MAX, FastBinding, FastSecret, FastWish, Redeeming};
 pub use fault::ChatFault;
@@ -279,10 +279,8 @@ pub enum ChatRequest {
         session: SessionRef,
         /// For the answer.
         number: u32,
-        /// The conversation.
-        with: Box<Addressee>,
-        /// The message's place there.
-        seq: Seq,
+        /// Which, and why.
+        order: Box<RecallOrder>,
     },
     /// How far others have read a conversation. Answered by `Readers` or `Failed`.
     Readers {

@@ -152,6 +152,8 @@ pub enum ErrandWhat {
         with: Addressee,
         /// The message's place there.
         seq: Seq,
+        /// Why, as in [`RecallOrder`](crate::chat::RecallOrder).
+        reason: Box<str>,
     },
     /// The account's contacts.
     Contacts(ContactsRange),

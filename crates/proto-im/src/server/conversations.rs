@@ -11,7 +11,7 @@ use crate::codec::conversation::{
 };
 use crate::codec::server_frame::ServerFrame;
 use model::account::Addressee;
-use model::chat::{ChatRequest, InboxEvent};
+use model::chat::{ChatRequest, InboxEvent, RecallOrder};
 use model::timeline::Seq;
 
 impl Session {
@@ -26,7 +26,8 @@ impl Session {
     pub(super) fn recall(&mut self, fields: &PlaceFields<'_>, out: &mut Out) {
         let (session, number) = (self.session, fields.number);
         let Some((with, seq)) = place_of(fields) else { return refuse(number, out) };
-        self.ask(ChatRequest::Recall { session, number, with, seq }, out);
+        let order = Box::new(RecallOrder { with: *with, seq, reason: Box::default() });
+        self.ask(ChatRequest::Recall { session, number, order }, out);
     }
 
     /// A conversation is to be kept otherwise.

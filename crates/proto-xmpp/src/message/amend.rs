@@ -7,18 +7,23 @@
 
 use super::others;
 use crate::archive::id_text;
-use crate::render::{self, HINTS, KeptStanza};
+use crate::render::{self, HINTS, KeptStanza, room};
+use crate::stanza::timestamp;
 use crate::xml::scan::{CLIENT, Element, Scan};
-use crate::xml::text;
+use crate::xml::text::{self, escaped};
 use model::account::AccountAddress;
-use model::chat::{ArchiveId, ChatMessage, Content, EMOJI_HARD_MAX, Recall, TargetMessage};
+use model::chat::{
+    ArchiveId, ChatMessage, Content, EMOJI_HARD_MAX, Moderated, Recall, TargetMessage,
+};
 
 /// The namespace of corrections (XEP-0308 5).
 const CORRECT: &str = "urn:xmpp:message-correct:0";
 /// The namespace of reactions (XEP-0444 7).
 const REACTIONS: &str = "urn:xmpp:reactions:0";
 /// The namespace of retractions (XEP-0424 6).
-const RETRACT: &str = "urn:xmpp:message-retract:1";
+pub const RETRACT: &str = "urn:xmpp:message-retract:1";
+/// The namespace of moderation (XEP-0425 5).
+pub const MODERATE: &str = "urn:xmpp:message-moderate:1";
 /// The namespace of fallbacks (XEP-0428 4).
 pub(super) const FALLBACK: &str = "urn:xmpp:fallback:0";
 
@@ -124,15 +129,37 @@ pub fn put(message: &ChatMessage, out: &mut Vec<u8>) -> bool {
         }
         Content::RECALL if Recall::of(&message.content).is_some() => {
             put_body(CALLED_BACK, out);
+            let retract = match Moderated::of(&message.content) {
+                None => format!("<retract xmlns='{RETRACT}' id='{id}'/>"),
+                Some(by) => {
+                    let by = moderated(&message.to, &by);
+                    format!("<retract xmlns='{RETRACT}' id='{id}'>{by}</retract>")
+                }
+            };
             let told = format!(
-                "<retract xmlns='{RETRACT}' id='{id}'/>\
-                 <fallback xmlns='{FALLBACK}' for='{RETRACT}'/><store xmlns='{HINTS}'/>"
+                "{retract}<fallback xmlns='{FALLBACK}' for='{RETRACT}'/><store xmlns='{HINTS}'/>"
             );
             out.extend_from_slice(told.as_bytes());
             true
         }
         _ => false,
     }
+}
+
+/// Who has moderated a message of a room, and why (XEP-0425 4).
+fn moderated(room: &AccountAddress, Moderated { by, reason, .. }: &Moderated) -> String {
+    let (nick, occupant) = (room::nick_of(room, by), room::occupant_id(by));
+    let by = escaped(&format!("{room}/{nick}"));
+    let reason = room::reason(reason);
+    format!("<moderated xmlns='{MODERATE}' by='{by}'>{occupant}</moderated>{reason}")
+}
+
+/// What is left in the archive of a room of a message that was moderated (XEP-0425 5); of one whose
+/// author called it back, nothing.
+pub fn tombstone(message: &ChatMessage) -> Option<String> {
+    let by = Moderated::of(&message.content).filter(|_| !is_one(&message.content))?;
+    let (stamp, by) = (timestamp(by.at_ms), moderated(&message.to, &by));
+    Some(format!("<retracted xmlns='{RETRACT}' stamp='{stamp}'>{by}</retracted>"))
 }
 
 /// The room's id for the target of a message.

@@ -11,7 +11,9 @@ use crate::stanza::{StanzaReply, put_attribute};
 use crate::xml::scan::CLIENT;
 use crate::xml::text::escaped;
 use model::account::AccountAddress;
-use model::chat::{CHANNEL_SERVICE, CHATROOM_SERVICE, ChatMessage, GROUP_SERVICE, MemberShow};
+use model::chat::{
+    CHANNEL_SERVICE, CHATROOM_SERVICE, ChatMessage, GROUP_SERVICE, MemberShow, Moderated,
+};
 
 /// How a message of a room is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,21 +33,29 @@ pub fn write_in_room(message: &ChatMessage, how: RoomRendering<'_>, out: &mut Ve
     // What happened to the group is shown by itself, and no part of what was said.
     // A subject without a text would be taken for the room's (8.1), which is the title.
     let is_hidden = message.content.is_reserved() || kept.is_subject(message);
-    if is_hidden && !amend::is_one(&message.content) {
+    let left = amend::tombstone(message).filter(|_| how.to.is_none());
+    if is_hidden && left.is_none() && !amend::is_one(&message.content) {
         return false;
     }
     let begin = out.len();
     open_in_room(message, &kept, how, out);
-    if !kept.put_said(message, out) {
-        out.truncate(begin);
-        return false;
+    match left {
+        Some(left) => out.extend_from_slice(left.as_bytes()),
+        None if kept.put_said(message, out) => {}
+        None => {
+            out.truncate(begin);
+            return false;
+        }
     }
     put_stanza_id(message, room.as_str(), out);
-    out.extend_from_slice(occupant_id(&message.from).as_bytes());
+    let is_of_room = is_of_room(message);
+    if !is_of_room {
+        out.extend_from_slice(occupant_id(&message.from).as_bytes());
+    }
     if how.is_delayed {
         put_delay(message, room.as_str(), out);
     }
-    if how.to.is_none() {
+    if how.to.is_none() && !is_of_room {
         let jid = escaped(message.from.as_str());
         let whose = format!("<x xmlns='{MUC_USER}'><item jid='{jid}'/></x>");
         out.extend_from_slice(whose.as_bytes());
@@ -54,7 +64,12 @@ pub fn write_in_room(message: &ChatMessage, how: RoomRendering<'_>, out: &mut Ve
     true
 }
 
-/// Appends the start tag of what somebody said in a room.
+/// Whether the room itself says it: that a moderator has called a message back (XEP-0425 4).
+fn is_of_room(message: &ChatMessage) -> bool {
+    amend::is_one(&message.content) && Moderated::of(&message.content).is_some()
+}
+
+/// Appends the start tag of what somebody said in a room, or the room itself.
 pub fn open_in_room(
     message: &ChatMessage,
     kept: &KeptStanza<'_>,
@@ -64,7 +79,11 @@ pub fn open_in_room(
     let room = &message.to;
     out.extend_from_slice(b"<message");
     put_attribute("xmlns", (!how.is_abroad).then_some(CLIENT), out);
-    put_attribute("from", Some(&format!("{room}/{}", nick_of(room, &message.from))), out);
+    let from = match is_of_room(message) {
+        true => room.to_string(),
+        false => format!("{room}/{}", nick_of(room, &message.from)),
+    };
+    put_attribute("from", Some(&from), out);
     put_attribute("to", how.to, out);
     put_attribute("type", Some("groupchat"), out);
     kept.put_attributes(message, out);
@@ -141,10 +160,22 @@ pub fn put_invitation(
     out: &mut Vec<u8>,
 ) {
     let head = StanzaReply { name: "message", from: Some(room.as_str()), to, id: Some(id) };
+    let (invite, direct) = match reason(why).as_str() {
+        "" => (format!("<invite from='{by}'/>"), String::new()),
+        mediated => (
+            format!("<invite from='{by}'>{mediated}</invite>"),
+            format!(" reason='{}'", escaped(why)),
+        ),
+    };
     let inner = format!(
         "<x xmlns='{MUC_USER}'>{invite}</x><x xmlns='{CONFERENCE}' jid='{room}'{direct}/>{delay}"
     );
     head.put("", &inner, out);
+}
+
+/// A reason as XML; nothing where none was given.
+pub fn reason(why: &str) -> String {
+    if why.is_empty() { String::new() } else { format!("<reason>{}</reason>", escaped(why)) }
 }
 
 /// The name of somebody in a room: that of the account, whole if it is of another domain.
@@ -159,13 +190,6 @@ pub fn nick_of<'a>(room: &AccountAddress, account: &'a AccountAddress) -> &'a st
 /// Whose name in a room this is, if accounts there are of this domain.
 pub fn account_of(nick: &str, domain: &str) -> Option<AccountAddress> {
     let (name, domain) = nick.split_once('@').unwrap_or((nick, domain));
-    let (invite, direct) = match reason(why).as_str() {
-        "" => (format!("<invite from='{by}'/>"), String::new()),
-        mediated => (
-            format!("<invite from='{by}'>{mediated}</invite>"),
-            format!(" reason='{}'", escaped(why)),
-        ),
-    };
     crate::jid::account(name, domain)
 }
 
@@ -173,11 +197,6 @@ pub fn account_of(nick: &str, domain: &str) -> Option<AccountAddress> {
 pub fn domain_of(room: &AccountAddress) -> &str {
     let of = |service| room.domain().strip_prefix(service);
     let services = [GROUP_SERVICE, CHANNEL_SERVICE, CHATROOM_SERVICE];
-/// A reason as XML; nothing where none was given.
-pub fn reason(why: &str) -> String {
-    if why.is_empty() { String::new() } else { format!("<reason>{}</reason>", escaped(why)) }
-}
-
     services.into_iter().find_map(of).unwrap_or(room.domain())
 }
 

@@ -325,7 +325,10 @@ fn groups_are_made_and_changed_and_messages_called_back() {
         assert_eq!((changed.by, changed.is_operators), (person("system"), true));
         assert_eq!((order.verb, order.group), (verb, Some(lunch().into())));
     }
-    let recall = |with: &str| ErrandWhat::Recall { with: person(with).into(), seq: 3 };
+    let recall = |with: &str| {
+        let (with, reason) = (person(with).into(), Box::default());
+        ErrandWhat::Recall { with, seq: 3, reason }
+    };
     let of_two = post("/v1/chat/accounts/ann/recall", json!({ "with": "bob@a.example", "seq": 3 }));
     assert_eq!((of_two.by, of_two.is_operators, of_two.what), (person("ann"), true, recall("bob")));
     let of_group = post("/v1/chat/groups/lunch/recall", json!({ "seq": 3 }));

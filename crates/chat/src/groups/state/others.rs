@@ -73,12 +73,13 @@ impl GroupState {
         if self.member(by)?.role == Role::Member { Err(ChatFault::Forbidden) } else { Ok(()) }
     }
 
-    /// Whether one account is above another one that has said something: an admin above members
-    /// and those who are none any more.
-    pub(crate) fn moderates(&self, by: TimelineId, author: TimelineId) -> bool {
-        let role_of = |one| self.members.get(&one).map_or(Role::Member, |it| it.role);
-        let role = role_of(by);
-        by != author && role > Role::Member && role > role_of(author)
+    /// An account, if it is above another one that has said something: an admin above members and
+    /// those who are none any more.
+    pub(crate) fn moderator(&self, by: TimelineId, author: TimelineId) -> Option<AccountAddress> {
+        let it = self.members.get(&by).filter(|it| it.role > Role::Member)?;
+        let others = self.members.get(&author).map_or(Role::Member, |it| it.role);
+        let is_above = by != author && it.role > others;
+        is_above.then(|| it.member.address.clone())
     }
 
     /// All members of other servers.

@@ -191,7 +191,8 @@ impl Chat {
             let to = (!with.is_group()).then_some(inbox);
             let (from, conversation) = (inbox, pointer.conversation);
             let route = Route { from, to, conversation, read: None };
-            self.order_recall(now, (wait, true), (route, pointer.seq), fx);
+            let of = (route, pointer.seq, Box::default());
+            self.order_recall(now, (wait, true), of, fx);
         }
         let is_idle = self.erasures.open.get(&inbox).is_some_and(|it| it.waiting == 0);
         if is_idle {

@@ -294,7 +294,9 @@ impl Device {
         let session = self.session?;
         let number = self.number();
         self.recalling.insert(number, (with.clone(), seq));
-        Some(ChatRequest::Recall { session, number, with: Box::new(with.into()), seq })
+        let reason = format!("reason {number}").into();
+        let order = Box::new(RecallOrder { with: with.into(), seq, reason });
+        Some(ChatRequest::Recall { session, number, order })
     }
 
     /// It wants a conversation kept otherwise.

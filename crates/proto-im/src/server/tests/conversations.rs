@@ -10,7 +10,7 @@ use base::hash::HashKey;
 use model::account::{AccountAddress, Addressee};
 use model::chat::{
     Conversation, ConversationChange, ConversationsPage, Excerpt, InboxChange, InboxEvent,
-    InboxPage, PAGE_MESSAGES_MAX,
+    InboxPage, PAGE_MESSAGES_MAX, RecallOrder,
 };
 use model::counters::{ChatCounter, Counter};
 use model::timeline::Seq;
@@ -77,9 +77,11 @@ fn what_is_asked_is_said_in_the_models_words() {
         groups,
     };
     let (read, recall) = (ClientFrame::MarkRead(place(5)), ClientFrame::Recall(place(5)));
+    let reason = Box::default();
+    let order = Box::new(RecallOrder { with: (*with).clone(), seq: 5, reason });
     for (frame, expected) in [
         (read, ChatRequest::Read { session, number, with: with.clone(), upto: 5 }),
-        (recall, ChatRequest::Recall { session, number, with: with.clone(), seq: 5 }),
+        (recall, ChatRequest::Recall { session, number, order }),
         change(1, ConversationChange::Pin(true)),
         change(2, ConversationChange::Mute(true)),
         change(3, ConversationChange::Hide(true)),

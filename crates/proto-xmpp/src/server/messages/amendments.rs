@@ -20,7 +20,7 @@ use base::time::Now;
 use model::account::{AccountAddress, Addressee};
 use model::chat::{
     ChatFault, ChatMessage, ChatRequest, ClientMessageId, Content, HistoryPage, NewMessage, Quote,
-    TargetMessage,
+    RecallOrder, TargetMessage,
 };
 use model::timeline::Seq;
 
@@ -189,7 +189,9 @@ impl Session {
                 ChatRequest::Send { session, number, message }
             }
             Then::Retract => {
-                ChatRequest::Recall { session, number, with: Box::new(with), seq: target.seq }
+                let (seq, reason) = (target.seq, Box::default());
+                let order = Box::new(RecallOrder { with, seq, reason });
+                ChatRequest::Recall { session, number, order }
             }
         });
     }

@@ -40,6 +40,7 @@ use model::account::{AccountAddress, Addressee};
 use model::chat::{
     CHANNEL_SERVICE, ChatDelivery, ChatFault, ChatRequest, ConversationsPage, GROUP_SERVICE,
     GroupOrder, GroupRole, GroupVerb, HistoryPage, HistoryRange, MembersPage, MembersRange,
+    RecallOrder,
 };
 use model::counters::ChatCounter;
 use model::timeline::Seq;
@@ -115,7 +116,7 @@ enum RoomRequest {
     History(HistoryRange),
     Order { group: AccountAddress, verb: GroupVerb, title: Box<str>, members: Vec<Addressee> },
     Conversations { before: Seq, count: u16 },
-    Recall { with: Addressee, seq: Seq },
+    Recall(RecallOrder),
 }
 
 /// What the service says to that.
@@ -249,8 +250,8 @@ impl Session {
             RoomRequest::Conversations { before, count } => {
                 ChatRequest::Conversations { session, number, before, count, groups: true }
             }
-            RoomRequest::Recall { with, seq } => {
-                ChatRequest::Recall { session, number, with: Box::new(with), seq }
+            RoomRequest::Recall(order) => {
+                ChatRequest::Recall { session, number, order: Box::new(order) }
             }
             RoomRequest::Order { group, verb, title, members } => {
                 let (group, client_id) = (Some(group.into()), self.made_up(now, out));

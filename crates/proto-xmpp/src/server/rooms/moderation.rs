@@ -1,4 +1,5 @@
-//! Moderation (XEP-0425): a moderator has a message of a room called back, whoever said it.
+//! Moderation (XEP-0425): a moderator has a message of a room called back, whoever said it, and
+//! says why.
 //!
 //! ```text
 //! moderate ─► History (is it the message of that id?) ─► Recall ─► told by the inbox, as any
@@ -6,22 +7,22 @@
 //! Invariant: nothing is called back but the message that the room gave this id; who may is for the
 //! group to say.
 
+use super::administration::reason_of;
 use super::{RoomAnswer, RoomRequest, Step, fault_of};
 use crate::archive::read_id;
 use crate::fault::StanzaFault;
+pub(super) use crate::message::amend::MODERATE;
+use crate::message::amend::RETRACT;
 use crate::xml::scan::Element;
 use model::account::AccountAddress;
-use model::chat::{ArchiveId, ChatFault, HistoryRange};
-
-/// The namespace of moderation (XEP-0425 5).
-pub(super) const MODERATE: &str = "urn:xmpp:message-moderate:1";
-/// That of retractions (XEP-0424 6).
-const RETRACT: &str = "urn:xmpp:message-retract:1";
+use model::chat::{ArchiveId, ChatFault, HistoryRange, RecallOrder};
 
 /// A message that is to be called back.
 pub(super) struct Moderating {
     room: AccountAddress,
     id: ArchiveId,
+    /// Why, in words for people.
+    reason: Box<str>,
     /// It is the one.
     is_found: bool,
 }
@@ -37,13 +38,17 @@ impl Moderating {
         }
         let id = asked.attribute("id").ok_or(StanzaFault::BadRequest)?;
         let id = read_id(&id).ok_or(StanzaFault::ItemNotFound)?;
-        Ok(Moderating { room: room.clone(), id, is_found: false })
+        let reason = reason_of(asked, MODERATE)?;
+        Ok(Moderating { room: room.clone(), id, reason, is_found: false })
     }
 
     pub(super) fn request(&self) -> RoomRequest {
         let (with, seq) = (self.room.clone().into(), self.id.seq);
         match self.is_found {
-            true => RoomRequest::Recall { with, seq },
+            true => {
+                let reason = self.reason.clone();
+                RoomRequest::Recall(RecallOrder { with, seq, reason })
+            }
             false => RoomRequest::History(HistoryRange {
                 with,
                 from: seq.saturating_sub(1),

@@ -125,7 +125,8 @@ fn reactions_and_retractions_become_the_models_words() {
     let (number, _) = looks(&mut side);
     page(&mut side, number, &[one("bob", 9, "m1"), one("ann", 5, "m1")], false);
     let with = Box::new(Addressee::from(address("bob")));
-    let recall = ChatRequest::Recall { session: SESSION, number, with, seq: 5 };
+    let order = Box::new(RecallOrder { with: *with, seq: 5, reason: Box::default() });
+    let recall = ChatRequest::Recall { session: SESSION, number, order };
     assert_eq!(words(&mut side), [recall]);
 }
 

@@ -25,7 +25,9 @@ use asking::Who;
 use base::time::{Instant, Now};
 use model::account::AccountAddress;
 use model::chat::foreign::{ForeignRefused, RoomWord, ShownWord};
-use model::chat::{ChatDelivery, ChatFault, ClientMessageId, GROUP_SERVICE, GroupOrder, GroupVerb};
+use model::chat::{
+    ChatDelivery, ChatFault, ClientMessageId, GROUP_SERVICE, GroupOrder, GroupVerb, RecallOrder,
+};
 use model::limits::FederationLimits;
 use model::ports::chat::ErrandWhat;
 use seats::{Guest, Seats};
@@ -246,7 +248,9 @@ impl RoomsAbroad {
         Some(match request {
             RoomRequest::Members(range) => ErrandWhat::Members(Box::new(range)),
             RoomRequest::History(range) => ErrandWhat::History(Box::new(range)),
-            RoomRequest::Recall { with, seq } => ErrandWhat::Recall { with, seq },
+            RoomRequest::Recall(RecallOrder { with, seq, reason }) => {
+                ErrandWhat::Recall { with, seq, reason }
+            }
             // Of an account of another server there is no list.
             RoomRequest::Conversations { .. } => return None,
             RoomRequest::Order { group, verb, title, members } => {

@@ -126,11 +126,18 @@ fn a_message_is_called_back_by_the_id_that_the_room_gave_it() {
     let (number, range) = asks_for_history(&mut side);
     assert_eq!((range.from, range.count, range.backwards), (3, 1, false));
     assert_eq!(told(&mut side, page(number, vec![theirs.clone()])), "");
-    let ChatRequest::Recall { number, with, seq, .. } = asks(&mut side) else { panic!("recalled") };
-    assert_eq!((with.as_str(), seq), (ROOM, 4));
+    let ChatRequest::Recall { number, order, .. } = asks(&mut side) else { panic!("recalled") };
+    assert_eq!((order.with.as_str(), order.seq, &*order.reason), (ROOM, 4, ""));
     let sent = ChatDelivery::Sent { number, id: 9, seq: 9, at_ms: 9, again: false };
     let shown = told(&mut side, sent);
     assert!(shown.starts_with("<iq type='result' id='q' from='lunch@conf"), "{shown}");
+    let because = format!("{retract}<reason>a &lt; b</reason>");
+    says(&mut side, &moderate(&id, &because));
+    let (number, _) = asks_for_history(&mut side);
+    told(&mut side, page(number, vec![theirs.clone()]));
+    let ChatRequest::Recall { number, order, .. } = asks(&mut side) else { panic!("recalled") };
+    assert_eq!(&*order.reason, "a < b");
+    told(&mut side, ChatDelivery::Sent { number, id: 9, seq: 9, at_ms: 9, again: true });
     // What stands there is another one; who asks may not.
     says(&mut side, &moderate(&id, retract));
     let (number, _) = asks_for_history(&mut side);
@@ -141,14 +148,51 @@ fn a_message_is_called_back_by_the_id_that_the_room_gave_it() {
     told(&mut side, page(number, vec![theirs]));
     let ChatRequest::Recall { number, .. } = asks(&mut side) else { panic!("recalled") };
     assert!(failed(&mut side, number, ChatFault::Forbidden).contains("forbidden"));
+    let long = "x".repeat(REASON_BYTES_MAX + 1);
     for (stanza, condition) in [
         (moderate(&id, ""), "bad-request"),
         (moderate("nonsense", retract), "item-not-found"),
+        (moderate(&id, &format!("{retract}<reason>{long}</reason>")), "policy-violation"),
         (moderate(&id, retract).replace(" id='AAA", " di='AAA"), "bad-request"),
     ] {
         let shown = says(&mut side, &stanza);
         assert!(shown.contains(condition) && words(&mut side).is_empty(), "{stanza}: {shown}");
     }
+}
+
+#[test]
+fn who_has_moderated_a_message_is_told_by_the_room_and_left_in_its_archive() {
+    const BY: &str = "<moderated xmlns='urn:xmpp:message-moderate:1' \
+        by='lunch@conference.a.example/bob'><occupant-id xmlns='urn:xmpp:occupant-id:0' \
+        id='bob@a.example'/></moderated><reason>&lt;spam&gt;</reason></retract";
+    let it = Moderated { by: address("bob"), at_ms: 1_500, reason: "<spam>".into() };
+    // As its author said it: the message that was called back is carol's.
+    let recall = Recall { seq: 4, id: 4 }.moderated("n", Some(&it));
+    let shown = comes(&mut inside(), 13, said("carol", 5, recall.clone()));
+    let head = format!("<message xmlns='jabber:client' from='{ROOM}' to='ann@a.example/desk' ");
+    assert!(shown.starts_with(&head), "the room says it: {shown}");
+    assert!(shown.contains(&format!("{BY}>")) && shown.contains("<body>(A message was called"));
+    assert!(!shown.contains("carol"), "{shown}");
+    let by_herself = Recall { seq: 4, id: 4 }.content("n");
+    let shown = comes(&mut inside(), 13, said("carol", 5, by_herself));
+    assert!(shown.contains(&format!(" from='{ROOM}/carol'")) && !shown.contains("<moderated"));
+    // Of what she called back herself nothing is shown.
+    let left = Content { kind: Content::RECALLED, extra: it.write(), ..Content::default() };
+    let gone = Content { kind: Content::RECALLED, ..Content::default() };
+    assert_eq!(comes(&mut inside(), 13, said("carol", 5, left.clone())), "");
+    let mut side = available();
+    says(&mut side, &to_room("<query xmlns='urn:xmpp:mam:2'/>"));
+    let ChatRequest::Archive { number, .. } = asks(&mut side) else { panic!("asked") };
+    let messages = vec![said("carol", 3, gone), said("carol", 4, left), said("carol", 5, recall)];
+    let page = ArchivePage { number, messages, goes_on: None };
+    let all = stanzas(&told(&mut side, ChatDelivery::Archive(Box::new(page))));
+    assert_eq!(all.len(), 3, "what is left, what tells of it, and the end: {all:?}");
+    let retracted =
+        "<retracted xmlns='urn:xmpp:message-retract:1' stamp='1970-01-01T00:00:01.500Z'>";
+    assert!(all[0].contains(&format!("{retracted}{}ed>", BY)), "{all:?}");
+    assert!(all[0].contains(&format!(" from='{ROOM}/carol'")) && !all[0].contains("<body"));
+    assert!(all[0].contains("<occupant-id xmlns='urn:xmpp:occupant-id:0' id='carol@a.example'/>"));
+    assert!(all[1].contains(&format!("{BY}>")) && !all[1].contains("carol"), "{all:?}");
 }
 
 #[test]
@@ -226,6 +270,7 @@ fn a_room_of_ten_thousand_is_asked_for_a_page_at_a_time_and_shows_a_few_of_them(
             role: GroupRole::Member,
             muted: false,
             show: None,
+            reason: None,
         };
         ChatDelivery::Members(Box::new(MembersPage {
             number,
@@ -270,7 +315,6 @@ fn a_channel_is_a_room_that_one_subscribes_to_by_entering_it() {
     };
     let mut side = available();
     assert_eq!(says(&mut side, &enter), "");
-            reason: None,
     let (number, _) = asks_for_history(&mut side);
     failed(&mut side, number, ChatFault::NotMember);
     let (number, order) = gives_order(&mut side);
