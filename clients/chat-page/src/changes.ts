@@ -29,6 +29,8 @@ const EN: Readonly<Record<GroupVerb, Sentence>> = {
     title === "" ? `${by} took the description away` : `${by} described the group: ${title}`,
   lock: (by) => `${by} locked the group: only who is added comes in`,
   unlock: (by) => `${by} unlocked the group: whoever knows its address may join`,
+  reveal: (by) => `${by} made the group public: whoever looks for it finds it`,
+  hide: (by) => `${by} hid the group: it is in no list any more`,
 };
 
 const ZH: Readonly<Record<GroupVerb, Sentence>> = {
@@ -53,6 +55,8 @@ const ZH: Readonly<Record<GroupVerb, Sentence>> = {
     title === "" ? `${by} 去掉了群组的简介` : `${by} 更新了群组简介：${title}`,
   lock: (by) => `${by} 锁定了群组：只有被添加的人才能加入`,
   unlock: (by) => `${by} 开放了群组：知道地址的人都可以加入`,
+  reveal: (by) => `${by} 公开了群组：搜索群组的人都能找到它`,
+  hide: (by) => `${by} 隐藏了群组：它不再出现在列表中`,
 };
 
 const ROLES: Readonly<Record<Language, Readonly<Record<GroupRole, string>>>> = {

@@ -8,6 +8,7 @@
 export const GROUP_VERBS = [
   "create", "add", "remove", "leave", "hand-over", "promote", "demote", "mute", "unmute", "close",
   "open", "rename", "dissolve", "join", "ban", "unban", "describe", "lock", "unlock",
+  "reveal", "hide",
 ] as const;
 
 /** A verb. */
@@ -69,6 +70,8 @@ export interface GroupMembers {
   readonly description: string;
   /** Whoever knows its address may join it. */
   readonly isUnlocked: boolean;
+  /** It is in the list of its domain. */
+  readonly isPublic: boolean;
   /** Only its owner and admins may say something. */
   readonly isClosed: boolean;
   readonly members: readonly Member[];
@@ -142,7 +145,8 @@ export class MembersList {
     const isLast = page.members.length === 0;
     this.#members.push(...page.members);
     if (!isLast && this.#members.length < page.total) return undefined;
-    const { group, title, description, isClosed, isUnlocked } = page;
-    return { group, title, description, isClosed, isUnlocked, members: this.#members };
+    const { group, title, description, isClosed, isUnlocked, isPublic } = page;
+    const about = { group, title, description, isClosed, isUnlocked, isPublic };
+    return { ...about, members: this.#members };
   }
 }

@@ -69,6 +69,7 @@ const FAULTS: Readonly<Record<number, readonly [word: string, asksAgain: boolean
   59: ["chatrooms_full", false],
   64: ["group_banned", false],
   65: ["bans_full", false],
+  66: ["public_full", false],
 };
 
 /** What this library says besides the wire's words. */
@@ -139,6 +140,7 @@ const MEANINGS: Readonly<Record<string, string>> = {
   not_in_chatroom: "you are not in the chatroom",
   group_banned: "they are banned from the group",
   bans_full: "no more may be banned from the group",
+  public_full: "no more groups may be public",
   chatrooms_full: "there are as many chatrooms as may be, or you are in as many",
   readers_untold: "the group is too large to tell who has read what",
   reads_private: "who does not share what they read is told of nobody",

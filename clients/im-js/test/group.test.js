@@ -103,7 +103,7 @@ test("an order that is refused, or has no connection, is told so", () => {
 test("a list comes in pages, and begins anew where its group has changed", () => {
   const member = (address) => ({ address, role: "member", isMuted: false });
   const page = (version, from, total, ...names) => ({
-    group: GROUP, title: "us", description: "", isClosed: false, isUnlocked: false,
+    group: GROUP, title: "us", description: "", isClosed: false, isUnlocked: false, isPublic: false,
     version, from, total, members: names.map(member),
   });
   const list = new MembersList();
@@ -140,7 +140,7 @@ test("a client makes a group, and has its members whole", async () => {
   const bob = { address: "bob@x", account: 2n, role: 1, muted: true };
   socket().says("members", { ...page, number, from: 1, members: [bob] });
   assert.deepEqual(await members, {
-    group: GROUP, title: "us", description: "", isClosed: false, isUnlocked: false,
+    group: GROUP, title: "us", description: "", isClosed: false, isUnlocked: false, isPublic: false,
     members: [
       { address: "ann@x", role: "owner", isMuted: false },
       { address: "bob@x", role: "member", isMuted: true },

@@ -64,6 +64,7 @@ pub use conversations::receipts::readers::ReadersSought;
 pub use groups::chatrooms::words::ChatroomWord;
 pub use groups::members::MembersAsked;
 pub use groups::orders::ChangeAsked;
+pub use groups::public::PublicAsked;
 pub use groups::shows::{ShowSaid, ShowTold};
 pub use operators::reviews::ReviewSettings;
 pub use operators::words;
@@ -85,6 +86,7 @@ use crate::groups::catalog::Catalogue;
 use crate::groups::chatrooms::Chatrooms;
 use crate::groups::follows::Follows;
 use crate::groups::orders::Orders;
+use crate::groups::public::Publics;
 use crate::groups::shows::Shows;
 use crate::inboxes::Inboxes;
 use crate::log::LogCalls;
@@ -224,6 +226,7 @@ pub struct Chat {
     catalogue: Catalogue,
     chatrooms: Chatrooms,
     orders: Orders,
+    publics: Publics,
     shows: Shows,
     announcements: Announcements,
     listings: Waits<Requester>,
@@ -275,6 +278,7 @@ impl Chat {
             catalogue: Catalogue::default(),
             chatrooms: Chatrooms::default(),
             orders: Orders::default(),
+            publics: Publics::default(),
             shows: Shows::default(),
             announcements: Announcements::default(),
             listings: Waits::default(),

@@ -58,6 +58,9 @@ impl Service for Chat {
             Restored::Row { table: Table::Chatrooms, key, value } => {
                 self.restore_chatroom(key, value)
             }
+            Restored::Row { table: Table::ChatPublic, key, value } => {
+                self.restore_public(key, value)
+            }
             Restored::Timeline { timeline, .. } => {
                 matches!(timeline.space(), Space::Outbox | Space::SendQueue)
             }
@@ -125,6 +128,8 @@ impl Service for Chat {
             ChatWord::Fetched { number, result } => self.fetched(now, number, result, fx),
             ChatWord::List(asked) => self.list(now, from, asked, fx),
             ChatWord::Listed { number, result } => self.listed(number, result, fx),
+            ChatWord::ListPublic(asked) => self.list_public(from, &asked, fx),
+            ChatWord::PublicListed { number, page } => self.public_told(number, *page, fx),
             ChatWord::Erased(account) => self.accounts.is_erased(&account),
             ChatWord::Delivered(told) => self.was_delivered(now, *told, fx),
             ChatWord::SeekReaders(sought) => self.seek_readers(now, from, sought, fx),
@@ -187,6 +192,7 @@ impl Service for Chat {
             self.turn_reviews(now, fx),
             self.turn_orders(now, fx),
             self.turn_listings(now, fx),
+            self.turn_public(now, fx),
             self.turn_shows(now, fx),
             self.turn_announcements(now, fx),
             self.turn_catalogue(now, fx),
@@ -273,6 +279,7 @@ impl Service for Chat {
         self.pushes.audit();
         self.audit_nodes();
         self.audit_chatrooms();
+        self.audit_public();
     }
 }
 
@@ -315,6 +322,7 @@ impl Chat {
             | ChatRequest::Set { .. }
             | ChatRequest::Conversation { .. }
             | ChatRequest::Conversations { .. }
+            | ChatRequest::PublicGroups { .. }
             | ChatRequest::Recall { .. }
             | ChatRequest::Readers { .. } => self.of_conversations(now, from, request, fx),
             ChatRequest::Privacy { session, number, shares_reads } => {
@@ -382,6 +390,9 @@ impl Chat {
             ChatRequest::Conversations { session, number, before, count, groups } => {
                 let part = Part { before, count, groups };
                 self.conversations(now, from, (session, number), part, fx);
+            }
+            ChatRequest::PublicGroups { session, number, range } => {
+                self.public_groups(from, (session, number), *range, fx);
             }
             ChatRequest::Recall { session, number, order } => {
                 self.recall(now, from, (session, number), *order, fx);

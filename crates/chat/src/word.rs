@@ -11,6 +11,7 @@ use crate::conversations::receipts::readers::{ReadersFound, ReadersSought};
 use crate::groups::chatrooms::words::ChatroomWord;
 use crate::groups::members::{Listed, MembersAsked};
 use crate::groups::orders::ChangeAsked;
+use crate::groups::public::PublicAsked;
 use crate::groups::shows::{ShowSaid, ShowTold};
 use crate::label::{Relation, Route};
 use crate::outbox::left::scans::Sought;
@@ -23,7 +24,7 @@ use crate::people::{
 use crate::sessions::transients::{TransientSaid, TransientTold};
 use model::account::AccountAddress;
 use model::chat::foreign::ForeignArrival;
-use model::chat::{ChatFault, ChatMessage, Content, Excerpt, InboxChange, InboxEvent};
+use model::chat::{ChatFault, ChatMessage, Content, Excerpt, InboxChange, InboxEvent, PublicPage};
 use model::service::Weigh;
 use model::timeline::{Seq, TimelineId};
 use std::sync::Arc;
@@ -101,6 +102,15 @@ pub enum ChatWord {
         number: u64,
         /// The answer.
         result: Listed,
+    },
+    /// Which public groups of a domain are at home there? Answered by `PublicListed`.
+    ListPublic(Box<PublicAsked>),
+    /// These.
+    PublicListed {
+        /// The question's.
+        number: u64,
+        /// The answer.
+        page: Box<PublicPage>,
     },
     /// Nothing is left of an account: its number is not to be used any more.
     Erased(Box<AccountAddress>),
@@ -289,6 +299,8 @@ impl Weigh for ChatWord {
             ChatWord::Seek(_) => size_of::<Sought>(),
             ChatWord::List(asked) => asked.weight(),
             ChatWord::Listed { result: Ok(page), .. } => page.weight(),
+            ChatWord::ListPublic(asked) => asked.weight(),
+            ChatWord::PublicListed { page, .. } => page.weight(),
             ChatWord::Delivered(told) => told.weight(),
             ChatWord::SeekReaders(sought) => sought.weight(),
             ChatWord::ReadersFound { result: Ok(found), .. } => {

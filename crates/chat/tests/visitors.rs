@@ -171,6 +171,26 @@ fn visitors_are_members_hear_and_say_what_members_do_and_go() {
 }
 
 #[test]
+fn whoever_is_of_another_server_is_told_which_groups_are_public_and_what_they_are() {
+    let mut house = house(10);
+    let ann = house.device("ann");
+    house.orders(ann, order(GroupVerb::Create, 1, &[])).expect("made");
+    for (id, verb, expected) in [(2, GroupVerb::Reveal, true), (3, GroupVerb::Hide, false)] {
+        house.orders(ann, order(verb, id, &[])).expect("the owner may");
+        let (domain, from, backwards) = ("conference.a.example".into(), None, false);
+        let range = PublicRange { domain, from, backwards, count: 9 };
+        let told = house.visits(EVE, ErrandWhat::PublicGroups(Box::new(range)));
+        let ChatDelivery::PublicGroups(page) = told else { panic!("{told:?}") };
+        assert_eq!(page.groups.iter().any(|it| it.group == address(YARD)), expected);
+        let (group, version, from, count, banned) = (address(YARD).into(), 0, 0, 9, false);
+        let range = MembersRange { group, version, from, count, banned };
+        let told = house.visits(EVE, ErrandWhat::Members(Box::new(range)));
+        let is_shown = matches!(&told, ChatDelivery::Members(it) if it.members.is_empty());
+        assert_eq!(is_shown, expected, "{told:?}");
+    }
+}
+
+#[test]
 fn a_visitor_makes_no_group_and_reads_none_that_it_is_not_in() {
     let mut house = house(10);
     let ann = house.device("ann");

@@ -102,6 +102,8 @@ pub struct MovedRoom {
     pub is_moderated: bool,
     /// Whoever knows its address may enter, without a password.
     pub is_open: bool,
+    /// Whoever looked for rooms found it in the list of its service.
+    pub is_public: bool,
     /// It had a password.
     pub had_password: bool,
     /// Bare JIDs, each with its affiliation.

@@ -90,7 +90,7 @@ fn members(number: u32) -> MembersPage {
     let members = vec![MemberStatus { member, role, muted, show: None, reason: None }];
     let GroupChanged { group, .. } = changed(number);
     let (title, description, closed, unlocked) = ("x".into(), "y".into(), false, true);
-    let (version, total, from) = (1, 1, 0);
+    let (public, version, total, from) = (false, 1, 1, 0);
     MembersPage {
         number,
         group,
@@ -99,6 +99,7 @@ fn members(number: u32) -> MembersPage {
         description,
         closed,
         unlocked,
+        public,
         total,
         from,
         members,

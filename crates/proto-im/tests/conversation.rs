@@ -184,7 +184,7 @@ impl Diary {
         let members = these.map(of).collect();
         let (title, total) = ("us".into(), self.members.len() as u32);
         let group = group();
-        let (description, closed, unlocked) = ("lunch".into(), true, true);
+        let (description, closed, unlocked, public) = ("lunch".into(), true, true, false);
         let page = MembersPage {
             number,
             group,
@@ -193,6 +193,7 @@ impl Diary {
             description,
             closed,
             unlocked,
+            public,
             total,
             from,
             members,

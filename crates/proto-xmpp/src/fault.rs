@@ -148,6 +148,7 @@ impl StanzaFault {
             ChatFault::TooLarge
             | ChatFault::ContactsFull
             | ChatFault::BansFull
+            | ChatFault::PublicFull
             | ChatFault::PushFull
             | ChatFault::ChatroomsFull => StanzaFault::PolicyViolation,
             ChatFault::Invalid => StanzaFault::BadRequest,

@@ -7,7 +7,8 @@ from im.terminal import CommandLine, Terminal
 from im.wire import Device, schema
 
 VERBS = ("create", "add", "remove", "leave", "hand-over", "promote", "demote", "mute", "unmute",
-         "close", "open", "rename", "dissolve", "join", "ban", "unban", "describe", "lock", "unlock")
+         "close", "open", "rename", "dissolve", "join", "ban", "unban", "describe", "lock", "unlock",
+         "reveal", "hide")
 
 
 class Person(Device):
@@ -84,6 +85,19 @@ class Groups(CommandLine, Case):
         ann.order("lock", group)
         dave.order("leave", group)
         self.assertEqual(dave.order("join", group).word, "not_member")
+
+    def test_a_public_group_is_told_to_whoever_asks_and_its_members_are_not(self):
+        (ann, bob, _, dave), made = self.four()
+        group = made.group
+        self.assertEqual(bob.order("reveal", group).word, "forbidden")
+        ann.order("reveal", group)
+        page = dave.members(group)
+        self.assertEqual((page.title, page.public, page.unlocked, page.total, len(page.members)),
+                         ("lunch", True, False, 3, 0))
+        self.assertEqual(dave.order("join", group).word, "not_member")
+        self.assertEqual(ann.order("reveal", group).word, "unchanged")
+        ann.order("hide", group)
+        self.assertEqual(dave.members(group).word, "not_member")
 
     def test_what_is_said_to_a_group_is_for_its_members(self):
         (ann, bob, carol, dave), made = self.four()
@@ -186,7 +200,7 @@ class Groups(CommandLine, Case):
     def test_orders_that_make_no_sense_fail_and_are_counted_once(self):
         (ann, _, _, _), made = self.four()
         before = self.server.count("chat_invalid_total")
-        bad = ({"verb": 0}, {"verb": 20}, {"verb": "add", "group": ""},
+        bad = ({"verb": 0}, {"verb": 22}, {"verb": "add", "group": ""},
                {"verb": "create", "group": made.group}, {"verb": "add", "members": ["bob", ""]},
                {"verb": "add", "members": ["Bob"]}, {"verb": "add", "client_id": b"short"})
         for wrong in bad:

@@ -110,6 +110,16 @@ class Visits:
         self.assertEqual(refused.exception.condition, "not-acceptable")
 
     @together
+    async def test_a_public_room_is_found_by_people_of_the_other_server(self):
+        ann, eve = await self.both()
+        room = await ann.enter(self.address())
+        disco = eve.client.plugin["xep_0030"]
+        for is_public in (True, False):
+            await ann.unlocks(room.address, membersonly=True, publicroom=is_public)
+            items = (await disco.get_items(SERVICE, timeout=DEADLINE_S))["disco_items"]["items"]
+            self.assertEqual(room.address in [str(jid) for jid, *_ in items], is_public)
+
+    @together
     async def test_a_visitor_is_kicked_muted_and_banned(self):
         ann, eve, room = await self.unlocked()
         there = await eve.enter(room.address)

@@ -20,6 +20,8 @@ const EN = {
     describe: (by, _, title) => title === "" ? `${by} took the description away` : `${by} described the group: ${title}`,
     lock: (by) => `${by} locked the group: only who is added comes in`,
     unlock: (by) => `${by} unlocked the group: whoever knows its address may join`,
+    reveal: (by) => `${by} made the group public: whoever looks for it finds it`,
+    hide: (by) => `${by} hid the group: it is in no list any more`,
 };
 const ZH = {
     create: (by, whom, title) => `${by} 创建了群组${inQuotes(title)}${whom && `，成员：${whom}`}`,
@@ -41,6 +43,8 @@ const ZH = {
     describe: (by, _, title) => title === "" ? `${by} 去掉了群组的简介` : `${by} 更新了群组简介：${title}`,
     lock: (by) => `${by} 锁定了群组：只有被添加的人才能加入`,
     unlock: (by) => `${by} 开放了群组：知道地址的人都可以加入`,
+    reveal: (by) => `${by} 公开了群组：搜索群组的人都能找到它`,
+    hide: (by) => `${by} 隐藏了群组：它不再出现在列表中`,
 };
 const ROLES = {
     en: { member: "member", admin: "admin", owner: "owner" },

@@ -184,8 +184,8 @@ pub(crate) struct GroupMove {
 
 /// What is done to a group that moves in.
 fn moved_verbs() -> Vec<&'static str> {
-    use GroupVerb::{Add, Ban, Close, Create, Describe, Promote, Unlock};
-    [Create, Add, Promote, Ban, Describe, Unlock, Close].map(GroupVerb::word).into()
+    use GroupVerb::{Add, Ban, Close, Create, Describe, Promote, Reveal, Unlock};
+    [Create, Add, Promote, Ban, Describe, Unlock, Reveal, Close].map(GroupVerb::word).into()
 }
 
 /// How far devices had come.

@@ -217,6 +217,7 @@ impl GroupState {
             owner,
             members: self.len() as u32,
             closed: self.is_closed(),
+            public: self.is_public(),
             last_seq: 0,
             last_ms: 0,
         })

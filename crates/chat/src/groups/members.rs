@@ -152,8 +152,14 @@ impl GroupState {
         let is_shown = match (asked.is_operator, asked.banned) {
             (true, _) => self.is_there().map(|()| true)?,
             (false, true) => self.may_list_banned(asked.reader).map(|()| true)?,
-            // What a group is that anybody may join is told to anybody, and not who is in it.
-            (false, false) if self.is_unlocked() && self.member(asked.reader).is_err() => false,
+            // What a group is that anybody may join, or find, is told to anybody, and not who is
+            // in it.
+            (false, false)
+                if (self.is_unlocked() || self.is_public())
+                    && self.member(asked.reader).is_err() =>
+            {
+                false
+            }
             (false, false) => self.may_list(asked.reader).map(|()| true)?,
         };
         let is_present = asked.version == self.last_id;
@@ -173,6 +179,7 @@ impl GroupState {
             description: self.description().into(),
             closed: self.is_closed(),
             unlocked: self.is_unlocked(),
+            public: self.is_public(),
             total,
             from,
             members,

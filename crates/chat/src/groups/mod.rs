@@ -17,6 +17,7 @@ pub(crate) mod fan_out;
 pub(crate) mod follows;
 pub(crate) mod members;
 pub(crate) mod orders;
+pub(crate) mod public;
 pub(crate) mod shows;
 pub(crate) mod state;
 
@@ -197,6 +198,7 @@ impl Chat {
                 group.step = Step::Ready;
                 // Numbers rise in a conversation, whatever the clock did meanwhile.
                 self.last_id = self.last_id.max(last_id);
+                self.is_public_as_known(conversation, address.as_ref(), fx);
                 if let Some(address) = address.filter(|_| after > 0) {
                     self.is_looked_up(address, fx);
                 }
@@ -313,6 +315,7 @@ impl Chat {
     /// Something is said to a group, or changes it: it is stored if it may be.
     fn group_store(&mut self, now: Now, from: ShardId, mut order: StoreOrder, fx: &mut Effects) {
         let conversation = order.route.conversation;
+        let may_reveal = self.may_reveal();
         let Some(group) = self.groups.known.get_mut(&conversation) else { return };
         let by = order.route.from;
         let judged = match &order.change {
@@ -338,7 +341,11 @@ impl Chat {
                     [limits.group_members_max, limits.group_banned_max].map(|it| it as usize);
                 let most = Most { members, banned };
                 let by = (by, order.is_operator);
-                group.state.judge(self.settings.home, by, asked, most).map(Some)
+                let judged = group.state.judge(self.settings.home, by, asked, most);
+                match asked.wish.verb {
+                    GroupVerb::Reveal => judged.and_then(|it| may_reveal.map(|()| Some(it))),
+                    _ => judged.map(Some),
+                }
             }
         };
         let change = match judged {
@@ -359,8 +366,11 @@ impl Chat {
         }
         if let Some(change) = &change {
             group.step = Step::Changing;
-            if let (GroupVerb::Create, Some(group)) = (change.verb, made) {
-                self.is_listed(&group, fx);
+            if let Some(group) = made {
+                if change.verb == GroupVerb::Create {
+                    self.is_listed(&group, fx);
+                }
+                self.public_changes(conversation, (&group, change), fx);
             }
         }
         if order.moved.is_some() {
@@ -429,6 +439,7 @@ impl Chat {
         if let Some(group) = self.groups.known.get_mut(&conversation) {
             group.step = Step::Ready;
         }
+        self.is_public_as_known(conversation, None, fx);
         self.advance_group(now, conversation, fx);
     }
 }

@@ -55,6 +55,8 @@ pub(crate) struct GroupState {
     /// The message since which whoever wants becomes a member; none: nobody does by itself. What
     /// was said since then such a one reads.
     unlocked_since: Option<u64>,
+    /// It is in the list of its domain.
+    is_public: bool,
     /// Owner and admins publish, the others subscribe.
     pub(crate) is_channel: bool,
     /// All members in the order of their list, by their inboxes, while nothing changes.
@@ -332,13 +334,19 @@ impl GroupState {
             GroupVerb::Open => !self.closed,
             GroupVerb::Lock => !self.is_unlocked(),
             GroupVerb::Unlock => self.is_unlocked(),
+            GroupVerb::Reveal => self.is_public,
+            GroupVerb::Hide => !self.is_public,
             GroupVerb::Rename | GroupVerb::Describe | GroupVerb::Dissolve => false,
             _ => change.members.is_empty(),
         };
         match change.verb {
             _ if role < least => Err(ChatFault::Forbidden),
-            // A channel is open to whoever subscribes.
-            GroupVerb::Lock | GroupVerb::Unlock if self.is_channel => Err(ChatFault::Invalid),
+            // A channel is open to whoever subscribes, and in no list.
+            GroupVerb::Lock | GroupVerb::Unlock | GroupVerb::Reveal | GroupVerb::Hide
+                if self.is_channel =>
+            {
+                Err(ChatFault::Invalid)
+            }
             _ if is_unchanged => Err(ChatFault::Unchanged),
             // A group is never without an owner: that one hands it over first.
             GroupVerb::Leave if role == Role::Owner => Err(ChatFault::Forbidden),
@@ -401,9 +409,12 @@ impl GroupState {
             GroupVerb::Describe => self.description = change.title.clone(),
             GroupVerb::Unlock => self.unlocked_since = Some(id),
             GroupVerb::Lock => self.unlocked_since = None,
+            GroupVerb::Reveal => self.is_public = true,
+            GroupVerb::Hide => self.is_public = false,
             GroupVerb::Dissolve => {
                 self.members.clear();
                 self.banned.clear();
+                (self.unlocked_since, self.is_public) = (None, false);
             }
             _ => {}
         }

@@ -172,6 +172,7 @@ pub(crate) fn request_of(session: SessionRef, what: ErrandWhat) -> ChatRequest {
         ErrandWhat::Send(message) => ChatRequest::Send { session, number, message },
         ErrandWhat::Group(order) => ChatRequest::Group { session, number, order },
         ErrandWhat::Members(range) => ChatRequest::Members { session, number, range },
+        ErrandWhat::PublicGroups(range) => ChatRequest::PublicGroups { session, number, range },
         ErrandWhat::History(range) => ChatRequest::History { session, number, range },
         ErrandWhat::Archive(range) => ChatRequest::Archive { session, number, range },
         ErrandWhat::Conversations { before, count, groups } => {

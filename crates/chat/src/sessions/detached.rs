@@ -376,6 +376,7 @@ fn weight_of(delivery: &ChatDelivery) -> u64 {
         ChatDelivery::Contact(it) => it.contact.weight(),
         ChatDelivery::Contacts(it) => it.contacts.iter().map(|it| it.weight()).sum(),
         ChatDelivery::Members(it) => it.weight(),
+        ChatDelivery::PublicGroups(it) => it.weight(),
         ChatDelivery::MemberShown(it) => it.weight(),
         ChatDelivery::Announcement(it) => it.weight(),
         ChatDelivery::Conversations(it) => {

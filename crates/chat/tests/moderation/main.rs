@@ -6,5 +6,6 @@ mod errands;
 mod house;
 mod moving;
 mod moving_groups;
+mod public;
 mod reviews;
 mod rules;

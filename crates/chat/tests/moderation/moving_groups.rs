@@ -165,6 +165,7 @@ fn once_more_is_not_twice_and_what_was_said_between_two_imports_comes() {
                 (GroupVerb::Ban, &["carol"]),
                 (GroupVerb::Describe, &[]),
                 (GroupVerb::Unlock, &[]),
+                (GroupVerb::Reveal, &[]),
                 (GroupVerb::Close, &[]),
             ] {
                 let changed = changes(&mut house, change(verb, members, 0));

@@ -356,12 +356,13 @@ fn shown_account(told: &Value) -> String {
 fn shown_group(told: &Value) -> String {
     let (title, total) = (text(&told["title"]), text(&told["total"]));
     let closed = if told["closed"] == true { ", closed" } else { "" };
+    let public = if told["public"] == true { ", public" } else { "" };
     let line = |it: &Value| {
         let muted = if it["muted"] == true { "  muted" } else { "" };
         format!("{:<8} {}{muted}\n", text(&it["role"]), text(&it["account"]))
     };
     let members: String = rows(told, "members").iter().map(line).collect();
-    format!("{}  {title}, {total} members{closed}\n{members}", text(&told["group"]))
+    format!("{}  {title}, {total} members{closed}{public}\n{members}", text(&told["group"]))
 }
 
 fn rows(told: &Value, key: &str) -> Vec<Value> {

@@ -66,6 +66,8 @@ fn sentence(by: &str, change: GroupChange, near: &AccountAddress) -> String {
         GroupVerb::Unlock => {
             format!("{by} unlocked the group: whoever knows its address may join")
         }
+        GroupVerb::Reveal => format!("{by} made the group public: whoever looks for it finds it"),
+        GroupVerb::Hide => format!("{by} hid the group: it is in no list any more"),
     }
 }
 

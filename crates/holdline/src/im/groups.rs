@@ -67,6 +67,10 @@ enum Command {
     Lock(Changed),
     /// Let in whoever knows the group's address
     Unlock(Changed),
+    /// Make a group public: whoever looks for groups of its domain finds it
+    Reveal(Changed),
+    /// Take a group out of the list of its domain
+    Hide(Changed),
 }
 
 /// Whom a group is made of.
@@ -185,6 +189,8 @@ pub(super) fn groups(arguments: Arguments) -> Result<(), Failure> {
         }
         Command::Lock(changed) => changed.change(GroupVerb::Lock, "", &[]),
         Command::Unlock(changed) => changed.change(GroupVerb::Unlock, "", &[]),
+        Command::Reveal(changed) => changed.change(GroupVerb::Reveal, "", &[]),
+        Command::Hide(changed) => changed.change(GroupVerb::Hide, "", &[]),
     }
 }
 
@@ -245,8 +251,9 @@ fn members(group: &Group) -> Result<(), Failure> {
     let (first, members) = whole_list(&mut session, (&whom, false))?;
     let closed = if first.closed { ", closed" } else { "" };
     let unlocked = if first.unlocked { ", unlocked" } else { "" };
+    let public = if first.public { ", public" } else { "" };
     let (title, many) = (escaped(&first.title), first.total);
-    note!("{}: {many} members{closed}{unlocked} \"{title}\"", first.group);
+    note!("{}: {many} members{closed}{unlocked}{public} \"{title}\"", first.group);
     if !first.description.is_empty() {
         note!("{}", escaped(&first.description));
     }

@@ -71,6 +71,7 @@ fn room(table: &Table, store: &mut Store<'_>) -> Result<(), String> {
         description: data.text("description").unwrap_or_default().into(),
         is_moderated: is("moderated"),
         is_open: !is("members_only") && !had_password,
+        is_public: !is("hidden"),
         had_password,
         affiliations: affiliations.collect(),
         occupants: salt.map(OccupantIds::of_salt),

@@ -61,4 +61,18 @@ faults! {
     NoSession "no_session" "Who asks is no device of an account of this server.";
     GroupBanned "group_banned" "The account is banned from the group.";
     BansFull "bans_full" "No more may be banned from the group.";
+    PublicFull "public_full" "No more groups may be public.";
+}
+
+/// A message was not taken.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SendRejected {
+    /// The request's.
+    pub number: u32,
+    /// Reason why not.
+    pub why: ChatFault,
+    /// For people, at most [`REASON_BYTES_MAX`](super::REASON_BYTES_MAX) bytes; may be empty.
+    pub reason: Box<str>,
+    /// Milliseconds after which to try again; zero: nothing is known of that.
+    pub retry_after_ms: u32,
 }

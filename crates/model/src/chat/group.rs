@@ -64,6 +64,8 @@ verbs! {
     Describe "describe" "It is described otherwise.";
     Lock "lock" "Nobody becomes a member but by whoever adds it.";
     Unlock "unlock" "Whoever knows its address may become a member.";
+    Reveal "reveal" "It is public: in the list of its domain, for whoever looks there.";
+    Hide "hide" "It is in no list: whoever finds it knows its address.";
 }
 
 impl GroupVerb {

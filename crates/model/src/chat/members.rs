@@ -1,4 +1,5 @@
-//! Who is in a group: the list that a member asks for, in pages.
+//! Who is in a group: the list that a member asks for, in pages; and which groups of a domain are
+//! public, for whoever has an account and for people of other servers.
 //!
 //! A list belongs to a **version** of its group, the number of the message that told of its last
 //! change. Pages of one version are parts of one list. Invariant: whoever goes on with a list that
@@ -70,6 +71,8 @@ pub struct MembersPage {
     pub closed: bool,
     /// Whoever knows its address may become a member.
     pub unlocked: bool,
+    /// It is in the list of its domain.
+    pub public: bool,
     /// How many members there are; or banned ones, if those were asked for.
     pub total: u32,
     /// So many members stand before these.
@@ -85,6 +88,56 @@ impl MembersPage {
         let members = self.members.iter().map(MemberStatus::weight);
         size_of::<MembersPage>() + texts + members.sum::<usize>()
     }
+}
+
+/// Most groups that are asked for at once.
+pub const PUBLIC_PAGE_MAX: u16 = 256;
+
+/// Part of the list of the public groups of a domain.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PublicRange {
+    /// The domain of their addresses.
+    pub domain: Box<str>,
+    /// Those behind this name, or before it; none: from the end on where one begins.
+    pub from: Option<Box<str>>,
+    /// Those before it, the next ones to it.
+    pub backwards: bool,
+    /// The most that are wanted, up to [`PUBLIC_PAGE_MAX`].
+    pub count: u16,
+}
+
+impl PublicRange {
+    /// What it costs in memory beside itself, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        self.domain.len() + self.from.as_ref().map_or(0, |it| it.len())
+    }
+}
+
+/// A page of the public groups of a domain.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct PublicPage {
+    /// The request's.
+    pub number: u32,
+    /// They, in the order of their names.
+    pub groups: Vec<PublicGroup>,
+}
+
+impl PublicPage {
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        let of =
+            |it: &PublicGroup| size_of::<PublicGroup>() + it.group.as_str().len() + it.title.len();
+        size_of::<PublicPage>() + self.groups.iter().map(of).sum::<usize>()
+    }
+}
+
+/// A public group.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct PublicGroup {
+    /// Its address.
+    pub group: AccountAddress,
+    /// Its title.
+    pub title: Box<str>,
 }
 
 /// A member of a group.

@@ -50,7 +50,7 @@ pub use conversation::{
     Excerpt, InboxChange, InboxEvent, Moderated, Recall, RecallOrder, UNREAD_PLACES_MAX,
 };
 pub use fast::{FAST_AGENT_BYTES_MAX, FastBinding, FastSecret, FastWish, Redeeming};
-pub use fault::ChatFault;
+pub use fault::{ChatFault, SendRejected};
 pub use foreign::HandingOn;
 pub use group::{
     CHANNEL_SERVICE, FanOut, GROUP_MEMBERS_HARD_MAX, GROUP_NAMED_MAX, GROUP_SERVICE,
@@ -58,7 +58,7 @@ pub use group::{
 };
 pub use members::{
     GroupChanged, GroupRole, MEMBERS_PAGE_MAX, MemberShow, MemberShown, MemberStatus, MembersPage,
-    MembersRange, ShowInGroup,
+    MembersRange, PUBLIC_PAGE_MAX, PublicGroup, PublicPage, PublicRange, ShowInGroup,
 };
 pub use nodes::{
     BADGE_BYTES_MAX, INTERESTS_MAX, ITEM_ID_BYTES_MAX, ItemsChosen, ItemsWanted, NODE_CHANGE_MAX,
@@ -184,6 +184,15 @@ pub enum ChatRequest {
         number: u32,
         /// Which part of which list.
         range: Box<MembersRange>,
+    },
+    /// Which public groups has a domain? Answered by `PublicGroups` or `Failed`.
+    PublicGroups {
+        /// Session that asks.
+        session: SessionRef,
+        /// For the answer.
+        number: u32,
+        /// Which part of the list.
+        range: Box<PublicRange>,
     },
     /// What stands in the account's inbox behind a place. Answered by `Page` or `Failed`.
     Pull {
@@ -580,6 +589,8 @@ pub enum ChatDelivery {
     Changed(Box<GroupChanged>),
     /// A part of the list of a group's members.
     Members(Box<MembersPage>),
+    /// A part of the list of the public groups of a domain.
+    PublicGroups(Box<PublicPage>),
     /// What was asked was not done.
     Failed {
         /// The request's.
@@ -755,19 +766,6 @@ pub struct SessionEnd {
     pub why: Denial,
     /// How the connection is counted.
     pub reason: CloseReason,
-}
-
-/// A message was not taken.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SendRejected {
-    /// The request's.
-    pub number: u32,
-    /// Reason why not.
-    pub why: ChatFault,
-    /// For people, at most [`REASON_BYTES_MAX`] bytes; may be empty.
-    pub reason: Box<str>,
-    /// Milliseconds after which to try again; zero: nothing is known of that.
-    pub retry_after_ms: u32,
 }
 
 /// Part of an inbox, in its order.

@@ -21,6 +21,7 @@ impl ChatRequest {
             | ChatRequest::Send { session, .. }
             | ChatRequest::Group { session, .. }
             | ChatRequest::Members { session, .. }
+            | ChatRequest::PublicGroups { session, .. }
             | ChatRequest::Pull { session, .. }
             | ChatRequest::History { session, .. }
             | ChatRequest::Archive { session, .. }
@@ -60,6 +61,7 @@ impl ChatRequest {
             | ChatRequest::Send { number, .. }
             | ChatRequest::Group { number, .. }
             | ChatRequest::Members { number, .. }
+            | ChatRequest::PublicGroups { number, .. }
             | ChatRequest::Pull { number, .. }
             | ChatRequest::History { number, .. }
             | ChatRequest::Archive { number, .. }
@@ -116,6 +118,7 @@ impl ChatDelivery {
             | ChatDelivery::PushCode { number } => Some(number),
             ChatDelivery::Changed(changed) => Some(&mut changed.number),
             ChatDelivery::Members(page) => Some(&mut page.number),
+            ChatDelivery::PublicGroups(page) => Some(&mut page.number),
             ChatDelivery::Rejected(rejected) => Some(&mut rejected.number),
             ChatDelivery::Conversations(page) => Some(&mut page.number),
             ChatDelivery::Page(page) => Some(&mut page.number),

@@ -65,6 +65,9 @@ section! {
         group_members_max: u32 = 500, whole(2..=MEMBERS, "members");
         /// Accounts that are banned from a group. Whoever would be one more is not (bans_full).
         group_banned_max: u32 = 1_000, whole(0..=MEMBERS, "accounts");
+        /// Groups at home on one shard that may be public, of all domains. One more is refused
+        /// (public_full). 0: none may be.
+        public_groups_max: u32 = 1_000, whole(0..=100_000, "groups");
         /// Members of a group up to which what is said there is written into the inbox of each. A
         /// larger one is read: its members draw what was said from its conversation when they are
         /// here. With half as many it is written again. 0: every group is written.

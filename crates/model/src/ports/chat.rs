@@ -11,7 +11,7 @@ use crate::chat::foreign::ForeignArrival;
 use crate::chat::{
     ArchiveRange, ChatDelivery, ChatroomOrder, ChatroomStatus, ContactWish, ContactsRange,
     GroupOrder, HistoryRange, MemberShow, MembersRange, MovedChange, MovedMessage, NewMessage,
-    NodesAsk,
+    NodesAsk, PublicRange,
 };
 use crate::ports::users::Announcement;
 use crate::timeline::{Seq, TimelineId};
@@ -133,6 +133,8 @@ pub enum ErrandWhat {
     Group(Box<GroupOrder>),
     /// Who is in a group.
     Members(Box<MembersRange>),
+    /// Which public groups a domain has.
+    PublicGroups(Box<PublicRange>),
     /// What was said in a conversation.
     History(Box<HistoryRange>),
     /// A part of an archive, of its own or of a group.
@@ -268,6 +270,8 @@ pub struct GroupSummary {
     pub members: u32,
     /// Only owner and admins may say something.
     pub closed: bool,
+    /// It is in the list of its domain.
+    pub public: bool,
     /// The place of its last message.
     pub last_seq: Seq,
     /// When that was said, Unix milliseconds; zero: it is not there any more.

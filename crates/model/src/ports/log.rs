@@ -326,13 +326,15 @@ pub enum Table {
     ChatGroups = 27,
     /// Chatrooms: what they are, and who may what there, by address.
     Chatrooms = 28,
+    /// Public groups of chat, by their conversations: address and title.
+    ChatPublic = 29,
     /// Anything else: tests, and protocols to come.
     Other = 255,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 28] = [
+    pub const ALL: [Table; 29] = [
         Table::Products,
         Table::Devices,
         Table::Marks,
@@ -360,6 +362,7 @@ impl Table {
         Table::ChatApart,
         Table::ChatGroups,
         Table::Chatrooms,
+        Table::ChatPublic,
         Table::Other,
     ];
 
@@ -409,6 +412,7 @@ impl Table {
             | Table::ChatApart
             | Table::ChatGroups
             | Table::Chatrooms
+            | Table::ChatPublic
             | Table::ChatPushes
             | Table::ChatNodes
             | Table::ChatItems

@@ -85,6 +85,8 @@ pub struct MembersPageFields<'a> {
     pub description: &'a str,
     /// Whoever knows its address may become a member.
     pub unlocked: bool,
+    /// It is in the list of its domain.
+    pub public: bool,
 }
 
 /// `Member`.
@@ -210,7 +212,7 @@ impl Body for MembersFields<'_> {
 impl<'a> MembersPageFields<'a> {
     /// Of a page.
     pub fn of(page: &'a MembersPage) -> MembersPageFields<'a> {
-        let MembersPage { number, version, closed, unlocked, total, from, .. } = *page;
+        let MembersPage { number, version, closed, unlocked, public, total, from, .. } = *page;
         let members = page.members.iter().map(MemberFields::of).collect();
         let (group, title, description) = (page.group.as_str(), &*page.title, &*page.description);
         MembersPageFields {
@@ -224,12 +226,14 @@ impl<'a> MembersPageFields<'a> {
             members,
             description,
             unlocked,
+            public,
         }
     }
 
     /// The page, if it can be one.
     pub fn page(&self) -> Result<MembersPage, WireFault> {
-        let MembersPageFields { number, version, closed, unlocked, total, from, .. } = *self;
+        let MembersPageFields { number, version, closed, unlocked, .. } = *self;
+        let MembersPageFields { public, total, from, .. } = *self;
         let members = self.members.iter().map(MemberFields::member).collect::<Result<_, _>>()?;
         let (group, title) = (address(self.group)?, self.title.into());
         let description = self.description.into();
@@ -241,6 +245,7 @@ impl<'a> MembersPageFields<'a> {
             description,
             closed,
             unlocked,
+            public,
             total,
             from,
             members,
@@ -262,6 +267,7 @@ impl<'a> MembersPageFields<'a> {
                 8 => it.members.push(MemberFields::read(value)?),
                 80 => it.description = value.text()?,
                 81 => it.unlocked = value.bool()?,
+                82 => it.public = value.bool()?,
                 _ => {}
             }
         }
@@ -281,6 +287,7 @@ impl Body for MembersPageFields<'_> {
         self.members.iter().for_each(|member| sink.body(8, member));
         sink.text(80, self.description);
         sink.bool(81, self.unlocked);
+        sink.bool(82, self.public);
     }
 }
 
@@ -354,6 +361,8 @@ pub const fn verb_number(verb: GroupVerb) -> u32 {
         GroupVerb::Describe => 17,
         GroupVerb::Lock => 18,
         GroupVerb::Unlock => 19,
+        GroupVerb::Reveal => 20,
+        GroupVerb::Hide => 21,
     }
 }
 

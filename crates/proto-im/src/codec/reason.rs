@@ -139,6 +139,7 @@ pub const fn fault_number(fault: ChatFault) -> u32 {
         ChatFault::NoSession => 60,
         ChatFault::GroupBanned => 64,
         ChatFault::BansFull => 65,
+        ChatFault::PublicFull => 66,
     }
 }
 

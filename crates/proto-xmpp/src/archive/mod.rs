@@ -205,15 +205,15 @@ impl Form {
 
 /// Which page of a result (XEP-0059 2).
 #[derive(Default)]
-struct Paging {
-    most: Option<u16>,
-    after: Option<Box<str>>,
+pub(crate) struct Paging {
+    pub(crate) most: Option<u16>,
+    pub(crate) after: Option<Box<str>>,
     /// Empty: the last page.
-    before: Option<Box<str>>,
+    pub(crate) before: Option<Box<str>>,
 }
 
 impl Paging {
-    fn read(set: &Element<'_, '_>) -> Result<Paging, StanzaFault> {
+    pub(crate) fn read(set: &Element<'_, '_>) -> Result<Paging, StanzaFault> {
         if set.child("index", RSM).is_some() {
             return Err(StanzaFault::FeatureNotImplemented);
         }
@@ -239,7 +239,7 @@ pub(crate) fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn at_most_one<'t, 'a>(
+pub(crate) fn at_most_one<'t, 'a>(
     of: &Element<'t, 'a>,
     (name, namespace): (&str, &str),
 ) -> Result<Option<Element<'t, 'a>>, StanzaFault> {

@@ -7,6 +7,7 @@
 export const GROUP_VERBS = [
     "create", "add", "remove", "leave", "hand-over", "promote", "demote", "mute", "unmute", "close",
     "open", "rename", "dissolve", "join", "ban", "unban", "describe", "lock", "unlock",
+    "reveal", "hide",
 ];
 /** What a member may do, by its number on the wire less one (IM 8.5). */
 export const GROUP_ROLES = ["member", "admin", "owner"];
@@ -67,7 +68,8 @@ export class MembersList {
         this.#members.push(...page.members);
         if (!isLast && this.#members.length < page.total)
             return undefined;
-        const { group, title, description, isClosed, isUnlocked } = page;
-        return { group, title, description, isClosed, isUnlocked, members: this.#members };
+        const { group, title, description, isClosed, isUnlocked, isPublic } = page;
+        const about = { group, title, description, isClosed, isUnlocked, isPublic };
+        return { ...about, members: this.#members };
     }
 }

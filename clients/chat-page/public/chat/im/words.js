@@ -67,6 +67,7 @@ const FAULTS = {
     59: ["chatrooms_full", false],
     64: ["group_banned", false],
     65: ["bans_full", false],
+    66: ["public_full", false],
 };
 /** What this library says besides the wire's words. */
 export const OWN_WORDS = {
@@ -135,6 +136,7 @@ const MEANINGS = {
     not_in_chatroom: "you are not in the chatroom",
     group_banned: "they are banned from the group",
     bans_full: "no more may be banned from the group",
+    public_full: "no more groups may be public",
     chatrooms_full: "there are as many chatrooms as may be, or you are in as many",
     readers_untold: "the group is too large to tell who has read what",
     reads_private: "who does not share what they read is told of nobody",

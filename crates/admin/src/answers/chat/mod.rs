@@ -405,6 +405,8 @@ pub(crate) struct Group {
     title: String,
     /// Only owner and admins may say something.
     closed: bool,
+    /// It is in the list of its domain.
+    public: bool,
     /// How many members there are.
     total: u32,
     /// Number of its last change: goes along with the next query.
@@ -423,6 +425,7 @@ impl From<&MembersPage> for Group {
             group: page.group.to_string(),
             title: page.title.to_string(),
             closed: page.closed,
+            public: page.public,
             total: page.total,
             version: page.version.to_string(),
             members: page.members.iter().map(Member::from).collect(),
@@ -445,6 +448,8 @@ struct Summary {
     members: u32,
     /// Only owner and admins may say something.
     closed: bool,
+    /// It is in the list of its domain.
+    public: bool,
     /// The place of its last message.
     last_seq: Seq,
     /// Unix millisecond at which that was taken; null: it is not there any more.
@@ -459,6 +464,7 @@ impl From<&GroupSummary> for Summary {
             owner: it.owner.to_string(),
             members: it.members,
             closed: it.closed,
+            public: it.public,
             last_seq: it.last_seq,
             last_ms: Some(it.last_ms).filter(|at| *at > 0),
         }

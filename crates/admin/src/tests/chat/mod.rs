@@ -63,6 +63,7 @@ fn told(what: &ErrandWhat) -> ChatDelivery {
             closed: false,
             description: Box::default(),
             unlocked: false,
+            public: false,
             total: 9,
             from: range.from,
             members: vec![MemberStatus {
@@ -177,6 +178,7 @@ pub(in crate::tests) fn answer(command: &Command) -> Answer {
                 owner: person("ann"),
                 members: 9,
                 closed: false,
+                public: true,
                 last_seq: 12,
                 last_ms: NOW_MS,
             };

@@ -151,7 +151,7 @@ impl Chat {
 fn page_of(room: AccountAddress, row: &ChatroomRow, (total, from): (u32, u32)) -> MembersPage {
     let (title, closed) = (row.title.clone(), row.quiet);
     let (number, version, members) = (0, LIST_VERSION, Vec::new());
-    let (description, unlocked) = (Box::default(), true);
+    let (description, unlocked, public) = (Box::default(), true, false);
     MembersPage {
         number,
         group: room,
@@ -160,6 +160,7 @@ fn page_of(room: AccountAddress, row: &ChatroomRow, (total, from): (u32, u32)) -
         description,
         closed,
         unlocked,
+        public,
         total,
         from,
         members,

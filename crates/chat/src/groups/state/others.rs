@@ -45,6 +45,11 @@ impl GroupState {
         self.unlocked_since.is_some()
     }
 
+    /// Whether it is in the list of its domain.
+    pub(crate) fn is_public(&self) -> bool {
+        self.is_public
+    }
+
     /// So many of those who are banned, behind the first `from`.
     pub(crate) fn some_banned(&self, from: usize, count: usize) -> Vec<MemberStatus> {
         let these = self.banned.values().skip(from).take(count).cloned();

@@ -43,9 +43,10 @@ impl World {
         }
         let group = self.a_group();
         let makes = self.groups().len() < GROUPS_MAX && (group.is_none() || self.rng.one_in(4));
-        // To come by oneself has tests of its own.
+        // To come by oneself has tests of its own, and lists have.
         let is_of_all = |verb: &&GroupVerb| {
-            !matches!(verb, GroupVerb::Join | GroupVerb::Lock | GroupVerb::Unlock)
+            use GroupVerb::{Hide, Join, Lock, Reveal, Unlock};
+            !matches!(verb, Join | Lock | Unlock | Reveal | Hide)
         };
         let verbs: Vec<GroupVerb> = GroupVerb::ALL.iter().filter(is_of_all).copied().collect();
         let verb = verbs[self.rng.below(verbs.len() as u64) as usize];

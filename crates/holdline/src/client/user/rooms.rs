@@ -101,6 +101,9 @@ impl RoomAsGroup<'_> {
         if self.room.is_open {
             change(GroupVerb::Unlock, "", &[])?;
         }
+        if self.room.is_public {
+            change(GroupVerb::Reveal, "", &[])?;
+        }
         if self.room.is_moderated {
             change(GroupVerb::Close, "", &[])?;
         }

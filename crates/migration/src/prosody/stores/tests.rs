@@ -189,7 +189,8 @@ fn rooms_of_services_below_the_host_come_with_who_is_in_them() {
             "rooms%2ea%2eexample/config/lunch.dat",
             "return { [\"ann@a.example\"] = \"owner\"; [\"bob@a.example\"] = \"member\"; _jid = \
              \"lunch@rooms.a.example\"; _data = { name = \"Lunch\"; moderated = true; \
-             description = \"At noon\"; members_only = true; password = \"\" }; \
+             description = \"At noon\"; members_only = true; hidden = \
+             true; password = \"\" }; \
              _affiliation_data = {} };",
         ),
         (
@@ -213,7 +214,7 @@ fn rooms_of_services_below_the_host_come_with_who_is_in_them() {
         affiliations: vec![owner(), ("bob@a.example".into(), "member".into())],
         ..MovedRoom::default()
     };
-    let own = MovedRoom { affiliations: vec![owner()], ..MovedRoom::default() };
+    let own = MovedRoom { is_public: true, affiliations: vec![owner()], ..MovedRoom::default() };
     let old = MovedRoom { is_open: true, ..own.clone() };
     let shut = MovedRoom { had_password: true, ..own };
     assert_eq!(

@@ -127,11 +127,13 @@ impl Ordering {
         let description = wanted.description.filter(|it| *it != walk.description);
         let is_moderated = wanted.is_moderated.filter(|is| *is != walk.is_closed);
         let is_locked = wanted.is_locked.filter(|is| *is == walk.is_unlocked);
+        let is_public = wanted.is_public.filter(|is| *is != walk.is_public);
         let all = [
             name.map(|name| order(GroupVerb::Rename, name)),
             description.map(|it| order(GroupVerb::Describe, it)),
             is_moderated.map(|is| plain(is, [GroupVerb::Close, GroupVerb::Open])),
             is_locked.map(|is| plain(is, [GroupVerb::Lock, GroupVerb::Unlock])),
+            is_public.map(|is| plain(is, [GroupVerb::Reveal, GroupVerb::Hide])),
         ];
         let all = Ordering::new(walk.room.clone(), all.into_iter().flatten());
         (!all.orders.is_empty()).then_some(all)

@@ -90,7 +90,9 @@ impl Session {
             GroupVerb::Mute | GroupVerb::Unmute => {
                 return self.look_again(now, (message, change), out);
             }
-            GroupVerb::Describe => return self.write_configured(room, out),
+            GroupVerb::Describe | GroupVerb::Reveal | GroupVerb::Hide => {
+                return self.write_configured(room, out);
+            }
             GroupVerb::Lock | GroupVerb::Unlock => {
                 if let Some(it) = self.room(room) {
                     it.is_unlocked = change.verb == GroupVerb::Unlock;

@@ -1,15 +1,17 @@
 //! What is asked of the service, of a room and of an occupant (XEP-0045 6, XEP-0410).
 //!
-//! Of a room whoever is no member hears the same as of one that is not there.
+//! Of a room that is locked and hidden whoever is no member hears the same as of one that is not
+//! there.
 
 use super::administration::Ordering;
 use super::forms::{self, Configuration};
-use super::listing::{Glance, Items, Listing, Looking, name_of};
+use super::items::Items;
+use super::listing::{Glance, Listing, Looking, name_of};
 use super::moderation::{MODERATE, Moderating};
 use super::occupants::{account_of, nick_of};
 use super::walk::Walk;
 use super::{MUC, MUC_ADMIN, MUC_OWNER, RoomAsk, RoomWhat};
-use crate::archive::MAM_FEATURES;
+use crate::archive::{MAM_FEATURES, RSM};
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
 use crate::render::{OCCUPANT_IDS, STANZA_IDS};
@@ -29,14 +31,13 @@ const REGISTER: &str = "jabber:iq:register";
 const OWN_NICK: &str = "x-roomuser-item";
 
 /// What the service says that it does.
-const SERVICE_FEATURES: [&str; 4] = [DISCO_INFO, DISCO_ITEMS, PING, MUC];
+const SERVICE_FEATURES: [&str; 5] = [DISCO_INFO, DISCO_ITEMS, PING, MUC, RSM];
 
 /// What a room says that it does, and is.
-const ROOM_FEATURES: [&str; 12] = [
+const ROOM_FEATURES: [&str; 11] = [
     DISCO_INFO,
     DISCO_ITEMS,
     MUC,
-    "muc_hidden",
     "muc_nonanonymous",
     "muc_persistent",
     "muc_unsecured",
@@ -70,7 +71,7 @@ impl Session {
             return self.asks_archive((asked, Some(room)), (is_set, about), out);
         }
         let reply = match (&jid.account, &jid.resource) {
-            (None, None) => asks_service(asked, (is_set, self.is_at(jid, CHANNEL_SERVICE))),
+            (None, None) => asks_service(asked, is_set, (&jid.domain, true)),
             (Some(room), None) => {
                 let own = account_of(self.account(), self.domain());
                 asks_room(own.as_ref(), room, asked, is_set)
@@ -177,18 +178,22 @@ pub(super) fn asks_room(
     }
 }
 
+/// What is asked of the service at this domain; `has_rooms`: by an account that may be in some.
 pub(super) fn asks_service(
     asked: &Element<'_, '_>,
-    (is_set, of_channels): (bool, bool),
+    is_set: bool,
+    (service, has_rooms): (&str, bool),
 ) -> Replied {
     let has_node = asked.attribute("node").is_some();
-    let name = if of_channels { "Channels" } else { "Rooms" };
+    let name = if service.starts_with(CHANNEL_SERVICE) { "Channels" } else { "Rooms" };
     match (asked.name(), asked.namespace(), is_set) {
         ("query", DISCO_INFO | DISCO_ITEMS, false) if has_node => Err(StanzaFault::ItemNotFound),
         ("query", DISCO_INFO, false) => {
             Ok(Reply::Now(disco_info(None, &identity(name), SERVICE_FEATURES, "")))
         }
-        ("query", DISCO_ITEMS, false) => Ok(Reply::Ask(RoomWhat::Items(Items::of(of_channels)))),
+        ("query", DISCO_ITEMS, false) => {
+            Ok(Reply::Ask(RoomWhat::Items(Items::of(service, asked, has_rooms)?)))
+        }
         ("ping", PING, false) => Ok(Reply::Now(String::new())),
         _ => Err(StanzaFault::ServiceUnavailable),
     }
@@ -201,7 +206,8 @@ fn own_nick(nick: &str) -> String {
 pub(super) fn information(walk: &Walk) -> String {
     let speech = if walk.is_closed { "muc_moderated" } else { "muc_unmoderated" };
     let entry = if walk.is_unlocked { "muc_open" } else { "muc_membersonly" };
-    let features = ROOM_FEATURES.into_iter().chain(MAM_FEATURES).chain([speech, entry]);
+    let view = if walk.is_public { "muc_public" } else { "muc_hidden" };
+    let features = ROOM_FEATURES.into_iter().chain(MAM_FEATURES).chain([speech, entry, view]);
     let identity = identity(name_of(&walk.room, &walk.title));
     disco_info(None, &identity, features, &forms::information(walk))
 }

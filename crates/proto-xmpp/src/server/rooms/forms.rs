@@ -1,7 +1,8 @@
 //! Forms (XEP-0004) of rooms: what a room is (XEP-0045 15.5), and how its owner has it (10.2).
 //!
 //! What may be set: the name, which is the group's title; the description; that only moderators
-//! speak, which is that the group is closed; that only members enter, which is that it is locked.
+//! speak, which is that the group is closed; that only members enter, which is that it is locked;
+//! that it is public.
 //! What a group is in any case is said, and nothing else is
 //! taken for it.
 
@@ -17,16 +18,16 @@ const NAME: &str = "muc#roomconfig_roomname";
 const MODERATED: &str = "muc#roomconfig_moderatedroom";
 const DESCRIPTION: &str = "muc#roomconfig_roomdesc";
 const MEMBERS_ONLY: &str = "muc#roomconfig_membersonly";
+const PUBLIC: &str = "muc#roomconfig_publicroom";
 const WHOIS: &str = "muc#roomconfig_whois";
 
 /// What is read of a form.
-const KNOWN: [&str; 6] = ["FORM_TYPE", NAME, DESCRIPTION, MODERATED, MEMBERS_ONLY, WHOIS];
+const KNOWN: [&str; 7] = ["FORM_TYPE", NAME, DESCRIPTION, MODERATED, MEMBERS_ONLY, PUBLIC, WHOIS];
 
 /// What every group is.
-const FIXED: [(&str, bool); 4] = [
+const FIXED: [(&str, bool); 3] = [
     ("muc#roomconfig_persistentroom", true),
     ("muc#roomconfig_enablearchiving", true),
-    ("muc#roomconfig_publicroom", false),
     ("muc#roomconfig_passwordprotectedroom", false),
 ];
 
@@ -37,6 +38,7 @@ pub(super) struct Configuration {
     pub(super) description: Option<Box<str>>,
     pub(super) is_moderated: Option<bool>,
     pub(super) is_locked: Option<bool>,
+    pub(super) is_public: Option<bool>,
 }
 
 impl Configuration {
@@ -71,6 +73,7 @@ impl Configuration {
                 MEMBERS_ONLY => {
                     wanted.is_locked = Some(truth(&value).ok_or(StanzaFault::BadRequest)?);
                 }
+                PUBLIC => wanted.is_public = Some(truth(&value).ok_or(StanzaFault::BadRequest)?),
                 WHOIS if value != "anyone" => return Err(StanzaFault::NotAcceptable),
                 name => {
                     let fixed = FIXED.iter().find(|(fixed, _)| *fixed == name);
@@ -95,6 +98,7 @@ pub(super) fn configuration(walk: &Walk) -> String {
     fields += &field(DESCRIPTION, "text-single", &[&walk.description]);
     fields += &field(MODERATED, "boolean", &[number(walk.is_closed)]);
     fields += &field(MEMBERS_ONLY, "boolean", &[number(!walk.is_unlocked)]);
+    fields += &field(PUBLIC, "boolean", &[number(walk.is_public)]);
     fields += &field(WHOIS, "list-single", &["anyone"]);
     for (name, is) in FIXED {
         fields += &field(name, "boolean", &[number(is)]);
@@ -102,7 +106,7 @@ pub(super) fn configuration(walk: &Walk) -> String {
     format!("<query xmlns='{MUC_OWNER}'><x xmlns='{FORMS}' type='form'>{fields}</x></query>")
 }
 
-/// What a room is, for whoever may enter it.
+/// What a room is, for whoever may enter it, or find it.
 pub(super) fn information(walk: &Walk) -> String {
     let mut fields = field("FORM_TYPE", "hidden", &[INFORMATION]);
     let described = if walk.description.is_empty() { &walk.title } else { &walk.description };

@@ -1,24 +1,18 @@
-//! Lists: of rooms (XEP-0045 6.3), of those who have a role in one (9.5, 9.8, 10.5, 10.8), and a
-//! glance at what a room is.
+//! Lists of those who have a role in a room (XEP-0045 9.5, 9.8, 10.5, 10.8), and a glance at what a
+//! room is.
 //!
-//! Invariant: a list is whole, or refused; of rooms the ones in which something happened last.
+//! Invariant: a list is whole, or refused.
 
 use super::forms::Configuration;
 use super::occupants::{Occupant, is_silent, nick_of, role_in_room};
 use super::walk::Walk;
-use super::{MUC_ADMIN, RoomAnswer, RoomRequest, Step, fault_of};
+use super::{MUC_ADMIN, RoomAnswer, Step, fault_of};
 use crate::fault::StanzaFault;
 use crate::render::room::reason;
-use crate::server::iq::DISCO_ITEMS;
 use crate::xml::scan::Element;
 use crate::xml::text::escaped;
 use model::account::AccountAddress;
-use model::chat::{ChatFault, ConversationsPage, GroupRole, MemberStatus, PAGE_MESSAGES_MAX};
-use model::timeline::Seq;
-use std::collections::VecDeque;
-
-/// Rooms of an account that are listed.
-const ROOMS_LISTED_MAX: usize = 256;
+use model::chat::{ChatFault, GroupRole, MemberStatus};
 
 /// Members that are listed by a role. More are refused.
 const MEMBERS_LISTED_MAX: usize = 1_024;
@@ -162,82 +156,7 @@ impl Listing {
     }
 }
 
-/// Somebody wants to know which rooms there are: those that the account is in.
-pub(super) struct Items {
-    before: Seq,
-    /// Rooms of which it is not known whether the account is in them still.
-    rooms: VecDeque<AccountAddress>,
-    /// The first of them is looked at.
-    walk: Option<Walk>,
-    found: String,
-    /// Channels are wanted, and not rooms.
-    of_channels: bool,
-}
-
 /// What a room is called: by its title, if it has one.
 pub(super) fn name_of<'a>(room: &'a AccountAddress, title: &'a str) -> &'a str {
     if title.is_empty() { room.name() } else { title }
-}
-
-impl Items {
-    /// The channels that the account subscribes to, or the rooms that it is in.
-    pub(super) fn of(of_channels: bool) -> Items {
-        let (before, rooms, walk, found) = (Seq::MAX, VecDeque::new(), None, String::new());
-        Items { before, rooms, walk, found, of_channels }
-    }
-
-    pub(super) fn request(&self) -> RoomRequest {
-        match &self.walk {
-            Some(walk) => walk.request(),
-            None => RoomRequest::Conversations { before: self.before, count: PAGE_MESSAGES_MAX },
-        }
-    }
-
-    pub(super) fn take(&mut self, answer: RoomAnswer<'_>) -> Step {
-        match (answer, self.walk.take()) {
-            (RoomAnswer::Conversations(page), None) => self.lists(page),
-            (RoomAnswer::Members(page), Some(walk)) => {
-                let name = escaped(name_of(&walk.room, &page.title));
-                let item = format!("<item jid='{}' name='{name}'/>", walk.room);
-                self.found.push_str(&item);
-                self.next()
-            }
-            // What a channel is called whoever subscribes is not told by its list.
-            (RoomAnswer::Failed(ChatFault::Forbidden), Some(walk)) if self.of_channels => {
-                let name = escaped(walk.room.name());
-                self.found.push_str(&format!("<item jid='{}' name='{name}'/>", walk.room));
-                self.next()
-            }
-            (RoomAnswer::Failed(ChatFault::NotMember), Some(_)) => self.next(),
-            (RoomAnswer::Failed(why), _) => Step::Refused(fault_of(why)),
-            _ => Step::Refused(StanzaFault::ResourceConstraint),
-        }
-    }
-
-    fn lists(&mut self, page: &ConversationsPage) -> Step {
-        let groups = page
-            .conversations
-            .iter()
-            .map(|it| &it.with)
-            .filter(|it| it.is_group() && it.is_channel() == self.of_channels);
-        let room = ROOMS_LISTED_MAX - self.rooms.len();
-        self.rooms.extend(groups.take(room).cloned());
-        let last = page.conversations.last().filter(|_| page.more);
-        match last.filter(|_| self.rooms.len() < ROOMS_LISTED_MAX) {
-            Some(last) => {
-                self.before = last.place;
-                Step::Ask
-            }
-            None => self.next(),
-        }
-    }
-
-    fn next(&mut self) -> Step {
-        self.walk = self.rooms.pop_front().map(Walk::glance);
-        if self.walk.is_some() { Step::Ask } else { Step::Done }
-    }
-
-    pub(super) fn result(&self) -> String {
-        format!("<query xmlns='{DISCO_ITEMS}'>{}</query>", self.found)
-    }
 }

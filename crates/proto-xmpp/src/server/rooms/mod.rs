@@ -16,6 +16,7 @@ mod changes;
 mod disco;
 mod entering;
 mod forms;
+mod items;
 mod listing;
 mod live;
 mod live_disco;
@@ -34,13 +35,14 @@ use crate::xml::scan::{CLIENT, Element};
 use administration::Ordering;
 use base::time::Now;
 use entering::Entering;
-use listing::{Items, Listing, Looking};
+use items::Items;
+use listing::{Listing, Looking};
 use live::{LiveAsk, LiveRoom};
 use model::account::{AccountAddress, Addressee};
 use model::chat::{
     CHANNEL_SERVICE, ChatDelivery, ChatFault, ChatRequest, ConversationsPage, GROUP_SERVICE,
     GroupOrder, GroupRole, GroupVerb, HistoryPage, HistoryRange, MembersPage, MembersRange,
-    RecallOrder,
+    PublicPage, PublicRange, RecallOrder,
 };
 use model::counters::ChatCounter;
 use model::timeline::Seq;
@@ -116,6 +118,7 @@ enum RoomRequest {
     History(HistoryRange),
     Order { group: AccountAddress, verb: GroupVerb, title: Box<str>, members: Vec<Addressee> },
     Conversations { before: Seq, count: u16 },
+    Public(PublicRange),
     Recall(RecallOrder),
 }
 
@@ -125,6 +128,7 @@ enum RoomAnswer<'a> {
     Members(&'a MembersPage),
     History(&'a HistoryPage),
     Conversations(&'a ConversationsPage),
+    Public(&'a PublicPage),
     Changed,
     Failed(ChatFault),
 }
@@ -250,6 +254,9 @@ impl Session {
             RoomRequest::Conversations { before, count } => {
                 ChatRequest::Conversations { session, number, before, count, groups: true }
             }
+            RoomRequest::Public(range) => {
+                ChatRequest::PublicGroups { session, number, range: Box::new(range) }
+            }
             RoomRequest::Recall(order) => {
                 ChatRequest::Recall { session, number, order: Box::new(order) }
             }
@@ -267,6 +274,7 @@ impl Session {
             ChatDelivery::Members(page) => (page.number, RoomAnswer::Members(page)),
             ChatDelivery::History(page) => (page.number, RoomAnswer::History(page)),
             ChatDelivery::Conversations(page) => (page.number, RoomAnswer::Conversations(page)),
+            ChatDelivery::PublicGroups(page) => (page.number, RoomAnswer::Public(page)),
             ChatDelivery::Changed(changed) => (changed.number, RoomAnswer::Changed),
             // Something was called back.
             ChatDelivery::Sent { number, .. } => (*number, RoomAnswer::Changed),
@@ -397,7 +405,7 @@ fn fault_of(why: ChatFault) -> StanzaFault {
         ChatFault::GroupFull | ChatFault::ChatroomFull => StanzaFault::ServiceUnavailable,
         ChatFault::NoChatroom => StanzaFault::ItemNotFound,
         ChatFault::ChatroomBanned | ChatFault::GroupBanned => StanzaFault::Forbidden,
-        ChatFault::BansFull => StanzaFault::ResourceConstraint,
+        ChatFault::BansFull | ChatFault::PublicFull => StanzaFault::ResourceConstraint,
         ChatFault::NotInChatroom => StanzaFault::NotAcceptable,
         ChatFault::NotMember => StanzaFault::NotAcceptable,
         other => StanzaFault::of(other, false),

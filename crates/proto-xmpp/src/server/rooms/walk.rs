@@ -23,6 +23,7 @@ pub(super) struct Walk {
     pub(super) description: Box<str>,
     pub(super) is_closed: bool,
     pub(super) is_unlocked: bool,
+    pub(super) is_public: bool,
     /// Of those who are banned, instead of members.
     is_of_banned: bool,
     pub(super) total: u32,
@@ -42,6 +43,7 @@ impl Walk {
             description: Box::default(),
             is_closed: false,
             is_unlocked: false,
+            is_public: false,
             is_of_banned: false,
             total: 0,
             found: Vec::new(),
@@ -87,7 +89,7 @@ impl Walk {
         }
         (self.title, self.is_closed) = (page.title.clone(), page.closed);
         (self.description, self.is_unlocked) = (page.description.clone(), page.unlocked);
-        self.total = page.total;
+        (self.is_public, self.total) = (page.public, page.total);
         self.seen += page.members.len() as u32;
         for member in &page.members {
             if keeps(member, self.found.len()) {

@@ -216,6 +216,7 @@ fn denial(why: ChatFault) -> Option<Denial> {
         ChatFault::RateLimited
         | ChatFault::GroupFull
         | ChatFault::BansFull
+        | ChatFault::PublicFull
         | ChatFault::ContactsFull
         | ChatFault::PushFull
         | ChatFault::UploadQuota => Denial::Quota,

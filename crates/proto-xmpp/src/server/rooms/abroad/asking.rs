@@ -11,7 +11,7 @@ use crate::jid::Jid;
 use crate::message::transient;
 use crate::render::{self, MUC_USER, full_jid};
 use crate::server::archive::is_asked;
-use crate::server::iq::{DISCO_ITEMS, PING};
+use crate::server::iq::PING;
 use crate::server::rooms::administration::Ordering;
 use crate::server::rooms::disco::{Reply, asks_room, asks_service};
 use crate::server::rooms::entering::Entering;
@@ -194,11 +194,8 @@ impl RoomsAbroad {
         };
         let is_set = *kind(iq) == *"set";
         let reply = match (&to.account, &to.resource) {
-            // Of an account of another server there is no list of its rooms.
-            (None, None) if asked.is("query", DISCO_ITEMS) && !is_set => {
-                Ok(Reply::Now(format!("<query xmlns='{DISCO_ITEMS}'/>")))
-            }
-            (None, None) => asks_service(&asked, (is_set, false)),
+            // Of an account of another server there is no list of the rooms that it is in.
+            (None, None) => asks_service(&asked, is_set, (&to.domain, false)),
             (Some(room), None) => match device_of(from.clone()) {
                 Some(who) if is_asked(&asked) && is_set => {
                     return self.asks_archive(now, (who, room), (iq, &asked));
@@ -229,10 +226,15 @@ impl RoomsAbroad {
                 let (domain, xml) = (from.domain, xml.into());
                 self.out.push(super::AbroadWord::Stanza { domain, xml });
             }
-            (Ok(Reply::Ask(what)), Some(who), Some(room)) => {
-                self.asks(now, (who, room.clone()), ("iq", iq), what);
+            (Ok(Reply::Ask(what)), Some(who), room) => {
+                // Whoever asks the service asks of no room.
+                let of_service = || AccountAddress::of_domain(&to.domain);
+                match room.clone().or_else(of_service) {
+                    Some(room) => self.asks(now, (who, room), ("iq", iq), what),
+                    None => self.cannot(iq, StanzaFault::ItemNotFound),
+                }
             }
-            // Only devices of accounts are members.
+            // Only devices of accounts are members, or look for rooms.
             (Ok(Reply::Ask(_)), ..) => self.cannot(iq, StanzaFault::ItemNotFound),
             (Err(fault), ..) => self.cannot(iq, fault),
         }

@@ -128,7 +128,11 @@ impl RoomsAbroad {
                 return self
                     .put_for_each(all, |to, out| put_subject(to, (room, by), &change.title, out));
             }
-            GroupVerb::Describe | GroupVerb::Lock | GroupVerb::Unlock => {
+            GroupVerb::Describe
+            | GroupVerb::Lock
+            | GroupVerb::Unlock
+            | GroupVerb::Reveal
+            | GroupVerb::Hide => {
                 return self.put_for_each(all, |to, out| put_configured(to, room, out));
             }
             GroupVerb::Close | GroupVerb::Open => {

@@ -248,6 +248,7 @@ impl RoomsAbroad {
         Some(match request {
             RoomRequest::Members(range) => ErrandWhat::Members(Box::new(range)),
             RoomRequest::History(range) => ErrandWhat::History(Box::new(range)),
+            RoomRequest::Public(range) => ErrandWhat::PublicGroups(Box::new(range)),
             RoomRequest::Recall(RecallOrder { with, seq, reason }) => {
                 ErrandWhat::Recall { with, seq, reason }
             }
@@ -271,6 +272,7 @@ impl RoomsAbroad {
         let answer = match told {
             ChatDelivery::Members(page) => RoomAnswer::Members(page),
             ChatDelivery::History(page) => RoomAnswer::History(page),
+            ChatDelivery::PublicGroups(page) => RoomAnswer::Public(page),
             ChatDelivery::Changed(_) | ChatDelivery::Sent { .. } => RoomAnswer::Changed,
             ChatDelivery::Failed { why, .. } => RoomAnswer::Failed(*why),
             _ => RoomAnswer::Failed(ChatFault::Busy),

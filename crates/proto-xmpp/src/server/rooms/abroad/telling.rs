@@ -89,6 +89,7 @@ impl RoomsAbroad {
                     None => self.answers(&who, about, ""),
                 },
             },
+            (None, RoomWhat::Items(items)) => self.answers(&who, about, &items.result()),
             (None, RoomWhat::List(listing)) => self.answers(&who, about, &listing.result()),
             (None, RoomWhat::Order(_) | RoomWhat::Moderate(_)) if stanza == "iq" => {
                 self.answers(&who, about, "");

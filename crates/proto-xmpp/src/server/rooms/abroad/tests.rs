@@ -7,7 +7,7 @@ use crate::xml::scan::Scan;
 use model::account::AccountId;
 use model::chat::{
     ChatMessage, Content, GroupChange, GroupChanged, GroupMember, GroupRole, HistoryPage,
-    MemberStatus, MembersPage,
+    MemberStatus, MembersPage, PublicGroup, PublicPage,
 };
 use std::sync::Arc;
 
@@ -126,6 +126,7 @@ fn members(all: &[(&str, GroupRole)]) -> ChatDelivery {
         description: Box::default(),
         closed: false,
         unlocked: true,
+        public: false,
         total: all.len() as u32,
         from: 0,
         members: all.iter().map(status).collect(),
@@ -473,6 +474,28 @@ fn seats_and_questions_are_bounded() {
     let later = Now { mono: now().after(ASKED_TIME), ..now() };
     rooms.sweep(later);
     assert_eq!((shown(&mut rooms).len(), rooms.is_idle()), (16, true));
+}
+
+#[test]
+fn public_rooms_are_listed_to_whoever_asks_from_elsewhere() {
+    let mut rooms = rooms();
+    let items = "<query xmlns='http://jabber.org/protocol/disco#items'/>";
+    let service = "conference.a.example";
+    says(&mut rooms, &format!("<iq type='get' id='i' from='{EVE}' to='{service}'>{items}</iq>"));
+    let (number, what) = asks(&mut rooms);
+    let ErrandWhat::PublicGroups(range) = what else { panic!("{what:?}") };
+    assert_eq!((&*range.domain, range.from, range.backwards), (service, None, false));
+    let groups = vec![PublicGroup { group: address(ROOM), title: "Yard".into() }];
+    let page = ChatDelivery::PublicGroups(Box::new(PublicPage { number: 0, groups }));
+    rooms.answered(now(), number, Some(&page));
+    let query = items.replace("/>", "><item jid='yard@conference.a.example' name='Yard'/></query>");
+    let head = format!("<iq type='result' id='i' from='{service}' to='{EVE}'>");
+    assert_eq!(shown(&mut rooms), [format!("{head}{query}</iq>")]);
+    says(
+        &mut rooms,
+        &format!("<iq type='get' id='i' from='b.example' to='{service}'>{items}</iq>"),
+    );
+    assert!(shown(&mut rooms)[0].contains("item-not-found"), "a domain looks for none");
 }
 
 #[test]

@@ -268,6 +268,7 @@ fn a_list_that_is_too_long_is_refused() {
                 closed: false,
                 description: Box::default(),
                 unlocked: false,
+                public: false,
                 total: 1_025,
                 from,
                 members: (from..1_025.min(from + 256)).map(one).collect(),
@@ -353,6 +354,8 @@ fn a_room_is_configured_as_far_as_a_group_can_be() {
         (vec![("moderatedroom", "true"), ("membersonly", "1")], vec!["close"]),
         (vec![("membersonly", "0"), ("roomdesc", "Soup")], vec!["describe Soup", "unlock"]),
         (vec![("roomname", "x"), ("moderatedroom", "1")], vec!["rename x", "close"]),
+        (vec![("publicroom", "0"), ("membersonly", "0")], vec!["unlock"]),
+        (vec![("publicroom", "1")], vec!["reveal"]),
     ] {
         let mut side = available();
         says(&mut side, &form(&fields));
@@ -370,7 +373,7 @@ fn a_room_is_configured_as_far_as_a_group_can_be() {
         (vec![("persistentroom", "0")], "not-acceptable"),
         (vec![("membersonly", "0"), ("membersonly", "1")], "bad-request"),
         (vec![("membersonly", "king")], "bad-request"),
-        (vec![("publicroom", "1")], "not-acceptable"),
+        (vec![("publicroom", "1"), ("publicroom", "1")], "bad-request"),
         (vec![("whois", "moderators")], "not-acceptable"),
         (vec![("moderatedroom", "perhaps")], "bad-request"),
     ] {
@@ -397,7 +400,9 @@ fn the_service_and_its_rooms_say_what_they_are_to_members() {
     let (number, _) = asks_for_members(&mut side);
     let shown = told(&mut side, members(number, &TWO, true));
     assert!(shown.contains("type='text' name='Lunch &amp; co'/>"));
-    for feature in ["muc_membersonly", "muc_persistent", "muc_nonanonymous", "muc_moderated"] {
+    for feature in
+        ["muc_membersonly", "muc_persistent", "muc_nonanonymous", "muc_moderated", "muc_hidden"]
+    {
         assert!(shown.contains(&format!("<feature var='{feature}'/>")), "{feature}: {shown}");
     }
     assert!(shown.contains("<value>2</value>"), "occupants: {shown}");
@@ -412,54 +417,6 @@ fn the_service_and_its_rooms_say_what_they_are_to_members() {
         assert!(says(&mut side, &iq("get", "conference.a.example", &inner)).contains("item-not-"));
     }
     assert!(says(&mut side, &iq("get", ROOM, "<x xmlns='y'/>")).contains("service-unavailable"));
-}
-
-#[test]
-fn rooms_that_the_account_is_in_are_listed_by_their_titles() {
-    let conversation = |place, with: &str| Conversation {
-        with: address(with),
-        place,
-        last_seq: 1,
-        said_seq: 0,
-        left: false,
-        last: None,
-        read: 0,
-        peer_read: 0,
-        mentions: 0,
-        unread: 0,
-        pinned: false,
-        muted: false,
-        hidden: false,
-        draft: "".into(),
-    };
-    let mut side = available();
-    let items = "<query xmlns='http://jabber.org/protocol/disco#items'/>";
-    says(&mut side, &iq("get", "conference.a.example", items));
-    let page = |side: &mut Side, expected: u64, all: &[(u64, &str)], more| {
-        let ChatRequest::Conversations { number, before, count: 256, .. } = asks(side) else {
-            panic!("conversations")
-        };
-        assert_eq!(before, expected);
-        let conversations = all.iter().map(|(place, with)| conversation(*place, with)).collect();
-        let page = ConversationsPage { number, upto: 9, conversations, more };
-        told(side, ChatDelivery::Conversations(Box::new(page)))
-    };
-    let gone = "gone@conference.a.example";
-    assert_eq!(page(&mut side, u64::MAX, &[(9, "bob"), (7, ROOM)], true), "");
-    assert_eq!(page(&mut side, 7, &[(5, gone)], false), "");
-    let (number, range) = asks_for_members(&mut side);
-    assert_eq!((range.group.as_str(), range.count), (ROOM, 1));
-    assert_eq!(told(&mut side, members(number, &TWO, false)), "");
-    let (number, range) = asks_for_members(&mut side);
-    assert_eq!(range.group.as_str(), gone);
-    assert_eq!(
-        failed(&mut side, number, ChatFault::NotMember),
-        "<iq type='result' id='q' from='conference.a.example' to='ann@a.example/desk'>\
-         <query xmlns='http://jabber.org/protocol/disco#items'>\
-         <item jid='lunch@conference.a.example' name='Lunch &amp; co'/></query></iq>"
-    );
-    says(&mut side, &iq("get", "conference.a.example", items));
-    assert_eq!(page(&mut side, u64::MAX, &[], false).matches("<item").count(), 0);
 }
 
 #[test]

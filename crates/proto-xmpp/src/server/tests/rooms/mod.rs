@@ -3,6 +3,7 @@
 mod administration;
 mod authority;
 mod changes;
+mod items;
 mod live;
 mod shows;
 
@@ -78,6 +79,7 @@ pub(super) fn members(number: u32, members: &[Named], closed: bool) -> ChatDeliv
         closed,
         description: Box::default(),
         unlocked: false,
+        public: false,
         total: members.len() as u32,
         from: 0,
         members: members.iter().map(status).collect(),
@@ -286,6 +288,7 @@ fn a_group_of_many_is_walked_until_oneself_is_found_and_begun_anew_when_it_chang
             closed: true,
             description: Box::default(),
             unlocked: false,
+            public: false,
             total: 513,
             from,
             members: names.iter().map(one).collect(),

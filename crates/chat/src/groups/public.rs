@@ -1,0 +1,414 @@
+//! Public groups: a row each at their homes, all of them in memory, and lists of them for whoever
+//! looks for groups of a domain.
+//!
+//! ```text
+//! Reveal, Rename, Hide, Dissolve ─► row ─► the change is stored ─► so it is in memory
+//! PublicGroups ─► each shard: a page of its own ─► all of them, merged ─► PublicGroups
+//!
+//! key    home │ conversation
+//! value  version │ address │ title        texts are behind their lengths
+//! ```
+//! The row is written before the change is: after a crash between the two it says what was wanted
+//! and not answered, until the group is read. Invariant: a group whose change was answered is in
+//! the list, or not, as that says, with the title that it has; a shard has at most so many.
+
+use crate::groups::conversation_of;
+use crate::sessions::Requester;
+use crate::waits::Waits;
+use crate::{Chat, ChatWord, Effects};
+use base::bytes::{ByteReader, put_text};
+use base::time::{Instant, Now};
+use model::account::AccountAddress;
+use model::chat::{
+    ChatDelivery, ChatFault, GroupChange, GroupVerb, PUBLIC_PAGE_MAX, PublicGroup, PublicPage,
+    PublicRange,
+};
+use model::id::{ConnRef, SessionRef, ShardId};
+use model::ports::log::{RowHome, Table, Write};
+use model::timeline::TimelineId;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound::{Excluded, Included};
+
+/// Lists that may be under way, a shard. One more is answered as busy.
+const LISTS_MAX: usize = 1_024;
+
+const VERSION: u8 = 1;
+
+/// Domain and name of a group: the order of lists.
+type Place = (Box<str>, Box<str>);
+
+/// Public groups at home here, and lists that devices here have asked for.
+#[derive(Default)]
+pub(crate) struct Publics {
+    listed: BTreeMap<Place, Entry>,
+    places: HashMap<TimelineId, Place>,
+    lists: Waits<Gathering>,
+}
+
+/// A public group.
+struct Entry {
+    title: Box<str>,
+    /// That it is one no more is with the log.
+    is_going: bool,
+}
+
+/// A list of which some shards have told their part.
+struct Gathering {
+    wait: Requester,
+    backwards: bool,
+    count: u16,
+    page: PublicPage,
+    /// Shards that have not.
+    left: u16,
+}
+
+/// What is wanted of the public groups of a shard.
+#[derive(Debug)]
+pub struct PublicAsked {
+    /// The asker's own.
+    number: u64,
+    range: PublicRange,
+}
+
+impl PublicAsked {
+    /// What it costs in memory, bytes, roughly.
+    pub(crate) fn weight(&self) -> usize {
+        size_of::<PublicAsked>() + self.range.weight()
+    }
+}
+
+impl Publics {
+    fn at(&mut self, conversation: TimelineId) -> Option<&mut Entry> {
+        self.listed.get_mut(self.places.get(&conversation)?)
+    }
+
+    fn put(&mut self, conversation: TimelineId, group: &AccountAddress, title: Box<str>) {
+        let place: Place = (group.domain().into(), group.name().into());
+        self.listed.insert(place.clone(), Entry { title, is_going: false });
+        self.places.insert(conversation, place);
+    }
+
+    fn remove(&mut self, conversation: TimelineId) {
+        if let Some(place) = self.places.remove(&conversation) {
+            self.listed.remove(&place);
+        }
+    }
+
+    fn address(&self, conversation: TimelineId) -> Option<AccountAddress> {
+        let (domain, name) = self.places.get(&conversation)?;
+        AccountAddress::parse(name, domain).ok()
+    }
+
+    /// The part of a list that is at home here.
+    fn page(&self, range: &PublicRange) -> PublicPage {
+        let PublicRange { domain, from, backwards, count } = range;
+        let begin: Place = (domain.clone(), Box::default());
+        // Right behind all names of the domain.
+        let end: Place = (format!("{domain}\0").into(), Box::default());
+        let place: Option<Place> = from.clone().map(|name| (domain.clone(), name));
+        let between = |behind, before| {
+            let these = self.listed.range::<Place, _>((behind, Excluded(before)));
+            these.filter(|(_, it)| !it.is_going)
+        };
+        let of = |(place, it): (&Place, &Entry)| {
+            let group = AccountAddress::parse(&place.1, &place.0).ok()?;
+            Some(PublicGroup { group, title: it.title.clone() })
+        };
+        let count = usize::from(*count);
+        let groups = match (*backwards, &place) {
+            (false, place) => {
+                let behind = place.as_ref().map_or(Included(&begin), Excluded);
+                between(behind, &end).take(count).filter_map(of).collect()
+            }
+            (true, place) => {
+                let before = between(Included(&begin), place.as_ref().unwrap_or(&end));
+                let mut groups: Vec<_> = before.rev().take(count).filter_map(of).collect();
+                groups.reverse();
+                groups
+            }
+        };
+        PublicPage { number: 0, groups }
+    }
+}
+
+impl Gathering {
+    /// A part has come.
+    fn take(&mut self, part: PublicPage) {
+        self.page.groups.extend(part.groups);
+        // Of one domain, so by their names.
+        self.page.groups.sort_unstable_by(|one, other| one.group.name().cmp(other.group.name()));
+        let over = self.page.groups.len().saturating_sub(self.count.into());
+        match self.backwards {
+            true => drop(self.page.groups.drain(..over)),
+            false => self.page.groups.truncate(self.count.into()),
+        }
+        self.left -= 1;
+    }
+}
+
+/// The key of the row of the group with this conversation.
+fn key_of(conversation: TimelineId) -> Box<[u8]> {
+    RowHome::key_of(conversation, &[])
+}
+
+fn put(conversation: TimelineId, group: &AccountAddress, title: &str) -> Write {
+    let mut value = vec![VERSION];
+    put_text(group.as_str(), &mut value);
+    put_text(title, &mut value);
+    Write::Put { table: Table::ChatPublic, key: key_of(conversation), value: value.into() }
+}
+
+fn delete(conversation: TimelineId) -> Write {
+    Write::Delete { table: Table::ChatPublic, key: key_of(conversation) }
+}
+
+fn read(key: &[u8], value: &[u8]) -> Option<(TimelineId, AccountAddress, Box<str>)> {
+    let (conversation, rest) = RowHome::parts_of(key)?;
+    let mut bytes = ByteReader::of(VERSION, value)?;
+    let group = AccountAddress::parse(bytes.text()?, "").ok().filter(AccountAddress::is_group)?;
+    let title = bytes.text()?.into();
+    bytes.ends((conversation, group, title)).filter(|_| rest.is_empty())
+}
+
+impl Chat {
+    /// The log had this row when the shard started.
+    pub(crate) fn restore_public(&mut self, key: &[u8], value: &[u8]) -> bool {
+        let Some((conversation, group, title)) = read(key, value) else { return false };
+        self.publics.put(conversation, &group, title);
+        true
+    }
+
+    /// Whether one more group of this shard may be public.
+    pub(super) fn may_reveal(&self) -> Result<(), ChatFault> {
+        let most = self.settings.limits.chat.public_groups_max as usize;
+        if self.publics.listed.len() < most { Ok(()) } else { Err(ChatFault::PublicFull) }
+    }
+
+    /// A group is about to be changed: its row says already what it is then.
+    pub(super) fn public_changes(
+        &mut self,
+        conversation: TimelineId,
+        (group, change): (&AccountAddress, &GroupChange),
+        fx: &mut Effects,
+    ) {
+        let known = self.groups.known.get(&conversation);
+        let title = known.map_or("", |it| it.state.title()).to_owned();
+        let write = match (change.verb, self.publics.at(conversation)) {
+            (GroupVerb::Reveal, _) => {
+                self.publics.put(conversation, group, title.as_str().into());
+                put(conversation, group, &title)
+            }
+            (GroupVerb::Rename, Some(it)) => {
+                it.title = change.title.clone();
+                put(conversation, group, &change.title)
+            }
+            (GroupVerb::Hide | GroupVerb::Dissolve, Some(it)) => {
+                it.is_going = true;
+                delete(conversation)
+            }
+            _ => return,
+        };
+        self.log.write(write, fx);
+    }
+
+    /// What a group is, is known: it is in the list as that says. `group` is its address, where
+    /// that is known.
+    pub(super) fn is_public_as_known(
+        &mut self,
+        conversation: TimelineId,
+        group: Option<&AccountAddress>,
+        fx: &mut Effects,
+    ) {
+        let Some(known) = self.groups.known.get(&conversation) else { return };
+        let public = known.state.is_public().then(|| known.state.title());
+        let write = match (self.publics.at(conversation), public) {
+            (Some(it), Some(title)) if it.is_going || *it.title != *title => {
+                let title: Box<str> = title.into();
+                (it.is_going, it.title) = (false, title.clone());
+                let Some(group) = self.publics.address(conversation) else { return };
+                put(conversation, &group, &title)
+            }
+            (None, Some(title)) => {
+                let (Some(group), title) = (group, Box::<str>::from(title)) else { return };
+                let write = put(conversation, group, &title);
+                self.publics.put(conversation, group, title);
+                write
+            }
+            (Some(it), None) => {
+                let is_written = it.is_going;
+                self.publics.remove(conversation);
+                if is_written {
+                    return;
+                }
+                delete(conversation)
+            }
+            _ => return,
+        };
+        self.log.write(write, fx);
+    }
+
+    /// A device wants to know which public groups a domain has.
+    pub(crate) fn public_groups(
+        &mut self,
+        from: ConnRef,
+        (session, number): (SessionRef, u32),
+        range: PublicRange,
+        fx: &mut Effects,
+    ) {
+        if self.asker(from, session).is_none() {
+            return;
+        }
+        let wait = Requester { conn: from, session, number };
+        let (backwards, count) = (range.backwards, range.count);
+        if count > PUBLIC_PAGE_MAX {
+            return self.answer_public(wait, Err(ChatFault::Invalid), fx);
+        }
+        if self.publics.lists.len() >= LISTS_MAX {
+            return self.answer_public(wait, Err(ChatFault::Busy), fx);
+        }
+        let (left, page) = (self.settings.shards.max(1), PublicPage::default());
+        let list = Gathering { wait, backwards, count, page, left };
+        let number = self.publics.lists.put(list);
+        for shard in (0..left).map(ShardId).filter(|it| *it != self.settings.shard) {
+            let asked = Box::new(PublicAsked { number, range: range.clone() });
+            fx.peer_messages.push((shard, ChatWord::ListPublic(asked)));
+        }
+        let own = self.publics.page(&range);
+        self.public_told(number, own, fx);
+    }
+
+    /// Some shard wants to know which of them are at home here.
+    pub(crate) fn list_public(&self, from: ShardId, asked: &PublicAsked, fx: &mut Effects) {
+        let page = Box::new(self.publics.page(&asked.range));
+        let number = asked.number;
+        fx.peer_messages.push((from, ChatWord::PublicListed { number, page }));
+    }
+
+    /// A shard has told which of them are at home there.
+    pub(crate) fn public_told(&mut self, number: u64, part: PublicPage, fx: &mut Effects) {
+        let Some(list) = self.publics.lists.at_mut(number) else { return };
+        list.take(part);
+        if list.left == 0
+            && let Some(list) = self.publics.lists.take(number)
+        {
+            self.answer_public(list.wait, Ok(list.page), fx);
+        }
+    }
+
+    fn answer_public(
+        &mut self,
+        wait: Requester,
+        result: Result<PublicPage, ChatFault>,
+        fx: &mut Effects,
+    ) {
+        let Requester { conn, session, number } = wait;
+        let answer = match result {
+            Ok(page) => ChatDelivery::PublicGroups(Box::new(PublicPage { number, ..page })),
+            Err(why) => ChatDelivery::Failed { number, why },
+        };
+        self.answer_session((conn, session), answer, fx);
+    }
+
+    /// Whoever waited for too long is told so; when to look again.
+    pub(crate) fn turn_public(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        let ms_max = self.settings.limits.answer_ms_max;
+        let (over, next) = self.publics.lists.overdue(now, ms_max);
+        for list in over {
+            self.answer_public(list.wait, Err(ChatFault::Busy), fx);
+        }
+        next
+    }
+
+    /// Panics when an invariant does not hold.
+    pub(crate) fn audit_public(&self) {
+        let Publics { listed, places, .. } = &self.publics;
+        assert_eq!(listed.len(), places.len(), "each has one place");
+        for (conversation, place) in places {
+            assert!(listed.contains_key(place), "each place has its group");
+            let group = AccountAddress::parse(&place.1, &place.0).expect("it was one");
+            assert_eq!(conversation_of(self.settings.home, &group), *conversation);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::hash::HashKey;
+
+    const HOME: HashKey = HashKey::new(1, 2);
+
+    fn group(name: &str, domain: &str) -> AccountAddress {
+        AccountAddress::parse(name, &format!("conference.{domain}")).expect("right")
+    }
+
+    fn some() -> Publics {
+        let mut all = Publics::default();
+        for (name, domain) in [("b", "a.example"), ("a", "b.example"), ("d", "a.example")] {
+            let group = group(name, domain);
+            all.put(conversation_of(HOME, &group), &group, name.to_uppercase().into());
+        }
+        all
+    }
+
+    fn names(all: &Publics, from: Option<&str>, backwards: bool, count: u16) -> String {
+        let (domain, from) = ("conference.a.example".into(), from.map(Into::into));
+        let page = all.page(&PublicRange { domain, from, backwards, count });
+        page.groups.iter().map(|it| it.group.name()).collect()
+    }
+
+    #[test]
+    fn a_row_is_read_as_it_was_written_and_nothing_else_is_one() {
+        let group = group("lobby", "a.example");
+        let conversation = conversation_of(HOME, &group);
+        let Write::Put { key, value, .. } = put(conversation, &group, "Lobby") else {
+            panic!("a put")
+        };
+        assert_eq!(read(&key, &value), Some((conversation, group, "Lobby".into())));
+        for end in 0..value.len() {
+            assert_eq!(read(&key, &value[..end]), None, "cut at {end}");
+        }
+        assert_eq!(read(&key[..9], &value), None);
+    }
+
+    #[test]
+    fn a_page_is_of_one_domain_and_goes_on_in_both_directions() {
+        let mut all = some();
+        assert_eq!(names(&all, None, false, 9), "bd");
+        assert_eq!(names(&all, None, false, 1), "b");
+        assert_eq!(names(&all, Some("b"), false, 9), "d");
+        assert_eq!(names(&all, Some("c"), false, 9), "d", "which is none");
+        assert_eq!(names(&all, Some("d"), false, 9), "");
+        assert_eq!(names(&all, None, true, 1), "d");
+        assert_eq!(names(&all, Some("d"), true, 1), "b");
+        assert_eq!(names(&all, Some("b"), true, 9), "");
+        assert_eq!(names(&all, None, false, 0), "");
+        all.remove(conversation_of(HOME, &group("b", "a.example")));
+        assert_eq!(names(&all, None, false, 9), "d");
+        assert_eq!((all.listed.len(), all.places.len()), (2, 2));
+    }
+
+    #[test]
+    fn parts_of_shards_become_one_page() {
+        let wait = Requester {
+            conn: ConnRef::new(ShardId(0), base::slab::Key { slot: 0, generation: 0 }),
+            session: SessionRef::new(ShardId(0), base::slab::Key { slot: 0, generation: 0 }),
+            number: 1,
+        };
+        let part = |names: &[&str]| {
+            let of = |name: &&str| PublicGroup {
+                group: group(name, "a.example"),
+                title: Box::default(),
+            };
+            PublicPage { number: 0, groups: names.iter().map(of).collect() }
+        };
+        for (backwards, expected) in [(false, "abc"), (true, "bcd")] {
+            let page = PublicPage::default();
+            let mut list = Gathering { wait, backwards, count: 3, page, left: 2 };
+            list.take(part(&["a", "d"]));
+            list.take(part(&["b", "c"]));
+            let told: String = list.page.groups.iter().map(|it| it.group.name()).collect();
+            assert_eq!((&*told, list.left), (expected, 0));
+        }
+    }
+}
