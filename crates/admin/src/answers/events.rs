@@ -367,8 +367,8 @@ impl ChatEvent {
             ChatWhat::GroupChanged(message) => {
                 let change = GroupChange::of(&message.content);
                 let verb = change.as_ref().map(|change| change.verb.word());
-                let members = change.map(|change| change.members).unwrap_or_default();
-                let members = members.iter().map(|it| it.address.to_string()).collect();
+                let members = change.iter().flat_map(GroupChange::concerned);
+                let members = members.map(|it| it.address.to_string()).collect();
                 ChatEvent::ChatGroupChanged { of, message: (&**message).into(), verb, members }
             }
             ChatWhat::AccountMade { account, id } => {

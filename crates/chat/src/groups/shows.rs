@@ -238,12 +238,11 @@ impl Shows {
         conversation: TimelineId,
         change: &GroupChange,
     ) {
-        let (of_group, rest) = match change.verb {
-            GroupVerb::Remove | GroupVerb::Leave | GroupVerb::Ban => (false, &change.members[..]),
-            GroupVerb::Dissolve => (true, &[][..]),
-            _ => return,
-        };
-        for member in rest {
+        if !change.verb.ends_membership() {
+            return;
+        }
+        let of_group = change.verb == GroupVerb::Dissolve;
+        for member in change.concerned() {
             self.forget((conversation, member.address.inbox(home, member.id)));
         }
         let all = self.known.keys().filter(|(of, _)| of_group && *of == conversation);

@@ -376,7 +376,7 @@ impl GroupState {
         if change.verb == GroupVerb::Create && self.made.is_none() {
             self.made = Some((id, change.clone()));
         }
-        for (at, one) in change.members.iter().enumerate() {
+        for (at, one) in change.concerned().iter().enumerate() {
             let inbox = one.address.inbox(home, one.id);
             if change.verb.makes_members() {
                 let is_owner = change.verb == GroupVerb::Create && at == 0;

@@ -153,6 +153,11 @@ impl GroupChange {
         if self.verb.has_title() { "" } else { &self.title }
     }
 
+    /// Whom of the group it is about; of one that is dissolved nobody in particular.
+    pub fn concerned(&self) -> &[GroupMember] {
+        if self.verb == GroupVerb::Dissolve { &[] } else { &self.members }
+    }
+
     /// Where those who were in a group that is dissolved may go instead.
     pub fn venue(&self) -> Option<&AccountAddress> {
         let named = self.members.first().filter(|_| self.verb == GroupVerb::Dissolve);
@@ -287,8 +292,9 @@ mod tests {
         assert_eq!(stored("dissolve").venue(), None);
         let venue = member("tea@conference.a.example", 0);
         let moved = change(GroupVerb::Dissolve, "", vec![venue.clone()]);
-        assert_eq!(moved.venue(), Some(&venue.address));
-        assert_eq!(change(GroupVerb::Ban, "", ann()).venue(), None);
+        assert_eq!((moved.venue(), moved.concerned()), (Some(&venue.address), &[][..]));
+        let banned = change(GroupVerb::Ban, "", ann());
+        assert_eq!((banned.venue(), banned.concerned()), (None, &ann()[..]));
     }
 
     #[test]

@@ -145,7 +145,7 @@ impl Session {
         let is_unlocked = self.room(room).is_some_and(|it| it.is_unlocked);
         let how = Gone::of(message, change, is_unlocked);
         let is_all = change.verb == GroupVerb::Dissolve;
-        let named = change.members.iter().filter(|_| !is_all).map(|it| &it.address);
+        let named = change.concerned().iter().map(|it| &it.address);
         let all = own.iter().filter(|_| is_all);
         for account in named.chain(all) {
             if let Some(it) = self.room(room) {

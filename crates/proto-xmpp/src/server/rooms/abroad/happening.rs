@@ -207,7 +207,7 @@ impl RoomsAbroad {
         let is_unlocked = self.seats.room(room).is_some_and(|it| it.is_unlocked);
         let how = Gone::of(message, change, is_unlocked);
         let is_all = change.verb == GroupVerb::Dissolve;
-        let named = if is_all { &[][..] } else { &change.members[..] };
+        let named = change.concerned();
         if let Some(it) = self.seats.room_mut(room) {
             named.iter().for_each(|member| it.shows.forget(&member.address));
         }
