@@ -213,7 +213,10 @@ impl ChangeBody {
             group: Some(group.clone().into()),
             client_id: client_id(self.client_id.as_deref())?.unwrap_or_else(made_up),
             verb,
-            title: if verb.has_title() { title(&self.title)? } else { reason(&self.reason)? },
+            title: match verb.has_title() {
+                true => title(&self.title)?,
+                false => at_most(("reason", &self.reason), REASON_BYTES_MAX)?,
+            },
             members,
         })
     }
@@ -478,16 +481,13 @@ pub(super) fn members(names: &[String]) -> Result<Vec<Addressee>, Fault> {
 }
 
 pub(super) fn title(text: &str) -> Result<Box<str>, Fault> {
-    match text.len() {
-        0..=GROUP_TITLE_BYTES_MAX => Ok(text.into()),
-        _ => Err(Fault::bad(format!("`title` has at most {GROUP_TITLE_BYTES_MAX} bytes"))),
-    }
+    at_most(("title", text), GROUP_TITLE_BYTES_MAX)
 }
 
-fn reason(text: &str) -> Result<Box<str>, Fault> {
-    match text.len() {
-        0..=REASON_BYTES_MAX => Ok(text.into()),
-        _ => Err(Fault::bad(format!("`reason` has at most {REASON_BYTES_MAX} bytes"))),
+fn at_most((field, text): (&str, &str), bytes_max: usize) -> Result<Box<str>, Fault> {
+    match text.len() <= bytes_max {
+        true => Ok(text.into()),
+        false => Err(Fault::bad(format!("`{field}` has at most {bytes_max} bytes"))),
     }
 }
 
