@@ -6,7 +6,7 @@ mod guided;
 
 use crate::archive::{ArchiveQuery, id_text, read_id};
 use crate::server::tests::harness::{
-    BIND, HEADER, Side, address, auth, in_state, message, now, page, words, yes,
+    BIND, HEADER, Side, address, auth, conversation, in_state, message, now, page, words, yes,
 };
 use crate::xml::scan::Scan;
 use base::prng::Prng;
@@ -14,11 +14,11 @@ use base::time::Now;
 use model::account::{AccountAddress, AccountId};
 use model::chat::{
     ARCHIVE_BOUNDS_MAX, ARCHIVE_NAMED_MAX, ArchiveId, ArchivePage, ChatDelivery, ChatFault,
-    ChatRequest, Contact, ContactList, Content, Conversation, ConversationsPage, Detaching,
-    GroupChange, GroupChanged, GroupMember, GroupRole, GroupVerb, HistoryPage, InboxChange,
-    InboxEvent, LoginRefused, MemberStatus, MembersPage, NewTransient, NodeConfig, NodeFound,
-    NodeItem, NodeItems, NodesAnswer, NodesAsk, NodesFault, NodesFound, NodesRequest,
-    PAGE_MESSAGES_MAX, PeopleAsk, PeopleRequest, PublicGroup, PublicPage, Resumed, SessionEnd,
+    ChatRequest, Contact, ContactList, Content, ConversationsPage, Detaching, GroupChange,
+    GroupChanged, GroupMember, GroupRole, GroupVerb, HistoryPage, InboxChange, InboxEvent,
+    LoginRefused, MemberStatus, MembersPage, NewTransient, NodeConfig, NodeFound, NodeItem,
+    NodeItems, NodesAnswer, NodesAsk, NodesFault, NodesFound, NodesRequest, PAGE_MESSAGES_MAX,
+    PeopleAsk, PeopleRequest, PublicGroup, PublicPage, Resumed, SessionEnd,
 };
 use model::close::CloseReason;
 use model::ports::users::{BookDone, BookFault};
@@ -334,7 +334,7 @@ fn whim_of_what_was_said(rng: &mut Prng, request: &ChatRequest) -> ChatDelivery 
             }
         },
         ChatRequest::Conversations { number, .. } => {
-            let conversations = vec![conversation("bob"), conversation(ROOM)];
+            let conversations = vec![conversation(1, "bob"), conversation(1, ROOM)];
             let (number, upto, more) = (*number, 1, rng.one_in(2));
             let page = ConversationsPage { number, upto, conversations, more };
             ChatDelivery::Conversations(Box::new(page))
@@ -382,25 +382,6 @@ fn members(rng: &mut Prng, number: u32, group: AccountAddress) -> ChatDelivery {
         from: 0,
         members,
     }))
-}
-
-fn conversation(with: &str) -> Conversation {
-    Conversation {
-        with: address(with),
-        place: 1,
-        last_seq: 1,
-        said_seq: 0,
-        left: false,
-        last: None,
-        read: 0,
-        peer_read: 0,
-        mentions: 0,
-        unread: 0,
-        pinned: false,
-        muted: false,
-        hidden: false,
-        draft: "".into(),
-    }
 }
 
 /// Feeds a machine in random pieces, with a service of whims. All that it sent, and how often the

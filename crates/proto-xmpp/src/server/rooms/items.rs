@@ -89,22 +89,12 @@ impl Items {
         match (&self.stage, answer) {
             (Stage::Own(_), RoomAnswer::Conversations(page)) => self.takes_own(page),
             (Stage::Public, RoomAnswer::Public(page)) => self.takes_public(page),
-            (Stage::Title(walk), RoomAnswer::Members(page)) => {
-                let name: Box<str> = walk.room.name().into();
-                self.is_titled(&name, &page.title)
-            }
+            (Stage::Title(_), RoomAnswer::Members(page)) => self.is_titled(Some(&page.title)),
             // What a channel is called whoever subscribes is not told by its list.
-            (Stage::Title(walk), RoomAnswer::Failed(ChatFault::Forbidden))
-                if self.of_channels() =>
-            {
-                let name: Box<str> = walk.room.name().into();
-                self.is_titled(&name, "")
+            (Stage::Title(_), RoomAnswer::Failed(ChatFault::Forbidden)) if self.of_channels() => {
+                self.is_titled(Some(""))
             }
-            (Stage::Title(walk), RoomAnswer::Failed(ChatFault::NotMember)) => {
-                let name: Box<str> = walk.room.name().into();
-                self.rooms.remove(&name);
-                self.next()
-            }
+            (Stage::Title(_), RoomAnswer::Failed(ChatFault::NotMember)) => self.is_titled(None),
             (_, RoomAnswer::Failed(why)) => Step::Refused(fault_of(why)),
             _ => Step::Refused(StanzaFault::ResourceConstraint),
         }
@@ -155,9 +145,14 @@ impl Items {
         self.next()
     }
 
-    fn is_titled(&mut self, name: &str, title: &str) -> Step {
-        if let Some((_, known)) = self.rooms.get_mut(name) {
-            *known = Some(title.into());
+    /// The room that was asked for has this title; none: the account is in it no more.
+    fn is_titled(&mut self, title: Option<&str>) -> Step {
+        if let Stage::Title(walk) = &self.stage {
+            match (self.rooms.get_mut(walk.room.name()), title) {
+                (Some((_, known)), Some(title)) => *known = Some(title.into()),
+                (Some(_), None) => _ = self.rooms.remove(walk.room.name()),
+                (None, _) => {}
+            }
         }
         self.next()
     }

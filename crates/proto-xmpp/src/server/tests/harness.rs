@@ -8,10 +8,12 @@ use model::account::{AccountAddress, AccountId};
 pub(crate) use model::chat::ChatRequest;
 use model::chat::foreign::ForeignDomains;
 use model::chat::{
-    ChatDelivery, ChatMessage, ClientMessageId, Content, InboxPage, LoggedIn, PeopleAsk,
+    ChatDelivery, ChatMessage, ClientMessageId, Content, Conversation, InboxPage, LoggedIn,
+    PeopleAsk,
 };
 use model::id::SessionRef;
 use model::link::{Link, Protocol, TlsFacts};
+use model::timeline::Seq;
 use std::sync::Arc;
 use testkit::pair::PairSide;
 
@@ -31,6 +33,26 @@ pub(crate) fn now() -> Now {
 
 pub(crate) fn address(name: &str) -> AccountAddress {
     AccountAddress::parse(name, "a.example").expect("right")
+}
+
+/// A conversation of which nothing is known but where it stands.
+pub(crate) fn conversation(place: Seq, with: &str) -> Conversation {
+    Conversation {
+        with: address(with),
+        place,
+        last_seq: 1,
+        said_seq: 0,
+        left: false,
+        last: None,
+        read: 0,
+        peer_read: 0,
+        mentions: 0,
+        unread: 0,
+        pinned: false,
+        muted: false,
+        hidden: false,
+        draft: "".into(),
+    }
 }
 
 /// The domains a.example and m.example; whether others serve theirs.

@@ -6,25 +6,6 @@ use super::*;
 const PLACE: &str = "conference.a.example";
 const RSM: &str = "http://jabber.org/protocol/rsm";
 
-fn conversation(place: u64, with: &str) -> Conversation {
-    Conversation {
-        with: address(with),
-        place,
-        last_seq: 1,
-        said_seq: 0,
-        left: false,
-        last: None,
-        read: 0,
-        peer_read: 0,
-        mentions: 0,
-        unread: 0,
-        pinned: false,
-        muted: false,
-        hidden: false,
-        draft: "".into(),
-    }
-}
-
 fn lists(to: &str, set: &str) -> String {
     let query = format!("<query xmlns='http://jabber.org/protocol/disco#items'>{set}</query>");
     format!("<iq type='get' id='q' to='{to}'>{query}</iq>")
