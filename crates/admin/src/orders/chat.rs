@@ -11,9 +11,10 @@ use model::account::{AccountAddress, Addressee};
 use model::chat::{
     CONTACTS_PAGE_MAX, ClientMessageId, ContactsRange, Content, GROUP_NAMED_MAX, GROUP_SERVICE,
     GROUP_TITLE_BYTES_MAX, GroupOrder, GroupVerb, HistoryRange, MEMBERS_PAGE_MAX, NewMessage,
-    PAGE_MESSAGES_MAX, REASON_BYTES_MAX,
+    PAGE_MESSAGES_MAX, REASON_BYTES_MAX, RecallOrder,
 };
 use model::limits::ChatLimits;
+use model::ports::chat::ErrandWhat;
 use model::ports::log::ROW_KEY_BYTES_MAX;
 use model::timeline::Seq;
 use schemars::JsonSchema;
@@ -303,6 +304,11 @@ impl RecallBody {
             return Err(Fault::bad("`seq` is 1 or above"));
         }
         self.with.as_ref().map(|with| addressee("with", with)).transpose()
+    }
+
+    /// It is called back from this conversation; why, nobody is told.
+    pub(crate) fn errand(&self, with: Addressee) -> ErrandWhat {
+        ErrandWhat::Recall(Box::new(RecallOrder { with, seq: self.seq, reason: Box::default() }))
     }
 }
 

@@ -16,7 +16,7 @@ use base::time::{Instant, Now};
 use model::account::AccountId;
 use model::chat::{
     ChatDelivery, ChatFault, ChatRequest, ChatroomAsk, ChatroomRequest, NodesRequest, PeopleAsk,
-    PeopleRequest, PushWish, RecallOrder, ShowInGroup,
+    PeopleRequest, PushWish, ShowInGroup,
 };
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::ports::chat::{ChatAnswer, Errand, ErrandWhat};
@@ -178,10 +178,7 @@ pub(crate) fn request_of(session: SessionRef, what: ErrandWhat) -> ChatRequest {
         ErrandWhat::Conversations { before, count, groups } => {
             ChatRequest::Conversations { session, number, before, count, groups }
         }
-        ErrandWhat::Recall { with, seq, reason } => {
-            let order = Box::new(RecallOrder { with, seq, reason });
-            ChatRequest::Recall { session, number, order }
-        }
+        ErrandWhat::Recall(order) => ChatRequest::Recall { session, number, order },
         ErrandWhat::Chatroom(order) => {
             let ask = ChatroomAsk::Order(*order);
             ChatRequest::Chatroom(Box::new(ChatroomRequest { session, number, ask }))

@@ -44,7 +44,7 @@ fn change(verb: GroupVerb, id: u8, members: &[&str]) -> ErrandWhat {
 }
 
 fn recalling(with: Addressee, seq: Seq) -> ErrandWhat {
-    ErrandWhat::Recall { with, seq, reason: Box::default() }
+    ErrandWhat::Recall(Box::new(RecallOrder { with, seq, reason: Box::default() }))
 }
 
 /// Ann's group with Bob; everybody is here.

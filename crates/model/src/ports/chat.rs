@@ -11,7 +11,7 @@ use crate::chat::foreign::ForeignArrival;
 use crate::chat::{
     ArchiveRange, ChatDelivery, ChatroomOrder, ChatroomStatus, ContactWish, ContactsRange,
     GroupOrder, HistoryRange, MemberShow, MembersRange, MovedChange, MovedMessage, NewMessage,
-    NodesAsk, PublicRange,
+    NodesAsk, PublicRange, RecallOrder,
 };
 use crate::ports::users::Announcement;
 use crate::timeline::{Seq, TimelineId};
@@ -149,14 +149,7 @@ pub enum ErrandWhat {
         groups: bool,
     },
     /// Call a message back; an operator any, whoever said it and however long ago.
-    Recall {
-        /// The conversation.
-        with: Addressee,
-        /// The message's place there.
-        seq: Seq,
-        /// Why, as in [`RecallOrder`](crate::chat::RecallOrder).
-        reason: Box<str>,
-    },
+    Recall(Box<RecallOrder>),
     /// The account's contacts.
     Contacts(ContactsRange),
     /// What stands in its inbox behind a place.

@@ -140,7 +140,7 @@ pub(crate) async fn recall(State(api): Api, path: Part, body: Body<RecallBody>) 
     let (by, body) = (of(&api, path)?, body.read()?);
     let with = body.with()?.ok_or_else(|| Fault::bad("`with` says whose conversation it is"))?;
     let about = about(&by, &format!("message {} with", body.seq), with.as_str());
-    let what = ErrandWhat::Recall { with, seq: body.seq, reason: Box::default() };
+    let what = body.errand(with);
     Ok((about, Json(sent(run(&api, operators(by, what)).await?)?)))
 }
 
@@ -214,8 +214,7 @@ pub(crate) async fn group_recall(
         return Err(Fault::bad("a group's own message is with nobody else: leave `with` out"));
     }
     let about = about(&group, "message", &body.seq.to_string());
-    let (with, reason) = (group.into(), Box::default());
-    let what = ErrandWhat::Recall { with, seq: body.seq, reason };
+    let what = body.errand(group.into());
     Ok((about, Json(sent(run(&api, operators(system(&api)?, what)).await?)?)))
 }
 

@@ -48,7 +48,7 @@ fn status() -> ChatAccountStatus {
 fn told(what: &ErrandWhat) -> ChatDelivery {
     let (number, seq, at_ms, again) = (0, 1, NOW_MS, false);
     match what {
-        ErrandWhat::Send(_) | ErrandWhat::Recall { .. } => {
+        ErrandWhat::Send(_) | ErrandWhat::Recall(_) => {
             ChatDelivery::Sent { number, id: 5, seq, at_ms, again }
         }
         ErrandWhat::Group(_) => {
@@ -329,7 +329,7 @@ fn groups_are_made_and_changed_and_messages_called_back() {
     }
     let recall = |with: &str| {
         let (with, reason) = (person(with).into(), Box::default());
-        ErrandWhat::Recall { with, seq: 3, reason }
+        ErrandWhat::Recall(Box::new(RecallOrder { with, seq: 3, reason }))
     };
     let of_two = post("/v1/chat/accounts/ann/recall", json!({ "with": "bob@a.example", "seq": 3 }));
     assert_eq!((of_two.by, of_two.is_operators, of_two.what), (person("ann"), true, recall("bob")));

@@ -25,9 +25,7 @@ use asking::Who;
 use base::time::{Instant, Now};
 use model::account::AccountAddress;
 use model::chat::foreign::{ForeignRefused, RoomWord, ShownWord};
-use model::chat::{
-    ChatDelivery, ChatFault, ClientMessageId, GROUP_SERVICE, GroupOrder, GroupVerb, RecallOrder,
-};
+use model::chat::{ChatDelivery, ChatFault, ClientMessageId, GROUP_SERVICE, GroupOrder, GroupVerb};
 use model::limits::FederationLimits;
 use model::ports::chat::ErrandWhat;
 use seats::{Guest, Seats};
@@ -249,9 +247,7 @@ impl RoomsAbroad {
             RoomRequest::Members(range) => ErrandWhat::Members(Box::new(range)),
             RoomRequest::History(range) => ErrandWhat::History(Box::new(range)),
             RoomRequest::Public(range) => ErrandWhat::PublicGroups(Box::new(range)),
-            RoomRequest::Recall(RecallOrder { with, seq, reason }) => {
-                ErrandWhat::Recall { with, seq, reason }
-            }
+            RoomRequest::Recall(order) => ErrandWhat::Recall(Box::new(order)),
             // Of an account of another server there is no list.
             RoomRequest::Conversations { .. } => return None,
             RoomRequest::Order { group, verb, title, members } => {
