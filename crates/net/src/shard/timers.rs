@@ -1,10 +1,11 @@
 //! Timers of a shard: wakes, keep-alive, the drain.
 //!
 //! Keep-alive costs no timer: the record says when something was last received, and a sweep looks
-//! at a slice of the slab every quarter of a second, at all of it every four. That is late by no
-//! more than a sixth of the silence allowed, unless that is short: those connections alone stand in
-//! a wheel besides, once each, and are looked at when their silence would be over had they said
-//! nothing meanwhile. Nothing is armed again when something is received. Short deadlines of
+//! at all of the slab every four seconds: at a slice of it every quarter of a second, or, of few
+//! records, at all of them at once, for a processor that has nothing else to do is woken by each
+//! look. That is late by no more than a sixth of the silence allowed, unless that is short: those
+//! connections alone stand in a wheel besides, once each, and are looked at when their silence
+//! would be over had they said nothing meanwhile. Nothing is armed again when something is received. Short deadlines of
 //! machines are in a wheel of their own. Before one of them ends a connection that is not bound,
 //! its socket is read: who spoke in time is not late because the shard was busy with others.
 
@@ -21,10 +22,13 @@ use std::time::Duration;
 
 /// Every connection is looked at once in this time.
 const SWEEP_PASS: Duration = Duration::from_secs(4);
-/// Time between two slices.
+/// Time between two slices of many records, and between two looks at few of which one holds a part
+/// of a frame; the others are at rest for a pass.
 const SWEEP_EVERY: Duration = Duration::from_millis(250);
 /// Records looked at in one turn.
 const SWEEP_SLICE: u32 = 16 * 1024;
+/// So many records, or fewer, are looked at all at once: no more of a turn than a slice.
+const SWEPT_AT_ONCE_MAX: u32 = 8 * 1024;
 /// A silence allowed that is shorter is looked at in its own time: of a longer one, a sixth is more
 /// than the sweep may be late by, with three quarters of a second left for a busy shard.
 const WATCHED_MS_MAX: u32 = 30_000;
@@ -197,37 +201,42 @@ where
             return None;
         }
         let goes_on = self.sweep.slot < self.sweep.until;
-        Some(if goes_on { self.now.mono } else { self.sweep.at + SWEEP_EVERY })
+        Some(if goes_on { self.now.mono } else { self.sweep.at + self.sweep_every() })
+    }
+
+    /// Time between two looks.
+    fn sweep_every(&self) -> Duration {
+        let is_at_rest = self.sweeps_at_once() && self.partial_bytes == 0;
+        if is_at_rest { SWEEP_PASS } else { SWEEP_EVERY }
+    }
+
+    /// Slots are never fewer than they were, so this ends and does not begin again.
+    fn sweeps_at_once(&self) -> bool {
+        self.conns.slots() <= SWEPT_AT_ONCE_MAX
     }
 
     /// Looks at the next records for connections that were silent too long. How far a pass has come
     /// follows from when it began, so that a record is never further from its last look than a
     /// pass takes, however many come meanwhile.
     pub(super) fn sweep_slice(&mut self) {
-        let slots = self.conns.slots();
-        if self.now.mono - self.sweep.at >= SWEEP_EVERY {
+        let every = self.sweep_every();
+        if self.now.mono - self.sweep.at >= every {
             // Shards of one thread sweep at the same moments: one wake-up serves all.
-            let since = self.now.mono.nanos() % SWEEP_EVERY.as_nanos() as u64;
+            let since = self.now.mono.nanos() % every.as_nanos() as u64;
             self.sweep.at = Instant::from_nanos(self.now.mono.nanos() - since);
             self.outbox.forget_frames();
             // Others may hold too much because this shard does.
             self.shed();
-            let elapsed = self.now.mono - self.sweep.began;
-            let (part, whole) = (elapsed.as_millis() as u64, SWEEP_PASS.as_millis() as u64);
-            let share = u64::from(slots) * part.min(whole) / whole;
-            self.sweep.until = self.sweep.until.max(share as u32).min(slots);
-        }
-        let last = self.sweep.until.min(self.sweep.slot.saturating_add(SWEEP_SLICE));
-        for slot in self.sweep.slot..last {
-            if let Some((key, conn)) = self.conns.tenant(slot) {
-                if self.is_stuck(conn) {
-                    self.end(key, CloseReason::FrameTimeout);
-                    self.settle();
-                    continue;
-                }
-                self.end_if_silent(key);
+            if self.sweeps_at_once() {
+                // Where few become many, the pass goes on from here.
+                self.look_at(0..self.conns.slots());
+                self.sweep.began = self.now.mono;
+            } else {
+                self.sweep.until = self.sweep_until();
             }
         }
+        let last = self.sweep.until.min(self.sweep.slot.saturating_add(SWEEP_SLICE));
+        self.look_at(self.sweep.slot..last);
         self.sweep.slot = last;
         let elapsed = self.now.mono - self.sweep.began;
         if elapsed >= SWEEP_PASS && self.sweep.slot >= self.sweep.until {
@@ -236,6 +245,27 @@ where
             let on_time = late < SWEEP_EVERY;
             self.sweep.began = if on_time { self.sweep.began + SWEEP_PASS } else { self.now.mono };
             (self.sweep.slot, self.sweep.until) = (0, 0);
+        }
+    }
+
+    /// The record before which a pass is to have come by now.
+    fn sweep_until(&self) -> u32 {
+        let slots = self.conns.slots();
+        let elapsed = self.now.mono - self.sweep.began;
+        let (part, whole) = (elapsed.as_millis() as u64, SWEEP_PASS.as_millis() as u64);
+        let share = u64::from(slots) * part.min(whole) / whole;
+        self.sweep.until.max(share as u32).min(slots)
+    }
+
+    fn look_at(&mut self, slots: std::ops::Range<u32>) {
+        for slot in slots {
+            let Some((key, conn)) = self.conns.tenant(slot) else { continue };
+            if self.is_stuck(conn) {
+                self.end(key, CloseReason::FrameTimeout);
+                self.settle();
+                continue;
+            }
+            self.end_if_silent(key);
         }
     }
 
