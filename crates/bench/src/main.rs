@@ -20,7 +20,7 @@ mod swarm;
 mod targets;
 
 use results::{Before, Outcome, store, table};
-use scenario::Scale;
+use scenario::{Scale, Scenario};
 use std::io;
 use std::process::ExitCode;
 
@@ -100,28 +100,42 @@ fn small(work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
 
 /// Runs scenarios one after the other; one that fails is told and the others still run.
 fn run(arguments: &[String]) -> io::Result<()> {
-    let scale = Scale { quick: arguments.iter().any(|word| word == "--quick") };
-    let names: Vec<&String> = arguments.iter().filter(|word| !word.starts_with("--")).collect();
-    let is_one = |word: &str| scenario::ALL.iter().any(|(name, _)| *name == word);
-    let means =
-        |word: &str, name: &str| if is_one(word) { name == word } else { name.starts_with(word) };
-    let wanted = |name: &str| names.is_empty() || names.iter().any(|word| means(word, name));
-    let (mut ran, mut failed) = (0, Vec::new());
-    for (name, scenario) in scenario::ALL.iter().filter(|(name, _)| wanted(name)) {
-        ran += 1;
+    let (scale, scenarios) = chosen(arguments)?;
+    let mut failed = Vec::new();
+    for (name, scenario) in scenarios {
         if let Err(error) = measure(name, scale, || scenario(scale)) {
             eprintln!("{name}: {error}");
-            failed.push(*name);
+            failed.push(name);
         }
     }
     if !scale.quick {
         table::write()?;
     }
-    match (ran, &failed[..]) {
-        (0, _) => Err(io::Error::other("no scenario has such a name; `bench list` has them")),
-        (_, []) => Ok(()),
-        (_, failed) => Err(io::Error::other(format!("not measured: {}", failed.join(", ")))),
+    match &failed[..] {
+        [] => Ok(()),
+        failed => Err(io::Error::other(format!("not measured: {}", failed.join(", ")))),
     }
+}
+
+/// Scenarios of these names, or whose names begin so; all where none is named. A word that means
+/// nothing is refused before anything is measured.
+fn chosen(arguments: &[String]) -> io::Result<(Scale, Vec<Scenario>)> {
+    let (options, names): (Vec<&str>, Vec<&str>) =
+        arguments.iter().map(String::as_str).partition(|word| word.starts_with("--"));
+    if let Some(word) = options.iter().find(|word| **word != "--quick") {
+        return Err(io::Error::other(format!("{word} is no option of run, which has --quick")));
+    }
+    let is_one = |word: &str| scenario::ALL.iter().any(|(name, _)| *name == word);
+    let means =
+        |word: &str, name: &str| if is_one(word) { name == word } else { name.starts_with(word) };
+    let is_none = |word: &str| !scenario::ALL.iter().any(|(name, _)| means(word, name));
+    if let Some(word) = names.iter().find(|word| is_none(word)) {
+        let told = format!("no scenario's name begins with {word}; `bench list` has them");
+        return Err(io::Error::other(told));
+    }
+    let wanted = |name: &str| names.is_empty() || names.iter().any(|word| means(word, name));
+    let scenarios = scenario::ALL.iter().copied().filter(|(name, _)| wanted(name)).collect();
+    Ok((Scale { quick: !options.is_empty() }, scenarios))
 }
 
 fn vm(options: &[String]) -> io::Result<()> {
@@ -147,4 +161,25 @@ fn measure(
     let file = store(name, scale.quick, &before, &outcome)?;
     println!("  stored in {}", file.display());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(words: &[&str]) -> Result<Vec<&'static str>, String> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let scenarios = chosen(&words).map_err(|error| error.to_string())?.1;
+        Ok(scenarios.into_iter().map(|(name, _)| name).collect())
+    }
+
+    #[test]
+    fn a_name_means_itself_or_those_that_begin_so_and_a_word_without_meaning_is_refused() {
+        assert_eq!(names(&["echo"]), Ok(vec!["echo"]));
+        assert_eq!(names(&["xmpp"]), Ok(vec!["xmpp"]), "and not those that begin so");
+        assert!(names(&["log-"]).is_ok_and(|names| names.len() > 3));
+        assert_eq!(names(&["--quick"]).map(|names| names.len()), Ok(scenario::ALL.len()));
+        assert!(names(&["echo", "no-such"]).is_err_and(|error| error.contains("no-such")));
+        assert!(names(&["--help"]).is_err_and(|error| error.contains("--help")));
+    }
 }
