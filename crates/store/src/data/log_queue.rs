@@ -61,6 +61,8 @@ struct State {
     busy: bool,
     /// Upkeep tasks are not given at the moment.
     held: bool,
+    /// The writer has found no upkeep to be due, the last time it looked.
+    at_rest: bool,
     closed: bool,
     /// The writer has ended.
     gone: bool,
@@ -254,6 +256,16 @@ impl LogQueue {
         state.tick_due = true;
         state.sync_due |= sync;
         self.writing.notify_one();
+    }
+
+    /// The writer has looked for upkeep: whether there is none but what time makes due.
+    pub(crate) fn rests(&self, at_rest: bool) {
+        self.lock().at_rest = at_rest;
+    }
+
+    /// Whether nobody need look at what is due soon.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.lock().at_rest
     }
 
     /// Takes nothing more; what waits is still done.

@@ -61,7 +61,9 @@ impl<F: Fn(Party, Vec<Completion>)> Writer<F> {
         if !self.queue.is_idle() {
             return;
         }
-        let Some(upkeep_task) = self.engine.upkeep_task((self.now_s)()) else { return };
+        let upkeep_task = self.engine.upkeep_task((self.now_s)());
+        self.queue.rests(upkeep_task.is_none() && !self.engine.is_pressed());
+        let Some(upkeep_task) = upkeep_task else { return };
         if !self.engine.is_behind() {
             return self.queue.give(upkeep_task);
         }

@@ -127,6 +127,11 @@ impl Engine {
             || self.upkeep.failed_s.is_some()
     }
 
+    /// Whether a checkpoint is wanted as soon as may be: the log is full, or the last one failed.
+    pub fn is_pressed(&self) -> bool {
+        self.log.is_full() || self.upkeep.failed_s.is_some()
+    }
+
     /// Whether a checkpoint is under way and so much has changed that there should have been two:
     /// upkeep is to be done before anything else is written.
     pub fn is_behind(&self) -> bool {
