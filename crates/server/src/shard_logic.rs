@@ -15,7 +15,7 @@ use self::outside::Outside;
 pub use self::peers::{PeerBacklog, PeerBag};
 pub use self::running::{AnyService, RunningService};
 pub use self::shard_presence::topic::EventTopic;
-pub use self::shard_presence::{Figures, ShardPresence};
+pub use self::shard_presence::{Figures, FiguresCell, ShardPresence};
 use crate::machines::{DoorProfile, ServerMachine, WIRES};
 use crate::switchboard::ShardPart;
 use crate::trace::{ActiveTrace, TraceTap};
@@ -72,8 +72,6 @@ pub enum Mail {
     Written(Result<Vec<Put>, DirectoryError>),
     /// All that the directory has in a bucket.
     Compare(u16, Arc<Vec<DirectoryEntry>>),
-    /// Somebody wants to know this shard's totals.
-    Figures(SyncSender<Figures>),
     /// Somebody wants to know whether this shard turns.
     Turns(SyncSender<ShardId>),
     /// A retained message of an earlier start says that this principal is online.
@@ -511,7 +509,6 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
             Mail::Written(result) => self.written(now, result),
             Mail::Compare(bucket, stored) => self.compare(now, (bucket, &stored)),
             // Nobody waits any more when it is late.
-            Mail::Figures(to) => drop(to.try_send(self.figures(handle))),
             Mail::Turns(to) => drop(to.try_send(self.shard)),
             Mail::Recall(who, version) => self.recall(now, who, version),
             // The turn that ends with this mail is what was wanted.
@@ -538,8 +535,9 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
         self.backlog.set_behind(self.shard, behind);
         self.carry_out(now, Some(&mut *handle));
         let tracker = self.turn_presence(now);
-        self.carry_out(now, Some(handle));
-        earliest([next, tracker])
+        self.carry_out(now, Some(&mut *handle));
+        let figures = self.tell_figures(now, handle);
+        earliest([next, tracker, figures])
     }
 
     fn turned(&mut self, _: Now, handle: &mut ShardHandle<Self>) {

@@ -192,7 +192,7 @@ pub fn start_with(
     let tls = doors::load_tls(&config)?;
     let mut doors = doors::doors(&config, &tls);
     let topics = Topics::new(&config, random()?)?;
-    let mut presence = PresenceSetup::new(&config, folder.node().1)?;
+    let mut presence = PresenceSetup::new(&config, count, folder.node().1)?;
     let supervisor = inherited.supervisor.clone();
     let listeners::Opened { listeners: mut open, api, copies } =
         listeners::open(&config, &doors, count, inherited)?;
@@ -229,7 +229,7 @@ pub fn start_with(
     let switchboard = Switchboard::new(boxes.clone(), seeds.home, (seeds.node, last_id));
     topics.take_orders(&config, (&storage, &boxes), Arc::new(switchboard.clone()))?;
     notices.gateway.begin(Arc::new(switchboard.clone())).map_err(failed)?;
-    let (queries, presence, figures) = presence.run(&switchboard, count)?;
+    let (queries, presence, figures) = presence.run(&switchboard)?;
     let bridges = bridges::start(inside.as_ref(), &asked)?;
     let control = Arc::new(switchboard.clone());
     let federation = peers.map(|peers| peers.start(control, &asked)).transpose()?;

@@ -22,7 +22,7 @@ use presence::{
     ReplicatorSettings, Settings,
 };
 use presence::{MemoryDirectory, audit};
-use server::shard_logic::{Mail, ShardPresence};
+use server::shard_logic::{FiguresCell, Mail, ShardPresence};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -173,7 +173,8 @@ impl SimReplicators {
             flush_ms: 10,
             seed: self.rng.draw(),
         };
-        ShardPresence::new(PresenceTracker::new(settings, self.life.digests.clone()), None)
+        let tracker = PresenceTracker::new(settings, self.life.digests.clone());
+        ShardPresence::new(tracker, None, FiguresCell::default())
     }
 
     /// A shard has this to be written.

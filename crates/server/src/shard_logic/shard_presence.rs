@@ -23,7 +23,12 @@ use model::topic::Publication;
 use net::ShardHandle;
 use presence::{Effects, PresenceTracker};
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use topic::EventTopic;
+
+/// Time between two totals that a shard tells, while it turns.
+const FIGURES_EVERY: Duration = Duration::from_secs(1);
 
 /// A shard's tracker, and where its transitions are published.
 pub struct ShardPresence {
@@ -34,13 +39,31 @@ pub struct ShardPresence {
     noted: bool,
     /// The directory did not take what was handed out last.
     refused: bool,
+    /// Where this shard's totals are told, and when they are next.
+    figures: FiguresCell,
+    figures_due: Instant,
 }
 
+/// A shard's totals, as it told them last: whoever looks wakes no shard.
+pub type FiguresCell = Arc<Mutex<Figures>>;
+
 impl ShardPresence {
-    /// Nobody has come yet.
-    pub fn new(tracker: PresenceTracker, topic: Option<EventTopic>) -> ShardPresence {
-        let effects = Effects::default();
-        ShardPresence { tracker, effects, topic, noted: false, refused: false }
+    /// Nobody has come yet; totals are told in there.
+    pub fn new(
+        tracker: PresenceTracker,
+        topic: Option<EventTopic>,
+        figures: FiguresCell,
+    ) -> ShardPresence {
+        let (effects, figures_due) = Default::default();
+        ShardPresence {
+            tracker,
+            effects,
+            topic,
+            noted: false,
+            refused: false,
+            figures,
+            figures_due,
+        }
     }
 
     /// The tracker, to look at.
@@ -235,7 +258,21 @@ impl<O: Outside> ServerLogic<O> {
         self.services.iter().find_map(|service| service.find(now, who))
     }
 
-    pub(super) fn figures(&self, handle: &ShardHandle<Self>) -> Figures {
+    /// Tells this shard's totals, once in a while; when they are to be told again, if they may have
+    /// changed since. A shard that does not turn has none that are new.
+    pub(super) fn tell_figures(&mut self, now: Now, handle: &ShardHandle<Self>) -> Option<Instant> {
+        let due = self.around.shard_presence.figures_due;
+        if now.mono < due {
+            return Some(due);
+        }
+        let figures = self.figures(handle);
+        let shard_presence = &mut self.around.shard_presence;
+        shard_presence.figures_due = now.after(FIGURES_EVERY);
+        *shard_presence.figures.lock().unwrap_or_else(PoisonError::into_inner) = figures;
+        None
+    }
+
+    fn figures(&self, handle: &ShardHandle<Self>) -> Figures {
         let mut counters = self.counters();
         counters.add(&handle.counters);
         Figures {

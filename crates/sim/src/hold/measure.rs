@@ -35,7 +35,7 @@ use server::machines::DoorProfile;
 use server::machines::ServerMachine;
 use server::shard_logic::outside::Outside;
 use server::shard_logic::{
-    LogicParts, Mail, PeerBacklog, RunningService, ServerLogic, ShardPresence,
+    FiguresCell, LogicParts, Mail, PeerBacklog, RunningService, ServerLogic, ShardPresence,
 };
 use std::cell::RefCell;
 use std::mem::size_of;
@@ -443,5 +443,5 @@ fn shard_presence(settings: &net::Settings) -> ShardPresence {
         },
         Digests::new(),
     );
-    ShardPresence::new(tracker, None)
+    ShardPresence::new(tracker, None, FiguresCell::default())
 }

@@ -7,7 +7,7 @@
 //! group gives. What is used is what is resident without files, which the kernel takes back when it
 //! wants. It decides nothing: levels are the model's.
 
-use super::PeriodicTask;
+use super::{PeriodicTask, to_next_second};
 use model::pressure::{Gauge, Pressure};
 use model::{event, tell};
 use net::shard::Census;
@@ -15,8 +15,8 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time between two looks at least and at most, milliseconds.
-const LOOK_MS: (u64, u64) = (250, 1_000);
+/// Time between two looks at least, milliseconds.
+const LOOK_MS_MIN: u64 = 250;
 
 /// Bytes that may come to be used in a millisecond: what two cores clear of fresh pages.
 const GROWTH_A_MS: u64 = 4 << 20;
@@ -44,13 +44,16 @@ pub(in crate::start) fn task(
         if let Some(bytes) = bytes {
             watch.look(bytes);
         }
-        until_next(most.saturating_sub(bytes.unwrap_or(most)))
+        let pause = pause(most.saturating_sub(bytes.unwrap_or(most)));
+        pause.unwrap_or_else(to_next_second)
     }))
 }
 
-/// Time to the next look, while so many bytes are left.
-fn until_next(left: u64) -> Duration {
-    Duration::from_millis((left / GROWTH_A_MS).clamp(LOOK_MS.0, LOOK_MS.1))
+/// Time to the next look, while so many bytes are left; `None`: the next full second is soon
+/// enough.
+fn pause(left: u64) -> Option<Duration> {
+    let ms = (left / GROWTH_A_MS).max(LOOK_MS_MIN);
+    Some(Duration::from_millis(ms)).filter(|_| ms < 1_000)
 }
 
 struct Watch {
@@ -175,12 +178,13 @@ mod tests {
             assert_eq!(gauge.now(), level);
         }
         let mut task = task(1, gauge.clone(), Arc::default()).expect("it is said how much");
-        assert_eq!((task(), gauge.now()), (until_next(0), Pressure::Stores));
+        assert_eq!((Some(task()), gauge.now()), (pause(0), Pressure::Stores));
     }
 
     #[test]
     fn it_is_looked_at_before_what_is_left_can_be_used() {
-        let ms = |left: u64| until_next(left).as_millis();
-        assert_eq!((ms(0), ms(1 << 30), ms(2 << 30), ms(64 << 30)), (250, 256, 512, 1_000));
+        let ms = |left: u64| pause(left).map(|pause| pause.as_millis());
+        assert_eq!((ms(0), ms(1 << 30), ms(2 << 30)), (Some(250), Some(256), Some(512)));
+        assert_eq!(ms(64 << 30), None);
     }
 }

@@ -21,6 +21,12 @@ pub(super) type PeriodicTask = Box<dyn FnMut() -> Duration + Send>;
 /// Time between two looks whether shards have answered.
 pub(super) const ANSWER_LOOK: Duration = Duration::from_millis(5);
 
+/// Time to the next full second, in whole milliseconds: what comes once a second comes together,
+/// and wakes the thread once.
+pub(super) fn to_next_second() -> Duration {
+    Duration::from_millis(1_000 - clock::wall_ms() % 1_000)
+}
+
 /// The thread.
 pub(super) struct Periodic {
     over: Arc<(Mutex<bool>, Condvar)>,

@@ -18,7 +18,7 @@ use super::periodic::PeriodicTask;
 use super::storage::{Storage, insist};
 use super::{LOOK, LOOKS, Seeds, ServerOutside, StartError, failed, stream};
 use crate::config::Config;
-use crate::shard_logic::{EventTopic, Mail, ShardPresence};
+use crate::shard_logic::{EventTopic, FiguresCell, Mail, ShardPresence};
 use crate::switchboard::{Mailboxes, Switchboard};
 use ::presence::{Digests, PresenceTracker, Replicator, ReplicatorSettings, Settings, Statistics};
 use admin::{Feed, Readings};
@@ -43,6 +43,8 @@ pub(super) struct PresenceSetup {
     flush_ms: u32,
     copying: Option<ReplicatorThread>,
     stream: Option<stream::Running>,
+    /// Each shard's totals.
+    figures: Arc<[FiguresCell]>,
 }
 
 /// Presence at work.
@@ -53,7 +55,11 @@ pub(super) struct Running {
 
 impl PresenceSetup {
     /// Reads certificates; `boot` is the number of this start.
-    pub(super) fn new(config: &Config, boot: u64) -> Result<PresenceSetup, StartError> {
+    pub(super) fn new(
+        config: &Config,
+        shards: usize,
+        boot: u64,
+    ) -> Result<PresenceSetup, StartError> {
         let config = &config.presence;
         let name = node::name(&config.node);
         Ok(PresenceSetup {
@@ -65,6 +71,7 @@ impl PresenceSetup {
             flush_ms: config.flush_ms,
             copying: None,
             stream: None,
+            figures: (0..shards).map(|_| FiguresCell::default()).collect(),
         })
     }
 
@@ -129,17 +136,18 @@ impl PresenceSetup {
             flush_ms: self.flush_ms,
             seed: seeds.seed ^ u64::from(shard.0),
         };
-        ShardPresence::new(PresenceTracker::new(settings, self.digests.clone()), self.topic.clone())
+        let tracker = PresenceTracker::new(settings, self.digests.clone());
+        let figures = self.figures[usize::from(shard.0)].clone();
+        ShardPresence::new(tracker, self.topic.clone(), figures)
     }
 
     /// The shards run: the queries, and what notes figures once a second.
     pub(super) fn run(
         self,
         switchboard: &Switchboard<ServerOutside>,
-        shards: usize,
     ) -> Result<(Arc<DirectoryQueries>, Running, PeriodicTask), StartError> {
         let statistics = Arc::new(Mutex::new(Statistics::new()));
-        let PresenceSetup { lease, connector, digests, copying, topic, stream, .. } = self;
+        let PresenceSetup { lease, connector, digests, copying, topic, stream, figures, .. } = self;
         let copy = match connector.zip(copying.as_ref()) {
             None => None,
             Some((connector, copying)) => {
@@ -170,9 +178,7 @@ impl PresenceSetup {
             let control = Arc::new(switchboard.clone());
             recall::begin(topic, control, Box::new(ask)).map_err(failed)?;
         }
-        let all = switchboard.clone();
-        let ask = move |to: &_| all.tell_all(|| Mail::Figures(Clone::clone(to)));
-        let figures = figures::task(shards, Box::new(ask), statistics.clone());
+        let figures = figures::task(figures, statistics.clone());
         let queries = Arc::new(DirectoryQueries { lease, copy, statistics });
         Ok((queries, Running { copying, stream }, figures))
     }
