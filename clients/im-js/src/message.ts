@@ -179,7 +179,7 @@ export function isMentioned({ mentions, mentionsEverybody, isOwn }: Message, acc
 /** The place of what is called back: the first of two numbers in decimal. */
 function recallOf(kind: number, extra: Uint8Array): number | undefined {
   if (kind !== RECALL) return undefined;
-  const place = /^(\d{1,15}) \d{1,20}( |$)/.exec(new TextDecoder().decode(extra))?.[1];
+  const place = /^(\d{1,15}) \d{1,20}([ \n]|$)/.exec(new TextDecoder().decode(extra))?.[1];
   return place === undefined ? undefined : Number(place);
 }
 

@@ -48,6 +48,8 @@ test("a recall is read out of the message that tells of it, and nothing else is"
     return messageOf(chatMessage(9, { content }), "ann@x").recall;
   };
   assert.equal(recallOf(4, "12 18446744073709551615"), 12);
+  assert.equal(recallOf(4, "12 7 a name\neve@x 1760000000000 spam"), 12, "moderated");
+  assert.equal(recallOf(4, "12 7\neve@x 1760000000000 "), 12, "of a message without a name");
   assert.equal(recallOf(1, "12 7"), undefined);
   for (const extra of ["", "12", "12 ", " 12 7", "-1 7", "9999999999999999 7"]) {
     assert.equal(recallOf(4, extra), undefined, extra);

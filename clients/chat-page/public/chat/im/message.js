@@ -70,7 +70,7 @@ export function isMentioned({ mentions, mentionsEverybody, isOwn }, account) {
 function recallOf(kind, extra) {
     if (kind !== RECALL)
         return undefined;
-    const place = /^(\d{1,15}) \d{1,20}( |$)/.exec(new TextDecoder().decode(extra))?.[1];
+    const place = /^(\d{1,15}) \d{1,20}([ \n]|$)/.exec(new TextDecoder().decode(extra))?.[1];
     return place === undefined ? undefined : Number(place);
 }
 /** The message that one of these kinds is about. */
