@@ -364,19 +364,36 @@ impl Chat {
             group.state.is_channel |= asked.group.is_channel();
             order.body = body_of(*asked, change);
         }
+        let mut row = None;
         if let Some(change) = &change {
             group.step = Step::Changing;
             if let Some(group) = made {
                 if change.verb == GroupVerb::Create {
                     self.is_listed(&group, fx);
                 }
-                self.public_changes(conversation, (&group, change), fx);
+                row = self.public_changes(conversation, (&group, change));
             }
         }
-        if order.moved.is_some() {
-            return self.moves_into_group(from, order, (change, receivers), fx);
+        if let Some(row) = row {
+            let change = Arriving { from, order, change, receivers };
+            return self.log.ask(PendingCall::PublicRow(Box::new(change)), Call::Write(row), fx);
         }
-        self.append(now, from, order, (change, receivers), fx);
+        self.goes_into_group(now, from, order, (change, receivers), fx);
+    }
+
+    /// What a group may hear, or what changes it, is stored.
+    fn goes_into_group(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        order: StoreOrder,
+        of: (Option<GroupChange>, Receivers),
+        fx: &mut Effects,
+    ) {
+        match order.moved {
+            Some(_) => self.moves_into_group(from, order, of, fx),
+            None => self.append(now, from, order, of, fx),
+        }
     }
 
     /// Whoever asks, if it may call back what this one has said in a group of this shard.

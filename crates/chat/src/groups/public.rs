@@ -2,17 +2,20 @@
 //! looks for groups of a domain.
 //!
 //! ```text
-//! Reveal, Rename, Hide, Dissolve ─► row ─► the change is stored ─► so it is in memory
+//! Reveal, Rename, Hide, Dissolve ─► row is stored ─► the change is ─► so it is in memory
 //! PublicGroups ─► each shard: a page of its own ─► all of them, merged ─► PublicGroups
 //!
 //! key    home │ conversation
 //! value  version │ address │ title        texts are behind their lengths
 //! ```
-//! The row is written before the change is: after a crash between the two it says what was wanted
-//! and not answered, until the group is read. Invariant: a group whose change was answered is in
-//! the list, or not, as that says, with the title that it has; a shard has at most so many.
+//! The row is stored before the change is asked for: after a crash between the two it says what was
+//! wanted and not answered, until the group is read. Invariant: a group whose change was answered
+//! is in the list, or not, as that says, with the title that it has; a shard has at most so many.
 
+use crate::accounts::fault_of;
 use crate::groups::conversation_of;
+use crate::log::Answered;
+use crate::operators::moving::Arriving;
 use crate::sessions::Requester;
 use crate::waits::Waits;
 use crate::{Chat, ChatWord, Effects};
@@ -184,16 +187,15 @@ impl Chat {
         if self.publics.listed.len() < most { Ok(()) } else { Err(ChatFault::PublicFull) }
     }
 
-    /// A group is about to be changed: its row says already what it is then.
+    /// A group is about to be changed: the row that says what it is then, to be stored before.
     pub(super) fn public_changes(
         &mut self,
         conversation: TimelineId,
         (group, change): (&AccountAddress, &GroupChange),
-        fx: &mut Effects,
-    ) {
+    ) -> Option<Write> {
         let known = self.groups.known.get(&conversation);
         let title = known.map_or("", |it| it.state.title()).to_owned();
-        let write = match (change.verb, self.publics.at(conversation)) {
+        Some(match (change.verb, self.publics.at(conversation)) {
             (GroupVerb::Reveal, _) => {
                 self.publics.put(conversation, group, title.as_str().into());
                 put(conversation, group, &title)
@@ -206,9 +208,26 @@ impl Chat {
                 it.is_going = true;
                 delete(conversation)
             }
-            _ => return,
-        };
-        self.log.write(write, fx);
+            _ => return None,
+        })
+    }
+
+    /// The log has stored the row of a group that is about to be changed, or not: then it is not.
+    pub(crate) fn public_row_stored(
+        &mut self,
+        now: Now,
+        Arriving { from, order, change, receivers }: Arriving,
+        result: Answered,
+        fx: &mut Effects,
+    ) {
+        let (conversation, number) = (order.route.conversation, order.number);
+        match result {
+            Ok(_) => self.goes_into_group(now, from, order, (change, receivers), fx),
+            Err(error) => {
+                self.tell_stored(from, number, Err(fault_of(error)), fx);
+                self.change_is_over(now, conversation, fx);
+            }
+        }
     }
 
     /// What a group is, is known: it is in the list as that says. `group` is its address, where

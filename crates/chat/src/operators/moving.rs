@@ -45,7 +45,8 @@ pub(crate) struct MovingIn {
     moved: MovedMessage,
 }
 
-/// Something that moves in, once the last message of its conversation is known.
+/// Something for a conversation that waits for the log: what moves in for the last message there,
+/// the change of a public group for its row.
 pub(crate) struct Arriving {
     pub(crate) from: ShardId,
     pub(crate) order: StoreOrder,

@@ -178,6 +178,12 @@ impl House {
         self.rest();
     }
 
+    /// The log carries these out, and the process dies before it hears so.
+    pub fn log_keeps(&mut self, (n, calls): (usize, Calls)) {
+        calls.iter().for_each(|(_, call)| drop(self.shards[n].log.answer(call)));
+        self.restart();
+    }
+
     /// A device of an account; or why it is not let in.
     pub fn try_login(&mut self, name: &str) -> Result<Device, model::session::Denial> {
         match self.logs_in(name, "desk") {
