@@ -5,8 +5,9 @@ use crate::world::World;
 /// People who talk while shards lag, messages between them are lost, logs refuse and the process
 /// dies: afterwards everybody has everything, once, in order.
 /// Returns how many pages of members of groups were told, some of lists that had changed, and how
-/// often somebody heard something that is kept nowhere, and read something that was amended.
-fn history(seed: u64, (shards, border): (u16, u32), steps: u32) -> [usize; 5] {
+/// often somebody heard something that is kept nowhere, and read something that was amended, how
+/// often groups turned, and how many are public.
+fn history(seed: u64, (shards, border): (u16, u32), steps: u32) -> [usize; 6] {
     println!("seed {seed}, {shards} shards, groups beyond {border} are read");
     let mut world = World::with_border(seed, shards, border);
     for _ in 0..steps {
@@ -15,19 +16,21 @@ fn history(seed: u64, (shards, border): (u16, u32), steps: u32) -> [usize; 5] {
     world.heal();
     world.check();
     let [pages, anew] = world.pages();
-    [pages, anew, world.heard, world.amended, world.turns()]
+    let (heard, amended, turns) = (world.heard, world.amended, world.turns());
+    [pages, anew, heard, amended, turns, world.check_public()]
 }
 
 #[test]
 fn whatever_happens_everybody_has_everything_once_and_in_order() {
-    let (mut pages, mut anew, mut heard, mut amended) = (0, 0, 0, 0);
+    let (mut pages, mut anew, mut heard, mut amended, mut public) = (0, 0, 0, 0, 0);
     for seed in 0..120 {
         let seen = history(seed, (1 + (seed % 3) as u16, 0), 1_500);
         (pages, anew) = (pages + seen[0], anew + seen[1]);
-        (heard, amended) = (heard + seen[2], amended + seen[3]);
+        (heard, amended, public) = (heard + seen[2], amended + seen[3], public + seen[5]);
     }
     assert!(heard > 300, "{heard} heard something that is kept nowhere");
     assert!(amended > 200, "{amended} read something that was amended");
+    assert!(public > 10, "{public} public groups");
     assert!(pages > 300 && anew > 10, "{pages} pages of members, {anew} of another version");
 }
 

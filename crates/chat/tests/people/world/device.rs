@@ -75,6 +75,8 @@ pub struct Device {
     pub shown: Vec<Arc<MemberShown>>,
     /// What it found last.
     pub found: Option<SearchPage>,
+    /// Which groups it was told last are public.
+    pub public: Option<PublicPage>,
 }
 
 /// Which conversations a device wants to know of.
@@ -167,6 +169,7 @@ impl Device {
             binds: false,
             shown: Vec::new(),
             found: None,
+            public: None,
         }
     }
 
@@ -393,6 +396,7 @@ impl Device {
             ChatDelivery::MemberShown(shown) => self.shown.push(shown),
             ChatDelivery::Bound { .. } => assert!(self.binds),
             ChatDelivery::Found(page) => self.found = Some(*page),
+            ChatDelivery::PublicGroups(page) => self.public = Some(*page),
             ChatDelivery::Challenge(_) => panic!("nobody is asked for a proof"),
             other => panic!("nobody asks for it: {other:?}"),
         }

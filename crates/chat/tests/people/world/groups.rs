@@ -5,7 +5,8 @@ use super::members::Then;
 use super::{Device, PEOPLE, Said, World, person, whole};
 use model::account::AccountAddress;
 use model::chat::{
-    ChatFault, ChatMessage, ClientMessageId, Content, FanOut, GroupChange, GroupOrder, GroupVerb,
+    ChatFault, ChatMessage, ChatRequest, ClientMessageId, Content, FanOut, GroupChange, GroupOrder,
+    GroupVerb, MembersRange, PUBLIC_PAGE_MAX, PublicRange,
 };
 use model::timeline::Seq;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,10 +44,9 @@ impl World {
         }
         let group = self.a_group();
         let makes = self.groups().len() < GROUPS_MAX && (group.is_none() || self.rng.one_in(4));
-        // To come by oneself has tests of its own, and lists have.
+        // To come by oneself has tests of its own.
         let is_of_all = |verb: &&GroupVerb| {
-            use GroupVerb::{Hide, Join, Lock, Reveal, Unlock};
-            !matches!(verb, Join | Lock | Unlock | Reveal | Hide)
+            !matches!(verb, GroupVerb::Join | GroupVerb::Lock | GroupVerb::Unlock)
         };
         let verbs: Vec<GroupVerb> = GroupVerb::ALL.iter().filter(is_of_all).copied().collect();
         let verb = verbs[self.rng.below(verbs.len() as u64) as usize];
@@ -57,6 +57,7 @@ impl World {
             GroupVerb::Close if !self.rng.one_in(3) => GroupVerb::Open,
             GroupVerb::Mute if !self.rng.one_in(3) => GroupVerb::Unmute,
             GroupVerb::Ban if !self.rng.one_in(3) => GroupVerb::Unban,
+            GroupVerb::Hide if !self.rng.one_in(3) => GroupVerb::Reveal,
             verb => verb,
         };
         let count = if verb == GroupVerb::HandOver { 1 } else { 1 + self.rng.below(2) };
@@ -136,6 +137,50 @@ impl World {
             let found = found.unwrap_or_else(|| panic!("{said:?} is nowhere in {group}"));
             assert_eq!((&found.from, found.client_id, found.id), (&said.0, said.1, *id));
         }
+    }
+
+    /// The list of public groups is what groups are that were looked at, and so it is after a kill.
+    /// How many there are.
+    pub fn check_public(&mut self) -> usize {
+        let mut all = BTreeMap::<AccountAddress, Conversation>::new();
+        for message in (0..PEOPLE).flat_map(|n| self.inbox_of(n).into_values()) {
+            if message.to.is_group() {
+                put(all.entry(message.to.clone()).or_default(), message.seq, message);
+            }
+        }
+        let mut expected = BTreeMap::new();
+        for (group, conversation) in &all {
+            let mut then = Then::default();
+            conversation.values().for_each(|message| then.hears(message));
+            expected.extend(then.title_if_public().map(|title| (group.clone(), title.into())));
+            let range = MembersRange {
+                group: group.clone().into(),
+                version: 0,
+                from: 0,
+                count: 1,
+                banned: false,
+            };
+            _ = self.lists_so(0, range);
+        }
+        assert_eq!(self.public(), expected);
+        self.kill();
+        self.connect(0);
+        self.rest();
+        assert_eq!(self.public(), expected, "after a kill");
+        expected.len()
+    }
+
+    /// The public groups as a device is told of them, by their addresses; when everything is at
+    /// rest.
+    fn public(&mut self) -> BTreeMap<AccountAddress, Box<str>> {
+        let session = self.devices[0].session.expect("it is here");
+        let (number, domain) = (self.devices[0].number(), "conference.a.example".into());
+        let range = PublicRange { domain, from: None, backwards: false, count: PUBLIC_PAGE_MAX };
+        let range = Box::new(range);
+        self.ask(0, ChatRequest::PublicGroups { session, number, range });
+        self.rest();
+        let page = self.devices[0].public.take().expect("an answer");
+        page.groups.into_iter().map(|it| (it.group, it.title)).collect()
     }
 
     /// How often groups have turned, so that they are read from then on or written again.

@@ -15,6 +15,7 @@ pub(super) struct Then {
     pub(super) members: BTreeMap<AccountAddress, (GroupRole, bool)>,
     title: Box<str>,
     closed: bool,
+    public: bool,
 }
 
 impl Then {
@@ -24,8 +25,12 @@ impl Then {
         let GroupChange { verb, title, members } = change;
         match verb {
             GroupVerb::Close | GroupVerb::Open => self.closed = verb == GroupVerb::Close,
+            GroupVerb::Reveal | GroupVerb::Hide => self.public = verb == GroupVerb::Reveal,
             GroupVerb::Rename => self.title = title.clone(),
-            GroupVerb::Dissolve => self.members.clear(),
+            GroupVerb::Dissolve => {
+                self.members.clear();
+                self.public = false;
+            }
             _ => {}
         }
         for (at, one) in members.into_iter().enumerate() {
@@ -61,10 +66,19 @@ impl Then {
         self.members.insert(who, now);
     }
 
+    /// Its title, if it is public.
+    pub(super) fn title_if_public(&self) -> Option<&str> {
+        self.public.then_some(&*self.title)
+    }
+
     /// A page was told by which somebody saw it.
     pub(super) fn check(&self, who: &AccountAddress, page: &MembersPage) {
-        assert!(self.members.contains_key(who), "{who} was told of {page:?}");
+        // What a public group is hears everybody, and not who is in it.
+        let is_stranger = !self.members.contains_key(who);
+        let may_hear = !is_stranger || self.public && page.members.is_empty();
+        assert!(may_hear, "{who} was told of {page:?}");
         assert_eq!((&page.title, page.closed), (&self.title, self.closed), "{page:?}");
+        assert_eq!(page.public, self.public, "{page:?}");
         assert_eq!(page.total as usize, self.members.len(), "{page:?}");
         assert!(page.from as usize + page.members.len() <= self.members.len(), "{page:?}");
         for it in &page.members {
