@@ -37,6 +37,8 @@ pub(super) struct Items {
     stage: Stage,
     /// Rooms of the account that were seen.
     seen: usize,
+    /// The page has as many as are wanted: there may be more.
+    is_full: bool,
     /// Those of the page, by their names; the title, where it is known.
     rooms: BTreeMap<Box<str>, (AccountAddress, Option<Box<str>>)>,
 }
@@ -68,7 +70,8 @@ impl Items {
         let count = paging.most.unwrap_or(PUBLIC_PAGE_MAX).min(PUBLIC_PAGE_MAX);
         let range = PublicRange { domain: service.into(), from, backwards, count };
         let stage = if has_rooms { Stage::Own(Seq::MAX) } else { Stage::Public };
-        Ok(Items { range, is_part: set.is_some(), stage, seen: 0, rooms: BTreeMap::new() })
+        let (is_part, rooms) = (set.is_some(), BTreeMap::new());
+        Ok(Items { range, is_part, stage, seen: 0, is_full: false, rooms })
     }
 
     fn of_channels(&self) -> bool {
@@ -142,6 +145,7 @@ impl Items {
                 false => self.rooms.pop_last(),
             };
         }
+        self.is_full = self.rooms.len() >= usize::from(self.range.count);
         self.next()
     }
 
@@ -174,8 +178,7 @@ impl Items {
             format!("<item jid='{room}' name='{name}'/>")
         };
         let items: String = self.rooms.values().map(item).collect();
-        let is_full = self.rooms.len() >= usize::from(self.range.count);
-        let set = if self.is_part || is_full { self.set() } else { String::new() };
+        let set = if self.is_part || self.is_full { self.set() } else { String::new() };
         format!("<query xmlns='{DISCO_ITEMS}'>{items}{set}</query>")
     }
 

@@ -120,6 +120,20 @@ fn pages_go_on_behind_the_last_and_before_the_first() {
 }
 
 #[test]
+fn a_full_page_says_that_there_may_be_more_also_when_one_of_its_rooms_is_the_accounts_no_more() {
+    let mut side = available();
+    says(&mut side, &lists(PLACE, ""));
+    assert_eq!(own(&mut side, u64::MAX, &[(7, ROOM)], false), "");
+    let names: Vec<String> = (0..256).map(|n| format!("z{n:03}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    assert_eq!(public(&mut side, (None, false, 256), &names), "");
+    let (number, _) = asks_for_members(&mut side);
+    let shown = failed(&mut side, number, ChatFault::NotMember);
+    assert_eq!(items(&shown).len(), 255);
+    assert!(shown.contains("<last>z254@conference.a.example</last>"), "{shown}");
+}
+
+#[test]
 fn places_that_are_none_are_refused_and_ask_nothing() {
     for (set, condition) in [
         ("<after>lunch@conference.b.example</after>", "item-not-found"),
