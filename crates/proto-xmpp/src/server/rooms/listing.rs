@@ -17,6 +17,9 @@ use model::chat::{ChatFault, GroupRole, MemberStatus};
 /// Members that are listed by a role. More are refused.
 const MEMBERS_LISTED_MAX: usize = 1_024;
 
+/// Bytes of reasons in a list of those who are banned, as XML; who has no room is there without.
+const REASONS_BYTES_MAX: usize = 128 * 1024;
+
 /// Somebody wants to know what a room is, or to have it otherwise.
 pub(super) struct Looking {
     pub(super) walk: Walk,
@@ -138,10 +141,14 @@ impl Listing {
     }
 
     pub(super) fn result(&self) -> String {
+        let mut left = REASONS_BYTES_MAX;
         let item = |member: &MemberStatus| {
             if let Wanted::Outcasts = self.wanted {
                 let jid = escaped(member.member.address.as_str());
-                return match reason(member.reason.as_deref().unwrap_or_default()).as_str() {
+                let why = reason(member.reason.as_deref().unwrap_or_default());
+                let why = Some(why).filter(|why| why.len() <= left).unwrap_or_default();
+                left -= why.len();
+                return match why.as_str() {
                     "" => format!("<item affiliation='outcast' jid='{jid}'/>"),
                     why => format!("<item affiliation='outcast' jid='{jid}'>{why}</item>"),
                 };

@@ -240,6 +240,29 @@ fn members_with_an_affiliation_or_a_role_are_listed() {
 }
 
 #[test]
+fn all_who_are_banned_are_listed_and_their_reasons_as_far_as_they_have_room() {
+    let mut side = available();
+    says(&mut side, &admin("get", "<item affiliation='outcast'/>"));
+    let mut shown = String::new();
+    for from in (0..1_000).step_by(250) {
+        assert_eq!(shown, "");
+        let (number, range) = asks_for_members(&mut side);
+        assert_eq!(range.from, from);
+        let eve = [("eve@b.example", GroupRole::Member, true)];
+        let ChatDelivery::Members(mut page) = members(number, &eve, false) else {
+            panic!("a page")
+        };
+        (page.total, page.from) = (1_000, from);
+        page.members[0].reason = Some("'".repeat(REASON_BYTES_MAX).into());
+        page.members = vec![page.members[0].clone(); 250];
+        shown = told(&mut side, ChatDelivery::Members(page));
+    }
+    assert_eq!(shown.matches("<item affiliation='outcast'").count(), 1_000);
+    let (reasons, bytes) = (shown.matches("<reason>").count(), shown.len());
+    assert!(reasons > 0 && bytes < 256 * 1024, "{reasons} reasons, {bytes} bytes");
+}
+
+#[test]
 fn a_list_that_is_too_long_is_refused() {
     let mut side = available();
     says(&mut side, &admin("get", "<item affiliation='member'/>"));
