@@ -122,18 +122,24 @@ impl Ordering {
     /// What makes a room as its owner wants it; nothing, if it is so already.
     pub(super) fn configure(walk: &Walk, wanted: Configuration) -> Option<Ordering> {
         let order = |verb, title| Order { goal: Goal::Verb, verb, title, members: Vec::new() };
-        let plain = |is, [yes, no]: [GroupVerb; 2]| order(if is { yes } else { no }, "".into());
         let name = wanted.name.filter(|name| *name != walk.title);
         let description = wanted.description.filter(|it| *it != walk.description);
         let is_moderated = wanted.is_moderated.filter(|is| *is != walk.is_closed);
         let is_locked = wanted.is_locked.filter(|is| *is == walk.is_unlocked);
         let is_public = wanted.is_public.filter(|is| *is != walk.is_public);
+        let so = |wanted: Option<bool>, is, verb| {
+            wanted.filter(|wanted| *wanted == is).map(|_| order(verb, "".into()))
+        };
+        // First strangers are told no more what the room is, at last they are told what it is then.
         let all = [
+            so(is_public, false, GroupVerb::Hide),
+            so(is_locked, true, GroupVerb::Lock),
             name.map(|name| order(GroupVerb::Rename, name)),
             description.map(|it| order(GroupVerb::Describe, it)),
-            is_moderated.map(|is| plain(is, [GroupVerb::Close, GroupVerb::Open])),
-            is_locked.map(|is| plain(is, [GroupVerb::Lock, GroupVerb::Unlock])),
-            is_public.map(|is| plain(is, [GroupVerb::Reveal, GroupVerb::Hide])),
+            so(is_moderated, true, GroupVerb::Close),
+            so(is_moderated, false, GroupVerb::Open),
+            so(is_locked, false, GroupVerb::Unlock),
+            so(is_public, true, GroupVerb::Reveal),
         ];
         let all = Ordering::new(walk.room.clone(), all.into_iter().flatten());
         (!all.orders.is_empty()).then_some(all)

@@ -413,6 +413,27 @@ fn a_room_is_configured_as_far_as_a_group_can_be() {
 }
 
 #[test]
+fn what_strangers_are_told_no_more_is_so_before_the_room_has_another_name() {
+    let mut side = available();
+    let field = |(name, value)| {
+        format!("<field var='muc#roomconfig_{name}'><value>{value}</value></field>")
+    };
+    let fields = [("roomname", "x"), ("membersonly", "1"), ("publicroom", "0")].map(field).concat();
+    let form = format!("<x xmlns='jabber:x:data' type='submit'>{fields}</x>");
+    let query = format!("<query xmlns='http://jabber.org/protocol/muc#owner'>{form}</query>");
+    says(&mut side, &iq("set", ROOM, &query));
+    let (number, _) = asks_for_members(&mut side);
+    let ChatDelivery::Members(page) = members(number, &TWO, false) else { panic!("a page") };
+    let page = MembersPage { public: true, unlocked: true, ..*page };
+    told(&mut side, ChatDelivery::Members(Box::new(page)));
+    for verb in ["hide", "lock", "rename"] {
+        let (number, given) = gives_order(&mut side);
+        assert_eq!(given.verb.word(), verb);
+        changed(&mut side, number);
+    }
+}
+
+#[test]
 fn the_service_and_its_rooms_say_what_they_are_to_members() {
     const INFO: &str = "<query xmlns='http://jabber.org/protocol/disco#info'/>";
     let shown = says(&mut available(), &iq("get", "conference.a.example", INFO));
