@@ -253,7 +253,40 @@ class Rooms(Guests):
             gone = await seen.sees(seen.person.client.boundjid.local, affiliation="none")
             self.assertIsNotNone(gone["muc"].xml.find(
                 "{http://jabber.org/protocol/muc#user}destroy"))
-        await self.refused(bob, address, "registration-required")
+        again = await self.enter(bob, address)
+        self.assertIn(201, again.codes, "the name was free")
+
+    @together
+    async def test_a_name_is_free_again_and_nothing_of_the_room_before_is_seen(self):
+        address = f"{self.bob[-40:].lstrip('.-_')}.again@{SERVICE}"
+        bob, carol = await self.guest(self.bob), await self.guest(self.carol)
+        room = await self.enter(bob, address)
+        plugin = bob.client.plugin["xep_0045"]
+        await plugin.set_affiliation(address, "member", jid=f"{self.ann}@localhost")
+        await plugin.set_affiliation(address, "outcast", jid=f"{self.carol}@localhost")
+        await self.refused(carol, address, "forbidden")
+        room.say("of then")
+        self.assertEqual(await room.hears(), [(self.bob, "of then")])
+        await plugin.destroy(address)
+        for start in range(2):
+            made = await self.enter(carol, address)
+            self.assertEqual((201 in made.codes, made.names()),
+                             (start == 0, {self.carol: ("owner", "moderator")}))
+            self.assertNotIn("of then", made.texts())
+            await self.refused(bob, address, "registration-required")
+            for affiliation in ("member", "outcast"):
+                plugin = carol.client.plugin["xep_0045"]
+                self.assertEqual(await plugin.get_affiliation_list(address, affiliation), [])
+            if start == 0:
+                made.say("of now")
+                self.assertEqual(await made.hears(), [(self.carol, "of now")])
+                self.server.kill()
+                self.server.start()
+                bob, carol = await self.guest(self.bob), await self.guest(self.carol)
+        self.assertEqual(made.texts(), ["of now"])
+        await plugin.set_affiliation(address, "member", jid=f"{self.bob}@localhost")
+        back = await self.enter(bob, address)
+        self.assertEqual((back.texts(), back.subject), ([], address.split("@")[0]))
 
     @together
     async def test_the_history_is_that_of_the_group_over_the_server_s_death(self):

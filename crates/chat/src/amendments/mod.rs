@@ -351,7 +351,7 @@ impl Chat {
         if let Amendment::Recall { moderator, .. } = &mut order.what
             && !order.is_operator
         {
-            *moderator = self.moderator(&order.route, now_is.from);
+            *moderator = self.moderator(&order.route, (now_is.from, now_is.message.id));
             order.is_operator = moderator.is_some();
         }
         if order.is_operator && order.changes() {

@@ -349,8 +349,8 @@ impl Chat {
             }
         };
         let change = match judged {
-            Ok(Some(Verdict::Made(id))) => {
-                let stored = StoredMessage { id, seq: 1, again: true };
+            Ok(Some(Verdict::Made(id, seq))) => {
+                let stored = StoredMessage { id, seq, again: true };
                 return self.tell_stored(from, order.number, Ok(stored), fx);
             }
             Ok(Some(Verdict::Change(change))) => Some(change),
@@ -396,10 +396,15 @@ impl Chat {
         }
     }
 
-    /// Whoever asks, if it may call back what this one has said in a group of this shard.
-    pub(crate) fn moderator(&self, route: &Route, author: TimelineId) -> Option<AccountAddress> {
+    /// Whoever asks, if it may call back what this one has said in a group of this shard, by a
+    /// message with this number.
+    pub(crate) fn moderator(
+        &self,
+        route: &Route,
+        said: (TimelineId, u64),
+    ) -> Option<AccountAddress> {
         let group = self.groups.known.get(&route.conversation).filter(|_| route.is_to_group());
-        group?.state.moderator(route.from, author)
+        group?.state.moderator(route.from, said)
     }
 
     /// Whether a change of a group is told to nobody: who subscribes to a channel.

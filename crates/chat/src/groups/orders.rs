@@ -32,6 +32,20 @@ pub struct ChangeAsked {
     pub(crate) client_id: ClientMessageId,
     pub(crate) group: AccountAddress,
     pub(crate) wish: Wish,
+    /// What it makes where a group was that is dissolved.
+    pub(crate) anew: Anew,
+}
+
+/// What an order to make a group is where there was one that is dissolved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Anew {
+    /// The address follows from it: it is the order that made the group, given again.
+    Again,
+    /// Somebody chose the name, which is free again.
+    May,
+    /// The name is taken for good: of a channel, all of which whoever subscribes reads, and for
+    /// what moves in, which is brought as often as anybody likes.
+    MayNot,
 }
 
 /// An order whose members are being found.
@@ -121,11 +135,16 @@ impl Chat {
             if named.is_some() {
                 return named.filter(|group| group.is_group_of(domain));
             }
-            let home = self.settings.home;
-            let number = home.of(&[b"made", &asker.inbox.to_bytes(), &order.client_id.0]);
-            return AccountAddress::of_group(number, domain);
+            return self.group_made_by(asker, order.client_id);
         }
         named.filter(AccountAddress::is_group)
+    }
+
+    /// The address of the group that an order makes which names none.
+    fn group_made_by(&self, asker: &Asker, client_id: ClientMessageId) -> Option<AccountAddress> {
+        let home = self.settings.home;
+        let number = home.of(&[b"made", &asker.inbox.to_bytes(), &client_id.0]);
+        AccountAddress::of_group(number, asker.address.domain())
     }
 
     /// Somebody whom an order names is found, or why not.
@@ -164,10 +183,15 @@ impl Chat {
         let Ordering { wait, asker, client_id, group, wish, moved, .. } = ordering;
         let conversation = conversation_of(self.settings.home, &group);
         let route = Route { from: asker.inbox, to: None, conversation, read: None };
+        let anew = match self.group_made_by(&asker, client_id) {
+            Some(made) if made == group => Anew::Again,
+            _ if group.is_channel() || moved.is_some() => Anew::MayNot,
+            _ => Anew::May,
+        };
         let once = self.settings.home.of(&[&asker.inbox.to_bytes(), &client_id.0]);
         let Asker { address, device, is_operator, .. } = asker;
         let number = self.sends.put(StoreWait { wait, group: Some(Box::new(group.clone())) });
-        let change = Some(Box::new(ChangeAsked { address, device, client_id, group, wish }));
+        let change = Some(Box::new(ChangeAsked { address, device, client_id, group, wish, anew }));
         let (body, live) = (Box::default(), None);
         let order = StoreOrder { number, route, once, is_operator, body, change, live, moved };
         self.hand_to_conversation(now, order, fx);

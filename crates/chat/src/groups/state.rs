@@ -7,14 +7,14 @@ mod others;
 
 use crate::amendments::AmendOrder;
 use crate::groups::fan_out::Turned;
-use crate::groups::orders::ChangeAsked;
+use crate::groups::orders::{Anew, ChangeAsked};
 use base::hash::HashKey;
 use model::account::{AccountAddress, AccountId};
 use model::chat::{
     ChatFault, ChatMessage, FanOut, GROUP_NAMED_MAX, GroupChange, GroupMember, GroupRole as Role,
     GroupVerb, MemberStatus,
 };
-use model::timeline::{Space, TimelineId};
+use model::timeline::{Seq, Space, TimelineId};
 pub(crate) use others::Abroad;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -39,11 +39,13 @@ pub(crate) struct Wish {
     pub members: Vec<(AccountAddress, Option<AccountId>)>,
 }
 
-/// A group as its changes have made it.
+/// A group as its changes have made it: of one that was made anew, those since then.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct GroupState {
     /// The message that told of its making: number, and what it said.
     made: Option<(u64, GroupChange)>,
+    /// One of this name was there before it, and is dissolved.
+    is_anew: bool,
     /// That of its last change.
     pub(crate) last_id: u64,
     title: Box<str>,
@@ -81,8 +83,9 @@ pub(crate) struct Most {
 pub(crate) enum Verdict {
     /// It is to be stored.
     Change(GroupChange),
-    /// It is what made the group, by a message with this number.
-    Made(u64),
+    /// It is what made the group, by a message with this number; and its place, zero: that is not
+    /// known.
+    Made(u64, Seq),
 }
 
 impl GroupState {
@@ -147,6 +150,11 @@ impl GroupState {
         if self.members.is_empty() { Err(ChatFault::NotMember) } else { Ok(()) }
     }
 
+    /// Whether there was such a group, and it is dissolved.
+    fn is_gone(&self) -> bool {
+        self.made.is_some() && self.members.is_empty()
+    }
+
     /// Whether this account may say something.
     pub(crate) fn may_speak(&self, by: TimelineId) -> Result<(), ChatFault> {
         let it = self.member(by)?;
@@ -192,7 +200,7 @@ impl GroupState {
             let is_alone = members.len() == 1 || !asked.group.is_channel();
             // Whoever subscribes to a channel does so by itself.
             return match is_alone {
-                true => self.judge_making(&asked.address, title.clone(), members, members_max),
+                true => self.judge_making(asked, members_max),
                 false => Err(ChatFault::Invalid),
             };
         }
@@ -234,27 +242,25 @@ impl GroupState {
         Ok(Verdict::Change(change))
     }
 
-    /// Who makes a group again makes no second one.
-    fn judge_making(
-        &self,
-        asker: &AccountAddress,
-        title: Box<str>,
-        members: &[(AccountAddress, Option<AccountId>)],
-        members_max: usize,
-    ) -> Result<Verdict, ChatFault> {
-        let all = found(members)?;
+    /// Who makes a group again makes no second one; of one that is dissolved the name is free.
+    fn judge_making(&self, asked: &ChangeAsked, members_max: usize) -> Result<Verdict, ChatFault> {
+        let (all, title) = (found(&asked.wish.members)?, asked.wish.title.clone());
         // Whoever makes it is named first.
-        if all.first().is_none_or(|first| first.address != *asker) {
+        if all.first().is_none_or(|first| first.address != asked.address) {
             return Err(ChatFault::Invalid);
         }
         if all.len() > members_max {
             return Err(ChatFault::GroupFull);
         }
         let change = GroupChange { verb: GroupVerb::Create, title, members: all };
-        match &self.made {
-            Some((id, made)) if *made == change => Ok(Verdict::Made(*id)),
-            Some(_) => Err(ChatFault::Conflict),
-            None => Ok(Verdict::Change(change)),
+        match (&self.made, asked.anew) {
+            (Some(_), Anew::May) if self.is_gone() => Ok(Verdict::Change(change)),
+            (Some(_), Anew::MayNot) if self.is_gone() => Err(ChatFault::Conflict),
+            (Some((id, made)), _) if *made == change => {
+                Ok(Verdict::Made(*id, if self.is_anew { 0 } else { 1 }))
+            }
+            (Some(_), _) => Err(ChatFault::Conflict),
+            (None, _) => Ok(Verdict::Change(change)),
         }
     }
 
@@ -372,6 +378,9 @@ impl GroupState {
         let before = self.inboxes();
         (self.listed, self.inboxes, self.foreign) = (None, None, None);
         self.turned.has_others();
+        if change.verb == GroupVerb::Create && self.is_gone() {
+            self.begins_anew();
+        }
         self.last_id = id;
         if change.verb == GroupVerb::Create && self.made.is_none() {
             self.made = Some((id, change.clone()));
@@ -419,6 +428,13 @@ impl GroupState {
             _ => {}
         }
         if change.verb.ends_membership() { before } else { self.inboxes() }
+    }
+
+    /// Nothing is left of what it was; but what stands in the log of it goes the way it went.
+    fn begins_anew(&mut self) {
+        let turned = std::mem::take(&mut self.turned);
+        let is_channel = self.is_channel;
+        *self = GroupState { turned, is_anew: true, is_channel, ..GroupState::default() };
     }
 
     /// What a change is for one of those whom it names.

@@ -189,6 +189,30 @@ fn once_more_is_not_twice_and_what_was_said_between_two_imports_comes() {
 }
 
 #[test]
+fn a_room_that_was_dissolved_here_is_not_brought_back_by_another_import() {
+    for shards in [1, 3] {
+        let (mut house, _) = all_here(shards);
+        made(&mut house);
+        let at_ms = house.now.wall_ms - 10 * DAY_MS;
+        assert_eq!(changes(&mut house, change(GroupVerb::Dissolve, &[], 0)), Ok(false));
+        for _ in 0..2 {
+            let again = changes(&mut house, change(GroupVerb::Create, &[], at_ms));
+            assert_eq!(again, Err(ChatFault::Conflict));
+            house.restart();
+        }
+        // Somebody makes another one, which takes nothing in that is older.
+        let (verb, members) = (GroupVerb::Create, vec![to("carol")]);
+        let (client_id, title) = (ClientMessageId([9; 16]), "Tea".into());
+        let order = GroupOrder { group: Some(to(GROUP)), client_id, verb, title, members };
+        let told = house.errand("bob", false, ErrandWhat::Group(Box::new(order)));
+        assert!(matches!(told, ChatDelivery::Changed(_)), "{told:?}");
+        let late = said(&house, 3, 7, "of then");
+        assert_eq!(comes(&mut house, "bob", late), Ok(true), "newer was said here");
+        assert_eq!(texts(&mut house, "carol"), Vec::<String>::new());
+    }
+}
+
+#[test]
 fn where_people_talk_already_nothing_older_comes_in_and_nothing_overtakes() {
     for shards in [1, 3] {
         let (mut house, [ann, bob, _]) = all_here(shards);

@@ -82,6 +82,26 @@ fn groups(mut house: House, all: &[&str]) -> (House, Device) {
 }
 
 #[test]
+fn a_group_under_the_name_of_one_that_was_public_is_hidden() {
+    for shards in [1, 3] {
+        let (mut house, _) = groups(House::new(shards), &["a", "b"]);
+        let [a, b] = ["a", "b"].map(|name| format!("{name}@{A}"));
+        for group in [&a, &b] {
+            assert_eq!(changes(&mut house, "ann", GroupVerb::Reveal, group, ""), None);
+            assert_eq!(changes(&mut house, "ann", GroupVerb::Dissolve, group, ""), None);
+            assert_eq!(changes(&mut house, "bob", GroupVerb::Create, group, "Bob's"), None);
+        }
+        assert_eq!(changes(&mut house, "bob", GroupVerb::Reveal, &b, ""), None);
+        for _ in 0..2 {
+            assert_eq!(names(&mut house, A), "b");
+            assert_eq!(look(&mut house, "carol", &a), Err(ChatFault::NotMember));
+            assert_eq!(&*look(&mut house, "carol", &b).expect("public").title, "Bob's");
+            house.restart();
+        }
+    }
+}
+
+#[test]
 fn a_public_group_is_in_the_list_of_its_domain_until_it_is_hidden_or_dissolved() {
     for shards in [1, 3] {
         let (mut house, _) = groups(House::new(shards), &["c", "a", "b", "e"]);

@@ -6,8 +6,8 @@ use crate::world::World;
 /// dies: afterwards everybody has everything, once, in order.
 /// Returns how many pages of members of groups were told, some of lists that had changed, and how
 /// often somebody heard something that is kept nowhere, and read something that was amended, how
-/// often groups turned, and how many are public.
-fn history(seed: u64, (shards, border): (u16, u32), steps: u32) -> [usize; 6] {
+/// often groups turned, how many are public, and how many were made anew.
+fn history(seed: u64, (shards, border): (u16, u32), steps: u32) -> [usize; 7] {
     println!("seed {seed}, {shards} shards, groups beyond {border} are read");
     let mut world = World::with_border(seed, shards, border);
     for _ in 0..steps {
@@ -16,32 +16,37 @@ fn history(seed: u64, (shards, border): (u16, u32), steps: u32) -> [usize; 6] {
     world.heal();
     world.check();
     let [pages, anew] = world.pages();
-    let (heard, amended, turns) = (world.heard, world.amended, world.turns());
-    [pages, anew, heard, amended, turns, world.check_public()]
+    let (heard, amended, turns, made) = (world.heard, world.amended, world.turns(), world.anew());
+    [pages, anew, heard, amended, turns, world.check_public(), made]
 }
 
 #[test]
 fn whatever_happens_everybody_has_everything_once_and_in_order() {
-    let (mut pages, mut anew, mut heard, mut amended, mut public) = (0, 0, 0, 0, 0);
+    let (mut pages, mut anew, mut heard, mut amended) = (0, 0, 0, 0);
+    let (mut public, mut made) = (0, 0);
     for seed in 0..120 {
         let seen = history(seed, (1 + (seed % 3) as u16, 0), 1_500);
         (pages, anew) = (pages + seen[0], anew + seen[1]);
-        (heard, amended, public) = (heard + seen[2], amended + seen[3], public + seen[5]);
+        (heard, amended) = (heard + seen[2], amended + seen[3]);
+        (public, made) = (public + seen[5], made + seen[6]);
     }
     assert!(heard > 300, "{heard} heard something that is kept nowhere");
     assert!(amended > 200, "{amended} read something that was amended");
     assert!(public > 10, "{public} public groups");
+    assert!(made > 10, "{made} groups under names of others before them");
     assert!(pages > 300 && anew > 10, "{pages} pages of members, {anew} of another version");
 }
 
 #[test]
 fn whatever_happens_members_of_groups_that_are_read_have_everything_once_and_in_order() {
-    let mut turns = 0;
+    let (mut turns, mut made) = (0, 0);
     for seed in 0..120 {
         let shards = 1 + (seed % 3) as u16;
-        turns += history(seed, (shards, 1 + seed as u32 / 3 % 2), 1_500)[4];
+        let seen = history(seed, (shards, 1 + seed as u32 / 3 % 2), 1_500);
+        (turns, made) = (turns + seen[4], made + seen[6]);
     }
     assert!(turns > 100, "{turns} turns");
+    assert!(made > 10, "{made} groups under names of others before them");
 }
 
 #[test]

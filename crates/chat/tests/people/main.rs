@@ -1,6 +1,7 @@
 //! People who talk, over shards and logs in memory: what they may expect.
 
 mod amendments;
+mod anew;
 mod archive;
 mod authority;
 mod erasure;

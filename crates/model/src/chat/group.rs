@@ -57,7 +57,7 @@ verbs! {
     Close "close" "Only owner and admins may say something.";
     Open "open" "All may again.";
     Rename "rename" "It has another title.";
-    Dissolve "dissolve" "It has no members any more, and never will.";
+    Dissolve "dissolve" "It ends: nobody is in it. One made under its name is another one.";
     Join "join" "This one is a member, since it wants to be: of a channel, or one unlocked.";
     Ban "ban" "These are members no more, and nobody makes them members before that is undone.";
     Unban "unban" "These may become members again.";

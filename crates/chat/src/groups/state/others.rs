@@ -78,9 +78,15 @@ impl GroupState {
         if self.member(by)?.role == Role::Member { Err(ChatFault::Forbidden) } else { Ok(()) }
     }
 
-    /// An account, if it is above another one that has said something: an admin above members and
-    /// those who are none any more.
-    pub(crate) fn moderator(&self, by: TimelineId, author: TimelineId) -> Option<AccountAddress> {
+    /// An account, if it is above another one that has said something, by a message with this
+    /// number: an admin above members and those who are none any more. What was said in a group of
+    /// this name before this one is none of its business.
+    pub(crate) fn moderator(
+        &self,
+        by: TimelineId,
+        (author, id): (TimelineId, u64),
+    ) -> Option<AccountAddress> {
+        self.made.as_ref().filter(|(made, _)| *made <= id)?;
         let it = self.members.get(&by).filter(|it| it.role > Role::Member)?;
         let others = self.members.get(&author).map_or(Role::Member, |it| it.role);
         let is_above = by != author && it.role > others;

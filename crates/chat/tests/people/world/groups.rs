@@ -15,6 +15,9 @@ use std::sync::Arc;
 /// Groups that there are, at most.
 const GROUPS_MAX: usize = 3;
 
+/// Length of the name of a group that nobody has chosen.
+const NAME_BYTES: usize = 13;
+
 /// What was said to a group, as far as anybody has it.
 type Conversation = BTreeMap<Seq, Arc<ChatMessage>>;
 
@@ -50,9 +53,19 @@ impl World {
         };
         let verbs: Vec<GroupVerb> = GroupVerb::ALL.iter().filter(is_of_all).copied().collect();
         let verb = verbs[self.rng.below(verbs.len() as u64) as usize];
+        // A name that is chosen is free again, and taken again.
+        let named = self.rng.one_in(2).then(|| self.a_name());
+        let has_made = |name: &AccountAddress| {
+            let is_it =
+                |it: &GroupOrder| it.group.as_ref().is_some_and(|it| it.within("") == *name);
+            let mut made = self.orders.iter().filter(|(_, it)| it.verb == GroupVerb::Create);
+            made.any(|((by, _), it)| *by == account && is_it(it))
+        };
+        let may_end = named.as_ref().is_some_and(has_made);
         // Whatever ends much is rare.
         let verb = match verb {
-            _ if makes => GroupVerb::Create,
+            _ if may_end && self.rng.one_in(2) => GroupVerb::Dissolve,
+            _ if named.is_some() || makes => GroupVerb::Create,
             GroupVerb::Create | GroupVerb::Dissolve if !self.rng.one_in(20) => GroupVerb::Add,
             GroupVerb::Close if !self.rng.one_in(3) => GroupVerb::Open,
             GroupVerb::Mute if !self.rng.one_in(3) => GroupVerb::Unmute,
@@ -63,15 +76,18 @@ impl World {
         let count = if verb == GroupVerb::HandOver { 1 } else { 1 + self.rng.below(2) };
         let members = (0..count).map(|_| person(self.rng.below(PEOPLE.into()) as u32).into());
         let members = members.collect();
-        let group = if verb == GroupVerb::Create { self.a_name() } else { group };
+        let group = match verb {
+            _ if named.is_some() => named,
+            GroupVerb::Create => self.rng.one_in(3).then(|| self.a_name()),
+            _ => group,
+        };
         self.order_new(at, verb, group, members);
     }
 
-    /// The address of a group that is to be made: none for the most part, or one of two.
-    fn a_name(&mut self) -> Option<AccountAddress> {
-        let is_chosen = self.rng.one_in(3);
+    /// The address of a group that somebody has chosen: one of two.
+    fn a_name(&mut self) -> AccountAddress {
         let address = format!("room{}@conference.a.example", self.rng.below(2));
-        is_chosen.then(|| AccountAddress::parse(&address, "").expect("right"))
+        AccountAddress::parse(&address, "").expect("right")
     }
 
     fn order_new(
@@ -108,6 +124,25 @@ impl World {
     ) -> Result<(), ChatFault> {
         let members = members.iter().map(|&n| person(n).into()).collect();
         self.order_new(at, verb, group.cloned(), members);
+        self.rest();
+        self.devices[at].failed.take().map_or(Ok(()), Err)
+    }
+
+    /// The place of what somebody has said, in its conversation.
+    pub fn said_at(&self, by: &AccountAddress, text: &str) -> Option<Seq> {
+        let said = self.tried.iter().find(|((from, _), (_, it))| from == by && &**it == text);
+        Some(self.sent.get(said?.0)?.1)
+    }
+
+    /// A device says the last order once more by which its account made a group; the answer.
+    pub fn makes_again(&mut self, at: usize) -> Result<(), ChatFault> {
+        let account = self.devices[at].account.clone();
+        let own = self
+            .orders
+            .iter()
+            .filter(|((by, _), order)| *by == account && order.verb == GroupVerb::Create);
+        let said = own.map(|(said, _)| said.clone()).max().expect("it has made one");
+        self.order_this(at, said);
         self.rest();
         self.devices[at].failed.take().map_or(Ok(()), Err)
     }
@@ -183,6 +218,17 @@ impl World {
         page.groups.into_iter().map(|it| (it.group, it.title)).collect()
     }
 
+    /// How often groups were made under a name of one that was there before.
+    pub fn anew(&self) -> usize {
+        let all = (0..PEOPLE).flat_map(|n| self.inbox_of(n).into_values().collect::<Vec<_>>());
+        let is_made = |it: &Arc<ChatMessage>| {
+            let change = GroupChange::of(&it.content);
+            it.seq > 1 && change.is_some_and(|change| change.verb == GroupVerb::Create)
+        };
+        let these = all.filter(is_made).map(|it| (it.to.clone(), it.seq));
+        these.collect::<BTreeSet<_>>().len()
+    }
+
     /// How often groups have turned, so that they are read from then on or written again.
     pub fn turns(&self) -> usize {
         let inboxes = (0..PEOPLE).map(|n| self.inbox_of(n));
@@ -225,7 +271,12 @@ impl World {
             }
             assert!(members.len() <= 3, "the limit of tests");
             let is_first = verb == Some(GroupVerb::Create);
-            assert!(is_first == (seq == 1), "it is made once, and at first");
+            assert!(
+                is_first == before.is_empty(),
+                "it is made when it is not there, and then only"
+            );
+            let is_chosen = group.name().len() < NAME_BYTES;
+            assert!(!is_first || seq == 1 || is_chosen, "{group} is made once");
             // Whoever moderates calls back what somebody has said who has left.
             let is_recall = message.content.kind == Content::RECALL;
             let may_say = is_first || is_recall || before.contains(&message.from);

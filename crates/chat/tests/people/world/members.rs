@@ -37,7 +37,7 @@ impl Then {
             self.happens(verb, at == 0, one.address);
         }
         if verb == GroupVerb::Create {
-            self.title = title;
+            (self.title, self.closed) = (title, false);
         }
     }
 

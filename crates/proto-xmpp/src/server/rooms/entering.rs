@@ -4,8 +4,8 @@
 //! History ──► Members (pages) ──► occupants, oneself, what was said, the title
 //!    │ ▲ no member
 //!    ▼ │ made
-//! Making (whoever enters a room that there never was makes it)
-//!    │ ▲ it was, or is
+//! Making (whoever enters a room that is not there makes it)
+//!    │ ▲ it is there
 //!    ▼ │ joined
 //! Joining (a room that is unlocked: whoever enters becomes a member)
 //! ```
@@ -230,7 +230,7 @@ impl Entering {
                     Step::Ask
                 }
             }
-            // It is, or was, and is another's.
+            // It is another's, or a name that is taken for good.
             (Stage::Making, RoomAnswer::Failed(ChatFault::Conflict)) => {
                 self.stage = Stage::Joining;
                 Step::Ask
