@@ -54,6 +54,8 @@ struct Taking {
     question: Option<NodesQuestion>,
     /// Where it stands in a stream that is counted.
     place: Option<StreamPlace>,
+    /// If the device that it is for is not there, all of the account's hear it.
+    for_others: Option<ForeignArrival>,
 }
 
 /// What is to be done about a stanza now.
@@ -85,11 +87,18 @@ impl ArrivalDesk {
     /// stream that is counted.
     pub fn take(&mut self, now: Now, xml: Box<[u8]>, place: Option<StreamPlace>) -> Judged {
         let before = self.taking.len();
-        let judged = self.judge(now, xml, place);
+        let judged = self.judge(now, (xml, place), false);
         if self.taking.len() == before {
             self.placed.extend(place);
         }
         judged
+    }
+
+    /// The error of a message that was said before the start: it is for the device that said it,
+    /// or for all of its account that are there if that is not, as clients name themselves anew.
+    pub fn comes_back(&mut self, now: Now, error: Box<[u8]>) {
+        // Of one that does not get there nothing is said.
+        self.judge(now, (error, None), true);
     }
 
     /// Places of counted streams whose stanzas are taken since it was asked.
@@ -97,7 +106,12 @@ impl ArrivalDesk {
         std::mem::take(&mut self.placed)
     }
 
-    fn judge(&mut self, now: Now, xml: Box<[u8]>, place: Option<StreamPlace>) -> Judged {
+    fn judge(
+        &mut self,
+        now: Now,
+        (xml, place): (Box<[u8]>, Option<StreamPlace>),
+        is_of_account: bool,
+    ) -> Judged {
         let made = self.made_up();
         let read = match Scan::of_peer(&xml) {
             Ok(scan) => {
@@ -107,35 +121,36 @@ impl ArrivalDesk {
             }
             Err(_) => return Judged::Nothing,
         };
+        let since = now.mono;
+        let taking = |xml, is_asking, question| {
+            let for_others = None;
+            Taking { xml, is_asking, since, question, place, for_others }
+        };
         match read {
             Ok((StanzaPurpose::Nothing, _)) => Judged::Nothing,
             Ok((StanzaPurpose::Question, _)) => Judged::Question(xml),
             Ok((StanzaPurpose::Arrival(arrival), is_asking)) => {
-                self.hand_in(now, (arrival, place), (xml, is_asking, None))
+                let is_asking = is_asking && !matches!(arrival.what, ArrivalWhat::Wish(_));
+                let for_others = is_of_account.then(|| for_all(&arrival)).flatten();
+                let taking = Taking { for_others, ..taking(xml, is_asking, None) };
+                self.hand_in(arrival, taking)
             }
             Ok((StanzaPurpose::Nodes(arrival, question), is_asking)) => {
-                self.hand_in(now, (arrival, place), (xml, is_asking, Some(question)))
+                self.hand_in(arrival, taking(xml, is_asking, Some(question)))
             }
             Err(fault) => Judged::Refused(xml, fault),
         }
     }
 
-    fn hand_in(
-        &mut self,
-        now: Now,
-        (arrival, place): (ForeignArrival, Option<StreamPlace>),
-        (xml, is_asking, question): (Box<[u8]>, bool, Option<NodesQuestion>),
-    ) -> Judged {
-        let bytes = self.bytes + xml.len() as u64;
+    fn hand_in(&mut self, arrival: ForeignArrival, taking: Taking) -> Judged {
+        let bytes = self.bytes + taking.xml.len() as u64;
         if self.taking.len() >= self.taking_max || bytes > self.bytes_max {
-            return Judged::Refused(xml, StanzaFault::ResourceConstraint);
+            return Judged::Refused(taking.xml, StanzaFault::ResourceConstraint);
         }
         self.bytes = bytes;
         self.last += 1;
         let (number, tell) = (self.last, self.tell.clone());
-        let is_asking = is_asking && !matches!(arrival.what, ArrivalWhat::Wish(_));
-        let since = now.mono;
-        self.taking.insert(number, Taking { xml, is_asking, since, question, place });
+        self.taking.insert(number, taking);
         let command = Command::Chat(ChatCommand::Foreign(Box::new(arrival)));
         let reply = move |answer| tell(TakenStanza { number, answer });
         self.control.ask(command, Box::new(reply));
@@ -144,13 +159,15 @@ impl ArrivalDesk {
 
     /// What became of one.
     pub fn taken(&mut self, taken: TakenStanza) -> Judged {
-        let Some(Taking { xml, is_asking, question, place, .. }) =
-            self.taking.remove(&taken.number)
-        else {
-            return Judged::Nothing;
-        };
-        self.placed.extend(place);
-        self.bytes -= xml.len() as u64;
+        let Some(mut taking) = self.taking.remove(&taken.number) else { return Judged::Nothing };
+        self.placed.extend(taking.place);
+        self.bytes -= taking.xml.len() as u64;
+        if let Some(arrival) = taking.for_others.take()
+            && matches!(taken.answer, Answer::Chat(ChatAnswer::Reached(false)))
+        {
+            return self.hand_in(arrival, taking);
+        }
+        let Taking { xml, is_asking, question, .. } = taking;
         if let (Some(question), Answer::Chat(ChatAnswer::Told(Some(told)))) =
             (question, &taken.answer)
             && let ChatDelivery::Nodes(answer) = &**told
@@ -185,6 +202,13 @@ impl ArrivalDesk {
     }
 }
 
+/// The same for all devices of its account, if it is a stanza for one.
+fn for_all(arrival: &ForeignArrival) -> Option<ForeignArrival> {
+    let ArrivalWhat::Stanza { from, device: Some(_), xml } = &arrival.what else { return None };
+    let what = ArrivalWhat::Stanza { from: from.clone(), device: None, xml: xml.clone() };
+    Some(ForeignArrival { home: arrival.home.clone(), what })
+}
+
 /// Whether whoever sent a stanza waits for something, or should know that it came to nobody.
 fn is_asking(stanza: &Element<'_, '_>) -> bool {
     let is_said = stanza.child("body", proto_xmpp::xml::scan::CLIENT).is_some();
@@ -216,11 +240,18 @@ mod tests {
 
     /// Keeps what it is asked, and how it would answer.
     #[derive(Default)]
-    struct Asked(Mutex<Vec<Reply>>);
+    struct Asked(Mutex<Vec<(Command, Reply)>>);
+
+    impl Asked {
+        /// What it was asked first, and has not answered.
+        fn next(&self) -> (Command, Reply) {
+            self.0.lock().expect("no panic").remove(0)
+        }
+    }
 
     impl Control for Asked {
-        fn ask(&self, _: Command, reply: Reply) {
-            self.0.lock().expect("no panic").push(reply);
+        fn ask(&self, command: Command, reply: Reply) {
+            self.0.lock().expect("no panic").push((command, reply));
         }
 
         fn next_id(&self) -> MessageId {
@@ -256,12 +287,52 @@ mod tests {
         };
         assert!(is_taken(&mut desk, large.clone()) && is_taken(&mut desk, large.clone()));
         assert!(!is_taken(&mut desk, message("y")), "one byte too many");
-        let reply = control.0.lock().expect("no panic").remove(0);
+        let (_, reply) = control.next();
         reply(Answer::Chat(ChatAnswer::Reached(true)));
         let taken = told.lock().expect("no panic").remove(0);
         desk.taken(taken);
         assert!(is_taken(&mut desk, message("y")) && !is_taken(&mut desk, large));
         desk.sweep(now.mono + TAKING_TIME);
         assert!(desk.is_idle() && desk.bytes == 0);
+    }
+
+    /// Answers what the desk asks, once that it is so, and tells whom that was for.
+    fn answers(
+        desk: &mut ArrivalDesk,
+        asked: &Asked,
+        told: &Mutex<Vec<TakenStanza>>,
+        is: bool,
+    ) -> Option<Box<str>> {
+        let (Command::Chat(ChatCommand::Foreign(arrival)), reply) = asked.next() else {
+            panic!("a stanza")
+        };
+        let ArrivalWhat::Stanza { device, xml, .. } = arrival.what else { panic!("a stanza") };
+        assert!(String::from_utf8_lossy(&xml).contains(" id='7'"));
+        reply(Answer::Chat(ChatAnswer::Reached(is)));
+        let taken = told.lock().expect("no panic").remove(0);
+        assert!(matches!(desk.taken(taken), Judged::Nothing));
+        device
+    }
+
+    #[test]
+    fn an_error_of_before_the_start_is_for_its_device_or_else_for_all_that_are_there() {
+        let (control, told) = (Arc::new(Asked::default()), Arc::<Mutex<Vec<_>>>::default());
+        let put = told.clone();
+        let tell: TellTaken = Arc::new(move |taken| put.lock().expect("no panic").push(taken));
+        let mut desk = ArrivalDesk::new(control.clone(), tell, (&FederationLimits::default(), 1));
+        let error: Box<[u8]> = b"<message from='bob@b.example' to='ann@a.example/desk' id='7' \
+            type='error'><error type='cancel'/></message>"[..]
+            .into();
+        let now = Now::default();
+        desk.comes_back(now, error.clone());
+        assert_eq!(answers(&mut desk, &control, &told, false).as_deref(), Some("desk"));
+        assert_eq!(answers(&mut desk, &control, &told, false), None, "then all");
+        assert!(desk.is_idle() && desk.bytes == 0, "then nobody is there");
+        desk.comes_back(now, error.clone());
+        assert_eq!(answers(&mut desk, &control, &told, true).as_deref(), Some("desk"));
+        assert!(desk.is_idle());
+        assert!(matches!(desk.take(now, error, None), Judged::Nothing));
+        assert_eq!(answers(&mut desk, &control, &told, false).as_deref(), Some("desk"));
+        assert!(desk.is_idle() && desk.bytes == 0, "any other error is for its device alone");
     }
 }

@@ -185,17 +185,21 @@ impl FederationLogic {
         let pair = self.pair(domain, &stanza.xml);
         match self.queue(now, (&pair, true), stanza) {
             Ok(()) => self.goes_on(now, &pair, handle),
-            Err((stanza, fault)) => self.gives_back(&stanza, fault),
+            Err((stanza, fault)) => self.gives_back(now, &stanza, fault),
         }
     }
 
     /// A stanza does not go out: whoever said it is told why. Of a server that stops nobody hears,
-    /// so what is stored stays where it is, and goes out after the next start.
-    fn gives_back(&mut self, stanza: &OutgoingStanza, fault: StanzaFault) {
+    /// so what is stored stays where it is, and goes out after the next start. Of what that has
+    /// found the device may have another name by now.
+    fn gives_back(&mut self, now: Now, stanza: &OutgoingStanza, fault: StanzaFault) {
         if stanza.place.is_some() && self.ends_at.is_some() {
             return;
         }
-        self.refuse(&stanza.xml, fault);
+        match refusal(&stanza.xml, fault) {
+            Some(xml) if stanza.is_again => self.parts.desk.comes_back(now, xml),
+            refusal => self.errors.extend(refusal),
+        }
         self.parts.departures.put(stanza.place);
     }
 
@@ -231,30 +235,42 @@ impl FederationLogic {
         (pair, is_own): (&DomainPair, bool),
         stanza: OutgoingStanza,
     ) -> Result<(), (OutgoingStanza, StanzaFault)> {
-        let domain = &*pair.peer;
+        let (domain, is_again) = (&*pair.peer, stanza.is_again);
         let is_component = self.parts.domains.is_component(domain);
-        if !is_component && !self.parts.profile.may_be(domain) {
+        let is_denied = !is_component && !self.parts.profile.may_be(domain);
+        if is_denied && !is_again {
             return Err((stanza, StanzaFault::RemoteServerNotFound));
         }
         let mut opener = None;
         if !self.routes.contains_key(pair) {
             opener = if is_own { account_of(&stanza.xml).map(CallOpener::Account) } else { None };
-            if !self.may_open(opener.as_ref()) {
+            // No share bounds those that there were before a start.
+            let all = self.parts.section.limits.domains_max as usize;
+            let may_open = match is_again {
+                true => make_room(&mut self.routes, all),
+                false => self.may_open(opener.as_ref()),
+            };
+            if !may_open {
                 self.parts.way.refused(1);
                 return Err((stanza, StanzaFault::ResourceConstraint));
             }
         }
         let limits = &self.parts.section.limits;
+        let until = now.after(Duration::from_millis(limits.waiting_ms_max.into()));
         let route = self.routes.entry(pair.clone());
         let route = route.or_insert_with(|| DomainRoute::of(opener));
         match route.state {
+            // Since the start it is not spoken with any more, nor called.
+            _ if is_denied => {
+                route.becomes(RouteState::Failed(until, StanzaFault::RemoteServerNotFound));
+            }
+            _ if is_again => {}
             RouteState::Failed(until, fault) if until > now.mono => return Err((stanza, fault)),
             RouteState::Idle if is_component => {
                 return Err((stanza, StanzaFault::ServiceUnavailable));
             }
             _ => {}
         }
-        let until = now.after(Duration::from_millis(limits.waiting_ms_max.into()));
         route.put(until, stanza, limits).map_err(|stanza| {
             self.parts.way.refused(1);
             (stanza, StanzaFault::ResourceConstraint)
@@ -343,11 +359,7 @@ impl FederationLogic {
 
     /// Whoever said a stanza is told why it was refused, if that is said of such.
     fn refuse(&mut self, xml: &[u8], fault: StanzaFault) {
-        let Ok(scan) = Scan::of_peer(xml) else { return };
-        let mut out = Vec::new();
-        if stanzas::refuse(&scan.root(), fault, &mut out) {
-            self.errors.push_back(out.into());
-        }
+        self.errors.extend(refusal(xml, fault));
     }
 
     /// Errors, and answers of this domain, go to whom they are for. Nothing is said of one that
@@ -406,11 +418,15 @@ impl FederationLogic {
         self.pushes.sweep(now.mono);
         let mut over = Vec::new();
         self.routes.retain(|_, route| {
-            over.append(&mut route.overdue(now.mono));
+            let fault = route.fault();
+            over.extend(route.overdue(now.mono).into_iter().map(|it| (it, fault)));
             !route.is_over(now.mono)
         });
         self.openers.count(&self.routes);
-        over.iter().for_each(|it| self.gives_back(it, StanzaFault::RemoteServerTimeout));
+        over.iter().for_each(|(it, fault)| self.gives_back(now, it, *fault));
+        let due = self.routes.iter().filter(|(_, route)| route.is_due(now.mono));
+        let due: Vec<DomainPair> = due.map(|(pair, _)| pair.clone()).collect();
+        due.iter().for_each(|pair| self.goes_on(now, pair, handle));
         self.parts.departures.sweep();
         let late = self.showing.extract_if(.., |it| it.until <= now.mono);
         for Showing { conn, proof, .. } in late {
@@ -435,6 +451,13 @@ impl FederationLogic {
             }
         }
     }
+}
+
+/// What whoever said a stanza is told when it is refused, if anything is said of such.
+fn refusal(xml: &[u8], fault: StanzaFault) -> Option<Box<[u8]>> {
+    let scan = Scan::of_peer(xml).ok()?;
+    let mut out = Vec::new();
+    stanzas::refuse(&scan.root(), fault, &mut out).then(|| out.into())
 }
 
 /// The account that says a stanza.
@@ -485,7 +508,8 @@ impl ShardLogic for FederationLogic {
                 let lost = route.interrupted(now.mono);
                 route.becomes(RouteState::Ready((from, number)));
                 tell!(event::COMPONENT_CAME, peer = &*domain);
-                lost.iter().for_each(|it| self.gives_back(it, StanzaFault::RemoteServerTimeout));
+                let fault = StanzaFault::RemoteServerTimeout;
+                lost.iter().for_each(|it| self.gives_back(now, it, fault));
                 self.goes_on(now, &pair, handle);
             }
             PeerWord::Stanza { xml, place, .. } => {

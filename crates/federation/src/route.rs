@@ -7,8 +7,10 @@
 //! ```
 //! Where the domain's server counts what it has (XEP-0198), what is written is kept until it says
 //! so, and waits again when the stream ends before that; elsewhere until the transport has taken
-//! it. It knows no stanza and no socket. Invariant: what waits and is kept is within its limits, in
-//! the order in which it came, and each of it is written or given back.
+//! it. What was read from its queue in the log waits for all of its time, however often the domain
+//! is not reached: whoever said it may have been cut off by the start that found it, and comes back
+//! meanwhile. It knows no stanza and no socket. Invariant: what waits and is kept is within its
+//! limits, in the order in which it came, and each of it is written or given back.
 
 use crate::logic::CallOpener;
 use base::time::Instant;
@@ -50,7 +52,8 @@ pub struct OutgoingStanza {
     pub xml: Box<[u8]>,
     /// Where its message stands until it is there, if it is stored.
     pub place: Option<QueuePlace>,
-    /// It has waited there: that it may wait here was decided before.
+    /// It has waited there: that it may wait here was decided before, and it does for all of its
+    /// time.
     pub is_again: bool,
 }
 
@@ -227,10 +230,28 @@ impl DomainRoute {
         over
     }
 
-    /// Gives back all that waits.
+    /// Gives back all that waits, but for what was read from its queue, which has its time.
     pub fn give_up(&mut self) -> Vec<OutgoingStanza> {
-        self.bytes = self.sent.iter().map(|stanza| stanza.xml.len() as u64).sum();
-        std::mem::take(&mut self.waiting).into_iter().map(|(_, stanza)| stanza).collect()
+        let (kept, over): (VecDeque<_>, VecDeque<_>) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|(_, it)| it.is_again);
+        self.waiting = kept;
+        self.bytes -= over.iter().map(|(_, stanza)| stanza.xml.len() as u64).sum::<u64>();
+        over.into_iter().map(|(_, stanza)| stanza).collect()
+    }
+
+    /// Why what has waited too long is refused.
+    pub fn fault(&self) -> StanzaFault {
+        match self.state {
+            RouteState::Failed(_, fault) => fault,
+            // Nobody calls a component: it did not come.
+            RouteState::Idle => StanzaFault::ServiceUnavailable,
+            _ => StanzaFault::RemoteServerTimeout,
+        }
+    }
+
+    /// Whether its domain is to be called again, for which something still waits.
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.has_any() && matches!(self.state, RouteState::Failed(until, _) if until <= now)
     }
 
     /// Whether nothing waits and nothing is kept.
@@ -360,5 +381,28 @@ mod tests {
         assert!(route.is_over(at(2)));
         route.becomes(RouteState::Failed(at(5), StanzaFault::RemoteServerNotFound));
         assert!(!route.is_over(at(4)) && route.is_over(at(5)));
+    }
+
+    #[test]
+    fn what_was_read_from_its_queue_waits_for_its_time_whatever_becomes_of_calls() {
+        let mut route = DomainRoute::default();
+        let at = |ms| Now::default().after(Duration::from_millis(ms));
+        let again = |text| OutgoingStanza { is_again: true, ..stanza(text) };
+        assert_eq!(route.fault(), StanzaFault::ServiceUnavailable, "a component that is away");
+        for (until, stanza) in [(7, again("a")), (7, stanza("b")), (8, again("c"))] {
+            assert_eq!(route.put(at(until), stanza, &limits()), Ok(()));
+        }
+        route.becomes(RouteState::Calling(1));
+        assert_eq!(route.fault(), StanzaFault::RemoteServerTimeout);
+        route.becomes(RouteState::Failed(at(5), StanzaFault::RemoteServerNotFound));
+        assert_eq!(route.give_up(), [stanza("b")]);
+        assert_eq!((route.give_up(), route.bytes), (vec![], 2));
+        assert!(!route.is_due(at(4)) && route.is_due(at(5)) && !route.is_over(at(9)));
+        assert_eq!(route.overdue(at(7)), [again("a")]);
+        assert_eq!(route.fault(), StanzaFault::RemoteServerNotFound);
+        route.becomes(RouteState::Ready((conn(), 1)));
+        assert_eq!(route.take(), Some((conn(), b"c"[..].into(), 1)));
+        route.becomes(RouteState::Failed(at(9), StanzaFault::RemoteServerTimeout));
+        assert!(!route.is_due(at(9)), "nothing waits");
     }
 }

@@ -3,13 +3,14 @@
 import asyncio
 import re
 import shutil
+import signal
 import socket
 import ssl
 import tempfile
 import threading
 
 from certificates import Authority
-from fixture import DEADLINE_S, Case, Server
+from fixture import DEADLINE_S, Case, Server, poll
 from mqtt.broker import free_port
 from xmpp.people import Stream, own_name, slixmpp, together
 from xmpp.test_people import Friend
@@ -248,6 +249,79 @@ class Patience(Pair):
         error = await ann.next("message_error")
         self.assertEqual(error["error"]["condition"], "remote-server-timeout")
         self.assertEqual(self.pair["a.example"].count("chat_foreign_dropped_total"), 2)
+
+
+class Dying(Pair):
+    """What a server had under way when it died; of another it hears nothing meanwhile."""
+
+    FEDERATION = {"begin_ms_max": 300_000, "waiting_ms_max": 300_000, "pause_ms": 500}
+    TELLS = {"server": {"log": "debug"}}
+
+    @classmethod
+    def silent(cls):
+        cls.silence = socket.create_server(("127.0.0.1", 0))
+        return cls.silence.getsockname()[1]
+
+    @classmethod
+    def of(cls, domain, port, hosts):
+        cls.hosts = hosts
+        return super().of(domain, port, hosts) | cls.TELLS
+
+    def has_queued(self, count):
+        """So many messages stand in the queue of a.example."""
+        own = self.pair["a.example"]
+        said = f"\nholdline_chat_queued_out {count}\n"
+        poll(lambda: said in own.metrics(), f"{count} are queued")
+        return own
+
+    def dies_with(self, count, **federation):
+        """The server of a.example dies with so many messages in its queue, to start so."""
+        own = self.has_queued(count)
+        own.kill()
+        federation = {**self.FEDERATION, **federation}
+        own.configure(changes("a.example", self.ports["a.example"], self.hosts, **federation)
+                      | self.TELLS)
+        own.turn_page()
+        return own
+
+    @together
+    async def test_the_sender_hears_when_what_a_start_has_found_is_refused(self):
+        ann = await self.friend("ann", "a.example").here()
+        said = [ann.say("x@silent.example", f"{number}") for number in range(2)]
+        await ann.ping()
+        own = self.dies_with(2, waiting_ms_max=10_000)
+        # Who was being called is there no more.
+        self.silence.close()
+        own.start()
+        own.logged("another server was not reached")
+        # Her client names itself anew.
+        ann = await self.friend("ann", "a.example", "phone").here()
+        for sent in said:
+            error = await ann.next("message_error")
+            self.assertEqual((error["error"]["condition"], error["id"], str(error["from"])),
+                             ("remote-server-timeout", sent, "x@silent.example"))
+        self.has_queued(0)
+
+    @together
+    async def test_what_a_start_has_found_goes_out_once_its_server_is_reached_again(self):
+        ann, bob = await self.two()
+        ann.say(bob.jid, "there?")
+        self.assertEqual(await bob.hears(1), ["there?"])
+        self.has_queued(0)
+        carol, other = self.friend("carol", "b.example"), self.pair["b.example"]
+        other.signal(signal.SIGSTOP)
+        said = [f"{number}" for number in range(5)]
+        for text in said:
+            ann.say(carol.jid, text)
+        await ann.ping()
+        own = self.dies_with(len(said))
+        other.kill()
+        own.start()
+        own.logged("another server was not reached")
+        other.start()
+        carol = await self.friend("carol", "b.example").here()
+        self.assertEqual(await carol.hears(len(said)), said)
+        self.has_queued(0)
 
 
 class Authoritative:

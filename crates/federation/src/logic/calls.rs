@@ -22,6 +22,10 @@ use std::time::Duration;
 /// Port of servers, where no record says another (RFC 6120 3.2.2).
 const PORT: u16 = 5269;
 
+/// Longest pause between calls of a domain for which something still waits: half a dozen calls in
+/// the time that it has unless that is set otherwise.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
 impl FederationLogic {
     /// A domain is called.
     pub(super) fn call(&mut self, now: Now, pair: &DomainPair) {
@@ -96,16 +100,16 @@ impl FederationLogic {
     }
 
     /// A domain was not reached: what waits for it is refused, and what comes in a while is, if
-    /// it is the domain's fault.
+    /// it is the domain's fault. For what still has its time it is called again soon.
     fn not_reached(&mut self, now: Now, pair: &DomainPair, fault: StanzaFault, is_its: bool) {
         let pause = Duration::from_millis(self.parts.section.limits.pause_ms.into());
         let Some(route) = self.routes.get_mut(pair) else { return };
         // That a stranger's domain is not there is not remembered: there are as many as he likes.
         let pause = if route.has_any() && is_its { pause } else { Duration::ZERO };
+        let over = route.give_up();
+        let pause = if route.has_any() { pause.min(PAUSE_MAX) } else { pause };
         route.becomes(RouteState::Failed(now.after(pause), fault));
-        for stanza in route.give_up() {
-            self.gives_back(&stanza, fault);
-        }
+        over.iter().for_each(|stanza| self.gives_back(now, stanza, fault));
         if *pair.own == *self.rooms.service() {
             self.rooms.lost(now, &pair.peer);
         }
@@ -131,7 +135,7 @@ impl FederationLogic {
         let is_component = self.parts.domains.is_component(&pair.peer);
         let given_up = if is_component { route.give_up() } else { Vec::new() };
         for stanza in lost.iter().chain(&given_up) {
-            self.gives_back(stanza, StanzaFault::RemoteServerTimeout);
+            self.gives_back(now, stanza, StanzaFault::RemoteServerTimeout);
         }
         if is_component {
             return;

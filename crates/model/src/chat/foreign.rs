@@ -140,7 +140,8 @@ pub struct QueuedMessage {
     pub message: Arc<ChatMessage>,
     /// Where it stands.
     pub place: QueuePlace,
-    /// It has waited in the log: not the number of those that wait bounds it, but their bytes.
+    /// It has waited in the log: not the number of those that wait bounds it, but their bytes, and
+    /// it waits for all of its time, whether or not its server is reached at once.
     pub is_again: bool,
 }
 

@@ -32,7 +32,8 @@ section! {
         /// (remote-server-timeout).
         waiting_ms_max: u32 = 30_000, whole(100..=MS, "milliseconds");
         /// How long a domain is not called again that was not reached. What is for it until then is
-        /// refused at once.
+        /// refused at once, but for messages that a start found: those wait, and it is called again
+        /// every five seconds at least.
         pause_ms: u32 = 30_000, whole(0..=MS, "milliseconds");
         /// Time until a stream must be of a domain, TLS and dialback included. Then it ends.
         begin_ms_max: u32 = 20_000, whole(100..=MS, "milliseconds");
