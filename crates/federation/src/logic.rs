@@ -582,11 +582,13 @@ impl ShardLogic for FederationLogic {
         self.parts.departures.tell();
         if let Some(ends_at) = self.ends_at {
             self.says_farewell(handle);
-            let is_over = self.routes.values().all(|route| route.stream().is_none());
-            if is_over || ends_at <= now.mono {
-                handle.stop();
+            let is_quiet = self.routes.values().all(|route| route.stream().is_none());
+            // Other servers are told at the end what is taken of what they have said.
+            let is_over = is_quiet && self.parts.desk.is_idle() || ends_at <= now.mono;
+            if is_over {
+                handle.drain(0);
             }
-            return Some(ends_at);
+            return (!is_over).then_some(ends_at);
         }
         let FederationParts { desk, departures, .. } = &self.parts;
         let desks =

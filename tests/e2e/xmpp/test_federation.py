@@ -359,14 +359,42 @@ class Authoritative:
         self.server.close()
 
 
-class Forgeries(Pair):
-    """What strangers say to b.example, by hand."""
+class Strange(Pair):
+    """Somebody else beside the two, by hand, is evil.example."""
 
     @classmethod
     def of(cls, domain, port, hosts):
         cls.evil = Authoritative("evil.example")
         cls.addClassCleanup(cls.evil.close)
         return super().of(domain, port, [*hosts, f"evil.example=127.0.0.1:{cls.evil.port}"])
+
+    def shown(self):
+        """A stream of evil.example to b.example, which believes it."""
+        stream, _ = self.stranger("evil.example")
+        stream.say("<db:result from='evil.example' to='b.example'>right</db:result>")
+        self.assertIn("type='valid'", stream.until("</db:result>"))
+        return stream
+
+
+class Stops(Strange):
+    def test_a_server_that_stops_tells_others_last_what_it_has_taken_of_them(self):
+        server, stream = self.pair["b.example"], self.shown()
+        bob = own_name(self, "bob")
+        server.ask("PUT", f"/v1/users/{bob}", {"password": "secret"})
+        stream.say("<enable xmlns='urn:xmpp:sm:3'/>")
+        stream.until("<enabled xmlns='urn:xmpp:sm:3'/>")
+        for number in range(3):
+            stream.say(f"<message from='x@evil.example' to='{bob}@b.example' type='chat'>"
+                       f"<body>{number}</body></message>")
+        poll(lambda: server.count("chat_foreign_received_total") == 3, "they have come")
+        self.assertEqual(server.stop(), 0)
+        told = stream.rest()
+        self.assertRegex(told, "^<a xmlns='urn:xmpp:sm:3' h='3'/><stream:error><system-shutdown")
+        self.assertTrue(told.endswith("</stream:stream>"), told)
+
+
+class Forgeries(Strange):
+    """What strangers say to b.example, by hand."""
 
     def test_a_key_that_the_domain_did_not_make_shows_nothing(self):
         stream, _ = self.stranger("a.example")
@@ -384,9 +412,7 @@ class Forgeries(Pair):
 
     def test_who_has_shown_one_domain_does_not_speak_for_another(self):
         for name in ("ann@a.example", "bob@b.example", "a.example"):
-            stream, _ = self.stranger("evil.example")
-            stream.say("<db:result from='evil.example' to='b.example'>right</db:result>")
-            self.assertIn("type='valid'", stream.until("</db:result>"))
+            stream = self.shown()
             stream.say(f"<message from='{name}' to='bob@b.example'><body>x</body></message>")
             self.assertIn("invalid-from", stream.rest(), name)
 

@@ -166,6 +166,14 @@ impl Taking {
         }
     }
 
+    /// The stream ends in peace: what is taken is told, whether or not it was asked for, so that
+    /// nobody says it again.
+    pub(super) fn ends(&self, out: &mut Vec<u8>) {
+        if self.is_on {
+            self.answers(out);
+        }
+    }
+
     /// Counts are modulo 2^32 there (XEP-0198 4).
     fn answers(&self, out: &mut Vec<u8>) {
         let h = self.taken as u32;
@@ -254,6 +262,10 @@ mod tests {
         assert_eq!(std::mem::take(&mut out), has(2));
         taking.is_taken(3, &mut out);
         assert!(out.is_empty(), "nobody asks");
+        taking.ends(&mut out);
+        assert_eq!(std::mem::take(&mut out), has(3), "but before the end");
+        Taking::default().ends(&mut out);
+        assert!(out.is_empty(), "nobody counted");
         taking.begins(&mut out);
         assert!(String::from_utf8(out).expect("UTF-8").starts_with("<failed"));
     }

@@ -240,6 +240,11 @@ impl IncomingStream {
         self.taking.is_taken(upto, out.bytes());
     }
 
+    /// The stream ends in peace.
+    pub(super) fn ends(&self, out: &mut Out) {
+        self.taking.ends(out.bytes());
+    }
+
     /// The servers of a domain have said whether somebody is of it.
     pub(super) fn answer(&mut self, pair: &DomainPair, is_right: Option<bool>, out: &mut Out) {
         let Some(at) = self.asked.iter().position(|asked| asked == pair) else { return };

@@ -311,7 +311,7 @@ impl Peer {
                 }
                 Some(StreamPiece::Close(count)) => {
                     input.take(count);
-                    stream::write_end(out.bytes());
+                    self.says_farewell(out);
                     return Err(PeerEnd::Quiet(CloseReason::Unbound));
                 }
             }
@@ -326,7 +326,7 @@ impl Peer {
         out: &mut Out,
     ) -> Result<(), PeerEnd> {
         if element.is("error", crate::xml::scan::STREAMS) {
-            stream::write_end(out.bytes());
+            self.says_farewell(out);
             return Err(PeerEnd::Quiet(CloseReason::Unbound));
         }
         let around = Around { profile: &self.profile, now, link };
@@ -353,6 +353,18 @@ impl Peer {
             self.due = None;
             out.silence(self.profile.idle_s_max.saturating_mul(1_000));
         }
+    }
+
+    /// What is said last, to which that belongs what of another server is taken here.
+    fn says_last(&self, out: &mut Out) {
+        if let Kind::Incoming(it) = &self.kind {
+            it.ends(out);
+        }
+    }
+
+    fn says_farewell(&self, out: &mut Out) {
+        self.says_last(out);
+        stream::write_end(out.bytes());
     }
 
     fn end(&self, end: PeerEnd, out: &mut Out) -> CloseReason {
@@ -422,7 +434,7 @@ impl Machine for Peer {
                 it.verify(*proof, (now, &self.profile), out);
             }
             (PeerOrder::End, _) => {
-                stream::write_end(out.bytes());
+                self.says_farewell(out);
                 return Err(CloseReason::OwnStop);
             }
             (PeerOrder::Shown(..) | PeerOrder::Verify(_) | PeerOrder::Taken(_), _) => {
@@ -482,11 +494,12 @@ impl Machine for Peer {
                 }
             }
         }
-        stream::write_end(out.bytes());
+        self.says_farewell(out);
         Err(CloseReason::KeepAliveTimeout)
     }
 
     fn turn_away(&mut self, _: Now, _: TurnAway, out: &mut Out) {
+        self.says_last(out);
         self.end(PeerEnd::Fault(StreamFault::SystemShutdown), out);
     }
 

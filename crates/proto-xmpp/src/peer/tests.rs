@@ -538,6 +538,29 @@ fn what_another_server_says_is_counted_once_it_is_taken() {
     assert_eq!(told(&mut side, PeerOrder::Taken(1)), has(1));
 }
 
+/// A stream of another server over which it has said something that is taken, unasked.
+fn counted() -> Side {
+    let (mut side, _) = incoming(bare(), false);
+    let proof = shows(&mut side, "a.example");
+    told(&mut side, PeerOrder::Shown(proof.pair, Some(true)));
+    says(&mut side, &format!("<enable xmlns='{SM}'/>{MESSAGE}{MESSAGE}"));
+    assert_eq!(told(&mut side, PeerOrder::Taken(1)), "", "nobody asks");
+    side
+}
+
+#[test]
+fn a_stream_that_ends_in_peace_tells_the_other_server_first_what_is_taken() {
+    let has = format!("<a xmlns='{SM}' h='1'/>");
+    let farewell = format!("{has}</stream:stream>");
+    assert_eq!(says(&mut counted(), "</stream:stream>"), farewell);
+    assert_eq!(told(&mut counted(), PeerOrder::End), farewell);
+    let (mut side, mut out) = (counted(), Out::new(base::hash::HashKey::new(1, 2)));
+    let away = TurnAway { why: model::request::Refusal::Draining, retry_after_ms: 1 };
+    side.machine.turn_away(Now::default(), away, &mut out);
+    let said = String::from_utf8(std::mem::take(out.bytes())).expect("UTF-8");
+    assert!(said.starts_with(&format!("{has}<stream:error><system-shutdown")), "{said}");
+}
+
 #[test]
 fn a_server_that_counts_is_asked_what_it_has_and_given_up_when_it_does_not_say() {
     let sm = format!("<sm xmlns='{SM}'/>");
