@@ -201,6 +201,65 @@ class Federation(Pair):
         ann.say(bob.jid, "and now?")
         self.assertEqual(await bob.hears(1), ["and now?"])
 
+    async def sees_each_other(self, ann, bob):
+        for one, other in ((ann, bob), (bob, ann)):
+            one.presence(other.jid, "subscribe")
+            await other.until("presence_subscribe", one.jid)
+            other.presence(one.jid, "subscribed")
+            await one.until("presence_subscribed", other.jid)
+            await one.comes(f"{other.jid}/desk")
+
+    @together
+    async def test_nobody_of_a_blocked_domain_is_heard_or_told_until_it_is_so_no_longer(self):
+        ann, bob = await self.two()
+        carol = await self.friend("carol", "a.example").here()
+        await self.sees_each_other(ann, bob)
+        blocking = bob.client.plugin["xep_0191"]
+        await blocking.block("a.example", timeout=DEADLINE_S)
+        await ann.until("presence_unavailable", bob.jid)
+        blocked = await blocking.get_blocked(timeout=DEADLINE_S)
+        items = blocked.xml.iter("{urn:xmpp:blocking}item")
+        self.assertEqual([item.get("jid") for item in items], ["a.example"])
+        # A contact and a stranger: what they say and ask is as of somebody whom there is not.
+        ann.client.send_presence(pshow="away")
+        carol.presence(bob.jid, "subscribe", "let me in")
+        for one in (ann, carol):
+            said = one.say(bob.jid, "can you hear me?")
+            error = await one.next("message_error")
+            self.assertEqual((error["error"]["condition"], error["id"]),
+                             ("service-unavailable", said))
+            with self.assertRaises(slixmpp().exceptions.IqError) as refused:
+                await one.client.plugin["xep_0199"].send_ping(f"{bob.jid}/desk",
+                                                              timeout=DEADLINE_S)
+            self.assertEqual(refused.exception.condition, "service-unavailable")
+        # What he says goes to nobody there.
+        for jid in (ann.jid, carol.jid, "a.example"):
+            bob.say(jid, "hello")
+            error = await bob.next("message_error")
+            self.assertEqual(error["error"]["condition"], "not-acceptable", jid)
+            self.assertIsNotNone(error.xml.find(".//{urn:xmpp:blocking:errors}blocked"), jid)
+        await bob.ping()
+        for kind in ("message", "presence_away", "presence_subscribe"):
+            self.assertTrue(bob.queues[kind].empty(), kind)
+        for kind in ("presence_xa", "presence_dnd"):
+            ann.hear(kind)
+        bob.client.send_presence(pshow="xa")
+        bob.client.send_presence(pshow="dnd")
+        await bob.ping()
+        await blocking.unblock("a.example", timeout=DEADLINE_S)
+        # Both are told how the other is there by now.
+        await bob.until("presence_away", f"{ann.jid}/desk")
+        await ann.until("presence_dnd", f"{bob.jid}/desk")
+        self.assertTrue(ann.queues["presence_xa"].empty(), "he was seen while she was blocked")
+        for one in (ann, carol):
+            one.say(bob.jid, "and now?")
+            heard = await bob.next()
+            self.assertEqual((heard["body"], heard["from"].bare), ("and now?", one.jid))
+            bob.say(one.jid, "now I can")
+            self.assertEqual(await one.hears(1), ["now I can"])
+        for one in (ann, carol):
+            self.assertTrue(one.queues["message"].empty(), "nothing of before")
+
     @together
     async def test_what_somebody_does_who_types_passes_and_stays_nowhere(self):
         ann, bob = await self.two()
