@@ -49,6 +49,32 @@ fn whatever_happens_members_of_groups_that_are_read_have_everything_once_and_in_
     assert!(made > 10, "{made} groups under names of others before them");
 }
 
+/// The same where some of them are of other servers, whose domains are not reached for a while.
+fn history_with_abroad(seed: u64, shards: u16, border: u32) -> [usize; 5] {
+    println!("seed {seed}, {shards} shards, groups beyond {border} are read, people elsewhere");
+    let mut world = World::with_abroad(seed, shards, border);
+    for _ in 0..1_500 {
+        world.step();
+    }
+    world.heal();
+    world.check();
+    world.check_abroad()
+}
+
+#[test]
+fn whatever_happens_what_is_said_to_people_elsewhere_is_there_once_in_order_or_refused_and_told() {
+    let mut all = [0; 5];
+    for seed in 0..90 {
+        let (shards, border) = (1 + (seed % 3) as u16, seed as u32 / 3 % 3);
+        let seen = history_with_abroad(seed, shards, border);
+        all.iter_mut().zip(seen).for_each(|(all, seen)| *all += seen);
+    }
+    let [there, refused, from_there, rooms, guests] = all;
+    assert!(there > 1_000 && refused > 60, "{there} are there, {refused} were refused");
+    assert!(from_there > 1_000, "{from_there} came from there");
+    assert!(rooms > 40 && guests > 5, "{rooms} in groups with them, {guests} with guests");
+}
+
 #[test]
 #[ignore = "as many as one has time for: CHAT_SEEDS"]
 fn many_histories() {

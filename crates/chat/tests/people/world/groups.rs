@@ -47,9 +47,11 @@ impl World {
         }
         let group = self.a_group();
         let makes = self.groups().len() < GROUPS_MAX && (group.is_none() || self.rng.one_in(4));
-        // To come by oneself has tests of its own.
-        let is_of_all = |verb: &&GroupVerb| {
-            !matches!(verb, GroupVerb::Join | GroupVerb::Lock | GroupVerb::Unlock)
+        // To come by oneself has tests of its own; where there are guests they do.
+        let has_guests = self.abroad.is_on;
+        let is_of_all = |verb: &&GroupVerb| match verb {
+            GroupVerb::Lock | GroupVerb::Unlock => has_guests,
+            verb => **verb != GroupVerb::Join,
         };
         let verbs: Vec<GroupVerb> = GroupVerb::ALL.iter().filter(is_of_all).copied().collect();
         let verb = verbs[self.rng.below(verbs.len() as u64) as usize];
@@ -66,16 +68,22 @@ impl World {
         let verb = match verb {
             _ if may_end && self.rng.one_in(2) => GroupVerb::Dissolve,
             _ if named.is_some() || makes => GroupVerb::Create,
+            _ if has_guests && self.rng.one_in(4) => GroupVerb::Unlock,
+            _ if has_guests && self.rng.one_in(6) => GroupVerb::Add,
             GroupVerb::Create | GroupVerb::Dissolve if !self.rng.one_in(20) => GroupVerb::Add,
             GroupVerb::Close if !self.rng.one_in(3) => GroupVerb::Open,
             GroupVerb::Mute if !self.rng.one_in(3) => GroupVerb::Unmute,
             GroupVerb::Ban if !self.rng.one_in(3) => GroupVerb::Unban,
             GroupVerb::Hide if !self.rng.one_in(3) => GroupVerb::Reveal,
+            GroupVerb::Lock if !self.rng.one_in(3) => GroupVerb::Unlock,
             verb => verb,
         };
         let count = if verb == GroupVerb::HandOver { 1 } else { 1 + self.rng.below(2) };
-        let members = (0..count).map(|_| person(self.rng.below(PEOPLE.into()) as u32).into());
-        let members = members.collect();
+        let one = |world: &mut World| match has_guests && world.rng.one_in(3) {
+            true => world.a_foreigner(),
+            false => person(world.rng.below(PEOPLE.into()) as u32),
+        };
+        let members = (0..count).map(|_| one(self).into()).collect();
         let group = match verb {
             _ if named.is_some() => named,
             GroupVerb::Create => self.rng.one_in(3).then(|| self.a_name()),
@@ -237,7 +245,7 @@ impl World {
         turns.map(|it| (it.to.clone(), it.seq)).collect::<BTreeSet<_>>().len()
     }
 
-    fn inbox_of(&self, n: u32) -> BTreeMap<Seq, Arc<ChatMessage>> {
+    pub(super) fn inbox_of(&self, n: u32) -> BTreeMap<Seq, Arc<ChatMessage>> {
         let of = self.devices.iter().filter(|device| device.account == person(n));
         whole(&of.collect::<Vec<&Device>>())
     }
@@ -279,7 +287,8 @@ impl World {
             assert!(!is_first || seq == 1 || is_chosen, "{group} is made once");
             // Whoever moderates calls back what somebody has said who has left.
             let is_recall = message.content.kind == Content::RECALL;
-            let may_say = is_first || is_recall || before.contains(&message.from);
+            let comes = verb == Some(GroupVerb::Join) && members.contains(&message.from);
+            let may_say = is_first || is_recall || comes || before.contains(&message.from);
             assert!(may_say, "{message:?} is by no member");
             let ends = verb.is_some_and(GroupVerb::ends_membership);
             let whom = if ends { &before } else { &members };
@@ -298,7 +307,9 @@ impl World {
                     then.check(person, page);
                 }
                 for (_, seq) in device.read.iter().filter(|(of, _)| of == group) {
-                    assert!(all.contains(seq), "{person} has read {seq} of {group}");
+                    // Of a group that is unlocked whoever comes reads what was said before, too.
+                    let may = self.abroad.is_on || all.contains(seq);
+                    assert!(may, "{person} has read {seq} of {group}");
                 }
             }
         }

@@ -172,7 +172,11 @@ impl World {
                 }
             }
             for row in at_the_end.values().filter(|row| !row.with.is_group()) {
-                let (_, inbox) = inboxes.iter().find(|(of, _)| *of == row.with).expect("a person");
+                // What people of other servers have read is known to nobody here.
+                let Some((_, inbox)) = inboxes.iter().find(|(of, _)| *of == row.with) else {
+                    assert_eq!(row.peer_read, 0);
+                    continue;
+                };
                 let peer = recount(&row.with, inbox, Seq::MAX);
                 let read = peer.get(account).filter(|_| row.with != *account).map(|it| it.read);
                 assert_eq!(row.peer_read, read.unwrap_or(0), "{account} knows of {}", row.with);

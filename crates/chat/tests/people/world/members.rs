@@ -16,6 +16,7 @@ pub(super) struct Then {
     title: Box<str>,
     closed: bool,
     public: bool,
+    unlocked: bool,
 }
 
 impl Then {
@@ -26,10 +27,11 @@ impl Then {
         match verb {
             GroupVerb::Close | GroupVerb::Open => self.closed = verb == GroupVerb::Close,
             GroupVerb::Reveal | GroupVerb::Hide => self.public = verb == GroupVerb::Reveal,
+            GroupVerb::Lock | GroupVerb::Unlock => self.unlocked = verb == GroupVerb::Unlock,
             GroupVerb::Rename => self.title = title.clone(),
             GroupVerb::Dissolve => {
                 self.members.clear();
-                self.public = false;
+                (self.public, self.unlocked) = (false, false);
             }
             _ => {}
         }
@@ -48,7 +50,7 @@ impl Then {
         let now = match verb {
             GroupVerb::Unban => return,
             GroupVerb::Create if is_first => (Owner, false),
-            GroupVerb::Create | GroupVerb::Add => (Member, false),
+            GroupVerb::Create | GroupVerb::Add | GroupVerb::Join => (Member, false),
             GroupVerb::Promote => (Admin, false),
             GroupVerb::Demote => (Member, muted),
             GroupVerb::HandOver => {
@@ -73,10 +75,10 @@ impl Then {
 
     /// A page was told by which somebody saw it.
     pub(super) fn check(&self, who: &AccountAddress, page: &MembersPage) {
-        // What a public group is hears everybody, and not who is in it.
+        // What a group is that is public or unlocked hears everybody, and not who is in it.
         let is_stranger = !self.members.contains_key(who);
-        let may_hear = !is_stranger || self.public && page.members.is_empty();
-        assert!(may_hear, "{who} was told of {page:?}");
+        let may_hear = (self.public || self.unlocked) && page.members.is_empty();
+        assert!(!is_stranger || may_hear, "{who} was told of {page:?}");
         assert_eq!((&page.title, page.closed), (&self.title, self.closed), "{page:?}");
         assert_eq!(page.public, self.public, "{page:?}");
         assert_eq!(page.total as usize, self.members.len(), "{page:?}");

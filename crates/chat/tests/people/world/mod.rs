@@ -4,6 +4,7 @@
 //! their answers (reads later than writes behind them), messages between shards (some are lost). A
 //! kill drops all of it; what the logs had carried out stays.
 
+mod abroad;
 mod amendments;
 mod archive;
 mod device;
@@ -21,12 +22,14 @@ mod shard;
 mod shows;
 mod transients;
 
+use abroad::Abroad;
 use base::prng::Prng;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use chat::{Chat, ChatWord};
 use device::{Device, put};
 use model::account::AccountAddress;
+use model::chat::foreign::ForeignDomains;
 use model::chat::{
     ChatDelivery, ChatFault, ChatMessage, ChatRequest, ClientMessageId, Content, GroupOrder,
     GroupVerb,
@@ -78,6 +81,8 @@ pub struct World {
     pub carrier: pushes::Carrier,
     /// Who has which name.
     pub names: Arc<Names>,
+    /// People of other servers, if there are any.
+    abroad: Abroad,
 }
 
 pub fn person(n: u32) -> AccountAddress {
@@ -113,11 +118,15 @@ impl World {
             calm: false,
             carrier: pushes::Carrier::default(),
             names,
+            abroad: Abroad::default(),
         }
     }
 
     /// Something happens.
     pub fn step(&mut self) {
+        if self.abroad.is_on && self.rng.one_in(6) {
+            return self.passes_abroad();
+        }
         match self.rng.below(100) {
             0..=29 => self.device_acts(),
             30..=54 => {
@@ -159,6 +168,13 @@ impl World {
     fn collect(&mut self, shard: usize) {
         let is_full = !self.calm && self.rng.one_in(60);
         let (deliveries, messages) = self.shards[shard].take(self.now, is_full);
+        let answers = std::mem::take(&mut self.shards[shard].fx.answers);
+        for (ask, answer) in answers {
+            if !self.they_hear(ask, &answer) {
+                self.shards[shard].answers.push(answer);
+            }
+        }
+        self.goes_abroad(shard, is_full);
         let mut bags = BTreeMap::<u16, Vec<ChatWord>>::new();
         for (to, message) in messages {
             assert_ne!(usize::from(to.0), shard, "what is for itself is done at once");
@@ -306,7 +322,10 @@ impl World {
 
     fn say(&mut self, at: usize) {
         let group = if self.rng.one_in(2) { self.a_group() } else { None };
-        let to = group.unwrap_or_else(|| person(self.rng.below(PEOPLE.into()) as u32));
+        let to = match self.abroad.is_on && self.rng.one_in(3) {
+            true => self.a_foreigner(),
+            false => group.unwrap_or_else(|| person(self.rng.below(PEOPLE.into()) as u32)),
+        };
         let number = self.tried.len();
         let text = format!("message {number}");
         let id = ClientMessageId((number as u128).to_be_bytes());
@@ -366,6 +385,7 @@ impl World {
         self.post.clear();
         self.devices.iter_mut().for_each(Device::is_cut);
         self.carrier.dies();
+        self.abroad.dies();
         for shard in &mut self.shards {
             shard.restart(self.now, &mut self.rng);
         }
@@ -410,6 +430,7 @@ impl World {
             self.collect(shard);
         }
         self.carries();
+        self.all_gets_there();
         while self.post.values().any(|bags| !bags.is_empty()) {
             self.a_bag_arrives();
         }
@@ -533,5 +554,7 @@ fn whole(devices: &[&Device]) -> BTreeMap<Seq, Arc<ChatMessage>> {
 /// The service of a shard.
 pub fn service((id, shards): (ShardId, u16), border: u32, names: &Arc<Names>) -> Chat {
     let (limits, access, push) = (Arc::new(shard::limits(border)), names.clone(), pushes::POLICY);
-    Chat::new(chat::Settings { limits, access, push, ..plain::settings(id, shards) })
+    let own = "a.example".into();
+    let foreign = Arc::new(ForeignDomains { own, federates: true, ..ForeignDomains::default() });
+    Chat::new(chat::Settings { limits, access, push, foreign, ..plain::settings(id, shards) })
 }

@@ -144,11 +144,13 @@ impl Shard {
         }
     }
 
-    /// The log has no room for the next call, if that puts something into inboxes; for those behind
-    /// it there may be some.
+    /// The log has no room for the next call, if that puts something into inboxes or the queue for
+    /// other servers; for those behind it there may be some.
     pub fn log_refuses(&mut self) {
         let next = self.calls.pop_front_if(|(_, call)| match call {
-            Call::Write(Write::Append(it)) => it.to.iter().any(|to| to.space() == Space::Inbox),
+            Call::Write(Write::Append(it)) => {
+                it.to.iter().any(|to| [Space::Inbox, Space::SendQueue].contains(&to.space()))
+            }
             _ => false,
         });
         if let Some((ticket, _)) = next {
@@ -179,7 +181,6 @@ impl Shard {
             }
         }
         self.calls.extend(self.fx.calls.drain(..));
-        self.answers.extend(self.fx.answers.drain(..).map(|(_, answer)| answer));
         let notifications = self.fx.notifications.drain(..);
         self.notifications.extend(notifications.map(|(number, order)| (number, *order)));
         assert!(self.fx.questions.is_empty(), "everybody is let in at once");

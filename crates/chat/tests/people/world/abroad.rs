@@ -1,0 +1,306 @@
+//! People of other servers: what is said to them leaves its queue, what they say comes in, and
+//! they are in groups, as guests too.
+//!
+//! ```text
+//! queue ─► way of its domain, in order ─┬─► there      ─┬─► the queue hears that it has left
+//!                 ▲ a kill empties it   └─► refused, told ┘
+//! ```
+//! While a domain is not reached some of what is for it is refused, and the rest waits. Whoever
+//! says something from there says it again until that is answered.
+
+use super::device::content_of;
+use super::{PEOPLE, Said, World, person};
+use model::account::AccountAddress;
+use model::chat::foreign::{ArrivalWhat, ForeignArrival, ForeignWord, QueuedMessage, RoomWord};
+use model::chat::*;
+use model::ports::chat::{ChatAnswer, ChatCommand, ErrandWhat};
+use model::ports::control::Status;
+use model::ports::log::Restored;
+use model::service::Service;
+use model::timeline::{Seq, Space};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// Accounts elsewhere.
+const ABROAD: [&str; 3] = ["bob@b.example", "carol@b.example", "dan@c.example"];
+
+/// Numbers of what they ask are behind this.
+const ASKS: u64 = 1 << 32;
+
+/// A message by who said it, to whom, and its place between these: numbers may be given again by a
+/// start that takes no time.
+type Out = (AccountAddress, AccountAddress, Seq);
+
+fn out_of(message: &ChatMessage) -> Out {
+    (message.from.clone(), message.to.clone(), message.seq)
+}
+
+/// What passes between the process and other servers.
+#[derive(Default)]
+pub struct Abroad {
+    /// There are such people.
+    pub is_on: bool,
+    /// Domains that are not reached.
+    away: BTreeSet<Box<str>>,
+    /// What waits for a domain.
+    ways: BTreeMap<Box<str>, VecDeque<QueuedMessage>>,
+    /// What was handed out since the process began.
+    since: BTreeSet<Out>,
+    /// What their servers have, in the order in which each came first.
+    there: Vec<Arc<ChatMessage>>,
+    /// What was refused, and its sender told.
+    refused: BTreeSet<Out>,
+    /// What was said in groups, for them, and the last of each since the process began.
+    rooms: Vec<RoomWord>,
+    rooms_last: BTreeMap<AccountAddress, Seq>,
+    /// What they have said and wait for an answer to.
+    asked: BTreeMap<u64, Said>,
+    asks: u64,
+}
+
+impl Abroad {
+    /// The process dies, and all that was in its memory.
+    pub fn dies(&mut self) {
+        self.ways.clear();
+        self.since.clear();
+        self.rooms_last.clear();
+        self.asked.clear();
+    }
+}
+
+fn abroad(n: u64) -> AccountAddress {
+    AccountAddress::parse(ABROAD[n as usize % ABROAD.len()], "").expect("right")
+}
+
+fn is_abroad(address: &AccountAddress) -> bool {
+    !address.is_group() && address.domain() != "a.example"
+}
+
+impl World {
+    /// One with people of other servers.
+    pub fn with_abroad(seed: u64, shards: u16, border: u32) -> World {
+        let mut world = World::with_border(seed, shards, border);
+        world.abroad.is_on = true;
+        world
+    }
+
+    /// Somebody of another server.
+    pub(super) fn a_foreigner(&mut self) -> AccountAddress {
+        abroad(self.rng.below(ABROAD.len() as u64))
+    }
+
+    /// Something happens between the process and other servers.
+    pub(super) fn passes_abroad(&mut self) {
+        match self.rng.below(20) {
+            0 => {
+                let domain: Box<str> = self.a_foreigner().domain().into();
+                if !self.abroad.away.remove(&domain) {
+                    self.abroad.away.insert(domain);
+                }
+            }
+            1..=10 => {
+                let domain: Box<str> = self.a_foreigner().domain().into();
+                self.goes_on_to(&domain);
+            }
+            11..=13 => self.they_say(),
+            14..=15 => self.they_order(),
+            _ => self.they_say_again(),
+        }
+    }
+
+    /// A shard's words go out, unless there is no room.
+    pub(super) fn goes_abroad(&mut self, shard: usize, is_full: bool) {
+        let words = std::mem::take(&mut self.shards[shard].fx.foreign);
+        if is_full && !words.is_empty() {
+            let it = &mut self.shards[shard];
+            return Service::not_out(&mut it.chat, self.now, words, &mut it.fx);
+        }
+        for word in words {
+            match word {
+                ForeignWord::Message(queued) => self.waits(queued),
+                ForeignWord::Room(word) => self.is_of_room(*word),
+                // Of presence these people want nothing.
+                _ => {}
+            }
+        }
+    }
+
+    fn waits(&mut self, queued: QueuedMessage) {
+        let is_new = self.abroad.since.insert(out_of(&queued.message));
+        assert!(is_new, "once, unless somebody dies: {queued:?}");
+        let domain = queued.message.to.domain().into();
+        self.abroad.ways.entry(domain).or_default().push_back(queued);
+    }
+
+    fn is_of_room(&mut self, word: RoomWord) {
+        let RoomWord { message, to, .. } = &word;
+        assert!(!to.is_empty() && to.iter().all(is_abroad), "{word:?}");
+        let last = self.abroad.rooms_last.insert(message.to.clone(), message.seq);
+        assert!(last.is_none_or(|last| last < message.seq), "once and in order: {word:?}");
+        self.abroad.rooms.push(word);
+    }
+
+    /// The first of what waits for a domain gets there, or, if that is not reached, is refused or
+    /// waits on.
+    fn goes_on_to(&mut self, domain: &str) {
+        let is_away = !self.calm && self.abroad.away.contains(domain);
+        if is_away && !self.rng.one_in(3) {
+            return;
+        }
+        let way = self.abroad.ways.get_mut(domain);
+        let Some(QueuedMessage { message, place, .. }) = way.and_then(VecDeque::pop_front) else {
+            return;
+        };
+        let out = out_of(&message);
+        match is_away {
+            true => _ = self.abroad.refused.insert(out),
+            false if self.abroad.there.iter().any(|it| out_of(it) == out) => {} // once more
+            false => self.abroad.there.push(message),
+        }
+        let home = base::hash::home(place.queue.home_hash(), self.shards.len() as u16);
+        let left = ChatCommand::LeftQueue { queue: place.queue, seqs: [place.seq].into() };
+        let it = &mut self.shards[usize::from(home)];
+        Service::command(&mut it.chat, self.now, ASKS, left, &mut it.fx);
+        self.collect(home.into());
+    }
+
+    /// Somebody elsewhere says something to somebody here, or in a group.
+    fn they_say(&mut self) {
+        let group = if self.rng.one_in(3) { self.a_group() } else { None };
+        let to = group.unwrap_or_else(|| person(self.rng.below(PEOPLE.into()) as u32));
+        let number = self.tried.len();
+        let said = (self.a_foreigner(), ClientMessageId((number as u128).to_be_bytes()));
+        self.tried.insert(said.clone(), (to, format!("message {number}")));
+        self.they_say_this(said);
+    }
+
+    /// Somebody elsewhere comes into a group, or goes.
+    fn they_order(&mut self) {
+        let Some(group) = self.a_group() else { return };
+        let number = self.tried.len() + self.orders.len();
+        let client_id = ClientMessageId((1 << 64 | number as u128).to_be_bytes());
+        let verb = if self.rng.one_in(4) { GroupVerb::Leave } else { GroupVerb::Join };
+        let said = (self.a_foreigner(), client_id);
+        let (group, title, members) = (Some(group.into()), Box::default(), Vec::new());
+        self.orders.insert(said.clone(), GroupOrder { group, client_id, verb, title, members });
+        self.they_say_this(said);
+    }
+
+    /// What was not answered is said again.
+    fn they_say_again(&mut self) {
+        let all = self.tried.keys().chain(self.orders.keys());
+        let is_asked = |said: &Said| self.abroad.asked.values().any(|it| it == said);
+        let all = all.filter(|it| is_abroad(&it.0) && !self.sent.contains_key(it) && !is_asked(it));
+        let all: Vec<Said> = all.cloned().collect();
+        if !all.is_empty() {
+            let said = all[self.rng.below(all.len() as u64) as usize].clone();
+            self.they_say_this(said);
+        }
+    }
+
+    fn they_say_this(&mut self, said: Said) {
+        let (home, client_id) = said.clone();
+        let device = "phone".into();
+        let what = match (self.tried.get(&said), self.orders.get(&said)) {
+            (Some((to, text)), _) => {
+                let (is_room, to) = (to.is_group(), to.clone().into());
+                let message = Box::new(NewMessage { to, client_id, content: content_of(text) });
+                match is_room {
+                    true => ArrivalWhat::Ask { device, what: ErrandWhat::Send(message).into() },
+                    false => ArrivalWhat::Send { device, message },
+                }
+            }
+            (_, Some(order)) => {
+                let what = ErrandWhat::Group(Box::new(order.clone()));
+                ArrivalWhat::Ask { device, what: what.into() }
+            }
+            _ => return,
+        };
+        let command = ChatCommand::Foreign(Box::new(ForeignArrival { home, what }));
+        let concerned = command.account().expect("about somebody");
+        let shards = self.shards.len() as u16;
+        let shard = usize::from(base::hash::home(concerned.home_hash(super::HOME), shards));
+        self.abroad.asks += 1;
+        let ask = ASKS + self.abroad.asks;
+        self.abroad.asked.insert(ask, said);
+        let it = &mut self.shards[shard];
+        Service::command(&mut it.chat, self.now, ask, command, &mut it.fx);
+        self.collect(shard);
+    }
+
+    /// What they asked was answered; true: it was something of theirs.
+    pub(super) fn they_hear(&mut self, ask: u64, answer: &ChatAnswer) -> bool {
+        if ask < ASKS {
+            return false;
+        }
+        let Some(said) = self.abroad.asked.remove(&ask) else { return true };
+        let ChatAnswer::Told(Some(told)) = answer else { return true };
+        let (id, seq, again) = match &**told {
+            ChatDelivery::Sent { id, seq, again, .. } => (*id, *seq, *again),
+            ChatDelivery::Changed(it) => (it.id, it.seq, it.again),
+            _ => return true,
+        };
+        if let Some((first_id, first_seq, _)) = self.sent.get(&said) {
+            assert!(again && (*first_id, *first_seq) == (id, seq), "the first answer");
+        }
+        let text = self.tried.get(&said).map(|(_, text)| text.clone()).unwrap_or_default();
+        self.sent.insert(said, (id, seq, text));
+        true
+    }
+
+    /// All that waits gets there.
+    pub(super) fn all_gets_there(&mut self) {
+        for domain in ["b.example", "c.example"] {
+            while self.abroad.ways.get(domain).is_some_and(|way| !way.is_empty()) {
+                self.goes_on_to(domain);
+            }
+        }
+    }
+
+    /// Each message for somebody elsewhere has left its queue: it is there, in order, or was
+    /// refused and told. How many are there, were refused, came from there, and were said in groups
+    /// with such people, and with guests.
+    pub fn check_abroad(&self) -> [usize; 5] {
+        for shard in &self.shards {
+            let mut status = Status::default();
+            Service::status(&shard.chat, &mut status);
+            assert_eq!(status.chat_queued_out, 0, "all have left");
+            shard.log.restoration().each(|restored| {
+                let is_queued = matches!(restored, Restored::Entry { timeline, .. }
+                    if timeline.space() == Space::SendQueue);
+                assert!(!is_queued, "its log has none");
+                true
+            });
+        }
+        let Abroad { there, refused, rooms, .. } = &self.abroad;
+        let is_out = |out: &Out| there.iter().any(|it| out_of(it) == *out) || refused.contains(out);
+        for (said, (_, seq, _)) in &self.sent {
+            let Some((to, _)) = self.tried.get(said).filter(|(to, _)| is_abroad(to)) else {
+                continue;
+            };
+            let out = (said.0.clone(), to.clone(), *seq);
+            assert!(is_out(&out), "{said:?} was answered, and is nowhere");
+        }
+        for n in 0..PEOPLE {
+            let inbox = self.inbox_of(n);
+            let mut out = inbox.values().filter(|it| is_abroad(&it.to));
+            assert!(out.all(|it| is_out(&out_of(it))), "what stands in a conversation goes out");
+        }
+        let mut last = BTreeMap::<(&AccountAddress, &AccountAddress), Seq>::new();
+        for message in there {
+            let (to, text) = self
+                .tried
+                .get(&(message.from.clone(), message.client_id))
+                .map_or((&message.to, &*message.content.text), |(to, text)| (to, &**text));
+            let is_said = message.content.kind != Content::TEXT || *message.content.text == *text;
+            assert!(message.to == *to && is_said, "{message:?}");
+            if !refused.contains(&out_of(message)) {
+                let before = last.insert((&message.from, &message.to), message.seq);
+                assert!(before.is_none_or(|before| before < message.seq), "in order: {message:?}");
+            }
+        }
+        let from_there = self.sent.keys().filter(|said| is_abroad(&said.0)).count();
+        let with_guests = rooms.iter().filter(|it| !it.guests.is_empty()).count();
+        [there.len(), refused.len(), from_there, rooms.len(), with_guests]
+    }
+}
