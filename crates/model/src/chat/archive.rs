@@ -18,6 +18,20 @@ pub const ARCHIVE_BOUNDS_MAX: usize = 2;
 /// Messages that may be asked for by their ids at once.
 pub const ARCHIVE_NAMED_MAX: usize = 16;
 
+/// Part of a conversation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HistoryRange {
+    /// With whom.
+    pub with: Addressee,
+    /// Where to begin: forwards, what comes after this place; backwards, before it ([`Seq::MAX`]
+    /// for the end).
+    pub from: Seq,
+    /// The direction.
+    pub backwards: bool,
+    /// The most it wants, 1 to [`PAGE_MESSAGES_MAX`](super::PAGE_MESSAGES_MAX).
+    pub count: u16,
+}
+
 /// Names a message in whichever archive it is, and no other one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ArchiveId {

@@ -36,8 +36,8 @@ pub use amend::{
     TargetMessage, emoji_of,
 };
 pub use archive::{
-    ARCHIVE_BOUNDS_MAX, ARCHIVE_NAMED_MAX, ArchiveId, ArchivePage, ArchiveRange, MovedChange,
-    MovedMessage,
+    ARCHIVE_BOUNDS_MAX, ARCHIVE_NAMED_MAX, ArchiveId, ArchivePage, ArchiveRange, HistoryRange,
+    MovedChange, MovedMessage,
 };
 pub use chatroom::{
     CHATROOM_KEEPS_MAX, CHATROOM_MODERATORS_MAX, CHATROOM_NAMED_MAX, CHATROOM_SERVICE,
@@ -532,20 +532,6 @@ impl ChatMessage {
         let amended = self.amended.as_deref().map_or(0, Amended::weight);
         size_of::<ChatMessage>() + self.device.len() + addresses + self.content.weight() + amended
     }
-}
-
-/// Part of a conversation.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct HistoryRange {
-    /// With whom.
-    pub with: Addressee,
-    /// Where to begin: forwards, what comes after this place; backwards, before it ([`Seq::MAX`]
-    /// for the end).
-    pub from: Seq,
-    /// The direction.
-    pub backwards: bool,
-    /// The most it wants, 1 to [`PAGE_MESSAGES_MAX`].
-    pub count: u16,
 }
 
 /// Delivery of the chat service through a machine.
