@@ -61,6 +61,7 @@ pub use archived::{archive_timeline, archived};
 pub use conversations::receipts::delivered::DeliveredTold;
 pub use conversations::receipts::positions::{PositionsAsked, PositionsTold};
 pub use conversations::receipts::readers::ReadersSought;
+pub use groups::asides::{AsideTold, VoiceAsked};
 pub use groups::chatrooms::words::ChatroomWord;
 pub use groups::members::MembersAsked;
 pub use groups::orders::ChangeAsked;

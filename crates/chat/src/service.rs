@@ -142,6 +142,8 @@ impl Service for Chat {
             ChatWord::TransientTold(told) => self.transient_told(&told, fx),
             ChatWord::ShowSaid(said) => self.show_goes(now, *said, fx),
             ChatWord::ShowTold(told) => self.show_told(&told, fx),
+            ChatWord::VoiceAsked(asked) => self.voice_asked(now, *asked, fx),
+            ChatWord::AsideTold(told) => self.aside_told(&told, fx),
             ChatWord::Tie(told) => self.tie_arrives(now, from, told, fx),
             ChatWord::TieHeard(receipt) => self.receipt_arrives(now, receipt, fx),
             ChatWord::Presence(told) => self.presence_told(from, &told, fx),
@@ -296,10 +298,9 @@ impl Chat {
             ChatRequest::Send { session, number, message } => {
                 self.send(now, from, (session, number), message, fx);
             }
-            ChatRequest::Transient { session, transient } => {
-                self.transient(now, from, session, *transient, fx);
-            }
-            ChatRequest::ShowInGroup(said) => self.show_in_group(now, from, *said, fx),
+            ChatRequest::Transient { .. }
+            | ChatRequest::ShowInGroup(_)
+            | ChatRequest::Voice { .. } => self.of_now(now, from, request, fx),
             ChatRequest::Group { session, number, order } => {
                 self.group_order(now, from, (session, number), *order, fx);
             }
@@ -353,6 +354,18 @@ impl Chat {
             ChatRequest::HandOn(handing) => self.hand_on(now, from, *handing, fx),
             ChatRequest::HandTo(handing) => self.hand_to(now, from, *handing, fx),
             ChatRequest::Closed { session, .. } => self.closed(from, session, fx),
+        }
+    }
+
+    /// What is told to whoever is there now, and kept nowhere.
+    fn of_now(&mut self, now: Now, from: ConnRef, request: ChatRequest, fx: &mut Effects) {
+        match request {
+            ChatRequest::Transient { session, transient } => {
+                self.transient(now, from, session, *transient, fx);
+            }
+            ChatRequest::ShowInGroup(said) => self.show_in_group(now, from, *said, fx),
+            ChatRequest::Voice { session, group } => self.voice(now, from, session, &group, fx),
+            other => unreachable!("it is to be kept: {other:?}"),
         }
     }
 

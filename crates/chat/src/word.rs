@@ -8,6 +8,7 @@ use crate::amendments::AmendOrder;
 use crate::conversations::receipts::delivered::DeliveredTold;
 use crate::conversations::receipts::positions::{PositionsAsked, PositionsTold};
 use crate::conversations::receipts::readers::{ReadersFound, ReadersSought};
+use crate::groups::asides::{AsideTold, VoiceAsked};
 use crate::groups::chatrooms::words::ChatroomWord;
 use crate::groups::members::{Listed, MembersAsked};
 use crate::groups::orders::ChangeAsked;
@@ -137,6 +138,10 @@ pub enum ChatWord {
     ShowSaid(Box<ShowSaid>),
     /// Tell devices how a member of a group is there.
     ShowTold(Box<ShowTold>),
+    /// Somebody asks for voice in a group.
+    VoiceAsked(Box<VoiceAsked>),
+    /// Tell devices what a group says to some alone.
+    AsideTold(Box<AsideTold>),
     /// What an account is to another. Answered by `TieHeard`.
     Tie(Box<TieTold>),
     /// It was taken, or refused.
@@ -313,6 +318,8 @@ impl Weigh for ChatWord {
             ChatWord::TransientTold(told) => told.weight(),
             ChatWord::ShowSaid(said) => said.weight(),
             ChatWord::ShowTold(told) => told.weight(),
+            ChatWord::VoiceAsked(asked) => asked.weight(),
+            ChatWord::AsideTold(told) => told.weight(),
             ChatWord::Tie(told) => told.weight(),
             ChatWord::TieHeard(receipt) => size_of::<TieReceipt>() + receipt.told.weight(),
             ChatWord::Presence(told) => {

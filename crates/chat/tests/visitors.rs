@@ -171,6 +171,42 @@ fn visitors_are_members_hear_and_say_what_members_do_and_go() {
 }
 
 #[test]
+fn what_a_group_tells_some_alone_goes_to_other_servers_and_comes_from_them() {
+    let mut house = house(10);
+    let ann = house.device("ann");
+    house.orders(ann, order(GroupVerb::Create, 1, &[])).expect("made");
+    house.orders(ann, order(GroupVerb::Add, 2, &[EVE.into(), MALLORY.into()])).expect("added");
+    house.orders(ann, order(GroupVerb::Promote, 3, &[EVE.into()])).expect("the owner may");
+    house.orders(ann, order(GroupVerb::Mute, 4, &[MALLORY.into()])).expect("the owner may");
+    let asides = |house: &mut House| -> Vec<AsideWord> {
+        let words = std::mem::take(&mut house.fx.foreign).into_iter();
+        let of = |word| match word {
+            ForeignWord::Aside(word) => Some(*word),
+            _ => None,
+        };
+        words.filter_map(of).collect()
+    };
+    asides(&mut house);
+    for expected in [1, 0] {
+        let told = house.visits(MALLORY, ErrandWhat::Voice(address(YARD).into()));
+        assert!(matches!(told, ChatDelivery::Done { .. }), "{told:?}");
+        let all = asides(&mut house);
+        assert_eq!(all.len(), expected, "once in a minute: {all:?}");
+        for AsideWord { aside, to } in all {
+            assert_eq!((&aside.who, &aside.what), (&address(MALLORY), &AsideWhat::Voice));
+            assert_eq!(*to, [address(EVE)]);
+        }
+    }
+    let leave = order(GroupVerb::Leave, 5, &[EVE.into()]);
+    let told = house.visits(MALLORY, ErrandWhat::Group(leave.into()));
+    assert!(matches!(told, ChatDelivery::Changed(_)), "{told:?}");
+    let all = asides(&mut house);
+    let [AsideWord { aside, to }] = &all[..] else { panic!("{all:?}") };
+    assert_eq!((&aside.who, &aside.group), (&address(MALLORY), &address(YARD)));
+    assert_eq!((&aside.what, &**to), (&AsideWhat::Declined("yard".into()), &[address(EVE)][..]));
+}
+
+#[test]
 fn whoever_is_of_another_server_is_told_which_groups_are_public_and_what_they_are() {
     let mut house = house(10);
     let ann = house.device("ann");

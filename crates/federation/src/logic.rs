@@ -140,6 +140,7 @@ impl FederationLogic {
         match word {
             ForeignWord::Room(word) => self.rooms.said(now, word),
             ForeignWord::Shown(word) => self.rooms.shown(word),
+            ForeignWord::Aside(word) => self.rooms.aside(word),
             _ => {
                 let (place, is_again) = match word {
                     ForeignWord::Message(queued) => (Some(queued.place), queued.is_again),

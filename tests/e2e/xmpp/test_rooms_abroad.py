@@ -7,6 +7,7 @@ from fixture import DEADLINE_S
 from im.test_groups import Person as Phone
 from im.wire import schema
 from xmpp.people import own_name, slixmpp, together
+from xmpp.test_asides import answers, hears_decline, overhears
 from xmpp.test_authority import USER
 from xmpp.test_federation import Neighbour, Pair
 from xmpp.test_prosody import WithNeighbour
@@ -20,8 +21,9 @@ class Visitor(Neighbour):
 
     def __init__(self, port, jid, password):
         super().__init__(port, jid, password)
-        for plugin in ("0045", "0249", "0313"):
+        for plugin in ("0004", "0045", "0249", "0313"):
             self.client.register_plugin(f"xep_{plugin}")
+        overhears(self)
         for kind in KINDS:
             self.hear(kind)
 
@@ -60,6 +62,15 @@ class Visits:
 
     def address(self):
         return f"{own_name(self, 'room')}@{SERVICE}"
+
+    async def another(self, name):
+        """One more of ours."""
+        name = own_name(self, name)
+        self.ours.ask("PUT", f"/v1/users/{name}", {"password": f"secret of {name}"})
+        one = Visitor(self.ours.ports["xmpp"][1], f"{name}@a.example/desk", f"secret of {name}")
+        one.jid, one.assertion = f"{name}@a.example", self
+        self.people.append(one)
+        return await one.here()
 
     async def unlocked(self):
         """Ann, of ours, has a room that anybody enters; and Eve, of the other server."""
@@ -144,6 +155,51 @@ class Visits:
         await eve.refused(room.address, "forbidden")
 
     @together
+    async def test_who_declines_is_told_to_who_had_invited_at_either_server(self):
+        ann, eve = await self.both()
+        room = await ann.enter(self.address())
+        ann.client.plugin["xep_0045"].invite(room.address, eve.jid, "come in")
+        await eve.next("groupchat_direct_invite")
+        eve.client.plugin["xep_0045"].decline(room.address, ann.jid, "no time")
+        self.assertEqual(await hears_decline(ann), (room.address, eve.jid, "no time"))
+        await room.sees(eve.jid, affiliation="none")
+        # And the other way round: she is an admin, and invites one of ours.
+        plugin = ann.client.plugin["xep_0045"]
+        await plugin.set_affiliation(room.address, "admin", jid=eve.jid)
+        there = await eve.enter(room.address)
+        dan = await self.another("dan")
+        eve.client.plugin["xep_0045"].invite(room.address, dan.jid, "come in")
+        invited = (await dan.next("groupchat_invite"))["muc"]["invite"]
+        self.assertEqual(str(invited["from"]), eve.jid)
+        dan.client.plugin["xep_0045"].decline(room.address, eve.jid, "not me")
+        self.assertEqual(await hears_decline(eve), (room.address, dan.jid, "not me"))
+        await there.sees(dan.client.boundjid.local, affiliation="none")
+
+    @together
+    async def test_a_visitor_asks_for_voice_and_a_visiting_admin_gives_it(self):
+        ann, eve, room = await self.unlocked()
+        there = await eve.enter(room.address)
+        plugin = ann.client.plugin["xep_0045"]
+        await plugin.set_role(room.address, eve.jid, "visitor")
+        await there.sees(eve.jid, role="visitor")
+        eve.client.plugin["xep_0045"].request_voice(room.address, "participant")
+        wish = await ann.next("aside_voice")
+        self.assertEqual(wish["form"].get_fields()["muc#jid"]["value"], eve.jid)
+        answers(ann, wish, request_allow=True)
+        await there.sees(eve.jid, role="participant")
+        await plugin.set_affiliation(room.address, "admin", jid=eve.jid)
+        await there.sees(eve.jid, affiliation="admin")
+        dan = await self.another("dan")
+        of_dan = await dan.enter(room.address)
+        own = dan.client.boundjid.local
+        await plugin.set_role(room.address, own, "visitor")
+        await of_dan.sees(own, role="visitor")
+        dan.client.plugin["xep_0045"].request_voice(room.address, "participant")
+        wishes = [await one.next("aside_voice") for one in (ann, eve)]
+        answers(eve, wishes[1], request_allow=True)
+        await of_dan.sees(own, role="participant")
+
+    @together
     async def test_a_room_for_members_alone_is_entered_by_who_is_invited(self):
         ann, eve = await self.both()
         room = await ann.enter(self.address())
@@ -193,6 +249,8 @@ class Vanishing(Neighbours):
 
     test_a_visitor_enters_speaks_hears_and_leaves_and_im_sees_it = None
     test_a_visitor_is_kicked_muted_and_banned = None
+    test_who_declines_is_told_to_who_had_invited_at_either_server = None
+    test_a_visitor_asks_for_voice_and_a_visiting_admin_gives_it = None
     test_a_room_for_members_alone_is_entered_by_who_is_invited = None
 
     @together

@@ -11,6 +11,7 @@
 //! so all that stands behind a change in the conversation was judged by it. Invariant: a message
 //! goes to those who were members at its place there, whatever dies in between.
 
+pub(crate) mod asides;
 pub(crate) mod catalog;
 pub(crate) mod chatrooms;
 pub(crate) mod fan_out;
@@ -32,6 +33,7 @@ use crate::outbox::receivers::Receivers;
 use crate::sessions::transients::TransientSaid;
 use crate::word::{Range, StoreOrder, StoredMessage};
 use crate::{Chat, Effects};
+use asides::{Declining, VoiceAsked, VoicePace};
 use base::hash::HashKey;
 use base::time::Now;
 use fan_out::Told;
@@ -63,6 +65,7 @@ pub(crate) enum GroupTask {
     Summary(Box<(u64, usize, AccountAddress)>),
     Transient(TransientSaid),
     Show(Box<ShowSaid>),
+    Voice(VoiceAsked),
 }
 
 /// A group that is spoken to.
@@ -72,6 +75,9 @@ struct Group {
     /// What stands still.
     step: Step,
     line: VecDeque<GroupTask>,
+    /// Whoever had invited the one who goes by the change that is with the log.
+    declining: Option<Declining>,
+    voices: VoicePace,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -245,7 +251,9 @@ impl Chat {
             }
             GroupTask::Summary(of) => self.summarised((of.0, of.1), None, fx),
             GroupTask::Transient(said) => self.transient_to_members(&said, Err(fault), fx),
-            GroupTask::Show(_) => fx.counters.count(ChatCounter::TransientsDropped),
+            GroupTask::Show(_) | GroupTask::Voice(_) => {
+                fx.counters.count(ChatCounter::TransientsDropped);
+            }
         }
     }
 
@@ -308,6 +316,7 @@ impl Chat {
                     self.transient_to_members(&said, members, fx);
                 }
                 GroupTask::Show(said) => self.shows_in_group(conversation, *said, fx),
+                GroupTask::Voice(asked) => self.voice_in_group(now, conversation, asked, fx),
             }
         }
     }
@@ -360,13 +369,16 @@ impl Chat {
         let settings = &self.settings;
         let receivers = group.state.receivers(|inbox| settings.shard_at(inbox));
         let made = order.change.as_ref().map(|asked| asked.group.clone());
+        let is_own = order.moved.is_none() && !order.is_operator;
+        let asked = order.change.as_ref().filter(|_| is_own);
+        let declining = asked.and_then(|asked| group.state.declining(by, asked));
         if let (Some(change), Some(asked)) = (&change, order.change.take()) {
             group.state.is_channel |= asked.group.is_channel();
             order.body = body_of(*asked, change);
         }
         let mut row = None;
         if let Some(change) = &change {
-            group.step = Step::Changing;
+            (group.step, group.declining) = (Step::Changing, declining);
             if let Some(group) = made {
                 if change.verb == GroupVerb::Create {
                     self.is_listed(&group, fx);
@@ -423,13 +435,16 @@ impl Chat {
             return Receivers::nobody();
         };
         fx.counters.count(ChatCounter::GroupChanges);
-        let before = group.state.known();
+        let (before, declining) = (group.state.known(), group.declining.take());
         let home = self.settings.home;
         let concerned = group.state.apply(home, id, change);
         let (settings, told) = (&self.settings, Told::Change(home, change));
         let concerned = group.state.receivers_of(told, concerned, |inbox| settings.shard_at(inbox));
         self.groups.members = self.groups.members + group.state.known() - before;
         self.shows.is_changed(home, conversation, change);
+        if let Some((inviter, aside)) = declining {
+            self.tell_aside(vec![inviter], aside, fx);
+        }
         if change.verb == GroupVerb::Dissolve {
             self.is_listed_no_more(conversation, fx);
         }
@@ -459,7 +474,7 @@ impl Chat {
     /// The log has done, or refused, what changes a group: the next may be done.
     pub(crate) fn change_is_over(&mut self, now: Now, conversation: TimelineId, fx: &mut Effects) {
         if let Some(group) = self.groups.known.get_mut(&conversation) {
-            group.step = Step::Ready;
+            (group.step, group.declining) = (Step::Ready, None);
         }
         self.is_public_as_known(conversation, None, fx);
         self.advance_group(now, conversation, fx);

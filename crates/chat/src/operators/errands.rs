@@ -200,6 +200,7 @@ pub(crate) fn request_of(session: SessionRef, what: ErrandWhat) -> ChatRequest {
         ErrandWhat::Show(group, show) => {
             ChatRequest::ShowInGroup(Box::new(ShowInGroup { session, group, show }))
         }
+        ErrandWhat::Voice(group) => ChatRequest::Voice { session, group: Box::new(group) },
         ErrandWhat::Contact(wish) => {
             let ask = PeopleAsk::Wish(wish);
             ChatRequest::People(Box::new(PeopleRequest { session, number, ask }))

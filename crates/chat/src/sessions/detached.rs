@@ -378,6 +378,7 @@ fn weight_of(delivery: &ChatDelivery) -> u64 {
         ChatDelivery::Members(it) => it.weight(),
         ChatDelivery::PublicGroups(it) => it.weight(),
         ChatDelivery::MemberShown(it) => it.weight(),
+        ChatDelivery::Aside(it) => it.weight(),
         ChatDelivery::Announcement(it) => it.weight(),
         ChatDelivery::Conversations(it) => {
             it.conversations.len() * (size_of::<Conversation>() + EXCERPT_BYTES_MAX)

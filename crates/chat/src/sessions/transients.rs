@@ -34,7 +34,7 @@ pub(crate) struct ToldThisMinute {
 
 impl ToldThisMinute {
     /// Whether one more may be told; it is, then.
-    fn takes(&mut self, now: Now, most: u16) -> bool {
+    pub(crate) fn takes(&mut self, now: Now, most: u16) -> bool {
         let minute = (now.mono.nanos() / 60_000_000_000) as u32;
         if self.minute != minute {
             *self = ToldThisMinute { minute, count: 0 };

@@ -3,6 +3,7 @@
 mod amendments;
 mod anew;
 mod archive;
+mod asides;
 mod authority;
 mod erasure;
 mod groups;

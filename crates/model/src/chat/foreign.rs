@@ -9,7 +9,7 @@
 use crate::account::{AccountAddress, AccountId};
 use crate::chat::{
     Availability, CHANNEL_SERVICE, CHATROOM_SERVICE, ChatMessage, ContactWish, GROUP_SERVICE,
-    MemberShown, NewMessage, NodesAsk, SubscriptionVerb,
+    GroupAside, MemberShown, NewMessage, NodesAsk, SubscriptionVerb,
 };
 use crate::id::SessionRef;
 use crate::ports::chat::ErrandWhat;
@@ -122,6 +122,8 @@ pub enum ForeignWord {
     Room(Box<RoomWord>),
     /// A member of a group is there otherwise, for those of its members.
     Shown(Box<ShownWord>),
+    /// A group tells some of its members something that is kept nowhere.
+    Aside(Box<AsideWord>),
 }
 
 /// Where a message for another server stands until it is there, or was refused.
@@ -177,6 +179,15 @@ pub struct ShownWord {
     pub to: Arc<[AccountAddress]>,
 }
 
+/// A group tells some of its members something that is kept nowhere.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AsideWord {
+    /// What.
+    pub aside: Arc<GroupAside>,
+    /// Members of other servers that are told.
+    pub to: Arc<[AccountAddress]>,
+}
+
 impl ForeignWord {
     /// What it costs in memory, bytes, roughly.
     pub fn weight(&self) -> usize {
@@ -191,6 +202,7 @@ impl ForeignWord {
             ForeignWord::Probe { .. } => 0,
             ForeignWord::Room(word) => size_of::<RoomWord>() + word.message.weight(),
             ForeignWord::Shown(word) => size_of::<ShownWord>() + word.shown.weight(),
+            ForeignWord::Aside(word) => size_of::<AsideWord>() + word.aside.weight(),
         };
         size_of::<ForeignWord>() + 128 + beside
     }
@@ -207,6 +219,7 @@ impl ForeignWord {
             // That of all of them is known to whoever knows who looks at the room.
             ForeignWord::Room(word) => word.message.to.domain(),
             ForeignWord::Shown(word) => word.shown.group.domain(),
+            ForeignWord::Aside(word) => word.aside.group.domain(),
         }
     }
 }

@@ -122,7 +122,8 @@ pub struct GroupOrder {
     /// [`GroupVerb::text_bytes_max`].
     pub title: Box<str>,
     /// To whom, at most [`GROUP_NAMED_MAX`]. For [`GroupVerb::Dissolve`] where to go instead, if
-    /// there is such a place.
+    /// there is such a place; for [`GroupVerb::Leave`] whoever had invited the one who goes, if it
+    /// goes since it does not want to be there: that one is told so.
     pub members: Vec<Addressee>,
 }
 

@@ -89,7 +89,9 @@ pub use receipts::{
 };
 pub use resumption::{Detaching, Keeping, KeptSession, Resumed, ResumptionId};
 pub use search::{SEARCH_TEXT_BYTES_MAX, SearchPage, SearchRange, folded};
-pub use transient::{ChatState, DirectedPresence, HandingTo, NewTransient, Transient};
+pub use transient::{
+    AsideWhat, ChatState, DirectedPresence, GroupAside, HandingTo, NewTransient, Transient,
+};
 
 use crate::account::{AccountAddress, AccountId, Addressee};
 use crate::close::CloseReason;
@@ -166,6 +168,13 @@ pub enum ChatRequest {
     },
     /// Say how one is there in a group. Not answered.
     ShowInGroup(Box<ShowInGroup>),
+    /// Ask owner and admins of a group for voice there. Not answered.
+    Voice {
+        /// Session that asks.
+        session: SessionRef,
+        /// In which group.
+        group: Box<Addressee>,
+    },
     /// Change a group, or make one. Answered by `Changed`, of the message that tells of it, or
     /// `Failed`.
     Group {
@@ -696,6 +705,8 @@ pub enum ChatDelivery {
     Announcement(Arc<Announcement>),
     /// A member of a group is there otherwise.
     MemberShown(Arc<MemberShown>),
+    /// A group tells some of its members something that is kept nowhere.
+    Aside(Arc<GroupAside>),
     /// The session is in a chatroom.
     ChatroomJoined(Box<ChatroomJoined>),
     /// Somebody says something in a chatroom.

@@ -31,6 +31,7 @@ impl ChatRequest {
             | ChatRequest::Conversation { session, .. }
             | ChatRequest::Recall { session, .. }
             | ChatRequest::Transient { session, .. }
+            | ChatRequest::Voice { session, .. }
             | ChatRequest::Search { session, .. }
             | ChatRequest::Readers { session, .. }
             | ChatRequest::Privacy { session, .. }
@@ -89,6 +90,7 @@ impl ChatRequest {
             | ChatRequest::Bind { .. }
             | ChatRequest::Transient { .. }
             | ChatRequest::ShowInGroup(_)
+            | ChatRequest::Voice { .. }
             | ChatRequest::ChatroomMissed { .. }
             | ChatRequest::Acknowledge { .. }
             | ChatRequest::Resume { .. }
@@ -141,6 +143,7 @@ impl ChatDelivery {
             | ChatDelivery::Delivered(_)
             | ChatDelivery::Transient(_)
             | ChatDelivery::MemberShown(_)
+            | ChatDelivery::Aside(_)
             | ChatDelivery::Announcement(_)
             | ChatDelivery::ChatroomSaid(_)
             | ChatDelivery::ChatroomMissed(_)

@@ -62,6 +62,38 @@ pub struct Transient {
     pub content: Content,
 }
 
+/// What is told to some of a group alone, as words of the group itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupAside {
+    /// Which group.
+    pub group: AccountAddress,
+    /// Whom it is about.
+    pub who: AccountAddress,
+    /// What.
+    pub what: AsideWhat,
+}
+
+/// Kind of an aside.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AsideWhat {
+    /// It does not want to be in the group: for whoever had invited it. Why, in words for people;
+    /// empty: that was not said.
+    Declined(Box<str>),
+    /// It may not say anything there, and asks that it may: for owner and admins.
+    Voice,
+}
+
+impl GroupAside {
+    /// What it costs in memory, bytes, roughly.
+    pub fn weight(&self) -> usize {
+        let why = match &self.what {
+            AsideWhat::Declined(why) => why.len(),
+            AsideWhat::Voice => 0,
+        };
+        size_of::<GroupAside>() + self.group.as_str().len() + self.who.as_str().len() + why
+    }
+}
+
 impl NewTransient {
     /// Bytes of what is said.
     pub fn bytes(&self) -> usize {

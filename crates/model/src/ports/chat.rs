@@ -171,6 +171,8 @@ pub enum ErrandWhat {
     Chatroom(Box<ChatroomOrder>),
     /// Say how the account is there in a group; none: it is no more.
     Show(Addressee, Option<MemberShow>),
+    /// Ask owner and admins of a group for voice there.
+    Voice(Addressee),
 }
 
 impl ErrandWhat {

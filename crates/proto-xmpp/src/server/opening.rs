@@ -397,6 +397,7 @@ impl Opening {
             ChatDelivery::Delivered(_)
             | ChatDelivery::Transient(_)
             | ChatDelivery::MemberShown(_)
+            | ChatDelivery::Aside(_)
             | ChatDelivery::Announcement(_)
             | ChatDelivery::Contact(_)
             | ChatDelivery::Presence(_)

@@ -449,6 +449,7 @@ impl Session {
             ChatDelivery::Transient(transient) => self.write_transient(&transient, out),
             ChatDelivery::Announcement(it) => self.write_announcement(&it, out),
             ChatDelivery::MemberShown(shown) => self.hears_of_member(shown, out),
+            ChatDelivery::Aside(aside) => self.write_aside(&aside, out),
             ChatDelivery::Notify { head } => self.notified(head, out),
             ChatDelivery::End(end) => {
                 return Err(End::Because(StreamFault::of(end.why), end.reason));

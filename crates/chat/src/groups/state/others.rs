@@ -5,8 +5,10 @@
 //! them, and they have no inbox.
 
 use super::{GroupState, Membership, Wish};
+use crate::groups::asides::{Declining, Hearer};
+use crate::groups::orders::ChangeAsked;
 use model::account::AccountAddress;
-use model::chat::{ChatFault, GroupRole as Role, GroupVerb, MemberStatus};
+use model::chat::{AsideWhat, ChatFault, GroupAside, GroupRole as Role, GroupVerb, MemberStatus};
 use model::timeline::{Space, TimelineId};
 use std::sync::Arc;
 
@@ -91,6 +93,31 @@ impl GroupState {
         let others = self.members.get(&author).map_or(Role::Member, |it| it.role);
         let is_above = by != author && it.role > others;
         is_above.then(|| it.member.address.clone())
+    }
+
+    /// Whom a member that goes names as the one who had invited it, if that one is a member: it is
+    /// told. Who came by itself was invited by nobody.
+    pub(crate) fn declining(&self, by: TimelineId, asked: &ChangeAsked) -> Option<Declining> {
+        let Wish { verb, title, members } = &asked.wish;
+        let (named, _) = members.first().filter(|_| *verb == GroupVerb::Leave)?;
+        let it = self.members.get(&by).filter(|it| !it.is_guest && !self.is_channel)?;
+        let mut others = self.members.iter().filter(|(inbox, _)| **inbox != by);
+        let (inbox, inviter) = others.find(|(_, other)| other.member.address == *named)?;
+        let (group, who) = (asked.group.clone(), it.member.address.clone());
+        let aside = GroupAside { group, who, what: AsideWhat::Declined(title.clone()) };
+        Some(((*inbox, inviter.member.address.clone()), aside))
+    }
+
+    /// A member that may not say anything. Who subscribes to a channel never may.
+    pub(crate) fn voiceless(&self, by: TimelineId) -> Option<AccountAddress> {
+        let it = self.members.get(&by).filter(|_| !self.is_channel)?;
+        (self.may_speak(by) == Err(ChatFault::Muted)).then(|| it.member.address.clone())
+    }
+
+    /// Owner and admins.
+    pub(crate) fn moderators(&self) -> Vec<Hearer> {
+        let all = self.members.iter().filter(|(_, it)| it.role > Role::Member);
+        all.map(|(inbox, it)| (*inbox, it.member.address.clone())).collect()
     }
 
     /// All members of other servers.

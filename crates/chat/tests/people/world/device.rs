@@ -73,6 +73,8 @@ pub struct Device {
     pub binds: bool,
     /// How members of groups are there, as it was told.
     pub shown: Vec<Arc<MemberShown>>,
+    /// What groups told it alone.
+    pub asides: Vec<Arc<GroupAside>>,
     /// What it found last.
     pub found: Option<SearchPage>,
     /// Which groups it was told last are public.
@@ -168,6 +170,7 @@ impl Device {
             heard: Vec::new(),
             binds: false,
             shown: Vec::new(),
+            asides: Vec::new(),
             found: None,
             public: None,
         }
@@ -394,6 +397,7 @@ impl Device {
             | ChatDelivery::PushCode { .. } => self.push_answers.push(delivery),
             ChatDelivery::Transient(told) => self.heard.push(told),
             ChatDelivery::MemberShown(shown) => self.shown.push(shown),
+            ChatDelivery::Aside(aside) => self.asides.push(aside),
             ChatDelivery::Bound { .. } => assert!(self.binds),
             ChatDelivery::Found(page) => self.found = Some(*page),
             ChatDelivery::PublicGroups(page) => self.public = Some(*page),

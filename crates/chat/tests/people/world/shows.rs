@@ -2,7 +2,7 @@
 
 use super::World;
 use model::account::AccountAddress;
-use model::chat::{ChatRequest, MemberShow, Show, ShowInGroup};
+use model::chat::{AsideWhat, ChatRequest, MemberShow, Show, ShowInGroup};
 
 impl World {
     /// A device comes that is given its name when it is here, as those of XMPP are.
@@ -38,6 +38,29 @@ impl World {
         self.ask(at, ChatRequest::ShowInGroup(Box::new(ShowInGroup { session, group, show })));
         self.rest();
         self.shown()
+    }
+
+    /// A device asks for voice in a group; what each device is told, when everything is at rest.
+    pub fn asks_for_voice(&mut self, at: usize, group: &AccountAddress) -> Vec<(usize, String)> {
+        let session = self.devices[at].session.expect("it is here");
+        let group = Box::new(group.clone().into());
+        self.ask(at, ChatRequest::Voice { session, group });
+        self.rest();
+        self.asides()
+    }
+
+    /// What groups have told each device alone since this was asked last: whom it is about, and
+    /// what.
+    pub fn asides(&mut self) -> Vec<(usize, String)> {
+        let mut all = Vec::new();
+        for (at, device) in self.devices.iter_mut().enumerate() {
+            let told = device.asides.drain(..).map(|it| match &it.what {
+                AsideWhat::Declined(why) => format!("{} declined: {why}", it.who),
+                AsideWhat::Voice => format!("{} asks", it.who),
+            });
+            all.extend(told.map(|it| (at, it)));
+        }
+        all
     }
 
     /// What each device was told: the words with which somebody is there, if any.

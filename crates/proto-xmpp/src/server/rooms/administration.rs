@@ -91,6 +91,23 @@ impl Ordering {
         Ordering::new(room, [order])
     }
 
+    /// Somebody who was added goes, since it does not want to be there; who had invited it is told.
+    pub(super) fn decline(
+        room: AccountAddress,
+        inviter: Option<AccountAddress>,
+        reason: Box<str>,
+    ) -> Ordering {
+        let members = inviter.into_iter().map(Addressee::from).collect();
+        let (goal, verb) = (Goal::Verb, GroupVerb::Leave);
+        Ordering::new(room, [Order { goal, verb, title: reason, members }])
+    }
+
+    /// Somebody may speak again.
+    pub(super) fn unmute(room: AccountAddress, whom: AccountAddress) -> Ordering {
+        let (goal, verb, members) = (Goal::Verb, GroupVerb::Unmute, vec![whom.into()]);
+        Ordering::new(room, [Order { goal, verb, title: Box::default(), members }])
+    }
+
     /// These are to be members, for these reasons: those for one reason by one order.
     pub(super) fn add(room: AccountAddress, invited: Vec<(Addressee, Box<str>)>) -> Ordering {
         let mut orders: Vec<Order> = Vec::new();

@@ -127,7 +127,7 @@ impl Session {
         let is_own = account.as_str() == self.account();
         let Some(it) = self.room(room) else { return };
         if is_own {
-            it.role = role;
+            (it.role, it.is_muted) = (role, false);
         }
         let is_silent = it.is_closed && role == GroupRole::Member;
         let show = it.shows.of_occupant(account);

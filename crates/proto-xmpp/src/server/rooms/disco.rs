@@ -4,6 +4,7 @@
 //! there.
 
 use super::administration::Ordering;
+use super::asides::VOICE;
 use super::forms::{self, Configuration};
 use super::items::Items;
 use super::listing::{Glance, Listing, Looking, name_of};
@@ -207,7 +208,10 @@ pub(super) fn information(walk: &Walk) -> String {
     let speech = if walk.is_closed { "muc_moderated" } else { "muc_unmoderated" };
     let entry = if walk.is_unlocked { "muc_open" } else { "muc_membersonly" };
     let view = if walk.is_public { "muc_public" } else { "muc_hidden" };
-    let features = ROOM_FEATURES.into_iter().chain(MAM_FEATURES).chain([speech, entry, view]);
+    // Of a channel nobody but who publishes has a voice.
+    let voice = (!walk.room.is_channel()).then_some(VOICE);
+    let features = ROOM_FEATURES.into_iter().chain(MAM_FEATURES).chain(voice);
+    let features = features.chain([speech, entry, view]);
     let identity = identity(name_of(&walk.room, &walk.title));
     disco_info(None, &identity, features, &forms::information(walk))
 }

@@ -345,9 +345,9 @@ impl Session {
         if *nick != *self.own_nick(&walk.room) {
             told.push_str("<status code='210'/>");
         }
-        let mut role = GroupRole::Member;
+        let (mut role, mut is_muted) = (GroupRole::Member, false);
         if let Some(member) = walk.found.iter().find(is_own) {
-            role = member.role;
+            (role, is_muted) = (member.role, member.muted);
             self.write_occupant(Occupant::of(&walk, member), ("", &told), out);
         } else if let Some(account) = &own {
             // Whoever subscribes to a channel is on no list that it may read.
@@ -364,7 +364,8 @@ impl Session {
         self.write_subject(&walk.room, (None, title), out);
         let (address, is_closed) = (walk.room.clone(), walk.is_closed);
         let (is_unlocked, shows, has_shown) = (walk.is_unlocked, Shows::of(&walk.found), false);
-        let room = Room { address, place, role, is_closed, is_unlocked, shows, has_shown };
+        let room =
+            Room { address, place, role, is_muted, is_closed, is_unlocked, shows, has_shown };
         let rooms = self.rooms();
         match rooms.at(&walk.room) {
             Some(it) => *it = Room { has_shown: it.has_shown, ..room },

@@ -12,6 +12,7 @@
 
 pub mod abroad;
 mod administration;
+mod asides;
 mod changes;
 mod disco;
 mod entering;
@@ -33,6 +34,7 @@ use crate::jid::Jid;
 use crate::stanza::StanzaReply;
 use crate::xml::scan::{CLIENT, Element};
 use administration::Ordering;
+use asides::Standing;
 use base::time::Now;
 use entering::Entering;
 use items::Items;
@@ -79,6 +81,8 @@ struct Room {
     place: Seq,
     /// The role of the account.
     role: GroupRole,
+    /// It may not say anything, whatever the room is.
+    is_muted: bool,
     /// Only owner and admins may say something.
     is_closed: bool,
     /// Whoever wants may enter.
@@ -169,6 +173,14 @@ impl Rooms {
 
     fn at(&mut self, room: &AccountAddress) -> Option<&mut Room> {
         self.entered.iter_mut().find(|it| it.address == *room)
+    }
+}
+
+impl Room {
+    /// The role of the account, and whether it has no voice.
+    fn standing(&self) -> Standing {
+        let is_silent = self.is_muted || self.is_closed;
+        (self.role, is_silent && self.role == GroupRole::Member)
     }
 }
 

@@ -285,6 +285,9 @@ impl Session {
         for member in &walk.found {
             let occupant = Occupant::of(walk, member);
             let is_own = occupant.account.as_str() == self.account();
+            if let Some(room) = self.room(&walk.room).filter(|_| is_own) {
+                room.is_muted = member.muted;
+            }
             let told = if is_own { "<status code='110'/>" } else { "" };
             let why = refreshing.why(occupant.account);
             self.write_occupant(occupant, (&why, told), out);

@@ -10,7 +10,7 @@ use super::{RoomAnswer, RoomAsk, RoomRequest, RoomWhat, Step, fault_of};
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
 use crate::message::transient;
-use crate::render::room::{RoomRendering, write_in_room};
+use crate::render::room::{RoomRendering, domain_of, write_in_room};
 use crate::render::{self, MUC_USER};
 use crate::server::Out;
 use crate::server::session::Session;
@@ -117,7 +117,7 @@ impl Session {
         self.refuse_here("message", about, fault, out);
     }
 
-    /// An invitation is sent through the room (7.8.2), or declined.
+    /// An invitation is sent through the room (7.8.2), or declined; or it is about voice.
     fn mediates(
         &mut self,
         now: Now,
@@ -126,7 +126,7 @@ impl Session {
         out: &mut Out,
     ) {
         let Some(x) = message.child("x", MUC_USER) else {
-            return self.refuse_here("message", about, StanzaFault::ServiceUnavailable, out);
+            return self.says_of_voice(now, (room, about), message, out);
         };
         match mediated(room, &x) {
             Ok(order) => self.order_room(now, ("message", about), order, out),
@@ -205,11 +205,25 @@ pub(super) fn mediated(
     match x.child("decline", MUC_USER) {
         // Whoever was invited is a member, until it goes.
         Some(decline) => {
-            let reason = reason_of(&decline, MUC_USER)?;
-            Ok(Ordering::verb(room.clone(), GroupVerb::Leave, reason))
+            let (inviter, reason) = (inviter(room, &decline)?, reason_of(&decline, MUC_USER)?);
+            Ok(Ordering::decline(room.clone(), inviter, reason))
         }
         None => Ok(Ordering::add(room.clone(), invited(x)?)),
     }
+}
+
+/// Who had invited the one who declines, if that is said: an account, or an occupant.
+fn inviter(
+    room: &AccountAddress,
+    decline: &Element<'_, '_>,
+) -> Result<Option<AccountAddress>, StanzaFault> {
+    let Some(to) = decline.attribute("to") else { return Ok(None) };
+    let Jid { account, resource, .. } = Jid::parse(&to).ok_or(StanzaFault::JidMalformed)?;
+    let inviter = match (account, resource) {
+        (Some(it), Some(nick)) if it == *room => account_of(&nick, domain_of(room)),
+        (account, _) => account,
+    };
+    Ok(inviter.filter(|it| !it.is_group()))
 }
 
 /// Whom an `x` invites, and why.

@@ -71,7 +71,7 @@ impl RoomsAbroad {
 
     /// A stanza is refused here: it makes no sense whatever the group is, which is counted, or
     /// there is too much.
-    fn cannot(&mut self, stanza: &Element<'_, '_>, fault: StanzaFault) {
+    pub(super) fn cannot(&mut self, stanza: &Element<'_, '_>, fault: StanzaFault) {
         self.refused.invalid += u64::from(fault != StanzaFault::ResourceConstraint);
         let mut xml = Vec::new();
         let domain = stanza.attribute("from").and_then(|from| crate::jid::domain_of(&from));
@@ -122,7 +122,7 @@ impl RoomsAbroad {
     }
 
     /// A question about a room begins.
-    fn asks(
+    pub(super) fn asks(
         &mut self,
         now: Now,
         about: (Who, AccountAddress),
@@ -173,10 +173,10 @@ impl RoomsAbroad {
         }
     }
 
-    /// An invitation that is declined, or sent through the room (7.8.2).
+    /// An invitation that is declined, or sent through the room (7.8.2); or it is about voice.
     fn mediates(&mut self, now: Now, who: Who, room: &AccountAddress, stanza: &Element<'_, '_>) {
         let Some(x) = stanza.child("x", MUC_USER) else {
-            return self.cannot(stanza, StanzaFault::ServiceUnavailable);
+            return self.says_of_voice(now, who, room, stanza);
         };
         let order = match mediated(room, &x) {
             Ok(order) => order,

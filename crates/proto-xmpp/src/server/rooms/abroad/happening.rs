@@ -176,7 +176,7 @@ impl RoomsAbroad {
         let Some(it) = self.seats.room_mut(room) else { return };
         let is_silent = it.is_closed && role == GroupRole::Member;
         it.seats.iter_mut().filter(|seat| seat.account == *account).for_each(|seat| {
-            seat.role = role;
+            (seat.role, seat.is_muted) = (role, false);
             seat.is_guest &= role == GroupRole::Member;
         });
         let show = it.shows.of_occupant(account);

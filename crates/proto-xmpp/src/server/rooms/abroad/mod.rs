@@ -10,6 +10,7 @@
 //! has entered. It knows no stream, no route and no store. Invariant: seats and questions are
 //! within their limits; whoever could not be sent something has no seat any more, and is told.
 
+mod asides;
 mod asking;
 mod happening;
 mod seats;
@@ -114,6 +115,8 @@ enum AskedWhat {
     Leave,
     /// How somebody is there was said.
     Show,
+    /// Somebody asks for voice.
+    Voice,
 }
 
 impl RoomsAbroad {
@@ -184,7 +187,7 @@ impl RoomsAbroad {
             AskedWhat::Archive(id, query) => {
                 self.archive_answered(&who, (&room, id), *query, told);
             }
-            AskedWhat::Show => {}
+            AskedWhat::Show | AskedWhat::Voice => {}
             AskedWhat::Leave => {
                 self.leaves -= 1;
                 self.departing.remove(&Guest { room, account: who.0 });

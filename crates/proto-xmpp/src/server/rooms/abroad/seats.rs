@@ -2,6 +2,7 @@
 //!
 //! Pure bookkeeping, by room and counted by domain. Invariant: the counts are those of the seats.
 
+use super::super::asides::Standing;
 use super::super::shows::Shows;
 use base::time::{Instant, Now};
 use model::account::AccountAddress;
@@ -16,6 +17,8 @@ pub(super) struct Seat {
     pub account: AccountAddress,
     pub device: Box<str>,
     pub role: GroupRole,
+    /// It may not say anything, whatever the room is.
+    pub is_muted: bool,
     /// It is a member since it entered, and while it is there.
     pub is_guest: bool,
     /// The last place of the conversation that it was shown.
@@ -112,6 +115,17 @@ impl Seats {
     pub(super) fn at(&self, room: &AccountAddress, who: (&AccountAddress, &str)) -> Option<&Seat> {
         let is_it = |it: &&Seat| it.account == *who.0 && *it.device == *who.1;
         self.rooms.get(room)?.seats.iter().find(is_it)
+    }
+
+    /// What a device is in a room, if it is in it.
+    pub(super) fn standing(
+        &self,
+        room: &AccountAddress,
+        who: (&AccountAddress, &str),
+    ) -> Option<Standing> {
+        let seat = self.at(room, who)?;
+        let is_silent = seat.is_muted || self.rooms.get(room)?.is_closed;
+        Some((seat.role, is_silent && seat.role == GroupRole::Member))
     }
 
     pub(super) fn has_account(&self, room: &AccountAddress, account: &AccountAddress) -> bool {

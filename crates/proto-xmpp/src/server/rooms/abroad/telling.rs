@@ -127,14 +127,14 @@ impl RoomsAbroad {
         if *nick != *nick_of(&room, &who.0) {
             told.push_str("<status code='210'/>");
         }
-        let mut role = GroupRole::Member;
+        let (mut role, mut is_muted) = (GroupRole::Member, false);
         let (own, others): (Vec<_>, Vec<_>) =
             walk.found.iter().partition(|it| it.member.address == who.0);
         for member in others {
             self.show(&who, Occupant::of(&walk, member), ("", ""));
         }
         for member in own {
-            role = member.role;
+            (role, is_muted) = (member.role, member.muted);
             self.show(&who, Occupant::of(&walk, member), ("", &told));
         }
         history.into_iter().for_each(|xml| self.sends(&who.0, xml));
@@ -146,7 +146,7 @@ impl RoomsAbroad {
         let (account, device) = who;
         let is_guest = has_joined || was_guest;
         let pace = ShowPace::default();
-        let seat = Seat { account, device, role, is_guest, place, pace };
+        let seat = Seat { account, device, role, is_muted, is_guest, place, pace };
         self.seats.put(&room, seat.clone(), (walk.is_closed, walk.is_unlocked));
         if let Some(it) = self.seats.room_mut(&room) {
             walk.found.iter().for_each(|member| it.shows.sees(member));
@@ -180,6 +180,10 @@ impl RoomsAbroad {
         let Some(it) = self.seats.room_mut(room) else { return };
         (it.is_closed, it.is_unlocked) = (walk.is_closed, walk.is_unlocked);
         walk.found.iter().for_each(|member| it.shows.sees(member));
+        for seat in &mut it.seats {
+            let own = walk.found.iter().find(|it| it.member.address == seat.account);
+            seat.is_muted = own.map_or(seat.is_muted, |it| it.muted);
+        }
         let all: Vec<Who> =
             it.seats.iter().map(|seat| (seat.account.clone(), seat.device.clone())).collect();
         // Where it is about all, each hears what it is itself: all of all would be too much for the

@@ -1,5 +1,6 @@
 //! Rooms for occupants of other servers: how they enter, speak, hear and go, and what is bounded.
 
+mod asides;
 mod shows;
 
 use super::*;

@@ -324,11 +324,22 @@ fn subjects_invitations_and_declines_are_orders_that_are_answered_if_refused() {
     let both = x("<invite to='bob@a.example'/><invite to='eve@a.example/x'/>");
     let (asked, _) = done(&mut available(), &message("", &both), &[None]);
     assert_eq!(asked, ["add bob@a.example eve@a.example"]);
-    for (reason, order) in [("", "leave"), ("<reason>no time</reason>", "leave no time")] {
-        let decline = message("", &x(&format!("<decline to='bob@a.example'>{reason}</decline>")));
+    // Whoever had invited is named with the order to leave.
+    for (inviter, reason, order) in [
+        ("", "", "leave"),
+        ("to='bob@a.example'", "", "leave bob@a.example"),
+        ("to='eve@b.example/x'", "<reason>no time</reason>", "leave no time eve@b.example"),
+        ("to='lunch@conference.a.example/bob'", "", "leave bob@a.example"),
+        ("to='lunch@conference.a.example'", "", "leave"),
+        ("to='other@conference.a.example/bob'", "", "leave"),
+    ] {
+        let decline = message("", &x(&format!("<decline {inviter}>{reason}</decline>")));
         let (asked, _) = done(&mut available(), &decline, &[None]);
         assert_eq!(asked, [order]);
     }
+    let decline = message("", &x("<decline to='bob@a.example'/>"));
+    let (_, shown) = done(&mut available(), &decline, &[Some(ChatFault::NotMember)]);
+    assert!(shown.contains("<forbidden"), "a second time there is nothing to decline: {shown}");
     let long = format!("<reason>{}</reason>", "x".repeat(REASON_BYTES_MAX + 1));
     for (inner, condition) in [
         (String::new(), "bad-request"),
@@ -337,6 +348,7 @@ fn subjects_invitations_and_declines_are_orders_that_are_answered_if_refused() {
         ("<invite to='bob@a.example'/>".repeat(65), "policy-violation"),
         (format!("<invite to='bob@a.example'>{long}</invite>"), "policy-violation"),
         (format!("<decline>{long}</decline>"), "policy-violation"),
+        ("<decline to='@'/>".to_owned(), "jid-malformed"),
     ] {
         let mut side = available();
         let shown = says(&mut side, &message("", &x(&inner)));

@@ -1,6 +1,7 @@
 //! Rooms: what is asked of the service for them, and what is shown of its answers and of the inbox.
 
 mod administration;
+mod asides;
 mod authority;
 mod changes;
 mod items;

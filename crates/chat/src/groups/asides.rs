@@ -1,0 +1,207 @@
+//! Asides: what a group tells some of its members alone, and keeps nowhere. Whoever had invited
+//! somebody is told that it declined (XEP-0045 7.8.2); owner and admins, that somebody who may not
+//! speak asks for voice (7.13).
+//!
+//! ```text
+//! Leave that names who had invited ─► judged ─► stored ─────────────┐
+//! Voice ─► home of the group: a member that may not speak, in pace ─┤
+//!        devices of XMPP that are here, members of other servers ◄──┘
+//! ```
+//! Who had invited is no fact of the group: the one who declines says so. Its leave is the change
+//! that lets it say so, once, and only who was added may. Devices of other protocols have no word
+//! for asides. Invariant: nobody hears that somebody declined who is still a member; of one member
+//! no more than one wish for voice is told in [`VOICE_PAUSE`], and of all of a group no more than
+//! [`VOICES_MAX`].
+
+use crate::groups::{self, GroupTask};
+use crate::sessions::{Asker, Session};
+use crate::word::ChatWord;
+use crate::{Chat, Effects};
+use base::time::{Instant, Now};
+use model::account::{AccountAddress, Addressee};
+use model::chat::foreign::{AsideWord, ForeignWord};
+use model::chat::{AsideWhat, ChatDelivery, GroupAside};
+use model::counters::ChatCounter;
+use model::id::{ConnRef, SessionRef, ShardId};
+use model::pressure::Pressure;
+use model::timeline::{Space, TimelineId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a member waits until it may ask for voice again.
+const VOICE_PAUSE: Duration = Duration::from_secs(60);
+
+/// Members of a group of whom its moderators are told within that time that they ask for voice.
+const VOICES_MAX: usize = 64;
+
+/// Somebody who is told: its inbox, its address.
+pub(crate) type Hearer = (TimelineId, AccountAddress);
+
+/// Whoever had invited somebody that declines, and what it is told.
+pub(crate) type Declining = (Hearer, GroupAside);
+
+/// Who has asked a group for voice lately.
+#[derive(Default)]
+pub(crate) struct VoicePace(BTreeMap<TimelineId, Instant>);
+
+/// A wish for voice, on its way to the home of the group.
+#[derive(Debug)]
+pub struct VoiceAsked {
+    /// The inbox of whoever asks.
+    pub(crate) by: TimelineId,
+    pub(crate) group: AccountAddress,
+}
+
+/// An aside on its way to the shards of those who are told.
+#[derive(Debug)]
+pub struct AsideTold {
+    pub(crate) to: Box<[TimelineId]>,
+    pub(crate) aside: Arc<GroupAside>,
+}
+
+impl VoicePace {
+    /// Whether a member may ask now; it does, then.
+    fn takes(&mut self, now: Now, by: TimelineId) -> bool {
+        self.0.retain(|_, at| now.mono < *at + VOICE_PAUSE);
+        let may = self.0.len() < VOICES_MAX && !self.0.contains_key(&by);
+        if may {
+            self.0.insert(by, now.mono);
+        }
+        may
+    }
+}
+
+impl VoiceAsked {
+    /// What it costs in memory, bytes, roughly.
+    pub(crate) fn weight(&self) -> usize {
+        size_of::<VoiceAsked>() + self.group.as_str().len()
+    }
+}
+
+impl AsideTold {
+    /// What it costs in memory, bytes, roughly.
+    pub(crate) fn weight(&self) -> usize {
+        size_of::<AsideTold>() + size_of_val(&*self.to) + self.aside.weight()
+    }
+}
+
+impl Chat {
+    /// A device asks for voice in a group.
+    pub(crate) fn voice(
+        &mut self,
+        now: Now,
+        from: ConnRef,
+        session: SessionRef,
+        group: &Addressee,
+        fx: &mut Effects,
+    ) {
+        let Some(Asker { inbox: by, address, .. }) = self.asker(from, session) else { return };
+        let most = self.settings.limits.chat.transients_a_minute_max;
+        let takes = |session: &mut Session| session.told.takes(now, most);
+        let is_errand = self.is_errand(from);
+        let may = match self.sessions.session_of((from, session)).filter(|_| !is_errand) {
+            Some((_, session)) => takes(session),
+            None => is_errand,
+        };
+        if is_errand {
+            self.answer_errand(session, ChatDelivery::Done { number: 0 }, fx);
+        }
+        let group = group.within(address.domain());
+        // An operator's mute holds here too.
+        let is_mute = self.mutes.until(now, &address) > 0 || self.pressure >= Pressure::Stores;
+        if !may || is_mute || !group.is_group() || group.is_channel() {
+            return fx.counters.count(ChatCounter::TransientsDropped);
+        }
+        fx.counters.count(ChatCounter::Transients);
+        self.voice_asked(now, VoiceAsked { by, group }, fx);
+    }
+
+    /// To the home of the group, which may be here.
+    pub(crate) fn voice_asked(&mut self, now: Now, asked: VoiceAsked, fx: &mut Effects) {
+        let conversation = groups::conversation_of(self.settings.home, &asked.group);
+        let owner = self.settings.shard_at(conversation);
+        if owner == self.settings.shard {
+            self.for_group(now, conversation, GroupTask::Voice(asked), fx);
+        } else {
+            fx.peer_messages.push((owner, ChatWord::VoiceAsked(Box::new(asked))));
+        }
+    }
+
+    /// Somebody asks for voice in a group that is at home here.
+    pub(super) fn voice_in_group(
+        &mut self,
+        now: Now,
+        conversation: TimelineId,
+        asked: VoiceAsked,
+        fx: &mut Effects,
+    ) {
+        let Some(group) = self.groups.known.get_mut(&conversation) else { return };
+        let VoiceAsked { by, group: address } = asked;
+        let who = group.state.voiceless(by).filter(|_| group.voices.takes(now, by));
+        let Some(who) = who else { return fx.counters.count(ChatCounter::TransientsDropped) };
+        let moderators = group.state.moderators();
+        self.tell_aside(moderators, GroupAside { group: address, who, what: AsideWhat::Voice }, fx);
+    }
+
+    /// These are told, at their shards or at other servers.
+    pub(super) fn tell_aside(&mut self, to: Vec<Hearer>, aside: GroupAside, fx: &mut Effects) {
+        let (aside, mut foreign) = (Arc::new(aside), Vec::new());
+        let mut by_shard = BTreeMap::<ShardId, Vec<TimelineId>>::new();
+        for (inbox, address) in to {
+            match inbox.space() {
+                Space::Foreign => foreign.push(address),
+                _ => by_shard.entry(self.settings.shard_at(inbox)).or_default().push(inbox),
+            }
+        }
+        if !foreign.is_empty() {
+            let word = AsideWord { aside: aside.clone(), to: foreign.into() };
+            fx.foreign.push(ForeignWord::Aside(Box::new(word)));
+        }
+        for (shard, to) in by_shard {
+            let told = AsideTold { to: to.into(), aside: aside.clone() };
+            if shard == self.settings.shard {
+                self.aside_told(&told, fx);
+            } else {
+                fx.peer_messages.push((shard, ChatWord::AsideTold(Box::new(told))));
+            }
+        }
+    }
+
+    /// Devices that are here are told; those of other protocols have no word for it.
+    pub(crate) fn aside_told(&mut self, told: &AsideTold, fx: &mut Effects) {
+        for inbox in &told.to {
+            let Some(online) = self.sessions.online.get(inbox) else { continue };
+            let sessions = online.sessions.iter().filter_map(|key| self.sessions.slab.at(*key));
+            for session in sessions.filter(|it| it.binds) {
+                fx.counters.count(ChatCounter::TransientsDelivered);
+                fx.deliveries.push((session.conn, ChatDelivery::Aside(told.aside.clone())));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::hash::HashKey;
+    use model::account::AccountId;
+
+    #[test]
+    fn a_member_asks_once_in_a_while_and_of_all_no_more_are_told_than_a_moderator_can_bear() {
+        let mut pace = VoicePace::default();
+        let at = |s| Now::new(Instant::default() + Duration::from_secs(s), 0);
+        let inbox = |n: usize| {
+            let address = AccountAddress::parse(&format!("p{n}"), "a.example").expect("right");
+            address.inbox(HashKey::new(1, 2), AccountId(1))
+        };
+        assert_eq!(
+            [0, 1, 59, 60, 61].map(|s| pace.takes(at(s), inbox(0))),
+            [true, false, false, true, false]
+        );
+        assert!((1..VOICES_MAX).all(|n| pace.takes(at(61), inbox(n))));
+        assert!(!pace.takes(at(61), inbox(VOICES_MAX)), "one too many");
+        assert!(pace.takes(at(120), inbox(VOICES_MAX)), "one of them was long ago");
+        assert!(pace.takes(at(200), inbox(0)) && pace.0.len() == 1);
+    }
+}
