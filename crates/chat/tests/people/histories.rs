@@ -32,8 +32,8 @@ fn whatever_happens_everybody_has_everything_once_and_in_order() {
     }
     assert!(heard > 300, "{heard} heard something that is kept nowhere");
     assert!(amended > 200, "{amended} read something that was amended");
-    assert!(public > 10, "{public} public groups");
-    assert!(made > 10, "{made} groups under names of others before them");
+    assert!(public > 5, "{public} public groups");
+    assert!(made > 8, "{made} groups under names of others before them");
     assert!(pages > 300 && anew > 10, "{pages} pages of members, {anew} of another version");
 }
 
@@ -46,7 +46,7 @@ fn whatever_happens_members_of_groups_that_are_read_have_everything_once_and_in_
         (turns, made) = (turns + seen[4], made + seen[6]);
     }
     assert!(turns > 100, "{turns} turns");
-    assert!(made > 10, "{made} groups under names of others before them");
+    assert!(made > 8, "{made} groups under names of others before them");
 }
 
 /// The same where some of them are of other servers, whose domains are not reached for a while.

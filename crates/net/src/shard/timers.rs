@@ -5,9 +5,10 @@
 //! records, at all of them at once, for a processor that has nothing else to do is woken by each
 //! look. That is late by no more than a sixth of the silence allowed, unless that is short: those
 //! connections alone stand in a wheel besides, once each, and are looked at when their silence
-//! would be over had they said nothing meanwhile. Nothing is armed again when something is received. Short deadlines of
-//! machines are in a wheel of their own. Before one of them ends a connection that is not bound,
-//! its socket is read: who spoke in time is not late because the shard was busy with others.
+//! would be over had they said nothing meanwhile. Nothing is armed again when something is
+//! received. Short deadlines of machines are in a wheel of their own. Before one of them ends a
+//! connection that is not bound, its socket is read: who spoke in time is not late because the
+//! shard was busy with others.
 
 use super::{Conn, Shard, ShardMessageOf};
 use crate::connection::ConnectionRecord;

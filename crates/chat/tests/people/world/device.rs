@@ -374,20 +374,7 @@ impl Device {
             ChatDelivery::Page(page) => self.page(*page),
             ChatDelivery::History(page) => self.history(*page),
             ChatDelivery::Archive(page) => self.archived(*page),
-            ChatDelivery::Failed { number, why } => {
-                self.failed = Some(why);
-                self.waiting.remove(&number);
-                self.reading.remove(&number);
-                self.archive_refused(number, why);
-                self.listing.remove(&number);
-                self.changing.remove(&number);
-                self.looking.remove(&number);
-                self.recalling.remove(&number);
-                self.receipts.asking.remove(&number);
-                if self.pulling.is_some_and(|(pulling, _)| pulling == number) {
-                    self.pulling = None;
-                }
-            }
+            ChatDelivery::Failed { number, why } => self.fails(number, why),
             ChatDelivery::Refused(_) | ChatDelivery::End(_) => self.is_cut(),
             ChatDelivery::Sent { .. } => {}
             ChatDelivery::Changed(changed) => drop(self.groups.insert(changed.group)),
@@ -403,6 +390,21 @@ impl Device {
             ChatDelivery::PublicGroups(page) => self.public = Some(*page),
             ChatDelivery::Challenge(_) => panic!("nobody is asked for a proof"),
             other => panic!("nobody asks for it: {other:?}"),
+        }
+    }
+
+    fn fails(&mut self, number: u32, why: ChatFault) {
+        self.failed = Some(why);
+        self.waiting.remove(&number);
+        self.reading.remove(&number);
+        self.archive_refused(number, why);
+        self.listing.remove(&number);
+        self.changing.remove(&number);
+        self.looking.remove(&number);
+        self.recalling.remove(&number);
+        self.receipts.asking.remove(&number);
+        if self.pulling.is_some_and(|(pulling, _)| pulling == number) {
+            self.pulling = None;
         }
     }
 

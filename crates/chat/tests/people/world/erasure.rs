@@ -28,7 +28,8 @@ impl World {
     }
 
     fn erasure_answers(&mut self) -> Vec<ChatAnswer> {
-        self.shards.iter_mut().flat_map(|shard| std::mem::take(&mut shard.answers)).collect()
+        let all = self.shards.iter_mut().flat_map(|shard| std::mem::take(&mut shard.answers));
+        all.map(|(_, answer)| answer).collect()
     }
 
     /// Of which kinds what somebody said is that a device has.

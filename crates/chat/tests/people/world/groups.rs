@@ -56,18 +56,20 @@ impl World {
         let verbs: Vec<GroupVerb> = GroupVerb::ALL.iter().filter(is_of_all).copied().collect();
         let verb = verbs[self.rng.below(verbs.len() as u64) as usize];
         // A name that is chosen is free again, and taken again.
-        let named = self.rng.one_in(2).then(|| self.a_name());
+        let name = self.a_name();
         let has_made = |name: &AccountAddress| {
             let is_it =
                 |it: &GroupOrder| it.group.as_ref().is_some_and(|it| it.within("") == *name);
             let mut made = self.orders.iter().filter(|(_, it)| it.verb == GroupVerb::Create);
             made.any(|((by, _), it)| *by == account && is_it(it))
         };
-        let may_end = named.as_ref().is_some_and(has_made);
+        let may_end = has_made(&name);
+        let named = self.rng.one_in(if may_end { 2 } else { 4 }).then_some(name);
         // Whatever ends much is rare.
         let verb = match verb {
-            _ if may_end && self.rng.one_in(2) => GroupVerb::Dissolve,
+            _ if named.is_some() && may_end && self.rng.one_in(2) => GroupVerb::Dissolve,
             _ if named.is_some() || makes => GroupVerb::Create,
+            _ if self.rng.one_in(8) => GroupVerb::Reveal,
             _ if has_guests && self.rng.one_in(4) => GroupVerb::Unlock,
             _ if has_guests && self.rng.one_in(6) => GroupVerb::Add,
             GroupVerb::Create | GroupVerb::Dissolve if !self.rng.one_in(20) => GroupVerb::Add,

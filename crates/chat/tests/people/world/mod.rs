@@ -168,12 +168,9 @@ impl World {
     fn collect(&mut self, shard: usize) {
         let is_full = !self.calm && self.rng.one_in(60);
         let (deliveries, messages) = self.shards[shard].take(self.now, is_full);
-        let answers = std::mem::take(&mut self.shards[shard].fx.answers);
-        for (ask, answer) in answers {
-            if !self.they_hear(ask, &answer) {
-                self.shards[shard].answers.push(answer);
-            }
-        }
+        let mut answers = std::mem::take(&mut self.shards[shard].answers);
+        answers.retain(|(ask, answer)| !self.they_hear(*ask, answer));
+        self.shards[shard].answers = answers;
         self.goes_abroad(shard, is_full);
         let mut bags = BTreeMap::<u16, Vec<ChatWord>>::new();
         for (to, message) in messages {

@@ -33,8 +33,8 @@ pub struct Shard {
     done: VecDeque<Completion>,
     /// The last append to inboxes that the log has refused.
     refused: Option<Ticket>,
-    /// Answers to commands.
-    pub answers: Vec<ChatAnswer>,
+    /// Answers to commands, with their numbers.
+    pub answers: Vec<(u64, ChatAnswer)>,
     /// What devices are to be told that are away.
     pub notifications: VecDeque<(u64, NotificationOrder)>,
 }
@@ -181,6 +181,7 @@ impl Shard {
             }
         }
         self.calls.extend(self.fx.calls.drain(..));
+        self.answers.append(&mut self.fx.answers);
         let notifications = self.fx.notifications.drain(..);
         self.notifications.extend(notifications.map(|(number, order)| (number, *order)));
         assert!(self.fx.questions.is_empty(), "everybody is let in at once");
