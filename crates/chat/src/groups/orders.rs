@@ -140,6 +140,23 @@ impl Chat {
         named.filter(AccountAddress::is_group)
     }
 
+    /// What an order makes where a group was that is dissolved.
+    fn makes_anew(
+        &self,
+        asker: &Asker,
+        (verb, client_id): (GroupVerb, ClientMessageId),
+        (group, is_moving): (&AccountAddress, bool),
+    ) -> Anew {
+        if verb != GroupVerb::Create {
+            return Anew::MayNot; // it makes nothing
+        }
+        match self.group_made_by(asker, client_id) {
+            Some(made) if made == *group => Anew::Again,
+            _ if group.is_channel() || is_moving => Anew::MayNot,
+            _ => Anew::May,
+        }
+    }
+
     /// The address of the group that an order makes which names none.
     fn group_made_by(&self, asker: &Asker, client_id: ClientMessageId) -> Option<AccountAddress> {
         let home = self.settings.home;
@@ -183,11 +200,7 @@ impl Chat {
         let Ordering { wait, asker, client_id, group, wish, moved, .. } = ordering;
         let conversation = conversation_of(self.settings.home, &group);
         let route = Route { from: asker.inbox, to: None, conversation, read: None };
-        let anew = match self.group_made_by(&asker, client_id) {
-            Some(made) if made == group => Anew::Again,
-            _ if group.is_channel() || moved.is_some() => Anew::MayNot,
-            _ => Anew::May,
-        };
+        let anew = self.makes_anew(&asker, (wish.verb, client_id), (&group, moved.is_some()));
         let once = self.settings.home.of(&[&asker.inbox.to_bytes(), &client_id.0]);
         let Asker { address, device, is_operator, .. } = asker;
         let number = self.sends.put(StoreWait { wait, group: Some(Box::new(group.clone())) });
