@@ -122,7 +122,7 @@ use model::ports::access::Access;
 use model::ports::media::MediaStorage;
 use model::pressure::Pressure;
 use model::timeline::{ReaderId, TimelineId};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 /// Settings of a chat service. Where `limits` speak of the process, it takes its shard's share.
@@ -160,6 +160,18 @@ impl Settings {
     /// The shard where a timeline is at home.
     pub(crate) fn shard_at(&self, timeline: TimelineId) -> ShardId {
         ShardId(home(timeline.home_hash(), self.shards.max(1)))
+    }
+
+    /// These inboxes, by the shards where they are at home.
+    pub(crate) fn by_shard(
+        &self,
+        inboxes: impl IntoIterator<Item = TimelineId>,
+    ) -> BTreeMap<ShardId, Vec<TimelineId>> {
+        let mut shards = BTreeMap::<ShardId, Vec<TimelineId>>::new();
+        for inbox in inboxes {
+            shards.entry(self.shard_at(inbox)).or_default().push(inbox);
+        }
+        shards
     }
 
     /// The shard that owns an account.

@@ -22,7 +22,7 @@ use model::account::{AccountAddress, Addressee};
 use model::chat::foreign::{AsideWord, ForeignWord};
 use model::chat::{AsideWhat, ChatDelivery, GroupAside};
 use model::counters::ChatCounter;
-use model::id::{ConnRef, SessionRef, ShardId};
+use model::id::{ConnRef, SessionRef};
 use model::pressure::Pressure;
 use model::timeline::{Space, TimelineId};
 use std::collections::BTreeMap;
@@ -146,19 +146,15 @@ impl Chat {
 
     /// These are told, at their shards or at other servers.
     pub(super) fn tell_aside(&mut self, to: Vec<Hearer>, aside: GroupAside, fx: &mut Effects) {
-        let (aside, mut foreign) = (Arc::new(aside), Vec::new());
-        let mut by_shard = BTreeMap::<ShardId, Vec<TimelineId>>::new();
-        for (inbox, address) in to {
-            match inbox.space() {
-                Space::Foreign => foreign.push(address),
-                _ => by_shard.entry(self.settings.shard_at(inbox)).or_default().push(inbox),
-            }
-        }
+        let aside = Arc::new(aside);
+        let (foreign, here): (Vec<Hearer>, Vec<Hearer>) =
+            to.into_iter().partition(|(inbox, _)| inbox.space() == Space::Foreign);
         if !foreign.is_empty() {
-            let word = AsideWord { aside: aside.clone(), to: foreign.into() };
+            let to = foreign.into_iter().map(|(_, address)| address).collect();
+            let word = AsideWord { aside: aside.clone(), to };
             fx.foreign.push(ForeignWord::Aside(Box::new(word)));
         }
-        for (shard, to) in by_shard {
+        for (shard, to) in self.settings.by_shard(here.into_iter().map(|(inbox, _)| inbox)) {
             let told = AsideTold { to: to.into(), aside: aside.clone() };
             if shard == self.settings.shard {
                 self.aside_told(&told, fx);
@@ -168,16 +164,9 @@ impl Chat {
         }
     }
 
-    /// Devices that are here are told; those of other protocols have no word for it.
+    /// Devices that are here are told.
     pub(crate) fn aside_told(&mut self, told: &AsideTold, fx: &mut Effects) {
-        for inbox in &told.to {
-            let Some(online) = self.sessions.online.get(inbox) else { continue };
-            let sessions = online.sessions.iter().filter_map(|key| self.sessions.slab.at(*key));
-            for session in sessions.filter(|it| it.binds) {
-                fx.counters.count(ChatCounter::TransientsDelivered);
-                fx.deliveries.push((session.conn, ChatDelivery::Aside(told.aside.clone())));
-            }
-        }
+        self.tell_bound(&told.to, &ChatDelivery::Aside(told.aside.clone()), fx);
     }
 }
 

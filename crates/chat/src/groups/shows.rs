@@ -25,7 +25,7 @@ use model::chat::{
     STATUS_BYTES_MAX, ShowInGroup,
 };
 use model::counters::ChatCounter;
-use model::id::{ConnRef, ShardId};
+use model::id::ConnRef;
 use model::timeline::{Space, TimelineId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -375,11 +375,7 @@ impl Chat {
 
     /// The shards of these inboxes are told.
     fn tell_show(&mut self, to: &[TimelineId], shown: &Arc<MemberShown>, fx: &mut Effects) {
-        let mut by_shard = BTreeMap::<ShardId, Vec<TimelineId>>::new();
-        for &inbox in to {
-            by_shard.entry(self.settings.shard_at(inbox)).or_default().push(inbox);
-        }
-        for (shard, to) in by_shard {
+        for (shard, to) in self.settings.by_shard(to.iter().copied()) {
             let told = ShowTold { to: to.into(), shown: shown.clone() };
             if shard == self.settings.shard {
                 self.show_told(&told, fx);
@@ -389,17 +385,9 @@ impl Chat {
         }
     }
 
-    /// Devices that are here are told; those of other protocols have no word for it.
+    /// Devices that are here are told.
     pub(crate) fn show_told(&mut self, told: &ShowTold, fx: &mut Effects) {
-        for inbox in &told.to {
-            let Some(online) = self.sessions.online.get(inbox) else { continue };
-            let sessions = online.sessions.iter().filter_map(|key| self.sessions.slab.at(*key));
-            for session in sessions.filter(|it| it.binds) {
-                fx.counters.count(ChatCounter::TransientsDelivered);
-                let delivery = ChatDelivery::MemberShown(told.shown.clone());
-                fx.deliveries.push((session.conn, delivery));
-            }
-        }
+        self.tell_bound(&told.to, &ChatDelivery::MemberShown(told.shown.clone()), fx);
     }
 }
 

@@ -201,11 +201,7 @@ impl Chat {
     ) {
         let Readers { members, shards, begin, at_once } = readers;
         let mut parcels = Vec::new();
-        let mut begins = BTreeMap::<ShardId, Vec<TimelineId>>::new();
-        for &inbox in &**begin {
-            begins.entry(self.settings.shard_at(inbox)).or_default().push(inbox);
-        }
-        for (to, all) in &begins {
+        for (to, all) in &self.settings.by_shard(begin.iter().copied()) {
             let slices = all.chunks(PARCEL_INBOXES_MAX);
             parcels.extend(slices.map(|slice| (*to, slice.into(), Carriage::Begin)));
         }

@@ -19,10 +19,9 @@ use base::time::Now;
 use model::account::{AccountAddress, AccountId};
 use model::chat::{ChatDelivery, ChatFault, NewTransient, Transient};
 use model::counters::ChatCounter;
-use model::id::{ConnRef, SessionRef, ShardId};
+use model::id::{ConnRef, SessionRef};
 use model::pressure::Pressure;
 use model::timeline::TimelineId;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How many transients a session has told in the minute under way.
@@ -177,11 +176,7 @@ impl Chat {
 
     /// The shards of these inboxes are told.
     fn tell_transient(&mut self, to: &[TimelineId], transient: &Arc<Transient>, fx: &mut Effects) {
-        let mut by_shard = BTreeMap::<ShardId, Vec<TimelineId>>::new();
-        for &inbox in to {
-            by_shard.entry(self.settings.shard_at(inbox)).or_default().push(inbox);
-        }
-        for (shard, to) in by_shard {
+        for (shard, to) in self.settings.by_shard(to.iter().copied()) {
             let told = TransientTold { to: to.into(), transient: transient.clone() };
             if shard == self.settings.shard {
                 self.transient_told(&told, fx);
@@ -204,6 +199,19 @@ impl Chat {
                     let delivery = ChatDelivery::Transient(transient.clone());
                     fx.deliveries.push((session.conn, delivery));
                 }
+            }
+        }
+    }
+
+    /// Devices of XMPP that are here are told something of now; those of other protocols have no
+    /// word for it.
+    pub(crate) fn tell_bound(&self, to: &[TimelineId], delivery: &ChatDelivery, fx: &mut Effects) {
+        for inbox in to {
+            let Some(online) = self.sessions.online.get(inbox) else { continue };
+            let sessions = online.sessions.iter().filter_map(|key| self.sessions.slab.at(*key));
+            for session in sessions.filter(|it| it.binds) {
+                fx.counters.count(ChatCounter::TransientsDelivered);
+                fx.deliveries.push((session.conn, delivery.clone()));
             }
         }
     }

@@ -23,7 +23,7 @@ use model::chat::{ChatDelivery, ChatFault, READERS_PAGE_MAX, Reader, ReadersPage
 use model::counters::ChatCounter;
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::timeline::TimelineId;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 /// A question whose readers are being found.
 pub(crate) struct ReadersWanted {
@@ -200,10 +200,7 @@ impl Chat {
             (false, None) => return self.end_question(number, Ok(()), fx),
         };
         asking.others = others;
-        let mut by_shard = BTreeMap::<ShardId, Vec<TimelineId>>::new();
-        for (_, inbox) in &asking.others {
-            by_shard.entry(self.settings.shard_at(*inbox)).or_default().push(*inbox);
-        }
+        let by_shard = self.settings.by_shard(asking.others.iter().map(|(_, inbox)| *inbox));
         asking.left = by_shard.len();
         if by_shard.is_empty() {
             return self.end_question(number, Ok(()), fx);

@@ -19,9 +19,8 @@ use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::{NodeAccess, NodeEvent};
 use model::counters::ChatCounter;
-use model::id::ShardId;
 use model::timeline::TimelineId;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Changes of nodes that contacts are to be told of, by node.
@@ -191,12 +190,9 @@ impl Chat {
         to: Vec<TimelineId>,
         fx: &mut Effects,
     ) {
-        let mut shards = BTreeMap::<ShardId, Vec<TimelineId>>::new();
-        for subscriber in to.into_iter().filter(|subscriber| *subscriber != inbox) {
-            shards.entry(self.settings.shard_at(subscriber)).or_default().push(subscriber);
-        }
+        let others = to.into_iter().filter(|subscriber| *subscriber != inbox);
         let events: Arc<[NodeEvent]> = news.events.clone().into();
-        for (shard, to) in shards {
+        for (shard, to) in self.settings.by_shard(others) {
             fx.counters.count(ChatCounter::NodeWords);
             let parts = [(news.node.clone(), events.clone(), to.into())].into();
             let (from, by, is_subscribed) = (address.clone(), inbox, true);
