@@ -23,12 +23,15 @@ impl Session {
         out.say(ChatRequest::Transient { session: self.session, transient });
     }
 
+    /// Whether it is told what is kept nowhere: it wants messages, and reads them.
+    pub(in crate::server) fn hears_of_now(&self, out: &Out) -> bool {
+        self.has(Session::AVAILABLE) && out.backlog() <= out.backlog_max()
+    }
+
     /// Somebody tells it something.
     pub(in crate::server) fn write_transient(&mut self, transient: &Transient, out: &mut Out) {
-        let is_out = !self.has(Session::AVAILABLE)
-            || out.backlog() > out.backlog_max()
-            || (transient.to.is_group() && !self.is_in_room(&transient.to));
-        if is_out {
+        let is_out = transient.to.is_group() && !self.is_in_room(&transient.to);
+        if is_out || !self.hears_of_now(out) {
             return out.count(ChatCounter::TransientsDropped);
         }
         let (from, device) = (&transient.from, &*transient.device);

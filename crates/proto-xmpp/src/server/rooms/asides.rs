@@ -191,7 +191,7 @@ impl Session {
                 self.room(&aside.group).is_some_and(|it| it.role > GroupRole::Member)
             }
         };
-        if !is_meant || !self.has(Session::AVAILABLE) || out.backlog() > out.backlog_max() {
+        if !is_meant || !self.hears_of_now(out) {
             return out.count(ChatCounter::TransientsDropped);
         }
         put_aside(self.jid(), aside, out.bytes());
