@@ -31,6 +31,8 @@ const EN: Readonly<Record<GroupVerb, Sentence>> = {
   unlock: (by) => `${by} unlocked the group: whoever knows its address may join`,
   reveal: (by) => `${by} made the group public: whoever looks for it finds it`,
   hide: (by) => `${by} hid the group: it is in no list any more`,
+  persist: (by) => `${by} made the group persistent: it stays`,
+  unpersist: (by) => `${by} made the group temporary: it ends when nobody is in its room`,
 };
 
 const ZH: Readonly<Record<GroupVerb, Sentence>> = {
@@ -57,6 +59,8 @@ const ZH: Readonly<Record<GroupVerb, Sentence>> = {
   unlock: (by) => `${by} 开放了群组：知道地址的人都可以加入`,
   reveal: (by) => `${by} 公开了群组：搜索群组的人都能找到它`,
   hide: (by) => `${by} 隐藏了群组：它不再出现在列表中`,
+  persist: (by) => `${by} 将群组设为永久群组：它会一直保留`,
+  unpersist: (by) => `${by} 将群组设为临时群组：房间里没有人时它就会解散`,
 };
 
 const ROLES: Readonly<Record<Language, Readonly<Record<GroupRole, string>>>> = {

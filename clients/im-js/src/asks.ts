@@ -105,9 +105,9 @@ function resultOf(asked: Asked, frame: AskedFrame, account: string): Action {
     case "members": {
       const { group, title, version, total, from } = frame.fields;
       const { description, closed: isClosed, unlocked: isUnlocked } = frame.fields;
-      const isPublic = frame.fields.public;
+      const { public: isPublic, temporary: isTemporary } = frame.fields;
       const members = frame.fields.members.map(memberOf);
-      const about = { group, title, description, isClosed, isUnlocked, isPublic };
+      const about = { group, title, description, isClosed, isUnlocked, isPublic, isTemporary };
       const result = { ...about, version, total, from, members };
       return { do: "members", ask, result };
     }

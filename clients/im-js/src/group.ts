@@ -8,7 +8,7 @@
 export const GROUP_VERBS = [
   "create", "add", "remove", "leave", "hand-over", "promote", "demote", "mute", "unmute", "close",
   "open", "rename", "dissolve", "join", "ban", "unban", "describe", "lock", "unlock",
-  "reveal", "hide",
+  "reveal", "hide", "persist", "unpersist",
 ] as const;
 
 /** A verb. */
@@ -72,6 +72,8 @@ export interface GroupMembers {
   readonly isUnlocked: boolean;
   /** It is in the list of its domain. */
   readonly isPublic: boolean;
+  /** It ends when nobody is in its room of XMPP any more. */
+  readonly isTemporary: boolean;
   /** Only its owner and admins may say something. */
   readonly isClosed: boolean;
   readonly members: readonly Member[];
@@ -145,8 +147,8 @@ export class MembersList {
     const isLast = page.members.length === 0;
     this.#members.push(...page.members);
     if (!isLast && this.#members.length < page.total) return undefined;
-    const { group, title, description, isClosed, isUnlocked, isPublic } = page;
-    const about = { group, title, description, isClosed, isUnlocked, isPublic };
+    const { group, title, description, isClosed, isUnlocked, isPublic, isTemporary } = page;
+    const about = { group, title, description, isClosed, isUnlocked, isPublic, isTemporary };
     return { ...about, members: this.#members };
   }
 }

@@ -70,6 +70,7 @@ const FAULTS: Readonly<Record<number, readonly [word: string, asksAgain: boolean
   64: ["group_banned", false],
   65: ["bans_full", false],
   66: ["public_full", false],
+  67: ["temporary_full", false],
 };
 
 /** What this library says besides the wire's words. */
@@ -141,6 +142,7 @@ const MEANINGS: Readonly<Record<string, string>> = {
   group_banned: "they are banned from the group",
   bans_full: "no more may be banned from the group",
   public_full: "no more groups may be public",
+  temporary_full: "no more groups may be temporary",
   chatrooms_full: "there are as many chatrooms as may be, or you are in as many",
   readers_untold: "the group is too large to tell who has read what",
   reads_private: "who does not share what they read is told of nobody",

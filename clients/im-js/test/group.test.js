@@ -106,6 +106,7 @@ test("a list comes in pages, and begins anew where its group has changed", () =>
   const member = (address) => ({ address, role: "member", isMuted: false });
   const page = (version, from, total, ...names) => ({
     group: GROUP, title: "us", description: "", isClosed: false, isUnlocked: false, isPublic: false,
+    isTemporary: false,
     version, from, total, members: names.map(member),
   });
   const list = new MembersList();
@@ -143,6 +144,7 @@ test("a client makes a group, and has its members whole", async () => {
   socket().says("members", { ...page, number, from: 1, members: [bob] });
   assert.deepEqual(await members, {
     group: GROUP, title: "us", description: "", isClosed: false, isUnlocked: false, isPublic: false,
+    isTemporary: false,
     members: [
       { address: "ann@x", role: "owner", isMuted: false },
       { address: "bob@x", role: "member", isMuted: true },

@@ -86,9 +86,11 @@ use crate::groups::Groups;
 use crate::groups::catalog::Catalogue;
 use crate::groups::chatrooms::Chatrooms;
 use crate::groups::follows::Follows;
+use crate::groups::looks::Looks;
 use crate::groups::orders::Orders;
 use crate::groups::public::Publics;
 use crate::groups::shows::Shows;
+use crate::groups::temporary::Temporaries;
 use crate::inboxes::Inboxes;
 use crate::log::LogCalls;
 use crate::operators::Commands;
@@ -240,6 +242,8 @@ pub struct Chat {
     chatrooms: Chatrooms,
     orders: Orders,
     publics: Publics,
+    temporaries: Temporaries,
+    looks: Looks,
     shows: Shows,
     announcements: Announcements,
     listings: Waits<Requester>,
@@ -292,6 +296,8 @@ impl Chat {
             chatrooms: Chatrooms::default(),
             orders: Orders::default(),
             publics: Publics::default(),
+            temporaries: Temporaries::default(),
+            looks: Looks::default(),
             shows: Shows::default(),
             announcements: Announcements::default(),
             listings: Waits::default(),

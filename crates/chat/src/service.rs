@@ -33,7 +33,7 @@ impl Service for Chat {
     type Answer = ChatAnswer;
     type PeerMessage = ChatWord;
 
-    fn restore(&mut self, _: Now, restored: Restored<'_>) -> bool {
+    fn restore(&mut self, now: Now, restored: Restored<'_>) -> bool {
         match restored {
             Restored::Entry { timeline, seq, id, label } if timeline.space() == Space::Outbox => {
                 self.last_id = self.last_id.max(id);
@@ -60,6 +60,9 @@ impl Service for Chat {
             }
             Restored::Row { table: Table::ChatPublic, key, value } => {
                 self.restore_public(key, value)
+            }
+            Restored::Row { table: Table::ChatTemporary, key, value } => {
+                self.restore_temporary(now, key, value)
             }
             Restored::Timeline { timeline, .. } => {
                 matches!(timeline.space(), Space::Outbox | Space::SendQueue)
@@ -144,6 +147,8 @@ impl Service for Chat {
             ChatWord::ShowTold(told) => self.show_told(&told, fx),
             ChatWord::VoiceAsked(asked) => self.voice_asked(now, *asked, fx),
             ChatWord::AsideTold(told) => self.aside_told(&told, fx),
+            ChatWord::AttendanceAsked(asked) => self.attendance_asked(now, *asked, fx),
+            ChatWord::AttendanceTold(told) => self.attendance_told(now, &told, fx),
             ChatWord::Tie(told) => self.tie_arrives(now, from, told, fx),
             ChatWord::TieHeard(receipt) => self.receipt_arrives(now, receipt, fx),
             ChatWord::Presence(told) => self.presence_told(from, &told, fx),
@@ -195,7 +200,8 @@ impl Service for Chat {
             self.turn_orders(now, fx),
             self.turn_listings(now, fx),
             self.turn_public(now, fx),
-            self.turn_shows(now, fx),
+            self.turn_looks(now, fx),
+            self.turn_temporaries(now, fx),
             self.turn_announcements(now, fx),
             self.turn_catalogue(now, fx),
             self.turn_reads(now, fx),
@@ -274,6 +280,7 @@ impl Service for Chat {
         self.outbox.audit();
         self.conversations.audit();
         self.follows.audit();
+        self.looks.audit();
         self.shows.audit();
         self.reviews.audit();
         self.book_orders.audit();
@@ -282,6 +289,7 @@ impl Service for Chat {
         self.audit_nodes();
         self.audit_chatrooms();
         self.audit_public();
+        self.audit_temporaries();
     }
 }
 
@@ -299,7 +307,7 @@ impl Chat {
                 self.send(now, from, (session, number), message, fx);
             }
             ChatRequest::Transient { .. }
-            | ChatRequest::ShowInGroup(_)
+            | ChatRequest::LookAtGroup(_)
             | ChatRequest::Voice { .. } => self.of_now(now, from, request, fx),
             ChatRequest::Group { session, number, order } => {
                 self.group_order(now, from, (session, number), *order, fx);
@@ -363,7 +371,7 @@ impl Chat {
             ChatRequest::Transient { session, transient } => {
                 self.transient(now, from, session, *transient, fx);
             }
-            ChatRequest::ShowInGroup(said) => self.show_in_group(now, from, *said, fx),
+            ChatRequest::LookAtGroup(looking) => self.looks_at_group(now, from, *looking, fx),
             ChatRequest::Voice { session, group } => self.voice(now, from, session, &group, fx),
             other => unreachable!("it is to be kept: {other:?}"),
         }

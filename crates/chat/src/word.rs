@@ -25,7 +25,10 @@ use crate::people::{
 use crate::sessions::transients::{TransientSaid, TransientTold};
 use model::account::AccountAddress;
 use model::chat::foreign::ForeignArrival;
-use model::chat::{ChatFault, ChatMessage, Content, Excerpt, InboxChange, InboxEvent, PublicPage};
+use model::chat::{
+    AttendanceAsked, AttendanceTold, ChatFault, ChatMessage, Content, Excerpt, InboxChange,
+    InboxEvent, PublicPage,
+};
 use model::service::Weigh;
 use model::timeline::{Seq, TimelineId};
 use std::sync::Arc;
@@ -142,6 +145,10 @@ pub enum ChatWord {
     VoiceAsked(Box<VoiceAsked>),
     /// Tell devices what a group says to some alone.
     AsideTold(Box<AsideTold>),
+    /// Is a session there in a temporary group? Answered by `AttendanceTold`.
+    AttendanceAsked(Box<AttendanceAsked>),
+    /// Whether one is; or that the last one has left a group.
+    AttendanceTold(Box<AttendanceTold>),
     /// What an account is to another. Answered by `TieHeard`.
     Tie(Box<TieTold>),
     /// It was taken, or refused.
@@ -320,6 +327,8 @@ impl Weigh for ChatWord {
             ChatWord::ShowTold(told) => told.weight(),
             ChatWord::VoiceAsked(asked) => asked.weight(),
             ChatWord::AsideTold(told) => told.weight(),
+            ChatWord::AttendanceAsked(asked) => 64 + asked.group.as_str().len(),
+            ChatWord::AttendanceTold(told) => 64 + told.group.as_str().len(),
             ChatWord::Tie(told) => told.weight(),
             ChatWord::TieHeard(receipt) => size_of::<TieReceipt>() + receipt.told.weight(),
             ChatWord::Presence(told) => {

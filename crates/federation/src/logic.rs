@@ -141,6 +141,7 @@ impl FederationLogic {
             ForeignWord::Room(word) => self.rooms.said(now, word),
             ForeignWord::Shown(word) => self.rooms.shown(word),
             ForeignWord::Aside(word) => self.rooms.aside(word),
+            ForeignWord::Attendance(asked) => self.rooms.attendance_asked(asked),
             _ => {
                 let (place, is_again) = match word {
                     ForeignWord::Message(queued) => (Some(queued.place), queued.is_again),
@@ -219,6 +220,7 @@ impl FederationLogic {
                     AbroadWord::Stanza { domain, xml } => {
                         self.send(now, &domain, xml.into(), handle);
                     }
+                    AbroadWord::Attendance(told) => self.parts.rooms.tell(told),
                 }
             }
             self.send_errors(now, handle);

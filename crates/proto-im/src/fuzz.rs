@@ -90,7 +90,7 @@ fn members(number: u32) -> MembersPage {
     let members = vec![MemberStatus { member, role, muted, show: None, reason: None }];
     let GroupChanged { group, .. } = changed(number);
     let (title, description, closed, unlocked) = ("x".into(), "y".into(), false, true);
-    let (public, version, total, from) = (false, 1, 1, 0);
+    let (public, temporary, version, total, from) = (false, true, 1, 1, 0);
     MembersPage {
         number,
         group,
@@ -100,6 +100,7 @@ fn members(number: u32) -> MembersPage {
         closed,
         unlocked,
         public,
+        temporary,
         total,
         from,
         members,

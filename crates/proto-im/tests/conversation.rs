@@ -184,7 +184,8 @@ impl Diary {
         let members = these.map(of).collect();
         let (title, total) = ("us".into(), self.members.len() as u32);
         let group = group();
-        let (description, closed, unlocked, public) = ("lunch".into(), true, true, false);
+        let (description, closed, unlocked) = ("lunch".into(), true, true);
+        let (public, temporary) = (false, true);
         let page = MembersPage {
             number,
             group,
@@ -194,6 +195,7 @@ impl Diary {
             closed,
             unlocked,
             public,
+            temporary,
             total,
             from,
             members,

@@ -149,6 +149,7 @@ impl StanzaFault {
             | ChatFault::ContactsFull
             | ChatFault::BansFull
             | ChatFault::PublicFull
+            | ChatFault::TemporaryFull
             | ChatFault::PushFull
             | ChatFault::ChatroomsFull => StanzaFault::PolicyViolation,
             ChatFault::Invalid => StanzaFault::BadRequest,

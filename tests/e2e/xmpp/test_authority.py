@@ -179,7 +179,7 @@ class Authority(Guests):
         await plugin.set_affiliation(room.address, "outcast", jid=f"{self.carol}@localhost")
         await of_carol.sees(self.carol, affiliation="outcast")
         await self.refused(carol, room.address, "forbidden")
-        await self.fails(self.configure(bob, room.address, persistentroom=False),
+        await self.fails(self.configure(bob, room.address, enablearchiving=False),
                          "not-acceptable")
 
     @together

@@ -3,7 +3,7 @@
 People of IM have them in the group.
 """
 
-from fixture import DEADLINE_S
+from fixture import DEADLINE_S, poll
 from im.test_groups import Person as Phone
 from im.wire import schema
 from xmpp.people import own_name, slixmpp, together
@@ -131,6 +131,21 @@ class Visits:
             self.assertEqual(room.address in [str(jid) for jid, *_ in items], is_public)
 
     @together
+    async def test_a_temporary_room_ends_with_the_last_who_visits_it(self):
+        ann, eve, room = await self.unlocked()
+        await ann.unlocks(room.address, persistentroom=False)
+        there = await eve.enter(room.address)
+        phone = self.phone(ann.client.boundjid.local)
+        ann.client.plugin["xep_0045"].leave_muc(room.address, ann.client.boundjid.local)
+        await ann.ping()
+        there.say("alone")
+        self.assertEqual(await there.hears(), [(eve.jid, "alone")])
+        self.assertTrue(phone.members(room.address).temporary)
+        eve.client.plugin["xep_0045"].leave_muc(room.address, eve.client.boundjid.local)
+        await eve.ping()
+        poll(lambda: getattr(phone.members(room.address), "word", "") == "not_member", "its end")
+
+    @together
     async def test_a_visitor_is_kicked_muted_and_banned(self):
         ann, eve, room = await self.unlocked()
         there = await eve.enter(room.address)
@@ -248,6 +263,7 @@ class Vanishing(Neighbours):
     """The other server goes."""
 
     test_a_visitor_enters_speaks_hears_and_leaves_and_im_sees_it = None
+    test_a_temporary_room_ends_with_the_last_who_visits_it = None
     test_a_visitor_is_kicked_muted_and_banned = None
     test_who_declines_is_told_to_who_had_invited_at_either_server = None
     test_a_visitor_asks_for_voice_and_a_visiting_admin_gives_it = None

@@ -218,6 +218,7 @@ impl GroupState {
             members: self.len() as u32,
             closed: self.is_closed(),
             public: self.is_public(),
+            temporary: self.is_temporary(),
             last_seq: 0,
             last_ms: 0,
         })

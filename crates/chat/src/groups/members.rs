@@ -180,6 +180,7 @@ impl GroupState {
             closed: self.is_closed(),
             unlocked: self.is_unlocked(),
             public: self.is_public(),
+            temporary: self.is_temporary(),
             total,
             from,
             members,

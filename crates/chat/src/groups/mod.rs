@@ -16,11 +16,13 @@ pub(crate) mod catalog;
 pub(crate) mod chatrooms;
 pub(crate) mod fan_out;
 pub(crate) mod follows;
+pub(crate) mod looks;
 pub(crate) mod members;
 pub(crate) mod orders;
 pub(crate) mod public;
 pub(crate) mod shows;
 pub(crate) mod state;
+pub(crate) mod temporary;
 
 use crate::accounts::fault_of;
 use crate::amendments::AmendOrder;
@@ -59,13 +61,22 @@ const RECALL_BYTES_MAX: usize = 256 * 1024;
 pub(crate) enum GroupTask {
     Store(ShardId, StoreOrder),
     Amend(ShardId, AmendOrder),
-    Read { from: ShardId, number: u64, ranges: Box<[Range]>, reader: TimelineId },
+    Read {
+        from: ShardId,
+        number: u64,
+        ranges: Box<[Range]>,
+        reader: TimelineId,
+    },
     List(ShardId, Box<MembersAsked>),
     Readers(ShardId, Box<ReadersSought>),
     Summary(Box<(u64, usize, AccountAddress)>),
     Transient(TransientSaid),
     Show(Box<ShowSaid>),
     Voice(VoiceAsked),
+    /// Who is there, of a temporary one?
+    Attendance,
+    /// Nobody is, by the question with this number.
+    End(u64),
 }
 
 /// A group that is spoken to.
@@ -205,6 +216,7 @@ impl Chat {
                 // Numbers rise in a conversation, whatever the clock did meanwhile.
                 self.last_id = self.last_id.max(last_id);
                 self.is_public_as_known(conversation, address.as_ref(), fx);
+                self.is_temporary_as_known(now, conversation, address.as_ref(), fx);
                 if let Some(address) = address.filter(|_| after > 0) {
                     self.is_looked_up(address, fx);
                 }
@@ -254,6 +266,8 @@ impl Chat {
             GroupTask::Show(_) | GroupTask::Voice(_) => {
                 fx.counters.count(ChatCounter::TransientsDropped);
             }
+            // It is asked again after a time.
+            GroupTask::Attendance | GroupTask::End(_) => {}
         }
     }
 
@@ -289,6 +303,7 @@ impl Chat {
                 GroupTask::Read { from, number, ranges, reader } => {
                     match group.state.member(reader).map(|it| it.since) {
                         Ok(since) => {
+                            self.temporaries.is_read(now, conversation);
                             self.fetch_since(now, (from, number), ranges, since, fx);
                         }
                         Err(fault) => self.tell_fetched(now, (from, number), Err(fault), fx),
@@ -317,6 +332,8 @@ impl Chat {
                 }
                 GroupTask::Show(said) => self.shows_in_group(conversation, *said, fx),
                 GroupTask::Voice(asked) => self.voice_in_group(now, conversation, asked, fx),
+                GroupTask::Attendance => self.ask_attendance(now, conversation, fx),
+                GroupTask::End(number) => self.end_temporary(now, (conversation, number), fx),
             }
         }
     }
@@ -324,7 +341,7 @@ impl Chat {
     /// Something is said to a group, or changes it: it is stored if it may be.
     fn group_store(&mut self, now: Now, from: ShardId, mut order: StoreOrder, fx: &mut Effects) {
         let conversation = order.route.conversation;
-        let may_reveal = self.may_reveal();
+        let has_room = self.has_room_for(order.change.as_deref());
         let Some(group) = self.groups.known.get_mut(&conversation) else { return };
         let by = order.route.from;
         let judged = match &order.change {
@@ -351,10 +368,7 @@ impl Chat {
                 let most = Most { members, banned };
                 let by = (by, order.is_operator);
                 let judged = group.state.judge(self.settings.home, by, asked, most);
-                match asked.wish.verb {
-                    GroupVerb::Reveal => judged.and_then(|it| may_reveal.map(|()| Some(it))),
-                    _ => judged.map(Some),
-                }
+                judged.and_then(|it| has_room.map(|()| Some(it)))
             }
         };
         let change = match judged {
@@ -383,14 +397,43 @@ impl Chat {
                 if change.verb == GroupVerb::Create {
                     self.is_listed(&group, fx);
                 }
-                row = self.public_changes(conversation, (&group, change));
+                row = self
+                    .public_changes(conversation, (&group, change))
+                    .or_else(|| self.temporary_changes(now, conversation, (&group, change)));
             }
         }
         if let Some(row) = row {
             let change = Arriving { from, order, change, receivers };
-            return self.log.ask(PendingCall::PublicRow(Box::new(change)), Call::Write(row), fx);
+            return self.log.ask(PendingCall::BeforeChange(Box::new(change)), Call::Write(row), fx);
         }
         self.goes_into_group(now, from, order, (change, receivers), fx);
+    }
+
+    /// Whether there may be one more group of this shard that is as a change makes it.
+    fn has_room_for(&self, change: Option<&ChangeAsked>) -> Result<(), ChatFault> {
+        match change.map(|asked| asked.wish.verb) {
+            Some(GroupVerb::Reveal) => self.may_reveal(),
+            Some(GroupVerb::Unpersist) => self.may_unpersist(),
+            _ => Ok(()),
+        }
+    }
+
+    /// The log has stored the row of a group that is about to be changed, or not: then it is not.
+    pub(crate) fn row_stored(
+        &mut self,
+        now: Now,
+        Arriving { from, order, change, receivers }: Arriving,
+        result: Answered,
+        fx: &mut Effects,
+    ) {
+        let (conversation, number) = (order.route.conversation, order.number);
+        match result {
+            Ok(_) => self.goes_into_group(now, from, order, (change, receivers), fx),
+            Err(error) => {
+                self.tell_stored(from, number, Err(fault_of(error)), fx);
+                self.change_is_over(now, conversation, fx);
+            }
+        }
     }
 
     /// What a group may hear, or what changes it, is stored.
@@ -477,6 +520,7 @@ impl Chat {
             (group.step, group.declining) = (Step::Ready, None);
         }
         self.is_public_as_known(conversation, None, fx);
+        self.is_temporary_as_known(now, conversation, None, fx);
         self.advance_group(now, conversation, fx);
     }
 }

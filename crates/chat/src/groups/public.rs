@@ -12,10 +12,7 @@
 //! wanted and not answered, until the group is read. Invariant: a group whose change was answered
 //! is in the list, or not, as that says, with the title that it has; a shard has at most so many.
 
-use crate::accounts::fault_of;
 use crate::groups::conversation_of;
-use crate::log::Answered;
-use crate::operators::moving::Arriving;
 use crate::sessions::Requester;
 use crate::waits::Waits;
 use crate::{Chat, ChatWord, Effects};
@@ -210,24 +207,6 @@ impl Chat {
             }
             _ => return None,
         })
-    }
-
-    /// The log has stored the row of a group that is about to be changed, or not: then it is not.
-    pub(crate) fn public_row_stored(
-        &mut self,
-        now: Now,
-        Arriving { from, order, change, receivers }: Arriving,
-        result: Answered,
-        fx: &mut Effects,
-    ) {
-        let (conversation, number) = (order.route.conversation, order.number);
-        match result {
-            Ok(_) => self.goes_into_group(now, from, order, (change, receivers), fx),
-            Err(error) => {
-                self.tell_stored(from, number, Err(fault_of(error)), fx);
-                self.change_is_over(now, conversation, fx);
-            }
-        }
     }
 
     /// What a group is, is known: it is in the list as that says. `group` is its address, where

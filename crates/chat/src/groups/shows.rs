@@ -1,38 +1,30 @@
-//! How members are there in groups, as devices of theirs say that look at them (XEP-0045 7.7).
+//! How members are there in groups, as devices of theirs say that look at them (XEP-0045 7.7): what
+//! the home of a group knows of it, and tells.
 //!
 //! ```text
-//! ShowInGroup ─► pace of the session ─► home of the group: of a member, and new? ─► kept there
-//!    devices of XMPP, members of other servers ◄─── all members, of a small group ◄───┘
+//! pace of the session ─► home of the group: of a member, and new? ─► kept there
+//!    devices of XMPP, members of other servers ◄── all members, of a small group
 //! ```
 //! A member is in a group whether a device of it is there or not; this is what it says beside that,
 //! and is stored nowhere. The newest of its devices that said something counts, until that one is
 //! there no more. Of a large group nothing is kept, and whoever says it is shown it alone. What a
 //! shard did not hear, since a mailbox was full, it does not know. Invariant: no more is kept than
-//! the limit says; a session says no more in a minute than one of presence may, and what waits is
-//! its last.
+//! the limit says.
 
 use crate::groups::{self, GroupTask};
-use crate::sessions::Asker;
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
 use base::hash::HashKey;
-use base::slab::Key;
-use base::time::{Instant, Now};
+use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::foreign::{ForeignWord, ShownWord};
 use model::chat::{
     ChatDelivery, GroupChange, GroupRole, GroupVerb, MemberShow, MemberShown, MembersPage,
-    STATUS_BYTES_MAX, ShowInGroup,
 };
 use model::counters::ChatCounter;
-use model::id::ConnRef;
 use model::timeline::{Space, TimelineId};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// That in which a session says so much and no more.
-const MINUTE: Duration = Duration::from_secs(60);
 
 /// A member of a group: the group's conversation, its inbox.
 type Place = (TimelineId, TimelineId);
@@ -40,27 +32,11 @@ type Place = (TimelineId, TimelineId);
 /// How members are there.
 #[derive(Default)]
 pub(crate) struct Shows {
-    /// What sessions of this shard have said, by group.
-    said: HashMap<Key, Vec<Said>>,
-    /// When what waits of a session may be said.
-    due: BTreeSet<(Instant, Key)>,
-    /// What is to be said for sessions that are gone.
-    farewells: Vec<ShowSaid>,
     /// Of members of groups that are at home here.
     known: BTreeMap<Place, Known>,
     /// The same in the order in which they were said.
     order: BTreeMap<u64, Place>,
     last: u64,
-}
-
-/// What a session has said in a group.
-struct Said {
-    group: AccountAddress,
-    /// How often since when.
-    count: u16,
-    since: Instant,
-    /// The newest, if that is still to be said.
-    waiting: Option<MemberShow>,
 }
 
 /// How a member is there, and by which device.
@@ -87,14 +63,6 @@ pub struct ShowTold {
     pub(crate) shown: Arc<MemberShown>,
 }
 
-/// What becomes of something that a session says.
-enum Paced {
-    Goes(Option<MemberShow>),
-    /// It waits, or nobody has to hear of it.
-    Stays,
-    Dropped,
-}
-
 impl ShowSaid {
     /// What it costs in memory, bytes, roughly.
     pub(crate) fn weight(&self) -> usize {
@@ -110,76 +78,7 @@ impl ShowTold {
     }
 }
 
-impl Said {
-    /// Whether one more may be said now; it is, then.
-    fn takes(&mut self, now: Now, most: u16) -> bool {
-        if now.mono >= self.since + MINUTE {
-            (self.since, self.count) = (now.mono, 0);
-        }
-        let may = self.count < most;
-        self.count += u16::from(may);
-        may
-    }
-}
-
 impl Shows {
-    /// A session says something in a group: `most` times a minute, in so many groups.
-    fn paces(
-        &mut self,
-        now: Now,
-        (key, group): (Key, &AccountAddress),
-        show: Option<MemberShow>,
-        (most, groups_max): (u16, u16),
-    ) -> Paced {
-        let said = self.said.entry(key).or_default();
-        let at = said.iter().position(|it| it.group == *group);
-        let Some(show) = show else {
-            let was = at.map(|at| said.swap_remove(at));
-            if said.is_empty() {
-                self.said.remove(&key);
-            }
-            return if was.is_some() { Paced::Goes(None) } else { Paced::Stays };
-        };
-        let at = match at {
-            Some(at) => at,
-            None if said.len() >= groups_max.into() => return Paced::Dropped,
-            None => {
-                let (group, since) = (group.clone(), now.mono);
-                said.push(Said { group, count: 0, since, waiting: None });
-                said.len() - 1
-            }
-        };
-        let it = &mut said[at];
-        if it.takes(now, most) {
-            it.waiting = None;
-            return Paced::Goes(Some(show));
-        }
-        it.waiting = Some(show);
-        self.due.insert((it.since + MINUTE, key));
-        Paced::Stays
-    }
-
-    /// What has waited long enough, of which session; and when there is more.
-    fn take_due(&mut self, now: Now, most: u16) -> Vec<(Key, AccountAddress, MemberShow)> {
-        let mut all = Vec::new();
-        while let Some(&(at, key)) = self.due.first().filter(|(at, _)| *at <= now.mono) {
-            self.due.remove(&(at, key));
-            for it in self.said.get_mut(&key).into_iter().flatten() {
-                if it.waiting.is_some() && it.takes(now, most) {
-                    all.extend(it.waiting.take().map(|show| (key, it.group.clone(), show)));
-                }
-            }
-        }
-        all
-    }
-
-    /// A session is not there any more.
-    pub(crate) fn leaves(&mut self, key: Key, (by, device): (TimelineId, &str)) {
-        for Said { group, .. } in self.said.remove(&key).into_iter().flatten() {
-            self.farewells.push(ShowSaid { by, device: device.into(), group, show: None });
-        }
-    }
-
     /// A member is there like this, as this device says. Whether that is something new.
     fn takes(
         &mut self,
@@ -256,53 +155,10 @@ impl Shows {
         for (number, place) in &self.order {
             assert_eq!(self.known.get(place).map(|it| it.number), Some(*number));
         }
-        assert!(self.said.values().all(|it| !it.is_empty()), "of who said nothing nothing is kept");
     }
 }
 
 impl Chat {
-    /// A device says how its owner is there in a group, or that it does not look at it any more.
-    pub(crate) fn show_in_group(
-        &mut self,
-        now: Now,
-        from: ConnRef,
-        said: ShowInGroup,
-        fx: &mut Effects,
-    ) {
-        let ShowInGroup { session, group, mut show } = said;
-        let Some(asker) = self.asker(from, session) else { return };
-        let is_errand = self.is_errand(from);
-        if is_errand {
-            self.answer_errand(session, ChatDelivery::Done { number: 0 }, fx);
-        }
-        let group = group.within(asker.address.domain());
-        let is_long = show.as_ref().is_some_and(|it| it.status.len() > STATUS_BYTES_MAX);
-        // Who subscribes to a channel is known to nobody who does.
-        if !group.is_group() || group.is_channel() || is_long {
-            return fx.counters.count(ChatCounter::TransientsDropped);
-        }
-        fx.counters.count(ChatCounter::Transients);
-        if let Some(show) = &mut show
-            && self.mutes.until(now, &asker.address) > 0
-        {
-            show.status = Box::default(); // an operator's mute holds here too
-        }
-        let limits = &self.settings.limits.chat;
-        let most = (limits.presence_changes_a_minute_max, limits.rooms_a_session_max);
-        let paced = match self.sessions.bound(from, session).filter(|_| !is_errand) {
-            Some(key) => self.shows.paces(now, (key, &group), show, most),
-            None => Paced::Goes(show),
-        };
-        match paced {
-            Paced::Goes(show) => {
-                let Asker { inbox: by, device, .. } = asker;
-                self.show_goes(now, ShowSaid { by, device, group, show }, fx);
-            }
-            Paced::Stays => {}
-            Paced::Dropped => fx.counters.count(ChatCounter::TransientsDropped),
-        }
-    }
-
     /// To the home of the group, which may be here.
     pub(crate) fn show_goes(&mut self, now: Now, said: ShowSaid, fx: &mut Effects) {
         let conversation = groups::conversation_of(self.settings.home, &said.group);
@@ -312,20 +168,6 @@ impl Chat {
         } else {
             fx.peer_messages.push((owner, ChatWord::ShowSaid(Box::new(said))));
         }
-    }
-
-    /// Says what has waited, and what is owed for sessions that are gone; when to look again.
-    pub(crate) fn turn_shows(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        for said in std::mem::take(&mut self.shows.farewells) {
-            self.show_goes(now, said, fx);
-        }
-        let most = self.settings.limits.chat.presence_changes_a_minute_max;
-        for (key, group, show) in self.shows.take_due(now, most) {
-            let Some(session) = self.sessions.slab.at(key) else { continue };
-            let (by, device, show) = (session.inbox, session.device.clone(), Some(show));
-            self.show_goes(now, ShowSaid { by, device, group, show }, fx);
-        }
-        self.shows.due.first().map(|(at, _)| *at)
     }
 
     /// Somebody says how it is there in a group that is at home here.
@@ -397,14 +239,6 @@ mod tests {
     use model::account::AccountId;
     use model::chat::Show;
 
-    fn at(s: u64) -> Now {
-        Now::new(Instant::default() + Duration::from_secs(s), 0)
-    }
-
-    fn key(slot: u32) -> Key {
-        Key { slot, generation: 1 }
-    }
-
     fn away(status: &str) -> MemberShow {
         MemberShow { show: Show::Away, status: status.into() }
     }
@@ -414,37 +248,6 @@ mod tests {
         let address = |it| AccountAddress::parse(it, "a.example").expect("right");
         let group = address("lunch@conference.a.example");
         (groups::conversation_of(home, &group), address(name).inbox(home, AccountId(1)))
-    }
-
-    #[test]
-    fn a_session_says_so_much_in_a_minute_and_the_last_of_what_it_says_beyond_comes_later() {
-        let mut shows = Shows::default();
-        let group = |name| AccountAddress::parse(name, "a.example").expect("right");
-        let lunch = group("lunch@conference.a.example");
-        let mut says = |s: u64, group: &AccountAddress, show: Option<MemberShow>| match shows.paces(
-            at(s),
-            (key(1), group),
-            show,
-            (2, 2),
-        ) {
-            Paced::Goes(_) => "goes",
-            Paced::Stays => "stays",
-            Paced::Dropped => "dropped",
-        };
-        assert_eq!(says(0, &lunch, None), "stays", "it has said nothing");
-        assert_eq!(says(0, &lunch, Some(away("1"))), "goes");
-        assert_eq!(says(1, &lunch, Some(away("2"))), "goes");
-        assert_eq!(says(2, &lunch, Some(away("3"))), "stays");
-        assert_eq!(says(3, &lunch, Some(away("4"))), "stays");
-        assert_eq!(says(3, &group("b@conference.a.example"), Some(away("1"))), "goes");
-        assert_eq!(says(3, &group("c@conference.a.example"), Some(away("1"))), "dropped");
-        assert!(shows.take_due(at(59), 2).is_empty());
-        let due = shows.take_due(at(60), 2);
-        assert_eq!(due, [(key(1), lunch.clone(), away("4"))]);
-        assert!(shows.take_due(at(200), 2).is_empty() && shows.due.is_empty());
-        shows.leaves(key(1), (place("ann").1, "phone"));
-        assert_eq!(shows.farewells.len(), 2);
-        shows.audit();
     }
 
     #[test]

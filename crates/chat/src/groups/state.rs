@@ -59,6 +59,8 @@ pub(crate) struct GroupState {
     unlocked_since: Option<u64>,
     /// It is in the list of its domain.
     is_public: bool,
+    /// It ends when nobody is in its room any more.
+    is_temporary: bool,
     /// Owner and admins publish, the others subscribe.
     pub(crate) is_channel: bool,
     /// All members in the order of their list, by their inboxes, while nothing changes.
@@ -326,9 +328,13 @@ impl GroupState {
     fn allows(&self, home: HashKey, role: Role, change: &GroupChange) -> Result<(), ChatFault> {
         let least = match change.verb {
             GroupVerb::Leave => Role::Member,
-            GroupVerb::HandOver | GroupVerb::Promote | GroupVerb::Demote | GroupVerb::Dissolve => {
-                Role::Owner
-            }
+            // By a change to a temporary group it ends, sooner or later.
+            GroupVerb::HandOver
+            | GroupVerb::Promote
+            | GroupVerb::Demote
+            | GroupVerb::Dissolve
+            | GroupVerb::Persist
+            | GroupVerb::Unpersist => Role::Owner,
             _ => Role::Admin,
         };
         let role_of = |one: &GroupMember| {
@@ -342,13 +348,21 @@ impl GroupState {
             GroupVerb::Unlock => self.is_unlocked(),
             GroupVerb::Reveal => self.is_public,
             GroupVerb::Hide => !self.is_public,
+            GroupVerb::Persist => !self.is_temporary,
+            GroupVerb::Unpersist => self.is_temporary,
             GroupVerb::Rename | GroupVerb::Describe | GroupVerb::Dissolve => false,
             _ => change.members.is_empty(),
         };
         match change.verb {
             _ if role < least => Err(ChatFault::Forbidden),
-            // A channel is open to whoever subscribes, and in no list.
-            GroupVerb::Lock | GroupVerb::Unlock | GroupVerb::Reveal | GroupVerb::Hide
+            // A channel is open to whoever subscribes, is in no list, and nobody is known to be in
+            // it.
+            GroupVerb::Lock
+            | GroupVerb::Unlock
+            | GroupVerb::Reveal
+            | GroupVerb::Hide
+            | GroupVerb::Persist
+            | GroupVerb::Unpersist
                 if self.is_channel =>
             {
                 Err(ChatFault::Invalid)
@@ -420,10 +434,12 @@ impl GroupState {
             GroupVerb::Lock => self.unlocked_since = None,
             GroupVerb::Reveal => self.is_public = true,
             GroupVerb::Hide => self.is_public = false,
+            GroupVerb::Persist => self.is_temporary = false,
+            GroupVerb::Unpersist => self.is_temporary = true,
             GroupVerb::Dissolve => {
                 self.members.clear();
                 self.banned.clear();
-                (self.unlocked_since, self.is_public) = (None, false);
+                (self.unlocked_since, self.is_public, self.is_temporary) = (None, false, false);
             }
             _ => {}
         }

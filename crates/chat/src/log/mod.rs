@@ -51,8 +51,8 @@ pub(crate) enum PendingCall {
     Stored(Box<Storing>),
     /// The last message of the conversation of one that moves in.
     LastBefore(Box<Arriving>),
-    /// The row of a public group, before the change that it is about.
-    PublicRow(Box<Arriving>),
+    /// The row of a group, before the change that it is about.
+    BeforeChange(Box<Arriving>),
     /// An inbox is to be taken as read up to a place by devices that are elsewhere, for an errand.
     MovedUpTo(SessionRef),
     /// A message stands in an inbox.
@@ -326,7 +326,7 @@ impl Chat {
             PendingCall::MuteOver => self.mute_over(result, fx),
             PendingCall::Stored(storing) => self.stored(now, *storing, result, fx),
             PendingCall::LastBefore(of) => self.last_is_read(now, *of, result, fx),
-            PendingCall::PublicRow(of) => self.public_row_stored(now, *of, result, fx),
+            PendingCall::BeforeChange(of) => self.row_stored(now, *of, result, fx),
             PendingCall::MovedUpTo(session) => self.moved_up_to(session, result, fx),
             PendingCall::Placed(placing) => self.placed_here(now, *placing, result, fx),
             PendingCall::Queued(queueing) => self.queued(*queueing, result, fx),

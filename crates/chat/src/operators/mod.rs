@@ -80,6 +80,10 @@ impl Chat {
             ChatCommand::LeftQueue { queue, seqs } => {
                 return self.left_queue(ask, (queue, &seqs), fx);
             }
+            ChatCommand::Attendance(told) => {
+                self.attendance_told(now, &told, fx);
+                return fx.answers.push((ask, ChatAnswer::Reached(true)));
+            }
             ChatCommand::Errand(errand) => {
                 (errand.by.clone(), Chat::errand_makes(&errand), What::Errand(errand))
             }

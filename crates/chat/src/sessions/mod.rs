@@ -352,7 +352,7 @@ impl Chat {
         self.leaves_people(key, session.inbox, fx);
         self.leaves_chatrooms(key);
         self.takes_back_directed(key, (session.inbox, &session.device), fx);
-        self.shows.leaves(key, (session.inbox, &session.device));
+        self.looks.leaves(key, (session.inbox, &session.device));
         let was = (SessionRef::new(self.settings.shard, key), session.inbox);
         let wanted = self.sessions.resumables.forget(key, Some(was));
         wanted.into_iter().for_each(|whom| self.not_resumed(whom, None, fx));

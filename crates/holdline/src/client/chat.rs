@@ -357,12 +357,14 @@ fn shown_group(told: &Value) -> String {
     let (title, total) = (text(&told["title"]), text(&told["total"]));
     let closed = if told["closed"] == true { ", closed" } else { "" };
     let public = if told["public"] == true { ", public" } else { "" };
+    let temporary = if told["temporary"] == true { ", temporary" } else { "" };
     let line = |it: &Value| {
         let muted = if it["muted"] == true { "  muted" } else { "" };
         format!("{:<8} {}{muted}\n", text(&it["role"]), text(&it["account"]))
     };
     let members: String = rows(told, "members").iter().map(line).collect();
-    format!("{}  {title}, {total} members{closed}{public}\n{members}", text(&told["group"]))
+    let group = text(&told["group"]);
+    format!("{group}  {title}, {total} members{closed}{public}{temporary}\n{members}")
 }
 
 fn rows(told: &Value, key: &str) -> Vec<Value> {

@@ -68,6 +68,10 @@ fn sentence(by: &str, change: GroupChange, near: &AccountAddress) -> String {
         }
         GroupVerb::Reveal => format!("{by} made the group public: whoever looks for it finds it"),
         GroupVerb::Hide => format!("{by} hid the group: it is in no list any more"),
+        GroupVerb::Persist => format!("{by} made the group persistent: it stays"),
+        GroupVerb::Unpersist => {
+            format!("{by} made the group temporary: it ends when nobody is in its room any more")
+        }
     }
 }
 

@@ -71,6 +71,10 @@ enum Command {
     Reveal(Changed),
     /// Take a group out of the list of its domain
     Hide(Changed),
+    /// Make a group persistent: it stays until somebody dissolves it
+    Persist(Changed),
+    /// Make a group temporary: it ends when nobody is in its room of XMPP any more
+    Unpersist(Changed),
 }
 
 /// Whom a group is made of.
@@ -191,6 +195,8 @@ pub(super) fn groups(arguments: Arguments) -> Result<(), Failure> {
         Command::Unlock(changed) => changed.change(GroupVerb::Unlock, "", &[]),
         Command::Reveal(changed) => changed.change(GroupVerb::Reveal, "", &[]),
         Command::Hide(changed) => changed.change(GroupVerb::Hide, "", &[]),
+        Command::Persist(changed) => changed.change(GroupVerb::Persist, "", &[]),
+        Command::Unpersist(changed) => changed.change(GroupVerb::Unpersist, "", &[]),
     }
 }
 
@@ -252,8 +258,9 @@ fn members(group: &Group) -> Result<(), Failure> {
     let closed = if first.closed { ", closed" } else { "" };
     let unlocked = if first.unlocked { ", unlocked" } else { "" };
     let public = if first.public { ", public" } else { "" };
+    let temporary = if first.temporary { ", temporary" } else { "" };
     let (title, many) = (escaped(&first.title), first.total);
-    note!("{}: {many} members{closed}{unlocked}{public} \"{title}\"", first.group);
+    note!("{}: {many} members{closed}{unlocked}{public}{temporary} \"{title}\"", first.group);
     if !first.description.is_empty() {
         note!("{}", escaped(&first.description));
     }

@@ -62,6 +62,7 @@ faults! {
     GroupBanned "group_banned" "The account is banned from the group.";
     BansFull "bans_full" "No more may be banned from the group.";
     PublicFull "public_full" "No more groups may be public.";
+    TemporaryFull "temporary_full" "No more groups may be temporary.";
 }
 
 /// A message was not taken.

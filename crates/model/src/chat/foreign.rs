@@ -8,8 +8,8 @@
 
 use crate::account::{AccountAddress, AccountId};
 use crate::chat::{
-    Availability, CHANNEL_SERVICE, CHATROOM_SERVICE, ChatMessage, ContactWish, GROUP_SERVICE,
-    GroupAside, MemberShown, NewMessage, NodesAsk, SubscriptionVerb,
+    AttendanceAsked, Availability, CHANNEL_SERVICE, CHATROOM_SERVICE, ChatMessage, ContactWish,
+    GROUP_SERVICE, GroupAside, MemberShown, NewMessage, NodesAsk, SubscriptionVerb,
 };
 use crate::id::SessionRef;
 use crate::ports::chat::ErrandWhat;
@@ -124,6 +124,9 @@ pub enum ForeignWord {
     Shown(Box<ShownWord>),
     /// A group tells some of its members something that is kept nowhere.
     Aside(Box<AsideWord>),
+    /// Does a device of another server look at a group? Answered by
+    /// [`ChatCommand::Attendance`](crate::ports::chat::ChatCommand::Attendance).
+    Attendance(Box<AttendanceAsked>),
 }
 
 /// Where a message for another server stands until it is there, or was refused.
@@ -203,6 +206,7 @@ impl ForeignWord {
             ForeignWord::Room(word) => size_of::<RoomWord>() + word.message.weight(),
             ForeignWord::Shown(word) => size_of::<ShownWord>() + word.shown.weight(),
             ForeignWord::Aside(word) => size_of::<AsideWord>() + word.aside.weight(),
+            ForeignWord::Attendance(_) => size_of::<AttendanceAsked>(),
         };
         size_of::<ForeignWord>() + 128 + beside
     }
@@ -220,6 +224,7 @@ impl ForeignWord {
             ForeignWord::Room(word) => word.message.to.domain(),
             ForeignWord::Shown(word) => word.shown.group.domain(),
             ForeignWord::Aside(word) => word.aside.group.domain(),
+            ForeignWord::Attendance(asked) => asked.group.domain(),
         }
     }
 }

@@ -66,6 +66,8 @@ verbs! {
     Unlock "unlock" "Whoever knows its address may become a member.";
     Reveal "reveal" "It is public: in the list of its domain, for whoever looks there.";
     Hide "hide" "It is in no list: whoever finds it knows its address.";
+    Persist "persist" "It stays until somebody dissolves it.";
+    Unpersist "unpersist" "It is temporary: it ends when nobody is in its room any more.";
 }
 
 impl GroupVerb {

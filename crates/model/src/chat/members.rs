@@ -73,6 +73,8 @@ pub struct MembersPage {
     pub unlocked: bool,
     /// It is in the list of its domain.
     pub public: bool,
+    /// It ends when nobody is in its room any more.
+    pub temporary: bool,
     /// How many members there are; or banned ones, if those were asked for.
     pub total: u32,
     /// So many members stand before these.
@@ -185,15 +187,53 @@ impl MemberShow {
     }
 }
 
-/// A device says how its owner is there in a group.
+/// A device looks at a group: it is in its room.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ShowInGroup {
-    /// Session that says it.
+pub struct LookAtGroup {
+    /// Session that does.
     pub session: SessionRef,
-    /// In which group.
+    /// At which group.
     pub group: Addressee,
-    /// How; none: the device looks at the group no more.
-    pub show: Option<MemberShow>,
+    /// How.
+    pub look: GroupLook,
+}
+
+/// How a device looks at a group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum GroupLook {
+    /// From now on. Nobody is told.
+    Begins,
+    /// Its owner is there like this, it says.
+    Shows(MemberShow),
+    /// No more: what it has said is over.
+    Ends,
+}
+
+/// Does any device look at a group?
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AttendanceAsked {
+    /// The group.
+    pub group: AccountAddress,
+    /// For the answer.
+    pub number: u64,
+}
+
+/// Whether a device looks at a group, of all of one shard, or of all of other servers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AttendanceTold {
+    /// The group.
+    pub group: AccountAddress,
+    /// The question's; zero: nobody has asked, and the last has just left.
+    pub number: u64,
+    /// At least one does.
+    pub attended: bool,
+}
+
+impl AttendanceTold {
+    /// The last one does no more.
+    pub fn gone(group: AccountAddress) -> AttendanceTold {
+        AttendanceTold { group, number: 0, attended: false }
+    }
 }
 
 /// A member of a group is there otherwise.

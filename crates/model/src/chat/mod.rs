@@ -57,8 +57,9 @@ pub use group::{
     GROUP_TITLE_BYTES_MAX, GroupChange, GroupMember, GroupOrder, GroupVerb,
 };
 pub use members::{
-    GroupChanged, GroupRole, MEMBERS_PAGE_MAX, MemberShow, MemberShown, MemberStatus, MembersPage,
-    MembersRange, PUBLIC_PAGE_MAX, PublicGroup, PublicPage, PublicRange, ShowInGroup,
+    AttendanceAsked, AttendanceTold, GroupChanged, GroupLook, GroupRole, LookAtGroup,
+    MEMBERS_PAGE_MAX, MemberShow, MemberShown, MemberStatus, MembersPage, MembersRange,
+    PUBLIC_PAGE_MAX, PublicGroup, PublicPage, PublicRange,
 };
 pub use nodes::{
     BADGE_BYTES_MAX, INTERESTS_MAX, ITEM_ID_BYTES_MAX, ItemsChosen, ItemsWanted, NODE_CHANGE_MAX,
@@ -166,8 +167,8 @@ pub enum ChatRequest {
         /// What is told.
         transient: Box<NewTransient>,
     },
-    /// Say how one is there in a group. Not answered.
-    ShowInGroup(Box<ShowInGroup>),
+    /// Look at a group, and say how one is there. Not answered.
+    LookAtGroup(Box<LookAtGroup>),
     /// Ask owner and admins of a group for voice there. Not answered.
     Voice {
         /// Session that asks.

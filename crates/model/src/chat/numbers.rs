@@ -45,7 +45,7 @@ impl ChatRequest {
             ChatRequest::Chatroom(asked) => asked.session,
             ChatRequest::Nodes(asked) => asked.session,
             ChatRequest::Profile(said) => said.session,
-            ChatRequest::ShowInGroup(said) => said.session,
+            ChatRequest::LookAtGroup(look) => look.session,
             ChatRequest::Token(wish) => wish.session,
             ChatRequest::Keep(keeping) => keeping.id.session,
             ChatRequest::Detach(detaching) => detaching.session,
@@ -89,7 +89,7 @@ impl ChatRequest {
             | ChatRequest::Gone
             | ChatRequest::Bind { .. }
             | ChatRequest::Transient { .. }
-            | ChatRequest::ShowInGroup(_)
+            | ChatRequest::LookAtGroup(_)
             | ChatRequest::Voice { .. }
             | ChatRequest::ChatroomMissed { .. }
             | ChatRequest::Acknowledge { .. }

@@ -9,9 +9,9 @@
 use crate::account::{AccountAddress, AccountId, Addressee};
 use crate::chat::foreign::ForeignArrival;
 use crate::chat::{
-    ArchiveRange, ChatDelivery, ChatroomOrder, ChatroomStatus, ContactWish, ContactsRange,
-    GroupOrder, HistoryRange, MemberShow, MembersRange, MovedChange, MovedMessage, NewMessage,
-    NodesAsk, PublicRange, RecallOrder,
+    ArchiveRange, AttendanceTold, ChatDelivery, ChatroomOrder, ChatroomStatus, ContactWish,
+    ContactsRange, GroupOrder, HistoryRange, MemberShow, MembersRange, MovedChange, MovedMessage,
+    NewMessage, NodesAsk, PublicRange, RecallOrder,
 };
 use crate::ports::users::Announcement;
 use crate::timeline::{Seq, TimelineId};
@@ -76,6 +76,8 @@ pub enum ChatCommand {
         /// Their places.
         seqs: Box<[Seq]>,
     },
+    /// Whether a device of another server looks at a group. Answer: `Reached`.
+    Attendance(AttendanceTold),
     /// Another server had kept a message of it: it takes its place, at its time. One that is not
     /// newer than the last of its conversation is there already, or does not come in. In a group
     /// it may have been said by an account that is not there any more, or never was one of ours.
@@ -107,6 +109,7 @@ impl ChatCommand {
             | ChatCommand::MovedUpTo(account, _)
             | ChatCommand::Mute(account, _) => account,
             ChatCommand::Errand(errand) => &errand.by,
+            ChatCommand::Attendance(told) => &told.group,
             ChatCommand::Foreign(arrival) => return Some(arrival.concerns()),
         };
         Some(account.clone())
@@ -267,6 +270,8 @@ pub struct GroupSummary {
     pub closed: bool,
     /// It is in the list of its domain.
     pub public: bool,
+    /// It ends when nobody is in its room any more.
+    pub temporary: bool,
     /// The place of its last message.
     pub last_seq: Seq,
     /// When that was said, Unix milliseconds; zero: it is not there any more.

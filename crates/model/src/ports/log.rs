@@ -328,13 +328,15 @@ pub enum Table {
     Chatrooms = 28,
     /// Public groups of chat, by their conversations: address and title.
     ChatPublic = 29,
+    /// Temporary groups of chat, by their conversations: address.
+    ChatTemporary = 30,
     /// Anything else: tests, and protocols to come.
     Other = 255,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 29] = [
+    pub const ALL: [Table; 30] = [
         Table::Products,
         Table::Devices,
         Table::Marks,
@@ -363,6 +365,7 @@ impl Table {
         Table::ChatGroups,
         Table::Chatrooms,
         Table::ChatPublic,
+        Table::ChatTemporary,
         Table::Other,
     ];
 
@@ -413,6 +416,7 @@ impl Table {
             | Table::ChatGroups
             | Table::Chatrooms
             | Table::ChatPublic
+            | Table::ChatTemporary
             | Table::ChatPushes
             | Table::ChatNodes
             | Table::ChatItems

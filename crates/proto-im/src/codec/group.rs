@@ -87,6 +87,8 @@ pub struct MembersPageFields<'a> {
     pub unlocked: bool,
     /// It is in the list of its domain.
     pub public: bool,
+    /// It ends when nobody is in its room any more.
+    pub temporary: bool,
 }
 
 /// `Member`.
@@ -212,7 +214,8 @@ impl Body for MembersFields<'_> {
 impl<'a> MembersPageFields<'a> {
     /// Of a page.
     pub fn of(page: &'a MembersPage) -> MembersPageFields<'a> {
-        let MembersPage { number, version, closed, unlocked, public, total, from, .. } = *page;
+        let MembersPage { number, version, closed, unlocked, public, temporary, .. } = *page;
+        let MembersPage { total, from, .. } = *page;
         let members = page.members.iter().map(MemberFields::of).collect();
         let (group, title, description) = (page.group.as_str(), &*page.title, &*page.description);
         MembersPageFields {
@@ -227,13 +230,14 @@ impl<'a> MembersPageFields<'a> {
             description,
             unlocked,
             public,
+            temporary,
         }
     }
 
     /// The page, if it can be one.
     pub fn page(&self) -> Result<MembersPage, WireFault> {
         let MembersPageFields { number, version, closed, unlocked, .. } = *self;
-        let MembersPageFields { public, total, from, .. } = *self;
+        let MembersPageFields { public, temporary, total, from, .. } = *self;
         let members = self.members.iter().map(MemberFields::member).collect::<Result<_, _>>()?;
         let (group, title) = (address(self.group)?, self.title.into());
         let description = self.description.into();
@@ -246,6 +250,7 @@ impl<'a> MembersPageFields<'a> {
             closed,
             unlocked,
             public,
+            temporary,
             total,
             from,
             members,
@@ -268,6 +273,7 @@ impl<'a> MembersPageFields<'a> {
                 80 => it.description = value.text()?,
                 81 => it.unlocked = value.bool()?,
                 82 => it.public = value.bool()?,
+                83 => it.temporary = value.bool()?,
                 _ => {}
             }
         }
@@ -288,6 +294,7 @@ impl Body for MembersPageFields<'_> {
         sink.text(80, self.description);
         sink.bool(81, self.unlocked);
         sink.bool(82, self.public);
+        sink.bool(83, self.temporary);
     }
 }
 
@@ -363,6 +370,8 @@ pub const fn verb_number(verb: GroupVerb) -> u32 {
         GroupVerb::Unlock => 19,
         GroupVerb::Reveal => 20,
         GroupVerb::Hide => 21,
+        GroupVerb::Persist => 22,
+        GroupVerb::Unpersist => 23,
     }
 }
 

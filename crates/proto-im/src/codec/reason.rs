@@ -140,6 +140,7 @@ pub const fn fault_number(fault: ChatFault) -> u32 {
         ChatFault::GroupBanned => 64,
         ChatFault::BansFull => 65,
         ChatFault::PublicFull => 66,
+        ChatFault::TemporaryFull => 67,
     }
 }
 

@@ -59,7 +59,7 @@ pub const XEPS: &[Xep] = &[
     xep(30, ("Service Discovery", "2.5.0"), Complete, "",
         "xmpp/test_talk.py::test_the_server_says_what_it_is_and_does"),
     xep(45, ("Multi-User Chat", "1.35.5"), Partial,
-        "non-anonymous and persistent rooms; one owner; nicks are names of accounts, and locked; \
+        "non-anonymous rooms; one owner; nicks are names of accounts, and locked; \
          no passwords",
         "xmpp/test_rooms.py::test_a_room_is_made_administered_and_destroyed_by_xmpp"),
     xep(48, ("Bookmarks", "1.2"), Complete, "those of XEP-0402",

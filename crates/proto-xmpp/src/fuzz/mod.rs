@@ -236,6 +236,7 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
         | ChatRequest::Detach(_)
         | ChatRequest::Gone
         | ChatRequest::Closed { .. }
+        | ChatRequest::LookAtGroup(_)
         | ChatRequest::Profile(_) => return None,
         ChatRequest::Nodes(asked) => whim_of_nodes(rng, asked),
         ChatRequest::Book(asked) => ChatDelivery::Book {
@@ -378,6 +379,7 @@ fn members(rng: &mut Prng, number: u32, group: AccountAddress) -> ChatDelivery {
         description: Box::default(),
         unlocked: false,
         public: false,
+        temporary: false,
         total: 2 + rng.below(2) as u32,
         from: 0,
         members,

@@ -66,9 +66,9 @@ function resultOf(asked, frame, account) {
         case "members": {
             const { group, title, version, total, from } = frame.fields;
             const { description, closed: isClosed, unlocked: isUnlocked } = frame.fields;
-            const isPublic = frame.fields.public;
+            const { public: isPublic, temporary: isTemporary } = frame.fields;
             const members = frame.fields.members.map(memberOf);
-            const about = { group, title, description, isClosed, isUnlocked, isPublic };
+            const about = { group, title, description, isClosed, isUnlocked, isPublic, isTemporary };
             const result = { ...about, version, total, from, members };
             return { do: "members", ask, result };
         }

@@ -294,6 +294,7 @@ export const SERVER_FRAME = {
         description: string(80),
         unlocked: bool(81),
         public: bool(82),
+        temporary: bool(83),
     }),
     event: one(14, INBOX_EVENT),
     marked_read: one(15, { number: uint32(1), upto: uint64(2) }),

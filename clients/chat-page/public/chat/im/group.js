@@ -7,7 +7,7 @@
 export const GROUP_VERBS = [
     "create", "add", "remove", "leave", "hand-over", "promote", "demote", "mute", "unmute", "close",
     "open", "rename", "dissolve", "join", "ban", "unban", "describe", "lock", "unlock",
-    "reveal", "hide",
+    "reveal", "hide", "persist", "unpersist",
 ];
 /** What a member may do, by its number on the wire less one (IM 8.5). */
 export const GROUP_ROLES = ["member", "admin", "owner"];
@@ -68,8 +68,8 @@ export class MembersList {
         this.#members.push(...page.members);
         if (!isLast && this.#members.length < page.total)
             return undefined;
-        const { group, title, description, isClosed, isUnlocked, isPublic } = page;
-        const about = { group, title, description, isClosed, isUnlocked, isPublic };
+        const { group, title, description, isClosed, isUnlocked, isPublic, isTemporary } = page;
+        const about = { group, title, description, isClosed, isUnlocked, isPublic, isTemporary };
         return { ...about, members: this.#members };
     }
 }

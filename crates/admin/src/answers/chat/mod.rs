@@ -407,6 +407,8 @@ pub(crate) struct Group {
     closed: bool,
     /// It is in the list of its domain.
     public: bool,
+    /// It ends when nobody is in its room of XMPP any more.
+    temporary: bool,
     /// How many members there are.
     total: u32,
     /// Number of its last change: goes along with the next query.
@@ -426,6 +428,7 @@ impl From<&MembersPage> for Group {
             title: page.title.to_string(),
             closed: page.closed,
             public: page.public,
+            temporary: page.temporary,
             total: page.total,
             version: page.version.to_string(),
             members: page.members.iter().map(Member::from).collect(),
@@ -450,6 +453,8 @@ struct Summary {
     closed: bool,
     /// It is in the list of its domain.
     public: bool,
+    /// It ends when nobody is in its room of XMPP any more.
+    temporary: bool,
     /// The place of its last message.
     last_seq: Seq,
     /// Unix millisecond at which that was taken; null: it is not there any more.
@@ -465,6 +470,7 @@ impl From<&GroupSummary> for Summary {
             members: it.members,
             closed: it.closed,
             public: it.public,
+            temporary: it.temporary,
             last_seq: it.last_seq,
             last_ms: Some(it.last_ms).filter(|at| *at > 0),
         }

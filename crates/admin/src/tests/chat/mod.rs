@@ -64,6 +64,7 @@ fn told(what: &ErrandWhat) -> ChatDelivery {
             description: Box::default(),
             unlocked: false,
             public: false,
+            temporary: false,
             total: 9,
             from: range.from,
             members: vec![MemberStatus {
@@ -179,6 +180,7 @@ pub(in crate::tests) fn answer(command: &Command) -> Answer {
                 members: 9,
                 closed: false,
                 public: true,
+                temporary: true,
                 last_seq: 12,
                 last_ms: NOW_MS,
             };

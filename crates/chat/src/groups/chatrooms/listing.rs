@@ -151,7 +151,8 @@ impl Chat {
 fn page_of(room: AccountAddress, row: &ChatroomRow, (total, from): (u32, u32)) -> MembersPage {
     let (title, closed) = (row.title.clone(), row.quiet);
     let (number, version, members) = (0, LIST_VERSION, Vec::new());
-    let (description, unlocked, public) = (Box::default(), true, false);
+    let (description, unlocked) = (Box::default(), true);
+    let (public, temporary) = (false, false);
     MembersPage {
         number,
         group: room,
@@ -161,6 +162,7 @@ fn page_of(room: AccountAddress, row: &ChatroomRow, (total, from): (u32, u32)) -
         closed,
         unlocked,
         public,
+        temporary,
         total,
         from,
         members,

@@ -52,6 +52,11 @@ impl GroupState {
         self.is_public
     }
 
+    /// Whether it ends when nobody is in its room any more.
+    pub(crate) fn is_temporary(&self) -> bool {
+        self.is_temporary
+    }
+
     /// So many of those who are banned, behind the first `from`.
     pub(crate) fn some_banned(&self, from: usize, count: usize) -> Vec<MemberStatus> {
         let these = self.banned.values().skip(from).take(count).cloned();

@@ -47,11 +47,12 @@ impl World {
         }
         let group = self.a_group();
         let makes = self.groups().len() < GROUPS_MAX && (group.is_none() || self.rng.one_in(4));
-        // To come by oneself has tests of its own; where there are guests they do.
+        // To come by oneself has tests of its own, where there are guests they do; and so has what
+        // ends by itself.
         let has_guests = self.abroad.is_on;
         let is_of_all = |verb: &&GroupVerb| match verb {
             GroupVerb::Lock | GroupVerb::Unlock => has_guests,
-            verb => **verb != GroupVerb::Join,
+            verb => !matches!(verb, GroupVerb::Join | GroupVerb::Persist | GroupVerb::Unpersist),
         };
         let verbs: Vec<GroupVerb> = GroupVerb::ALL.iter().filter(is_of_all).copied().collect();
         let verb = verbs[self.rng.below(verbs.len() as u64) as usize];

@@ -2,7 +2,7 @@
 
 use super::World;
 use model::account::AccountAddress;
-use model::chat::{AsideWhat, ChatRequest, MemberShow, Show, ShowInGroup};
+use model::chat::{AsideWhat, ChatRequest, GroupLook, LookAtGroup, MemberShow, Show};
 
 impl World {
     /// A device comes that is given its name when it is here, as those of XMPP are.
@@ -33,9 +33,9 @@ impl World {
     ) -> Vec<(usize, Option<String>)> {
         self.devices.iter_mut().for_each(|device| device.shown.clear());
         let session = self.devices[at].session.expect("it is here");
-        let (group, show) = (group.clone().into(), how);
-        let show = show.map(|(show, status)| MemberShow { show, status: status.into() });
-        self.ask(at, ChatRequest::ShowInGroup(Box::new(ShowInGroup { session, group, show })));
+        let show = how.map(|(show, status)| MemberShow { show, status: status.into() });
+        let (group, look) = (group.clone().into(), show.map_or(GroupLook::Ends, GroupLook::Shows));
+        self.ask(at, ChatRequest::LookAtGroup(Box::new(LookAtGroup { session, group, look })));
         self.rest();
         self.shown()
     }

@@ -111,6 +111,7 @@ fn page() -> MembersPage {
         closed: true,
         unlocked: true,
         public: true,
+        temporary: true,
         total: 9,
         from: 7,
         members: vec![
@@ -138,7 +139,7 @@ fn answers_are_told_and_let_the_next_request_in() {
         "members {{ number: 8 group: \"{GROUP}\" version: 5 title: \"us\" closed: true total: 9 \
          from: 7 members {{ address: \"ann@a.example\" account: 1 role: GROUP_ROLE_OWNER }} \
          members {{ address: \"bob@a.example\" account: 2 role: GROUP_ROLE_MEMBER muted: true }} \
-         description: \"of lunch\" unlocked: true public: true }}"
+         description: \"of lunch\" unlocked: true public: true temporary: true }}"
     );
     assert_eq!((frames(&sent), side.take_words().len()), (vec![expected], 1));
 }

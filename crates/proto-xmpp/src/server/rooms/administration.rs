@@ -144,11 +144,15 @@ impl Ordering {
         let is_moderated = wanted.is_moderated.filter(|is| *is != walk.is_closed);
         let is_locked = wanted.is_locked.filter(|is| *is == walk.is_unlocked);
         let is_public = wanted.is_public.filter(|is| *is != walk.is_public);
+        let is_persistent = wanted.is_persistent.filter(|is| *is == walk.is_temporary);
         let so = |wanted: Option<bool>, is, verb| {
             wanted.filter(|wanted| *wanted == is).map(|_| order(verb, "".into()))
         };
-        // First strangers are told no more what the room is, at last they are told what it is then.
+        // First what its owner alone may want: whoever else does is refused before anything is
+        // done. Strangers are told no more what the room is, at last they are told what it is then.
         let all = [
+            so(is_persistent, true, GroupVerb::Persist),
+            so(is_persistent, false, GroupVerb::Unpersist),
             so(is_public, false, GroupVerb::Hide),
             so(is_locked, true, GroupVerb::Lock),
             name.map(|name| order(GroupVerb::Rename, name)),

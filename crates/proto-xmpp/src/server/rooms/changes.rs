@@ -90,9 +90,11 @@ impl Session {
             GroupVerb::Mute | GroupVerb::Unmute => {
                 return self.look_again(now, (message, change), out);
             }
-            GroupVerb::Describe | GroupVerb::Reveal | GroupVerb::Hide => {
-                return self.write_configured(room, out);
-            }
+            GroupVerb::Describe
+            | GroupVerb::Reveal
+            | GroupVerb::Hide
+            | GroupVerb::Persist
+            | GroupVerb::Unpersist => return self.write_configured(room, out),
             GroupVerb::Lock | GroupVerb::Unlock => {
                 if let Some(it) = self.room(room) {
                     it.is_unlocked = change.verb == GroupVerb::Unlock;
@@ -153,15 +155,18 @@ impl Session {
             }
             self.write_gone((room, account), how, out);
             if Some(account) == own.as_ref() {
-                self.is_out_of(room);
+                self.is_out_of(room, out);
             }
         }
     }
 
     /// Nothing is shown of a room any more.
-    fn is_out_of(&mut self, room: &AccountAddress) {
-        if let Some(rooms) = self.busy.as_mut().and_then(|busy| busy.rooms.as_mut()) {
-            rooms.entered.retain(|it| it.address != *room);
+    fn is_out_of(&mut self, room: &AccountAddress, out: &mut Out) {
+        let rooms = self.rooms();
+        let before = rooms.entered.len();
+        rooms.entered.retain(|it| it.address != *room);
+        if rooms.entered.len() < before {
+            self.looks_away(room, out);
         }
     }
 }

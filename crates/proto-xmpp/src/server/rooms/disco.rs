@@ -35,12 +35,11 @@ const OWN_NICK: &str = "x-roomuser-item";
 const SERVICE_FEATURES: [&str; 5] = [DISCO_INFO, DISCO_ITEMS, PING, MUC, RSM];
 
 /// What a room says that it does, and is.
-const ROOM_FEATURES: [&str; 11] = [
+const ROOM_FEATURES: [&str; 10] = [
     DISCO_INFO,
     DISCO_ITEMS,
     MUC,
     "muc_nonanonymous",
-    "muc_persistent",
     "muc_unsecured",
     "http://jabber.org/protocol/muc#self-ping-optimization",
     "http://jabber.org/protocol/muc#stable_id",
@@ -208,10 +207,11 @@ pub(super) fn information(walk: &Walk) -> String {
     let speech = if walk.is_closed { "muc_moderated" } else { "muc_unmoderated" };
     let entry = if walk.is_unlocked { "muc_open" } else { "muc_membersonly" };
     let view = if walk.is_public { "muc_public" } else { "muc_hidden" };
+    let end = if walk.is_temporary { "muc_temporary" } else { "muc_persistent" };
     // Of a channel nobody but who publishes has a voice.
     let voice = (!walk.room.is_channel()).then_some(VOICE);
     let features = ROOM_FEATURES.into_iter().chain(MAM_FEATURES).chain(voice);
-    let features = features.chain([speech, entry, view]);
+    let features = features.chain([speech, entry, view, end]);
     let identity = identity(name_of(&walk.room, &walk.title));
     disco_info(None, &identity, features, &forms::information(walk))
 }

@@ -29,7 +29,7 @@ use crate::xml::scan::Element;
 use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::{
-    ChatFault, ChatMessage, GroupRole, GroupVerb, HistoryRange, MemberShow, MemberStatus,
+    ChatFault, ChatMessage, GroupLook, GroupRole, GroupVerb, HistoryRange, MemberShow, MemberStatus,
 };
 use model::counters::ChatCounter;
 use model::timeline::Seq;
@@ -293,7 +293,7 @@ impl Session {
             if !is_in || **nick != *self.own_nick(room) {
                 return self.entry_makes_no_sense(about, StanzaFault::NotAcceptable, out);
             }
-            return self.shows_itself(room, Some(show), out);
+            return self.looks_at(room, GroupLook::Shows(show), out);
         }
         if !self.has(Session::AVAILABLE) {
             return self.entry_makes_no_sense(about, StanzaFault::UnexpectedRequest, out);
@@ -303,6 +303,8 @@ impl Session {
         if !is_in && rooms.entered.len() + entering.count() >= rooms_max.into() {
             return self.refuse_entry(about, StanzaFault::PolicyViolation, out);
         }
+        // Before it reads anything there: a temporary room that it finds stays.
+        self.looks_at(room, GroupLook::Begins, out);
         let entering = Entering::new(room, nick, presence, true);
         let what = RoomWhat::Enter(Box::new(entering));
         let (id, to) = (about.0.map(Box::from), to.unwrap_or_default().as_ref().into());
@@ -328,6 +330,7 @@ impl Session {
         out: &mut Out,
     ) {
         if out.backlog() > out.backlog_max() {
+            self.looks_away(&entering.walk.room, out);
             return self.refuse_entry(about, StanzaFault::ResourceConstraint, out);
         }
         let history = entering.history(now.wall_ms, |it, out| self.put_in_room(it, true, out));
@@ -363,16 +366,15 @@ impl Session {
         let title = if is_hidden { name_of(&walk.room, &walk.title) } else { &walk.title };
         self.write_subject(&walk.room, (None, title), out);
         let (address, is_closed) = (walk.room.clone(), walk.is_closed);
-        let (is_unlocked, shows, has_shown) = (walk.is_unlocked, Shows::of(&walk.found), false);
-        let room =
-            Room { address, place, role, is_muted, is_closed, is_unlocked, shows, has_shown };
+        let (is_unlocked, shows) = (walk.is_unlocked, Shows::of(&walk.found));
+        let room = Room { address, place, role, is_muted, is_closed, is_unlocked, shows };
         let rooms = self.rooms();
         match rooms.at(&walk.room) {
-            Some(it) => *it = Room { has_shown: it.has_shown, ..room },
+            Some(it) => *it = room,
             None => rooms.entered.push(room),
         }
         if !show.is_plain() {
-            self.shows_itself(&walk.room, Some(show), out);
+            self.looks_at(&walk.room, GroupLook::Shows(show), out);
         }
     }
 
@@ -407,8 +409,8 @@ impl Session {
             let role = role.unwrap_or(GroupRole::Member);
             self.write_gone((room, &own), Gone::Away(role), out);
         }
-        if room_left.is_some_and(|it| it.has_shown) {
-            self.shows_itself(room, None, out);
+        if room_left.is_some() || was_entering {
+            self.looks_away(room, out);
         }
     }
 

@@ -2,9 +2,8 @@
 //!
 //! What may be set: the name, which is the group's title; the description; that only moderators
 //! speak, which is that the group is closed; that only members enter, which is that it is locked;
-//! that it is public.
-//! What a group is in any case is said, and nothing else is
-//! taken for it.
+//! that it is public; that it is persistent, or ends with nobody in it. What a group is in any case
+//! is said, and nothing else is taken for it.
 
 use super::MUC_OWNER;
 use super::walk::Walk;
@@ -19,17 +18,16 @@ const MODERATED: &str = "muc#roomconfig_moderatedroom";
 const DESCRIPTION: &str = "muc#roomconfig_roomdesc";
 const MEMBERS_ONLY: &str = "muc#roomconfig_membersonly";
 const PUBLIC: &str = "muc#roomconfig_publicroom";
+const PERSISTENT: &str = "muc#roomconfig_persistentroom";
 const WHOIS: &str = "muc#roomconfig_whois";
 
 /// What is read of a form.
-const KNOWN: [&str; 7] = ["FORM_TYPE", NAME, DESCRIPTION, MODERATED, MEMBERS_ONLY, PUBLIC, WHOIS];
+const KNOWN: [&str; 8] =
+    ["FORM_TYPE", NAME, DESCRIPTION, MODERATED, MEMBERS_ONLY, PUBLIC, PERSISTENT, WHOIS];
 
 /// What every group is.
-const FIXED: [(&str, bool); 3] = [
-    ("muc#roomconfig_persistentroom", true),
-    ("muc#roomconfig_enablearchiving", true),
-    ("muc#roomconfig_passwordprotectedroom", false),
-];
+const FIXED: [(&str, bool); 2] =
+    [("muc#roomconfig_enablearchiving", true), ("muc#roomconfig_passwordprotectedroom", false)];
 
 /// How a room is wanted.
 #[derive(Default)]
@@ -39,6 +37,7 @@ pub(super) struct Configuration {
     pub(super) is_moderated: Option<bool>,
     pub(super) is_locked: Option<bool>,
     pub(super) is_public: Option<bool>,
+    pub(super) is_persistent: Option<bool>,
 }
 
 impl Configuration {
@@ -67,17 +66,14 @@ impl Configuration {
                 NAME => wanted.name = Some(value.into_owned().into()),
                 "FORM_TYPE" if value != CONFIGURATION => return Err(StanzaFault::BadRequest),
                 DESCRIPTION => wanted.description = Some(value.into_owned().into()),
-                MODERATED => {
-                    wanted.is_moderated = Some(truth(&value).ok_or(StanzaFault::BadRequest)?);
-                }
-                MEMBERS_ONLY => {
-                    wanted.is_locked = Some(truth(&value).ok_or(StanzaFault::BadRequest)?);
-                }
-                PUBLIC => wanted.is_public = Some(truth(&value).ok_or(StanzaFault::BadRequest)?),
+                MODERATED => wanted.is_moderated = Some(truth(&value)?),
+                MEMBERS_ONLY => wanted.is_locked = Some(truth(&value)?),
+                PUBLIC => wanted.is_public = Some(truth(&value)?),
+                PERSISTENT => wanted.is_persistent = Some(truth(&value)?),
                 WHOIS if value != "anyone" => return Err(StanzaFault::NotAcceptable),
                 name => {
                     let fixed = FIXED.iter().find(|(fixed, _)| *fixed == name);
-                    if fixed.is_some_and(|(_, is)| truth(&value) != Some(*is)) {
+                    if fixed.is_some_and(|(_, is)| truth(&value) != Ok(*is)) {
                         return Err(StanzaFault::NotAcceptable);
                     }
                 }
@@ -87,8 +83,8 @@ impl Configuration {
     }
 }
 
-fn truth(value: &str) -> Option<bool> {
-    crate::forms::truth(value.trim())
+fn truth(value: &str) -> Result<bool, StanzaFault> {
+    crate::forms::truth(value.trim()).ok_or(StanzaFault::BadRequest)
 }
 
 /// The form of a room's owner.
@@ -99,6 +95,7 @@ pub(super) fn configuration(walk: &Walk) -> String {
     fields += &field(MODERATED, "boolean", &[number(walk.is_closed)]);
     fields += &field(MEMBERS_ONLY, "boolean", &[number(!walk.is_unlocked)]);
     fields += &field(PUBLIC, "boolean", &[number(walk.is_public)]);
+    fields += &field(PERSISTENT, "boolean", &[number(!walk.is_temporary)]);
     fields += &field(WHOIS, "list-single", &["anyone"]);
     for (name, is) in FIXED {
         fields += &field(name, "boolean", &[number(is)]);

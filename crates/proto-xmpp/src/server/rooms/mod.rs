@@ -89,8 +89,6 @@ struct Room {
     is_unlocked: bool,
     /// How its occupants are there, as far as they have said so.
     shows: Shows,
-    /// The session has said how it is there.
-    has_shown: bool,
 }
 
 /// A question about rooms.
@@ -347,7 +345,10 @@ impl Session {
             (_, RoomWhat::Enter(entering)) if entering.is_left => {}
             // The server asks that for itself.
             (Step::Refused(_), RoomWhat::Refresh(_) | RoomWhat::Reflect(_)) => {}
-            (Step::Refused(fault), RoomWhat::Enter(_)) => self.refuse_entry(about, fault, out),
+            (Step::Refused(fault), RoomWhat::Enter(entering)) => {
+                self.looks_away(&entering.walk.room, out);
+                self.refuse_entry(about, fault, out);
+            }
             (Step::Refused(fault), _) => self.refuse(stanza, about, fault, out),
             (_, RoomWhat::Enter(entering)) => self.enters(now, *entering, about, out),
             (_, RoomWhat::Reflect(reflecting)) => {
@@ -417,7 +418,9 @@ fn fault_of(why: ChatFault) -> StanzaFault {
         ChatFault::GroupFull | ChatFault::ChatroomFull => StanzaFault::ServiceUnavailable,
         ChatFault::NoChatroom => StanzaFault::ItemNotFound,
         ChatFault::ChatroomBanned | ChatFault::GroupBanned => StanzaFault::Forbidden,
-        ChatFault::BansFull | ChatFault::PublicFull => StanzaFault::ResourceConstraint,
+        ChatFault::BansFull | ChatFault::PublicFull | ChatFault::TemporaryFull => {
+            StanzaFault::ResourceConstraint
+        }
         ChatFault::NotInChatroom => StanzaFault::NotAcceptable,
         ChatFault::NotMember => StanzaFault::NotAcceptable,
         other => StanzaFault::of(other, false),

@@ -5,12 +5,13 @@
 //! another one, is shown as it is there. Invariant: of each occupant one show is kept, the last.
 
 use super::occupants::Occupant;
+use super::{RoomAsk, RoomWhat};
 use crate::server::session::Session;
 use crate::server::{Out, read_show};
 use crate::xml::scan::Element;
 use model::account::AccountAddress;
 use model::chat::{
-    ChatRequest, MemberShow, MemberShown, MemberStatus, STATUS_BYTES_MAX, ShowInGroup,
+    ChatRequest, GroupLook, LookAtGroup, MemberShow, MemberShown, MemberStatus, STATUS_BYTES_MAX,
 };
 use model::counters::ChatCounter;
 use std::sync::Arc;
@@ -62,18 +63,25 @@ impl Shows {
 }
 
 impl Session {
-    /// It says how it is there in a room; none: it has left.
-    pub(super) fn shows_itself(
-        &mut self,
-        room: &AccountAddress,
-        show: Option<MemberShow>,
-        out: &mut Out,
-    ) {
-        if let Some(it) = self.room(room) {
-            it.has_shown = true;
+    /// It wants to be in a room, says how it is there, or has left.
+    pub(super) fn looks_at(&self, room: &AccountAddress, look: GroupLook, out: &mut Out) {
+        // Who is in a channel nobody is told.
+        if !room.is_channel() {
+            let (session, group) = (self.session, room.clone().into());
+            out.say(ChatRequest::LookAtGroup(Box::new(LookAtGroup { session, group, look })));
         }
-        let (session, group) = (self.session, room.clone().into());
-        out.say(ChatRequest::ShowInGroup(Box::new(ShowInGroup { session, group, show })));
+    }
+
+    /// It is not in a room, or is no more; unless it is about to be, as it has said since.
+    pub(super) fn looks_away(&mut self, room: &AccountAddress, out: &mut Out) {
+        let is_entering = |ask: &RoomAsk| match &ask.what {
+            RoomWhat::Enter(entering) => entering.walk.room == *room && !entering.is_left,
+            _ => false,
+        };
+        let rooms = self.rooms();
+        if rooms.at(room).is_none() && !rooms.asks.iter().any(is_entering) {
+            self.looks_at(room, GroupLook::Ends, out);
+        }
     }
 
     /// An occupant is there otherwise: that is shown, if the room was entered.

@@ -24,6 +24,7 @@ pub(super) struct Walk {
     pub(super) is_closed: bool,
     pub(super) is_unlocked: bool,
     pub(super) is_public: bool,
+    pub(super) is_temporary: bool,
     /// Of those who are banned, instead of members.
     is_of_banned: bool,
     pub(super) total: u32,
@@ -44,6 +45,7 @@ impl Walk {
             is_closed: false,
             is_unlocked: false,
             is_public: false,
+            is_temporary: false,
             is_of_banned: false,
             total: 0,
             found: Vec::new(),
@@ -89,7 +91,8 @@ impl Walk {
         }
         (self.title, self.is_closed) = (page.title.clone(), page.closed);
         (self.description, self.is_unlocked) = (page.description.clone(), page.unlocked);
-        (self.is_public, self.total) = (page.public, page.total);
+        (self.is_public, self.is_temporary) = (page.public, page.temporary);
+        self.total = page.total;
         self.seen += page.members.len() as u32;
         for member in &page.members {
             if keeps(member, self.found.len()) {

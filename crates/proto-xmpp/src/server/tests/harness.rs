@@ -8,8 +8,8 @@ use model::account::{AccountAddress, AccountId};
 pub(crate) use model::chat::ChatRequest;
 use model::chat::foreign::ForeignDomains;
 use model::chat::{
-    ChatDelivery, ChatMessage, ClientMessageId, Content, Conversation, InboxPage, LoggedIn,
-    PeopleAsk,
+    ChatDelivery, ChatMessage, ClientMessageId, Content, Conversation, GroupLook, InboxPage,
+    LoggedIn, PeopleAsk,
 };
 use model::id::SessionRef;
 use model::link::{Link, Protocol, TlsFacts};
@@ -243,12 +243,13 @@ pub(crate) fn bodies(mut sent: &str) -> Vec<String> {
 
 /// What it asks the service for, but to tell others how it is there.
 pub(crate) fn words(side: &mut Side) -> Vec<ChatRequest> {
-    let is_presence = |word: &ChatRequest| match word {
+    let is_quiet = |word: &ChatRequest| match word {
         ChatRequest::People(asked) => matches!(asked.ask, PeopleAsk::Present(_)),
+        ChatRequest::LookAtGroup(looking) => !matches!(looking.look, GroupLook::Shows(_)),
         _ => false,
     };
     let words = side.take_words_as::<ChatRequest>().into_iter();
-    words.filter(|word| !is_presence(word)).collect()
+    words.filter(|word| !is_quiet(word)).collect()
 }
 
 /// The service has done all that it was asked about people.

@@ -217,6 +217,7 @@ fn denial(why: ChatFault) -> Option<Denial> {
         | ChatFault::GroupFull
         | ChatFault::BansFull
         | ChatFault::PublicFull
+        | ChatFault::TemporaryFull
         | ChatFault::ContactsFull
         | ChatFault::PushFull
         | ChatFault::UploadQuota => Denial::Quota,

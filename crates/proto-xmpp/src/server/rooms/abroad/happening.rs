@@ -132,7 +132,9 @@ impl RoomsAbroad {
             | GroupVerb::Lock
             | GroupVerb::Unlock
             | GroupVerb::Reveal
-            | GroupVerb::Hide => {
+            | GroupVerb::Hide
+            | GroupVerb::Persist
+            | GroupVerb::Unpersist => {
                 return self.put_for_each(all, |to, out| put_configured(to, room, out));
             }
             GroupVerb::Close | GroupVerb::Open => {

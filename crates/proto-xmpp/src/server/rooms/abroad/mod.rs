@@ -26,7 +26,10 @@ use asking::Who;
 use base::time::{Instant, Now};
 use model::account::AccountAddress;
 use model::chat::foreign::{ForeignRefused, RoomWord, ShownWord};
-use model::chat::{ChatDelivery, ChatFault, ClientMessageId, GROUP_SERVICE, GroupOrder, GroupVerb};
+use model::chat::{
+    AttendanceAsked, AttendanceTold, ChatDelivery, ChatFault, ClientMessageId, GROUP_SERVICE,
+    GroupOrder, GroupVerb,
+};
 use model::limits::FederationLimits;
 use model::ports::chat::ErrandWhat;
 use seats::{Guest, Seats};
@@ -60,6 +63,8 @@ pub enum AbroadWord {
         /// The stanza.
         xml: Box<[u8]>,
     },
+    /// The home of a group is told whether anybody of another server is in its room.
+    Attendance(AttendanceTold),
 }
 
 /// Rooms of this server for occupants of others.
@@ -146,7 +151,24 @@ impl RoomsAbroad {
 
     /// What is wanted since this was asked last.
     pub fn take_out(&mut self) -> Vec<AbroadWord> {
+        for group in self.seats.take_emptied() {
+            if !self.is_attended(&group) {
+                self.out.push(AbroadWord::Attendance(AttendanceTold::gone(group)));
+            }
+        }
         std::mem::take(&mut self.out)
+    }
+
+    /// The home of a group asks whether anybody is in its room, or about to be.
+    pub fn attendance_asked(&mut self, asked: &AttendanceAsked) {
+        let AttendanceAsked { group, number } = asked.clone();
+        let attended = self.is_attended(&group);
+        self.out.push(AbroadWord::Attendance(AttendanceTold { group, number, attended }));
+    }
+
+    fn is_attended(&self, room: &AccountAddress) -> bool {
+        let mut entrants = self.entering.get(room).into_iter().flatten();
+        self.seats.room(room).is_some() || entrants.any(|it| !it.is_left)
     }
 
     /// What was refused since this was asked last.

@@ -91,9 +91,21 @@ pub(super) struct Seats {
     rooms: HashMap<AccountAddress, SeatedRoom>,
     count: usize,
     by_domain: HashMap<Box<str>, usize>,
+    /// Rooms that the last one has left, or did not get into.
+    emptied: Vec<AccountAddress>,
 }
 
 impl Seats {
+    /// Rooms in which nobody is any more, unless somebody has come since.
+    pub(super) fn take_emptied(&mut self) -> Vec<AccountAddress> {
+        std::mem::take(&mut self.emptied)
+    }
+
+    /// Somebody is not in a room after all.
+    pub(super) fn is_missed(&mut self, room: &AccountAddress) {
+        self.emptied.push(room.clone());
+    }
+
     pub(super) fn len(&self) -> usize {
         self.count
     }
@@ -168,6 +180,7 @@ impl Seats {
         let taken: Vec<Seat> = it.seats.extract_if(.., |seat| is_out(seat)).collect();
         if it.seats.is_empty() {
             self.rooms.remove(room);
+            self.emptied.push(room.clone());
         }
         self.count -= taken.len();
         for seat in &taken {

@@ -110,6 +110,7 @@ impl RoomsAbroad {
         let is_over = entrant.missed.len() > MISSED_MAX;
         let fault = fault.or(is_over.then_some(StanzaFault::ResourceConstraint));
         if fault.is_some() || entrant.is_left {
+            self.seats.is_missed(&room);
             if entering.has_joined && !self.is_about(&room, &who.0) {
                 self.departs(&room, &who.0);
             }

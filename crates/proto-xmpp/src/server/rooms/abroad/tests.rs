@@ -49,9 +49,27 @@ fn asked(rooms: &mut RoomsAbroad, shown: &mut Vec<String>) -> Vec<(u64, String, 
                 assert_eq!(crate::jid::domain_of(&to).expect("an address"), domain);
                 shown.push(text);
             }
+            AbroadWord::Attendance(_) => {}
         }
     }
     all
+}
+
+/// What the home of the room is told of who is in it: the question, and whether anybody is.
+fn attendance(rooms: &mut RoomsAbroad) -> Vec<(u64, bool)> {
+    let told = rooms.take_out().into_iter().filter_map(|word| match word {
+        AbroadWord::Attendance(told) => {
+            assert_eq!(told.group, address(ROOM));
+            Some((told.number, told.attended))
+        }
+        _ => None,
+    });
+    told.collect()
+}
+
+fn asks_who_is_there(rooms: &mut RoomsAbroad, number: u64) -> Vec<(u64, bool)> {
+    rooms.attendance_asked(&AttendanceAsked { group: address(ROOM), number });
+    attendance(rooms)
 }
 
 /// The one thing that it asks.
@@ -128,6 +146,7 @@ fn members(all: &[(&str, GroupRole)]) -> ChatDelivery {
         closed: false,
         unlocked: true,
         public: false,
+        temporary: false,
         total: all.len() as u32,
         from: 0,
         members: all.iter().map(status).collect(),
@@ -567,4 +586,29 @@ fn a_room_of_another_domain_says_nothing_to_other_servers() {
     let elsewhere = ChatMessage { to: address("lunch@conference.c.example"), ..(*added).clone() };
     rooms.said(now(), &word(Arc::new(elsewhere), &to, &[]));
     assert_eq!(shown(&mut rooms), [""; 0], "it would be a name that nobody has shown");
+}
+
+#[test]
+fn the_home_of_a_room_hears_when_the_last_one_has_left_and_who_is_there_when_it_asks() {
+    let mut rooms = rooms();
+    assert_eq!(asks_who_is_there(&mut rooms, 1), [(1, false)]);
+    // Whoever is about to be in a room keeps it.
+    says(&mut rooms, &presence(EVE, ""));
+    assert_eq!(asks_who_is_there(&mut rooms, 2), [(2, true)]);
+    says(&mut rooms, &presence(EVE, " type='unavailable'"));
+    assert_eq!(asks_who_is_there(&mut rooms, 3), [(3, false)], "it has left before");
+    let mut rooms = self::rooms();
+    says(&mut rooms, &presence(EVE, ""));
+    let (number, _) = asks(&mut rooms);
+    rooms.answered(now(), number, Some(&failed(ChatFault::Busy)));
+    assert_eq!(attendance(&mut rooms), [(0, false)], "it was not let in");
+    enters(&mut rooms, EVE, false);
+    let other = "eve@b.example/desk";
+    enters(&mut rooms, other, false);
+    enters(&mut rooms, other, false);
+    assert_eq!(attendance(&mut rooms), []);
+    says(&mut rooms, &presence(EVE, " type='unavailable'"));
+    assert_eq!(asks_who_is_there(&mut rooms, 4), [(4, true)], "another device is there");
+    rooms.lost(now(), "b.example");
+    assert_eq!(attendance(&mut rooms), [(0, false)], "nobody is");
 }

@@ -292,6 +292,7 @@ fn a_list_that_is_too_long_is_refused() {
                 description: Box::default(),
                 unlocked: false,
                 public: false,
+                temporary: false,
                 total: 1_025,
                 from,
                 members: (from..1_025.min(from + 256)).map(one).collect(),
@@ -391,6 +392,8 @@ fn a_room_is_configured_as_far_as_a_group_can_be() {
         (vec![("roomname", "x"), ("moderatedroom", "1")], vec!["rename x", "close"]),
         (vec![("publicroom", "0"), ("membersonly", "0")], vec!["unlock"]),
         (vec![("publicroom", "1")], vec!["reveal"]),
+        (vec![("persistentroom", "1")], vec![]),
+        (vec![("roomname", "x"), ("persistentroom", "0")], vec!["unpersist", "rename x"]),
     ] {
         let mut side = available();
         says(&mut side, &form(&fields));
@@ -405,7 +408,8 @@ fn a_room_is_configured_as_far_as_a_group_can_be() {
         assert_eq!(shown, DONE, "{fields:?}");
     }
     for (fields, condition) in [
-        (vec![("persistentroom", "0")], "not-acceptable"),
+        (vec![("enablearchiving", "0")], "not-acceptable"),
+        (vec![("persistentroom", "never")], "bad-request"),
         (vec![("membersonly", "0"), ("membersonly", "1")], "bad-request"),
         (vec![("membersonly", "king")], "bad-request"),
         (vec![("publicroom", "1"), ("publicroom", "1")], "bad-request"),
@@ -443,6 +447,29 @@ fn what_strangers_are_told_no_more_is_so_before_the_room_has_another_name() {
         assert_eq!(given.verb.word(), verb);
         changed(&mut side, number);
     }
+}
+
+#[test]
+fn a_temporary_room_says_that_it_is_and_becomes_persistent_by_its_form() {
+    const INFO: &str = "<query xmlns='http://jabber.org/protocol/disco#info'/>";
+    let temporary = |number| {
+        let ChatDelivery::Members(page) = members(number, &TWO, false) else { panic!("a page") };
+        ChatDelivery::Members(Box::new(MembersPage { temporary: true, ..*page }))
+    };
+    let mut side = available();
+    says(&mut side, &iq("get", ROOM, INFO));
+    let (number, _) = asks_for_members(&mut side);
+    let shown = told(&mut side, temporary(number));
+    assert!(shown.contains("'muc_temporary'") && !shown.contains("'muc_persistent'"), "{shown}");
+    let field = "<field var='muc#roomconfig_persistentroom'><value>1</value></field>";
+    let form = format!("<x xmlns='jabber:x:data' type='submit'>{field}</x>");
+    let query = format!("<query xmlns='http://jabber.org/protocol/muc#owner'>{form}</query>");
+    says(&mut side, &iq("set", ROOM, &query));
+    let (number, _) = asks_for_members(&mut side);
+    assert_eq!(told(&mut side, temporary(number)), "");
+    let (number, given) = gives_order(&mut side);
+    assert_eq!(given.verb, GroupVerb::Persist);
+    assert_eq!(changed(&mut side, number), DONE);
 }
 
 #[test]

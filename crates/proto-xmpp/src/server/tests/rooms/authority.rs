@@ -281,6 +281,7 @@ fn a_room_of_ten_thousand_is_asked_for_a_page_at_a_time_and_shows_a_few_of_them(
             closed: false,
             unlocked: true,
             public: false,
+            temporary: false,
             total: ALL,
             from,
             members: (from..from + count).map(one).collect(),

@@ -1,0 +1,374 @@
+//! Temporary groups: one ends when no device is in its room any more (XEP-0045 3), where others
+//! stay until somebody dissolves them.
+//!
+//! ```text
+//! the last session of a shard leaves, the last of other servers does, or there was grace enough
+//!    │                             one is there, or somebody reads it meanwhile: asked again later
+//!    ▼                                  ▲
+//! Attendance ─► all shards and, where it has such members, other servers ─► nobody ─► Dissolve
+//!
+//! key    home │ conversation
+//! value  version │ address              the text is behind its length
+//! ```
+//! Who is in a room is known to the shards of the sessions alone ([`looks`](super::looks)), so the
+//! home asks, and takes no silence for an answer. Whoever enters looks at the group before it reads
+//! it: so a shard that says that nobody does says it before whoever comes there reads, and a group
+//! that is read while the home asks is asked about anew. That it is temporary is a row, stored
+//! before the change is; after a start each has its time of grace, for those who were there to come
+//! back. Invariant: no group ends while a session is in its room, if nothing that shards say to
+//! each other is lost; a shard has at most so many.
+
+use crate::groups::orders::{Anew, ChangeAsked};
+use crate::groups::state::Wish;
+use crate::groups::{GroupTask, conversation_of};
+use crate::label::Route;
+use crate::word::{ChatWord, StoreOrder};
+use crate::{Chat, Effects};
+use base::bytes::{ByteReader, put_text};
+use base::time::{Instant, Now};
+use model::account::AccountAddress;
+use model::chat::foreign::ForeignWord;
+use model::chat::{
+    AttendanceAsked, AttendanceTold, ChatFault, ClientMessageId, GroupChange, GroupRole, GroupVerb,
+};
+use model::id::ShardId;
+use model::ports::log::{RowHome, Table, Write};
+use model::timeline::TimelineId;
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+/// Groups about which a turn begins to ask.
+const ASKED_A_TURN: usize = 32;
+
+/// The reason that is told when a group ends so.
+const REASON: &str = "The room was temporary, and nobody is in it any more.";
+
+const VERSION: u8 = 1;
+
+/// Temporary groups at home here.
+#[derive(Default)]
+pub(crate) struct Temporaries {
+    known: HashMap<TimelineId, Temporary>,
+    /// When it is asked about which.
+    due: BTreeSet<(Instant, TimelineId)>,
+    last: u64,
+}
+
+/// A temporary group.
+struct Temporary {
+    group: AccountAddress,
+    /// When it is asked who is there.
+    at: Instant,
+    asking: Option<Asking>,
+}
+
+/// It is being asked.
+struct Asking {
+    number: u64,
+    /// Shards, and other servers as one, that have not said that nobody is.
+    left: u16,
+}
+
+impl Temporaries {
+    fn put(&mut self, at: Instant, (conversation, group): (TimelineId, AccountAddress)) {
+        self.remove(conversation);
+        self.known.insert(conversation, Temporary { group, at, asking: None });
+        self.due.insert((at, conversation));
+    }
+
+    fn remove(&mut self, conversation: TimelineId) -> bool {
+        let was = self.known.remove(&conversation);
+        was.is_some_and(|it| self.due.remove(&(it.at, conversation)))
+    }
+
+    /// It is asked about a group at this time, anew if it is being asked.
+    fn is_due(&mut self, conversation: TimelineId, at: Instant) {
+        let Some(it) = self.known.get_mut(&conversation) else { return };
+        self.due.remove(&(it.at, conversation));
+        (it.at, it.asking) = (at, None);
+        self.due.insert((at, conversation));
+    }
+
+    /// Somebody reads a group: it may be about to be there.
+    pub(super) fn is_read(&mut self, now: Now, conversation: TimelineId) {
+        if self.known.get(&conversation).is_some_and(|it| it.asking.is_some()) {
+            self.is_due(conversation, now.mono);
+        }
+    }
+
+    /// The question about a group begins: its number.
+    fn begins(&mut self, conversation: TimelineId, left: u16) -> Option<AttendanceAsked> {
+        let it = self.known.get_mut(&conversation)?;
+        self.last += 1;
+        it.asking = Some(Asking { number: self.last, left });
+        Some(AttendanceAsked { group: it.group.clone(), number: self.last })
+    }
+
+    /// Somebody has answered. True: nobody is there.
+    fn take(&mut self, conversation: TimelineId, told: &AttendanceTold) -> bool {
+        let Some(it) = self.known.get_mut(&conversation) else { return false };
+        let Some(asking) = it.asking.as_mut().filter(|it| it.number == told.number) else {
+            return false;
+        };
+        if told.attended {
+            it.asking = None;
+            return false;
+        }
+        asking.left = asking.left.saturating_sub(1);
+        asking.left == 0
+    }
+
+    /// Whether all have answered a question that nobody is there, and nobody came since.
+    fn is_over(&self, conversation: TimelineId, number: u64) -> bool {
+        let asking = self.known.get(&conversation).and_then(|it| it.asking.as_ref());
+        asking.is_some_and(|it| it.number == number && it.left == 0)
+    }
+}
+
+fn key_of(conversation: TimelineId) -> Box<[u8]> {
+    RowHome::key_of(conversation, &[])
+}
+
+fn put(conversation: TimelineId, group: &AccountAddress) -> Write {
+    let mut value = vec![VERSION];
+    put_text(group.as_str(), &mut value);
+    Write::Put { table: Table::ChatTemporary, key: key_of(conversation), value: value.into() }
+}
+
+fn read(key: &[u8], value: &[u8]) -> Option<(TimelineId, AccountAddress)> {
+    let (conversation, rest) = RowHome::parts_of(key)?;
+    let mut bytes = ByteReader::of(VERSION, value)?;
+    let group = AccountAddress::parse(bytes.text()?, "").ok().filter(AccountAddress::is_group)?;
+    bytes.ends((conversation, group)).filter(|_| rest.is_empty())
+}
+
+impl Chat {
+    fn after_grace(&self, now: Now) -> Instant {
+        let grace_s = self.settings.limits.chat.temporary_group_grace_s;
+        now.after(Duration::from_secs(grace_s.into()))
+    }
+
+    /// The log had this row when the shard started.
+    pub(crate) fn restore_temporary(&mut self, now: Now, key: &[u8], value: &[u8]) -> bool {
+        let Some(of) = read(key, value) else { return false };
+        self.temporaries.put(self.after_grace(now), of);
+        true
+    }
+
+    /// Whether one more group of this shard may be temporary.
+    pub(super) fn may_unpersist(&self) -> Result<(), ChatFault> {
+        let most = self.settings.limits.chat.temporary_groups_max as usize;
+        if self.temporaries.known.len() < most { Ok(()) } else { Err(ChatFault::TemporaryFull) }
+    }
+
+    /// A group is about to be changed: the row that says that it is temporary, to be stored before.
+    pub(super) fn temporary_changes(
+        &mut self,
+        now: Now,
+        conversation: TimelineId,
+        (group, change): (&AccountAddress, &GroupChange),
+    ) -> Option<Write> {
+        if change.verb != GroupVerb::Unpersist {
+            return None;
+        }
+        self.temporaries.put(self.after_grace(now), (conversation, group.clone()));
+        Some(put(conversation, group))
+    }
+
+    /// What a group is, is known: its row is there as that says. `group` is its address, where that
+    /// is known.
+    pub(super) fn is_temporary_as_known(
+        &mut self,
+        now: Now,
+        conversation: TimelineId,
+        group: Option<&AccountAddress>,
+        fx: &mut Effects,
+    ) {
+        let Some(known) = self.groups.known.get(&conversation) else { return };
+        let is_temporary = known.state.is_temporary();
+        let is_listed = self.temporaries.known.contains_key(&conversation);
+        match (is_temporary, group) {
+            (true, Some(group)) if !is_listed => {
+                self.temporaries.put(self.after_grace(now), (conversation, group.clone()));
+                self.log.write(put(conversation, group), fx);
+            }
+            (false, _) if is_listed => {
+                self.temporaries.remove(conversation);
+                let (table, key) = (Table::ChatTemporary, key_of(conversation));
+                self.log.write(Write::Delete { table, key }, fx);
+            }
+            _ => {}
+        }
+    }
+
+    /// It is time to ask about groups; when it is again.
+    pub(crate) fn turn_temporaries(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        for _ in 0..ASKED_A_TURN {
+            let first = self.temporaries.due.first().filter(|(at, _)| *at <= now.mono);
+            let Some(&(_, conversation)) = first else { break };
+            // Without an answer of all it is asked again then.
+            self.temporaries.is_due(conversation, self.after_grace(now));
+            self.for_group(now, conversation, GroupTask::Attendance, fx);
+        }
+        self.temporaries.due.first().map(|(at, _)| *at)
+    }
+
+    /// What a group of this shard is, is known: it is asked who is there, if that makes a
+    /// difference.
+    pub(super) fn ask_attendance(&mut self, now: Now, conversation: TimelineId, fx: &mut Effects) {
+        let Some(group) = self.groups.known.get_mut(&conversation) else { return };
+        if !group.state.is_temporary() {
+            return;
+        }
+        let shards = self.settings.shards.max(1);
+        let is_abroad = self.settings.foreign.is_any() && !group.state.foreign().all.is_empty();
+        let asked = self.temporaries.begins(conversation, shards + u16::from(is_abroad));
+        let Some(asked) = asked else { return };
+        for shard in (0..shards).map(ShardId).filter(|it| *it != self.settings.shard) {
+            let word = ChatWord::AttendanceAsked(Box::new(asked.clone()));
+            fx.peer_messages.push((shard, word));
+        }
+        if is_abroad {
+            fx.foreign.push(ForeignWord::Attendance(Box::new(asked.clone())));
+        }
+        self.attendance_told(now, &self.attendance_of(asked), fx);
+    }
+
+    fn attendance_of(&self, asked: AttendanceAsked) -> AttendanceTold {
+        let AttendanceAsked { group, number } = asked;
+        let attended = self.looks.is_attended(&group);
+        AttendanceTold { group, number, attended }
+    }
+
+    /// The home of a group asks whether a session of this shard is there.
+    pub(crate) fn attendance_asked(&mut self, now: Now, asked: AttendanceAsked, fx: &mut Effects) {
+        let told = self.attendance_of(asked);
+        self.tell_attendance(now, told, fx);
+    }
+
+    /// The home of a group, which may be here, is told who is there.
+    pub(crate) fn tell_attendance(&mut self, now: Now, told: AttendanceTold, fx: &mut Effects) {
+        let owner = self.settings.owner(&told.group);
+        if owner == self.settings.shard {
+            return self.attendance_told(now, &told, fx);
+        }
+        fx.peer_messages.push((owner, ChatWord::AttendanceTold(Box::new(told))));
+    }
+
+    /// A shard has said whether somebody is in a group that is at home here, or other servers have;
+    /// or that the last one has left.
+    pub(crate) fn attendance_told(&mut self, now: Now, told: &AttendanceTold, fx: &mut Effects) {
+        let conversation = conversation_of(self.settings.home, &told.group);
+        if told.number == 0 {
+            return self.temporaries.is_due(conversation, now.mono);
+        }
+        if self.temporaries.take(conversation, told) {
+            self.for_group(now, conversation, GroupTask::End(told.number), fx);
+        }
+    }
+
+    /// Nobody is in a group: it ends, if it is still as all have said.
+    pub(super) fn end_temporary(
+        &mut self,
+        now: Now,
+        (conversation, number): (TimelineId, u64),
+        fx: &mut Effects,
+    ) {
+        let Some(known) = self.groups.known.get(&conversation) else { return };
+        let group = self.temporaries.known.get(&conversation).map(|it| it.group.clone());
+        let owner = known.state.one_with(GroupRole::Owner).filter(|_| known.state.is_temporary());
+        let is_over = self.temporaries.is_over(conversation, number);
+        let (Some(group), Some((by, address)), true) = (group, owner, is_over) else { return };
+        let home = self.settings.home;
+        // The same however often the group is tried to be ended.
+        let of =
+            [b"unattended" as &[u8], &conversation.to_bytes(), &known.state.last_id.to_be_bytes()];
+        let (once, other) = (home.of(&of), home.of(&of[1..]));
+        let client_id = (u128::from(once) << 64 | u128::from(other)).to_be_bytes();
+        let (verb, title, members) = (GroupVerb::Dissolve, REASON.into(), Vec::new());
+        let change = ChangeAsked {
+            address,
+            device: Box::default(),
+            client_id: ClientMessageId(client_id),
+            group,
+            wish: Wish { verb, title, members },
+            anew: Anew::MayNot,
+        };
+        let order = StoreOrder {
+            number: 0, // nobody waits for the answer
+            route: Route { from: by, to: None, conversation, read: None },
+            once,
+            is_operator: true,
+            body: Box::default(),
+            change: Some(Box::new(change)),
+            live: None,
+            moved: None,
+        };
+        self.group_store(now, self.settings.shard, order, fx);
+    }
+
+    /// Panics when an invariant does not hold.
+    pub(crate) fn audit_temporaries(&self) {
+        let Temporaries { known, due, .. } = &self.temporaries;
+        assert_eq!(known.len(), due.len(), "each is due once");
+        for (conversation, it) in known {
+            assert!(due.contains(&(it.at, *conversation)));
+            assert_eq!(conversation_of(self.settings.home, &it.group), *conversation);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::hash::HashKey;
+
+    const HOME: HashKey = HashKey::new(1, 2);
+
+    fn at(s: u64) -> Instant {
+        Instant::default() + Duration::from_secs(s)
+    }
+
+    fn lunch() -> (TimelineId, AccountAddress) {
+        let group = AccountAddress::parse("lunch", "conference.a.example").expect("right");
+        (conversation_of(HOME, &group), group)
+    }
+
+    #[test]
+    fn a_row_is_read_as_it_was_written_and_nothing_else_is_one() {
+        let (conversation, group) = lunch();
+        let Write::Put { key, value, .. } = put(conversation, &group) else { panic!("a put") };
+        assert_eq!(read(&key, &value), Some((conversation, group)));
+        for end in 0..value.len() {
+            assert_eq!(read(&key, &value[..end]), None, "cut at {end}");
+        }
+        assert_eq!(read(&key[..9], &value), None);
+    }
+
+    #[test]
+    fn a_group_is_over_when_all_have_said_that_nobody_is_there_and_nobody_read_it_meanwhile() {
+        let mut all = Temporaries::default();
+        let (conversation, group) = lunch();
+        let told = |number, attended| AttendanceTold { group: group.clone(), number, attended };
+        assert!(all.begins(conversation, 2).is_none(), "it is not temporary");
+        all.put(at(9), lunch());
+        all.put(at(10), lunch());
+        assert_eq!(all.due, [(at(10), conversation)].into());
+        assert_eq!(all.begins(conversation, 2).map(|it| it.number), Some(1));
+        assert!(!all.take(conversation, &told(1, false)) && !all.is_over(conversation, 1));
+        assert!(all.take(conversation, &told(1, false)) && all.is_over(conversation, 1));
+        assert!(!all.is_over(conversation, 2));
+        // Somebody reads it before it has ended.
+        all.is_read(Now::new(at(5), 0), conversation);
+        assert!(!all.is_over(conversation, 1));
+        assert_eq!(all.due, [(at(5), conversation)].into(), "it is asked again");
+        all.is_read(Now::new(at(6), 0), conversation);
+        assert_eq!(all.due, [(at(5), conversation)].into(), "it was not being asked");
+        assert_eq!(all.begins(conversation, 2).map(|it| it.number), Some(2));
+        assert!(!all.take(conversation, &told(1, false)), "that was another question");
+        assert!(!all.take(conversation, &told(2, true)));
+        assert!(!all.take(conversation, &told(2, false)), "one is there");
+        assert!(!all.is_over(conversation, 2));
+        assert!(all.remove(conversation) && !all.remove(conversation) && all.due.is_empty());
+    }
+}
