@@ -2,7 +2,7 @@
 
 from xml.etree import ElementTree
 
-from fixture import poll
+from fixture import DEADLINE_S, poll
 from xmpp.people import HEADER, SASL, People, Scram, slixmpp, together
 
 LISTEN = {"listen.xmpp": {"address": "127.0.0.1:0", "protocol": "xmpp"}}
@@ -145,6 +145,9 @@ class Administrators(Accounts):
     async def test_an_announcement_reaches_all_who_are_here_and_is_in_the_audit_log(self):
         boss = await self.boss()
         people = [await self.person(name).start() for name in (self.ann, self.bob)]
+        for person in [boss, *people]:
+            # Its home, which may be on another shard, has its presence when it has answered this.
+            await person.client.get_roster(timeout=DEADLINE_S)
         done = await self.does(boss, "announce", subject="Tonight", announcement="At ten &lt;1&gt;")
         self.assertEqual(done.get("status"), "completed")
         for person in [boss, *people]:
