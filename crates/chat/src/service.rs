@@ -33,7 +33,7 @@ impl Service for Chat {
     type Answer = ChatAnswer;
     type PeerMessage = ChatWord;
 
-    fn restore(&mut self, now: Now, restored: Restored<'_>) -> bool {
+    fn restore(&mut self, _: Now, restored: Restored<'_>) -> bool {
         match restored {
             Restored::Entry { timeline, seq, id, label } if timeline.space() == Space::Outbox => {
                 self.last_id = self.last_id.max(id);
@@ -62,7 +62,7 @@ impl Service for Chat {
                 self.restore_public(key, value)
             }
             Restored::Row { table: Table::ChatTemporary, key, value } => {
-                self.restore_temporary(now, key, value)
+                self.restore_temporary(key, value)
             }
             Restored::Timeline { timeline, .. } => {
                 matches!(timeline.space(), Space::Outbox | Space::SendQueue)
@@ -73,6 +73,7 @@ impl Service for Chat {
 
     fn restored(&mut self, now: Now, fx: &mut Effects) {
         self.pushes_restored(now);
+        self.temporaries_restored(now);
         self.look_for_left(fx);
     }
 
@@ -200,6 +201,9 @@ impl Service for Chat {
             self.turn_orders(now, fx),
             self.turn_listings(now, fx),
             self.turn_public(now, fx),
+            // Sessions that end here leave their rooms behind.
+            self.turn_rights(now, fx),
+            self.turn_detached(now, fx),
             self.turn_looks(now, fx),
             self.turn_temporaries(now, fx),
             self.turn_announcements(now, fx),
@@ -212,8 +216,6 @@ impl Service for Chat {
             self.turn_queue(now, fx),
             self.turn_following(now, fx),
             self.turn_receipts(now, fx),
-            self.turn_rights(now, fx),
-            self.turn_detached(now, fx),
             self.turn_pushes(now, fx),
             self.turn_chatrooms(now, fx),
             self.log.turn(now, fx),
@@ -243,6 +245,7 @@ impl Service for Chat {
 
     fn drain(&mut self) {
         self.logins.close();
+        self.temporaries.stop();
     }
 
     fn status(&self, status: &mut Status) {

@@ -80,6 +80,18 @@ class TemporaryRooms(Occupants):
         self.ends(phone)
 
     @together
+    async def test_a_server_that_is_stopped_and_started_has_it_still(self):
+        bob = await self.guest(self.bob)
+        room, _ = await self.temporary(bob)
+        room.say("before")
+        await room.hears()
+        self.server.stop()
+        self.server.start()
+        bob = await self.guest(self.bob)
+        again = await self.enter(bob, room.address)
+        self.assertEqual((201 in again.codes, again.texts()), (False, ["before"]))
+
+    @together
     async def test_it_is_its_owners_to_say_by_im_the_command_line_and_the_api_too(self):
         bob = await self.guest(self.bob)
         room = await self.enter(bob, self.address("room"))

@@ -39,7 +39,7 @@ pub(crate) struct Looks {
     /// What is to be said for sessions that are gone.
     farewells: Vec<ShowSaid>,
     /// Groups at which none of them looks any more, which their homes are to be told.
-    left: Vec<AccountAddress>,
+    left: BTreeSet<AccountAddress>,
 }
 
 /// A group at which a session looks.
@@ -92,7 +92,9 @@ impl Looks {
         if at.is_none() && known.len() >= groups_max.into() {
             return None;
         }
+        // Most sessions are in few rooms.
         let all = self.by_session.entry(key).or_default();
+        all.reserve_exact(usize::from(at.is_none()));
         let at = at.unwrap_or_else(|| {
             let (group, since) = (group.clone(), now.mono);
             *self.counts.entry(group.clone()).or_default() += 1;
@@ -142,7 +144,7 @@ impl Looks {
         *count -= 1;
         if *count == 0 {
             self.counts.remove(group);
-            self.left.push(group.clone());
+            self.left.insert(group.clone());
         }
     }
 
@@ -325,7 +327,7 @@ mod tests {
         looks.leaves(key(1), (inbox("ann"), "phone"));
         assert_eq!(
             (looks.is_attended(&lunch), looks.left.len(), looks.farewells.len()),
-            (false, 2, 0)
+            (false, 1, 0)
         );
         assert!(looks.by_session.is_empty());
     }

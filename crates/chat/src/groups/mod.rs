@@ -44,7 +44,7 @@ use model::account::AccountAddress;
 use model::chat::{ChatFault, GroupChange, GroupVerb, NewMessage};
 use model::counters::ChatCounter;
 use model::id::ShardId;
-use model::ports::log::{Call, Done, PAGE_MESSAGES_MAX, Pull, Read};
+use model::ports::log::{Call, Done, PAGE_MESSAGES_MAX, Pull, Read, Write};
 use model::timeline::{Seq, Space, TimelineId};
 use orders::ChangeAsked;
 use shows::ShowSaid;
@@ -73,8 +73,8 @@ pub(crate) enum GroupTask {
     Transient(TransientSaid),
     Show(Box<ShowSaid>),
     Voice(VoiceAsked),
-    /// Who is there, of a temporary one?
-    Attendance,
+    /// Who is there, of a temporary one? The question's number.
+    Attendance(u64),
     /// Nobody is, by the question with this number.
     End(u64),
 }
@@ -267,7 +267,7 @@ impl Chat {
                 fx.counters.count(ChatCounter::TransientsDropped);
             }
             // It is asked again after a time.
-            GroupTask::Attendance | GroupTask::End(_) => {}
+            GroupTask::Attendance(_) | GroupTask::End(_) => {}
         }
     }
 
@@ -303,7 +303,7 @@ impl Chat {
                 GroupTask::Read { from, number, ranges, reader } => {
                     match group.state.member(reader).map(|it| it.since) {
                         Ok(since) => {
-                            self.temporaries.is_read(now, conversation);
+                            self.temporaries.interrupt(now, conversation);
                             self.fetch_since(now, (from, number), ranges, since, fx);
                         }
                         Err(fault) => self.tell_fetched(now, (from, number), Err(fault), fx),
@@ -332,8 +332,8 @@ impl Chat {
                 }
                 GroupTask::Show(said) => self.shows_in_group(conversation, *said, fx),
                 GroupTask::Voice(asked) => self.voice_in_group(now, conversation, asked, fx),
-                GroupTask::Attendance => self.ask_attendance(now, conversation, fx),
-                GroupTask::End(number) => self.end_temporary(now, (conversation, number), fx),
+                GroupTask::Attendance(it) => self.ask_attendance(now, (conversation, it), fx),
+                GroupTask::End(it) => self.end_temporary(now, (conversation, it), fx),
             }
         }
     }
@@ -391,22 +391,33 @@ impl Chat {
             order.body = body_of(*asked, change);
         }
         let mut row = None;
-        if let Some(change) = &change {
+        if let (Some(change), Some(address)) = (&change, &made) {
             (group.step, group.declining) = (Step::Changing, declining);
-            if let Some(group) = made {
-                if change.verb == GroupVerb::Create {
-                    self.is_listed(&group, fx);
-                }
-                row = self
-                    .public_changes(conversation, (&group, change))
-                    .or_else(|| self.temporary_changes(now, conversation, (&group, change)));
-            }
+            row = self.change_begins(now, conversation, (address, change), fx);
         }
         if let Some(row) = row {
             let change = Arriving { from, order, change, receivers };
             return self.log.ask(PendingCall::BeforeChange(Box::new(change)), Call::Write(row), fx);
         }
         self.goes_into_group(now, from, order, (change, receivers), fx);
+    }
+
+    /// A group is about to be changed: the row that is to be stored before, if there is one.
+    fn change_begins(
+        &mut self,
+        now: Now,
+        conversation: TimelineId,
+        of: (&AccountAddress, &GroupChange),
+        fx: &mut Effects,
+    ) -> Option<Write> {
+        match of.1.verb {
+            GroupVerb::Create => self.is_listed(of.0, fx),
+            // Whoever joins is about to be there.
+            GroupVerb::Join => self.temporaries.interrupt(now, conversation),
+            _ => {}
+        }
+        let public = self.public_changes(conversation, of);
+        public.or_else(|| self.temporary_changes(now, conversation, of))
     }
 
     /// Whether there may be one more group of this shard that is as a change makes it.

@@ -183,7 +183,9 @@ impl Chat {
         let Some(group) = self.groups.known.get_mut(&conversation) else { return };
         let ShowSaid { by, device, group: address, mut show } = said;
         let Some(mut status) = group.state.status_of(by) else {
-            return fx.counters.count(ChatCounter::TransientsDropped);
+            // Who is no member any more takes back what it has said: that is over already.
+            let dropped = u64::from(show.is_some());
+            return fx.counters.count_by(ChatCounter::TransientsDropped, dropped);
         };
         let closed = group.state.is_closed();
         if let Some(show) = &mut show

@@ -3,9 +3,9 @@
 //!
 //! ```text
 //! the last session of a shard leaves, the last of other servers does, or there was grace enough
-//!    │                             one is there, or somebody reads it meanwhile: asked again later
+//!    │                    one is there, or somebody reads or joins it meanwhile: asked again later
 //!    ▼                                  ▲
-//! Attendance ─► all shards and, where it has such members, other servers ─► nobody ─► Dissolve
+//! Attendance ─► all shards, and those who speak with other servers ─► nobody ─► Dissolve
 //!
 //! key    home │ conversation
 //! value  version │ address              the text is behind its length
@@ -13,10 +13,11 @@
 //! Who is in a room is known to the shards of the sessions alone ([`looks`](super::looks)), so the
 //! home asks, and takes no silence for an answer. Whoever enters looks at the group before it reads
 //! it: so a shard that says that nobody does says it before whoever comes there reads, and a group
-//! that is read while the home asks is asked about anew. That it is temporary is a row, stored
-//! before the change is; after a start each has its time of grace, for those who were there to come
-//! back. Invariant: no group ends while a session is in its room, if nothing that shards say to
-//! each other is lost; a shard has at most so many.
+//! that is read while the home asks is asked about anew. A server that stops lets everybody go, and
+//! ends nothing. That it is temporary is a row, stored before the change is; after a start each has
+//! its time of grace, for those who were there to come back. Invariant: no group ends while a
+//! session is in its room, if nothing that shards say to each other is lost; a shard has at most so
+//! many.
 
 use crate::groups::orders::{Anew, ChangeAsked};
 use crate::groups::state::Wish;
@@ -40,6 +41,9 @@ use std::time::Duration;
 /// Groups about which a turn begins to ask.
 const ASKED_A_TURN: usize = 32;
 
+/// After so long it is asked again: not all have answered, or that the last has left was lost.
+const AGAIN: Duration = Duration::from_secs(300);
+
 /// The reason that is told when a group ends so.
 const REASON: &str = "The room was temporary, and nobody is in it any more.";
 
@@ -52,6 +56,8 @@ pub(crate) struct Temporaries {
     /// When it is asked about which.
     due: BTreeSet<(Instant, TimelineId)>,
     last: u64,
+    /// The server stops: that nobody is in a room says nothing.
+    is_stopping: bool,
 }
 
 /// A temporary group.
@@ -62,7 +68,7 @@ struct Temporary {
     asking: Option<Asking>,
 }
 
-/// It is being asked.
+/// It is being asked, or about to be.
 struct Asking {
     number: u64,
     /// Shards, and other servers as one, that have not said that nobody is.
@@ -82,26 +88,42 @@ impl Temporaries {
     }
 
     /// It is asked about a group at this time, anew if it is being asked.
-    fn is_due(&mut self, conversation: TimelineId, at: Instant) {
+    fn set_due(&mut self, conversation: TimelineId, at: Instant) {
         let Some(it) = self.known.get_mut(&conversation) else { return };
         self.due.remove(&(it.at, conversation));
         (it.at, it.asking) = (at, None);
         self.due.insert((at, conversation));
     }
 
-    /// Somebody reads a group: it may be about to be there.
-    pub(super) fn is_read(&mut self, now: Now, conversation: TimelineId) {
-        if self.known.get(&conversation).is_some_and(|it| it.asking.is_some()) {
-            self.is_due(conversation, now.mono);
+    /// The last one of some has left a group: it is asked about it, unless it is already. Who was
+    /// asked before that says, or has said, what is so.
+    fn leave(&mut self, now: Now, conversation: TimelineId) {
+        if self.known.get(&conversation).is_some_and(|it| it.asking.is_none()) {
+            self.set_due(conversation, now.mono);
         }
     }
 
-    /// The question about a group begins: its number.
-    fn begins(&mut self, conversation: TimelineId, left: u16) -> Option<AttendanceAsked> {
-        let it = self.known.get_mut(&conversation)?;
+    /// Somebody reads a group, or joins it, and may be about to be there.
+    pub(super) fn interrupt(&mut self, now: Now, conversation: TimelineId) {
+        if self.known.get(&conversation).is_some_and(|it| it.asking.is_some()) {
+            self.set_due(conversation, now.mono);
+        }
+    }
+
+    /// A question to so many begins about a group whose time has come; which, and its number.
+    fn begin(&mut self, now: Now, left: u16) -> Option<(TimelineId, u64)> {
+        let &(_, conversation) = self.due.first().filter(|(at, _)| *at <= now.mono)?;
+        self.set_due(conversation, now.after(AGAIN));
         self.last += 1;
-        it.asking = Some(Asking { number: self.last, left });
-        Some(AttendanceAsked { group: it.group.clone(), number: self.last })
+        self.known.get_mut(&conversation)?.asking = Some(Asking { number: self.last, left });
+        Some((conversation, self.last))
+    }
+
+    /// What is asked about a group, if that is this question still.
+    fn asked(&self, conversation: TimelineId, number: u64) -> Option<AttendanceAsked> {
+        let it = self.known.get(&conversation)?;
+        it.asking.as_ref().filter(|asking| asking.number == number)?;
+        Some(AttendanceAsked { group: it.group.clone(), number })
     }
 
     /// Somebody has answered. True: nobody is there.
@@ -121,7 +143,12 @@ impl Temporaries {
     /// Whether all have answered a question that nobody is there, and nobody came since.
     fn is_over(&self, conversation: TimelineId, number: u64) -> bool {
         let asking = self.known.get(&conversation).and_then(|it| it.asking.as_ref());
-        asking.is_some_and(|it| it.number == number && it.left == 0)
+        !self.is_stopping && asking.is_some_and(|it| it.number == number && it.left == 0)
+    }
+
+    /// The server stops: none ends any more.
+    pub(crate) fn stop(&mut self) {
+        self.is_stopping = true;
     }
 }
 
@@ -149,10 +176,17 @@ impl Chat {
     }
 
     /// The log had this row when the shard started.
-    pub(crate) fn restore_temporary(&mut self, now: Now, key: &[u8], value: &[u8]) -> bool {
+    pub(crate) fn restore_temporary(&mut self, key: &[u8], value: &[u8]) -> bool {
         let Some(of) = read(key, value) else { return false };
-        self.temporaries.put(self.after_grace(now), of);
+        self.temporaries.put(Instant::default(), of);
         true
+    }
+
+    /// The log has told all that it had: the time of grace begins.
+    pub(crate) fn temporaries_restored(&mut self, now: Now) {
+        let at = self.after_grace(now);
+        let all: Vec<TimelineId> = self.temporaries.known.keys().copied().collect();
+        all.into_iter().for_each(|conversation| self.temporaries.set_due(conversation, at));
     }
 
     /// Whether one more group of this shard may be temporary.
@@ -203,47 +237,48 @@ impl Chat {
 
     /// It is time to ask about groups; when it is again.
     pub(crate) fn turn_temporaries(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        if self.temporaries.is_stopping {
+            return None;
+        }
+        let asked = self.settings.shards.max(1) + u16::from(self.settings.foreign.is_any());
         for _ in 0..ASKED_A_TURN {
-            let first = self.temporaries.due.first().filter(|(at, _)| *at <= now.mono);
-            let Some(&(_, conversation)) = first else { break };
-            // Without an answer of all it is asked again then.
-            self.temporaries.is_due(conversation, self.after_grace(now));
-            self.for_group(now, conversation, GroupTask::Attendance, fx);
+            let Some((conversation, number)) = self.temporaries.begin(now, asked) else { break };
+            self.for_group(now, conversation, GroupTask::Attendance(number), fx);
         }
         self.temporaries.due.first().map(|(at, _)| *at)
     }
 
     /// What a group of this shard is, is known: it is asked who is there, if that makes a
     /// difference.
-    pub(super) fn ask_attendance(&mut self, now: Now, conversation: TimelineId, fx: &mut Effects) {
-        let Some(group) = self.groups.known.get_mut(&conversation) else { return };
-        if !group.state.is_temporary() {
-            return;
-        }
-        let shards = self.settings.shards.max(1);
-        let is_abroad = self.settings.foreign.is_any() && !group.state.foreign().all.is_empty();
-        let asked = self.temporaries.begins(conversation, shards + u16::from(is_abroad));
-        let Some(asked) = asked else { return };
-        for shard in (0..shards).map(ShardId).filter(|it| *it != self.settings.shard) {
+    pub(super) fn ask_attendance(
+        &mut self,
+        now: Now,
+        (conversation, number): (TimelineId, u64),
+        fx: &mut Effects,
+    ) {
+        let Some(group) = self.groups.known.get(&conversation) else { return };
+        let asked = self.temporaries.asked(conversation, number);
+        let Some(asked) = asked.filter(|_| group.state.is_temporary()) else { return };
+        let shards = (0..self.settings.shards.max(1)).map(ShardId);
+        for shard in shards.filter(|it| *it != self.settings.shard) {
             let word = ChatWord::AttendanceAsked(Box::new(asked.clone()));
             fx.peer_messages.push((shard, word));
         }
-        if is_abroad {
+        // Somebody of another server may be about to become a member by entering.
+        if self.settings.foreign.is_any() {
             fx.foreign.push(ForeignWord::Attendance(Box::new(asked.clone())));
         }
-        self.attendance_told(now, &self.attendance_of(asked), fx);
+        self.attendance_asked(now, asked, fx);
     }
 
-    fn attendance_of(&self, asked: AttendanceAsked) -> AttendanceTold {
-        let AttendanceAsked { group, number } = asked;
-        let attended = self.looks.is_attended(&group);
-        AttendanceTold { group, number, attended }
-    }
-
-    /// The home of a group asks whether a session of this shard is there.
+    /// The home of a group asks whether a session of this shard is there. Of a server that stops
+    /// it hears nothing: silence ends nothing.
     pub(crate) fn attendance_asked(&mut self, now: Now, asked: AttendanceAsked, fx: &mut Effects) {
-        let told = self.attendance_of(asked);
-        self.tell_attendance(now, told, fx);
+        let AttendanceAsked { group, number } = asked;
+        if !self.temporaries.is_stopping {
+            let attended = self.looks.is_attended(&group);
+            self.tell_attendance(now, AttendanceTold { group, number, attended }, fx);
+        }
     }
 
     /// The home of a group, which may be here, is told who is there.
@@ -260,7 +295,7 @@ impl Chat {
     pub(crate) fn attendance_told(&mut self, now: Now, told: &AttendanceTold, fx: &mut Effects) {
         let conversation = conversation_of(self.settings.home, &told.group);
         if told.number == 0 {
-            return self.temporaries.is_due(conversation, now.mono);
+            return self.temporaries.leave(now, conversation);
         }
         if self.temporaries.take(conversation, told) {
             self.for_group(now, conversation, GroupTask::End(told.number), fx);
@@ -346,29 +381,41 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_over_when_all_have_said_that_nobody_is_there_and_nobody_read_it_meanwhile() {
+    fn a_group_is_over_when_all_have_said_that_nobody_is_there_and_nobody_came_meanwhile() {
         let mut all = Temporaries::default();
         let (conversation, group) = lunch();
         let told = |number, attended| AttendanceTold { group: group.clone(), number, attended };
-        assert!(all.begins(conversation, 2).is_none(), "it is not temporary");
+        let now = |s| Now::new(at(s), 0);
+        assert_eq!(all.begin(now(9), 2), None, "there is none");
         all.put(at(9), lunch());
         all.put(at(10), lunch());
         assert_eq!(all.due, [(at(10), conversation)].into());
-        assert_eq!(all.begins(conversation, 2).map(|it| it.number), Some(1));
+        assert_eq!(all.begin(now(9), 2), None, "it is not time");
+        assert_eq!(all.begin(now(10), 2), Some((conversation, 1)));
+        assert_eq!(all.begin(now(10), 2), None, "it is being asked");
+        assert!(all.asked(conversation, 1).is_some() && all.asked(conversation, 2).is_none());
         assert!(!all.take(conversation, &told(1, false)) && !all.is_over(conversation, 1));
+        all.leave(now(10), conversation);
+        assert!(all.asked(conversation, 1).is_some(), "another one has left: it is asked already");
         assert!(all.take(conversation, &told(1, false)) && all.is_over(conversation, 1));
         assert!(!all.is_over(conversation, 2));
         // Somebody reads it before it has ended.
-        all.is_read(Now::new(at(5), 0), conversation);
-        assert!(!all.is_over(conversation, 1));
-        assert_eq!(all.due, [(at(5), conversation)].into(), "it is asked again");
-        all.is_read(Now::new(at(6), 0), conversation);
-        assert_eq!(all.due, [(at(5), conversation)].into(), "it was not being asked");
-        assert_eq!(all.begins(conversation, 2).map(|it| it.number), Some(2));
+        all.interrupt(now(11), conversation);
+        assert!(!all.is_over(conversation, 1) && all.asked(conversation, 1).is_none());
+        assert_eq!(all.due, [(at(11), conversation)].into(), "it is asked again");
+        all.interrupt(now(12), conversation);
+        assert_eq!(all.due, [(at(11), conversation)].into(), "it was not being asked");
+        assert_eq!(all.begin(now(12), 2), Some((conversation, 2)));
         assert!(!all.take(conversation, &told(1, false)), "that was another question");
         assert!(!all.take(conversation, &told(2, true)));
         assert!(!all.take(conversation, &told(2, false)), "one is there");
         assert!(!all.is_over(conversation, 2));
+        assert_eq!(all.due, [(at(12) + AGAIN, conversation)].into(), "that it leaves may be lost");
+        all.leave(now(13), conversation);
+        assert_eq!(all.begin(now(13), 1), Some((conversation, 3)));
+        assert!(all.take(conversation, &told(3, false)));
+        all.stop();
+        assert!(!all.is_over(conversation, 3), "the server stops");
         assert!(all.remove(conversation) && !all.remove(conversation) && all.due.is_empty());
     }
 }

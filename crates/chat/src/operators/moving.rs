@@ -46,7 +46,7 @@ pub(crate) struct MovingIn {
 }
 
 /// Something for a conversation that waits for the log: what moves in for the last message there,
-/// the change of a public group for its row.
+/// the change of a group for its row.
 pub(crate) struct Arriving {
     pub(crate) from: ShardId,
     pub(crate) order: StoreOrder,

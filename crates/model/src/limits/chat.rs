@@ -71,8 +71,8 @@ section! {
         /// Groups at home on one shard that may be temporary. One more is refused (temporary_full).
         /// 0: none may be.
         temporary_groups_max: u32 = 1_000, whole(0..=100_000, "groups");
-        /// How long a temporary group stays, seconds, whose room nobody has entered since the
-        /// server was started or the group was made temporary.
+        /// How long a temporary group stays, seconds, whose room nobody enters after the server was
+        /// started or the group was made temporary.
         temporary_group_grace_s: u32 = 600, whole(1..=86_400, "seconds");
         /// Members of a group up to which what is said there is written into the inbox of each. A
         /// larger one is read: its members draw what was said from its conversation when they are

@@ -373,9 +373,9 @@ impl Session {
             Some(it) => *it = room,
             None => rooms.entered.push(room),
         }
-        if !show.is_plain() {
-            self.looks_at(&walk.room, GroupLook::Shows(show), out);
-        }
+        // It has said so before it read; that may have been lost.
+        let look = if show.is_plain() { GroupLook::Begins } else { GroupLook::Shows(show) };
+        self.looks_at(&walk.room, look, out);
     }
 
     /// The title of a room (8.1), and who gave it.

@@ -8,7 +8,7 @@ use base::time::{Instant, Now};
 use model::account::AccountAddress;
 use model::chat::{GroupRole, MemberShow};
 use model::timeline::Seq;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 /// A device that is in a room.
@@ -92,18 +92,18 @@ pub(super) struct Seats {
     count: usize,
     by_domain: HashMap<Box<str>, usize>,
     /// Rooms that the last one has left, or did not get into.
-    emptied: Vec<AccountAddress>,
+    emptied: HashSet<AccountAddress>,
 }
 
 impl Seats {
     /// Rooms in which nobody is any more, unless somebody has come since.
-    pub(super) fn take_emptied(&mut self) -> Vec<AccountAddress> {
+    pub(super) fn take_emptied(&mut self) -> HashSet<AccountAddress> {
         std::mem::take(&mut self.emptied)
     }
 
     /// Somebody is not in a room after all.
     pub(super) fn is_missed(&mut self, room: &AccountAddress) {
-        self.emptied.push(room.clone());
+        self.emptied.insert(room.clone());
     }
 
     pub(super) fn len(&self) -> usize {
@@ -180,7 +180,7 @@ impl Seats {
         let taken: Vec<Seat> = it.seats.extract_if(.., |seat| is_out(seat)).collect();
         if it.seats.is_empty() {
             self.rooms.remove(room);
-            self.emptied.push(room.clone());
+            self.emptied.insert(room.clone());
         }
         self.count -= taken.len();
         for seat in &taken {
