@@ -101,6 +101,7 @@ fn members(number: u32) -> MembersPage {
         unlocked,
         public,
         temporary,
+        own: None,
         total,
         from,
         members,

@@ -196,6 +196,7 @@ impl Diary {
             unlocked,
             public,
             temporary,
+            own: None,
             total,
             from,
             members,

@@ -171,6 +171,9 @@ impl GroupState {
             false if is_shown => self.some(first, count),
             false => Vec::new(),
         };
+        let is_part = from == 0 && !members.is_empty() && members.len() < total as usize;
+        let own = self.status_of(asked.reader).filter(|_| is_part && !asked.banned);
+        let own = own.filter(|own| members.iter().all(|it| it.member != own.member));
         Ok(Box::new(MembersPage {
             number: 0,
             group: asked.group.clone(),
@@ -184,6 +187,7 @@ impl GroupState {
             total,
             from,
             members,
+            own: own.map(Box::new),
         }))
     }
 }

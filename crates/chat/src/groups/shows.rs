@@ -124,7 +124,7 @@ impl Shows {
         if self.known.is_empty() {
             return;
         }
-        for it in &mut page.members {
+        for it in page.members.iter_mut().chain(page.own.as_deref_mut()) {
             let inbox = it.member.address.inbox(home, it.member.id);
             it.show = self.known.get(&(conversation, inbox)).map(|known| known.show.clone());
         }

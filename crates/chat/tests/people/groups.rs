@@ -106,6 +106,9 @@ fn members_are_told_who_is_in_their_group_in_pages_and_nobody_else_is() {
                 let page = world.lists(at, &group, (version, from, 1)).expect("a member");
                 assert_eq!((page.total, page.from, page.members.len()), (3, from, 1));
                 assert!(version == 0 || page.version == version);
+                let own = Some(person(at as u32 / 2)).filter(|_| from == 0);
+                let own = own.filter(|own| page.members[0].member.address != *own);
+                assert_eq!(page.own.map(|it| it.member.address), own, "on the first page");
                 (version, from) = (page.version, from + 1);
                 let one = page.members[0].clone();
                 seen.insert(one.member.address, (one.role, one.muted));

@@ -81,13 +81,15 @@ pub struct MembersPage {
     pub from: u32,
     /// Members, in an order that stays while the version does.
     pub members: Vec<MemberStatus>,
+    /// Whoever asks, on the first page of several, if it is a member and not among these.
+    pub own: Option<Box<MemberStatus>>,
 }
 
 impl MembersPage {
     /// What it costs in memory, bytes, roughly.
     pub fn weight(&self) -> usize {
         let texts = self.title.len() + self.description.len();
-        let members = self.members.iter().map(MemberStatus::weight);
+        let members = self.members.iter().chain(self.own.as_deref()).map(MemberStatus::weight);
         size_of::<MembersPage>() + texts + members.sum::<usize>()
     }
 }

@@ -251,6 +251,7 @@ impl<'a> MembersPageFields<'a> {
             unlocked,
             public,
             temporary,
+            own: None,
             total,
             from,
             members,

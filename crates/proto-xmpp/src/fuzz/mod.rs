@@ -380,6 +380,7 @@ fn members(rng: &mut Prng, number: u32, group: AccountAddress) -> ChatDelivery {
         unlocked: false,
         public: false,
         temporary: false,
+        own: None,
         total: 2 + rng.below(2) as u32,
         from: 0,
         members,

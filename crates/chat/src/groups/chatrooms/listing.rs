@@ -163,6 +163,7 @@ fn page_of(room: AccountAddress, row: &ChatroomRow, (total, from): (u32, u32)) -
         unlocked,
         public,
         temporary,
+        own: None,
         total,
         from,
         members,

@@ -112,6 +112,7 @@ fn page() -> MembersPage {
         unlocked: true,
         public: true,
         temporary: true,
+        own: None,
         total: 9,
         from: 7,
         members: vec![

@@ -1,7 +1,7 @@
 //! Entering a room, and leaving it (XEP-0045 7.2, 7.14).
 //!
 //! ```text
-//! History ──► Members (pages) ──► occupants, oneself, what was said, the title
+//! History ──► Members (a page) ──► occupants, oneself, what was said, the title
 //!    │ ▲ no member
 //!    ▼ │ made
 //! Making (whoever enters a room that is not there makes it)
@@ -14,7 +14,7 @@
 //! between history and members is told twice, and never missed.
 
 use super::listing::name_of;
-use super::occupants::{Gone, OCCUPANTS_MAX, Occupant, account_of};
+use super::occupants::{Gone, Occupant, account_of};
 use super::shows::{self, Shows};
 use super::walk::Walk;
 use super::{MUC, Room, RoomAnswer, RoomAsk, RoomRequest, RoomWhat, Step, fault_of};
@@ -216,18 +216,14 @@ impl Entering {
             }
             (Stage::Members, RoomAnswer::Members(page)) => {
                 let is_own = |it: &MemberStatus| it.member.address.as_str() == own;
-                let keeps = |it: &MemberStatus, found| is_own(it) || found < OCCUPANTS_MAX;
-                let is_all = match self.walk.take(page, keeps) {
-                    Ok(is_all) => is_all,
-                    Err(fault) => return Step::Refused(fault),
-                };
-                let is_enough = is_all || self.walk.found.len() >= OCCUPANTS_MAX;
-                if is_enough && self.walk.found.iter().any(is_own) {
-                    Step::Done
-                } else if is_all {
-                    Step::Refused(StanzaFault::RegistrationRequired)
-                } else {
-                    Step::Ask
+                // The first page has as many as are shown, and oneself, wherever that stands.
+                if let Err(fault) = self.walk.take(page, |_, _| true) {
+                    return Step::Refused(fault);
+                }
+                self.walk.found.extend(page.own.as_deref().cloned());
+                match self.walk.found.iter().any(is_own) {
+                    true => Step::Done,
+                    false => Step::Refused(StanzaFault::RegistrationRequired),
                 }
             }
             // It is another's, or a name that is taken for good.

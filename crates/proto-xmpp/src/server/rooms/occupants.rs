@@ -16,11 +16,13 @@ use crate::xml::text::escaped;
 use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::{
-    ChatMessage, GroupChange, GroupRole, GroupVerb, MemberShow, MemberShown, MemberStatus,
+    ChatMessage, GroupChange, GroupRole, GroupVerb, MEMBERS_PAGE_MAX, MemberShow, MemberShown,
+    MemberStatus,
 };
 
-/// Members that are shown as occupants to whoever enters. Of a larger group these, and oneself.
-pub(super) const OCCUPANTS_MAX: usize = 256;
+/// Members that are shown as occupants to whoever enters, a page of them. Of a larger group these,
+/// and oneself.
+pub(super) const OCCUPANTS_MAX: usize = MEMBERS_PAGE_MAX as usize;
 
 /// An occupant as it is shown.
 #[derive(Clone, Copy)]
@@ -207,7 +209,11 @@ impl Refreshing {
             false => whom.contains(&member.member.address),
         };
         let most = if whom.is_empty() { OCCUPANTS_MAX } else { whom.len() };
-        match walk.take(page, is_wanted) {
+        let taken = walk.take(page, is_wanted);
+        if whom.is_empty() {
+            walk.found.extend(page.own.as_deref().cloned());
+        }
+        match taken {
             Ok(is_all) if is_all || walk.found.len() >= most => Step::Done,
             Ok(_) => Step::Ask,
             Err(fault) => Step::Refused(fault),

@@ -147,6 +147,7 @@ fn members(all: &[(&str, GroupRole)]) -> ChatDelivery {
         unlocked: true,
         public: false,
         temporary: false,
+        own: None,
         total: all.len() as u32,
         from: 0,
         members: all.iter().map(status).collect(),

@@ -293,6 +293,7 @@ fn a_list_that_is_too_long_is_refused() {
                 unlocked: false,
                 public: false,
                 temporary: false,
+                own: None,
                 total: 1_025,
                 from,
                 members: (from..1_025.min(from + 256)).map(one).collect(),

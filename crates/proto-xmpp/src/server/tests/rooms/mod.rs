@@ -82,6 +82,7 @@ pub(super) fn members(number: u32, members: &[Named], closed: bool) -> ChatDeliv
         unlocked: false,
         public: false,
         temporary: false,
+        own: None,
         total: members.len() as u32,
         from: 0,
         members: members.iter().map(status).collect(),
@@ -271,49 +272,34 @@ fn as_much_of_the_history_is_shown_as_is_wanted() {
 }
 
 #[test]
-fn a_group_of_many_is_walked_until_oneself_is_found_and_begun_anew_when_it_changes() {
-    let mut side = available();
-    says(&mut side, ENTER);
-    let page = |number, version, from, names: &[String]| {
-        let one = |name: &String| MemberStatus {
+fn of_a_group_of_many_a_page_is_shown_and_oneself_wherever_that_stands() {
+    let enters = |own: Option<&str>| {
+        let mut side = available();
+        says(&mut side, ENTER);
+        let one = |name: &str| MemberStatus {
             member: GroupMember { address: address(name), id: model::account::AccountId(1) },
             role: GroupRole::Member,
             muted: false,
             show: None,
             reason: None,
         };
-        ChatDelivery::Members(Box::new(MembersPage {
-            number,
-            group: address(ROOM),
-            version,
-            title: "".into(),
-            closed: true,
-            description: Box::default(),
-            unlocked: false,
-            public: false,
-            temporary: false,
-            total: 513,
-            from,
-            members: names.iter().map(one).collect(),
-        }))
+        let (number, _) = asks_for_history(&mut side);
+        told(&mut side, history(number, &[]));
+        let (number, range) = asks_for_members(&mut side);
+        assert_eq!((range.version, range.from, range.count), (0, 0, 256));
+        let members = (0..256).map(|n| one(&format!("m{n}"))).collect();
+        let ChatDelivery::Members(page) = self::members(number, &TWO, true) else { panic!() };
+        let own = own.map(|name| Box::new(one(name)));
+        let page = MembersPage { total: 10_000, members, own, ..*page };
+        let shown = told(&mut side, ChatDelivery::Members(Box::new(page)));
+        assert!(words(&mut side).is_empty(), "nothing more is asked");
+        shown
     };
-    let names = |range: std::ops::Range<u32>| range.map(|n| format!("m{n}")).collect::<Vec<_>>();
-    let (number, _) = asks_for_history(&mut side);
-    told(&mut side, history(number, &[]));
-    let (number, _) = asks_for_members(&mut side);
-    told(&mut side, page(number, 7, 0, &names(0..256)));
-    let (number, range) = asks_for_members(&mut side);
-    assert_eq!((range.version, range.from), (7, 256));
-    told(&mut side, page(number, 8, 0, &names(100..356)));
-    let (number, range) = asks_for_members(&mut side);
-    assert_eq!((range.version, range.from), (8, 256));
-    told(&mut side, page(number, 8, 256, &names(356..612)));
-    let (number, range) = asks_for_members(&mut side);
-    assert_eq!((range.version, range.from), (8, 512));
-    let shown = stanzas(&told(&mut side, page(number, 8, 512, &["ann".to_owned()])));
+    let shown = stanzas(&enters(Some("ann")));
     assert_eq!(shown.len(), 256 + 1 + 1);
-    assert!(shown[0].contains("/m100'") && shown[255].contains("/m355'"));
+    assert!(shown[0].contains("/m0'") && shown[255].contains("/m255'"));
     assert!(shown[256].contains("/ann'") && shown[256].contains("role='visitor'"));
+    assert!(enters(None).contains("<registration-required"), "it was removed meanwhile");
 }
 
 #[test]
