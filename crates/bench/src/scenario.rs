@@ -95,6 +95,7 @@ pub const ALL: &[Scenario] = &[
     ("mqtt-kept", mqtt::kept),
     ("mqtt-retained", mqtt::retained),
     ("xmpp", crate::swarm::xmpp::run),
+    ("xmpp-room", crate::swarm::xmpp::room::run),
     ("xmpp-tigase", lab::chat::tigase::embedded),
     ("xmpp-tigase-mariadb", lab::chat::tigase::in_mariadb),
     ("stalls", stalls::run),

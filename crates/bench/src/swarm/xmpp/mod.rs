@@ -5,6 +5,7 @@
 //! do not parse; what is measured is the server's own CPU by the scheduler's accounting. TLS is
 //! left out. A server that is not installed is told and left out.
 
+pub mod room;
 mod servers;
 mod session;
 
@@ -91,7 +92,7 @@ fn all(scale: Scale, kind: Kind, outcome: &mut Outcome) -> io::Result<()> {
     let count = scale.of(OCCUPANTS).max(2);
     let server = kind.start(People { count, contacts: 0 })?;
     messages(scale, (kind, &server), outcome)?;
-    room(scale, (kind, &server), outcome)
+    room::compared(scale, (kind, &server), outcome)
 }
 
 /// Bytes of an idle session, and the CPU of a login.
@@ -195,50 +196,4 @@ fn talk((ann, bob): (&mut Session, &mut Session), count: u32, hints: &str) -> io
         said += some;
     }
     ann.settle().map(|()| said)
-}
-
-/// What is said in a room reaches so many.
-fn room(scale: Scale, (kind, server): (Kind, &Server), outcome: &mut Outcome) -> io::Result<()> {
-    let (count, said) = (scale.of(OCCUPANTS).max(2), scale.of(ROOM_MESSAGES));
-    let names: Vec<String> = (0..count).map(People::name).collect();
-    server.make_room("crowd", &names)?;
-    let room = format!("crowd@conference.{DOMAIN}");
-    let mut all = Vec::new();
-    for name in &names {
-        let mut one = Session::start(server.address, name, true)?;
-        one.say(&format!(
-            "<presence to='{room}/{name}'><x xmlns='http://jabber.org/protocol/muc'>\
-             <history maxstanzas='0'/></x></presence>"
-        ))?;
-        one.until("110")?;
-        one.settle()?;
-        if all.is_empty() && kind != Kind::Holdline {
-            // Whoever makes the room of another server takes it as it is offered.
-            one.say(&format!(
-                "<iq type='set' id='form' to='{room}'><query \
-                 xmlns='http://jabber.org/protocol/muc#owner'><x xmlns='jabber:x:data' \
-                 type='submit'/></query></iq>"
-            ))?;
-            one.settle()?;
-        }
-        all.push(one);
-    }
-    all.iter_mut().try_for_each(Session::settle)?;
-    let used = each(server, || {
-        for number in 0..said {
-            let text = format!("<body>{number} {TEXT}</body>");
-            all[0].say(&format!(
-                "<message to='{room}' type='groupchat' id='r{number}'>{text}</message>"
-            ))?;
-            let wanted = format!("<body>{number} ");
-            for one in &mut all {
-                one.until(&wanted)?;
-                one.until("</message>")?;
-            }
-        }
-        Ok(said * count)
-    })?;
-    let name = format!("{}: a message in a room of {count}, each occupant", kind.name());
-    outcome.figure(&name, used, "µs of CPU");
-    Ok(())
 }

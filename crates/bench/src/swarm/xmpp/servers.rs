@@ -98,7 +98,8 @@ impl Kind {
         if self == Kind::Holdline {
             // What is not to be kept is bounded a session and minute, else.
             let chat = "transients_a_minute_max = 65535\n".to_owned();
-            let setup = Setup { group_members: 2_000, chat, ..Setup::default() };
+            let group_members = people.count.max(2_000);
+            let setup = Setup { group_members, chat, ..Setup::default() };
             let mut ours = setup.start()?;
             populate(&ours, people)?;
             // What making them left in memory is none of what they cost.
