@@ -64,6 +64,12 @@ impl StateChange {
         rows.iter().map(change).collect()
     }
 
+    /// Memory, bytes.
+    fn memory(&self) -> usize {
+        let value = self.value.as_ref().map_or(0, Vec::capacity);
+        size_of::<StateChange>() + self.key.capacity() + value
+    }
+
     pub(crate) fn delete(space: Keep, key: impl Into<Vec<u8>>) -> StateChange {
         StateChange { space, key: key.into(), value: None }
     }

@@ -6,7 +6,7 @@
 //! is opened anew before the next one, and batches since the last `persist`, kept for this, are
 //! said again. Reads are of one moment each. Invariant: what fjall needs in memory is bounded: its
 //! cache, and as much in memtables that are being filled, of which a slow disk may owe it four more
-//! each; what is kept, by the length of a checkpoint.
+//! each; what is kept, by a limit beyond which it is persisted.
 
 use super::{Keep, Sorted, State, StateChange, StateError};
 use crate::background;
@@ -22,6 +22,10 @@ const MEMTABLE_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 /// fjall's own journals, bytes: the least it allows.
 const JOURNAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Memory of batches that fjall might lose, bytes. Beyond, they are persisted and go: a checkpoint
+/// behind an import has tens of megabytes of them.
+const PENDING_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Tables on the first level of a keyspace, which fjall has not merged yet, beyond which rows go
 /// the way of a batch: that waits for the merging.
@@ -40,6 +44,8 @@ pub struct FjallState {
 struct Writer {
     /// What fjall might lose: the batches since the last `persist`.
     pending: Vec<Vec<StateChange>>,
+    /// Memory of it, bytes.
+    pending_bytes: usize,
     /// fjall takes nothing more.
     broken: bool,
 }
@@ -89,6 +95,24 @@ impl FjallState {
     }
 }
 
+impl Writer {
+    /// A batch that fjall has, and might lose.
+    fn keep(&mut self, changes: Vec<StateChange>) {
+        self.pending_bytes += changes.iter().map(StateChange::memory).sum::<usize>();
+        self.pending.push(changes);
+    }
+
+    /// Puts on stable storage what is kept, which goes.
+    fn persist(&mut self, opened: &Opened) -> Result<(), StateError> {
+        opened.database.persist(PersistMode::SyncAll).map_err(|error| {
+            self.broken = true;
+            told(error)
+        })?;
+        (self.pending, self.pending_bytes) = (Vec::new(), 0);
+        Ok(())
+    }
+}
+
 impl State for FjallState {
     /// One value needs no snapshot, which fjall would have to remember and forget: a first touch of
     /// a timeline is this call and little else.
@@ -134,8 +158,11 @@ impl State for FjallState {
             writer.broken = true;
             told(error)
         })?;
-        writer.pending.push(changes);
-        Ok(())
+        writer.keep(changes);
+        match writer.pending_bytes > PENDING_BYTES_MAX {
+            true => writer.persist(&opened),
+            false => Ok(()),
+        }
     }
 
     fn load(&self, space: Keep, rows: &Sorted) -> Result<(), StateError> {
@@ -156,12 +183,7 @@ impl State for FjallState {
     fn persist(&self) -> Result<(), StateError> {
         let mut writer = self.writer();
         let opened = self.mend(&mut writer)?;
-        opened.database.persist(PersistMode::SyncAll).map_err(|error| {
-            writer.broken = true;
-            told(error)
-        })?;
-        writer.pending.clear();
-        Ok(())
+        writer.persist(&opened)
     }
 }
 
@@ -246,4 +268,47 @@ fn told(error: fjall::Error) -> StateError {
 fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROWS: u32 = 40;
+
+    fn put(row: u32) -> Vec<StateChange> {
+        let key = row.to_be_bytes();
+        vec![StateChange::put(Keep::Rows, key, vec![7; 1 << 20])]
+    }
+
+    /// Its memtables have room for a row.
+    fn opened(folder: &Path) -> FjallState {
+        FjallState::open(folder, 16 << 20).expect("fjall opens")
+    }
+
+    #[test]
+    fn what_is_kept_of_a_long_checkpoint_is_bounded_and_said_again() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let state = opened(folder.path());
+        let (mut most, mut is_kept_over) = (0, false);
+        for row in 0..ROWS {
+            let before = state.writer().pending.len();
+            state.write(put(row)).expect("fjall takes it");
+            let writer = state.writer();
+            let held = writer.pending.iter().flatten().map(StateChange::memory).sum::<usize>();
+            assert_eq!(writer.pending_bytes, held);
+            (most, is_kept_over) = (most.max(held), is_kept_over || writer.pending.len() > before);
+        }
+        assert!(is_kept_over && most <= PENDING_BYTES_MAX, "{most}");
+        // What was persisted on the way is there, what is kept is said once more.
+        state.writer().broken = true;
+        state.write(put(ROWS)).expect("it is opened anew");
+        for row in 0..=ROWS {
+            let value = state.get(Keep::Rows, &row.to_be_bytes()).expect("fjall reads");
+            assert_eq!(value.map(|value| value.len()), Some(1 << 20), "{row}");
+        }
+        state.persist().expect("fjall persists");
+        let writer = state.writer();
+        assert_eq!((writer.pending.len(), writer.pending_bytes), (0, 0));
+    }
 }
