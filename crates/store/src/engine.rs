@@ -30,7 +30,9 @@ pub(crate) use index::rosters;
 pub use read::Planned;
 pub use recovery::{EngineFound, restore};
 pub use settings::{EngineSettings, Retention};
-pub use state::{FjallState, Keep, MemoryState, Sorted, State, StateChange, StateError};
+pub use state::{
+    FjallState, Keep, MemoryState, Sorted, State, StateChange, StateError, StateMemory,
+};
 pub use upkeep::{CheckpointStep, Finished, UpkeepTask};
 pub use verify::Verified;
 

@@ -191,6 +191,10 @@ fn readings(logs: &[LogSizes]) -> Vec<admin::MetricReading> {
         store("store_segments", "Segments of the logs.", |log| log.engine.segments),
         store("store_calls_waiting", "Calls that wait for the logs.", |log| log.calls_waiting),
         store("store_hot_bytes", "Bodies in memory.", |log| log.engine.hot_bytes),
+        store("store_cache_bytes", "Blocks of the indexes in memory.", |log| log.state.cached),
+        store("store_unwritten_bytes", "Rows that wait for the indexes' tables.", |log| {
+            log.state.unwritten
+        }),
         store("store_heads", "Timelines in memory.", |log| log.engine.heads_resident),
         store("store_changed", "Timelines that changed since the last checkpoint.", |log| {
             log.engine.timelines_changed

@@ -11,7 +11,7 @@ use crate::data::log_queue::LogQueue;
 use crate::data::refusals::Refusals;
 use crate::data::upkeep_thread::{self, Ticker};
 use crate::data::writer::{self, Clock, Writer};
-use crate::engine::{Engine, Sizes, State};
+use crate::engine::{Engine, Sizes, State, StateMemory};
 use crate::tools::backup::{Copied, Rest, Still, Target};
 use crate::{Fsync, OpenError, data};
 use model::ports::log::{Call, Completion, Party, Ticket};
@@ -38,6 +38,8 @@ pub struct Logs {
 pub struct LogSizes {
     /// What the engine says.
     pub engine: Sizes,
+    /// What its state has in memory, as of now.
+    pub state: StateMemory,
     /// Calls that wait for the log or for its disk.
     pub calls_waiting: u64,
 }
@@ -108,9 +110,10 @@ impl Logs {
 
     /// How much there is in each log, as of its last batch.
     pub fn sizes(&self) -> Vec<LogSizes> {
-        let both = self.queues.iter().zip(&self.sizes);
-        let sizes = both.map(|(queue, sizes)| LogSizes {
+        let all = self.queues.iter().zip(&self.sizes).zip(&self.states);
+        let sizes = all.map(|((queue, sizes), state)| LogSizes {
             engine: *sizes.lock().unwrap_or_else(PoisonError::into_inner),
+            state: state.memory(),
             calls_waiting: queue.waiting() as u64,
         });
         sizes.collect()

@@ -92,6 +92,15 @@ impl fmt::Display for StateError {
 
 impl std::error::Error for StateError {}
 
+/// What state has in memory, bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct StateMemory {
+    /// Blocks of its tables that were read.
+    pub cached: u64,
+    /// Rows that wait to be written to its tables.
+    pub unwritten: u64,
+}
+
 /// Derived state.
 pub trait State: Send + Sync {
     /// A value.
@@ -116,4 +125,9 @@ pub trait State: Send + Sync {
 
     /// Puts all batches on stable storage.
     fn persist(&self) -> Result<(), StateError>;
+
+    /// What it has in memory; nothing where that is not known.
+    fn memory(&self) -> StateMemory {
+        StateMemory::default()
+    }
 }

@@ -8,7 +8,7 @@
 //! cache, and as much in memtables that are being filled, of which a slow disk may owe it four more
 //! each; what is kept, by a limit beyond which it is persisted.
 
-use super::{Keep, Sorted, State, StateChange, StateError};
+use super::{Keep, Sorted, State, StateChange, StateError, StateMemory};
 use crate::background;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 use model::{event, tell};
@@ -185,6 +185,16 @@ impl State for FjallState {
         let opened = self.mend(&mut writer)?;
         writer.persist(&opened)
     }
+
+    /// Nobody waits for it while the database is opened anew.
+    fn memory(&self) -> StateMemory {
+        let Ok(open) = self.open.try_read() else { return StateMemory::default() };
+        let of = |Opened { database, .. }: &Opened| StateMemory {
+            cached: database.cache_size(),
+            unwritten: database.write_buffer_size(),
+        };
+        open.as_deref().map(of).unwrap_or_default()
+    }
 }
 
 impl Opened {
@@ -310,5 +320,19 @@ mod tests {
         state.persist().expect("fjall persists");
         let writer = state.writer();
         assert_eq!((writer.pending.len(), writer.pending_bytes), (0, 0));
+    }
+
+    #[test]
+    fn memory_is_what_was_read_and_what_is_to_be_written() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let state = opened(folder.path());
+        let empty = state.memory();
+        state.write(put(0)).expect("fjall takes it");
+        assert!(state.memory().unwritten >= empty.unwritten + (1 << 20));
+        let mut rows = Sorted::default();
+        rows.put(&1u32.to_be_bytes(), |value| value.extend_from_slice(&[7; 4_096]));
+        state.load(Keep::Rows, &rows).expect("a table is made");
+        state.get(Keep::Rows, &1u32.to_be_bytes()).expect("fjall reads");
+        assert!(state.memory().cached >= empty.cached + 4_096);
     }
 }
