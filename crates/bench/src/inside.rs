@@ -141,11 +141,31 @@ impl Held<'_> {
 struct Sample {
     online: u64,
     memory: Memory,
+    /// Of it, what the store's indexes have, whose limits are no session's: blocks that were read,
+    /// and rows that wait to be written.
+    cached: u64,
+    unwritten: u64,
     slabs: Option<Slabs>,
 }
 
 fn sample(holdline: &Holdline, online: u64) -> io::Result<Sample> {
-    Ok(Sample { online, memory: Memory::of(holdline.pid())?, slabs: slab::read()? })
+    let overview = holdline.api.ask("overview")?;
+    let reading = |name: &str| {
+        let missing = || io::Error::other(format!("an overview without {name}"));
+        overview["readings"][name].as_u64().ok_or_else(missing)
+    };
+    let (cached, unwritten) = (reading("store_cache_bytes")?, reading("store_unwritten_bytes")?);
+    let memory = Memory::of(holdline.pid())?;
+    Ok(Sample { online, memory, cached, unwritten, slabs: slab::read()? })
+}
+
+impl Sample {
+    fn shown(&self) -> Value {
+        json!({
+            "online": self.online, "private_dirty": self.memory.private_dirty,
+            "index_blocks": self.cached, "index_rows": self.unwritten,
+        })
+    }
 }
 
 /// Waits until all are bound, taking samples on the way. An error that the fleet saw ends it.
@@ -189,18 +209,21 @@ fn drawn(seed: u64, first: u32, devices: u32) -> Vec<u32> {
 /// Bytes a connection as slopes over the samples with connections: the server's first memory
 /// comes in large pieces. The kernel's are both ends'.
 fn memory(samples: &[Sample]) -> Value {
-    let slope = |of: fn(&Memory) -> u64| {
-        let point = |it: &Sample| (it.online as f64, of(&it.memory) as f64);
+    let slope = |of: fn(&Sample) -> u64| {
+        let point = |it: &Sample| (it.online as f64, of(it) as f64);
         slope::through(&samples.iter().map(point).collect::<Vec<_>>())
     };
-    let user = slope(|memory| memory.private_dirty);
+    let user = slope(|it| it.memory.private_dirty);
     let known: Option<Vec<(u32, Slabs)>> =
         samples.iter().map(|it| Some((it.online as u32, it.slabs.clone()?))).collect();
     let kernel = known.map(|steps| slab::Growth::over(&steps));
     json!({
         "private_dirty_a_connection": user.each, "r2": user.r2, "fixed": user.fixed,
-        "rss_a_connection": slope(|memory| memory.rss).each,
-        "pss_a_connection": slope(|memory| memory.pss).each,
+        "rss_a_connection": slope(|it| it.memory.rss).each,
+        "pss_a_connection": slope(|it| it.memory.pss).each,
+        "index_blocks_a_connection": slope(|it| it.cached).each,
+        "index_rows_a_connection": slope(|it| it.unwritten).each,
+        "samples": samples.iter().map(Sample::shown).collect::<Vec<_>>(),
         "rss": samples.last().map_or(0, |it| it.memory.rss),
         "kernel_a_connection_both_ends": kernel.as_ref().map(slab::Growth::total),
         "caches": kernel.as_ref().map(slab::Growth::shown),

@@ -179,6 +179,8 @@ fn outcome(options: &Options, told: Value) -> Outcome {
     for (name, value, unit) in [
         ("user bytes a connection", &memory["private_dirty_a_connection"], "bytes"),
         ("R² of the slope", &memory["r2"], ""),
+        ("of them, blocks of the store's indexes", &memory["index_blocks_a_connection"], "bytes"),
+        ("of them, rows for the store's indexes", &memory["index_rows_a_connection"], "bytes"),
         ("RSS a connection", &memory["rss_a_connection"], "bytes"),
         ("PSS a connection", &memory["pss_a_connection"], "bytes"),
         ("kernel bytes a connection, both ends", &memory["kernel_a_connection_both_ends"], "bytes"),
