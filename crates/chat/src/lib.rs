@@ -61,12 +61,12 @@ pub use archived::{archive_timeline, archived};
 pub use conversations::receipts::delivered::DeliveredTold;
 pub use conversations::receipts::positions::{PositionsAsked, PositionsTold};
 pub use conversations::receipts::readers::ReadersSought;
-pub use groups::asides::{AsideTold, VoiceAsked};
+pub use groups::asides::VoiceAsked;
 pub use groups::chatrooms::words::ChatroomWord;
 pub use groups::members::MembersAsked;
 pub use groups::orders::ChangeAsked;
 pub use groups::public::PublicAsked;
-pub use groups::shows::{ShowSaid, ShowTold};
+pub use groups::shows::ShowSaid;
 pub use operators::reviews::ReviewSettings;
 pub use operators::words;
 pub use people::nodes::{LastAsked, NodesAnswered, NodesAsked, NodesTold};
@@ -75,7 +75,7 @@ pub use people::{
 };
 pub use push::{PushDetail, PushPolicy, QuietPush};
 pub use sessions::book_orders::BookPolicy;
-pub use sessions::transients::{TransientSaid, TransientTold};
+pub use sessions::transients::{BoundTold, TransientSaid, TransientTold};
 pub use word::{Cargo, ChatWord, Fetched, Parcel, Range, StoreOrder, StoredMessage};
 
 use crate::accounts::Accounts;

@@ -8,12 +8,12 @@ use crate::amendments::AmendOrder;
 use crate::conversations::receipts::delivered::DeliveredTold;
 use crate::conversations::receipts::positions::{PositionsAsked, PositionsTold};
 use crate::conversations::receipts::readers::{ReadersFound, ReadersSought};
-use crate::groups::asides::{AsideTold, VoiceAsked};
+use crate::groups::asides::VoiceAsked;
 use crate::groups::chatrooms::words::ChatroomWord;
 use crate::groups::members::{Listed, MembersAsked};
 use crate::groups::orders::ChangeAsked;
 use crate::groups::public::PublicAsked;
-use crate::groups::shows::{ShowSaid, ShowTold};
+use crate::groups::shows::ShowSaid;
 use crate::label::{Relation, Route};
 use crate::outbox::left::scans::Sought;
 use crate::outbox::receivers::Carriage;
@@ -22,7 +22,7 @@ use crate::people::stanzas::StanzaHanded;
 use crate::people::{
     ArrivalTaken, PresenceTold, ProbeAsked, Probed, TieReceipt, TieTold, weight_of,
 };
-use crate::sessions::transients::{TransientSaid, TransientTold};
+use crate::sessions::transients::{BoundTold, TransientSaid, TransientTold};
 use model::account::AccountAddress;
 use model::chat::foreign::ForeignArrival;
 use model::chat::{
@@ -139,12 +139,10 @@ pub enum ChatWord {
     TransientTold(Box<TransientTold>),
     /// Somebody says how it is there in a group.
     ShowSaid(Box<ShowSaid>),
-    /// Tell devices how a member of a group is there.
-    ShowTold(Box<ShowTold>),
+    /// Tell devices of XMPP something of now.
+    BoundTold(Box<BoundTold>),
     /// Somebody asks for voice in a group.
     VoiceAsked(Box<VoiceAsked>),
-    /// Tell devices what a group says to some alone.
-    AsideTold(Box<AsideTold>),
     /// Is a session there in a temporary group? Answered by `AttendanceTold`.
     AttendanceAsked(Box<AttendanceAsked>),
     /// Whether one is; or that the last one has left a group.
@@ -324,9 +322,8 @@ impl Weigh for ChatWord {
             ChatWord::TransientSaid(said) => said.weight(),
             ChatWord::TransientTold(told) => told.weight(),
             ChatWord::ShowSaid(said) => said.weight(),
-            ChatWord::ShowTold(told) => told.weight(),
+            ChatWord::BoundTold(told) => told.weight(),
             ChatWord::VoiceAsked(asked) => asked.weight(),
-            ChatWord::AsideTold(told) => told.weight(),
             ChatWord::AttendanceAsked(asked) => 64 + asked.group.as_str().len(),
             ChatWord::AttendanceTold(told) => 64 + told.group.as_str().len(),
             ChatWord::Tie(told) => told.weight(),

@@ -53,13 +53,6 @@ pub struct VoiceAsked {
     pub(crate) group: AccountAddress,
 }
 
-/// An aside on its way to the shards of those who are told.
-#[derive(Debug)]
-pub struct AsideTold {
-    pub(crate) to: Box<[TimelineId]>,
-    pub(crate) aside: Arc<GroupAside>,
-}
-
 impl VoicePace {
     /// Whether a member may ask now; it does, then.
     fn takes(&mut self, now: Now, by: TimelineId) -> bool {
@@ -76,13 +69,6 @@ impl VoiceAsked {
     /// What it costs in memory, bytes, roughly.
     pub(crate) fn weight(&self) -> usize {
         size_of::<VoiceAsked>() + self.group.as_str().len()
-    }
-}
-
-impl AsideTold {
-    /// What it costs in memory, bytes, roughly.
-    pub(crate) fn weight(&self) -> usize {
-        size_of::<AsideTold>() + size_of_val(&*self.to) + self.aside.weight()
     }
 }
 
@@ -154,19 +140,8 @@ impl Chat {
             let word = AsideWord { aside: aside.clone(), to };
             fx.foreign.push(ForeignWord::Aside(Box::new(word)));
         }
-        for (shard, to) in self.settings.by_shard(here.into_iter().map(|(inbox, _)| inbox)) {
-            let told = AsideTold { to: to.into(), aside: aside.clone() };
-            if shard == self.settings.shard {
-                self.aside_told(&told, fx);
-            } else {
-                fx.peer_messages.push((shard, ChatWord::AsideTold(Box::new(told))));
-            }
-        }
-    }
-
-    /// Devices that are here are told.
-    pub(crate) fn aside_told(&mut self, told: &AsideTold, fx: &mut Effects) {
-        self.tell_bound(&told.to, &ChatDelivery::Aside(told.aside.clone()), fx);
+        let here = here.into_iter().map(|(inbox, _)| inbox);
+        self.tell_bound(here, &ChatDelivery::Aside(aside), fx);
     }
 }
 

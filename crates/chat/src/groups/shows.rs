@@ -56,25 +56,11 @@ pub struct ShowSaid {
     pub(crate) show: Option<MemberShow>,
 }
 
-/// How a member is there, on its way to the shards of others.
-#[derive(Debug)]
-pub struct ShowTold {
-    pub(crate) to: Box<[TimelineId]>,
-    pub(crate) shown: Arc<MemberShown>,
-}
-
 impl ShowSaid {
     /// What it costs in memory, bytes, roughly.
     pub(crate) fn weight(&self) -> usize {
         let show = self.show.as_ref().map_or(0, MemberShow::weight);
         size_of::<ShowSaid>() + self.group.as_str().len() + self.device.len() + show
-    }
-}
-
-impl ShowTold {
-    /// What it costs in memory, bytes, roughly.
-    pub(crate) fn weight(&self) -> usize {
-        size_of::<ShowTold>() + size_of_val(&*self.to) + self.shown.weight()
     }
 }
 
@@ -214,24 +200,8 @@ impl Chat {
             let word = ShownWord { shown: shown.clone(), to: foreign };
             fx.foreign.push(ForeignWord::Shown(Box::new(word)));
         }
-        self.tell_show(if is_small { &all } else { &own }, &shown, fx);
-    }
-
-    /// The shards of these inboxes are told.
-    fn tell_show(&mut self, to: &[TimelineId], shown: &Arc<MemberShown>, fx: &mut Effects) {
-        for (shard, to) in self.settings.by_shard(to.iter().copied()) {
-            let told = ShowTold { to: to.into(), shown: shown.clone() };
-            if shard == self.settings.shard {
-                self.show_told(&told, fx);
-            } else {
-                fx.peer_messages.push((shard, ChatWord::ShowTold(Box::new(told))));
-            }
-        }
-    }
-
-    /// Devices that are here are told.
-    pub(crate) fn show_told(&mut self, told: &ShowTold, fx: &mut Effects) {
-        self.tell_bound(&told.to, &ChatDelivery::MemberShown(told.shown.clone()), fx);
+        let to = if is_small { &all[..] } else { &own };
+        self.tell_bound(to.iter().copied(), &ChatDelivery::MemberShown(shown), fx);
     }
 }
 

@@ -370,7 +370,7 @@ fn is_of(one: &Presence, other: &Presence) -> bool {
 }
 
 /// What a delivery weighs that waits, bytes, roughly.
-fn weight_of(delivery: &ChatDelivery) -> u64 {
+pub(super) fn weight_of(delivery: &ChatDelivery) -> u64 {
     let more = match delivery {
         ChatDelivery::Presence(it) => it.weight(),
         ChatDelivery::Contact(it) => it.contact.weight(),

@@ -12,6 +12,7 @@
 use crate::accounts::Waiter;
 use crate::groups::{self, GroupTask};
 use crate::people::Task;
+use crate::sessions::detached::weight_of;
 use crate::sessions::{Asker, Session};
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
@@ -76,6 +77,20 @@ impl TransientSaid {
     /// What it costs in memory, bytes, roughly.
     pub(crate) fn weight(&self) -> usize {
         size_of::<TransientSaid>() + self.transient.weight()
+    }
+}
+
+/// What devices of XMPP are told of now, on its way to their shards.
+#[derive(Debug)]
+pub struct BoundTold {
+    to: Box<[TimelineId]>,
+    delivery: ChatDelivery,
+}
+
+impl BoundTold {
+    /// What it costs in memory, bytes, roughly.
+    pub(crate) fn weight(&self) -> usize {
+        size_of::<BoundTold>() + size_of_val(&*self.to) + weight_of(&self.delivery) as usize
     }
 }
 
@@ -203,9 +218,27 @@ impl Chat {
         }
     }
 
-    /// Devices of XMPP that are here are told something of now; those of other protocols have no
-    /// word for it.
-    pub(crate) fn tell_bound(&self, to: &[TimelineId], delivery: &ChatDelivery, fx: &mut Effects) {
+    /// Devices of XMPP of these are told something of now, at their shards; those of other
+    /// protocols have no word for it.
+    pub(crate) fn tell_bound(
+        &self,
+        to: impl IntoIterator<Item = TimelineId>,
+        delivery: &ChatDelivery,
+        fx: &mut Effects,
+    ) {
+        for (shard, to) in self.settings.by_shard(to) {
+            let told = BoundTold { to: to.into(), delivery: delivery.clone() };
+            if shard == self.settings.shard {
+                self.bound_told(&told, fx);
+            } else {
+                fx.peer_messages.push((shard, ChatWord::BoundTold(Box::new(told))));
+            }
+        }
+    }
+
+    /// Those that are here are told.
+    pub(crate) fn bound_told(&self, told: &BoundTold, fx: &mut Effects) {
+        let BoundTold { to, delivery } = told;
         for inbox in to {
             let Some(online) = self.sessions.online.get(inbox) else { continue };
             let sessions = online.sessions.iter().filter_map(|key| self.sessions.slab.at(*key));
