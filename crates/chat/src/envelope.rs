@@ -13,6 +13,7 @@
 //! decoded as it was.
 
 use base::bytes::{ByteReader, put_text};
+use base::hash::HashKey;
 use model::account::{AccountAddress, Addressee};
 use model::chat::{
     ChatMessage, ClientMessageId, Content, Mentions, NewMessage, Quote, TargetMessage,
@@ -37,6 +38,13 @@ const EVERYBODY: u8 = 4;
 pub(crate) struct Sender<'a> {
     pub address: &'a AccountAddress,
     pub device: &'a str,
+}
+
+/// The id of an order that the server gives in somebody's name: the same however often it does.
+/// `of` says which it is, and begins with why.
+pub(crate) fn client_id_of(home: HashKey, of: &[&[u8]]) -> ClientMessageId {
+    let (first, second) = (home.of(of), home.of(&of[1..]));
+    ClientMessageId((u128::from(first) << 64 | u128::from(second)).to_be_bytes())
 }
 
 /// The body of what a sender says to somebody.

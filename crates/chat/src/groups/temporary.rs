@@ -19,6 +19,7 @@
 //! session is in its room, if nothing that shards say to each other is lost; a shard has at most so
 //! many.
 
+use crate::envelope::client_id_of;
 use crate::groups::orders::{Anew, ChangeAsked};
 use crate::groups::state::Wish;
 use crate::groups::{GroupTask, conversation_of};
@@ -29,9 +30,7 @@ use base::bytes::{ByteReader, put_text};
 use base::time::{Instant, Now};
 use model::account::AccountAddress;
 use model::chat::foreign::ForeignWord;
-use model::chat::{
-    AttendanceAsked, AttendanceTold, ChatFault, ClientMessageId, GroupChange, GroupRole, GroupVerb,
-};
+use model::chat::{AttendanceAsked, AttendanceTold, ChatFault, GroupChange, GroupRole, GroupVerb};
 use model::id::ShardId;
 use model::ports::log::{RowHome, Table, Write};
 use model::timeline::TimelineId;
@@ -318,13 +317,11 @@ impl Chat {
         // The same however often the group is tried to be ended.
         let of =
             [b"unattended" as &[u8], &conversation.to_bytes(), &known.state.last_id.to_be_bytes()];
-        let (once, other) = (home.of(&of), home.of(&of[1..]));
-        let client_id = (u128::from(once) << 64 | u128::from(other)).to_be_bytes();
         let (verb, title, members) = (GroupVerb::Dissolve, REASON.into(), Vec::new());
         let change = ChangeAsked {
             address,
             device: Box::default(),
-            client_id: ClientMessageId(client_id),
+            client_id: client_id_of(home, &of),
             group,
             wish: Wish { verb, title, members },
             anew: Anew::MayNot,
@@ -332,7 +329,7 @@ impl Chat {
         let order = StoreOrder {
             number: 0, // nobody waits for the answer
             route: Route { from: by, to: None, conversation, read: None },
-            once,
+            once: home.of(&of),
             is_operator: true,
             body: Box::default(),
             change: Some(Box::new(change)),

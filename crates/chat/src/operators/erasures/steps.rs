@@ -3,6 +3,7 @@
 //! Invariant: a step that has its answers is followed by the next; one of which something could not
 //! be done is begun again, and finds done what was.
 
+use crate::envelope::client_id_of;
 use crate::inboxes::entry::Entry;
 use crate::label::Route;
 use crate::log::{Answered, PendingCall};
@@ -221,12 +222,11 @@ impl Chat {
         };
         // The same however often it is asked.
         let named = members.first().map_or("", |it| it.as_str());
-        let of = [b"erase", group.as_str().as_bytes(), verb.word().as_bytes(), named.as_bytes()];
-        let (first, second) = (self.settings.home.of(&of), self.settings.home.of(&of[1..]));
-        let id = u128::from(first) << 64 | u128::from(second);
+        let of: [&[u8]; 4] =
+            [b"erase", group.as_str().as_bytes(), verb.word().as_bytes(), named.as_bytes()];
         ErrandWhat::Group(Box::new(GroupOrder {
             group: Some(group.clone().into()),
-            client_id: ClientMessageId(id.to_be_bytes()),
+            client_id: client_id_of(self.settings.home, &of),
             verb,
             title: "".into(),
             members,
