@@ -87,20 +87,18 @@ impl Looks {
         (key, group): (Key, &AccountAddress),
         groups_max: u16,
     ) -> Option<&mut Look> {
-        let known = self.by_session.get(&key).map_or(&[][..], Vec::as_slice);
-        let at = known.iter().position(|it| it.group == *group);
-        if at.is_none() && known.len() >= groups_max.into() {
-            return None;
-        }
-        // Most sessions are in few rooms.
         let all = self.by_session.entry(key).or_default();
-        all.reserve_exact(usize::from(at.is_none()));
-        let at = at.unwrap_or_else(|| {
-            let (group, since) = (group.clone(), now.mono);
-            *self.counts.entry(group.clone()).or_default() += 1;
-            all.push(Look { group, count: 0, since, has_said: false, waiting: None });
-            all.len() - 1
-        });
+        let at = match all.iter().position(|it| it.group == *group) {
+            Some(at) => at,
+            None if all.len() >= groups_max.into() => return None,
+            None => {
+                *self.counts.entry(group.clone()).or_default() += 1;
+                all.reserve_exact(1); // most sessions are in few rooms
+                let (group, since) = (group.clone(), now.mono);
+                all.push(Look { group, count: 0, since, has_said: false, waiting: None });
+                all.len() - 1
+            }
+        };
         all.get_mut(at)
     }
 
