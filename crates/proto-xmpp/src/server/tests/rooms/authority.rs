@@ -261,13 +261,6 @@ fn a_room_of_ten_thousand_is_asked_for_one_page_and_shows_a_few_of_them() {
     says(&mut side, ENTER);
     let (number, _) = asks_for_history(&mut side);
     told(&mut side, history(number, &[(4, "before")]));
-    let one = |name: &str| MemberStatus {
-        member: GroupMember { address: address(name), id: model::account::AccountId(1) },
-        role: GroupRole::Member,
-        muted: false,
-        show: None,
-        reason: None,
-    };
     let (number, range) = asks_for_members(&mut side);
     assert_eq!((range.from, range.count), (0, MEMBERS_PAGE_MAX));
     let shown = told(
@@ -284,8 +277,8 @@ fn a_room_of_ten_thousand_is_asked_for_one_page_and_shows_a_few_of_them() {
             temporary: false,
             total: ALL,
             from: 0,
-            members: (0..MEMBERS_PAGE_MAX).map(|at| one(&format!("m{at}"))).collect(),
-            own: Some(Box::new(one("ann"))),
+            members: (0..MEMBERS_PAGE_MAX).map(|at| a_member(&format!("m{at}"))).collect(),
+            own: Some(Box::new(a_member("ann"))),
         })),
     );
     let presences = stanzas(&shown).iter().filter(|it| it.starts_with("<presence ")).count();

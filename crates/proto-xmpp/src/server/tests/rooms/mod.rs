@@ -101,6 +101,17 @@ pub(super) fn history(number: u32, messages: &[(u64, &str)]) -> ChatDelivery {
     ChatDelivery::History(Box::new(HistoryPage { number, messages, more: true }))
 }
 
+/// Somebody who is in the group, and may no more than speak.
+pub(super) fn a_member(name: &str) -> MemberStatus {
+    MemberStatus {
+        member: GroupMember { address: address(name), id: model::account::AccountId(1) },
+        role: GroupRole::Member,
+        muted: false,
+        show: None,
+        reason: None,
+    }
+}
+
 /// It enters the room, which is as this; what it is shown.
 pub(super) fn enters(side: &mut Side, all: &[Named], texts: &[(u64, &str)]) -> String {
     assert_eq!(says(side, ENTER), "");
@@ -276,20 +287,13 @@ fn of_a_group_of_many_a_page_is_shown_and_oneself_wherever_that_stands() {
     let enters = |own: Option<&str>| {
         let mut side = available();
         says(&mut side, ENTER);
-        let one = |name: &str| MemberStatus {
-            member: GroupMember { address: address(name), id: model::account::AccountId(1) },
-            role: GroupRole::Member,
-            muted: false,
-            show: None,
-            reason: None,
-        };
         let (number, _) = asks_for_history(&mut side);
         told(&mut side, history(number, &[]));
         let (number, range) = asks_for_members(&mut side);
         assert_eq!((range.version, range.from, range.count), (0, 0, 256));
-        let members = (0..256).map(|n| one(&format!("m{n}"))).collect();
+        let members = (0..256).map(|n| a_member(&format!("m{n}"))).collect();
         let ChatDelivery::Members(page) = self::members(number, &TWO, true) else { panic!() };
-        let own = own.map(|name| Box::new(one(name)));
+        let own = own.map(|name| Box::new(a_member(name)));
         let page = MembersPage { total: 10_000, members, own, ..*page };
         let shown = told(&mut side, ChatDelivery::Members(Box::new(page)));
         assert!(words(&mut side).is_empty(), "nothing more is asked");
