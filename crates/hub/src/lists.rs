@@ -14,6 +14,7 @@ use crate::orders::{self, StoredOrder};
 use crate::push::{Placing, Sending};
 use crate::registry::DeviceName;
 use crate::registry::item::{Kept, Watch};
+use crate::registry::queue::QueueLimits;
 use crate::waits::Wait;
 use crate::{Effects, Hub};
 use base::hash::HashKey;
@@ -198,6 +199,10 @@ impl Hub {
     ) -> Result<Key, Outcome> {
         self.mirror(now, to, &sending.push, fx);
         let (key, is_new) = self.find_place(now, to, sending, fx)?;
+        if !is_new && !self.catch_up(now, key, sending.push.id, fx) {
+            let busy = Outcome::Rejected(Rejection::Busy);
+            return Err(self.tell_outcome(now, key, sending, busy, fx));
+        }
         match self.place(now, key, sending, fx) {
             None => Ok(key),
             Some(outcome) => {
@@ -206,6 +211,20 @@ impl Hub {
                 }
                 Err(outcome)
             }
+        }
+    }
+
+    /// Whether a push may take a place, once the earlier ones have come to the device.
+    fn judge_in_turn(
+        &mut self,
+        now: Now,
+        key: Key,
+        sending: &Sending,
+        fx: &mut Effects,
+    ) -> Result<QueueLimits, Outcome> {
+        match self.catch_up(now, key, sending.push.id, fx) {
+            true => self.judge(now, key, sending, fx),
+            false => Err(Outcome::Rejected(Rejection::Busy)),
         }
     }
 
@@ -277,7 +296,7 @@ impl Hub {
             let name = DeviceName { product, id: &device };
             let outcome = match self.find_place(now, name, &claim.sending, fx) {
                 Err(outcome) => outcome,
-                Ok((key, is_new)) => match self.judge(now, key, &claim.sending, fx) {
+                Ok((key, is_new)) => match self.judge_in_turn(now, key, &claim.sending, fx) {
                     Ok(_) => {
                         self.registry.asked(key);
                         self.ensure_row(key, fx);
@@ -339,7 +358,7 @@ impl Hub {
             return Some(Outcome::Rejected(Rejection::Evicted));
         };
         let judged = match device.rowed() {
-            true => self.judge(now, key, sending, fx),
+            true => self.judge_in_turn(now, key, sending, fx),
             false => Err(Outcome::Rejected(Rejection::Busy)),
         };
         let room = match judged {

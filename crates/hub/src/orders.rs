@@ -185,14 +185,26 @@ impl Hub {
         if self.jobs.last_open().is_none() {
             return;
         }
-        let scans = std::mem::take(&mut self.scans);
-        for scan in scans.iter().filter(|scan| scan.order().is_some()) {
-            if scan.is_ahead(&self.registry, key) {
-                self.visit(now, key, &scan.errand, fx);
-            }
+        let last = MessageId(u64::MAX);
+        while let Some(earlier) = self.scans.take_earlier(&self.registry, key, last) {
+            self.visit_with(now, key, &earlier, fx);
         }
-        self.scans = scans;
         self.jobs.pass(key.slot);
+    }
+
+    /// Orders to many that were given before `id` and have still to come to the device come to it
+    /// now, so that a device sees pushes in the order of their orders. False when the log has no
+    /// room for them: then the later one must not come either.
+    pub(crate) fn catch_up(&mut self, now: Now, key: Key, id: MessageId, fx: &mut Effects) -> bool {
+        while self.log.has_room(1) {
+            let Some(earlier) = self.scans.take_earlier(&self.registry, key, id) else {
+                return true;
+            };
+            self.visit_with(now, key, &earlier, fx);
+        }
+        !self.scans.iter().any(|scan| {
+            scan.order().is_some_and(|order| order < id) && scan.is_ahead(&self.registry, key)
+        })
     }
 
     /// The device's key, with a new record if it is not known: no order that is open is for that.
@@ -217,7 +229,10 @@ impl Hub {
     ) {
         let Some(timeline) = self.registry.timeline(key) else { return };
         let settled = Settled { timeline, seq, end: outcome.and_then(end_of) };
-        self.jobs.settle(now, id, settled, self.draining);
+        // The row that tells of what a later push replaced must not come after the end of that one:
+        // a start between the two would bring the older push to the device again.
+        let at_once = self.draining || outcome == Some(Outcome::Rejected(Rejection::Collapsed));
+        self.jobs.settle(now, id, settled, at_once);
     }
 
     /// After a start: each order that is open goes on.
@@ -272,19 +287,25 @@ impl Hub {
     fn visit(&mut self, now: Now, key: Key, errand: &Errand, fx: &mut Effects) {
         match errand {
             Errand::Push(sending) => {
-                let id = sending.push.id;
-                if self.is_through(key, id) {
-                    return;
-                }
-                self.mirror_at(now, key, &sending.push, fx);
-                self.jobs.matched(id, None);
-                if let Some(outcome) = self.place(now, key, sending, fx) {
-                    self.jobs.ended(id, false, outcome);
-                    self.settle_order(now, key, id, None, Some(outcome));
-                }
+                self.catch_up(now, key, sending.push.id, fx);
+                self.visit_with(now, key, sending, fx);
             }
             Errand::Terms => self.tell_terms(key, fx),
             Errand::Drop => self.discard(now, key, fx),
+        }
+    }
+
+    /// Takes an order's push to a device.
+    fn visit_with(&mut self, now: Now, key: Key, sending: &Sending, fx: &mut Effects) {
+        let id = sending.push.id;
+        if self.is_through(key, id) {
+            return;
+        }
+        self.mirror_at(now, key, &sending.push, fx);
+        self.jobs.matched(id, None);
+        if let Some(outcome) = self.place(now, key, sending, fx) {
+            self.jobs.ended(id, false, outcome);
+            self.settle_order(now, key, id, None, Some(outcome));
         }
     }
 

@@ -343,6 +343,10 @@ impl Hub {
         }
         let (empty, room) = (Default::default(), room(product));
         let queue = device.queue().unwrap_or(&empty);
+        // The later order holds, whichever of the two comes to the device first.
+        if queue.collapsing(push).is_some_and(|item| item.id > push.id) {
+            return rejected(Rejection::Collapsed);
+        }
         if !queue.admits(room, push, queue.collapsing(push)) {
             return rejected(Rejection::QueueFull);
         }

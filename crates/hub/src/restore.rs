@@ -321,36 +321,49 @@ impl Hub {
         if item.expired(now.unix_s()) || is_known || has_ended {
             self.registry.release(now, key);
             return match is_counted {
-                true => self.has_expired(now, key, item.id, seq),
+                true => self.has_ended(now, (key, timeline), (item.id, seq), Outcome::Expired),
                 false => self.is_over(timeline, seq),
             };
         }
-        // The kill came between a push and the end of the one it replaced.
-        let replaced = item.collapse().and_then(|key| queue.alike(key)).map(|item| item.id);
-        let replaced = replaced.and_then(|id| queue.remove(id));
+        // The kill came between a push and the end of the one it replaced: the later order holds,
+        // whichever of the two the log had first.
+        let other = item.collapse().and_then(|key| queue.alike(key)).map(|other| other.id);
         self.queues.came(item.weight());
         if is_counted {
             item.set_counted();
         }
+        let id = item.id;
         queue.insert(item);
-        if let Some(item) = replaced {
-            self.queues.left(item.weight());
-            let collapsed = Outcome::Rejected(Rejection::Collapsed);
-            match item.kept() {
-                Kept::At(seq) if item.watch().counted => {
-                    self.jobs.ended(item.id, true, collapsed);
-                    self.settle_order(now, key, item.id, Some(seq), Some(collapsed));
-                }
-                Kept::At(seq) => return self.is_over(timeline, seq),
-                Kept::No | Kept::Asked => {}
-            }
+        match other.map(|other| other.min(id)).and_then(|replaced| queue.remove(replaced)) {
+            Some(replaced) => self.is_replaced(now, key, timeline, &replaced),
+            None => true,
         }
-        true
     }
 
-    fn has_expired(&mut self, now: Now, key: Key, id: MessageId, seq: Seq) -> bool {
-        self.jobs.ended(id, true, Outcome::Expired);
-        self.settle_order(now, key, id, Some(seq), Some(Outcome::Expired));
+    fn is_replaced(&mut self, now: Now, key: Key, timeline: TimelineId, item: &Item) -> bool {
+        self.queues.left(item.weight());
+        match item.kept() {
+            Kept::At(seq) if item.watch().counted => {
+                let collapsed = Outcome::Rejected(Rejection::Collapsed);
+                self.has_ended(now, (key, timeline), (item.id, seq), collapsed)
+            }
+            Kept::At(seq) => self.is_over(timeline, seq),
+            Kept::No | Kept::Asked => true,
+        }
+    }
+
+    /// A stored push of an order to many came to its end at a device before the order's scan
+    /// begins again, which passes the device over.
+    fn has_ended(
+        &mut self,
+        now: Now,
+        (key, timeline): (Key, TimelineId),
+        (id, seq): (MessageId, Seq),
+        outcome: Outcome,
+    ) -> bool {
+        self.jobs.ended(id, true, outcome);
+        self.settle_order(now, key, id, Some(seq), Some(outcome));
+        self.restoring.orders.through.entry(id).or_default().insert(timeline);
         true
     }
 

@@ -9,7 +9,7 @@ use crate::push::Sending;
 use crate::registry::Registry;
 use base::slab::Key;
 use model::id::{MessageId, Tag};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Work of a scan at each device.
 pub(crate) enum Errand {
@@ -32,6 +32,9 @@ pub(crate) struct DeviceScan {
     from: u32,
     /// Where the scan ends.
     end: u32,
+    /// Slots still to come whose devices have been visited already, because a later order came to
+    /// them first. At most as many as there are devices.
+    visited: BTreeSet<u32>,
 }
 
 impl DeviceScan {
@@ -50,7 +53,8 @@ impl DeviceScan {
             None => registry.next_of(self.product, self.from..self.end, visits)?,
         };
         self.from = slot + 1;
-        Some(key)
+        let was_visited = self.visited.remove(&slot);
+        Some(key.filter(|_| !was_visited))
     }
 
     /// Whether it has still to come to a device.
@@ -58,7 +62,13 @@ impl DeviceScan {
         let Some(device) = registry.at(key) else { return false };
         device.product == self.product
             && (self.from..self.end).contains(&key.slot)
+            && !self.visited.contains(&key.slot)
             && self.tag.as_ref().is_none_or(|tag| registry.carries(device, tag))
+    }
+
+    /// Passes over a device when it comes to it, for it has been visited.
+    pub fn pass_over(&mut self, key: Key) {
+        self.visited.insert(key.slot);
     }
 
     /// The order whose push it takes to devices.
@@ -87,7 +97,8 @@ impl Scans {
     /// Begins one over the devices of a product that have a record by now.
     pub fn begin(&mut self, errand: Errand, product: u16, tag: Option<Tag>, registry: &Registry) {
         let end = registry.slots();
-        self.0.push_back(DeviceScan { errand, product, tag, from: 0, end });
+        let visited = BTreeSet::new();
+        self.0.push_back(DeviceScan { errand, product, tag, from: 0, end, visited });
     }
 
     /// Takes out all that go over a product.
@@ -122,6 +133,24 @@ impl Scans {
     pub fn rotate(&mut self) -> bool {
         self.0.rotate_left(usize::from(self.0.len() > 1));
         !self.0.is_empty()
+    }
+
+    /// Takes out the earliest push, of those ordered before `id`, that has still to come to this
+    /// device, and notes that it has come.
+    pub fn take_earlier(
+        &mut self,
+        registry: &Registry,
+        key: Key,
+        id: MessageId,
+    ) -> Option<Sending> {
+        let earlier = |scan: &&mut DeviceScan| scan.order().is_some_and(|order| order < id);
+        let ahead = self.0.iter_mut().filter(earlier).filter(|scan| scan.is_ahead(registry, key));
+        let scan = ahead.min_by_key(|scan| scan.order())?;
+        scan.pass_over(key);
+        match &scan.errand {
+            Errand::Push(sending) => Some(sending.clone()),
+            Errand::Terms | Errand::Drop => None,
+        }
     }
 
     /// All of them.

@@ -131,9 +131,11 @@ impl Queue {
         self.items.iter_mut().find(|item| item.id == id)
     }
 
-    /// The item that `push` replaces by its collapse key.
+    /// The item with the collapse key of `push`: it replaces the other, or is replaced by it, for
+    /// the later order holds.
     pub fn collapsing(&self, push: &Push) -> Option<&Item> {
-        self.alike(push.collapse.as_deref()?)
+        let key = push.collapse.as_deref()?;
+        self.items.iter().filter(|item| item.collapse() == Some(key)).max_by_key(|item| item.id)
     }
 
     /// The first item with this collapse key. There is one, and while the log is asked to keep what
@@ -142,13 +144,13 @@ impl Queue {
         self.items.iter().find(|item| item.collapse() == Some(key))
     }
 
-    /// Takes out what `push` replaces. With `keeps` what the log has stays until it has the new
-    /// one.
+    /// Takes out what `push` replaces: what was ordered before it under its key. With `keeps` what
+    /// the log has stays until it has the new one.
     pub fn collapse(&mut self, push: &Push, keeps: bool, into: &mut Vec<Item>) {
         let Some(key) = push.collapse.as_deref() else { return };
         let goes = |item: &Item| {
             let stays = keeps && matches!(item.kept(), Kept::At(_));
-            item.collapse() == Some(key) && item.id != push.id && !stays
+            item.collapse() == Some(key) && item.id < push.id && !stays
         };
         while let Some(at) = self.items.iter().position(goes) {
             into.extend(self.take(at));

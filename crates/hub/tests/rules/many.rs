@@ -8,6 +8,7 @@ use model::counters::PushCounter;
 use model::id::{MessageId, ProductKey, ShardId};
 use model::ports::log::{Call, StoreError, Table, Write};
 use model::ports::pushes::{PushAnswer, PushCommand, PushCounts, PushOrder, PushTarget};
+use model::push::Outcome;
 use model::request::PushDelivery;
 use model::service::Service;
 use model::timeline::Space;
@@ -591,4 +592,108 @@ fn a_shard_that_is_at_work_for_long_is_not_given_up() {
     pair.rest();
     assert_eq!(pair.stored(push), [(5, false), (7, false)]);
     assert!(pair.worlds.iter().all(|world| world.log.rows(Table::Orders) == 1));
+}
+
+/// The collapse key of an order.
+fn collapses(order: &mut PushOrder) {
+    order.collapse = Some("k".into());
+}
+
+/// The ids of what waits for a device, as it gets them when it comes.
+fn got(world: &mut HubHarness, n: u32) -> Vec<MessageId> {
+    world.deliveries();
+    let seat = world.seat(&format!("d{n}"));
+    let got = world.pushes().into_iter().map(|(id, _)| id).collect();
+    world.close(&seat);
+    got
+}
+
+#[test]
+fn a_push_by_name_never_overtakes_an_order_to_many_that_was_given_before_it() {
+    let slow = limited(|pushes| pushes.fan_out_slice = 1);
+    let mut world = HubHarness::with(product(), Settings { limits: slow, ..settings() });
+    away(&mut world, 0..20);
+    let (older, _) = world.push_to(PushTarget::Product, collapses);
+    world.hub.turn(world.now, &mut world.fx);
+    let newer: Vec<_> = (10..20).map(|n| world.push(&format!("d{n}"), collapses)).collect();
+    world.pass_ms(2_000);
+    rest(&mut world);
+    for (n, (newer, reply)) in (10..20).zip(newer) {
+        assert_eq!(world.outcome(reply), Some(Outcome::Stored), "{n}");
+        assert_eq!(got(&mut world, n), [newer], "{n}");
+    }
+    assert_eq!(got(&mut world, 3), [older]);
+    let counts = world.counts(older);
+    assert_eq!((counts.matched, counts.stored, counts.rejected), (20, 10, 10), "{counts:?}");
+    world.hub.audit();
+}
+
+#[test]
+fn a_device_that_is_here_has_pushes_in_the_order_of_their_orders() {
+    let slow = limited(|pushes| pushes.fan_out_slice = 1);
+    for keyed in [false, true] {
+        let limits = slow.clone();
+        let mut world = HubHarness::with(product(), Settings { limits, ..settings() });
+        away(&mut world, 0..19);
+        let seat = world.seat("d19");
+        world.deliveries();
+        let (all, _) = world.push_to(PushTarget::Product, |_| {});
+        let (tagged, _) = world.push_to(PushTarget::Tag(tag("t")), |_| {});
+        world.hub.turn(world.now, &mut world.fx);
+        let named = world.real_id();
+        let (one, _) = world.push("d19", |order| {
+            if keyed {
+                (order.id, order.idempotency_key) = (named, Some("once".into()));
+            }
+        });
+        let one = if keyed { named } else { one };
+        rest(&mut world);
+        let pushes: Vec<_> = world.pushes().into_iter().map(|(id, _)| id).collect();
+        assert_eq!(pushes, [all, one], "keyed: {keyed}");
+        world.ack(&seat, &pushes);
+        assert_eq!([all, tagged].map(|id| world.counts(id).matched), [20, 19]);
+        world.hub.audit();
+    }
+}
+
+#[test]
+fn of_two_orders_to_many_the_later_holds_wherever_a_kill_comes() {
+    let slow = || limited(|pushes| pushes.fan_out_slice = 2);
+    for kept in 0.. {
+        let mut world = HubHarness::with(product(), Settings { limits: slow(), ..settings() });
+        let seat = |world: &mut HubHarness, n| world.seat(&format!("d{n}"));
+        let seats: Vec<_> = (0..4).map(|n| seat(&mut world, n)).collect();
+        away(&mut world, 4..12);
+        world.settle();
+        world.log.die_after(Some(kept));
+        let (older, _) = world.push_to(PushTarget::Product, collapses);
+        world.hub.turn(world.now, &mut world.fx);
+        world.store();
+        let (newer, reply) = world.push_to(PushTarget::Product, collapses);
+        for _ in 0..8 {
+            world.hub.turn(world.now, &mut world.fx);
+            world.store();
+        }
+        world.ack(&seats[0], &[newer]);
+        world.pass_ms(50);
+        let (is_all, answer) = (!world.log.is_dead(), world.answer(reply));
+        world.log.die_after(None);
+        world.restart();
+        rest(&mut world);
+        if answer.is_some() {
+            for n in 4..12 {
+                assert_eq!(got(&mut world, n), [newer], "{kept}: device {n}");
+            }
+            let has_older = got(&mut world, 0).contains(&older);
+            assert!(!has_older, "{kept}: the older one came after the newer was acknowledged");
+            for id in [older, newer] {
+                let counts = world.counts(id);
+                assert_eq!((counts.running, counts.matched), (false, 12), "{kept}: {counts:?}");
+            }
+        }
+        world.hub.audit();
+        if is_all {
+            return;
+        }
+    }
 }
