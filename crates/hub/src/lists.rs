@@ -34,10 +34,6 @@ use std::time::Duration;
 /// Longest time an answer waits for acknowledgements, milliseconds. A longer wish is cut.
 const WAIT_MS_MAX: u32 = 60_000;
 
-/// What a push that is for now or never is given to be acknowledged, milliseconds, when the order
-/// does not want to wait: without it, its outcome could not be known.
-const NOW_OR_NEVER_MS: u32 = 1_000;
-
 /// An order for devices of a list without repetitions.
 pub(crate) struct ListOrder {
     reply: u64,
@@ -103,7 +99,7 @@ impl Hub {
         let (push, target, order_key) = make(now, order, &product);
         let tag = match target {
             PushTarget::Devices(devices) => {
-                let least_ms = if push.stores() { 0 } else { NOW_OR_NEVER_MS };
+                let least_ms = if push.stores() { 0 } else { self.now_or_never_ms() };
                 let until = now.after(Duration::from_millis(wait_ms.max(least_ms).into()));
                 let sending = Sending { push: Arc::new(push), receipts, counted: false };
                 let devices = sorted(devices);
@@ -119,6 +115,13 @@ impl Hub {
         let (push, at_s) = (Arc::new(push), now.unix_s());
         let order = StoredOrder { push, tag, receipts, at_s, home: order_home, named };
         self.jobs.take_order(now, reply, order, &mut self.log, fx);
+    }
+
+    /// How long a push that is for now or never waits for its acknowledgement, milliseconds, also
+    /// when the order does not want to wait: as long as devices have for that, for until then its
+    /// outcome is not known.
+    fn now_or_never_ms(&self) -> u32 {
+        Hub::ACK_MS.min(self.settings.limits.answer_ms_max / 2)
     }
 
     /// A push has the outcome that its order waits for.

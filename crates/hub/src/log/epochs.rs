@@ -8,7 +8,9 @@
 //! a restart the first epoch is above it. While it cannot be raised (the log is busy or full) the
 //! rest of it is used up, then Binds are told to come back. When the log has failed for good it is
 //! given up: better a session whose number may be given again, if the clock goes back at the
-//! restart that must follow, than none.
+//! restart that must follow, than none. A shard that has been idle does not raise its bound; the
+//! first Bind asks for a new one, and epochs follow the clock while that is on its way, with the
+//! same risk for these milliseconds.
 
 use super::LogCalls;
 use super::durable::mark;
@@ -32,6 +34,8 @@ pub(crate) struct Epochs {
     last: u64,
     bound: u64,
     asked: bool,
+    /// The log refused the last bound that was asked for.
+    refused: bool,
     free: bool,
     /// The highest id of a push, or epoch of a row, that was restored.
     last_id: u64,
@@ -40,7 +44,7 @@ pub(crate) struct Epochs {
 impl Epochs {
     /// Nothing was given yet.
     pub fn new(shard: ShardId) -> Epochs {
-        Epochs { shard, last: 0, bound: 0, asked: false, free: false, last_id: 0 }
+        Epochs { shard, last: 0, bound: 0, asked: false, refused: false, free: false, last_id: 0 }
     }
 
     /// An id was in use before the start.
@@ -65,13 +69,18 @@ impl Epochs {
 
     /// Whether there is another epoch, and the version of an end before it.
     pub fn has_next(&self) -> bool {
-        self.free || (self.last >> 22) + 1 < self.bound >> 22
+        self.follows_clock() || (self.last >> 22) + 1 < self.bound >> 22
+    }
+
+    /// Whether epochs may pass the bound.
+    fn follows_clock(&self) -> bool {
+        self.free || (self.asked && !self.refused)
     }
 
     /// The next epoch: by the wall clock as far as the bound lets it.
     pub fn next(&mut self, now: Now) -> u64 {
         let fresh = PresenceVersion::after(self.last, now.wall_ms).0;
-        self.last = match self.free || fresh >> 22 < self.bound >> 22 {
+        self.last = match self.follows_clock() || fresh >> 22 < self.bound >> 22 {
             true => fresh,
             false => PresenceVersion::after(self.last, 0).0,
         };
@@ -102,7 +111,7 @@ impl Epochs {
 
     /// The log has answered.
     pub fn marked(&mut self, bound: u64, result: Result<(), StoreError>) {
-        self.asked = false;
+        (self.asked, self.refused) = (false, result.is_err());
         match result {
             Ok(()) => self.bound = self.bound.max(bound),
             Err(StoreError::Failed) => self.free = true,
@@ -135,6 +144,25 @@ fn clock(now: Now) -> u64 {
 mod tests {
     use super::*;
     use base::time::Instant;
+
+    #[test]
+    fn an_idle_shard_gives_epochs_of_the_present_unless_the_log_refuses_their_bound() {
+        let (mut epochs, mut log, mut fx) =
+            (Epochs::new(ShardId(3)), LogCalls::default(), Effects::default());
+        let at = |ms| Now::new(Instant::default(), MessageId::EPOCH_MS + ms);
+        epochs.raise(at(1_000), &mut log, &mut fx);
+        epochs.marked(16_000 << 22, Ok(()));
+        let later = at(3_600_000);
+        epochs.raise(later, &mut log, &mut fx);
+        assert!(epochs.has_next());
+        assert_eq!(epochs.next(later) >> 22, 3_600_000, "an epoch tells when it was given");
+        epochs.marked(3_615_000 << 22, Err(StoreError::Busy));
+        epochs.raise(later, &mut log, &mut fx);
+        assert!(!epochs.has_next(), "the log may not have a bound for some time");
+        epochs.marked(3_615_000 << 22, Ok(()));
+        assert!(epochs.has_next());
+        assert_eq!(epochs.next(at(3_600_001)) >> 22, 3_600_001);
+    }
 
     #[test]
     fn epochs_rise_up_to_the_bound_and_ends_go_on_behind_them() {

@@ -83,15 +83,21 @@ fn now_or_never_finds_a_full_window_closed() {
 }
 
 #[test]
-fn now_or_never_without_a_wait_is_given_a_second() {
+fn now_or_never_without_a_wait_is_given_the_time_that_devices_have_to_acknowledge() {
     let mut world = HubHarness::new();
     let seat = world.seat("d");
     let (push, reply) = world.push("d", |order| {
         (order.time_to_live_s, order.wait_ms) = (0, 0);
     });
+    world.pass_ms(9_000);
     assert_eq!(world.outcome(reply), None);
     world.ack(&seat, &[push]);
     assert_eq!(world.outcome(reply), Some(Outcome::Delivered));
+    let (_, reply) = world.push("d", |order| {
+        (order.time_to_live_s, order.wait_ms) = (0, 0);
+    });
+    world.pass_ms(10_000);
+    assert_eq!(world.outcome(reply), Some(Outcome::Expired));
 }
 
 #[test]
