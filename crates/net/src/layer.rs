@@ -68,8 +68,23 @@ struct Started {
     asks: bool,
     /// When the handshake must be over.
     until: Instant,
+    /// A byte of the handshake has come.
+    has_heard: bool,
     /// What the machine has said meanwhile.
     waiting: Vec<u8>,
+}
+
+impl Started {
+    /// Bytes of the handshake. Before its first one stands the white space that some clients write
+    /// behind the element that asked for TLS; anything else belongs to the handshake, which fails
+    /// by it.
+    fn of_handshake<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
+        let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+        let space =
+            if self.has_heard { 0 } else { bytes.iter().take_while(|it| is_space(it)).count() };
+        self.has_heard |= space < bytes.len();
+        &bytes[space..]
+    }
 }
 
 /// Bytes that a machine may say while the TLS begins that it ordered.
@@ -143,7 +158,7 @@ impl Layers {
         outer: &mut Vec<u8>,
     ) -> Result<Layers, CloseReason> {
         session.receive(&[], &mut Vec::new(), outer)?;
-        let side = Side::Started(Started { asks, until, waiting: Vec::new() });
+        let side = Side::Started(Started { asks, until, has_heard: false, waiting: Vec::new() });
         let handshake = Handshake { stage: Stage::Handshake, pending: Vec::new(), link, side };
         let (tls, handshake) = (Some(Box::new(session)), Some(Box::new(handshake)));
         Ok(Layers { tls, handshake, ..Layers::default() })
@@ -168,6 +183,10 @@ impl Layers {
     ) -> Result<Flow, CloseReason> {
         let Some(handshake) = &mut self.handshake else {
             return self.unwrap(bytes, inner, outer);
+        };
+        let bytes = match &mut handshake.side {
+            Side::Started(started) => started.of_handshake(bytes),
+            _ => bytes,
         };
         match handshake.stage {
             Stage::Proxy | Stage::First => handshake.pending.extend_from_slice(bytes),
