@@ -159,7 +159,7 @@ impl Service for Chat {
             ChatWord::NodesAnswered(answered) => self.nodes_answered(*answered, fx),
             ChatWord::NodesTold(told) => self.nodes_told(from, &told, fx),
             ChatWord::Stanza(number, handed) => self.stanza_handed(from, (number, &handed), fx),
-            ChatWord::StanzaTaken { number, reached } => self.stanza_taken(number, reached, fx),
+            ChatWord::Handed { number, result } => self.was_handed(number, result, fx),
             ChatWord::Arrival(number, arrival) => {
                 self.foreign_says(now, Owed::Shard(from, number), *arrival, fx);
             }
@@ -370,8 +370,8 @@ impl Chat {
     /// What is told to whoever is there now, and kept nowhere.
     fn of_now(&mut self, now: Now, from: ConnRef, request: ChatRequest, fx: &mut Effects) {
         match request {
-            ChatRequest::Transient { session, transient } => {
-                self.transient(now, from, session, *transient, fx);
+            ChatRequest::Transient { session, number, transient } => {
+                self.transient(now, from, (session, number), *transient, fx);
             }
             ChatRequest::LookAtGroup(looking) => self.looks_at_group(now, from, *looking, fx),
             ChatRequest::Voice { session, group } => self.voice(now, from, session, &group, fx),

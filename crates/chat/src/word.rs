@@ -133,7 +133,8 @@ pub enum ChatWord {
     Positions(Box<PositionsAsked>),
     /// So far.
     PositionsTold(Box<PositionsTold>),
-    /// Somebody tells a group something that is kept nowhere.
+    /// Somebody tells a group something that is kept nowhere. Answered by `Handed`, if it has a
+    /// number.
     TransientSaid(Box<TransientSaid>),
     /// Tell devices something that is kept nowhere.
     TransientTold(Box<TransientTold>),
@@ -171,14 +172,14 @@ pub enum ChatWord {
     /// What are the last items of these accounts? Answered by `PresenceHeard`, and by `NodesTold`
     /// for each that has any.
     LastAsked(Box<LastAsked>),
-    /// A stanza for devices of an account. Answered by `StanzaTaken`, by the number.
+    /// A stanza for devices of an account. Answered by `Handed`, by the number.
     Stanza(u64, Box<StanzaHanded>),
-    /// A device has it, or none does.
-    StanzaTaken {
-        /// The stanza's.
+    /// The devices of a stanza, or of a transient in a group, were told, or why not.
+    Handed {
+        /// The stanza's, or the transient's.
         number: u64,
         /// The answer.
-        reached: bool,
+        result: Result<(), ChatFault>,
     },
     /// Something from elsewhere is to be done in the name of an account of another server, whom
     /// nobody here has blocked. Answered by `ArrivalTaken`, by the number.

@@ -166,3 +166,107 @@ fn whoever_was_told_in_particular_is_told_that_the_device_is_gone() {
         assert_eq!(seen(&told), [(all[3].conn, "<bye eve/>".to_owned())]);
     }
 }
+
+fn of_priority(priority: i8) -> PeopleAsk {
+    PeopleAsk::Present(Some(Box::new(Availability { priority, ..Availability::default() })))
+}
+
+#[test]
+fn a_message_for_the_account_reaches_no_device_of_negative_priority_and_presence_does() {
+    for (mut town, ann, others) in towns() {
+        for name in others {
+            let [desk, phone] = ["desk", "phone"].map(|device| town.device(name, device));
+            town.people(phone, of_priority(-1));
+            let shown = |town: &mut Town, to, xml: &str| {
+                let told = town.hands(ann, to, xml);
+                let all = seen(&told).into_iter().filter(|(_, text)| text == xml);
+                all.map(|(conn, _)| conn).collect::<Vec<_>>()
+            };
+            assert_eq!(shown(&mut town, (name, None), "<message/>"), [desk.conn], "{name}");
+            assert_eq!(shown(&mut town, (name, None), "<presence/>").len(), 2);
+            assert_eq!(shown(&mut town, (name, Some("phone")), "<message/>"), [phone.conn]);
+        }
+    }
+}
+
+/// Ann's device says something, which names a device; who is given it, by which word.
+fn given(town: &mut Town, by: Device, (to, extra): (&str, &str)) -> Vec<(ConnRef, &'static str)> {
+    let content =
+        Content { kind: Content::STANZA, extra: extra.as_bytes().into(), ..Content::text("x") };
+    let id = ClientMessageId(std::array::from_fn(|at| (at + extra.len()) as u8));
+    let (to, client_id) = (Addressee::from(address(to)), id);
+    let message = Box::new(NewMessage { to, client_id, content });
+    let told = town.ask(by, ChatRequest::Send { session: by.session, number: 7, message });
+    let word = |delivery: &ChatDelivery| match delivery {
+        ChatDelivery::Message { .. } => Some("message"),
+        ChatDelivery::ForDevice(..) => Some("for the device"),
+        _ => None,
+    };
+    told.iter().filter_map(|(conn, it)| Some((*conn, word(it)?))).collect()
+}
+
+#[test]
+fn a_message_that_names_a_device_of_negative_priority_is_given_to_it() {
+    for (mut town, ann, others) in towns() {
+        for name in others {
+            let phone = town.device(name, "phone");
+            town.people(phone, of_priority(-1));
+            let named = |town: &mut Town, extra| {
+                let all = given(town, ann, (name, extra)).into_iter();
+                all.filter(|(_, word)| *word == "for the device").collect::<Vec<_>>()
+            };
+            let to_phone = "<message id=\"1\" to='phone' type=\"chat\"></message>";
+            assert_eq!(named(&mut town, to_phone), [(phone.conn, "for the device")], "{name}");
+            let unnamed = "<message to='phone'></message>";
+            assert_eq!(named(&mut town, unnamed).len(), 1);
+            for other in ["<message id=\"1\" to='desk'></message>", "<message id=\"12\"></message>"]
+            {
+                assert_eq!(named(&mut town, other), [], "{other}");
+            }
+            town.people(phone, of_priority(0));
+            let again = "<message id=\"again\" to='phone'></message>";
+            assert_eq!(named(&mut town, again), [], "it follows its inbox");
+        }
+    }
+}
+
+#[test]
+fn what_an_account_says_to_itself_comes_to_the_device_that_says_it_too() {
+    for (mut town, ann, _) in towns() {
+        let phone = town.device("ann", "phone");
+        let mut heard = given(&mut town, ann, ("ann", "<message id=\"1\"></message>"));
+        heard.sort_by_key(|(conn, _)| conn.bits());
+        assert_eq!(heard, [(ann.conn, "message"), (phone.conn, "message")]);
+    }
+}
+
+#[test]
+fn a_wish_to_see_somebody_whom_there_is_not_is_taken_as_one_to_somebody_who_does_not_answer() {
+    for (mut town, ann, _) in towns() {
+        town.device("bob", "desk");
+        let wish = |name: &str, order: ContactOrder| {
+            let contact = Addressee::from(address(name));
+            PeopleAsk::Wish(Box::new(ContactWish { contact, order }))
+        };
+        for verb in [SubscriptionVerb::Subscribe, SubscriptionVerb::Subscribed] {
+            let heard = |town: &mut Town, name: &str| {
+                let told = town.people(ann, wish(name, ContactOrder::Say(verb, "hi".into())));
+                let own = told.into_iter().filter(|(conn, _)| *conn == ann.conn);
+                let text = own.map(|(_, it)| format!("{it:?}").replace(name, "NAME"));
+                let text = text.collect::<Vec<_>>().join("; ");
+                let (before, rest) = text.split_once("version: ").expect("the list changes");
+                let rest = rest.trim_start_matches(|it: char| it.is_ascii_digit());
+                format!("{before}{rest}")
+            };
+            assert_eq!(heard(&mut town, "bob"), heard(&mut town, "nix"), "{verb:?}");
+        }
+        // Whoever has the name later is not asked by what was said before.
+        let nix = town.device("nix", "desk");
+        let told = town
+            .people(ann, wish("nix", ContactOrder::Say(SubscriptionVerb::Subscribe, "".into())));
+        let asks = |change: &ContactChange| change.said == Some(SubscriptionVerb::Subscribe);
+        let is_asked =
+            |it: &ChatDelivery| matches!(it, ChatDelivery::Contact(change) if asks(change));
+        assert!(told.iter().any(|(conn, it)| *conn == nix.conn && is_asked(it)), "{told:?}");
+    }
+}

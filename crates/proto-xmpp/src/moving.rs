@@ -9,7 +9,7 @@ use crate::message::amend;
 use crate::render::{self, KeptStanza};
 use crate::server::moved;
 use crate::stanza::{kind, put_attribute, timestamp};
-use crate::xml::scan::{CLIENT, Scan};
+use crate::xml::scan::Scan;
 use model::account::AccountAddress;
 use model::chat::{ChatMessage, ClientMessageId, Content, NodeChange, NodeItem};
 
@@ -70,7 +70,7 @@ pub fn said_in_room(xml: &str) -> Result<(Content, String), &'static str> {
         return Err(AMENDS);
     }
     let said = render::said(&message).ok_or("it has no text")?;
-    let body = message.child("body", CLIENT).map(|body| body.text().into_owned());
+    let body = render::text_of(&message).map(|body| body.text().into_owned());
     let content = Content { mentions: None, ..said.content };
     Ok((content, body.unwrap_or_default()))
 }

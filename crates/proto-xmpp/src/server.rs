@@ -34,9 +34,13 @@ mod stream_management;
 mod web_socket;
 
 pub use features::{Advertised, ExternalService, ServerContact, ServiceCredentials};
-pub(crate) use features::{put_presence, put_show, read_availability, read_show};
+pub(crate) use features::{
+    greeting, put_greeting, put_presence, put_show, read_availability, read_show,
+};
+pub(crate) use handing::sets_own_lists;
 pub(crate) use iq::DISCO_INFO;
 pub use iq::answer_for_domain;
+pub(crate) use messages::echo::echo;
 pub use nodes::NodesQuestion;
 pub(crate) use nodes::moved;
 pub(crate) use web_socket::put_standalone;

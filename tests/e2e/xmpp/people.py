@@ -112,7 +112,13 @@ class Person:
     def hear(self, kind):
         """What the library tells of this kind waits from here on."""
         self.queues[kind] = queue = asyncio.Queue()
-        self.client.add_event_handler(kind, queue.put_nowait)
+
+        def put(told):
+            # An error has the body of what it answers, and is an event of its own.
+            if kind != "message" or told["type"] != "error":
+                queue.put_nowait(told)
+
+        self.client.add_event_handler(kind, put)
 
     async def next(self, kind="message"):
         return await asyncio.wait_for(self.queues[kind].get(), DEADLINE_S)

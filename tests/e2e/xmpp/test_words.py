@@ -30,6 +30,8 @@ class Words(People):
 
 
 class Typing(Words):
+    CHANGES = {**Words.CHANGES, "chat": {"transients_a_minute_max": 120}}
+
     def state(self, person, to, state, kind="chat"):
         message = person.client.make_message(to, mtype=kind)
         message["chat_state"] = state
@@ -78,6 +80,39 @@ class Typing(Words):
         await ann.ping()
         told = bob.next("transient")
         self.assertEqual((told.state, told.to), (3, group))
+
+    @together
+    async def test_a_text_in_two_languages_keeps_both_and_im_has_one(self):
+        ann, bob = await self.xmpp(self.ann), await self.xmpp(self.bob)
+        phone = self.device(self.bob)
+        ann.client.send_raw(
+            f"<message to='{self.bob}@localhost' type='chat' id='two'>"
+            "<body xml:lang='en'>hi</body><body xml:lang='de'>hallo</body></message>")
+        heard = await bob.next()
+        lang = "{http://www.w3.org/XML/1998/namespace}lang"
+        bodies = {it.get(lang): it.text for it in heard.xml.iter("{jabber:client}body")}
+        self.assertEqual(bodies, {"en": "hi", "de": "hallo"})
+        self.assertEqual(phone.next("message").message.content.text, "hi")
+
+    @together
+    async def test_messages_without_a_body_arrive_or_are_answered(self):
+        ann, bob = await self.xmpp(self.ann), await self.xmpp(self.bob)
+        self.state(ann, f"{self.bob}@localhost", "composing")
+        await bob.next("chatstate")
+        for number in range(130):
+            message = ann.client.make_message(f"{self.bob}@localhost", mtype="chat")
+            message["id"] = f"move-{number}"
+            message["chat_state"] = "active"
+            message.send()
+        await ann.ping()
+        await bob.ping()
+        refused = []
+        while not ann.queues["message_error"].empty():
+            error = await ann.next("message_error")
+            self.assertEqual(error["error"]["condition"], "resource-constraint")
+            refused.append(error["id"])
+        arrived = bob.queues["chatstate"].qsize()
+        self.assertEqual((arrived, len(refused)), (119, 11), "each arrived or was answered")
 
     def test_too_much_of_it_is_dropped_and_nobody_is_harmed(self):
         ann, bob = self.device(self.ann), self.device(self.bob)

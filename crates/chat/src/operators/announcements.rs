@@ -55,7 +55,7 @@ impl Chat {
         let to = from.saturating_add(SLICE).min(slots);
         for slot in from..to {
             let Some((key, session)) = self.sessions.slab.tenant(slot) else { continue };
-            if session.binds && self.people.is_present(session.inbox, key) {
+            if session.binds && self.people.is_present(session.inbox, key, 0) {
                 fx.deliveries.push((session.conn, ChatDelivery::Announcement(first.clone())));
             }
         }

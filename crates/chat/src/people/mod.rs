@@ -89,7 +89,7 @@ pub(crate) struct People {
     /// What came from elsewhere and is done at another home: commands that wait for it.
     arriving: Waits<u64>,
     /// Stanzas for devices that are at home elsewhere: who waits to hear whether one has it.
-    handing: Waits<Requester>,
+    pub(crate) handing: Waits<Requester>,
     /// Stanzas that say that devices are not there any more, for those who were told that they are.
     farewells: Vec<(AccountAddress, stanzas::Handing)>,
     /// Words about presence whose receipts are awaited.
@@ -269,11 +269,12 @@ impl People {
         here.filter(|(_, here)| here.present.is_some()).map(|(key, here)| (*key, here.conn))
     }
 
-    /// Whether a session has said so.
-    pub(crate) fn is_present(&self, inbox: TimelineId, session: Key) -> bool {
+    /// Whether a session has said so, and with a priority of at least this.
+    pub(crate) fn is_present(&self, inbox: TimelineId, session: Key, priority: i8) -> bool {
         let person = self.known.get(&inbox);
         let here = person.and_then(|person| person.sessions.at(&session));
-        here.is_some_and(|here| here.present.is_some())
+        let present = here.and_then(|here| here.present.as_ref());
+        present.is_some_and(|present| present.priority >= priority)
     }
 }
 
@@ -382,7 +383,7 @@ impl Chat {
             }
             Task::Transient(telling, _) => {
                 self.outbox.gives(telling.weight());
-                fx.counters.count(ChatCounter::TransientsDropped);
+                self.drop_transient(telling.wait, fault, fx);
             }
             Task::Reach(reaching, _) => {
                 self.outbox.gives(Reaching::WEIGHT);

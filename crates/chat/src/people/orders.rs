@@ -23,12 +23,15 @@ pub(crate) struct Wanting {
     inbox: TimelineId,
     address: AccountAddress,
     order: ContactOrder,
+    /// Whoever wishes is told the same of somebody whom there is not as of somebody who does not
+    /// answer (RFC 6121 8.5.1).
+    is_blind: bool,
 }
 
 impl Wanting {
     /// What it costs in memory, bytes, roughly.
     pub(crate) fn weight(&self) -> usize {
-        size_of::<Wanting>() + GREETING_BYTES_MAX
+        size_of::<Wanting>() + GREETING_BYTES_MAX + GREETING_EXTRA_BYTES_MAX
     }
 }
 
@@ -74,7 +77,9 @@ impl Chat {
                     return self.for_person(now, person, Task::Order(wait, about, None), fx);
                 }
                 let (inbox, address, order) = (asker.inbox, asker.address, wish.order);
-                let wanting = Box::new(Wanting { wait, inbox, address, order });
+                let session = self.sessions.session_of((from, session));
+                let is_blind = session.is_some_and(|(_, session)| session.binds);
+                let wanting = Box::new(Wanting { wait, inbox, address, order, is_blind });
                 self.find_account(now, &contact, None, Waiter::Contact(wanting), fx);
             }
         }
@@ -114,8 +119,9 @@ impl Chat {
                         || groups.len() > CONTACT_GROUPS_MAX
                         || groups.iter().any(|group| is_long(group))
                 }
-                ContactOrder::Say(_, text) | ContactOrder::Befriend(text) => {
-                    text.len() > GREETING_BYTES_MAX
+                ContactOrder::Say(_, greeting) | ContactOrder::Befriend(greeting) => {
+                    let (text, extra) = greeting_parts(greeting);
+                    text.len() > GREETING_BYTES_MAX || extra.len() > GREETING_EXTRA_BYTES_MAX
                 }
                 ContactOrder::Remove | ContactOrder::Block | ContactOrder::Unblock => false,
             },
@@ -133,11 +139,11 @@ impl Chat {
         (contact, id): (&AccountAddress, Result<AccountId, ChatFault>),
         fx: &mut Effects,
     ) {
-        let Wanting { wait, inbox, address, order } = wanting;
+        let Wanting { wait, inbox, address, order, is_blind } = wanting;
         let peer = match id {
             Ok(id) => Some(contact.inbox(self.settings.home, id)),
             // Whoever is not there yet may be blocked beforehand.
-            Err(ChatFault::UnknownAccount) if order == ContactOrder::Block => None,
+            Err(ChatFault::UnknownAccount) if is_blind || order == ContactOrder::Block => None,
             Err(fault) => return self.answer_people(wait, Err(fault), fx),
         };
         let about = Box::new((contact.clone(), order));
@@ -159,9 +165,7 @@ impl Chat {
         match peer {
             Some(peer) => tie.is_now(peer),
             // Nobody has that name now: whoever had it is told nothing more.
-            None if order == ContactOrder::Block && !tie.contact.address.is_domain() => {
-                tie.peer = None;
-            }
+            None if wants_account(&tie.contact.address, &order) => tie.is_nobody(),
             None => {}
         }
         if inbox.space() == Space::Foreign {

@@ -141,17 +141,22 @@ impl Chat {
     ) {
         let StanzaHanded { from: sender, to, device, xml } = handed;
         let reached = self.stanza_arrives(*to, (Some(sender), device.as_deref()), xml, fx);
-        fx.peer_messages.push((from, ChatWord::StanzaTaken { number, reached }));
+        fx.peer_messages.push((from, ChatWord::Handed { number, result: taken(reached) }));
     }
 
-    /// Another shard says whether a device has a stanza.
-    pub(crate) fn stanza_taken(&mut self, number: u64, reached: bool, fx: &mut Effects) {
+    /// Another shard says whether a device has a stanza, or a group a transient.
+    pub(crate) fn was_handed(
+        &mut self,
+        number: u64,
+        result: Result<(), ChatFault>,
+        fx: &mut Effects,
+    ) {
         if let Some(wait) = self.people.handing.take(number) {
-            self.answer_handed(wait, taken(reached), fx);
+            self.answer_handed(wait, result, fx);
         }
     }
 
-    pub(super) fn answer_handed(
+    pub(crate) fn answer_handed(
         &mut self,
         wait: Requester,
         result: Result<(), ChatFault>,
@@ -180,10 +185,12 @@ impl Chat {
             fx.counters.count(ChatCounter::BlockedSends);
             return false;
         }
+        // RFC 6121 8.5.2.1.1: a message to the account is for those that want messages.
+        let least = if xml.starts_with(b"<message") { 0 } else { i8::MIN };
         let all = self.sessions.online.get(&inbox).map_or(&[][..], |online| &online.sessions);
         let is_meant = |key: &&Key| match device {
             Some(device) => self.sessions.slab.at(**key).is_some_and(|it| *it.device == *device),
-            None => self.people.is_present(inbox, **key),
+            None => self.people.is_present(inbox, **key, least),
         };
         let takers = all.iter().filter(is_meant).filter_map(|key| self.sessions.slab.at(*key));
         // Devices of other protocols know nothing of stanzas.

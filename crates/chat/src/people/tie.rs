@@ -122,14 +122,19 @@ impl Tie {
         if self.peer == Some(peer) {
             return;
         }
-        if self.peer.is_some() {
-            let contact = Arc::make_mut(&mut self.contact);
-            (contact.subscription, contact.greeting) = Default::default();
-            (self.asking, self.is_barred, self.owes) = (0, false, 0);
-        }
+        self.is_nobody();
         self.peer = Some(peer);
         if self.contact.is_blocked {
             self.owe_block();
+        }
+    }
+
+    /// Nobody has the name of the contact: whatever was said to whoever had it is over.
+    pub(crate) fn is_nobody(&mut self) {
+        if self.peer.take().is_some() {
+            let contact = Arc::make_mut(&mut self.contact);
+            (contact.subscription, contact.greeting) = Default::default();
+            (self.asking, self.is_barred, self.owes) = (0, false, 0);
         }
     }
 
@@ -146,14 +151,14 @@ impl Tie {
         let before = self.subscription();
         let step = subscription::says(before, verb);
         self.put(step.after);
+        if before.to == Half::None && step.after.to == Half::Pending {
+            self.asked = number;
+        }
         if !step.passes || self.peer.is_none() {
             return;
         }
         match verb {
             SubscriptionVerb::Subscribe | SubscriptionVerb::Unsubscribe => {
-                if before.to == Half::None && step.after.to == Half::Pending {
-                    self.asked = number;
-                }
                 self.owes |= OWES_WISH;
             }
             _ => self.owes |= OWES_ANSWER,

@@ -380,6 +380,7 @@ pub(super) fn weight_of(delivery: &ChatDelivery) -> u64 {
         ChatDelivery::MemberShown(it) => it.weight(),
         ChatDelivery::Aside(it) => it.weight(),
         ChatDelivery::Announcement(it) => it.weight(),
+        ChatDelivery::ForDevice(_, message) => message.weight(),
         ChatDelivery::Conversations(it) => {
             it.conversations.len() * (size_of::<Conversation>() + EXCERPT_BYTES_MAX)
         }

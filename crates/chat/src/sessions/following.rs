@@ -21,6 +21,7 @@ use model::id::{ConnRef, SessionRef};
 use model::ports::log::Write;
 use model::timeline::{Seq, TimelineId};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a device's place is kept in memory before it is stored.
@@ -89,6 +90,9 @@ impl Chat {
         cargo: &Cargo,
         fx: &mut Effects,
     ) {
+        if let Cargo::Message(message) = cargo {
+            self.deliver_addressed((inbox, seq), message, fx);
+        }
         let is_kept_back =
             matches!(cargo, Cargo::Event(_, event) if !self.is_told_of(inbox, event));
         let Sessions { slab, online, untold, unstored, .. } = &mut self.sessions;
@@ -106,7 +110,11 @@ impl Chat {
                 continue; // it pulls, or a page had this already
             }
             let has_all = session.acked >= session.known;
-            if is_kept_back || own.is_some_and(|message| session.said_here(message)) {
+            let said_here = |message: &Arc<ChatMessage>| {
+                // What an account says to itself comes to all of its devices (RFC 6121 8.5.2.1.1).
+                session.said_here(message) && !(session.binds && message.to == message.from)
+            };
+            if is_kept_back || own.is_some_and(said_here) {
                 session.known = seq;
                 if has_all {
                     session.has_up_to(now, (key, seq), unstored);
@@ -125,6 +133,28 @@ impl Chat {
             } else {
                 session.step = Step::Behind;
                 untold.push(key);
+            }
+        }
+    }
+
+    /// A message was addressed to one device: that is sent it, though it wants none that are for
+    /// all, by its priority (RFC 6121 8.5.3.1). Such a device does not follow the inbox.
+    fn deliver_addressed(
+        &self,
+        (inbox, seq): (TimelineId, Seq),
+        message: &Arc<ChatMessage>,
+        fx: &mut Effects,
+    ) {
+        let Some(resource) = message.content.resource() else { return };
+        let Some(online) = self.sessions.online.get(&inbox) else { return };
+        for &key in &*online.sessions {
+            let Some(session) = self.sessions.slab.at(key).filter(|it| it.binds) else { continue };
+            // One that had to be escaped is compared where that is known.
+            let is_named = *session.device == *resource || resource.contains('&');
+            let is_there = is_named && self.people.is_present(inbox, key, i8::MIN);
+            if is_there && !self.people.is_present(inbox, key, 0) {
+                let delivery = ChatDelivery::ForDevice(seq, message.clone());
+                fx.deliveries.push((session.conn, delivery));
             }
         }
     }

@@ -5,22 +5,23 @@
 //!         └──► the group's home ─► its sender may speak there ──────────┤
 //!                                  the inboxes' shards ◄────────────────┘ ─► devices that are here
 //! ```
-//! Nothing waits for one and nothing answers it: whatever stands in its way drops it, and that is
-//! counted. Invariant: no transient reaches a log; of one session no more are taken in a minute
-//! than the limit says.
+//! Whatever stands in the way of one drops it: that is counted, and told to the session if it gave
+//! the transient a number. A receiver without a device that is here drops nothing. Invariants: no
+//! transient reaches a log; of one session no more are taken in a minute than the limit says; a
+//! numbered transient is answered once.
 
 use crate::accounts::Waiter;
 use crate::groups::{self, GroupTask};
 use crate::people::Task;
 use crate::sessions::detached::weight_of;
-use crate::sessions::{Asker, Session};
+use crate::sessions::{Asker, Requester};
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
 use base::time::Now;
 use model::account::{AccountAddress, AccountId};
-use model::chat::{ChatDelivery, ChatFault, NewTransient, Transient};
+use model::chat::{ChatDelivery, ChatFault, NewTransient, SendRejected, Transient};
 use model::counters::ChatCounter;
-use model::id::{ConnRef, SessionRef};
+use model::id::{ConnRef, SessionRef, ShardId};
 use model::pressure::Pressure;
 use model::timeline::TimelineId;
 use std::sync::Arc;
@@ -43,10 +44,17 @@ impl ToldThisMinute {
         self.count += u16::from(may);
         may
     }
+
+    /// Milliseconds until the next minute begins.
+    fn next_ms(now: Now) -> u32 {
+        60_000 - (now.mono.nanos() / 1_000_000 % 60_000) as u32
+    }
 }
 
 /// A transient whose receiver is being found.
 pub(crate) struct Telling {
+    /// Who is answered.
+    pub(crate) wait: Requester,
     inbox: TimelineId,
     transient: Arc<Transient>,
 }
@@ -56,6 +64,8 @@ pub(crate) struct Telling {
 pub struct TransientSaid {
     /// The inbox of whoever says it.
     pub(crate) by: TimelineId,
+    /// The shard that is answered, and the number; 0: none.
+    pub(crate) asker: (ShardId, u64),
     pub(crate) transient: Arc<Transient>,
 }
 
@@ -107,23 +117,24 @@ impl Chat {
         &mut self,
         now: Now,
         from: ConnRef,
-        session: SessionRef,
+        (session, number): (SessionRef, u32),
         new: NewTransient,
         fx: &mut Effects,
     ) {
         let Some(asker) = self.asker(from, session) else { return };
-        let limits = &self.settings.limits.chat;
-        let most = limits.transients_a_minute_max;
-        // An operator's mute holds here too.
-        let is_wrong = self.mutes.until(now, &asker.address) > 0
-            || !new.says()
-            || new.content.is_reserved()
-            || new.bytes() > limits.transient_bytes_max as usize;
-        let takes = |session: &mut Session| session.told.takes(now, most);
-        let may = !is_wrong && self.pressure < Pressure::Stores;
-        let session = self.sessions.session_of((from, session)).filter(|_| may);
-        if !session.is_some_and(|(_, session)| takes(session)) {
-            return fx.counters.count(ChatCounter::TransientsDropped);
+        let wait = match number {
+            0 => Requester::NOBODY,
+            number => Requester { conn: from, session, number },
+        };
+        if let Some(fault) = self.may_not_tell(now, &asker, &new) {
+            return self.drop_transient(wait, fault, fx);
+        }
+        let most = self.settings.limits.chat.transients_a_minute_max;
+        let Some((_, session)) = self.sessions.session_of((from, session)) else {
+            return self.drop_transient(wait, ChatFault::Busy, fx);
+        };
+        if !session.told.takes(now, most) {
+            return self.drop_beyond_rate(now, wait, fx);
         }
         fx.counters.count(ChatCounter::Transients);
         let NewTransient { to, state, content } = new;
@@ -132,16 +143,51 @@ impl Chat {
         let Asker { inbox, address: from, device, .. } = asker;
         let transient = Arc::new(Transient { from, device, to: to.clone(), state, content });
         if !to.is_group() {
-            let telling = Box::new(Telling { inbox, transient });
+            let telling = Box::new(Telling { wait, inbox, transient });
             return self.find_account(now, &to, None, Waiter::Transient(telling), fx);
         }
-        let said = TransientSaid { by: inbox, transient };
+        let number = if number == 0 { 0 } else { self.people.handing.put(wait) };
+        let said = TransientSaid { by: inbox, asker: (self.settings.shard, number), transient };
         let owner = self.settings.shard_at(groups::conversation_of(self.settings.home, &to));
         if owner == self.settings.shard {
             self.transient_in_group(now, said, fx);
         } else {
             fx.peer_messages.push((owner, ChatWord::TransientSaid(Box::new(said))));
         }
+    }
+
+    /// Why an account may not tell this.
+    fn may_not_tell(&self, now: Now, asker: &Asker, new: &NewTransient) -> Option<ChatFault> {
+        if self.mutes.until(now, &asker.address) > 0 {
+            return Some(ChatFault::Silenced); // an operator's mute holds here too
+        }
+        let bytes_max = self.settings.limits.chat.transient_bytes_max as usize;
+        let is_large = (new.bytes() > bytes_max).then_some(ChatFault::TooLarge);
+        let is_wrong = !new.says() || new.content.is_reserved();
+        let is_busy = (self.pressure >= Pressure::Stores).then_some(ChatFault::Busy);
+        is_wrong.then_some(ChatFault::Invalid).or(is_large).or(is_busy)
+    }
+
+    /// A transient is dropped; whoever waits is told why.
+    pub(crate) fn drop_transient(&mut self, wait: Requester, why: ChatFault, fx: &mut Effects) {
+        fx.counters.count(ChatCounter::TransientsDropped);
+        self.answer_handed(wait, Err(why), fx);
+    }
+
+    /// One more than a session may tell in a minute is dropped.
+    fn drop_beyond_rate(&mut self, now: Now, wait: Requester, fx: &mut Effects) {
+        fx.counters.count(ChatCounter::TransientsDropped);
+        if wait == Requester::NOBODY {
+            return;
+        }
+        let Requester { conn, session, number } = wait;
+        let rejected = SendRejected {
+            number,
+            why: ChatFault::RateLimited,
+            reason: "more in a minute than a device may tell others".into(),
+            retry_after_ms: ToldThisMinute::next_ms(now),
+        };
+        self.answer_session((conn, session), ChatDelivery::Rejected(Box::new(rejected)), fx);
     }
 
     /// The receiver of a transient is known, or there is none.
@@ -152,7 +198,10 @@ impl Chat {
         (receiver, id): (&AccountAddress, Result<AccountId, ChatFault>),
         fx: &mut Effects,
     ) {
-        let Ok(id) = id else { return fx.counters.count(ChatCounter::TransientsDropped) };
+        let id = match id {
+            Ok(id) => id,
+            Err(why) => return self.drop_transient(telling.wait, why, fx),
+        };
         let to = receiver.inbox(self.settings.home, id);
         let (inbox, from) = (telling.inbox, telling.transient.from.clone());
         self.outbox.takes(telling.weight());
@@ -161,11 +210,12 @@ impl Chat {
 
     /// Neither of the two has blocked the other, or it is dropped.
     pub(crate) fn transient_goes(&mut self, telling: Telling, to: TimelineId, fx: &mut Effects) {
-        let Telling { inbox, transient } = telling;
-        if self.is_barred(inbox, (&transient.to, to)).is_some() {
-            return fx.counters.count(ChatCounter::TransientsDropped);
+        let Telling { wait, inbox, transient } = telling;
+        if let Some(why) = self.is_barred(inbox, (&transient.to, to)) {
+            return self.drop_transient(wait, why, fx);
         }
         self.tell_transient(&[to], &transient, fx);
+        self.answer_handed(wait, Ok(()), fx);
     }
 
     /// Something is told in a group that is at home here.
@@ -182,11 +232,24 @@ impl Chat {
         fx: &mut Effects,
     ) {
         let most = self.settings.limits.chat.transient_members_max as usize;
-        let Some(members) = members.ok().filter(|members| members.len() <= most) else {
-            return fx.counters.count(ChatCounter::TransientsDropped);
+        let is_small = |all: Arc<[TimelineId]>| {
+            let is_small = all.len() <= most;
+            is_small.then_some(all).ok_or(ChatFault::TooLarge)
         };
-        let others: Vec<_> = members.iter().copied().filter(|it| *it != said.by).collect();
-        self.tell_transient(&others, &said.transient, fx);
+        let result = members.and_then(is_small).map(|members| {
+            let others: Vec<_> = members.iter().copied().filter(|it| *it != said.by).collect();
+            self.tell_transient(&others, &said.transient, fx);
+        });
+        if result.is_err() {
+            fx.counters.count(ChatCounter::TransientsDropped);
+        }
+        match said.asker {
+            (_, 0) => {}
+            (shard, number) if shard == self.settings.shard => self.was_handed(number, result, fx),
+            (shard, number) => {
+                fx.peer_messages.push((shard, ChatWord::Handed { number, result }));
+            }
+        }
     }
 
     /// The shards of these inboxes are told.

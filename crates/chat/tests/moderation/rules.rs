@@ -190,7 +190,7 @@ fn a_muted_account_tells_nothing_that_is_kept_nowhere_either() {
         house.told.clear();
         let NewMessage { to, content, .. } = *message("bob", 1, "psst");
         let transient = Box::new(NewTransient { to, state: None, content });
-        house.ask(ann, ChatRequest::Transient { session: ann.session, transient });
+        house.ask(ann, ChatRequest::Transient { session: ann.session, number: 0, transient });
         let is_it =
             |(conn, told): &_| *conn == bob.conn && matches!(told, ChatDelivery::Transient(_));
         house.told.iter().any(is_it)

@@ -1,7 +1,7 @@
 //! What is told and kept nowhere, step by step.
 
 use crate::world::{World, person};
-use model::chat::GroupVerb;
+use model::chat::{ChatFault, GroupVerb};
 
 /// The devices of four people, two each.
 const ANN: usize = 0;
@@ -47,6 +47,26 @@ fn members_of_a_group_that_is_not_too_large_hear_of_it_if_one_may_speak_there() 
         assert_eq!(world.typing(ANN, &group), [BOB, BOBS_OTHER]);
         world.orders(ANN, GroupVerb::Add, Some(&group), &[2]).expect("added");
         assert_eq!(world.typing(ANN, &group), [], "one member more than the limit of tests");
+    }
+}
+
+#[test]
+fn one_with_a_number_is_answered_once_whatever_becomes_of_it() {
+    for shards in 1..=4 {
+        let mut world = world(shards);
+        world.orders(ANN, GroupVerb::Create, None, &[1]).expect("made");
+        let (group, bob) = (world.groups()[0].clone(), person(1));
+        assert_eq!(world.told_with_number(ANN, &bob, 1), Ok(()));
+        assert_eq!(world.told_with_number(ANN, &group, 1), Ok(()));
+        assert_eq!(world.told_with_number(ANN, &bob, 65), Err(ChatFault::TooLarge));
+        assert_eq!(world.told_with_number(CAROL, &group, 1), Err(ChatFault::NotMember));
+        world.blocks(BOB, &person(2));
+        assert_eq!(world.told_with_number(CAROL, &bob, 1), Err(ChatFault::UnknownAccount));
+        assert_eq!(world.told_with_number(BOB, &person(2), 1), Err(ChatFault::Blocked));
+        world.orders(ANN, GroupVerb::Add, Some(&group), &[2]).expect("added");
+        assert_eq!(world.told_with_number(ANN, &group, 1), Err(ChatFault::TooLarge));
+        while world.is_heard(ANN, &bob, 1) {}
+        assert_eq!(world.told_with_number(ANN, &bob, 1), Err(ChatFault::RateLimited));
     }
 }
 

@@ -83,6 +83,12 @@ impl Content {
     /// What begins the `extra` of a stanza that came with an id.
     const NAMED: &'static str = "<message id=\"";
 
+    /// What begins that of one without.
+    const UNNAMED: &'static str = "<message";
+
+    /// What begins the device that a message was addressed to.
+    const RESOURCE: &'static str = " to='";
+
     /// Whether it is about another message, and says nothing by itself.
     pub const fn is_amendment(&self) -> bool {
         matches!(self.kind, Content::EDIT | Content::REACTION)
@@ -102,6 +108,18 @@ impl Content {
             Some((id, _)) => id.to_owned(),
             None => client_id.text(),
         }
+    }
+
+    /// The device that a message was addressed to, as it stands in its stanza of XMPP, behind the
+    /// id.
+    pub fn resource(&self) -> Option<&str> {
+        let extra =
+            std::str::from_utf8(&self.extra).ok().filter(|_| self.kind == Content::STANZA)?;
+        let rest = match extra.strip_prefix(Content::NAMED) {
+            Some(id) => id.split_once('"')?.1,
+            None => extra.strip_prefix(Content::UNNAMED)?,
+        };
+        Some(rest.strip_prefix(Content::RESOURCE)?.split_once('\'')?.0)
     }
 
     /// A text that is shown as a stanza with this id.

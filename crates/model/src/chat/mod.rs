@@ -75,8 +75,9 @@ pub use over_topics::{
 pub use people::{
     Availability, CONTACT_GROUP_BYTES_MAX, CONTACT_GROUPS_MAX, CONTACT_NAME_BYTES_MAX,
     CONTACTS_HARD_MAX, CONTACTS_PAGE_MAX, Contact, ContactChange, ContactList, ContactOrder,
-    ContactWish, ContactsPage, ContactsRange, GREETING_BYTES_MAX, Half, PRESENCE_EXTRA_BYTES_MAX,
-    PeopleAsk, PeopleRequest, Presence, STATUS_BYTES_MAX, Show, Subscription, SubscriptionVerb,
+    ContactWish, ContactsPage, ContactsRange, GREETING_BYTES_MAX, GREETING_EXTRA_BYTES_MAX, Half,
+    PRESENCE_EXTRA_BYTES_MAX, PeopleAsk, PeopleRequest, Presence, STATUS_BYTES_MAX, Show,
+    Subscription, SubscriptionVerb, greeting_of, greeting_parts,
 };
 pub use push::{
     Loudness, Notification, NotifiedMessage, PUSH_APP_BYTES_MAX, PUSH_CODE_CHARS,
@@ -160,10 +161,12 @@ pub enum ChatRequest {
         /// What is said.
         message: Box<NewMessage>,
     },
-    /// Tell whoever is there something that is kept nowhere. Not answered.
+    /// Tell whoever is there something that is kept nowhere. Answered by `Done`, or by why not.
     Transient {
         /// Session that says it.
         session: SessionRef,
+        /// For the answer; 0: the session wants none.
+        number: u32,
         /// What is told.
         transient: Box<NewTransient>,
     },
@@ -702,6 +705,8 @@ pub enum ChatDelivery {
     },
     /// Somebody does something that is kept nowhere.
     Transient(Arc<Transient>),
+    /// A message, at its place, was addressed to the device, which wants none for all.
+    ForDevice(Seq, Arc<ChatMessage>),
     /// Who runs the server says something to all who are here.
     Announcement(Arc<Announcement>),
     /// A member of a group is there otherwise.

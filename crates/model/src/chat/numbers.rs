@@ -76,6 +76,7 @@ impl ChatRequest {
             | ChatRequest::Privacy { number, .. }
             | ChatRequest::Upload { number, .. }
             | ChatRequest::Push { number, .. } => Some(number),
+            ChatRequest::Transient { number, .. } => Some(number).filter(|it| **it != 0),
             ChatRequest::People(asked) => Some(&mut asked.number),
             ChatRequest::Chatroom(asked) => Some(&mut asked.number),
             ChatRequest::Nodes(asked) => Some(&mut asked.number),
@@ -88,7 +89,6 @@ impl ChatRequest {
             | ChatRequest::Register(_)
             | ChatRequest::Gone
             | ChatRequest::Bind { .. }
-            | ChatRequest::Transient { .. }
             | ChatRequest::LookAtGroup(_)
             | ChatRequest::Voice { .. }
             | ChatRequest::ChatroomMissed { .. }
@@ -145,6 +145,7 @@ impl ChatDelivery {
             | ChatDelivery::MemberShown(_)
             | ChatDelivery::Aside(_)
             | ChatDelivery::Announcement(_)
+            | ChatDelivery::ForDevice(..)
             | ChatDelivery::ChatroomSaid(_)
             | ChatDelivery::ChatroomMissed(_)
             | ChatDelivery::ChatroomNews(_)

@@ -21,6 +21,27 @@ pub const CONTACT_GROUP_BYTES_MAX: usize = 128;
 /// Longest text that goes with a wish to be subscribed, bytes.
 pub const GREETING_BYTES_MAX: usize = 256;
 
+/// Longest XML that comes with it, bytes.
+pub const GREETING_EXTRA_BYTES_MAX: usize = 1_024;
+
+/// Stands in a greeting between its text and what else XMPP said with the wish, as XML (RFC 6121
+/// 3.1.3).
+const GREETING_EXTRA: char = '\0';
+
+/// A greeting of a text, and of what else XMPP says with it.
+pub fn greeting_of(text: &str, extra: &str) -> Box<str> {
+    let text = greeting_parts(text).0;
+    match extra.is_empty() {
+        true => text.into(),
+        false => format!("{text}{GREETING_EXTRA}{extra}").into(),
+    }
+}
+
+/// The text of a greeting, and what else XMPP said with it.
+pub fn greeting_parts(greeting: &str) -> (&str, &str) {
+    greeting.split_once(GREETING_EXTRA).unwrap_or((greeting, ""))
+}
+
 /// Longest text of a presence, bytes.
 pub const STATUS_BYTES_MAX: usize = 512;
 
@@ -116,7 +137,7 @@ pub struct Contact {
     pub groups: Box<[Box<str>]>,
     /// How presence goes.
     pub subscription: Subscription,
-    /// What it said when it asked, while that has no answer.
+    /// What it said when it asked, while that has no answer ([`greeting_parts`]).
     pub greeting: Box<str>,
     /// Nothing of it reaches the account, nor the other way round.
     pub is_blocked: bool,

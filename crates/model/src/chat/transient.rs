@@ -1,8 +1,9 @@
 //! What is told to whoever is there now, and kept nowhere: that somebody is typing, and whatever
 //! else is worth nothing later.
 //!
-//! A transient has no number and no place, is in no inbox, and is not acknowledged. It may be lost
-//! wherever there is too much. Invariant: what is one is never stored.
+//! A transient has no place, is in no inbox, and no receiver acknowledges it. Its sender is
+//! answered if it gave a number: that the server passed it on, or why not. Invariant: what is one
+//! is never stored.
 
 use super::Content;
 use crate::account::{AccountAddress, Addressee};

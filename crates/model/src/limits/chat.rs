@@ -122,11 +122,13 @@ section! {
         /// How long a message may be called back. Later that is refused.
         recall_s_max: u32 = 3_600, whole(0..=2_678_400, "seconds");
         /// What one session may tell others in a minute that is kept nowhere: that somebody is
-        /// typing. More is dropped.
-        transients_a_minute_max: u16 = 120, whole(0..=65_535, "transients");
-        /// Bytes of such a thing, its text and what stands beside. A larger one is dropped.
+        /// typing, messages of XMPP without a body. More is refused (rate_limited).
+        transients_a_minute_max: u16 = 6_000, whole(0..=65_535, "transients");
+        /// Bytes of such a thing, its text and what stands beside. A larger one is refused
+        /// (too_large).
         transient_bytes_max: u32 = 4_096, whole(0..=65_536, "bytes");
-        /// Members of a group in which it is told who is typing. In larger ones it is dropped.
+        /// Members of a group in which it is told who is typing. In larger ones that is refused
+        /// (too_large).
         transient_members_max: u32 = 100, whole(0..=MEMBERS, "members");
         /// Members of groups, of those that are at home on a shard, of which is remembered how they
         /// say that they are there. With one more the one that said so first is forgotten: whoever

@@ -100,7 +100,7 @@ fn search_of(number: u32, range: &SearchRange) -> SearchFields<'_> {
 fn transient_of(it: &NewTransient) -> TransientFields<'_> {
     let state = it.state.map_or(0, state_number);
     let content = ContentFields::of(&it.content);
-    TransientFields { to: it.to.as_str(), state, content, from: "", device: "" }
+    TransientFields { to: it.to.as_str(), state, content, from: "", device: "", number: 0 }
 }
 
 /// One of the two frames about pushes has it.

@@ -8,7 +8,7 @@ use super::group::contact_address;
 use super::protobuf::{Body, Sink, Value};
 use model::chat::{
     CONTACT_GROUPS_MAX, Contact, ContactChange, ContactOrder, ContactsPage, Half, Subscription,
-    SubscriptionVerb,
+    SubscriptionVerb, greeting_of, greeting_parts,
 };
 use std::sync::Arc;
 
@@ -137,7 +137,7 @@ impl<'a> OrderFields<'a> {
 
     /// The order; `None`: it makes no sense.
     pub fn order(&self) -> Option<ContactOrder> {
-        let greeting = || self.greeting.into();
+        let greeting = || greeting_of(self.greeting, "");
         Some(match self.verb {
             1 if self.groups.iter().any(|group| group.is_empty()) => return None,
             1 => {
@@ -241,7 +241,7 @@ impl<'a> ContactFields<'a> {
             sees: half_number(to),
             seen: half_number(from),
             approved,
-            greeting: &it.greeting,
+            greeting: greeting_parts(&it.greeting).0,
             blocked: it.is_blocked,
             version: it.version,
         }

@@ -19,6 +19,8 @@ pub struct TransientFields<'a> {
     pub state: u32,
     /// What else is said.
     pub content: ContentFields<'a>,
+    /// For the answer to a client; 0: it wants none.
+    pub number: u32,
 }
 
 impl<'a> TransientFields<'a> {
@@ -32,6 +34,7 @@ impl<'a> TransientFields<'a> {
             to: it.to.as_str(),
             state: it.state.map_or(0, state_number),
             content: if is_empty { ContentFields::EMPTY } else { ContentFields::of(&it.content) },
+            number: 0,
         }
     }
 
@@ -48,7 +51,8 @@ impl<'a> TransientFields<'a> {
 
     pub(super) fn read(value: Value<'a>) -> Result<TransientFields<'a>, WireFault> {
         let content = ContentFields::EMPTY;
-        let mut it = TransientFields { from: "", device: "", to: "", state: 0, content };
+        let (state, number) = (0, 0);
+        let mut it = TransientFields { from: "", device: "", to: "", state, content, number };
         let mut fields = value.fields()?;
         while let Some((number, value)) = fields.next()? {
             match number {
@@ -57,6 +61,7 @@ impl<'a> TransientFields<'a> {
                 3 => it.content = ContentFields::read(value)?,
                 4 => it.from = value.text()?,
                 5 => it.device = value.text()?,
+                6 => it.number = value.u32()?,
                 _ => {}
             }
         }
@@ -73,6 +78,7 @@ impl Body for TransientFields<'_> {
         }
         sink.text(4, self.from);
         sink.text(5, self.device);
+        sink.u32(6, self.number);
     }
 }
 

@@ -35,15 +35,25 @@ impl Session {
         self.ask(ChatRequest::Search { session, number, range }, out);
     }
 
-    /// Something is told that is kept nowhere, and not answered; what makes no sense is dropped.
+    /// Something is told that is kept nowhere. It is answered if it has a number; of one without,
+    /// what makes no sense is dropped.
     pub(super) fn transient(&mut self, fields: &TransientFields<'_>, out: &mut Out) {
         let parts = (Addressee::parse(fields.to), fields.content.content());
+        let number = fields.number;
         let (Ok(to), Some(content)) = parts else {
-            return out.count(ChatCounter::TransientsDropped);
+            out.count(ChatCounter::TransientsDropped);
+            return if number == 0 {
+            } else {
+                write_failed(number, ChatFault::Invalid, out)
+            };
         };
         let (session, state) = (self.session, state_of(fields.state));
         let transient = Box::new(NewTransient { to, state, content });
-        out.say(ChatRequest::Transient { session, transient });
+        let request = ChatRequest::Transient { session, number, transient };
+        match number {
+            0 => out.say(request),
+            _ => self.ask(request, out),
+        }
     }
 }
 

@@ -159,6 +159,14 @@ fn told_back(transient: &NewTransient) -> ChatDelivery {
     ChatDelivery::Transient(Arc::new(told))
 }
 
+fn whim_of_transient(rng: &mut Prng, number: u32, transient: &NewTransient) -> ChatDelivery {
+    match rng.below(3) {
+        0 => told_back(transient),
+        1 => ChatDelivery::Done { number },
+        _ => ChatDelivery::Failed { number, why: ChatFault::RateLimited },
+    }
+}
+
 fn whim_of_handing(rng: &mut Prng, handing: &model::chat::HandingTo) -> ChatDelivery {
     match rng.below(3) {
         0 => ChatDelivery::Done { number: handing.number },
@@ -191,7 +199,6 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
         ChatRequest::Standing { number, .. } => {
             ChatDelivery::Standing { number: *number, cursor: rng.below(3), head: rng.below(9) }
         }
-        ChatRequest::Transient { transient, .. } => told_back(transient),
         ChatRequest::Read { number, upto, .. } => match rng.below(2) {
             0 => failed(*number),
             _ => ChatDelivery::Read { number: *number, upto: *upto },
@@ -296,6 +303,9 @@ fn whim_of_nodes(rng: &mut Prng, asked: &NodesRequest) -> ChatDelivery {
 fn whim_of_what_was_said(rng: &mut Prng, request: &ChatRequest) -> ChatDelivery {
     let failed = |number, why| ChatDelivery::Failed { number, why };
     match request {
+        ChatRequest::Transient { number, transient, .. } => {
+            whim_of_transient(rng, *number, transient)
+        }
         ChatRequest::Token(_) => ChatDelivery::Token { until_s: rng.below(2) as u32 },
         ChatRequest::Resume { .. } => ChatDelivery::NotResumed { handled: None },
         ChatRequest::Archive { number, range, .. } => match rng.below(4) {

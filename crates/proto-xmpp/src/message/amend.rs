@@ -59,7 +59,7 @@ pub fn said(message: &Element<'_, '_>) -> Option<AmendmentStanza> {
         Some(id.replace('"', "&quot;")).filter(|id| !id.is_empty())
     };
     let (name, verb) = if let Some(name) = named("replace", CORRECT) {
-        let body = message.child("body", CLIENT).filter(|body| !body.text().is_empty());
+        let body = render::text_of(message).filter(|body| !body.text().is_empty());
         body.is_some().then_some((name, AmendmentVerb::Corrected))?
     } else if let Some(name) = named("reactions", REACTIONS) {
         let reactions = message.child("reactions", REACTIONS)?;
@@ -109,11 +109,12 @@ pub fn put(message: &ChatMessage, out: &mut Vec<u8>) -> bool {
     }
     match *kind {
         Content::EDIT if !text.is_empty() => {
-            put_body(text, out);
+            let kept = Scan::element(beside).ok();
+            render::put_body(text, kept.as_ref().map(Scan::root), out);
             // By its sender's own id, in rooms too (XEP-0308 3).
             let name = text::attribute_as_written(&target.name);
             out.extend_from_slice(format!("<replace xmlns='{CORRECT}' id='{name}'/>").as_bytes());
-            put_beside(beside, out);
+            kept.iter().for_each(|kept| put_beside(kept, out));
             true
         }
         Content::REACTION => {
@@ -128,7 +129,7 @@ pub fn put(message: &ChatMessage, out: &mut Vec<u8>) -> bool {
             true
         }
         Content::RECALL if Recall::of(&message.content).is_some() => {
-            put_body(CALLED_BACK, out);
+            render::put_body(CALLED_BACK, None, out);
             let retract = match Moderated::of(&message.content) {
                 None => format!("<retract xmlns='{RETRACT}' id='{id}'/>"),
                 Some(by) => {
@@ -171,18 +172,12 @@ pub(super) fn room_id(
     id_text(ArchiveId::at((target.id, target.seq), &message.from, room))
 }
 
-fn put_body(body: &str, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"<body>");
-    text::put(body, out);
-    out.extend_from_slice(b"</body>");
-}
-
 /// What came beside the text, as far as it stands for the same without its own stanza, whose
 /// prefixes are not declared here.
-fn put_beside(beside: &[u8], out: &mut Vec<u8>) {
-    let Ok(scan) = Scan::element(beside) else { return };
-    for child in scan.root().children().filter(|it| !it.is("body", CLIENT)) {
-        if !render::is_forged(&child) && Scan::alone(child.whole()).is_ok() {
+fn put_beside(kept: &Scan<'_>, out: &mut Vec<u8>) {
+    for child in kept.root().children() {
+        let is_shown = !child.is("body", CLIENT) || render::is_translation(&child);
+        if is_shown && !render::is_forged(&child) && Scan::alone(child.whole()).is_ok() {
             out.extend_from_slice(child.whole().as_bytes());
         }
     }

@@ -9,15 +9,17 @@
 use crate::fault::StanzaFault;
 use crate::jid::{self, Jid};
 use crate::render::{self, MUC_USER, STANZA_IDS};
-use crate::server::{NodesQuestion, put_presence, read_availability};
+use crate::server::{
+    NodesQuestion, echo, greeting, put_greeting, put_presence, read_availability, sets_own_lists,
+};
 use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind};
-use crate::xml::scan::{CLIENT, Element};
-use crate::xml::text;
+use crate::xml::scan::Element;
 use model::account::{AccountAddress, Addressee};
 use model::chat::foreign::{ArrivalWhat, ForeignArrival, ForeignWord};
 use model::chat::{
     Availability, ClientMessageId, ContactOrder, ContactWish, DEVICE_NAME_BYTES_MAX,
-    GREETING_BYTES_MAX, NewMessage, PRESENCE_EXTRA_BYTES_MAX, STATUS_BYTES_MAX, SubscriptionVerb,
+    GREETING_BYTES_MAX, GREETING_EXTRA_BYTES_MAX, NewMessage, PRESENCE_EXTRA_BYTES_MAX,
+    STATUS_BYTES_MAX, SubscriptionVerb, greeting_of, greeting_parts,
 };
 
 /// Writes a word as a stanza. False: XMPP has none for it.
@@ -29,11 +31,7 @@ pub fn write(word: &ForeignWord, out: &mut Vec<u8>) -> bool {
         ForeignWord::Message(queued) => return render::write_out(&queued.message, out),
         ForeignWord::Subscription { from, to, verb, greeting } => {
             head(from.jid(), to.jid(), verb.word(), out);
-            if !greeting.is_empty() {
-                out.extend_from_slice(b"<status>");
-                text::put(greeting, out);
-                out.extend_from_slice(b"</status>");
-            }
+            put_greeting(greeting, out);
         }
         ForeignWord::Presence { from, device, availability, to } => {
             let from = render::full_jid(from, device.as_deref().unwrap_or_default());
@@ -92,6 +90,10 @@ pub fn read(stanza: &Element<'_, '_>, made: ClientMessageId) -> Result<StanzaPur
     match stanza.name() {
         "message" => arrival.message(made),
         "presence" => arrival.presence(),
+        // What sets a roster or a block list comes of the account's own server.
+        "iq" if arrival.to.resource.is_some() && sets_own_lists(stanza) => {
+            Err(StanzaFault::ServiceUnavailable)
+        }
         "iq" if arrival.to.resource.is_some() => Ok(arrival.shown()),
         "iq" if is_answer => Ok(StanzaPurpose::Nothing),
         "iq" => Ok(arrival.asks()),
@@ -142,6 +144,11 @@ impl StanzaArrival<'_, '_, '_> {
     /// RFC 6121 8.5.
     fn message(self, made: ClientMessageId) -> Result<StanzaPurpose, StanzaFault> {
         let (is_full, kind) = (self.to.resource.is_some(), kind(self.stanza));
+        // A message that is nothing but a forged carbon would be empty without it.
+        let mut children = self.stanza.children().peekable();
+        if children.peek().is_some() && children.all(|child| render::is_carbon(&child)) {
+            return Err(StanzaFault::NotAcceptable);
+        }
         match &*kind {
             "groupchat" | "error" if is_full => return Ok(self.shown()),
             "groupchat" => return Err(StanzaFault::ServiceUnavailable),
@@ -173,9 +180,12 @@ impl StanzaArrival<'_, '_, '_> {
         let arrival = |home, what| Ok(StanzaPurpose::Arrival(ForeignArrival { home, what }));
         match (&*kind, verb, sender) {
             (_, Some(verb), Some(sender)) => {
-                let status = self.stanza.child("status", CLIENT).map(|status| status.text());
-                let status = status.unwrap_or_default();
-                let order = ContactOrder::Say(verb, cut(&status, GREETING_BYTES_MAX).into());
+                let said = greeting(self.stanza);
+                let (text, beside) = greeting_parts(&said);
+                let fits = beside.len() <= GREETING_EXTRA_BYTES_MAX;
+                let text = cut(text, GREETING_BYTES_MAX);
+                let greeting = greeting_of(text, if fits { beside } else { "" });
+                let order = ContactOrder::Say(verb, greeting);
                 let contact = Addressee::from(self.home);
                 arrival(sender, ArrivalWhat::Wish(Box::new(ContactWish { contact, order })))
             }
@@ -217,8 +227,12 @@ fn cut(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max)]
 }
 
-/// Whether this is an id that only an archive of this domain may give (XEP-0359 6).
+/// Whether this is a carbon, which only the server of the account itself may say (XEP-0280 11), or
+/// an id that only an archive of this domain may give (XEP-0359 6).
 fn is_forged(child: &Element<'_, '_>, own: &str) -> bool {
+    if render::is_carbon(child) {
+        return true;
+    }
     let by = || child.attribute("by").and_then(|by| crate::jid::domain_of(&by));
     child.is("stanza-id", STANZA_IDS) && by().is_none_or(|by| *by == *own)
 }
@@ -233,7 +247,7 @@ pub fn refuse(stanza: &Element<'_, '_>, fault: StanzaFault, out: &mut Vec<u8>) -
     let (from, id) = (told_of("to"), told_of("id"));
     let reply =
         StanzaReply { name: stanza.name(), from: from.as_deref(), to: &to, id: id.as_deref() };
-    reply.error(fault, "", out);
+    reply.error_whole(&echo(stanza), fault, ("", ""), out);
     true
 }
 

@@ -1,7 +1,9 @@
 //! Messages of the model as stanzas, and stanzas as messages of the model.
 //!
-//! The text is the `<body>` without a language; who wrote what else is kept as it came, in
+//! The text is one `<body>` ([`text_of`]); what else a stanza has is kept as it came, in
 //! `Content::extra`, as a `message` without addresses and without that body ([`Content::STANZA`]).
+//! If the body has a language, an empty `<body xml:lang='…'/>` keeps it there; bodies in other
+//! languages (RFC 6121 5.2.3) stand there whole.
 //! A stanza that says no more than a text is a plain text, the same as IM's. Infoset-lossless but
 //! for what a client may not say in the server's name ([`is_forged`]). What somebody else put into
 //! `extra` is checked before it is shown: it may come from any protocol.
@@ -49,7 +51,7 @@ pub struct StanzaContent {
 /// What a `message` says. `None`: nothing that would be kept (a chat state, a receipt); a message
 /// without a body is, if it asks for that (XEP-0334 4.3).
 pub fn said(message: &Element<'_, '_>) -> Option<StanzaContent> {
-    let body = message.children().find(is_text);
+    let body = text_of(message);
     // An invitation to a room (XEP-0249) waits as a text does.
     let is_invitation = message.child("x", CONFERENCE).is_some();
     let stored = is_invitation || message.child("store", HINTS).is_some();
@@ -62,12 +64,15 @@ pub fn said(message: &Element<'_, '_>) -> Option<StanzaContent> {
     let id = message.attribute("id");
     let client_id = client_id_of(message);
     let is_named = id.is_none() || id.as_deref() == client_id.map(ClientMessageId::text).as_deref();
-    let has_more = message.children().any(|it| !is_text(&it) && !is_forged(&it) && is_beside(&it));
+    let is_main = |it: &Element<'_, '_>| body.is_some_and(|body| body.is_same(it));
+    let has_language = body.is_some_and(|body| language(&body).is_some());
+    let has_more = message.children().any(|it| !is_main(&it) && is_kept_child(&it, &is_beside));
     let declares = message.attributes().any(|(name, _)| name.starts_with("xmlns:"));
     // To whom it is says whether it is for a room.
     let is_plain = matches!(&*kind(message), "chat" | "groupchat")
         && is_named
         && !has_more
+        && !has_language
         && !declares
         && message.attribute("xml:lang").is_none();
     let content = if is_plain {
@@ -102,7 +107,7 @@ fn file(url: &str, stanza: &str) -> Content {
 
 /// All that a `message` says, as a stanza.
 pub fn stanza_of(message: &Element<'_, '_>) -> Content {
-    let text = message.children().find(is_text).map(|body| body.text().into_owned());
+    let text = text_of(message).map(|body| body.text().into_owned());
     stanza(message, text, None, |_| true)
 }
 
@@ -113,8 +118,7 @@ pub fn stanza_with(
     id: Option<&str>,
     is_kept_beside: impl Fn(&Element<'_, '_>) -> bool,
 ) -> Content {
-    let body = message.children().find(is_text);
-    let spoken = body.map(|body| others::spoken(message, body.text().into_owned()));
+    let spoken = text_of(message).map(|body| others::spoken(message, body.text().into_owned()));
     stanza(message, spoken, id, is_kept_beside)
 }
 
@@ -140,8 +144,14 @@ fn stanza(
         extra.push(b'"');
     }
     extra.push(b'>');
-    let rest = message.children().filter(|it| !is_text(it) && !is_forged(it));
-    let rest = rest.filter(|it| is_kept_beside(it));
+    let main = text_of(message);
+    if let Some(language) = main.as_ref().and_then(language) {
+        extra.extend_from_slice(b"<body");
+        put_attribute("xml:lang", Some(&language), &mut extra);
+        extra.extend_from_slice(b"/>");
+    }
+    let is_main = |it: &Element<'_, '_>| main.is_some_and(|main| main.is_same(it));
+    let rest = message.children().filter(|it| !is_main(it) && is_kept_child(it, &is_kept_beside));
     rest.for_each(|child| extra.extend_from_slice(child.whole().as_bytes()));
     extra.extend_from_slice(b"</message>");
     let counts = text.is_some();
@@ -154,10 +164,24 @@ pub fn is_private(message: &Element<'_, '_>) -> bool {
     message.child("private", CARBONS).is_some() || message.child("no-copy", HINTS).is_some()
 }
 
-/// A stanza's content for one device alone, which it names where an address stood.
+/// Whether a message was addressed to this device of its receiver.
+pub fn is_addressed_to(message: &ChatMessage, resource: &str) -> bool {
+    let kept = KeptStanza::of(&message.content);
+    kept.root().and_then(|kept| kept.attribute("to")).is_some_and(|to| *to == *resource)
+}
+
+/// A content that was addressed to one device, which it names where an address stood. It is for
+/// that device alone if it is private ([`is_private`]).
 pub fn for_resource(content: Content, resource: &str) -> Content {
     const BEGIN: &[u8] = b"<message";
     const ID: &[u8] = b" id=\"";
+    let content = match content.kind {
+        Content::TEXT if content.extra.is_empty() => {
+            let extra = (*b"<message type=\"chat\"></message>").into();
+            Content { kind: Content::STANZA, extra, ..content }
+        }
+        _ => content,
+    };
     let Some(rest) = content.extra.strip_prefix(BEGIN) else { return content };
     if content.kind != Content::STANZA {
         return content;
@@ -234,7 +258,8 @@ impl<'a> KeptStanza<'a> {
 
     /// The device that it is for alone, if it is.
     fn only(&self) -> Option<std::borrow::Cow<'a, str>> {
-        self.root().and_then(|kept| kept.attribute("to")).filter(|only| !only.is_empty())
+        let root = self.root().filter(|kept| is_private(kept))?;
+        root.attribute("to").filter(|only| !only.is_empty())
     }
 
     /// Whether there is anything beside the text.
@@ -289,15 +314,13 @@ impl<'a> KeptStanza<'a> {
         // Clients show a file where the text is its address and nothing else.
         let spoken = self.1.map_or(&*content.text, |note| note.url);
         if !spoken.is_empty() {
-            out.extend_from_slice(b"<body>");
-            text::put(&others::body_of(content, spoken), out);
-            out.extend_from_slice(b"</body>");
+            put_body(&others::body_of(content, spoken), self.root(), out);
         }
         if let Some(note) = self.1.filter(|_| !self.tells_file()) {
             put_file(&note, &content.text, out);
         }
         let children = self.root().into_iter().flat_map(|kept| kept.children());
-        for child in children.filter(|it| !is_text(it) && !is_forged(it)) {
+        for child in children.filter(|it| is_kept_child(it, |_| true)) {
             out.extend_from_slice(child.whole().as_bytes());
         }
     }
@@ -467,15 +490,67 @@ fn put_raw<'a>(attributes: impl Iterator<Item = (&'a str, &'a str)>, out: &mut V
     }
 }
 
-/// The body that is the message's text.
-fn is_text(child: &Element<'_, '_>) -> bool {
-    child.is("body", CLIENT) && child.attribute("xml:lang").is_none()
+/// The body of a `message` that is its text: of those that say something the one without a
+/// language, else the one in the language of the message, else the first (RFC 6121 5.2.3).
+pub fn text_of<'t, 'a>(message: &Element<'t, 'a>) -> Option<Element<'t, 'a>> {
+    let own = language(message);
+    let rank = |body: &Element<'_, '_>| match (language(body), &own) {
+        (None, _) => 0,
+        (Some(of), Some(own)) if of == *own => 1,
+        _ => 2,
+    };
+    let bodies = message.children().filter(|child| child.is("body", CLIENT));
+    bodies.min_by_key(|body| (body.text().is_empty(), rank(body)))
+}
+
+/// The language of an element, if it says one.
+fn language<'a>(element: &Element<'_, 'a>) -> Option<std::borrow::Cow<'a, str>> {
+    element.attribute("xml:lang").filter(|language| !language.is_empty())
+}
+
+/// Whether a child of a `message` that is not its text is kept: of bodies those that say something
+/// in a language of their own, of all else what may be kept and is among these.
+fn is_kept_child(child: &Element<'_, '_>, is_among: impl Fn(&Element<'_, '_>) -> bool) -> bool {
+    match child.is("body", CLIENT) {
+        true => is_translation(child),
+        false => !is_forged(child) && is_among(child),
+    }
+}
+
+/// Whether a child of what was kept is the text in another language.
+pub(crate) fn is_translation(child: &Element<'_, '_>) -> bool {
+    child.is("body", CLIENT) && language(child).is_some() && !child.text().is_empty()
+}
+
+/// Writes a text as the body, in the language that was kept of it.
+pub(crate) fn put_body(body: &str, kept: Option<Element<'_, '_>>, out: &mut Vec<u8>) {
+    let mut bodies = kept.into_iter().flat_map(|kept| kept.children());
+    let main = bodies.find(|it| it.is("body", CLIENT) && it.text().is_empty());
+    out.extend_from_slice(b"<body");
+    put_attribute("xml:lang", main.as_ref().and_then(language).as_deref(), out);
+    out.push(b'>');
+    text::put(body, out);
+    out.extend_from_slice(b"</body>");
+}
+
+/// Elements by which a server tells a client of its own account's messages: carbons (XEP-0280 11)
+/// and results of an archive (XEP-0313 4.2). Clients that do not look at the sender take what is in
+/// them for what was said.
+pub fn is_of_own_server(child: &Element<'_, '_>) -> bool {
+    is_carbon(child) || child.is("result", archive::MAM)
+}
+
+/// Whether a child of a message makes it a carbon.
+pub fn is_carbon(child: &Element<'_, '_>) -> bool {
+    child.namespace() == CARBONS && matches!(child.name(), "received" | "sent")
 }
 
 /// Elements that only a server may put into a message: its ids (XEP-0359 6), when it kept it
-/// (XEP-0203 3), who somebody is in a room (XEP-0421 5, XEP-0045 7).
+/// (XEP-0203 3), who somebody is in a room (XEP-0421 5, XEP-0045 7), and what it tells a client of
+/// its own account ([`is_of_own_server`]).
 pub fn is_forged(child: &Element<'_, '_>) -> bool {
-    child.is("stanza-id", STANZA_IDS)
+    is_of_own_server(child)
+        || child.is("stanza-id", STANZA_IDS)
         || child.is("delay", DELAY)
         || child.is("occupant-id", OCCUPANT_IDS)
         || child.is("x", MUC_USER)

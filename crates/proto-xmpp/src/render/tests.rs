@@ -62,6 +62,33 @@ fn a_stanza_with_a_body_alone_is_a_plain_text() {
 }
 
 #[test]
+fn a_text_in_any_language_is_said_and_shown_in_all_that_it_came_in() {
+    let (en, de) = ("<body xml:lang='en'>hi</body>", "<body xml:lang='de'>hallo</body>");
+    for (attribute, bodies, text, shown) in [
+        ("", de.to_owned(), "hallo", de.to_owned()),
+        ("", format!("{en}{de}"), "hi", format!("{en}{de}")),
+        (" xml:lang='de'", format!("{en}{de}"), "hallo", format!("{de}{en}")),
+        ("", format!("{de}<body>hey</body>{en}"), "hey", format!("<body>hey</body>{de}{en}")),
+        ("", format!("<body xml:lang='fr'/><body/>{de}"), "hallo", de.to_owned()),
+    ] {
+        let stanza = format!("<message id='1' type='chat'{attribute}>{bodies}</message>");
+        let said = said_of(&stanza).expect("it says something");
+        assert_eq!((&*said.content.text, said.content.counts), (text, true), "{bodies}");
+        let live = round(&stanza);
+        assert!(live.ends_with(&format!("{attribute}>{shown}</message>")), "{live}");
+        let mut abroad = Vec::new();
+        assert!(write_out(&message(said.clone(), "desk"), &mut abroad));
+        assert!(String::from_utf8_lossy(&abroad).contains(&shown), "{shown}");
+        let to = AccountAddress::parse("r@conference.a.example", "a.example").expect("right");
+        let in_room = ChatMessage { to, ..message(said, "desk") };
+        let how = room::RoomRendering { to: Some("x"), is_delayed: false, is_abroad: false };
+        let mut out = Vec::new();
+        assert!(room::write_in_room(&in_room, how, &mut out));
+        assert!(String::from_utf8_lossy(&out).contains(&format!(">{shown}<stanza-id")), "{shown}");
+    }
+}
+
+#[test]
 fn what_else_is_said_stays_as_it_was() {
     let rest = "<active xmlns='http://jabber.org/protocol/chatstates'/>\
         <body xml:lang='de'>hallo</body><p:x a=\"'&gt;\"><![CDATA[<]]></p:x><thread>t</thread>";
@@ -195,9 +222,22 @@ fn what_is_for_one_device_is_shown_to_that_alone() {
         let carbon = Rendering { is_carbon: true, ..reader("ann@a.example/phone") };
         assert_eq!(written(&private, carbon), None);
     }
-    let plain = StanzaContent { client_id: None, content: Content::text("x") };
-    let content = for_resource(plain.content.clone(), "r");
-    assert_eq!(content, plain.content, "it says of itself that it is private, or is not");
+    // What is not private names its device, too, and is for all.
+    for said in [
+        "<message type='chat'><body>x</body></message>",
+        "<message id='7'><body>x</body></message>",
+    ] {
+        let said = said_of(said).expect("it says something");
+        let content = for_resource(said.content, "r");
+        assert_eq!(content.resource(), Some("r"));
+        let named = message(StanzaContent { content, ..said }, "desk");
+        assert!(is_addressed_to(&named, "r") && !is_addressed_to(&named, "other"));
+        let shown = written(&named, LIVE).expect("shown");
+        assert!(
+            shown.contains(" to='bob@a.example' ") && shown.contains("<body>x</body>"),
+            "{shown}"
+        );
+    }
 }
 
 fn file(text: &str, note: &FileNote<'_>) -> ChatMessage {

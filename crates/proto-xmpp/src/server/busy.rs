@@ -8,11 +8,13 @@ use super::features::accounts::{BookAsking, OpenCommand};
 use super::features::{Asking, Uploading};
 use super::messages::Sending;
 use super::messages::amendments::Finding;
+use super::messages::echo::Echoes;
 use super::messages::private::Knock;
 use super::nodes::NodesAsking;
 use super::receipts::{Awaited, Marking};
 use super::rooms::Rooms;
 use super::stream_management::acks::reaches;
+use crate::jid::Jid;
 use crate::xml::framer::Framer;
 use model::chat::{MemberShown, Presence};
 use model::timeline::Seq;
@@ -45,6 +47,12 @@ pub(super) struct Busy {
     pub(super) awaited: VecDeque<Awaited>,
     /// Questions about the archive that are not answered, in their order.
     pub(super) archive: VecDeque<ArchiveAsking>,
+    /// Places of messages that were shown because they were addressed to the device.
+    pub(super) addressed: VecDeque<Seq>,
+    /// Archives elsewhere that were asked and have not answered.
+    pub(super) archives_elsewhere: VecDeque<Jid>,
+    /// Stanzas that are not answered, for an error that says of what it is.
+    pub(super) echoes: Echoes,
     /// The last number that one of them was given, below that of the first.
     pub(super) asked: u32,
     /// The last number that a message was given.
@@ -95,6 +103,9 @@ impl Busy {
             + size_of::<BookAsking>() * self.book.len()
             + size_of::<OpenCommand>() * self.commands.len()
             + self.archive.iter().map(ArchiveAsking::weight).sum::<usize>()
+            + size_of::<Jid>() * self.archives_elsewhere.len()
+            + self.echoes.weight()
+            + size_of::<Seq>() * self.addressed.len()
             + rooms
             + of_rooms
     }

@@ -10,13 +10,19 @@ use super::Out;
 use super::features::write_blocked_fault;
 use super::iq::DISCO_ITEMS;
 use super::session::Session;
+use crate::archive::MAM;
 use crate::jid::{self, Jid};
 use crate::render::{self, MUC_USER};
 use crate::stanza::{StanzaReply, kind};
-use crate::xml::scan::Element;
+use crate::xml::scan::{Element, Scan};
 use model::account::AccountAddress;
 use model::chat::foreign::ForeignStanza;
 use model::chat::{ChatRequest, HandingOn};
+use model::counters::ChatCounter;
+
+/// Archives elsewhere that a device has asked and that have not answered. With one more the first
+/// is forgotten: what else comes of it is left out.
+const ARCHIVES_ELSEWHERE_MAX: usize = 16;
 
 impl Session {
     /// The domain of an address, if somebody else may serve that.
@@ -77,6 +83,9 @@ impl Session {
         let own = to.as_deref().and_then(jid::domain).filter(|to| self.is_here(to));
         let own = own.filter(|_| self.federates() && lists_services);
         let Some(domain) = self.foreign_domain(to.as_deref()).or(own) else { return false };
+        if asked.is_some_and(|asked| asked.is("query", MAM)) {
+            self.asks_archive_elsewhere(to.as_deref().unwrap_or_default());
+        }
         self.hands_on(iq, (domain, None), out);
         true
     }
@@ -88,7 +97,10 @@ impl Session {
         (domain, directed): (Box<str>, Option<(Box<str>, bool)>),
         out: &mut Out,
     ) {
-        let xml = render::passed_on(stanza, Some(self.jid()), |_| true).into();
+        let is_message = stanza.name() == "message";
+        let is_passed_on =
+            |child: &Element<'_, '_>| !is_message || !render::is_of_own_server(child);
+        let xml = render::passed_on(stanza, Some(self.jid()), is_passed_on).into();
         let (id, name) = (stanza.attribute("id"), stanza.attribute("to"));
         let is_answered = match (stanza.name(), &*kind(stanza)) {
             ("iq", kind) => matches!(kind, "get" | "set"),
@@ -111,9 +123,47 @@ impl Session {
         out.say(ChatRequest::HandOn(Box::new(handing)));
     }
 
-    /// A stanza from another domain.
+    /// A stanza from another domain, or of another device here. Results of an archive are shown of
+    /// one that the device has asked; of others they are left out.
     pub(super) fn hears_from_elsewhere(&mut self, xml: &[u8], out: &mut Out) {
-        out.bytes().extend_from_slice(xml);
+        let is_result = |child: &Element<'_, '_>| child.is("result", MAM);
+        if let Ok(scan) = Scan::element(xml)
+            && let root = scan.root()
+            && !self.has_asked_archive(&root)
+            && root.children().any(|child| is_result(&child))
+        {
+            if root.children().all(|child| is_result(&child)) {
+                return out.count(ChatCounter::Invalid);
+            }
+            let rest = render::passed_on(&root, None, |child| !is_result(child));
+            out.bytes().extend_from_slice(&rest);
+        } else {
+            out.bytes().extend_from_slice(xml);
+        }
         self.counts_sent(out);
+    }
+
+    /// A question to an archive elsewhere, such as that of a room, goes out.
+    fn asks_archive_elsewhere(&mut self, to: &str) {
+        let Some(archive) = Jid::parse(to).filter(|jid| jid.resource.is_none()) else { return };
+        let asked = &mut self.busy().archives_elsewhere;
+        if asked.len() >= ARCHIVES_ELSEWHERE_MAX {
+            asked.pop_front();
+        }
+        asked.push_back(archive);
+    }
+
+    /// Whether a stanza is of an archive that was asked and has not answered; its answer ends that.
+    fn has_asked_archive(&mut self, stanza: &Element<'_, '_>) -> bool {
+        let Some(busy) = self.busy.as_mut().filter(|it| !it.archives_elsewhere.is_empty()) else {
+            return false;
+        };
+        let from = stanza.attribute("from").and_then(|from| Jid::parse(&from));
+        let asked = &mut busy.archives_elsewhere;
+        let at = asked.iter().position(|archive| from.as_ref() == Some(archive));
+        if stanza.name() == "iq" && matches!(&*kind(stanza), "result" | "error") {
+            at.map(|at| asked.remove(at));
+        }
+        at.is_some()
     }
 }

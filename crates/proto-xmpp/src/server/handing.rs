@@ -5,8 +5,10 @@
 //! whether a device has them. Invariant: what is handed over says by whom it is.
 
 use super::Out;
+use super::features::is_of_lists;
 use super::messages::SentAs;
 use super::session::Session;
+use crate::fault::StanzaFault;
 use crate::jid::Jid;
 use crate::render;
 use crate::stanza::{StanzaReply, kind};
@@ -14,6 +16,12 @@ use crate::xml::scan::Element;
 use model::account::Addressee;
 use model::chat::{ChatRequest, DirectedPresence, HandingTo};
 use std::sync::Arc;
+
+/// Whether a question sets a roster or a block list: a device takes such a one for its own server's
+/// word (RFC 6121 2.1.6, XEP-0191 3.5).
+pub(crate) fn sets_own_lists(iq: &Element<'_, '_>) -> bool {
+    kind(iq) == "set" && iq.children().any(|asked| is_of_lists(&asked))
+}
 
 impl Session {
     /// Hands a question or an answer to the device of an account here that it is for. False: it is
@@ -25,7 +33,11 @@ impl Session {
         out: &mut Out,
     ) -> bool {
         let is_device = to.resource.is_some() && self.is_of_account(to);
-        if is_device {
+        if is_device && sets_own_lists(iq) {
+            let (id, to) = (iq.attribute("id"), iq.attribute("to"));
+            let about = (id.as_deref(), to.as_deref());
+            self.refuse("iq", about, StanzaFault::ServiceUnavailable, out);
+        } else if is_device {
             self.hands_to(iq, (to, sent_as), None, out);
         }
         is_device

@@ -26,6 +26,10 @@ const PAGE_MESSAGES: u16 = 64;
 /// Bytes that are written of a page before the rest of it is put off until they are gone.
 const PAGE_WRITTEN_BYTES: usize = 64 * 1024;
 
+/// Messages that were addressed to a device which wanted none for all, and are not shown again once
+/// it does: the newest.
+const ADDRESSED_MAX: usize = 64;
+
 /// Time after which an inbox is asked for again that could not be read.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
@@ -144,6 +148,23 @@ impl Session {
         self.written(out);
     }
 
+    /// A message was addressed to the device, though it wants none that are for all. It waits for
+    /// the account as ever, and is not shown here again.
+    pub(super) fn addressed(&mut self, seq: Seq, message: &ChatMessage, out: &mut Out) {
+        if self.has(Session::AVAILABLE) || !render::is_addressed_to(message, self.resource()) {
+            return;
+        }
+        let how = Rendering { reader: self.jid(), delayed_by: None, is_carbon: false, asks: false };
+        if render::write(message, how, out.bytes()) {
+            let shown = &mut self.busy().addressed;
+            if shown.len() >= ADDRESSED_MAX {
+                shown.pop_front();
+            }
+            shown.push_back(seq);
+            self.counts_sent(out);
+        }
+    }
+
     /// There is more.
     pub(super) fn notified(&mut self, head: Seq, out: &mut Out) {
         if self.has(Session::AVAILABLE) {
@@ -195,7 +216,8 @@ impl Session {
         out: &mut Out,
     ) {
         let turn = self.turn_of(seq);
-        if turn == Turn::Had {
+        let shown = self.busy.as_ref().map(|busy| &busy.addressed);
+        if turn == Turn::Had || shown.is_some_and(|shown| shown.contains(&seq)) {
             return;
         }
         if message.to.is_group() {
@@ -204,7 +226,9 @@ impl Session {
         let is_own = message.from.as_str() == self.account();
         let is_to_self = message.to == message.from;
         let is_carbon = is_own && !is_to_self;
-        let is_here = is_own && *message.device == *self.resource();
+        // What the account says to itself is for all of its devices, but for what names another.
+        let named = message.content.resource().is_some_and(|named| named != self.resource());
+        let is_here = is_own && *message.device == *self.resource() && (!is_to_self || named);
         let has_missed = waited && !self.has_resumed();
         if is_here || (is_carbon && (has_missed || !self.has(Session::CARBONS))) {
             return;

@@ -9,7 +9,7 @@
 use super::Out;
 use super::archive::is_asked;
 use super::features::accounts::COMMANDS;
-use super::features::{Advertised, BLOCKING, UPLOAD_SERVICE};
+use super::features::{Advertised, BLOCKING, UPLOAD_SERVICE, is_of_lists};
 use super::messages::SentAs;
 use super::nodes::{ACCOUNT_NODE_FEATURES, KEPT_FEATURES, PUBSUB, is_of_nodes};
 use super::session::Session;
@@ -36,8 +36,9 @@ const TIME: &str = "urn:xmpp:time";
 pub(super) const SERVER_FEATURES: [&str; 8] =
     [DISCO_INFO, DISCO_ITEMS, PING, VERSION, TIME, CARBONS, BLOCKING, COMMANDS];
 
-/// Who the server is.
-pub(super) const SERVER_IDENTITY: &str = "<identity category='server' type='im' name='Holdline'/>";
+/// Who the server is. Accounts publish by it (XEP-0163 6.1).
+pub(super) const SERVER_IDENTITY: &str = "<identity category='server' type='im' name='Holdline'/>\
+    <identity category='pubsub' type='pep' name='Holdline'/>";
 
 /// What an account says that it does.
 const ACCOUNT_FEATURES: [&str; 7] = {
@@ -91,7 +92,10 @@ impl Session {
                 return self.asks_of_uploads((&asked, file_bytes_max), (is_set, about), out);
             }
             Some(Some(jid)) => match self.whom(&jid) {
-                (Asked::Another, _) if is_asked(&asked) && self.is_neighbour(&jid) => {
+                (Asked::Another, _)
+                    if (is_asked(&asked) || is_set && is_of_lists(&asked))
+                        && self.is_neighbour(&jid) =>
+                {
                     return self.refuse("iq", about, StanzaFault::Forbidden, out);
                 }
                 (Asked::Another, _)

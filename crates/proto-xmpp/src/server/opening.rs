@@ -240,6 +240,11 @@ impl Opening {
             }
             crate::sasl::SASL if self.inline.is_none() => self.sasl(element, (now, input), out),
             SASL2 => self.sasl2(element, (now, input), out),
+            // XEP-0198 3: to be had once a resource is bound, which is no fault of the stream.
+            SM if matches!(element.name(), "enable" | "resume") => {
+                acks::write_failed("unexpected-request", None, out);
+                Ok(true)
+            }
             _ if is_stanza && self.may_register(element) => {
                 self.registers(element, input.link, out).map(|()| true)
             }
@@ -399,6 +404,7 @@ impl Opening {
             | ChatDelivery::MemberShown(_)
             | ChatDelivery::Aside(_)
             | ChatDelivery::Announcement(_)
+            | ChatDelivery::ForDevice(..)
             | ChatDelivery::Contact(_)
             | ChatDelivery::Presence(_)
             | ChatDelivery::NodeNews(_)

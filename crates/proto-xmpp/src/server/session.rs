@@ -157,8 +157,13 @@ impl Session {
         let is_reading = self.has(Session::READING);
         let place = self.place;
         self.busy.take_if(|busy| {
+            if busy.waiting() == 0 {
+                busy.echoes.clear();
+            }
             busy.rooms.take_if(|rooms| rooms.is_empty());
             let has_none = busy.rooms.is_none() && busy.quiet.is_empty() && busy.awaited.is_empty();
+            let has_none = has_none && busy.archives_elsewhere.is_empty();
+            let has_none = has_none && busy.addressed.is_empty();
             let has_none = has_none && busy.commands.is_empty();
             let is_at_rest = busy.waiting() == 0 && busy.head <= place && has_none;
             !is_reading && busy.framer.is_between() && is_at_rest
@@ -190,8 +195,13 @@ impl Session {
                 None => break,
                 Some(StreamPiece::Space(count)) => _ = input.take(count),
                 Some(StreamPiece::Element(count)) => {
-                    let scan = Scan::element(input.take(count))?;
+                    let scan = Scan::element(&input.rest()[..count])?;
+                    if self.comes_behind(&scan.root()) {
+                        self.hold(out);
+                        break; // it is shown again
+                    }
                     self.stanza(now, limits, scan.root(), out)?;
+                    input.take(count);
                 }
                 Some(StreamPiece::Close(count)) => return Err(closing(input.take(count))),
                 Some(StreamPiece::Header(_)) => return Err(StreamFault::BadFormat.into()),
@@ -234,6 +244,7 @@ impl Session {
             return Err(StreamFault::InvalidFrom.into());
         }
         self.counts_received();
+        self.keeps_for_echo(&stanza);
         match stanza.name() {
             "message" => self.message(now, &stanza, out),
             "presence" => {
@@ -302,8 +313,9 @@ impl Session {
     ) {
         // What is too long for an address is not said back, six times as long when it is escaped.
         let from = to.filter(|to| to.len() <= JID_BYTES_MAX);
+        let echo = self.echo_of(name, id);
         let reply = StanzaReply { name, from, to: &self.jid, id };
-        reply.error(fault, told, out.bytes());
+        reply.error_whole(&echo, fault, (told, ""), out.bytes());
         self.counts_sent(out);
     }
 
@@ -439,14 +451,13 @@ impl Session {
             ChatDelivery::Standing { cursor, head, .. } => self.standing(cursor, head, out),
             ChatDelivery::Page(page) => self.page(now, &page, out),
             ChatDelivery::Archive(page) => self.archive_page(*page, out),
-            ChatDelivery::Message { seq, message } => {
-                self.delivered(now, seq, Some(&message), out);
-            }
+            ChatDelivery::Message { seq, message } => self.delivered(now, seq, Some(&message), out),
             ChatDelivery::Event { seq, event } => {
                 self.delivered(now, seq, None, out);
                 self.happens(&event, out);
             }
             ChatDelivery::Transient(transient) => self.write_transient(&transient, out),
+            ChatDelivery::ForDevice(seq, message) => self.addressed(seq, &message, out),
             ChatDelivery::Announcement(it) => self.write_announcement(&it, out),
             ChatDelivery::MemberShown(shown) => self.hears_of_member(shown, out),
             ChatDelivery::Aside(aside) => self.write_aside(&aside, out),

@@ -130,6 +130,11 @@ impl<'t, 'a> Element<'t, 'a> {
         (self.name(), self.namespace()) == (name, namespace)
     }
 
+    /// Whether both are the same place of one piece.
+    pub fn is_same(&self, other: &Element<'_, '_>) -> bool {
+        std::ptr::eq(self.whole(), other.whole())
+    }
+
     /// All of it, as it came.
     pub fn whole(&self) -> &'a str {
         self.node().whole

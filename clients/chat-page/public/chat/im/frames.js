@@ -91,6 +91,7 @@ const TRANSIENT = {
     content: one(3, CONTENT),
     from: string(4),
     device: string(5),
+    number: uint32(6),
 };
 const CONTACTS_PAGE = {
     number: uint32(1),

@@ -215,7 +215,7 @@ impl Chat {
         let has = |node| before.as_ref().is_some_and(|all| all.contains(node));
         let new: Interests = interests.iter().filter(|node| !has(node)).cloned().collect();
         let Some(inbox) = self.sessions.slab.at(key).map(|session| session.inbox) else { return };
-        if !new.is_empty() && self.people.is_present(inbox, key) {
+        if !new.is_empty() && self.people.is_present(inbox, key, i8::MIN) {
             self.look_for_nodes(inbox, key, new);
         }
     }

@@ -375,6 +375,7 @@ impl Device {
             ChatDelivery::History(page) => self.history(*page),
             ChatDelivery::Archive(page) => self.archived(*page),
             ChatDelivery::Failed { number, why } => self.fails(number, why),
+            ChatDelivery::Rejected(rejected) => self.fails(rejected.number, rejected.why),
             ChatDelivery::Refused(_) | ChatDelivery::End(_) => self.is_cut(),
             ChatDelivery::Sent { .. } => {}
             ChatDelivery::Changed(changed) => drop(self.groups.insert(changed.group)),

@@ -3,7 +3,9 @@
 use super::{Device, PEOPLE};
 use super::{World, person};
 use model::account::AccountAddress;
-use model::chat::{ChatRequest, ChatState, Content, NewTransient, Transient};
+use model::chat::{
+    ChatDelivery, ChatFault, ChatRequest, ChatState, Content, NewTransient, Transient,
+};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -24,7 +26,7 @@ impl World {
         self.told.push((device.account.clone(), device.name.clone(), to.clone()));
         let content = Content::text(&(self.told.len() - 1).to_string());
         let transient = Box::new(NewTransient { to: to.into(), state, content });
-        self.ask(at, ChatRequest::Transient { session, transient });
+        self.ask(at, ChatRequest::Transient { session, number: 0, transient });
     }
 
     /// A device is typing; which devices hear of it, when everything is at rest.
@@ -41,9 +43,35 @@ impl World {
         let session = self.devices[at].session.expect("it is here");
         let content = Content::text(&"x".repeat(bytes));
         let transient = Box::new(NewTransient { to: to.clone().into(), state: None, content });
-        self.ask(at, ChatRequest::Transient { session, transient });
+        self.ask(at, ChatRequest::Transient { session, number: 0, transient });
         self.rest();
         self.devices.iter().any(|device| !device.heard.is_empty())
+    }
+
+    /// A device tells something of so many bytes with a number; its one answer.
+    pub fn told_with_number(
+        &mut self,
+        at: usize,
+        to: &AccountAddress,
+        bytes: usize,
+    ) -> Result<(), ChatFault> {
+        let device = &mut self.devices[at];
+        let (session, number) = (device.session.expect("it is here"), device.number());
+        device.failed = None;
+        device.push_answers.clear();
+        let content = Content::text(&"x".repeat(bytes));
+        let transient = Box::new(NewTransient { to: to.clone().into(), state: None, content });
+        self.ask(at, ChatRequest::Transient { session, number, transient });
+        self.rest();
+        let device = &mut self.devices[at];
+        let is_it =
+            |it: &ChatDelivery| matches!(it, ChatDelivery::Done { number: n } if *n == number);
+        let done = device.push_answers.iter().filter(|it| is_it(it)).count();
+        match (done, device.failed.take()) {
+            (1, None) => Ok(()),
+            (0, Some(why)) => Err(why),
+            other => panic!("one answer: {other:?}"),
+        }
     }
 
     /// Whoever heard of something was told it, once, by whoever said it.

@@ -13,8 +13,14 @@ use model::chat::{
 use model::counters::{ChatCounter, Counter};
 use std::sync::Arc;
 
-const TYPING: TransientFields<'static> =
-    TransientFields { from: "", device: "", to: "bob", state: 1, content: ContentFields::EMPTY };
+const TYPING: TransientFields<'static> = TransientFields {
+    from: "",
+    device: "",
+    to: "bob",
+    state: 1,
+    content: ContentFields::EMPTY,
+    number: 0,
+};
 
 #[test]
 fn a_transient_that_makes_no_sense_is_dropped_and_counted_once_and_is_not_answered() {
@@ -34,6 +40,21 @@ fn a_transient_that_makes_no_sense_is_dropped_and_counted_once_and_is_not_answer
 }
 
 #[test]
+fn a_transient_with_a_number_is_answered() {
+    let wrong = TransientFields { to: "", number: 7, ..TYPING };
+    let failed = vec!["failed { number: 7 fault: FAULT_INVALID word: \"invalid\" }".into()];
+    let counted = vec![Counter::from(ChatCounter::TransientsDropped)];
+    assert_eq!(said(&ClientFrame::Transient(wrong)), (failed, counted, 0));
+    let mut side = in_session();
+    side.hear(now(), &client(&ClientFrame::Transient(TransientFields { number: 7, ..TYPING })));
+    let asked = side.take_words_as::<ChatRequest>();
+    assert!(matches!(asked[..], [ChatRequest::Transient { number: 7, .. }]), "{asked:?}");
+    let why = ChatFault::RateLimited;
+    let told = side.command(now(), ChatDelivery::Failed { number: 7, why });
+    assert!(format!("{told:?}").len() > 2, "it is told");
+}
+
+#[test]
 fn a_transient_is_the_models_and_leaves_room_for_requests() {
     let mut side = in_session();
     side.limits.chat.requests_a_session_max = 1;
@@ -49,7 +70,7 @@ fn a_transient_is_the_models_and_leaves_room_for_requests() {
         side.hear(now(), &client(&ClientFrame::Transient(fields)));
         let to = Addressee::parse("bob").expect("right");
         let transient = Box::new(NewTransient { to, state, content });
-        let expected = ChatRequest::Transient { session: SESSION, transient };
+        let expected = ChatRequest::Transient { session: SESSION, number: 0, transient };
         assert_eq!(side.take_words_as::<ChatRequest>(), [expected]);
     }
 }

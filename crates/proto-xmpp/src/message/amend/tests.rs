@@ -45,6 +45,22 @@ fn a_stanza_says_of_which_other_one_it_speaks_and_what() {
 }
 
 #[test]
+fn a_correction_keeps_the_languages_that_it_came_in() {
+    let bodies = "<body xml:lang='en'>new</body><body xml:lang='de'>neu</body>";
+    let replace = "<replace xmlns='urn:xmpp:message-correct:0' id='a1'/>";
+    let stanza = format!("<message xmlns='jabber:client' id='c1'>{bodies}{replace}</message>");
+    let scan = Scan::element(stanza.as_bytes()).expect("right");
+    assert_eq!(said(&scan.root()).map(|it| it.verb), Some(AmendmentVerb::Corrected));
+    let target = TargetMessage { seq: 1, id: 2, name: "a1".into() };
+    let content = correction(&scan.root(), &target, "a1");
+    assert_eq!(&*content.text, "new");
+    let shown = written("bob", content).expect("it says something");
+    let [en, de] = ["<body xml:lang='en'>new</body>", "<body xml:lang='de'>neu</body>"];
+    assert!(shown.contains(en) && shown.contains(de), "{shown}");
+    assert_eq!(shown.matches("<body").count(), 2, "{shown}");
+}
+
+#[test]
 fn what_names_nothing_or_says_nothing_is_none() {
     for inner in [
         "<body>hello</body>",

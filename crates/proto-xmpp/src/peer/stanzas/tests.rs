@@ -277,7 +277,7 @@ fn errors_answer_what_may_be_answered_and_nothing_else() {
     assert_eq!(
         said.as_deref(),
         Some(
-            "<message type='error' id='7' from='b@y' to='a@x/1'><error type='wait'>\
+            "<message type='error' id='7' from='b@y' to='a@x/1'><body>x</body><error type='wait'>\
              <remote-server-timeout xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></message>"
         )
     );

@@ -11,7 +11,7 @@ use super::services::{self, ExternalService, SERVICES};
 use crate::fault::StanzaFault;
 use crate::forms::{FORMS, field};
 use crate::server::iq::{DISCO_INFO, SERVER_FEATURES, SERVER_IDENTITY, disco_info};
-use crate::server::nodes::{LAST, uptime};
+use crate::server::nodes::{self, ACCOUNT_NODE_FEATURES, KEPT_FEATURES, PUBSUB, uptime};
 use crate::server::session::Session;
 use crate::xml::scan::Element;
 use base::time::Now;
@@ -67,7 +67,7 @@ impl Advertised {
     ) -> Option<Result<String, StanzaFault>> {
         match (asked.name(), asked.namespace()) {
             ("query", DISCO_INFO) => Some(self.server_info(asked, false)),
-            ("query", LAST) => Some(Ok(uptime(now))),
+            ("query", nodes::LAST) => Some(Ok(uptime(now))),
             // XEP-0215 2: they are for people of this server.
             (_, SERVICES) if !self.services.is_empty() => Some(Err(StanzaFault::Forbidden)),
             _ => None,
@@ -86,7 +86,9 @@ impl Advertised {
     fn info(&self, node: Option<&str>, registers: bool) -> String {
         let has_services = (!self.services.is_empty()).then_some(SERVICES);
         let more = registers.then_some(REGISTER).into_iter().chain(has_services);
-        let features = SERVER_FEATURES.into_iter().chain([LAST]).chain(more);
+        // What accounts publish and keep is asked of their own addresses; clients look here.
+        let kept = ACCOUNT_NODE_FEATURES.into_iter().chain(KEPT_FEATURES);
+        let features = SERVER_FEATURES.into_iter().chain([PUBSUB]).chain(kept).chain(more);
         disco_info(node, SERVER_IDENTITY, features, &self.form())
     }
 
@@ -118,7 +120,7 @@ impl Session {
             ("query", DISCO_INFO) => {
                 Some(advertised.server_info(asked, self.has(Session::ACCOUNTS)))
             }
-            ("query", LAST) => Some(Ok(uptime(now))),
+            ("query", nodes::LAST) => Some(Ok(uptime(now))),
             (_, SERVICES) => {
                 let services = &advertised.services;
                 Some(services::answer(asked, services, (now, self.account())))

@@ -18,7 +18,9 @@ mod uploads;
 pub use advertised::{Advertised, ServerContact};
 pub(super) use blocking::{BLOCKING, write_blocked_fault};
 pub(super) use presence::says;
-pub(crate) use presence::{put_presence, put_show, read_availability, read_show};
+pub(crate) use presence::{
+    greeting, put_greeting, put_presence, put_show, read_availability, read_show,
+};
 pub use services::{ExternalService, ServiceCredentials};
 pub(super) use uploads::{UPLOAD_SERVICE, Uploading};
 
@@ -65,6 +67,11 @@ enum What {
 }
 
 impl Asking {
+    /// Whether it changes what stanzas behind it may depend on.
+    pub(super) const fn changes(&self) -> bool {
+        matches!(self.what, What::Order | What::UnblockAll)
+    }
+
     pub(super) const fn place(&self) -> Option<u32> {
         self.place
     }
@@ -199,6 +206,15 @@ impl Session {
         let reply = StanzaReply { name: "iq", from: None, to: self.jid(), id: Some(&id) };
         reply.put("set", inner, out.bytes());
         self.counts_sent(out);
+    }
+}
+
+/// Whether this is about a roster or a block list, which the account alone sets (RFC 6121 2.3.3).
+pub(super) fn is_of_lists(asked: &Element<'_, '_>) -> bool {
+    match asked.name() {
+        "query" => asked.namespace() == roster::ROSTER,
+        "block" | "unblock" => asked.namespace() == BLOCKING,
+        _ => false,
     }
 }
 

@@ -11,7 +11,8 @@ use crate::stanza::{StanzaReply, kind};
 use crate::xml::scan::{CLIENT, Element, Scan};
 use crate::xml::text;
 use model::chat::{
-    Availability, Contact, ContactOrder, PeopleAsk, Presence, Show, SubscriptionVerb,
+    Availability, Contact, ContactOrder, PeopleAsk, Presence, Show, SubscriptionVerb, greeting_of,
+    greeting_parts,
 };
 
 /// The shows of RFC 6121 4.7.2.1.
@@ -58,8 +59,7 @@ impl Session {
         });
         match contact {
             Ok(contact) => {
-                let status = presence.child("status", CLIENT).map(|status| status.text());
-                let order = ContactOrder::Say(verb, status.unwrap_or_default().into());
+                let order = ContactOrder::Say(verb, greeting(presence));
                 self.ask_people((What::Presence, about), vec![wish(contact, order)], out);
             }
             Err(fault) => self.refuse("presence", about, fault, out),
@@ -75,8 +75,8 @@ impl Session {
         let from = Some(contact.address.jid());
         let head = StanzaReply { name: "presence", from, to: self.account(), id: None };
         head.open(verb.word(), out.bytes());
-        if is_asking && !contact.greeting.is_empty() {
-            put("status", &contact.greeting, out.bytes());
+        if is_asking {
+            put_greeting(&contact.greeting, out.bytes());
         }
         head.close(out.bytes());
         self.counts_sent(out);
@@ -99,6 +99,27 @@ impl Session {
         put_presence(how, out.bytes());
         head.close(out.bytes());
         self.counts_sent(out);
+    }
+}
+
+/// What is said with a wish to see somebody: a text, and elements that mean the same wherever they
+/// are written (RFC 6121 3.1.3).
+pub(crate) fn greeting(presence: &Element<'_, '_>) -> Box<str> {
+    let status = presence.child("status", CLIENT).map(|status| status.text());
+    let beside = presence.children().filter(|child| child.namespace() != CLIENT);
+    let beside = beside.filter(|child| !child.has_prefix() && Scan::alone(child.whole()).is_ok());
+    let beside: String = beside.map(|child| child.whole()).collect();
+    greeting_of(&status.unwrap_or_default(), &beside)
+}
+
+/// Writes what was said with a wish. It may come from any protocol.
+pub(crate) fn put_greeting(greeting: &str, out: &mut Vec<u8>) {
+    let (text, beside) = greeting_parts(greeting);
+    if !text.is_empty() {
+        put("status", text, out);
+    }
+    if Scan::alone(&format!("<x xmlns='{CLIENT}'>{beside}</x>")).is_ok() {
+        out.extend_from_slice(beside.as_bytes());
     }
 }
 

@@ -5,7 +5,9 @@
 //! id; one that was is not answered.
 
 pub(super) mod amendments;
+pub(super) mod echo;
 pub(super) mod lookup;
+mod order;
 pub(super) mod private;
 mod transients;
 
@@ -48,10 +50,17 @@ pub(super) enum SentAs {
 impl Session {
     /// Somebody says something (RFC 6121 5).
     pub(super) fn message(&mut self, now: Now, message: &Element<'_, '_>, out: &mut Out) {
+        let (id, to) = (message.attribute("id"), message.attribute("to"));
+        // A message that is nothing but a forged carbon or result would be empty without it.
+        if message.children().next().is_some()
+            && message.children().all(|child| render::is_of_own_server(&child))
+        {
+            let id = id.as_deref().filter(|id| id.len() <= ID_BYTES_MAX);
+            return self.refuse("message", (id, to.as_deref()), StanzaFault::NotAcceptable, out);
+        }
         if self.says_elsewhere(message, out) {
             return;
         }
-        let (id, to) = (message.attribute("id"), message.attribute("to"));
         if id.as_ref().is_some_and(|id| id.len() > ID_BYTES_MAX) {
             return self.refuse("message", (None, to.as_deref()), StanzaFault::BadRequest, out);
         }
@@ -85,7 +94,7 @@ impl Session {
         if self.amends(now, (account.clone(), about), message, out) {
             // It is answered as a message is.
         } else if let Some(told) = transient::told(message) {
-            self.tells(account, told, out);
+            self.tells((account, about), told, out);
         } else if let Some(said) = render::said(message) {
             self.says(now, (account, about), (message, said), out);
             self.awaits(Wants::of(message));
@@ -100,8 +109,16 @@ impl Session {
         (message, said): (&Element<'_, '_>, StanzaContent),
         out: &mut Out,
     ) {
-        if let Some(resource) = private::resource_of(message, about.1) {
-            return self.knocks(now, (account, about), (resource, said), out);
+        let mut said = said;
+        match private::resource_of(about.1) {
+            Some(resource) if render::is_private(message) => {
+                return self.knocks(now, (account, about), (resource, said), out);
+            }
+            // Whether that device wants what is for all is known at its home.
+            Some(resource) if self.is_here(account.domain()) => {
+                said.content = render::for_resource(said.content, &resource);
+            }
+            _ => {}
         }
         match others::reply_of(message) {
             Some(name) => self.replies(now, (account, about), (message, said, name), out),
@@ -204,3 +221,6 @@ pub(super) fn told_of(rejected: &SendRejected) -> String {
         (reason, after_s) => format!("{reason}; send it again in {after_s} s"),
     }
 }
+
+#[cfg(test)]
+mod tests;

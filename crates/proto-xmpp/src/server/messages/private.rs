@@ -13,7 +13,6 @@ use crate::render::{self, StanzaContent};
 use crate::server::Out;
 use crate::server::messages::SentAs;
 use crate::server::session::Session;
-use crate::xml::scan::Element;
 use base::time::Now;
 use model::account::{AccountAddress, Addressee};
 use model::chat::{ChatRequest, HandingTo, NewMessage};
@@ -33,10 +32,11 @@ impl Knock {
     }
 }
 
-/// The device that a stanza is for, if it is for that alone.
-pub(super) fn resource_of(message: &Element<'_, '_>, to: Option<&str>) -> Option<Box<str>> {
-    let jid = Jid::parse(to.filter(|_| render::is_private(message))?)?;
-    jid.account.is_some_and(|account| !account.is_group()).then_some(jid.resource).flatten()
+/// The device of a person that a stanza is addressed to.
+pub(super) fn resource_of(to: Option<&str>) -> Option<Box<str>> {
+    let jid = Jid::parse(to?)?;
+    let is_person = jid.account.is_some_and(|it| !it.is_group() && !it.is_chatroom());
+    jid.resource.filter(|_| is_person)
 }
 
 impl Session {
@@ -144,9 +144,11 @@ mod tests {
     #[test]
     fn what_is_not_private_or_for_no_device_is_asked_of_nobody() {
         let mut side = bound();
-        for (to, hint) in [("bob@a.example", PRIVATE), ("bob@a.example/x", "")] {
+        for (to, hint, named) in
+            [("bob@a.example", PRIVATE, None), ("bob@a.example/x", "", Some("x"))]
+        {
             says(&mut side, &stanza(to, hint));
-            assert!(!text(&sent(&mut side).1.content).contains(" to="), "{to}");
+            assert_eq!(sent(&mut side).1.content.resource(), named, "{to}");
         }
     }
 }

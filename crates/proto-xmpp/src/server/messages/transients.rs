@@ -1,10 +1,12 @@
 //! What a bound device says and hears that is kept nowhere (XEP-0085, XEP-0334).
 //!
-//! Nothing answers it. It is for a device that is there, and of a room for one that is in it; who
-//! does not read is not told. Invariant: none of it waits.
+//! It is for a device that is there, and of a room for one that is in it; a device that does not
+//! read is not told. Invariants: none of it waits; what the service refuses is answered by an
+//! error.
 
 use crate::message::transient::{self, TransientView};
 use crate::server::Out;
+use crate::server::messages::SentAs;
 use crate::server::rooms::nick_of;
 use crate::server::session::Session;
 use model::account::{AccountAddress, Addressee};
@@ -15,12 +17,13 @@ impl Session {
     /// It tells somebody, or a room, something that is kept nowhere.
     pub(in crate::server) fn tells(
         &mut self,
-        account: AccountAddress,
+        (account, about): (AccountAddress, (Option<&str>, Option<&str>)),
         (state, content): (Option<ChatState>, Content),
         out: &mut Out,
     ) {
+        let (session, number) = (self.session, self.unanswered(about, SentAs::Message));
         let transient = Box::new(NewTransient { to: Addressee::from(account), state, content });
-        out.say(ChatRequest::Transient { session: self.session, transient });
+        out.say(ChatRequest::Transient { session, number, transient });
     }
 
     /// Whether it is told what is kept nowhere: it wants messages, and reads them.

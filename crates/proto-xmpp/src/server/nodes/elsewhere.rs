@@ -44,7 +44,7 @@ impl NodesQuestion {
             Err(fault) => {
                 let fault = self.0.refusal(fault);
                 let is_disco = matches!(self.0, Want::Account | Want::Names);
-                put_refusal(&reply, (fault, is_disco), &mut out);
+                put_refusal((&reply, &crate::server::echo(iq)), (fault, is_disco), &mut out);
             }
         }
         out

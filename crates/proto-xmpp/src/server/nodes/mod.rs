@@ -125,6 +125,12 @@ enum Want {
 }
 
 impl NodesAsking {
+    /// Whether it changes what is read behind it.
+    pub(super) const fn changes(&self) -> bool {
+        use Want::{BookmarksSet, Order, Published, VCardSet};
+        matches!(self.want, Order | Published(_) | VCardSet(_) | BookmarksSet(_))
+    }
+
     /// What it costs with what is to be stored later, bytes, roughly.
     pub(super) fn weight(&self) -> usize {
         let beside = match &self.want {
@@ -242,8 +248,9 @@ impl Session {
         (fault, is_disco): (NodesFault, bool),
         out: &mut Out,
     ) {
+        let echo = self.echo_of("iq", id);
         let reply = StanzaReply { name: "iq", from: to, to: self.jid(), id };
-        put_refusal(&reply, (fault, is_disco), out.bytes());
+        put_refusal((&reply, &echo), (fault, is_disco), out.bytes());
         self.counts_sent(out);
     }
 }
@@ -268,7 +275,11 @@ fn gets(asked: &Element<'_, '_>, is_own: bool) -> Wanted {
 }
 
 /// Writes an error; whether the question was about an account as such.
-fn put_refusal(reply: &StanzaReply<'_>, (fault, is_disco): (NodesFault, bool), out: &mut Vec<u8>) {
+fn put_refusal(
+    (reply, echo): (&StanzaReply<'_>, &str),
+    (fault, is_disco): (NodesFault, bool),
+    out: &mut Vec<u8>,
+) {
     let (fault, condition) = match fault {
         // XEP-0030 8: who may not know whether somebody is there is told nothing.
         NodesFault::UnknownAccount if is_disco => (StanzaFault::ServiceUnavailable, ""),
@@ -278,7 +289,7 @@ fn put_refusal(reply: &StanzaReply<'_>, (fault, is_disco): (NodesFault, bool), o
         "" => String::new(),
         condition => format!("<{condition} xmlns='{ERRORS}'/>"),
     };
-    reply.error_whole("", fault, ("", &own), out);
+    reply.error_whole(echo, fault, ("", &own), out);
 }
 
 /// A fault as the stanza's, and the condition of PubSub that goes with it, if any.

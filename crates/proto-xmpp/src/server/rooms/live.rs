@@ -232,8 +232,10 @@ impl Session {
             let what = (room, ChatroomVerb::Announce, text, Vec::new());
             return self.orders_live("message", about, what, out);
         }
-        if let Some(said) = render::said(message) {
-            self.sends(now, (room, about), said, out);
+        match render::said(message) {
+            Some(said) => self.sends(now, (room, about), said, out),
+            // Nothing that is kept nowhere is told in a chatroom.
+            None => self.refuse_here("message", about, StanzaFault::NotAcceptable, out),
         }
     }
 

@@ -31,6 +31,7 @@ use super::Out;
 use super::session::Session;
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
+use crate::render;
 use crate::stanza::StanzaReply;
 use crate::xml::scan::{CLIENT, Element};
 use administration::Ordering;
@@ -147,6 +148,12 @@ impl Rooms {
     /// Questions that are not answered.
     pub(super) fn waiting(&self) -> usize {
         self.asks.len() + self.live_asks.len()
+    }
+
+    /// Whether it is entering a room, or something of one is to be otherwise.
+    pub(super) fn is_changing(&self) -> bool {
+        let changes = |ask: &RoomAsk| matches!(ask.what, RoomWhat::Enter(_) | RoomWhat::Order(_));
+        self.asks.iter().any(changes) || !self.live_asks.is_empty()
     }
 
     /// The place of the first order that is not answered and of which nothing says that it is done.
@@ -394,7 +401,7 @@ impl Session {
 /// The subject that a message gives a room: that of one without a text (8.1).
 fn subject_alone(message: &Element<'_, '_>) -> Option<Box<str>> {
     let subject = message.child("subject", CLIENT)?;
-    let body = message.child("body", CLIENT).filter(|body| !body.text().is_empty());
+    let body = render::text_of(message).filter(|body| !body.text().is_empty());
     body.is_none().then(|| subject.text().into_owned().into())
 }
 

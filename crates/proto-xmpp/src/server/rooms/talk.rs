@@ -89,7 +89,7 @@ impl Session {
         if self.amends(now, (room.clone(), about), message, out) {
             // It is answered as a message is.
         } else if let Some(told) = transient::told(message) {
-            self.tells(room.clone(), told, out);
+            self.tells((room.clone(), about), told, out);
         } else if let Some(said) = render::said(message) {
             self.says(now, (room.clone(), about), (message, said), out);
         }
@@ -108,7 +108,9 @@ impl Session {
             _ if self.room(room).is_none() => StanzaFault::NotAcceptable,
             None => StanzaFault::ItemNotFound,
             Some(account) => {
-                if let Some(said) = render::said(message) {
+                if let Some(told) = transient::told(message) {
+                    self.tells((account, about), told, out);
+                } else if let Some(said) = render::said(message) {
                     self.says(now, (account, about), (message, said), out);
                 }
                 return;

@@ -206,7 +206,7 @@ fn questions_are_answered_one_after_the_other() {
     let second = number(&mut side);
     assert_ne!(first, second);
     let sent = told(&mut side, failed(second, ChatFault::UnknownMessage));
-    assert_eq!(pieces(&sent), ["error", "fin whole"], "nothing is with a domain, at once");
+    assert_eq!(pieces(&sent), ["query", "fin whole"], "nothing is with a domain, at once");
     assert!(sent.starts_with("<iq type='error' id='2' ") && sent.contains("<item-not-found "));
     let fourth = number(&mut side);
     let sent = told(&mut side, failed(fourth, ChatFault::Busy));

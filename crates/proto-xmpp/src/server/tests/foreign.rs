@@ -8,7 +8,7 @@ use model::chat::{ChatDelivery, ChatRequest, HandingOn, PeopleAsk, Presence};
 use std::sync::Arc;
 
 /// Bound, where others serve their domains.
-pub(super) fn bound_elsewhere() -> Side {
+pub(crate) fn bound_elsewhere() -> Side {
     bound_among(domains(true))
 }
 

@@ -4,7 +4,7 @@ mod acks;
 mod amendments;
 mod archive;
 mod domains;
-mod foreign;
+pub(crate) mod foreign;
 pub(crate) mod harness;
 mod inbox;
 mod inline;

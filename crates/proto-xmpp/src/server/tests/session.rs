@@ -82,8 +82,8 @@ fn what_was_not_stored_is_told_with_its_id() {
             said,
             format!(
                 "<message type='error' id='x' from='{to}' to='ann@a.example/desk'>\
-                 <error type='{condition} xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error>\
-                 </message>"
+                 <body>hi</body><error type='{condition} \
+                 xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></message>"
             )
         );
     }

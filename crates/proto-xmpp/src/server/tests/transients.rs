@@ -3,7 +3,7 @@
 use super::super::*;
 use super::harness::*;
 use model::account::Addressee;
-use model::chat::{ChatState, Content, NewTransient, Transient};
+use model::chat::{ChatFault, ChatState, Content, NewTransient, SendRejected, Transient};
 use std::sync::Arc;
 
 const STATES: &str = "http://jabber.org/protocol/chatstates";
@@ -12,7 +12,7 @@ fn tells(side: &mut Side, stanza: &str) -> Vec<NewTransient> {
     assert_eq!(says(side, stanza), "");
     let words = words(side).into_iter();
     let told = words.map(|word| match word {
-        ChatRequest::Transient { session: SESSION, transient } => *transient,
+        ChatRequest::Transient { session: SESSION, transient, .. } => *transient,
         other => panic!("{other:?}"),
     });
     told.collect()
@@ -40,6 +40,39 @@ fn a_chat_state_is_told_and_not_stored_and_a_text_with_one_is_stored() {
     assert!(matches!(&words(&mut side)[..], [ChatRequest::Send { .. }]));
     says(&mut side, "<message to='bob@a.example' type='error'><composing/></message>");
     assert!(words(&mut side).is_empty());
+}
+
+#[test]
+fn what_is_kept_nowhere_is_answered_by_an_error_if_the_service_refuses_it() {
+    let mut side = available();
+    side.take_words();
+    let stanza =
+        "<message id='7' to='bob@a.example/phone'><move xmlns='urn:example:game'/></message>";
+    let rejected = |number| {
+        let (why, reason) = (ChatFault::RateLimited, "too many".into());
+        let rejected = SendRejected { number, why, reason, retry_after_ms: 3_000 };
+        ChatDelivery::Rejected(Box::new(rejected))
+    };
+    let failed = |why| move |number| ChatDelivery::Failed { number, why };
+    let cases: [(&dyn Fn(u32) -> ChatDelivery, &str); 4] = [
+        (&rejected, "resource-constraint"),
+        (&failed(ChatFault::TooLarge), "policy-violation"),
+        (&failed(ChatFault::UnknownAccount), "service-unavailable"),
+        (&failed(ChatFault::Silenced), "forbidden"),
+    ];
+    for (answer, condition) in cases {
+        assert_eq!(says(&mut side, stanza), "");
+        let number = match words(&mut side).pop() {
+            Some(ChatRequest::Transient { number, .. }) => number,
+            other => panic!("{other:?}"),
+        };
+        let error = told(&mut side, answer(number));
+        assert!(error.starts_with("<message type='error' id='7'"), "{error}");
+        assert!(error.contains(condition), "{error}");
+    }
+    assert_eq!(says(&mut side, stanza), "");
+    let Some(ChatRequest::Transient { number, .. }) = words(&mut side).pop() else { panic!() };
+    assert_eq!(told(&mut side, ChatDelivery::Done { number }), "", "it was passed on");
 }
 
 #[test]
