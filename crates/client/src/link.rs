@@ -267,7 +267,7 @@ impl Link {
     /// Says farewell to the layers, and gives the broker a little time to close in its turn: a
     /// socket that is closed with bytes unread takes back what was sent last.
     pub fn close(&mut self) {
-        self.layers.farewell(&mut self.pending);
+        self.layers.farewell(CloseReason::OwnStop, &mut self.pending);
         let until = clock::now().after(FAREWELL_TIME);
         while self.flush().is_ok() && self.has_pending() && clock::now().mono < until {
             self.wait(Duration::from_millis(100));

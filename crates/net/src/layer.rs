@@ -280,11 +280,11 @@ impl Layers {
         self.encrypt(&plain, outer)
     }
 
-    /// Appends the layers' farewells to `outer`.
-    pub fn farewell(&mut self, outer: &mut Vec<u8>) {
+    /// Appends the layers' farewells to `outer`, for this reason.
+    pub fn farewell(&mut self, reason: CloseReason, outer: &mut Vec<u8>) {
         let mut plain = Vec::new();
         if let Some(web_socket) = &mut self.web_socket {
-            web_socket.farewell(&mut plain);
+            web_socket.farewell(reason, &mut plain);
         }
         // A session that is not open has no farewell: the close itself has to do.
         if self.encrypt(&plain, outer).is_ok()

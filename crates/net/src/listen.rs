@@ -270,6 +270,9 @@ fn listener(address: SocketAddr, user_timeout_ms: u32, backlog: i32) -> Result<O
     // Accepted sockets inherit these: no call for each of them.
     sockopt::set_tcp_nodelay(&socket, true)?;
     sockopt::set_tcp_user_timeout(&socket, user_timeout_ms)?;
+    // Who neither speaks nor has to is asked now and then whether it is there (`tcp_keepalive_time`
+    // of the system): a peer that vanished would hold its place for ever.
+    sockopt::set_socket_keepalive(&socket, true)?;
     net::bind(&socket, &address)?;
     net::listen(&socket, backlog)?;
     Ok(socket)

@@ -49,7 +49,11 @@ pub trait ShardLogic: Sized {
     /// Work of its own: a slice of it. Returns when it wants its next turn at the latest.
     fn turn(&mut self, now: Now, handle: &mut ShardHandle<Self>) -> Option<Instant>;
 
-    /// The turn is over: what was gathered during it for others goes out now.
+    /// What was gathered for other shards goes out now: before what is said to peers is written, and
+    /// again behind what that led to.
+    fn tell_shards(&mut self, _now: Now, _handle: &mut ShardHandle<Self>) {}
+
+    /// The turn is over.
     fn turned(&mut self, _now: Now, _handle: &mut ShardHandle<Self>) {}
 
     /// There is more to do than this shard, or one it works for, can do: until this is over its

@@ -259,6 +259,9 @@ where
         self.now = now;
         self.handshakes_left = read::HANDSHAKES_PER_TURN;
         self.congested = self.logic.congested();
+        // What other shards had to say before a peer was answered is heard before what that peer
+        // says next, whichever shard it says it to.
+        self.read_shard_messages();
         self.read_deferred();
         self.feed_again();
         for event in ready.drain(..) {
@@ -267,7 +270,7 @@ where
                     self.on_socket(Key::unpack(token), readable, writable, ended);
                 }
                 ReadyEvent::Door(door) => self.accept(door),
-                ReadyEvent::Mailbox => self.read_shard_messages(),
+                ReadyEvent::Mailbox => {}   // it was read before all else
                 ReadyEvent::Nested(_) => {} // whoever nested it looks there
             }
         }
@@ -279,8 +282,10 @@ where
         self.logic_next = self.logic.turn(self.now, &mut self.handle);
         self.settle();
         self.drain_slice();
+        self.tell_shards();
         self.flush_dirty();
         self.tell_drained();
+        self.tell_shards();
         self.logic.turned(self.now, &mut self.handle);
         self.settle();
         if self.handle.tapping {
@@ -291,6 +296,12 @@ where
         let spent = over - self.now.mono;
         self.handle.turned(spent);
         over
+    }
+
+    /// What the logic has for other shards stands in their mailboxes, before peers are answered.
+    fn tell_shards(&mut self) {
+        self.logic.tell_shards(self.now, &mut self.handle);
+        self.settle();
     }
 
     /// Which one it is.

@@ -540,11 +540,14 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
         earliest([next, tracker, figures])
     }
 
-    fn turned(&mut self, _: Now, handle: &mut ShardHandle<Self>) {
+    fn tell_shards(&mut self, _: Now, handle: &mut ShardHandle<Self>) {
         let mut send = |bag: PeerBag| handle.post(bag.to, Mail::Peer(bag));
         self.services
             .iter_mut()
             .for_each(|service| service.post(self.shard, &self.backlog, &mut send));
+    }
+
+    fn turned(&mut self, _: Now, handle: &mut ShardHandle<Self>) {
         if self.around.shard_presence.is_behind() {
             handle.post(self.shard, Mail::Attend);
         }

@@ -36,6 +36,8 @@ pub struct WebSocket {
     pub payload_max: u64,
     /// Messages are text.
     is_text: bool,
+    /// The peer sent a message of the other kind.
+    is_foreign: bool,
 }
 
 /// WebSocket upgrade that a request head asks for.
@@ -81,6 +83,7 @@ impl WebSocket {
             is_over,
             payload_max,
             is_text: false,
+            is_foreign: false,
         }
     }
 
@@ -137,9 +140,21 @@ impl WebSocket {
         self.frame(0x80 | opcode(self.is_text), payload, out);
     }
 
-    /// Appends a close frame, status 1000 (RFC 6455 7.4.1), unless it has said one.
-    pub fn farewell(&mut self, out: &mut Vec<u8>) {
-        self.frame(0x88, &1000u16.to_be_bytes(), out);
+    /// Appends a close frame with the status of this reason (RFC 6455 7.4.1), unless it has said
+    /// one.
+    pub fn farewell(&mut self, reason: CloseReason, out: &mut Vec<u8>) {
+        let status: u16 = match reason {
+            _ if self.is_foreign => 1003,
+            CloseReason::Malformed
+            | CloseReason::OutOfOrder
+            | CloseReason::UnknownOpcode
+            | CloseReason::UnknownVersion
+            | CloseReason::UnknownProtocol
+            | CloseReason::WebSocketFailed => 1002,
+            CloseReason::TooLarge => 1009,
+            _ => 1000,
+        };
+        self.frame(0x88, &status.to_be_bytes(), out);
         self.is_over = true;
     }
 
@@ -165,7 +180,7 @@ impl WebSocket {
                 rest = &rest[whole..];
                 match frame.opcode {
                     0x8 => {
-                        self.farewell(outer);
+                        self.farewell(CloseReason::PeerClosed, outer);
                         return Ok(Flow::Ended);
                     }
                     0x9 => {
@@ -180,6 +195,7 @@ impl WebSocket {
                 (self.left, self.mask) = (frame.length, frame.mask);
                 rest = self.payload(&rest[frame.head..], inner);
             } else {
+                self.is_foreign = frame.opcode == opcode(!self.is_text);
                 return Err(CloseReason::WebSocketFailed);
             }
         }
@@ -620,17 +636,39 @@ mod tests {
     }
 
     #[test]
+    fn a_close_frame_says_what_was_wrong() {
+        let closed = |text: bool, frame: &[u8], reason| {
+            let mut server = WebSocket::server().of_text(text);
+            let (mut inner, mut outer) = (Vec::new(), Vec::new());
+            let result = server.unwrap(frame, &mut inner, &mut outer);
+            assert_eq!(result.is_err(), !frame.is_empty(), "{frame:?}");
+            server.farewell(result.err().unwrap_or(reason), &mut outer);
+            assert_eq!(outer[..2], [0x88, 2]);
+            u16::from_be_bytes([outer[2], outer[3]])
+        };
+        let masked = |first: u8| [first, 0x81, 0, 0, 0, 0, b'x'];
+        let none = CloseReason::OwnStop;
+        assert_eq!(closed(false, &masked(0x81), none), 1003, "text for a protocol of bytes");
+        assert_eq!(closed(true, &masked(0x82), none), 1003, "bytes for one of text");
+        assert_eq!(closed(false, &masked(0x83), none), 1002, "an opcode that there is not");
+        assert_eq!(closed(false, &[0x82, 1, b'x'], none), 1002, "no mask");
+        assert_eq!(closed(false, &[], CloseReason::Malformed), 1002, "the protocol inside");
+        assert_eq!(closed(false, &[], CloseReason::TooLarge), 1009);
+        assert_eq!(closed(false, &[], CloseReason::Draining), 1000);
+    }
+
+    #[test]
     fn nothing_follows_a_close_frame() {
         let mut server = WebSocket::server();
         let (mut inner, mut outer) = (Vec::new(), Vec::new());
         let mut wire = Vec::new();
         let mut client = WebSocket::client();
         client.wrap(b"bye", &mut wire);
-        client.farewell(&mut wire);
+        client.farewell(CloseReason::OwnStop, &mut wire);
         assert_eq!(server.unwrap(&wire, &mut inner, &mut outer), Ok(Flow::Ended));
         assert_eq!((&inner[..], &outer[..]), (&b"bye"[..], &[0x88, 2, 3, 0xe8][..]));
         assert!(!server.is_idle(), "it is kept, so that it is not said again");
-        server.farewell(&mut outer);
+        server.farewell(CloseReason::Draining, &mut outer);
         server.wrap(b"late", &mut outer);
         assert_eq!(outer.len(), 4, "{outer:?}");
     }

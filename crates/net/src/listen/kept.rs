@@ -119,6 +119,7 @@ pub(super) fn prepare(
         if let ListenEndpoint::Tcp(_) = address {
             sockopt::set_tcp_nodelay(socket, true)?;
             sockopt::set_tcp_user_timeout(socket, user_timeout_ms)?;
+            sockopt::set_socket_keepalive(socket, true)?;
         }
         // It listens already: this is for the length of the queue alone.
         net::listen(socket, backlog)?;

@@ -108,6 +108,8 @@ struct Told {
     ahead: Option<(u32, u64)>,
     moved: u32,
     moved_at: u64,
+    /// There is one in the mailbox.
+    has_mail: bool,
 }
 
 impl Net for Told {
@@ -130,6 +132,7 @@ impl Net for Told {
         self.now = self.now.max(until);
         if self.ahead.is_some() && self.now > self.moved_at {
             self.moved_at = self.now;
+            self.has_mail = true;
             ready.push(ReadyEvent::Mailbox);
         }
         while let Some((at, who, bytes)) = self.script.pop_first() {
@@ -208,6 +211,9 @@ impl Net for Told {
     fn wake_posted(&mut self, _: &mut dyn FnMut(ShardId) -> bool) {}
 
     fn shard_messages(&mut self, into: &mut Vec<Self::Message>) {
+        if !std::mem::take(&mut self.has_mail) {
+            return;
+        }
         let Some((ahead_ms, _)) = self.ahead.filter(|(_, until)| self.now < *until) else { return };
         self.moved += 1;
         let heard_ms = (self.now / 1_000_000) as u32 + ahead_ms;

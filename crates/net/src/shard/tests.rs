@@ -130,7 +130,11 @@ struct Notes {
     /// What passed, while it wants to see that.
     seen: Vec<String>,
     wants: bool,
+    trail: Trail,
 }
+
+/// What a turn did, in order.
+type Trail = Arc<std::sync::Mutex<Vec<&'static str>>>;
 
 impl ShardLogic for Notes {
     type Machine = TestMessages;
@@ -154,6 +158,10 @@ impl ShardLogic for Notes {
     fn turn(&mut self, now: Now, _: &mut ShardHandle<Self>) -> Option<Instant> {
         // Turns go on, so that a test that waits for nothing ends.
         Some(now.after(Duration::from_millis(1)))
+    }
+
+    fn tell_shards(&mut self, _: Now, _: &mut ShardHandle<Self>) {
+        self.trail.lock().expect("nobody panics").push("tells other shards");
     }
 
     fn turned(&mut self, _: Now, _: &mut ShardHandle<Self>) {
@@ -193,6 +201,7 @@ type TestMessage = ShardMessageOf<Notes, OwnedFd>;
 struct Ahead {
     net: Epoll<TestMessage>,
     by: Duration,
+    trail: Trail,
 }
 
 impl Net for Ahead {
@@ -241,10 +250,12 @@ impl Net for Ahead {
     }
 
     fn receive(&mut self, socket: &OwnedFd, into: &mut [u8]) -> Got {
+        self.trail.lock().expect("nobody panics").push("reads a socket");
         self.net.receive(socket, into)
     }
 
     fn send(&mut self, socket: &OwnedFd, pieces: &[IoSlice<'_>]) -> Got {
+        self.trail.lock().expect("nobody panics").push("writes to a socket");
         self.net.send(socket, pieces)
     }
 
@@ -261,6 +272,7 @@ impl Net for Ahead {
     }
 
     fn shard_messages(&mut self, into: &mut Vec<TestMessage>) {
+        self.trail.lock().expect("nobody panics").push("looks into its mailbox");
         self.net.shard_messages(into);
     }
 }
@@ -294,7 +306,8 @@ impl ShardHarness {
         let mailboxes: Arc<[Arc<Mailbox<TestMessage>>]> =
             vec![Mailbox::new(16).expect("an eventfd")].into();
         let net = Epoll::new(ShardId(0), open.shards.remove(0), mailboxes, crate::epoll::began());
-        let net = Ahead { net: net.expect("a poller"), by: Duration::ZERO };
+        let (by, notes) = (Duration::ZERO, Notes::default());
+        let net = Ahead { net: net.expect("a poller"), by, trail: notes.trail.clone() };
         let topics = TopicLimits {
             packet_bytes_max: 512 * 1024,
             qos0_backlog_bytes_max: BACKLOG_MAX,
@@ -310,7 +323,7 @@ impl ShardHarness {
             census: Arc::default(),
             seed: 1,
         };
-        ShardHarness { shard: Shard::new(settings, net, Notes::default()), at }
+        ShardHarness { shard: Shard::new(settings, net, notes), at }
     }
 
     /// Turns until `done`, or fails.
@@ -433,6 +446,29 @@ fn silence_by_our_own_will_is_not_held_against_the_peer() {
     assert_eq!(world.shard.connections(), 1, "its time begins anew");
     world.shard.net.by = Duration::from_secs(180);
     world.until(|notes| notes.said.contains(&Said::Silent));
+}
+
+#[test]
+fn mail_is_read_before_sockets_and_sent_before_peers_are_answered() {
+    let mut world = ShardHarness::new(Protocol::Mqtt);
+    let mut client = world.call(&[FIRST]);
+    world.until(|notes| notes.said.contains(&Said::Took(FIRST)));
+    client.read_exact(&mut [0]).expect("its echo");
+    let trail = world.shard.logic().trail.clone();
+    trail.lock().expect("nobody panics").clear();
+    client.write_all(b"e").expect("the socket takes it");
+    client.set_nonblocking(true).expect("a socket");
+    while client.read(&mut [0]).is_err() {
+        world.turns(1);
+    }
+    let mut steps = trail.lock().expect("nobody panics").clone();
+    let written = steps.iter().position(|step| *step == "writes to a socket").expect("an answer");
+    steps.truncate(written + 1);
+    let begin = steps.iter().rposition(|step| *step == "looks into its mailbox").expect("a turn");
+    steps.drain(..begin);
+    steps.dedup();
+    let all = ["looks into its mailbox", "reads a socket", "tells other shards"];
+    assert_eq!(steps, [&all[..], &["writes to a socket"]].concat());
 }
 
 #[test]

@@ -270,7 +270,7 @@ where
         if layered && conn.machine.is_some() {
             let mut layers = self.take_layers(key);
             let mut outer = Vec::new();
-            layers.farewell(&mut outer);
+            layers.farewell(reason, &mut outer);
             self.put_layers(key, layers);
             self.queue_raw(key, &outer);
         }
