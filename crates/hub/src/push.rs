@@ -317,15 +317,17 @@ impl Hub {
         }
     }
 
-    /// Whether a push may take a place, or what becomes of it without one.
+    /// Whether a push may take a place, or what becomes of it without one. What has expired in the
+    /// device's queue takes none.
     pub(crate) fn judge(
-        &self,
+        &mut self,
         now: Now,
         key: Key,
         sending: &Sending,
         fx: &mut Effects,
     ) -> Result<QueueLimits, Outcome> {
         let rejected = |why| Err(Outcome::Rejected(why));
+        self.expire_queue(now, key, fx);
         let Some(device) = self.registry.at(key) else {
             return rejected(Rejection::UnknownDevice);
         };

@@ -77,6 +77,34 @@ fn a_full_queue_evicts_its_oldest_normal_push() {
 }
 
 #[test]
+fn what_has_expired_gives_way_before_what_lasts() {
+    let mut world = bounded(3, 1 << 20);
+    let lasts = world.give("d");
+    let expires = [Priority::High, Priority::Normal].map(|priority| {
+        let change = |order: &mut PushOrder| {
+            (order.priority, order.time_to_live_s, order.receipts) = (priority, 2, true);
+        };
+        world.push("d", change).0
+    });
+    world.pass_ms(3_000);
+    let new = [world.give("d"), world.give("d")];
+    assert_eq!(world.receipts(), expires.map(|id| (id, Outcome::Expired)));
+    assert_eq!(world.count(PushCounter::Evicted), 0);
+    assert_eq!(waiting(&mut world, "d"), [lasts, new[0], new[1]]);
+    // Important ones that have expired refuse nobody.
+    for _ in 0..3 {
+        let change = |order: &mut PushOrder| {
+            (order.priority, order.time_to_live_s) = (Priority::High, 2);
+        };
+        world.push("e", change);
+    }
+    world.pass_ms(3_000);
+    let new = world.give("e");
+    assert_eq!(waiting(&mut world, "e"), [new]);
+    world.hub.audit();
+}
+
+#[test]
 fn a_queue_full_of_important_pushes_refuses_others() {
     let mut world = bounded(2, 1 << 20);
     let high: Vec<_> =
