@@ -101,6 +101,8 @@ pub(super) struct Draft {
     /// Those that were said, in their order.
     pub(super) listeners: Vec<Listener>,
     pub(super) bridges: Vec<Bridge>,
+    /// Messages on the way, of clients and of bridges.
+    pub(super) inflight: Option<Entry>,
     /// Number of the listener of `port`, or of options without any.
     usual: Option<usize>,
     /// What the next options are for, in the file with this number.
@@ -230,7 +232,10 @@ impl Draft {
             comments: vec!["mosquitto has no devices of products: there are none at first".into()],
             entries: Vec::new(),
         });
-        sheets.extend(self.bridges.into_iter().map(Bridge::sheet));
+        for mut bridge in self.bridges {
+            bridge.entries.extend(self.inflight.clone());
+            sheets.push(bridge.sheet());
+        }
         Finished { sheets, problems }
     }
 

@@ -56,5 +56,6 @@ pub(super) mod bridge {
     pub(crate) const CERTIFICATE: &str = "certificate";
     pub(crate) const KEY: &str = "key";
     pub(crate) const INSECURE: &str = "insecure";
+    pub(crate) const INFLIGHT_MAX: &str = "inflight_max";
     pub(crate) const OUTGOING_RETAIN: &str = "outgoing_retain";
 }

@@ -6,8 +6,8 @@ use super::Plan::{Becomes, Ignored, Lost, Refused};
 use super::Scope::{General, Security};
 use super::Takes::{Flag, Number, Text, Word};
 use super::{Arg, Known, Told, known};
-use crate::draft::{Plugin, from, quoted};
-use crate::words::{ACCESS, LIMITS, MQTT, SERVER};
+use crate::draft::{Entry, Plugin, from, quoted};
+use crate::words::{self, ACCESS, LIMITS, MQTT, SERVER};
 use model::limits::PACKET_BYTES_HARD_MAX;
 
 /// The highest whole number that an option takes.
@@ -129,9 +129,11 @@ pub(super) const OPTIONS: &[Known] = &[
         "max_inflight_messages",
         General,
         Number(0, 65_535),
-        Becomes("[mqtt] inflight_max", |draft, line, arg| {
+        Becomes("inflight_max of [mqtt] and of each [bridge.NAME]", |draft, line, arg| {
             let count = if arg.number() == 0 { 65_535 } else { arg.number() };
-            draft.put(MQTT, "inflight_max", count.to_string(), line);
+            let (key, value) = (words::bridge::INFLIGHT_MAX, count.to_string());
+            draft.put(MQTT, key, value.clone(), line);
+            draft.inflight = Some(Entry { key, value, from: from(line) });
             Ok(Told::Done)
         }),
     ),

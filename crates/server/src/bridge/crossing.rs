@@ -138,6 +138,14 @@ impl Bridge {
         let (fault, was_online) = leg.ended(now, machine, reason);
         let too_old = ConnectErrorKind::Refused(ReasonCode::UnsupportedProtocolVersion);
         self.lost(side, fault.text, was_online);
+        let is_unheard = fault.what == too_old || is_unheard(&fault.what);
+        if side == BridgeSide::Remote
+            && !was_online
+            && is_unheard
+            && self.remote.try_other_version()
+        {
+            return conn;
+        }
         if side == BridgeSide::Remote && fault.what == too_old && self.remote.is_marked() {
             let name = &self.settings.name;
             tell!(event::BRIDGE_UNMARKED, bridge = name);
@@ -220,7 +228,7 @@ impl Bridge {
 
     /// The message under its new topic; what goes to a broker of version 5 is marked.
     fn remade(&self, to: BridgeSide, topic: &str, message: &Publication) -> Publication {
-        if to == BridgeSide::Local || self.settings.version() != Version::V5 {
+        if to == BridgeSide::Local || self.remote.version() != Version::V5 {
             return message.renamed(topic);
         }
         let mut block = Block::default();
@@ -278,6 +286,13 @@ impl Bridge {
             self.publish(side, message);
         }
     }
+}
+
+/// Whether a broker ended a connection as those do that do not know the version of its CONNECT: by
+/// an answer in the words of another, or by none.
+fn is_unheard(what: &ConnectErrorKind) -> bool {
+    use CloseReason::{Malformed, OutOfOrder, PeerClosed, PeerReset};
+    matches!(what, ConnectErrorKind::Ended(Malformed | OutOfOrder | PeerClosed | PeerReset))
 }
 
 /// Subscriptions to what crosses from this side. Retained messages come with new ones.

@@ -12,7 +12,7 @@ use base::prng::Prng;
 use base::time::{Instant, Now};
 use client::{
     Block, BrokerAddress, Client, ClientOrder, ConnectAccepted, ConnectError, ConnectErrorKind,
-    Farewell, MqttEvent, Publication, Qos, ReasonCode, SubscriptionOptions, Unpublished,
+    Farewell, MqttEvent, Publication, Qos, ReasonCode, SubscriptionOptions, Unpublished, Version,
 };
 use model::close::CloseReason;
 use model::id::ConnRef;
@@ -124,6 +124,7 @@ impl Leg {
     /// that still has the session.
     pub fn accepted(&mut self, conn: ConnRef, accepted: &ConnectAccepted) -> Option<ClientOrder> {
         self.state = LegState::Online(conn);
+        self.plan.older = None;
         self.tries = 0;
         self.is_subscribed &= accepted.session_present;
         if self.is_subscribed || self.wishes.is_empty() {
@@ -201,6 +202,27 @@ impl Leg {
         half + Duration::from_nanos(self.random.below(half.as_nanos() as u64 + 1))
     }
 
+    /// The version that is spoken.
+    pub fn version(&self) -> Version {
+        self.plan.profile.version
+    }
+
+    /// The broker has ended a connection without accepting it: another version is spoken on the
+    /// next, if there is one. What was accepted once stays.
+    pub fn try_other_version(&mut self) -> bool {
+        let Some(older) = self.plan.older.take() else { return false };
+        let newer = std::mem::replace(&mut self.plan.profile, older);
+        self.plan.older = Some(newer);
+        self.say_profile();
+        true
+    }
+
+    fn say_profile(&mut self) {
+        if let Some(client) = &mut self.resting {
+            client.set_profile(Arc::new(self.plan.profile.clone()));
+        }
+    }
+
     /// Whether it says to the broker that it is a bridge.
     pub fn is_marked(&self) -> bool {
         self.plan.profile.is_bridge
@@ -209,9 +231,7 @@ impl Leg {
     /// It says so no more, from the next connection on.
     pub fn unmark(&mut self) {
         self.plan.profile.is_bridge = false;
-        if let Some(client) = &mut self.resting {
-            client.set_profile(Arc::new(self.plan.profile.clone()));
-        }
+        self.say_profile();
     }
 
     /// Publishes; at QoS 1 and 2 it waits while there is no connection. The token comes back in

@@ -38,7 +38,7 @@ section! {
         /// Take the next address at each failure, and stay with it.
         round_robin: bool = false;
         /// The version spoken there.
-        protocol: BridgeProtocol = BridgeProtocol::Mqtt311;
+        protocol: BridgeProtocol = BridgeProtocol::Auto;
         /// Its client identifier there; "" is holdline.NAME.
         client_id: String = String::new(), NAME;
         /// Its client identifier here; "" is local.NAME.
@@ -65,8 +65,10 @@ section! {
         try_private: bool = true;
         /// Whether the retain flag is passed on.
         outgoing_retain: bool = true;
-        /// Messages of QoS 1 and 2 on the way. The others wait.
-        inflight_max: u16 = 100, whole(1..=65_535, "messages");
+        /// Messages of QoS 1 and 2 on the way. The others wait. A mosquitto takes 20 unless its
+        /// max_inflight_messages says more: beyond, it keeps no order and may lose what it has no
+        /// place for. A broker of MQTT 5 says how many it takes, and is sent no more.
+        inflight_max: u16 = 20, whole(1..=65_535, "messages");
         /// PEM file of the authorities it trusts; "" is those of the system.
         ca: Option<PathBuf> = None;
         /// PEM file of its own certificate.
@@ -84,6 +86,8 @@ section! {
 words! {
     /// The version of MQTT that a bridge speaks.
     pub enum BridgeProtocol {
+        /// 5, and 3.1.1 where the other broker does not speak it.
+        Auto = "auto",
         /// 3.1.
         Mqtt31 = "mqtt31",
         /// 3.1.1.
@@ -94,8 +98,10 @@ words! {
 }
 
 impl BridgeProtocol {
+    /// The version that is tried first.
     fn version(self) -> Version {
         match self {
+            BridgeProtocol::Auto => Version::V5,
             BridgeProtocol::Mqtt31 => Version::V31,
             BridgeProtocol::Mqtt311 => Version::V311,
             BridgeProtocol::Mqtt5 => Version::V5,
@@ -114,6 +120,8 @@ pub(super) struct LegPlan {
     pub tls: Option<Arc<ClientConfig>>,
     /// What is said in CONNECT, and how messages are acknowledged.
     pub profile: Profile,
+    /// What is said where the broker does not speak that version.
+    pub older: Option<Profile>,
     /// When to come back.
     pub retry: Backoff,
 }
@@ -170,11 +178,6 @@ impl BridgeSection {
             .try_for_each(|text| BrokerAddress::parse(text).map(drop).map_err(named))
     }
 
-    /// The version that is spoken to the remote broker.
-    pub(super) fn version(&self) -> Version {
-        self.protocol.version()
-    }
-
     /// Its client identifier at the remote broker.
     pub fn remote_id(&self) -> String {
         match self.client_id.as_str() {
@@ -222,11 +225,26 @@ impl BridgeSection {
 
     /// The session at the remote broker.
     pub(super) fn remote(&self) -> Result<LegPlan, String> {
-        let mut profile = self.profile(self.version(), &self.remote_id());
+        let profile = self.remote_profile(self.protocol.version())?;
+        let is_auto = self.protocol == BridgeProtocol::Auto;
+        let older = is_auto.then(|| self.remote_profile(Version::V311)).transpose()?;
+        let addresses = self.read(&self.addresses)?;
+        let has_tls = addresses.iter().any(|address| address.tls);
+        let named = |fault| format!("bridge {}: {fault}", self.name);
+        let tls = has_tls.then(|| self.trust().config().map_err(named)).transpose()?;
+        let (min, max) = (u64::from(self.restart_s_min), u64::from(self.restart_s_max));
+        let retry = Backoff { min: Duration::from_secs(min), max: Duration::from_secs(max) };
+        let round_robin = self.round_robin;
+        Ok(LegPlan { addresses, round_robin, tls, profile, older, retry })
+    }
+
+    /// What is said to the remote broker in one version.
+    fn remote_profile(&self, version: Version) -> Result<Profile, String> {
+        let mut profile = self.profile(version, &self.remote_id());
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         profile.user = some(&self.user).as_deref().map(Formula::plain);
         profile.password = some(self.password.reveal()).map(|text| text.into_bytes().into());
-        profile.is_bridge = self.try_private && self.version() != Version::V5;
+        profile.is_bridge = self.try_private && version != Version::V5;
         profile.clears_ids = !self.clean && self.has_qos2(Direction::In)?;
         if self.notifications && !self.notifications_local_only {
             profile.will = Some(WillProfile {
@@ -237,14 +255,7 @@ impl BridgeSection {
                 properties: client::Block::default(),
             });
         }
-        let addresses = self.read(&self.addresses)?;
-        let has_tls = addresses.iter().any(|address| address.tls);
-        let named = |fault| format!("bridge {}: {fault}", self.name);
-        let tls = has_tls.then(|| self.trust().config().map_err(named)).transpose()?;
-        let (min, max) = (u64::from(self.restart_s_min), u64::from(self.restart_s_max));
-        let retry = Backoff { min: Duration::from_secs(min), max: Duration::from_secs(max) };
-        let round_robin = self.round_robin;
-        Ok(LegPlan { addresses, round_robin, tls, profile, retry })
+        Ok(profile)
     }
 
     /// Whom it believes, and what it shows.
@@ -282,7 +293,7 @@ impl BridgeSection {
         let addresses = self.read(std::slice::from_ref(&local.address))?;
         let (min, max) = (Duration::from_millis(200), Duration::from_secs(5));
         let (round_robin, retry) = (false, Backoff { min, max });
-        Ok(LegPlan { addresses, round_robin, tls: None, profile, retry })
+        Ok(LegPlan { addresses, round_robin, tls: None, profile, older: None, retry })
     }
 
     fn read(&self, addresses: &[String]) -> Result<Vec<BrokerAddress>, String> {

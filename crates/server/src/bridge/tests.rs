@@ -237,6 +237,78 @@ fn what_is_published_while_the_remote_broker_is_away_waits_and_crosses_when_it_i
 }
 
 #[test]
+fn three_hundred_messages_of_qos_2_that_wait_cross_once_each_with_the_defaults() {
+    for version in [BridgeProtocol::Mqtt311, BridgeProtocol::Auto] {
+        let [here, there] = folders();
+        let Some(ours) = Mosquitto::start(here.path()) else { return };
+        let Some(remote) = Mosquitto::start(there.path()) else { return };
+        let mut far = remote.listener("far");
+        let mut bridges = begin(settings(version, &remote, &["up/# out 2"]), &ours);
+        until_up(&mut far);
+        until_up(&mut ours.listener("near"));
+        drop(far);
+        let folder = remote.end();
+        let mut a = ours.client("a");
+        (0..300).for_each(|at| publish(&mut a, "up/x", &at.to_string(), Qos::ExactlyOnce));
+        let remote = Mosquitto::start(&folder).expect("it was there before");
+        let mut far = remote.kept("far");
+        for wanted in 0..300 {
+            let got = loop {
+                let (topic, text, ..) = message(&mut far);
+                if topic == "up/x" {
+                    break text;
+                }
+            };
+            assert_eq!(got, wanted.to_string(), "{version:?}");
+        }
+        bridges.stop();
+    }
+}
+
+/// Answers a CONNECT of 5.0 as brokers do that do not know it, once, and passes all later
+/// connections on.
+fn old_broker(at: &Path, to: &Mosquitto) -> String {
+    use std::io::{Read, Write};
+    use std::os::unix::net::{UnixListener, UnixStream};
+    let listener = UnixListener::bind(at).expect("a socket");
+    let to = to.folder.join("socket");
+    std::thread::spawn(move || {
+        let (mut first, _) = listener.accept().expect("a connection");
+        let mut bytes = [0; 1_024];
+        let count = first.read(&mut bytes).expect("a CONNECT");
+        assert_eq!(bytes[..count].windows(5).position(|it| it == b"MQTT\x05"), Some(4));
+        first.write_all(&[0x20, 2, 0, 1]).expect("it listens");
+        drop(first);
+        let (second, _) = listener.accept().expect("a connection");
+        let there = UnixStream::connect(to).expect("the broker");
+        let ways = [
+            (second.try_clone().expect("a socket"), there.try_clone().expect("a socket")),
+            (there, second),
+        ];
+        for (mut from, mut to) in ways {
+            std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+        }
+    });
+    format!("unix://{}", at.display())
+}
+
+#[test]
+fn a_broker_that_does_not_speak_mqtt_5_is_spoken_to_in_3_1_1() {
+    let [here, there] = folders();
+    let Some(ours) = Mosquitto::start(here.path()) else { return };
+    let Some(remote) = Mosquitto::start(there.path()) else { return };
+    let mut far = remote.listener("far");
+    let address = old_broker(&there.path().join("old"), &remote);
+    let asked = settings(BridgeProtocol::Auto, &remote, &["up/# out 1"]);
+    let mut bridges = begin(BridgeSection { addresses: vec![address], ..asked }, &ours);
+    until_up(&mut far);
+    until_up(&mut ours.listener("near"));
+    publish(&mut ours.client("a"), "up/x", "1", Qos::AtLeastOnce);
+    assert_eq!(message(&mut far).1, "1");
+    bridges.stop();
+}
+
+#[test]
 fn a_bridge_that_cannot_work_is_refused_in_words() {
     let local = LocalBroker { address: "localhost".into(), user: None, password: None };
     let good = BridgeSection {

@@ -212,7 +212,8 @@ fn a_bridge_is_carried_over() {
          topic sensors/# out 1\ntopic cmd/# in 2 \"\" site1/\ntopic # both 0 l/ r/\n\
          remote_clientid site1\nremote_username u\nremote_password p#1 \"x\"\n\
          cleansession false\nkeepalive_interval 30\nrestart_timeout 10 60\n\
-         bridge_protocol_version mqttv50\nnotifications false\nbridge_cafile /ca\n",
+         bridge_protocol_version mqttv50\nnotifications false\nbridge_cafile /ca\n\
+         max_inflight_messages 50\n",
     );
     let found = keys(&translated, "bridge.\"to-the.cloud\"");
     for key in [
@@ -225,6 +226,7 @@ fn a_bridge_is_carried_over() {
         "restart_s_min = 10",
         "restart_s_max = 60",
         "protocol = \"mqtt5\"",
+        "inflight_max = 50",
         "ca = \"/ca\"",
         "topics = [\"sensors/# out 1 \\\"\\\" \\\"\\\"\", \"cmd/# in 2 \\\"\\\" site1/\", \
          \"# both 0 l/ r/\"]",
