@@ -32,8 +32,9 @@ enum State {
 }
 
 /// What is let pass on every listener: the bit by which bridges of MQTT 3 mark themselves, which
-/// is their wish not to be sent what they sent.
-const STRICT: FaultSet = FaultSet::of(&[PacketFault::BridgeBit]);
+/// is their wish not to be sent what they sent; and identifiers of 3.1 above its 23 characters,
+/// which no other broker minds and many devices have.
+const STRICT: FaultSet = FaultSet::of(&[PacketFault::BridgeBit, PacketFault::ClientIdLong]);
 
 /// Where a connection is.
 pub(super) enum Phase {
