@@ -3,6 +3,10 @@
 //! It is looked at again before what is left can be used up: four times a second, or as seldom as
 //! once where there are gigabytes, for each look wakes a processor that has nothing else to do.
 //!
+//! The allocator keeps pages that nothing is in any more for a second, and gives them back when a
+//! thread frees a page after that. A server that has become quiet, or turns everybody away, frees
+//! none: so while it is not calm a look begins by having them given back, and judges what is left.
+//!
 //! What may be used is `limits.memory_max`, or three quarters of what the machine or its control
 //! group gives. What is used is what is resident without files, which the kernel takes back when it
 //! wants. It decides nothing: levels are the model's.
@@ -40,6 +44,9 @@ pub(in crate::start) fn task(
     tell!(event::MEMORY_WATCHED, memory_max = most);
     let watch = Watch { most, gauge, census };
     Some(Box::new(move || {
+        if watch.gauge.now() > Pressure::Calm {
+            give_back();
+        }
         let bytes = used();
         if let Some(bytes) = bytes {
             watch.look(bytes);
@@ -76,6 +83,15 @@ impl Watch {
             tell!(event::MEMORY_EASED, bytes, memory_max, level = name, means);
         }
     }
+}
+
+/// Bytes of a block that has a page of its own.
+const OWN_PAGE_BYTES: usize = 8 << 20;
+
+/// Has the allocator give back to the system what nothing is in: it looks for that whenever a page
+/// is freed. Nothing is written to the block, so it costs no memory.
+fn give_back() {
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(OWN_PAGE_BYTES)));
 }
 
 /// Bytes that are resident and no file's.
