@@ -11,3 +11,4 @@ mod pages;
 pub(crate) mod restore;
 pub(crate) mod rows;
 pub(crate) mod rows_now;
+pub(crate) mod sweep;

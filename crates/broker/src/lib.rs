@@ -39,6 +39,7 @@ pub use units::UNITS_A_CALL_MAX;
 use crate::durable::calls::LogCalls;
 use crate::durable::entries::home_hash;
 use crate::durable::restore::Restoring;
+use crate::durable::sweep::Sweeps;
 use crate::message::answers::Answers;
 use crate::message::delayed::Delayed;
 use crate::message::fan_out::FanOuts;
@@ -136,6 +137,8 @@ pub struct Broker {
     subscriptions: Subscriptions,
     groups: Groups,
     handovers: Handovers,
+    /// Queues that are read for what has expired.
+    sweeps: Sweeps,
     retained: RetainedRows,
     delayed: Delayed,
     admissions: Admissions,
@@ -175,6 +178,7 @@ impl Broker {
             subscriptions: Subscriptions::new(&settings, share(limits.subscriptions_max)),
             groups: Groups::default(),
             handovers: Handovers::default(),
+            sweeps: Sweeps::default(),
             retained: RetainedRows::new(settings.home, retained),
             delayed: Delayed::new(settings.home, share(limits.delayed_max.into()) as u32),
             admissions: Admissions::new(settings.hash_key, settings.seed, connects),

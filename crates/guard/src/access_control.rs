@@ -461,6 +461,13 @@ impl Access for AccessControl {
         self.people().holds(user, account)
     }
 
+    fn is_removed(&self, user: &str, uid: u64) -> bool {
+        match self.people().owner(user) {
+            NameOwner::Account(owner) => owner != uid,
+            NameOwner::File | NameOwner::Unknown => self.has_all(),
+        }
+    }
+
     fn renewed(&self, (service, shard): (ServiceKind, ShardId), version: u64) {
         let Some(at) = RENEWING.iter().position(|kind| *kind == service) else { return };
         let mut renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);

@@ -31,6 +31,8 @@ pub(crate) enum PendingCall {
     Counted(Key),
     /// The mark that a packet identifier of QoS 2 is taken, and the wait for it.
     Marked(Exchange, Key),
+    /// The mark that a message of QoS 2 is wherever it has to be, and the place of the one before.
+    Taken(Exchange, Seq),
     /// That the client has a message of QoS 2.
     Released(Exchange),
     /// That the client has released its own.
@@ -43,6 +45,8 @@ pub(crate) enum PendingCall {
     Page(PageRef),
     /// A page of what a session gives to other members of its groups, by its number.
     Given(Key, u64),
+    /// A page of what waits for a session, to find what has expired.
+    Swept(PageRef),
     /// Whether a message stands at a place that is doubtful.
     Doubt(EntryRef),
     /// What is over is gone.

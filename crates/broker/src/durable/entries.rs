@@ -6,6 +6,7 @@
 //!                       share 4 | (another member had it: client 2 + n | its place there 8) |
 //!                       subscription identifiers, 4 each
 //!  of an exchange in    2 | 1 | packet identifier 2
+//!  of one that is taken 2 | 3 | packet identifier 2
 //!  of a release         2 | 2 | packet identifier 2 | place of the message 8
 //! ```
 //! Little endian. One message may stand in many timelines; among a publisher's exchanges it is no
@@ -75,6 +76,8 @@ pub(crate) enum Said {
     Message(Label),
     /// A packet identifier of QoS 2 that the client has not released.
     Inbound(u16),
+    /// The same, and the message is wherever it has to be.
+    Taken(u16),
     /// A message of QoS 2 that the client has: identifier, and the place it had.
     Released(u16, u64),
 }
@@ -116,6 +119,10 @@ impl Said {
                 out.push(1);
                 out.extend(id.to_le_bytes());
             }
+            Said::Taken(id) => {
+                out.push(3);
+                out.extend(id.to_le_bytes());
+            }
             Said::Released(id, seq) => {
                 out.push(2);
                 out.extend(id.to_le_bytes());
@@ -155,6 +162,10 @@ impl Said {
             2 => {
                 let (id, seq) = (from.u16()?, from.u64()?);
                 from.ends(Said::Released(id, seq))
+            }
+            3 => {
+                let id = from.u16()?;
+                from.ends(Said::Taken(id))
             }
             _ => None,
         }

@@ -224,6 +224,7 @@ impl Broker {
         if let Some(more) = session.more.as_mut()
             && !more.is_pulling()
             && !self.handovers.is_pulling(key)
+            && !self.sweeps.contains_key(&key)
         {
             more.queue.removed(&removal.seqs);
         }

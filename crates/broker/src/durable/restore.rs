@@ -22,7 +22,7 @@ use crate::session::record::{EntryRef, SessionTerms};
 use crate::session::shares::Share;
 use base::slab::Key;
 use base::time::Now;
-use model::ports::access::Grant;
+use model::ports::access::{Grant, GrantedAccount};
 use model::ports::log::{Restored, Table, Write};
 use model::session::Will;
 use model::timeline::{Seq, Space, TimelineId};
@@ -150,7 +150,8 @@ impl Broker {
         });
         let key = self.sessions.insert(id)?;
         let user = row.user.as_deref().map(Arc::from);
-        self.sessions.grant(key, &Grant { user, ..Grant::OPEN });
+        let account = row.account.map(|uid| GrantedAccount { uid, epoch: 0 });
+        self.sessions.grant(key, &Grant { user, account, ..Grant::OPEN });
         let session = self.sessions.at_mut(key)?;
         let (expiry_s, is_bridge) = (row.expiry_s, row.bridge);
         let terms = SessionTerms { protocol, expiry_s, keep_alive_s: 0, window: 1, is_bridge };
@@ -249,9 +250,10 @@ impl Broker {
         let key = owner.key;
         let more = self.sessions.at_mut(key)?.more();
         let over = |seq| EntryRef { session: key, seq };
-        let (id, alone) = match said {
-            Said::Message(label) => (label.origin, false),
-            Said::Inbound(id) => (id, true),
+        let (id, marker) = match said {
+            Said::Message(label) => (label.origin, Marker { seq, alone: false, taken: false }),
+            Said::Inbound(id) => (id, Marker { seq, alone: true, taken: false }),
+            Said::Taken(id) => (id, Marker { seq, alone: true, taken: true }),
             Said::Released(id, of) => {
                 // Of two that say the same the former was refused, or is over.
                 let former = more.queue.drop_release(id);
@@ -263,7 +265,7 @@ impl Broker {
                 return Some(());
             }
         };
-        let before = more.inbound.restore(id, Marker { seq, alone });
+        let before = more.inbound.restore(id, marker);
         self.restoring.over.extend(before.map(over));
         Some(())
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Sessions       slot 2, client id    1 | flags | expiry_s 4 | since_s 4 | sent_upto 8 |
-//!                                      user 2+n | protocol 2+n
+//!                                      user 2+n | protocol 2+n | account's number 8, if flagged
 //!  Subscriptions  slot 2, client id,   1 | options | retain handling | subscription id 4 |
 //!                 0, hash 8            filter 2+n
 //!  Wills          slot 2, client id,   1 | flags | delay_s 4 | expiry_s 4 | due_s 4 | message
@@ -13,6 +13,7 @@
 use super::bytes::text;
 use super::entries::home_hash;
 use crate::retained::row;
+use crate::session::principals::Principal;
 use crate::session::record::Session;
 use base::bytes::ByteReader;
 use base::hash::HashKey;
@@ -26,6 +27,7 @@ const ONLINE: u8 = 1;
 const HAS_USER: u8 = 2;
 const BRIDGE: u8 = 4;
 const SENT_MORE: u8 = 8;
+const HAS_ACCOUNT: u8 = 16;
 const QOS: u8 = 3;
 const RETAIN: u8 = 4;
 
@@ -42,6 +44,8 @@ pub(crate) struct SessionRow {
     pub sent_more: bool,
     pub user: Option<Box<str>>,
     pub protocol: Box<str>,
+    /// The number of the user's account. Rows of earlier builds have none.
+    pub account: Option<u64>,
 }
 
 /// Row of a subscription.
@@ -68,7 +72,7 @@ fn home_of(home: HashKey, client_id: &str) -> RowHome {
 }
 
 /// The row of a session as it is now.
-pub(crate) fn session_row(session: &Session, user: Option<&str>, protocol: &str) -> Box<[u8]> {
+pub(crate) fn session_row(session: &Session, of: &Principal, protocol: &str) -> Box<[u8]> {
     let row = SessionRow {
         online: session.conn().is_some(),
         bridge: session.is_bridge(),
@@ -76,8 +80,9 @@ pub(crate) fn session_row(session: &Session, user: Option<&str>, protocol: &str)
         since_s: session.since_s(),
         sent_upto: session.queue().map_or(0, |queue| queue.sent_upto()),
         sent_more: session.queue().is_some_and(|queue| queue.sent_more()),
-        user: user.map(Box::from),
+        user: of.user.as_deref().map(Box::from),
         protocol: protocol.into(),
+        account: of.uid(),
     };
     row.encode()
 }
@@ -88,19 +93,21 @@ impl SessionRow {
         let flags = bit(self.online, ONLINE)
             | bit(self.user.is_some(), HAS_USER)
             | bit(self.bridge, BRIDGE)
-            | bit(self.sent_more, SENT_MORE);
+            | bit(self.sent_more, SENT_MORE)
+            | bit(self.account.is_some(), HAS_ACCOUNT);
         let mut out = vec![VERSION, flags];
         out.extend(self.expiry_s.to_le_bytes());
         out.extend(self.since_s.to_le_bytes());
         out.extend(self.sent_upto.to_le_bytes());
         text(self.user.as_deref().unwrap_or_default().as_bytes(), &mut out);
         text(self.protocol.as_bytes(), &mut out);
+        out.extend(self.account.iter().flat_map(|uid| uid.to_le_bytes()));
         out.into_boxed_slice()
     }
 
     pub fn decode(bytes: &[u8]) -> Option<SessionRow> {
         let mut from = ByteReader::of(VERSION, bytes)?;
-        let flags = from.flags(ONLINE | HAS_USER | BRIDGE | SENT_MORE)?;
+        let flags = from.flags(ONLINE | HAS_USER | BRIDGE | SENT_MORE | HAS_ACCOUNT)?;
         let row = SessionRow {
             online: flags & ONLINE != 0,
             bridge: flags & BRIDGE != 0,
@@ -110,6 +117,10 @@ impl SessionRow {
             sent_more: flags & SENT_MORE != 0,
             user: Some(from.text()?.into()).filter(|_| flags & HAS_USER != 0),
             protocol: from.text()?.into(),
+            account: match flags & HAS_ACCOUNT {
+                0 => None,
+                _ => Some(from.u64()?),
+            },
         };
         from.ends(row)
     }

@@ -45,8 +45,8 @@ impl RowsNow<'_> {
     fn session_row_of(&self, key: &[u8]) -> Option<Box<[u8]>> {
         let session = self.session_of(rows::session_of(key)?);
         let (_, session) = session.filter(|(_, session)| session.is_durable())?;
-        let user = self.sessions.principal(session).user.as_deref();
-        Some(rows::session_row(session, user, self.sessions.protocol_name(session.protocol())))
+        let protocol = self.sessions.protocol_name(session.protocol());
+        Some(rows::session_row(session, self.sessions.principal(session), protocol))
     }
 
     fn will_row_of(&self, key: &[u8]) -> Option<Box<[u8]>> {

@@ -92,6 +92,10 @@ impl Broker {
                     fx.counters.lasted(LatencyPhase::Publish, lasted);
                 }
                 self.taken(exchange, qos, wait, result, fx);
+                let is_away = self.sessions.conn(exchange.session).is_none();
+                if qos == Qos::ExactlyOnce && is_away {
+                    self.mark_taken(now, exchange.session, fx);
+                }
             }
             Origin::Command(ask) => {
                 let answer = match result {
@@ -305,6 +309,7 @@ impl Broker {
             PendingCall::Marked(exchange, wait) => {
                 self.marked(now, exchange, wait, result, fx);
             }
+            PendingCall::Taken(exchange, before) => self.taken_marked(exchange, before, result),
             PendingCall::Released(exchange) => self.release_written(now, exchange, result, fx),
             PendingCall::Unmarked(exchange) => self.unmarked(now, exchange, result, fx),
             PendingCall::Welcome(welcome) => {
@@ -315,6 +320,7 @@ impl Broker {
             }
             PendingCall::Page(page) => self.page_read(now, page, result, fx),
             PendingCall::Given(key, page) => self.given_came(now, (key, page), result, fx),
+            PendingCall::Swept(page) => self.swept(now, page, result, fx),
             PendingCall::Doubt(entry) => self.doubt_settled(now, entry, result, fx),
             PendingCall::Removed(removal) => self.removed(now, removal, result, fx),
             PendingCall::Retaining(retaining) => {

@@ -249,7 +249,7 @@ impl Broker {
     }
 }
 
-fn expired(entry: &Entry, unix_s: u32) -> bool {
+pub(crate) fn expired(entry: &Entry, unix_s: u32) -> bool {
     entry.expire_at != 0 && entry.expire_at <= unix_s
 }
 

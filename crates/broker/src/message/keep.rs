@@ -142,7 +142,7 @@ impl Broker {
         match (kept.mark, &answer) {
             (Some(mark), Ok(appended)) => {
                 let seq = appended.seqs.last().copied().unwrap_or(0);
-                self.set_marker(mark, Marker { seq, alone: false }, fx);
+                self.set_marker(mark, Marker { seq, alone: false, taken: false }, fx);
             }
             (Some(mark), Err(error)) => self.not_marked(now, mark, denial(*error), fx),
             (None, _) => {}
@@ -179,10 +179,24 @@ impl Broker {
             }
             return !shard_full;
         };
-        let (count, asked) = (more.queue.waiting(), more.asked() as usize);
-        let over_count = count + asked >= limits.queue_count_max as usize;
-        let bytes = more.queue.bytes() + asked as u64 * ASKED_BYTES + cost;
-        let over_bytes = bytes > u64::from(limits.queue_bytes_max) && count + asked > 0;
+        let (mut count, asked) = (more.queue.waiting(), more.asked() as usize);
+        let mut bytes = more.queue.bytes() + asked as u64 * ASKED_BYTES + cost;
+        let mut count_max = limits.queue_count_max as usize;
+        let bytes_max = u64::from(limits.queue_bytes_max);
+        let is_over = |count: usize, bytes: u64, count_max: usize| {
+            (count + asked >= count_max, bytes > bytes_max && count + asked > 0)
+        };
+        let is_strange = more.queue.is_strange() && count >= count_max / 2;
+        if is_strange || is_over(count, bytes, count_max) != (false, false) {
+            // What has expired takes no room (MQTT5 3.3.2-5).
+            let expired = self.expired_of(now, key, fx);
+            let Some(more) = self.sessions.more(key) else { return !shard_full };
+            count = more.queue.waiting().saturating_sub(expired.count as usize);
+            let here = more.queue.bytes() + asked as u64 * ASKED_BYTES + cost;
+            bytes = here.saturating_sub(expired.bytes);
+            count_max += self.room_beyond(key);
+        }
+        let (over_count, over_bytes) = is_over(count, bytes, count_max);
         if !over_count && !over_bytes && !shard_full {
             return true;
         }

@@ -366,7 +366,7 @@ impl Broker {
         let result = match result {
             Ok(Done::Appended(appended)) => {
                 let seq = appended.seqs.first().copied().unwrap_or(0);
-                self.set_marker(exchange, Marker { seq, alone: true }, fx);
+                self.set_marker(exchange, Marker { seq, alone: true, taken: false }, fx);
                 Ok(())
             }
             Ok(_) => Err(Denial::StoreFull),
@@ -376,6 +376,42 @@ impl Broker {
             self.not_marked(now, exchange, why, fx);
         }
         self.arrived(now, wait, result, fx);
+    }
+
+    /// The client went, and has not released what it published at QoS 2. Where the message is
+    /// wherever it has to be, the log is told so: whenever the client says it again, nobody has to
+    /// find out who has it, however much was published meanwhile.
+    pub(crate) fn mark_taken(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        let Some(session) = self.sessions.at(key).filter(|session| session.is_durable()) else {
+            return;
+        };
+        let (home, at_s) = (self.settings.home, now.unix_s());
+        let (timeline, log_id) = (session.exchanges(home), self.routing.last_id());
+        let untold = session.more.as_ref().map(|more| more.inbound.untold()).unwrap_or_default();
+        for (id, before) in untold {
+            let label = Said::Taken(id).encode();
+            let message = Arc::new(Message { id: log_id, at_s, label, body: Box::default() });
+            let to = vec![timeline];
+            let append = Write::Append(Append { message, to, once: None, heard: None });
+            let exchange = Exchange { session: key, id };
+            self.log.ask(PendingCall::Taken(exchange, before), Call::Write(append), fx);
+        }
+    }
+
+    /// That mark was written: it stands for the one before. Refused, that one stays.
+    pub(crate) fn taken_marked(
+        &mut self,
+        exchange: Exchange,
+        before: Seq,
+        result: Result<Done, StoreError>,
+    ) {
+        let Exchange { session: key, id } = exchange;
+        let Ok(Done::Appended(appended)) = result else { return };
+        let seq = appended.seqs.first().copied().unwrap_or(0);
+        let marker = Marker { seq, alone: true, taken: true };
+        let more = self.sessions.more_mut(key);
+        let stands = more.is_some_and(|more| more.inbound.replace_marker(id, before, marker));
+        self.log.remove_mark(key, if stands { before } else { seq });
     }
 
     /// The mark of an identifier was refused: nobody else gets the message.

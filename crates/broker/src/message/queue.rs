@@ -11,12 +11,14 @@
 //! `inflight` or in `releases`.
 
 mod entry;
+mod expiries;
 mod places;
 mod stored;
 mod unread;
 
 use entry::push_back;
 pub(crate) use entry::{ASKED_BYTES, Entry, QUEUE_BYTES, Totals};
+pub(crate) use expiries::Load;
 use stored::Stored;
 pub(crate) use stored::{Oldest, ReadAs, RestoredHead};
 

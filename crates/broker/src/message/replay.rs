@@ -78,6 +78,8 @@ enum Stage {
     Ready,
     /// It was asked for.
     Asked,
+    /// It was asked for, and the replay is over meanwhile: the page is awaited, and dropped.
+    Over,
 }
 
 impl RetainedReplays {
@@ -88,18 +90,39 @@ impl RetainedReplays {
     /// The connection is gone: what is sent next is as it is by then.
     pub fn pause(&mut self) {
         (self.sent, self.drains) = (0, false);
+        self.replay.take_if(|replay| replay.stage == Stage::Over);
         if let Some(replay) = &mut self.replay {
             replay.stage = Stage::Ready;
         }
     }
 
-    /// A filter is not subscribed to any more.
+    /// A filter is not subscribed to any more. A page of it that another shard was asked for is
+    /// waited for all the same: a client that subscribes again and again has one page on its way,
+    /// and not one for each packet.
     pub fn stop(&mut self, filter: u32) {
         let number = *replay_number(filter).start();
         self.waiting.remove(&number);
-        if self.replay.as_ref().is_some_and(|replay| replay.number == number) {
-            self.replay = None;
+        if let Some(replay) = self.replay.as_mut().filter(|replay| replay.number == number) {
+            match replay.stage {
+                Stage::Ready => self.replay = None,
+                Stage::Asked | Stage::Over => replay.stage = Stage::Over,
+            }
         }
+    }
+
+    /// The page with this number came, or will not come. The replay goes on if it was waiting for
+    /// it; one that is over goes.
+    fn page_is_here(&mut self, page: u32) -> Option<&mut RetainedReplay> {
+        let replay = self.replay.as_mut().filter(|replay| replay.page == page)?;
+        match replay.stage {
+            Stage::Asked => {}
+            Stage::Ready => return None,
+            Stage::Over => {
+                self.replay = None;
+                return None;
+            }
+        }
+        self.replay.as_deref_mut()
     }
 }
 
@@ -210,7 +233,9 @@ impl Broker {
                 return looks;
             }
             let Some(more) = session.more.as_mut() else { return looks };
-            if more.queue.waiting() > 0 || more.replays.drains {
+            let is_busy =
+                more.queue.waiting() > 0 || more.queue.bytes_on_way() >= PAGE_BYTES as u64;
+            if is_busy || more.replays.drains {
                 return looks;
             }
             let Some(replay) = more.replays.replay.as_mut() else {
@@ -312,12 +337,14 @@ impl Broker {
         let (id, is_reaching) = (Box::<str>::from(session.id()), session.is_reaching());
         let Some(conn) = session.online() else { return };
         let principal = self.sessions.principal(session).clone();
-        let is_it = |it: &&RetainedReplay| it.page == page.page && it.stage == Stage::Asked;
-        let more = session.more.as_ref();
-        let replay = more.and_then(|more| more.replays.replay.as_deref()).filter(is_it);
-        let Some(replay) = replay else { return };
+        let replay = match self.sessions.more_mut(key) {
+            Some(more) => more.replays.page_is_here(page.page),
+            None => None,
+        };
+        let Some(filter) = replay.map(|replay| replay.filter.clone()) else { return };
+        let Some(session) = self.sessions.at(key) else { return };
         // Rules may have changed, or the subscription has gone, since the replay began.
-        let known = self.subscriptions.known(session, key.slot, &replay.filter);
+        let known = self.subscriptions.known(session, key.slot, &filter);
         let own = self.routing.publisher_of(&id);
         let Some(session) = self.sessions.at_mut(key) else { return };
         let Some(more) = session.more.as_mut() else { return };
@@ -352,7 +379,7 @@ impl Broker {
                 _ => queued.push(Entry::of(&message, qos, true, replay.ids.clone())),
             }
         }
-        let (filter, since) = (replay.filter.clone(), replay.since);
+        let since = replay.since;
         replay.stage = Stage::Ready;
         replay.after = page.next;
         more.replays.sent += sent_bytes;

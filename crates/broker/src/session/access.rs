@@ -96,7 +96,7 @@ impl Broker {
                 if session.conn() != Some(asking.conn) {
                     return;
                 }
-                if self.sessions.principal(session).user != grant.user {
+                if !self.sessions.principal(session).is_same(&grant) {
                     let denied = Denied::of(Denial::NotAuthorized, CloseReason::AuthFailed);
                     return self.end(now, key, denied, fx);
                 }

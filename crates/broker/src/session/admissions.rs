@@ -112,7 +112,7 @@ pub(crate) struct Admissions {
     welcomes: BTreeMap<ConnRef, Key>,
     /// Identifiers that were given and are not in use yet.
     assigned: BTreeSet<Box<str>>,
-    /// How often each client came in this window of time, by hash.
+    /// How often each client took its own connection over in this window of time, by hash.
     flaps: BTreeMap<u64, u16>,
     flap_window: u32,
     rng: Prng,
@@ -177,7 +177,7 @@ impl Admissions {
         self.assigned.remove(client_id)
     }
 
-    /// Counts a client's coming: whether it comes more often than so.
+    /// Counts that a client takes its own connection over: whether it does more often than so.
     pub fn flaps(&mut self, now: Now, names: Names<'_>, most: u16) -> bool {
         let window = now.secs() / FLAP_S;
         if self.flap_window != window {

@@ -76,17 +76,18 @@ impl Broker {
         });
     }
 
-    /// The client was let in: its session is found or made. One that comes too often has to wait
-    /// for that. Only who has shown who it is counts: a stranger who knows the identifier must not
-    /// delay its owner.
+    /// The client was let in: its session is found or made. One that takes its own connection over
+    /// too often has to wait for that: two clients with one identifier would end each other without
+    /// a pause. Who comes behind its own farewell may come as often as it likes. Only who has shown
+    /// who it is counts: a stranger who knows the identifier must not delay its owner.
     pub(crate) fn attach(&mut self, now: Now, from: ConnRef, mut proven: Proven, fx: &mut Effects) {
         if let Err(why) = self.may_attach(&mut proven, fx) {
             return self.turn_away(now, from, &proven.connect.client_id, why, fx);
         }
         let most = self.settings.limits.topics.flaps_max;
-        if self.admissions.has_assigned(&proven.connect.client_id)
-            || !self.admissions.flaps(now, proven.names(), most)
-        {
+        let before = self.sessions.find(&proven.connect.client_id);
+        let takes_over = before.is_some_and(|key| self.sessions.conn(key).is_some());
+        if !takes_over || !self.admissions.flaps(now, proven.names(), most) {
             return self.attach_now(now, from, proven, fx);
         }
         fx.counters.count(TopicCounter::SessionsDelayed);
@@ -129,7 +130,9 @@ impl Broker {
         let assigned = self.admissions.take_assigned(&proven.connect.client_id);
         let id = &proven.connect.client_id;
         if let Some(key) = self.sessions.find(id) {
-            let is_clean = proven.connect.clean_start;
+            // What nobody had, or another account under the same name, is not this one's.
+            let is_its = |session| self.sessions.principal(session).is_same(&proven.grant);
+            let is_clean = proven.connect.clean_start || !self.sessions.at(key).is_some_and(is_its);
             let was_durable = self.sessions.at(key).is_some_and(|session| session.is_durable());
             proven.ends_durable |= is_clean && was_durable;
             self.take_over(now, key, from, is_clean, fx);
@@ -203,8 +206,10 @@ impl Broker {
         }
         let known = self.sessions.find(&connect.client_id).and_then(|key| self.sessions.at(key));
         if let Some(session) = known {
-            // A session belongs to its user: nobody else goes on with it, or ends it.
-            if self.sessions.principal(session).user != grant.user {
+            // A session belongs to its user: nobody else goes on with it, or ends it. One that was
+            // made without a name is nobody's, and makes room for whoever has one.
+            let owner = &self.sessions.principal(session).user;
+            if owner.is_some() && *owner != grant.user {
                 fx.counters.count(TopicCounter::ClientIdsRefused);
                 return Err(Denial::NotAuthorized);
             }
@@ -375,9 +380,8 @@ impl Broker {
         fx: &mut Effects,
     ) {
         let Some(session) = self.sessions.at(key) else { return };
-        let user = self.sessions.principal(session).user.as_deref();
         let protocol = self.sessions.protocol_name(session.protocol());
-        let value = rows::session_row(session, user, protocol);
+        let value = rows::session_row(session, self.sessions.principal(session), protocol);
         let key = rows::session_key(self.settings.home, session.id());
         let write = Write::Put { table: Table::Sessions, key, value };
         match welcome {

@@ -54,6 +54,8 @@ pub(crate) struct Marker {
     pub seq: Seq,
     /// It stands alone: the sessions of this shard did not get the message with it.
     pub alone: bool,
+    /// It says that the message is wherever it has to be.
+    pub taken: bool,
 }
 
 /// State of a message of QoS 2 on its way in.
@@ -94,8 +96,32 @@ impl InboundMessages {
     /// the place of its mark.
     pub fn restore(&mut self, id: u16, marker: Marker) -> Option<Seq> {
         let before = self.end(id).map(|before| before.marker.seq);
-        self.taken.push(Inbound { id, marker, state: InboundState::Halfway });
+        let state = match marker.taken {
+            true => InboundState::Taken(Routed::Matched),
+            false => InboundState::Halfway,
+        };
+        self.taken.push(Inbound { id, marker, state });
         before
+    }
+
+    /// Identifiers whose messages are taken, which the log does not know; with the places of their
+    /// marks.
+    pub fn untold(&self) -> Vec<(u16, Seq)> {
+        let is_untold = |it: &&Inbound| {
+            matches!(it.state, InboundState::Taken(_)) && it.marker.seq != 0 && !it.marker.taken
+        };
+        self.taken.iter().filter(is_untold).map(|it| (it.id, it.marker.seq)).collect()
+    }
+
+    /// A mark that says more stands at another place than the one before. False: that one is not
+    /// the identifier's any more.
+    pub fn replace_marker(&mut self, id: u16, before: Seq, marker: Marker) -> bool {
+        let is_it = |inbound: &&mut Inbound| {
+            let is_taken = matches!(inbound.state, InboundState::Taken(_));
+            inbound.id == id && inbound.marker.seq == before && is_taken
+        };
+        let inbound = self.taken.iter_mut().find(is_it);
+        inbound.map(|inbound| inbound.marker = marker).is_some()
     }
 
     /// What is known of an identifier that is taken.
@@ -236,7 +262,7 @@ mod tests {
         inbound.wait(7, Qos::ExactlyOnce, wait(1));
         inbound.wait_again(7, wait(1));
         assert_eq!(inbound.at(7).map(|it| it.state), Some(InboundState::Storing(wait(1))));
-        let marker = Marker { seq: 3, alone: true };
+        let marker = Marker { seq: 3, alone: true, taken: false };
         assert!(inbound.set_marker(7, marker) && !inbound.set_marker(7, marker));
         inbound.answered(wait(1), Ok(Routed::Matched));
         let answer = inbound.next_ready().expect("it is ready");
@@ -247,7 +273,7 @@ mod tests {
             inbound.at(7).map(|it| it.state),
             Some(InboundState::Releasing { asked: false })
         );
-        assert_eq!(inbound.restore(7, Marker { seq: 9, alone: true }), Some(3));
+        assert_eq!(inbound.restore(7, Marker { seq: 9, alone: true, taken: false }), Some(3));
         assert_eq!(
             inbound.end(7).map(|it| (it.marker.seq, it.state)),
             Some((9, InboundState::Halfway))
@@ -259,7 +285,10 @@ mod tests {
     fn so_many_are_halfway_and_one_more_ends_the_first() {
         let mut inbound = InboundMessages::default();
         for id in 1..=3 {
-            assert_eq!(inbound.restore(id, Marker { seq: id.into(), alone: false }), None);
+            assert_eq!(
+                inbound.restore(id, Marker { seq: id.into(), alone: false, taken: false }),
+                None
+            );
         }
         assert_eq!(inbound.end_halfway(3), None);
         assert_eq!(inbound.end_halfway(2).map(|it| it.marker.seq), Some(1));

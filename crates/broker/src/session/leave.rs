@@ -127,6 +127,7 @@ impl Broker {
             return self.end_session(now, key, fx);
         }
         self.will_due(now, key, fx);
+        self.mark_taken(now, key, fx);
         self.put_session_row(key, None, fx);
         self.time_end(now, key);
         self.sessions.rest(key);

@@ -91,6 +91,19 @@ impl Principal {
         Principal { user, rules, account }
     }
 
+    /// The number of its account.
+    pub fn uid(&self) -> Option<u64> {
+        self.account.map(|account| account.uid)
+    }
+
+    /// Whether a session of this one may be gone on with by whoever has this grant: the same name,
+    /// and the same account. A session that was made before the name had an account is that
+    /// account's.
+    pub fn is_same(&self, grant: &Grant) -> bool {
+        let uid = grant.account.map(|account| account.uid);
+        self.user == grant.user && self.uid().is_none_or(|held| uid == Some(held))
+    }
+
     fn shape(&self) -> Shape {
         (self.user.clone(), self.account, address(self.rules.as_ref()))
     }

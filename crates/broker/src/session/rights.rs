@@ -9,6 +9,7 @@
 //! them goes on with it a slice a turn. Until it is known how far its subscriptions reach by the
 //! rules that hold now, each message is looked at before it is delivered
 //! ([`Session::is_reaching`]), so that nobody reads meanwhile what only older rules allow.
+//! A session whose account was removed ends, whether its client is here or away.
 //!
 //! [`Session::is_reaching`]: super::record::Session::is_reaching
 
@@ -111,6 +112,11 @@ impl Broker {
         let Principal { user, account, .. } = self.sessions.principal(session).clone();
         let who = Who { client_id: session.id(), user: user.as_deref() };
         let access = &self.settings.access;
+        if self.is_orphan(key) {
+            let denied = Denied::of(Denial::NotAuthorized, CloseReason::AuthFailed);
+            self.end(now, key, denied, fx);
+            return self.end_orphan(now, key, fx);
+        }
         // One whose client is away has no connection to be ended: it comes back by a new grant.
         if session.conn().is_some() && user.as_deref().is_some_and(|it| !access.holds(it, account))
         {
@@ -119,6 +125,23 @@ impl Broker {
         }
         if let Some(grant) = access.renew(&who) {
             self.regrant_kept(now, key, Grant { account, ..grant }, fx);
+        }
+    }
+
+    /// Whether the account of a session was removed: whoever has its name next is somebody else.
+    fn is_orphan(&self, key: Key) -> bool {
+        let Some(session) = self.sessions.at(key) else { return false };
+        let principal = self.sessions.principal(session);
+        let (Some(user), Some(uid)) = (principal.user.as_deref(), principal.uid()) else {
+            return false;
+        };
+        self.settings.access.is_removed(user, uid)
+    }
+
+    /// The session of an account that was removed ends, with all that waits for it.
+    fn end_orphan(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        if self.sessions.at(key).is_some() {
+            self.end_session(now, key, fx);
         }
     }
 
@@ -140,14 +163,19 @@ impl Broker {
     /// After a restart: the rules that hold now. Where nobody knows them until the client is back,
     /// nothing is kept for it that it might not read.
     pub(crate) fn regrant_restored(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        if self.is_orphan(key) {
+            return self.end_orphan(now, key, fx);
+        }
         let Some(session) = self.sessions.at(key) else { return };
-        let user = self.sessions.principal(session).user.clone();
+        let Principal { user, account, .. } = self.sessions.principal(session).clone();
         let who = Who { client_id: session.id(), user: user.as_deref() };
         let options = session.filters().filter_map(|f| self.subscriptions.options(f, key.slot));
         let is_partly = options.fold(0, |all, options| all | options) & option::PARTLY != 0;
         let grant = match self.settings.access.renew(&who) {
-            Some(grant) => Grant { until_s: 0, account: None, ..grant },
-            None if is_partly => Grant { user, rules: Some(Arc::new(Unknown)), ..Grant::OPEN },
+            Some(grant) => Grant { until_s: 0, account, ..grant },
+            None if is_partly => {
+                Grant { user, rules: Some(Arc::new(Unknown)), account, ..Grant::OPEN }
+            }
             None => return,
         };
         self.regrant(now, key, &grant, fx);

@@ -58,6 +58,8 @@ struct Door {
     until_s: AtomicU32,
     /// Of everybody's account; 0: nobody has one.
     epoch: AtomicU64,
+    /// How many accounts were removed: the next under the same name has a higher number.
+    removed: AtomicU64,
     /// Versions for which every session was looked at again.
     renewed: Mutex<Vec<u64>>,
 }
@@ -75,7 +77,8 @@ impl Door {
         };
         let until_s = self.until_s.load(Ordering::Relaxed);
         let epoch = self.epoch.load(Ordering::Relaxed);
-        let account = (epoch > 0).then_some(GrantedAccount { uid: 1, epoch });
+        let uid = 1 + self.removed.load(Ordering::Relaxed);
+        let account = (epoch > 0).then_some(GrantedAccount { uid, epoch });
         Grant { user: user.map(Arc::from), rules, until_s, account }
     }
 }
@@ -122,6 +125,10 @@ impl Access for Key {
     fn holds(&self, _: &str, account: Option<GrantedAccount>) -> bool {
         let epoch = self.0.epoch.load(Ordering::Relaxed);
         account.is_none_or(|account| account.epoch >= epoch)
+    }
+
+    fn is_removed(&self, _: &str, uid: u64) -> bool {
+        uid <= self.0.removed.load(Ordering::Relaxed)
     }
 
     fn version(&self) -> u64 {
@@ -215,6 +222,106 @@ fn a_session_belongs_to_its_user() {
     world.crash();
     assert_eq!(world.refused(durable("a")), Denial::NotAuthorized);
     assert!(world.client(user("a", "ann")).connected.present);
+}
+
+/// Ann's account is removed, and ann is somebody else from now on.
+fn remove_ann(door: &Door) {
+    door.removed.fetch_add(1, Ordering::Relaxed);
+    door.version.fetch_add(10, Ordering::Relaxed);
+}
+
+/// A session of ann's account that is subscribed, and for which a message waits.
+fn away_with_mail(world: &mut BrokerHarness, door: &Door) {
+    door.epoch.store(1, Ordering::Relaxed);
+    let a = world.client(user("a", "ann"));
+    world.subscribe(&a, "t", Qos::AtLeastOnce);
+    world.cut(&a);
+    let source = world.client(user("source", "bob"));
+    world.send(&source, 1, message("t", Qos::AtLeastOnce, "for the first ann"));
+    world.leave(&source);
+}
+
+/// Whoever is ann now finds nothing of the session before.
+fn finds_nothing(world: &mut BrokerHarness) {
+    let a = world.client(user("a", "ann"));
+    assert!(!a.connected.present);
+    let source = world.client(user("source", "bob"));
+    world.send(&source, 1, message("t", Qos::AtLeastOnce, "for whoever is subscribed"));
+    assert_eq!(world.payloads(&a), [""; 0], "neither its queue nor its subscription");
+    world.audit();
+}
+
+#[test]
+fn a_session_ends_with_its_account_and_the_next_of_the_name_begins_anew() {
+    let (mut world, door) = world(&[]);
+    away_with_mail(&mut world, &door);
+    remove_ann(&door);
+    world.run();
+    assert_eq!(world.status().sessions, 0);
+    finds_nothing(&mut world);
+    // One whose client is here ends with its connection.
+    let b = world.client(user("b", "ann"));
+    remove_ann(&door);
+    world.run();
+    assert!(matches!(&world.heard(b.conn)[..], [SessionDelivery::End(_)]));
+    assert!(!world.client(user("b", "ann")).connected.present);
+    // A session is the account's over a restart, too, and a kick does not end it.
+    let (mut world, door) = self::world(&[]);
+    away_with_mail(&mut world, &door);
+    door.epoch.store(2, Ordering::Relaxed);
+    world.crash();
+    let a = world.client(user("a", "ann"));
+    assert!(a.connected.present);
+    assert_eq!(world.payloads(&a), ["for the first ann"]);
+}
+
+#[test]
+fn an_account_that_was_removed_before_a_crash_leaves_no_session() {
+    let (mut world, door) = world(&[]);
+    away_with_mail(&mut world, &door);
+    door.removed.fetch_add(1, Ordering::Relaxed);
+    world.crash();
+    finds_nothing(&mut world);
+}
+
+#[test]
+fn a_session_that_nobody_may_have_any_more_is_not_gone_on_with_before_it_ends() {
+    let (mut world, door) = world(&[]);
+    away_with_mail(&mut world, &door);
+    // The account is another one, and this shard has not looked at its sessions yet.
+    door.removed.fetch_add(1, Ordering::Relaxed);
+    finds_nothing(&mut world);
+}
+
+#[test]
+fn a_session_of_before_is_the_accounts_that_comes_next_by_its_name() {
+    let (mut world, door) = world(&[]);
+    let a = world.client(user("a", "ann"));
+    world.cut(&a);
+    door.epoch.store(1, Ordering::Relaxed);
+    let a = world.client(user("a", "ann"));
+    assert!(a.connected.present, "it had no account when it was made");
+    world.cut(&a);
+    remove_ann(&door);
+    world.run();
+    assert!(!world.client(user("a", "ann")).connected.present, "and has one since");
+}
+
+#[test]
+fn an_identifier_that_nobody_owns_makes_room_for_a_user() {
+    let (mut world, _) = world(&[]);
+    let nobody = world.client(durable("a"));
+    world.subscribe(&nobody, "t", Qos::AtLeastOnce);
+    let a = world.client(user("a", "ann"));
+    assert!(!a.connected.present, "it begins anew");
+    match &world.heard(nobody.conn)[..] {
+        [SessionDelivery::End(denied)] => assert_eq!(denied.why, Denial::TakenOver),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(world.refused(durable("a")), Denial::NotAuthorized, "and is ann's from now on");
+    world.cut(&a);
+    assert!(world.client(user("a", "ann")).connected.present);
+    world.audit();
 }
 
 #[test]

@@ -101,6 +101,68 @@ fn a_message_of_qos_2_reaches_a_group_though_its_peer_message_was_lost() {
     world.audit();
 }
 
+/// A publisher of shard 0, and a receiver of shard 1 that is away.
+fn far_receiver() -> (BrokerHarness, String, String) {
+    let mut world = BrokerHarness::new(2);
+    let (source, receiver) = (world.name_on(0, "source"), world.name_on(1, "receiver"));
+    let client = world.client(durable(&receiver));
+    world.subscribe(&client, "t", Qos::ExactlyOnce);
+    world.cut(&client);
+    (world, source, receiver)
+}
+
+#[test]
+fn a_message_of_qos_2_that_was_taken_is_known_again_whatever_others_publish() {
+    // The publisher does not hear that its message was taken, and is away when the process dies:
+    // before the answer or behind it.
+    for is_early in [false, true] {
+        let (mut world, source, receiver) = far_receiver();
+        let client = world.client(durable(&source));
+        world.carries = !is_early;
+        world.send(&client, 1, message("t", Qos::ExactlyOnce, "x"));
+        world.cut(&client);
+        world.carries = true;
+        world.run();
+        world.audit();
+        world.crash();
+        world.nodes.iter_mut().for_each(|node| node.log.forget_once());
+        let client = world.client(durable(&source));
+        world.send_again(&client, 1, message("t", Qos::ExactlyOnce, "x"));
+        assert!(matches!(world.taken(&client), Some((1, Ok(_)))));
+        world.release(&client, 1);
+        assert!(matches!(
+            world.heard(client.conn)[..],
+            [SessionDelivery::Completed { id: 1, unknown: false }]
+        ));
+        // The identifier is free, here and in the log.
+        world.crash();
+        let client = world.client(durable(&source));
+        world.send(&client, 1, message("t", Qos::ExactlyOnce, "y"));
+        let client = world.client(durable(&receiver));
+        assert_eq!(world.payloads(&client), ["x", "y"], "{is_early}");
+        world.audit();
+    }
+}
+
+#[test]
+fn a_message_that_was_released_before_its_mark_was_written_leaves_none() {
+    let (mut world, source, receiver) = far_receiver();
+    let client = world.client(durable(&source));
+    world.send(&client, 1, message("t", Qos::ExactlyOnce, "x"));
+    world.keeps = false;
+    world.cut(&client);
+    let client = world.client(durable(&source));
+    world.release(&client, 1);
+    world.keeps = true;
+    world.run();
+    world.crash();
+    let client = world.client(durable(&source));
+    world.send_again(&client, 1, message("t", Qos::ExactlyOnce, "y"));
+    let client = world.client(durable(&receiver));
+    assert_eq!(world.payloads(&client), ["x", "y"]);
+    world.audit();
+}
+
 #[test]
 fn a_will_stands_in_the_log_until_every_shard_has_it_and_comes_once() {
     let mut world = BrokerHarness::new(2);

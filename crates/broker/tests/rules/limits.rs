@@ -175,7 +175,7 @@ fn delayed_messages_are_as_many_and_as_late_as_they_may_be() {
 #[test]
 fn a_client_may_come_so_often() {
     let mut world = with(1, |limits| limits.flaps_max = 2);
-    for _ in 0..2 {
+    for _ in 0..3 {
         world.client(connect("a"));
     }
     assert_eq!(world.count(TopicCounter::SessionsDelayed), 0);
@@ -205,15 +205,18 @@ fn packets_that_wait_have_so_much_room() {
 fn so_many_who_come_too_often_wait_and_one_more_is_refused() {
     const MOST: u64 = 16_384;
     let mut world = with(1, |limits| limits.flaps_max = 0);
-    for n in 0..MOST {
-        let connect = connect(&n.to_string());
-        let conn = world.conn(&connect.client_id);
-        world.tell(conn, SessionRequest::Connect(Box::new(connect)));
-    }
+    let come = |world: &mut BrokerHarness, id: &str| {
+        let conn = world.conn(id);
+        world.tell(conn, SessionRequest::Connect(Box::new(connect(id))));
+    };
+    // Each has a connection, and takes it over.
+    (0..MOST).for_each(|n| come(&mut world, &n.to_string()));
+    world.client(connect("more"));
+    (0..MOST).for_each(|n| come(&mut world, &n.to_string()));
     assert_eq!(world.refused(connect("more")), Denial::Busy);
     assert_eq!(world.count(TopicCounter::SessionsDelayed), MOST + 1);
     world.pass_s(60);
-    assert_eq!(world.status().sessions_online, MOST);
+    assert_eq!(world.status().sessions_online, MOST + 1);
     let (_, heard) = world.try_connect(connect("more"));
     assert_eq!(heard, [], "there is room to wait again");
 }

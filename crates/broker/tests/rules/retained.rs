@@ -496,3 +496,79 @@ fn what_nobody_is_told_of_stays_though_the_row_before_it_is_refused() {
     world.crash();
     assert_eq!(kept(&mut world, "t"), ["light"]);
 }
+
+/// Retained topics of shard 1, and a subscriber of shard 0 that is told of no page before the test
+/// carries it.
+fn far_subscriber(count: usize) -> (BrokerHarness, Client, Vec<String>) {
+    let mut world = BrokerHarness::new(2);
+    let source = world.client(connect("source"));
+    let topics: Vec<String> = (0..count).map(|n| world.topic_on(1, &format!("big/{n}/"))).collect();
+    for topic in &topics {
+        publish(&mut world, &source, retained(topic, Qos::AtLeastOnce, topic));
+    }
+    let name = world.name_on(0, "w");
+    let watch = world.client(connect(&name));
+    world.carries = false;
+    (world, watch, topics)
+}
+
+fn subscribe_again(world: &mut BrokerHarness, watch: &Client, filter: &str) {
+    let results = world.subscribe_with(watch, vec![wish(filter, Qos::AtMostOnce)], None);
+    assert!(results[0].is_ok());
+}
+
+#[test]
+fn a_client_that_subscribes_again_and_again_has_one_page_on_its_way() {
+    let (mut world, watch, topics) = far_subscriber(3);
+    (0..100).for_each(|_| subscribe_again(&mut world, &watch, "big/#"));
+    let asked = world.peer_messages.get(&(0, 1)).map_or(0, Vec::len);
+    assert_eq!(asked, 1, "one page is asked for, however many SUBSCRIBE packets came");
+    world.carries = true;
+    world.run();
+    let mut got = world.payloads(&watch);
+    got.sort_unstable();
+    assert_eq!(got, topics, "all of them come once, behind the last SUBACK");
+    world.audit();
+}
+
+#[test]
+fn a_replay_that_was_stopped_while_its_page_was_on_its_way_makes_room_for_the_next() {
+    let (mut world, watch, topics) = far_subscriber(2);
+    subscribe_again(&mut world, &watch, "big/#");
+    assert_eq!(world.unsubscribe(&watch, "big/#"), Ok(true));
+    subscribe_again(&mut world, &watch, &topics[1]);
+    world.carries = true;
+    world.run();
+    assert_eq!(world.payloads(&watch), [topics[1].as_str()]);
+    // The same when the page never comes.
+    world.carries = false;
+    subscribe_again(&mut world, &watch, "big/#");
+    world.peer_messages.clear();
+    assert_eq!(world.unsubscribe(&watch, "big/#"), Ok(true));
+    subscribe_again(&mut world, &watch, &topics[0]);
+    world.carries = true;
+    (0..120).for_each(|_| world.pass_s(1));
+    assert_eq!(world.payloads(&watch), [topics[0].as_str()]);
+}
+
+#[test]
+fn retained_messages_at_qos_1_come_as_far_as_they_are_acknowledged() {
+    let mut world = BrokerHarness::new(1);
+    let source = world.client(connect("source"));
+    let text = "x".repeat(40 * 1_024);
+    for n in 0..8 {
+        publish(&mut world, &source, retained(&format!("big/{n}"), Qos::AtLeastOnce, &text));
+    }
+    let watch = world.client(connect("w"));
+    world.subscribe(&watch, "big/#", Qos::AtLeastOnce);
+    let mut open: Vec<u16> = world.messages(&watch).iter().map(|it| it.id).collect();
+    assert!(open.len() < 5, "{} of 40 KB each are on their way", open.len());
+    let mut count = open.len();
+    while let Some(id) = open.pop() {
+        world.puback(&watch, id);
+        let more: Vec<u16> = world.messages(&watch).iter().map(|it| it.id).collect();
+        count += more.len();
+        open.extend(more);
+    }
+    assert_eq!(count, 8, "all of them come");
+}

@@ -132,9 +132,17 @@ fn an_empty_identifier_is_replaced_by_a_new_one_at_home_here() {
 #[test]
 fn a_client_that_comes_too_often_is_answered_late_and_not_banned() {
     let mut world = BrokerHarness::new(1);
-    for _ in 0..10 {
+    for _ in 0..30 {
         let client = world.client(connect("a"));
         world.leave(&client);
+    }
+    for _ in 0..30 {
+        let client = world.client(connect("a"));
+        world.cut(&client);
+    }
+    assert_eq!(world.count(TopicCounter::SessionsDelayed), 0, "it takes nothing over");
+    for _ in 0..11 {
+        world.client(connect("a"));
     }
     let (conn, heard) = world.try_connect(connect("a"));
     assert_eq!(heard, [], "it has to wait");
@@ -179,7 +187,7 @@ fn who_cannot_show_that_it_is_the_client_does_not_delay_it() {
         assert_eq!(world.refused(user("other")), Denial::NotAuthorized, "it is the owner's");
     }
     assert_eq!(world.heard(victim.conn), [], "it notices nothing");
-    for _ in 0..9 {
+    for _ in 0..10 {
         world.client(user("owner"));
     }
     assert_eq!(world.count(TopicCounter::SessionsDelayed), 0);

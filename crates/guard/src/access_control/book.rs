@@ -109,6 +109,11 @@ impl AccessControl {
         self.is_whole.store(is_whole, Ordering::Release);
     }
 
+    /// Whether the book is all there.
+    pub(super) fn has_all(&self) -> bool {
+        self.is_whole.load(Ordering::Acquire)
+    }
+
     /// A user of the password file, as that has it.
     pub fn filed(&self, name: &str) -> Option<Account> {
         self.people().files.accounts.user(name).cloned()
@@ -126,7 +131,7 @@ impl AccessControl {
         };
         if self.people().standing(name).is_none() {
             let found = filed(self.people().files.accounts.user(name));
-            let is_known = found.is_some() || self.is_whole.load(Ordering::Acquire);
+            let is_known = found.is_some() || self.has_all();
             return is_known.then_some(found).ok_or(Admission::Refused(Denial::Unavailable));
         }
         let entry = self.entry(name, errands)?;
@@ -196,7 +201,7 @@ mod tests {
     use crate::settings::Settings;
     use crate::{NotRead, PeopleFiles};
     use model::id::ShardId;
-    use model::ports::access::Access;
+    use model::ports::access::{Access, NameOwner};
     use model::service::ServiceKind;
 
     /// A thread that reads rows one after the other, and counts them.
@@ -293,6 +298,22 @@ mod tests {
         assert_eq!(come("ann", "guess"), "BadCredentials", "she is there");
         access_control.set_whole(true);
         assert_eq!(come("bob", "x"), "BadCredentials");
+    }
+
+    #[test]
+    fn an_account_is_removed_when_its_name_is_nobodys_or_anothers() {
+        let access_control = restored(Settings::default());
+        let removed = |name, uid| access_control.is_removed(name, uid);
+        let NameOwner::Account(uid) = access_control.owner("ann") else {
+            panic!("ann has an account");
+        };
+        assert!(!removed("ann", uid) && removed("ann", uid + 1) && removed("bob", uid));
+        access_control.set_whole(false);
+        assert!(!removed("bob", uid), "bob's account may be there, and is not known yet");
+        assert!(removed("ann", uid + 1), "the name is another's for certain");
+        access_control.set_whole(true);
+        access_control.remove("ann");
+        assert!(removed("ann", uid));
     }
 
     #[test]

@@ -34,8 +34,9 @@ section! {
         /// How long a session may outlive its connection; 4294967295 is for ever. A longer wish is
         /// cut, and the client told. Clients of MQTT 3 without clean session get this.
         session_expiry_s_max: u32 = 7 * 24 * 3_600, whole(0..=ANY, "seconds");
-        /// Connections that a client identifier may begin in ten seconds. Beyond, its CONNACK comes
-        /// late. Only those that were let in count: nobody else can delay it.
+        /// How often a client identifier may take over its own connection in ten seconds, as two
+        /// clients do that have one identifier. Beyond, its CONNACK comes late. Who said farewell,
+        /// or lost its connection, before it comes again does not count, nor who is not let in.
         flaps_max: u16 = 10, whole(1..=65_535, "connects");
         /// How late.
         flap_delay_ms: u32 = 5_000, whole(0..=60_000, "milliseconds");

@@ -40,6 +40,13 @@ pub trait Access: Send + Sync {
         true
     }
 
+    /// Whether the account with this number, which went by this name, was removed. False where that
+    /// is not known.
+    fn is_removed(&self, user: &str, uid: u64) -> bool {
+        let _ = (user, uid);
+        false
+    }
+
     /// Who goes by this name, and nobody else does.
     fn owner(&self, user: &str) -> NameOwner {
         let _ = user;

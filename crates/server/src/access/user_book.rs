@@ -115,6 +115,11 @@ impl UserBook {
     /// All rows were restored. In words, why it cannot go on with them.
     pub(super) fn restored(&self) -> Result<(), String> {
         self.access_control.restored();
+        if self.database.is_some() {
+            // Of a copy that is not complete nobody may say who was removed.
+            let is_whole = self.copy_mark().is_some_and(|mark| mark.stage != CopyStage::Loading);
+            self.access_control.set_whole(is_whole);
+        }
         match self.old_rows.load(Ordering::Relaxed) {
             0 => Ok(()),
             count => Err(format!(

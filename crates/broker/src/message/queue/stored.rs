@@ -6,6 +6,7 @@
 //! when everything was read had left the log by itself.
 
 use super::entry::{Entry, Totals, push_back};
+use super::expiries::{Expiries, Load};
 use super::unread::Unread;
 use super::{Queue, SENT_WINDOWS, id_of};
 use base::never;
@@ -36,6 +37,10 @@ pub(super) struct Stored {
     doubts: u32,
     /// Messages in memory alone, each behind a place.
     pub beside: VecDeque<(Seq, Entry)>,
+    /// When those expire that do; absent: none does.
+    expiries: Option<Box<Expiries>>,
+    /// It waited at the last stop of the process, and nobody has read when it expires.
+    is_strange: bool,
 }
 
 /// Head of a timeline, as the log told it at the start.
@@ -69,6 +74,14 @@ pub(crate) enum Oldest {
 }
 
 impl Stored {
+    /// A message waits in the log alone, until it expires if it does.
+    fn will_expire(&mut self, entry: &Entry) {
+        if entry.expire_at != 0 {
+            let expiries = self.expiries.get_or_insert_default();
+            expiries.add(entry.expire_at, entry.bytes.into());
+        }
+    }
+
     /// Nothing, of a timeline whose last place that was told is this one.
     fn none(told: Seq) -> Box<Stored> {
         Box::new(Stored { unread: Unread::none(told), ..Stored::default() })
@@ -100,7 +113,8 @@ impl Queue {
         let RestoredHead { last, count, bytes, sent_upto, window } = head;
         let guess = (window, SENT_WINDOWS * window);
         let unread = Unread::all(last);
-        let stored = Stored { count, bytes, unread, guess, ..Stored::default() };
+        let is_strange = count > 0;
+        let stored = Stored { count, bytes, unread, guess, is_strange, ..Stored::default() };
         (self.told, self.sent_upto) = (last, sent_upto);
         self.stored = Some(Box::new(stored));
         self.bytes += bytes;
@@ -124,6 +138,7 @@ impl Queue {
         stored.unread.tell(entry.seq);
         stored.count += 1;
         stored.bytes += u64::from(entry.bytes);
+        stored.will_expire(&entry);
         self.bytes += u64::from(entry.bytes);
         totals.count += 1;
         self.charge(totals);
@@ -145,6 +160,7 @@ impl Queue {
         };
         let waiting = std::mem::take(&mut self.waiting);
         let (mut places, mut bytes, mut beside) = (Vec::new(), 0, VecDeque::new());
+        let mut expiring = Vec::new();
         let mut behind = 0;
         for entry in sent.into_iter().chain(waiting) {
             match (entry.seq, behind) {
@@ -155,6 +171,10 @@ impl Queue {
                     bytes += u64::from(entry.bytes);
                     places.push(seq);
                     behind = seq;
+                    // What was sent does not expire any more (MQTT5 4.3.3-7).
+                    if entry.id == 0 && entry.expire_at != 0 {
+                        expiring.push(entry);
+                    }
                 }
             }
         }
@@ -167,6 +187,7 @@ impl Queue {
         stored.unread.give_back(&places);
         stored.count += places.len() as u64;
         stored.bytes += bytes;
+        expiring.iter().for_each(|entry| stored.will_expire(entry));
         beside.append(&mut stored.beside);
         stored.beside = beside;
     }
@@ -231,7 +252,10 @@ impl Queue {
             push_back(&mut self.waiting, beside);
         }
         let is_free = self.is_free(id_of(seq));
-        let (stored, sent_upto) = (self.stored.as_mut(), &mut self.sent_upto);
+        let (mut stored, sent_upto) = (self.stored.as_mut(), &mut self.sent_upto);
+        if let Some(expiries) = stored.as_mut().and_then(|stored| stored.expiries.as_mut()) {
+            expiries.take(entry.expire_at, entry.bytes.into());
+        }
         let was_sent =
             stored.is_some_and(|stored| stored.was_sent((seq, entry.qos), is_free, sent_upto));
         self.enter(&entry, totals);
@@ -316,6 +340,58 @@ impl Queue {
             self.leave_stored(weight);
         }
         self.close_stored(totals)
+    }
+
+    /// What of it is in the log alone and has expired, as far as is known.
+    pub fn expired(&mut self, unix_s: u32) -> Load {
+        let expiries = self.stored.as_mut().and_then(|stored| stored.expiries.as_mut());
+        expiries.map_or(Load::default(), |expiries| expiries.expired(unix_s))
+    }
+
+    /// Whether what waits in the log is older than the process: when it expires was not read.
+    pub fn is_strange(&self) -> bool {
+        self.stored.as_ref().is_some_and(|stored| stored.is_strange)
+    }
+
+    /// The log is read from its first unread place on for what has expired: behind which place.
+    pub fn begin_sweep(&mut self) -> Option<Seq> {
+        let stored = self.stored.as_mut()?;
+        stored.is_strange = false;
+        if let Some(expiries) = &mut stored.expiries {
+            expiries.begin();
+        }
+        Some(stored.unread.upto())
+    }
+
+    /// A message was found there, the so many-th. True: it has expired, and waits no more. What was
+    /// sent, or may have been, does not expire (MQTT5 4.3.3-7).
+    pub fn sweep(&mut self, entry: &Entry, (unix_s, nth): (u32, u64), totals: &mut Totals) -> bool {
+        let sent_upto = self.sent_upto;
+        let Some(stored) = self.stored.as_mut() else { return false };
+        let may_be_sent = entry.seq <= sent_upto || nth <= stored.guess.1 as u64;
+        if entry.expire_at == 0 || may_be_sent || !stored.unread.has(entry.seq) {
+            return false;
+        }
+        if entry.expire_at > unix_s {
+            stored.will_expire(entry);
+            return false;
+        }
+        if u64::from(stored.owed) >= stored.count || !stored.unread.pass(entry.seq) {
+            return false;
+        }
+        if let Some(expiries) = &mut stored.expiries {
+            expiries.removed(entry.bytes.into());
+        }
+        self.leave_stored(entry.bytes);
+        totals.count -= 1;
+        self.close_stored(totals);
+        true
+    }
+
+    /// The log was read to its end.
+    pub fn end_sweep(&mut self) {
+        let expiries = self.stored.as_mut().and_then(|stored| stored.expiries.as_mut());
+        expiries.into_iter().for_each(|expiries| expiries.end());
     }
 
     /// The log has removed these, and nothing that it was asked before is on its way.

@@ -26,12 +26,11 @@ impl Broker {
         for (key, page) in over {
             self.replays.asked.remove(&key);
             let replays = self.sessions.more_mut(key).map(|more| &mut more.replays);
-            let replay = replays.and_then(|replays| replays.replay.as_mut());
-            if let Some(replay) = replay.filter(|it| it.page == page && it.stage == Stage::Asked) {
-                fx.counters.count(TopicCounter::PagesOverdue);
+            fx.counters.count(TopicCounter::PagesOverdue);
+            if let Some(replay) = replays.and_then(|replays| replays.page_is_here(page)) {
                 replay.stage = Stage::Ready;
-                self.replay_on(now, key, LOOKS_MAX, fx);
             }
+            self.replay_on(now, key, LOOKS_MAX, fx);
         }
         Some(self.replays.rounds.next(now, ms_max))
     }
