@@ -49,8 +49,8 @@ pub trait ShardLogic: Sized {
     /// Work of its own: a slice of it. Returns when it wants its next turn at the latest.
     fn turn(&mut self, now: Now, handle: &mut ShardHandle<Self>) -> Option<Instant>;
 
-    /// What was gathered for other shards goes out now: before what is said to peers is written, and
-    /// again behind what that led to.
+    /// What was gathered for other shards goes out now: before what is said to peers is written,
+    /// and again behind what that led to.
     fn tell_shards(&mut self, _now: Now, _handle: &mut ShardHandle<Self>) {}
 
     /// The turn is over.

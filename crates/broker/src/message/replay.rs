@@ -110,6 +110,20 @@ impl RetainedReplays {
         }
     }
 
+    /// The messages of a page were given out, of so many bytes at QoS 0; the next begins behind
+    /// `next`, or with another of so many shards.
+    fn page_was_given(&mut self, next: Option<Box<str>>, sent_bytes: usize, shards: u16) {
+        let Some(replay) = self.replay.as_mut() else { return };
+        let is_many = replay.filter.contains(['+', '#']);
+        (replay.stage, replay.after) = (Stage::Ready, next);
+        self.sent += sent_bytes;
+        self.drains = sent_bytes > 0 && (replay.after.is_some() || self.sent >= PAGE_BYTES);
+        if replay.after.is_none() {
+            replay.shard = if is_many { replay.shard + 1 } else { u16::MAX };
+            self.replay.take_if(|replay| replay.shard >= shards.max(1));
+        }
+    }
+
     /// The page with this number came, or will not come. The replay goes on if it was waiting for
     /// it; one that is over goes.
     fn page_is_here(&mut self, page: u32) -> Option<&mut RetainedReplay> {
@@ -380,20 +394,7 @@ impl Broker {
             }
         }
         let since = replay.since;
-        replay.stage = Stage::Ready;
-        replay.after = page.next;
-        more.replays.sent += sent_bytes;
-        more.replays.drains =
-            sent > 0 && (replay.after.is_some() || more.replays.sent >= PAGE_BYTES);
-        if replay.after.is_none() {
-            replay.shard = match replay.filter.contains(['+', '#']) {
-                true => replay.shard + 1,
-                false => u16::MAX,
-            };
-            if replay.shard >= self.settings.shards.max(1) {
-                more.replays.replay = None;
-            }
-        }
+        more.replays.page_was_given(page.next, sent_bytes, self.settings.shards);
         fx.counters.count_by(TopicCounter::Delivered, sent);
         fx.counters.count_by(TopicCounter::RetainedSent, sent + queued.len() as u64);
         for entry in queued {
