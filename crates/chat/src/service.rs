@@ -53,7 +53,7 @@ impl Service for Chat {
                 self.receipts.privacy.restore(key, value) || self.erasures.restore(key, value)
             }
             Restored::Row { table: Table::ChatPushes, key, value } => {
-                self.pushes.restore(key, value)
+                self.pushes.restore(self.settings.home, key, value)
             }
             Restored::Row { table: Table::Chatrooms, key, value } => {
                 self.restore_chatroom(key, value)
@@ -226,6 +226,7 @@ impl Service for Chat {
         earliest([first, is_more.then_some(now.mono)])
     }
 
+            self.turn_claims(now, fx),
     fn has_news(&self) -> bool {
         self.settings.access.version() != self.sessions.version
     }

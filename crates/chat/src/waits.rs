@@ -55,6 +55,11 @@ impl<T> Waits<T> {
         self.open.get_mut(&number).map(|wait| &mut wait.waits)
     }
 
+    /// Whether one that is so waits.
+    pub(crate) fn has(&self, is_so: impl Fn(&T) -> bool) -> bool {
+        self.open.values().any(|wait| is_so(&wait.waits))
+    }
+
     /// It waits no longer.
     pub(crate) fn take(&mut self, number: u64) -> Option<T> {
         self.take_timed(number).map(|(_, waits)| waits)

@@ -27,7 +27,7 @@ use model::account::AccountAddress;
 use model::chat::foreign::ForeignArrival;
 use model::chat::{
     AttendanceAsked, AttendanceTold, ChatFault, ChatMessage, Content, Excerpt, InboxChange,
-    InboxEvent, PublicPage,
+    InboxEvent, PUSH_TOKEN_BYTES_MAX, PublicPage, PushRoute,
 };
 use model::service::Weigh;
 use model::timeline::{Seq, TimelineId};
@@ -386,6 +386,7 @@ impl Cargo {
             Cargo::Message(message) => message.seq,
             Cargo::Event(_, event) => match event.what {
                 InboxChange::Read(upto) | InboxChange::PeerRead(upto) => upto,
+            ChatWord::PushClaimed { .. } => size_of::<PushRoute>() + PUSH_TOKEN_BYTES_MAX,
                 InboxChange::Set(_) => 0,
             },
         }

@@ -19,10 +19,12 @@ mod rounds;
 mod rows;
 mod telling;
 mod wishes;
+mod yields;
 
 use crate::waits::Waits;
 use crate::word::Fetched;
 use crate::{Chat, Effects};
+use base::hash::HashKey;
 use base::prng::Prng;
 use base::time::{Instant, Now};
 use model::chat::{ChatFault, PushRoute};
@@ -33,6 +35,7 @@ use rows::{Kind, Mark};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use telling::Post;
 use wishes::Line;
+use yields::Claim;
 
 /// How much of a message is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -120,10 +123,12 @@ impl PushPolicy {
 }
 
 /// An account with devices that are registered.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Registered {
     /// How many, by way.
     counts: [u8; WAYS],
+    /// What names each device.
+    devices: Box<[u64]>,
     /// What they were told last is unread.
     badges: [u32; BADGED],
 }
@@ -131,6 +136,10 @@ struct Registered {
 /// Pushes of the accounts of this shard.
 pub(crate) struct Pushes {
     accounts: HashMap<TimelineId, Registered>,
+    /// Accounts by what names their devices.
+    holders: HashMap<u64, Vec<TimelineId>>,
+    /// Devices that are being taken from other accounts.
+    claims: Waits<Claim>,
     owing: HashMap<TimelineId, Owing>,
     /// Accounts that owe, by when they are looked at.
     due: BTreeSet<(Instant, TimelineId)>,
@@ -156,6 +165,8 @@ impl Pushes {
     pub(crate) fn new(seed: u64) -> Pushes {
         Pushes {
             accounts: HashMap::new(),
+            holders: HashMap::new(),
+            claims: Waits::default(),
             owing: HashMap::new(),
             due: BTreeSet::new(),
             left: Vec::new(),
@@ -172,7 +183,7 @@ impl Pushes {
     }
 
     /// A row that the log kept. False: it cannot be read.
-    pub(crate) fn restore(&mut self, key: &[u8], value: &[u8]) -> bool {
+    pub(crate) fn restore(&mut self, home: HashKey, key: &[u8], value: &[u8]) -> bool {
         let Some((inbox, kind, name)) = rows::names(key) else { return false };
         match kind {
             Kind::Registration => {
@@ -180,6 +191,7 @@ impl Pushes {
                 let counts = &mut self.accounts.entry(inbox).or_default().counts;
                 let count = &mut counts[Way::of(&it.route) as usize];
                 *count = count.saturating_add(1);
+                self.holds(inbox, yields::name_of(home, &it.route));
             }
             Kind::Mark => {
                 let Some(mark) = Mark::decode(value) else { return false };
@@ -226,6 +238,16 @@ impl Pushes {
         assert!(self.due.iter().all(|(_, inbox)| self.owing.contains_key(inbox)));
         let most = |it: &Registered| it.counts.iter().any(|count| *count > 0);
         assert!(self.accounts.values().all(most), "it has a device");
+        for (inbox, device) in self
+            .accounts
+            .iter()
+            .flat_map(|(inbox, it)| it.devices.iter().map(move |device| (inbox, device)))
+        {
+            assert!(self.holders[device].contains(inbox), "what it has is known by its name");
+        }
+        let held: usize = self.holders.values().map(Vec::len).sum();
+        let had: usize = self.accounts.values().map(|it| it.devices.len()).sum();
+        assert_eq!(held, had, "and nothing else");
     }
 }
 

@@ -341,8 +341,8 @@ impl Chat {
             Attended::Yes => true,
             Attended::No => false,
         };
-        let registered = self.pushes.accounts.get(&inbox).copied().unwrap_or_default();
-        if ways.is_empty() || is_attended && registered.badges == [0; BADGED] {
+        let badges = self.pushes.accounts.get(&inbox).map_or([0; BADGED], |it| it.badges);
+        if ways.is_empty() || is_attended && badges == [0; BADGED] {
             if is_attended {
                 fx.counters.count(ChatCounter::PushesAttended);
             }
@@ -366,8 +366,8 @@ impl Chat {
         let services = owing.map_or(Vec::new(), |owing| std::mem::take(&mut owing.services));
         self.push_over(now, inbox, fx);
         for ServiceHeard { name, fails, .. } in services {
-            if let Some(address) = fails {
-                self.run_chore((inbox, &address), PushChore::Gone(Way::Service, name), fx);
+            if fails.is_some() {
+                self.run_chore(inbox, PushChore::Gone(Way::Service, name), fx);
             }
         }
     }

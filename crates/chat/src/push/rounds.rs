@@ -133,6 +133,7 @@ impl Chat {
             Some(address) => self.find_account(now, &address, None, Waiter::Push(number), fx),
             None => {
                 let inbox = round.inbox;
+                self.pushes.lets_go(inbox);
                 self.pushes.accounts.remove(&inbox);
                 self.end_round(now, number, fx);
             }
@@ -154,7 +155,7 @@ impl Chat {
             Ok(id) if address.inbox(home, id) == inbox => self.read_owed(now, number, None, fx),
             // The name is nobody's, or somebody else's by now.
             Ok(_) | Err(ChatFault::UnknownAccount) => {
-                self.run_chore((inbox, address), PushChore::Clear, fx);
+                self.run_chore(inbox, PushChore::Clear, fx);
                 self.end_round(now, number, fx);
             }
             Err(_) => self.put_off(now, number, fx),
@@ -273,8 +274,8 @@ impl Chat {
             let range = Range::excerpt(*conversation, last.saturating_sub(1));
             by_shard.entry(shard).or_default().push(range);
         }
-        let what = Wanted::Push(number);
-        self.read_for(now, Requester::NOBODY, what, (by_shard, None), fx);
+        let (what, by) = (Wanted::Push(number), ReadBy::Holder(inbox));
+        self.read_for(now, Requester::NOBODY, what, (by_shard, by), fx);
     }
 
     /// The beginnings of messages were read.

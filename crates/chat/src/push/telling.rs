@@ -198,7 +198,7 @@ impl Chat {
         *worst = end.max(*worst);
         round.left -= 1;
         let (is_over, inbox, badge) = (round.left == 0, round.inbox, round.badge);
-        let address = round.rows.address.clone();
+        let is_of_somebody = round.rows.address.is_some();
         // It is shown; of an answer that did not come, or was none, nobody knows.
         let is_shown = end == End::Told || end == End::Later && badge > 0;
         let account = self.pushes.accounts.get_mut(&inbox).filter(|_| is_shown);
@@ -210,10 +210,8 @@ impl Chat {
             (what, Some(name)) => self.service_told(number, (name, what), fx),
             _ => Vec::new(),
         };
-        if let Some(address) = address {
-            for name in gone {
-                self.run_chore((inbox, &address), PushChore::Gone(way, name), fx);
-            }
+        for name in gone.into_iter().filter(|_| is_of_somebody) {
+            self.run_chore(inbox, PushChore::Gone(way, name), fx);
         }
         if is_over {
             self.end_round(now, number, fx);

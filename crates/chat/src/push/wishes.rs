@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! wish ─► line ─► the rows are read ─► judged ─► a row is written ─► answered
+//!                                        ├─► other accounts give the device up (yields.rs)
 //!                                        └─► a code is pushed to the device ─► answered
 //! ```
 //! A device of MIOP is bound by a code that is pushed to it: whoever has both says so. The code is
@@ -11,7 +12,7 @@
 
 use super::rows::{self, Kind, Rows};
 use super::telling::Post;
-use super::{Registered, WAYS, Way};
+use super::{WAYS, Way};
 use crate::log::{Answered, PendingCall};
 use crate::sessions::Requester;
 use crate::{Chat, Effects};
@@ -21,7 +22,7 @@ use model::chat::{
     ChatDelivery, ChatFault, PUSH_CODE_CHARS, PushRegistration, PushRoute, PushStatus, PushWish,
 };
 use model::counters::ChatCounter;
-use model::id::{ConnRef, SessionRef};
+use model::id::{ConnRef, SessionRef, ShardId};
 use model::ports::log::{Call, Done, Write};
 use model::ports::notifications::{
     NotificationOrder, NotificationTargets, NotificationWhat, Notified,
@@ -45,16 +46,18 @@ const CODES_MAX: usize = 4_096;
 /// What waits for the rows of an account.
 #[derive(Default)]
 pub(crate) struct Line {
-    waiting: VecDeque<(AccountAddress, PushChore)>,
+    pub(super) waiting: VecDeque<PushChore>,
     /// The first of them, whose answer is awaited.
-    step: Step,
+    pub(super) step: Step,
 }
 
 /// Where the first of a line is.
 #[derive(Default)]
-enum Step {
+pub(super) enum Step {
     #[default]
     Reading,
+    /// Other accounts are to give up the device, by the number of the claim; then this is written.
+    Claiming(u64, Box<Rows>, Vec<Write>),
     /// These rows are so when the log has written so many things.
     Writing(Box<Rows>, u32, bool),
     Coding,
@@ -62,17 +65,21 @@ enum Step {
 
 /// What is to be done with the registrations of an account.
 pub(crate) enum PushChore {
-    /// A device wants it.
-    Wish(Requester, Box<str>, Box<PushWish>),
+    /// A device of this account, of this name, wants it.
+    Wish(Requester, Box<(AccountAddress, Box<str>)>, Box<PushWish>),
     /// What is registered so, by its token or name, is gone for good.
     Gone(Way, Box<str>),
     /// The account is nobody's any more.
     Clear,
+    /// The device that this way leads to is another account's now: a claim asks for it.
+    Yield(Box<PushRoute>, (ShardId, u64)),
 }
 
 /// What a wish comes to.
 enum Verdict {
     Is(Rows, Vec<Write>),
+    /// That it is, when other accounts have given up the device.
+    Claims(Rows, Vec<Write>, PushRoute),
     Told(ChatDelivery),
     Code(PushRoute),
     Not(ChatFault),
@@ -89,24 +96,20 @@ impl Chat {
     ) {
         let Some(asker) = self.asker(from, session) else { return };
         let wait = Requester { conn: from, session, number };
-        let chore = PushChore::Wish(wait, asker.device, wish);
-        self.run_chore((asker.inbox, &asker.address), chore, fx);
+        let inbox = asker.inbox;
+        let chore = PushChore::Wish(wait, Box::new((asker.address, asker.device)), wish);
+        self.run_chore(inbox, chore, fx);
     }
 
     /// Something is to be done with the registrations of an account.
-    pub(super) fn run_chore(
-        &mut self,
-        (inbox, address): (TimelineId, &AccountAddress),
-        chore: PushChore,
-        fx: &mut Effects,
-    ) {
+    pub(super) fn run_chore(&mut self, inbox: TimelineId, chore: PushChore, fx: &mut Effects) {
         let line = self.pushes.lines.get(&inbox);
         if line.is_some_and(|line| line.waiting.len() >= LINE_MAX) || !self.log.may_ask() {
             return self.chore_fails(&chore, ChatFault::Busy, fx);
         }
         let is_first = line.is_none();
         let line = self.pushes.lines.entry(inbox).or_default();
-        line.waiting.push_back((address.clone(), chore));
+        line.waiting.push_back(chore);
         if is_first {
             self.next_chore(inbox, fx);
         }
@@ -114,10 +117,7 @@ impl Chat {
 
     /// An account is being erased: nothing of it is woken any more.
     pub(crate) fn clear_pushes(&mut self, inbox: TimelineId, fx: &mut Effects) {
-        let address = self.erasures.address_of(inbox);
-        if let Some(address) = address {
-            self.run_chore((inbox, &address), PushChore::Clear, fx);
-        }
+        self.run_chore(inbox, PushChore::Clear, fx);
     }
 
     fn next_chore(&mut self, inbox: TimelineId, fx: &mut Effects) {
@@ -150,25 +150,22 @@ impl Chat {
                     self.chore_written(inbox, fx);
                 }
             }
-            (Step::Reading | Step::Coding, _) => self.chore_over(inbox, Err(ChatFault::Busy), fx),
+            (Step::Reading | Step::Coding | Step::Claiming(..), _) => {
+                self.chore_over(inbox, Err(ChatFault::Busy), fx)
+            }
         }
     }
 
     fn chore_judged(&mut self, now: Now, inbox: TimelineId, rows: Rows, fx: &mut Effects) {
         let Some(line) = self.pushes.lines.get(&inbox) else { return };
-        let Some((address, chore)) = line.waiting.front() else { return };
-        match self.judge_chore(now, (inbox, address), chore, rows) {
+        let Some(chore) = line.waiting.front() else { return };
+        match self.judge_chore(now, inbox, chore, rows) {
             Verdict::Is(_, writes) if writes.is_empty() => {
                 self.chore_over(inbox, Ok(None), fx);
             }
-            Verdict::Is(rows, writes) => {
-                let step = Step::Writing(Box::new(rows), writes.len() as u32, false);
-                if let Some(line) = self.pushes.lines.get_mut(&inbox) {
-                    line.step = step;
-                }
-                for write in writes {
-                    self.log.ask(PendingCall::PushWish(inbox), Call::Write(write), fx);
-                }
+            Verdict::Is(rows, writes) => self.write_chore(inbox, (Box::new(rows), writes), fx),
+            Verdict::Claims(rows, writes, route) => {
+                self.claim_device(inbox, (Box::new(rows), writes), route, fx);
             }
             Verdict::Told(delivery) => self.chore_over(inbox, Ok(Some(delivery)), fx),
             Verdict::Not(fault) => self.chore_over(inbox, Err(fault), fx),
@@ -176,18 +173,36 @@ impl Chat {
         }
     }
 
+    /// These rows are written.
+    pub(super) fn write_chore(
+        &mut self,
+        inbox: TimelineId,
+        (rows, writes): (Box<Rows>, Vec<Write>),
+        fx: &mut Effects,
+    ) {
+        if let Some(line) = self.pushes.lines.get_mut(&inbox) {
+            line.step = Step::Writing(rows, writes.len() as u32, false);
+        }
+        for write in writes {
+            self.log.ask(PendingCall::PushWish(inbox), Call::Write(write), fx);
+        }
+    }
+
     fn judge_chore(
         &self,
         now: Now,
-        (inbox, address): (TimelineId, &AccountAddress),
+        inbox: TimelineId,
         chore: &PushChore,
         mut rows: Rows,
     ) -> Verdict {
-        let (wait, device, wish) = match chore {
-            PushChore::Wish(wait, device, wish) => (wait, device, &**wish),
+        let (wait, (address, device), wish) = match chore {
+            PushChore::Wish(wait, of, wish) => (wait, &**of, &**wish),
             PushChore::Gone(way, name) => {
                 let is_it = |it: &PushRegistration| Way::of(&it.route) == *way && names(it, name);
                 return rows.judged_without(inbox, is_it);
+            }
+            PushChore::Yield(route, _) => {
+                return rows.judged_without(inbox, |it| it.route.leads_where(route));
             }
             PushChore::Clear => {
                 let (rows, mut writes) = rows.without(inbox, |_| true);
@@ -196,30 +211,11 @@ impl Chat {
             }
         };
         match wish {
-            PushWish::Register { name, route, code } => {
+            PushWish::Register { name, route, code, shared } => {
                 let name = name.as_ref().unwrap_or(device).clone();
-                let registration =
-                    PushRegistration { name, device: device.clone(), route: route.clone() };
-                if let Some(fault) = self.may_not_register(inbox, &registration, &rows) {
-                    return Verdict::Not(fault);
-                }
-                if let PushRoute::Miop { .. } = route
-                    && !rows.registrations.contains(&registration)
-                {
-                    match code {
-                        None => return Verdict::Code(route.clone()),
-                        Some(code) if !self.is_code(now, inbox, route, code) => {
-                            return Verdict::Not(ChatFault::BadCode);
-                        }
-                        Some(_) => {}
-                    }
-                }
-                let value = rows::encode_registration(address, &registration);
-                let row = (Kind::Registration, &*registration.name);
-                let write = rows::put(inbox, row, value);
-                rows.registrations.retain(|it| it.name != registration.name);
-                rows.registrations.push(registration);
-                Verdict::Is(rows, vec![write])
+                let (device, route) = (device.clone(), route.clone());
+                let it = PushRegistration { name, device, route };
+                self.judge_registration(now, (inbox, address), (it, code.as_deref()), rows, *shared)
             }
             PushWish::Remove { name } => {
                 let name = name.as_ref().unwrap_or(device).clone();
@@ -243,6 +239,45 @@ impl Chat {
                 };
                 Verdict::Is(rows, vec![write])
             }
+        }
+    }
+
+    fn judge_registration(
+        &self,
+        now: Now,
+        (inbox, address): (TimelineId, &AccountAddress),
+        (registration, code): (PushRegistration, Option<&str>),
+        rows: Rows,
+        is_shared: bool,
+    ) -> Verdict {
+        if let Some(fault) = self.may_not_register(inbox, &registration, &rows) {
+            return Verdict::Not(fault);
+        }
+        let route = registration.route.clone();
+        if let PushRoute::Miop { .. } = route
+            && !rows.registrations.contains(&registration)
+        {
+            match code {
+                None => return Verdict::Code(route),
+                Some(code) if !self.is_code(now, inbox, &route, code) => {
+                    return Verdict::Not(ChatFault::BadCode);
+                }
+                Some(_) => {}
+            }
+        }
+        let value = rows::encode_registration(address, &registration);
+        let row = (Kind::Registration, &*registration.name);
+        let write = rows::put(inbox, row, value);
+        // One device is registered once, whatever it was called before.
+        let is_same =
+            |it: &PushRegistration| it.name != registration.name && it.route.leads_where(&route);
+        let (mut rows, mut writes) = rows.without(inbox, is_same);
+        writes.push(write);
+        rows.registrations.retain(|it| it.name != registration.name);
+        rows.registrations.push(registration);
+        match is_shared {
+            true => Verdict::Is(rows, writes),
+            false => Verdict::Claims(rows, writes, route),
         }
     }
 
@@ -278,20 +313,25 @@ impl Chat {
         if has_failed {
             return self.chore_over(inbox, Err(ChatFault::Busy), fx);
         }
-        match line.waiting.front().map(|(_, chore)| chore) {
+        match line.waiting.front() {
             Some(PushChore::Wish(_, _, wish)) if matches!(**wish, PushWish::Register { .. }) => {
                 fx.counters.count(ChatCounter::PushesRegistered);
             }
-            Some(PushChore::Gone(..) | PushChore::Clear) => {
+            Some(PushChore::Gone(..) | PushChore::Clear | PushChore::Yield(..)) => {
                 fx.counters.count(ChatCounter::PushesGone)
             }
             _ => {}
         }
         let count = |way| rows.registrations.iter().filter(|it| Way::of(&it.route) == way).count();
         let counts = Way::ALL.map(|way| count(way) as u8);
+        let home = self.settings.home;
+        let devices = rows.registrations.iter().map(|it| super::yields::name_of(home, &it.route));
+        let devices: Vec<u64> = devices.collect();
+        self.pushes.lets_go(inbox);
         if counts != [0; WAYS] {
             self.pushes.accounts.entry(inbox).or_default().counts = counts;
-        } else if let Some(Registered { .. }) = self.pushes.accounts.remove(&inbox) {
+            devices.into_iter().for_each(|device| self.pushes.holds(inbox, device));
+        } else if self.pushes.accounts.remove(&inbox).is_some() {
             self.pushes.disarm(inbox);
             self.pushes.owing.remove(&inbox);
             self.log.write(rows::delete(inbox, (Kind::Mark, "")), fx);
@@ -300,14 +340,15 @@ impl Chat {
     }
 
     /// The first of a line is over, and the next begins.
-    fn chore_over(
+    pub(super) fn chore_over(
         &mut self,
         inbox: TimelineId,
         result: Result<Option<ChatDelivery>, ChatFault>,
         fx: &mut Effects,
     ) {
         let line = self.pushes.lines.get_mut(&inbox);
-        let Some((_, chore)) = line.and_then(|line| line.waiting.pop_front()) else { return };
+        let Some(chore) = line.and_then(|line| line.waiting.pop_front()) else { return };
+        self.pushes.claims.take_all(|claim| claim.inbox == inbox);
         match (result, &chore) {
             (Err(fault), _) => self.chore_fails(&chore, fault, fx),
             (Ok(delivery), PushChore::Wish(wait, ..)) => {
@@ -315,14 +356,19 @@ impl Chat {
                 let delivery = delivery.unwrap_or(ChatDelivery::Done { number });
                 self.answer_session((wait.conn, wait.session), delivery, fx);
             }
+            (Ok(_), PushChore::Yield(_, claim)) => self.tell_yielded(*claim, (0, true), fx),
             (Ok(_), PushChore::Gone(..) | PushChore::Clear) => {}
         }
         self.next_chore(inbox, fx);
     }
 
     fn chore_fails(&mut self, chore: &PushChore, why: ChatFault, fx: &mut Effects) {
-        // What nobody wants any more is found again by the next push.
-        let PushChore::Wish(wait, ..) = chore else { return };
+        let wait = match chore {
+            PushChore::Wish(wait, ..) => wait,
+            PushChore::Yield(_, claim) => return self.tell_yielded(*claim, (0, false), fx),
+            // What nobody wants any more is found again by the next push.
+            PushChore::Gone(..) | PushChore::Clear => return,
+        };
         fx.counters.count(ChatCounter::PushWishesFailed);
         let failed = ChatDelivery::Failed { number: wait.number, why };
         self.answer_session((wait.conn, wait.session), failed, fx);
@@ -355,9 +401,7 @@ impl Chat {
     pub(super) fn code_told(&mut self, inbox: TimelineId, what: &Notified, fx: &mut Effects) {
         let Some(line) = self.pushes.lines.get(&inbox) else { return };
         let number = match line.waiting.front() {
-            Some((_, PushChore::Wish(wait, ..))) if matches!(line.step, Step::Coding) => {
-                wait.number
-            }
+            Some(PushChore::Wish(wait, ..)) if matches!(line.step, Step::Coding) => wait.number,
             _ => return,
         };
         let result = match what {

@@ -305,6 +305,7 @@ fn registrations_are_kept_replaced_counted_and_taken_back() {
         name: Some(name.into()),
         route: route.clone(),
         code: None,
+        shared: false,
     };
     world.wishes(BOB, named("tablet")).expect("registered");
     world.registers_at(BOB, "push.example", "n").expect("registered");
@@ -339,6 +340,55 @@ fn registrations_are_kept_replaced_counted_and_taken_back() {
 }
 
 #[test]
+fn a_device_is_of_whoever_registered_it_last() {
+    for shards in 1..=4 {
+        let mut world = world(shards);
+        world.connect(BOB);
+        world.rest();
+        world.registers_at(BOB, "push.example", "n").expect("registered");
+        let names = |world: &mut World, at| {
+            let all = world.push_status(at).registrations;
+            all.into_iter().map(|it| it.name.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&mut world, BOB), ["d0", "push.example n"]);
+        // The phone is Carol's now, and its app registers it as it did.
+        world.registers(CAROL, "bobs token").expect("registered");
+        assert_eq!(
+            (names(&mut world, BOB), names(&mut world, CAROL)),
+            (vec!["push.example n".into()], vec!["d0".to_owned()])
+        );
+        world.registers_at(CAROL, "push.example", "n").expect("registered");
+        assert_eq!(names(&mut world, BOB), [""; 0]);
+        world.leaves(BOB);
+        world.says(ANN, 1, "for bob").expect("sent");
+        assert_eq!(told(&mut world), [], "the phone shows nothing of him");
+        // So it is after a start, and it goes back.
+        world.dies();
+        world.rest();
+        for at in [ANN, BOB, CAROL] {
+            world.connect(at);
+            world.rest();
+        }
+        world.registers(BOB, "bobs token").expect("registered");
+        assert_eq!(names(&mut world, CAROL), ["push.example n"]);
+        // Who wants it for both says so.
+        let route = PushRoute::gateway("app", "bobs token").expect("allowed");
+        let shared = PushWish::Register { name: None, route, code: None, shared: true };
+        world.wishes(CAROL, shared).expect("registered");
+        assert_eq!((names(&mut world, BOB).len(), names(&mut world, CAROL).len()), (1, 2));
+        // One device is registered once, whatever an account calls it.
+        let route = PushRoute::gateway("app", "bobs token").expect("allowed");
+        let name = Some("another name".into());
+        world
+            .wishes(BOB, PushWish::Register { name, route, code: None, shared: false })
+            .expect("registered");
+        assert_eq!(names(&mut world, BOB), ["another name"]);
+        assert_eq!(names(&mut world, CAROL), ["push.example n"]);
+        world.heal();
+    }
+}
+
+#[test]
 fn a_device_of_miop_is_bound_by_the_code_that_was_pushed_to_it() {
     let mut world = world(1);
     world.connect(BOB);
@@ -348,10 +398,11 @@ fn a_device_of_miop_is_bound_by_the_code_that_was_pushed_to_it() {
         name: None,
         route: route.clone(),
         code: Some(code.into()),
+        shared: false,
     };
     assert_eq!(world.wishes(BOB, wish("aaaaaaaa")), Err(ChatFault::BadCode));
     assert_eq!(world.wishes(BOB, wish("")), Err(ChatFault::BadCode));
-    let asks = PushWish::Register { name: None, route: route.clone(), code: None };
+    let asks = PushWish::Register { name: None, route: route.clone(), code: None, shared: false };
     world.wishes(BOB, asks.clone()).expect("a code is pushed");
     assert_eq!(world.wishes(BOB, asks), Err(ChatFault::Busy), "not one after another");
 }

@@ -48,6 +48,9 @@ struct On {
     /// The code that was pushed to it
     #[arg(long, value_name = "CODE", requires = "product")]
     code: Option<String>,
+    /// Other accounts keep the same device too; else it is theirs no more
+    #[arg(long)]
+    shared: bool,
 }
 
 #[derive(Args)]
@@ -95,6 +98,7 @@ pub(super) fn push(arguments: Arguments) -> Result<(), Failure> {
                 name: on.name.as_deref().map(Box::from),
                 route: route(&on)?,
                 code: on.code.as_deref().map(Box::from),
+                shared: on.shared,
             };
             match wished(&on.common, wish)? {
                 ImEvent::PushCode { .. } => {

@@ -115,6 +115,16 @@ impl PushRoute {
         Some(PushRoute::Miop { product, device })
     }
 
+    /// Whether it leads to the same device; what a service is given back makes no difference.
+    pub fn leads_where(&self, other: &PushRoute) -> bool {
+        match (self, other) {
+            (PushRoute::Service(one), PushRoute::Service(other)) => {
+                (&one.address, &one.node) == (&other.address, &other.node)
+            }
+            _ => self == other,
+        }
+    }
+
     /// The longest name that a registration of this way may have, bytes.
     pub fn name_bytes_max(&self) -> usize {
         match self {
@@ -182,6 +192,9 @@ pub enum PushWish {
         route: PushRoute,
         /// The code that was pushed to a device of MIOP.
         code: Option<Box<str>>,
+        /// Other accounts that have registered the same device keep it. Else it is theirs no more:
+        /// whoever registers a device last has it.
+        shared: bool,
     },
     /// Wake it no longer. Answered by `Done`, also if there is no such registration.
     Remove {

@@ -13,6 +13,8 @@ pub struct PushFields<'a> {
     pub registration: RegistrationFields<'a>,
     /// The code that was pushed to a device of MIOP.
     pub code: &'a str,
+    /// Other accounts keep the device, too.
+    pub shared: bool,
 }
 
 /// `PushRegistration`.
@@ -74,14 +76,14 @@ impl<'a> PushFields<'a> {
         match wish {
             // Only XMPP says such a way.
             PushWish::Register { route: PushRoute::Service(_), .. } => None,
-            PushWish::Register { name, route, code } => {
+            PushWish::Register { name, route, code, shared } => {
                 let registration = RegistrationFields::of(text(name), "", route, true);
-                Some(PushFields { number, registration, code: text(code) })
+                Some(PushFields { number, registration, code: text(code), shared: *shared })
             }
             PushWish::Remove { name } => {
                 let name = text(name);
                 let registration = RegistrationFields { name, ..RegistrationFields::default() };
-                Some(PushFields { number, registration, code: "" })
+                Some(PushFields { number, registration, code: "", shared: false })
             }
             PushWish::Disable { .. } | PushWish::Show | PushWish::Quiet(_) => None,
         }
@@ -100,7 +102,8 @@ impl<'a> PushFields<'a> {
             (false, true) => PushRoute::miop(product, miop_device)?,
             _ => return None,
         };
-        Some(PushWish::Register { name, route, code: text(self.code) })
+        let (code, shared) = (text(self.code), self.shared);
+        Some(PushWish::Register { name, route, code, shared })
     }
 
     pub(super) fn read(value: Value<'a>) -> Result<PushFields<'a>, WireFault> {
@@ -111,6 +114,7 @@ impl<'a> PushFields<'a> {
                 1 => it.number = value.u32()?,
                 2 => it.registration = RegistrationFields::read(value)?,
                 3 => it.code = value.text()?,
+                4 => it.shared = value.bool()?,
                 _ => {}
             }
         }
@@ -123,6 +127,7 @@ impl Body for PushFields<'_> {
         sink.u32(1, self.number);
         sink.body(2, &self.registration);
         sink.text(3, self.code);
+        sink.bool(4, self.shared);
     }
 }
 
@@ -361,7 +366,7 @@ mod tests {
         let register = |route: Option<PushRoute>, name: Option<&str>, code: Option<&str>| {
             let route = route.expect("allowed");
             let (name, code) = (name.map(Box::from), code.map(Box::from));
-            PushWish::Register { name, route, code }
+            PushWish::Register { name, route, code, shared: false }
         };
         for wish in [
             register(gateway.clone(), None, None),
@@ -389,8 +394,12 @@ mod tests {
     fn a_push_service_elsewhere_is_told_and_not_said() {
         let service = PushService::new("push.example", "n", Vec::new()).expect("allowed");
         let (name, route) = (service.name(), PushRoute::Service(Box::new(service)));
-        let wish =
-            PushWish::Register { name: Some(name.clone()), route: route.clone(), code: None };
+        let wish = PushWish::Register {
+            name: Some(name.clone()),
+            route: route.clone(),
+            code: None,
+            shared: true,
+        };
         assert_eq!(PushFields::of(7, &wish), None);
         let registration = PushRegistration { name, device: "phone".into(), route };
         let status = PushStatus { number: 7, registrations: vec![registration], quiet: None };
@@ -404,7 +413,7 @@ mod tests {
         let of = |app, token, product, miop_device, code| {
             let fields = RegistrationFields::default();
             let registration = RegistrationFields { app, token, product, miop_device, ..fields };
-            PushFields { number: 7, registration, code }.wish()
+            PushFields { number: 7, registration, code, shared: false }.wish()
         };
         assert_eq!(of("app", "", "", "", ""), None);
         assert_eq!(of("", "t", "", "", ""), None);

@@ -190,7 +190,9 @@ export const CLIENT_FRAME = {
         count: uint32(8),
     }),
     upload: one(22, { number: uint32(1), name: string(2), type: string(3), bytes: uint64(4) }),
-    push: one(24, { number: uint32(1), registration: one(2, PUSH_REGISTRATION), code: string(3) }),
+    push: one(24, {
+        number: uint32(1), registration: one(2, PUSH_REGISTRATION), code: string(3), shared: bool(4),
+    }),
     push_settings: one(25, { number: uint32(1), sets: bool(2), quiet: one(3, QUIET_HOURS) }),
     readers: one(30, {
         number: uint32(1),

@@ -138,11 +138,6 @@ impl Erasures {
         self.of(address).is_some()
     }
 
-    /// The address of one.
-    pub(crate) fn address_of(&self, inbox: TimelineId) -> Option<AccountAddress> {
-        self.open.get(&inbox).map(|it| it.address.clone())
-    }
-
     /// How far an account is whose erasure keeps a command from being done: what that would write
     /// would be gone in a moment, or stay behind.
     pub(crate) fn keeps_from(&self, command: &ChatCommand) -> Option<ErasureStatus> {

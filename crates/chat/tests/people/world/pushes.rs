@@ -132,7 +132,8 @@ impl World {
     /// A device registers by a token.
     pub fn registers(&mut self, at: usize, token: &str) -> Result<(), ChatFault> {
         let route = PushRoute::gateway("app", token).expect("allowed");
-        self.wishes(at, PushWish::Register { name: None, route, code: None }).map(drop)
+        self.wishes(at, PushWish::Register { name: None, route, code: None, shared: false })
+            .map(drop)
     }
 
     /// A device registers with a service elsewhere.
@@ -140,7 +141,7 @@ impl World {
         let options = vec![("secret".into(), "s".into())];
         let service = Box::new(PushService::new(service, node, options).expect("allowed"));
         let (name, route) = (Some(service.name()), PushRoute::Service(service));
-        self.wishes(at, PushWish::Register { name, route, code: None }).map(drop)
+        self.wishes(at, PushWish::Register { name, route, code: None, shared: false }).map(drop)
     }
 
     pub fn push_status(&mut self, at: usize) -> PushStatus {
@@ -183,7 +184,12 @@ impl World {
         self.registers(0, "token").expect("registered");
         let route = PushRoute::miop("shop", "phone").expect("allowed");
         let name: Option<Box<str>> = Some("other".into());
-        let wish = |code| PushWish::Register { name: name.clone(), route: route.clone(), code };
+        let wish = |code| PushWish::Register {
+            name: name.clone(),
+            route: route.clone(),
+            code,
+            shared: false,
+        };
         self.carrier.told.clear();
         let asked = self.wishes(0, wish(None)).expect("a code is pushed");
         assert!(matches!(asked, ChatDelivery::PushCode { .. }), "{asked:?}");

@@ -8,6 +8,7 @@
 //! A registration with Holdline's own service has the node for its name, and says in its options by
 //! which way the device is reached (docs/push.md); a form without a token has the node for one. Of
 //! a service elsewhere, which another server or a component has, node and form are kept for it.
+//! A device is of the account that registered it last, unless the form says that it is shared.
 
 use super::What;
 use crate::fault::StanzaFault;
@@ -22,6 +23,10 @@ use model::chat::{ChatRequest, PUSH_NAME_BYTES_MAX, PushRoute, PushService, Push
 /// What stands before the domain in the address of the push service.
 const SERVICE: &str = "push.";
 
+/// The option of a registration with a service elsewhere by which other accounts keep theirs of the
+/// same node. It is said to this server and not handed on.
+const SHARED: &str = "holdline#shared";
+
 /// What a service elsewhere is given back: names and values.
 type ServiceOptions = Vec<(Box<str>, Box<str>)>;
 
@@ -33,6 +38,7 @@ struct Options {
     product: Option<Box<str>>,
     device: Option<Box<str>>,
     code: Option<Box<str>>,
+    shared: bool,
 }
 
 impl Session {
@@ -66,14 +72,18 @@ impl Session {
         let elsewhere = self.service_of(asked)?;
         let node = node_of(asked)?.ok_or(StanzaFault::BadRequest)?;
         if let Some(address) = elsewhere {
-            let options = asked.child("x", FORMS).map_or(Ok(Vec::new()), |form| options(&form))?;
+            let mut options =
+                asked.child("x", FORMS).map_or(Ok(Vec::new()), |form| options(&form))?;
+            let before = options.len();
+            options.retain(|(name, value)| &**name != SHARED || !is_true(value));
+            let shared = options.len() < before;
             let service = PushService::new(&address, &node, options);
             let service = Box::new(service.ok_or(StanzaFault::PolicyViolation)?);
             let (name, route) = (Some(service.name()), PushRoute::Service(service));
-            return Ok(PushWish::Register { name, route, code: None });
+            return Ok(PushWish::Register { name, route, code: None, shared });
         }
         let form = asked.child("x", FORMS).ok_or(StanzaFault::NotAcceptable)?;
-        let Options { app, token, product, device, code } = Options::of(&form)?;
+        let Options { app, token, product, device, code, shared } = Options::of(&form)?;
         let route = match (app, product, device) {
             (Some(app), None, None) => PushRoute::gateway(&app, &token.unwrap_or(node.clone())),
             (None, Some(product), Some(device)) if token.is_none() => {
@@ -86,7 +96,7 @@ impl Session {
         if is_gateway && code.is_some() {
             return Err(StanzaFault::NotAcceptable);
         }
-        Ok(PushWish::Register { name: Some(node), route, code })
+        Ok(PushWish::Register { name: Some(node), route, code, shared })
     }
 
     /// It is to be woken no longer (6); without a node, none is.
@@ -115,6 +125,11 @@ impl Session {
         let is_component = self.domains().is_some_and(|it| it.is_component(&jid.domain));
         jid.account.is_none() && self.is_at(jid, SERVICE) && !is_component
     }
+}
+
+/// Whether a field that is true or not says so (XEP-0004 3.3).
+fn is_true(value: &str) -> bool {
+    matches!(value, "1" | "true")
 }
 
 fn jid_of(asked: &Element<'_, '_>) -> Result<Jid, StanzaFault> {
@@ -162,6 +177,7 @@ impl Options {
                 "product" => options.product = value,
                 "device" => options.device = value,
                 "code" => options.code = value,
+                "shared" => options.shared = value.is_some_and(|value| is_true(&value)),
                 _ => {}
             }
         }

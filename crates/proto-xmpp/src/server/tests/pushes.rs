@@ -36,6 +36,7 @@ fn a_device_is_registered_under_its_node_and_taken_back() {
         name: Some("n1".into()),
         route: route.clone(),
         code: code.map(Box::from),
+        shared: false,
     };
     let options = ("FORM_TYPE", "http://jabber.org/protocol/pubsub#publish-options");
     let of_miop = [options, ("product", "shop"), ("device", "phone")];
@@ -129,7 +130,7 @@ fn a_service_elsewhere_has_node_and_form_kept_for_it() {
         let (number, asked) = wish(&mut side);
         let service = PushService::new("push.example", "n", options).expect("allowed");
         let (name, route) = (Some("push.example n".into()), PushRoute::Service(Box::new(service)));
-        assert_eq!(asked, PushWish::Register { name, route, code: None });
+        assert_eq!(asked, PushWish::Register { name, route, code: None, shared: false });
         assert!(told(&mut side, ChatDelivery::Done { number }).contains("type='result'"));
     }
     for (node, told_of) in [(" node='n'", Some("n")), ("", None)] {

@@ -108,7 +108,7 @@ fn arrive(server: &Holdline, kind: &str, people: u32, registers: bool) -> io::Re
         if registers {
             let route = PushRoute::gateway("chat", &format!("token-{number}"));
             let route = route.ok_or_else(|| io::Error::other("that is no way"))?;
-            let wish = PushWish::Register { name: None, route, code: None };
+            let wish = PushWish::Register { name: None, route, code: None, shared: false };
             person.ask(|number| ImOrder::Push { number, wish: Box::new(wish) })?;
         }
         person.goes();
