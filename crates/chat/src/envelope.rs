@@ -149,6 +149,11 @@ pub(crate) fn may_quote(body: &[u8]) -> bool {
     body.get(3).is_some_and(|flags| flags & OTHERS != 0)
 }
 
+/// The last number that may have been given in this millisecond of Unix time.
+pub(crate) fn last_number_of(ms: u64) -> u64 {
+    ((ms.saturating_sub(MessageId::EPOCH_MS) + 1) << 22) - 1
+}
+
 /// When a number was given, Unix milliseconds.
 pub(crate) fn time_of(id: u64) -> u64 {
     (id >> 22) + MessageId::EPOCH_MS

@@ -76,7 +76,7 @@ pub use people::{
 pub use push::{PushDetail, PushPolicy, QuietPush};
 pub use sessions::book_orders::BookPolicy;
 pub use sessions::transients::{BoundTold, TransientSaid, TransientTold};
-pub use word::{Cargo, ChatWord, Fetched, Parcel, Range, StoreOrder, StoredMessage};
+pub use word::{Cargo, ChatWord, Fetched, Parcel, Range, ReadBy, StoreOrder, StoredMessage};
 
 use crate::accounts::Accounts;
 use crate::amendments::Amendments;

@@ -88,8 +88,8 @@ pub enum ChatWord {
         number: u64,
         /// What to read.
         ranges: Box<[Range]>,
-        /// Who reads, where that makes a difference: in a group.
-        reader: Option<TimelineId>,
+        /// Who reads.
+        reader: ReadBy,
     },
     /// What was read.
     Fetched {
@@ -283,6 +283,18 @@ impl Range {
 
 /// What was read of conversations.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
+/// Who reads a conversation, where that makes a difference: in a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReadBy {
+    /// Whoever may read all of it, as it is now.
+    Anybody,
+    /// The account with this inbox, as a member: what was said since it became one.
+    Member(TimelineId),
+    /// The account with this inbox, which has references to what is read. Once it has left, it
+    /// reads that as it was then.
+    Holder(TimelineId),
+}
+
 pub struct Fetched {
     /// Messages with their conversations, in the order of the ranges and within them.
     pub(crate) messages: Vec<(TimelineId, Arc<ChatMessage>)>,

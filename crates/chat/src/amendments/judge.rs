@@ -3,7 +3,7 @@
 //! Invariant: what was called back is amended no more; nobody edits or calls back what another has
 //! said.
 
-use super::overlays::Overlay;
+use super::overlays::{Moment, Overlay};
 use super::{AmendOrder, Amendment, quotes};
 use base::time::Now;
 use model::chat::{Amended, ChatFault, ChatMessage, Content, Moderated, TargetMessage, emoji_of};
@@ -21,7 +21,7 @@ pub(super) enum Verdict {
 
 /// What becomes of a message that is this now, and stands in its conversation, or not.
 pub(super) fn judge(
-    now: Now,
+    (now, at): (Now, Moment),
     limits: &ChatLimits,
     order: &AmendOrder,
     (now_is, is_there): (Overlay, bool),
@@ -38,7 +38,7 @@ pub(super) fn judge(
                 Moderated { by, at_ms, reason }
             });
             let whose = (is_own, order.is_operator);
-            return judge_recall((age_ms, by), limits, whose, (now_is, is_there));
+            return judge_recall((age_ms, at, by), limits, whose, (now_is, is_there));
         }
     };
     if now_is.is_tombstone() || !is_about(&said.content, &now_is.message) {
@@ -65,7 +65,7 @@ pub(super) fn judge(
             return Err(ChatFault::TooLarge);
         }
         let content = content.clone();
-        return Ok(Verdict::Becomes(now_is.amended(*once, content, amended), is_there));
+        return Ok(Verdict::Becomes(now_is.amended(at, *once, content, amended), is_there));
     }
     let edited = edited(&said.content, &now_is)?;
     if !is_own {
@@ -75,11 +75,11 @@ pub(super) fn judge(
         return Err(ChatFault::TooLate);
     }
     let amended = Amended { edited_ms: now.wall_ms, ..amended };
-    Ok(Verdict::Becomes(now_is.amended(*once, edited, amended), is_there))
+    Ok(Verdict::Becomes(now_is.amended(at, *once, edited, amended), is_there))
 }
 
 fn judge_recall(
-    (age_ms, by): (u64, Option<Moderated>),
+    (age_ms, at, by): (u64, Moment, Option<Moderated>),
     limits: &ChatLimits,
     (is_own, is_operator): (bool, bool),
     (now_is, is_there): (Overlay, bool),
@@ -95,7 +95,7 @@ fn judge_recall(
         // Of an account that is erased nothing is left.
         false if content.is_amendment() && !is_operator => Err(ChatFault::Forbidden),
         false if is_over && !is_operator => Err(ChatFault::TooLate),
-        false => Ok(Verdict::Becomes(now_is.buried(by.as_ref()), is_there)),
+        false => Ok(Verdict::Becomes(now_is.buried(at.number, by.as_ref()), is_there)),
     }
 }
 

@@ -41,7 +41,7 @@ use model::id::{ConnRef, SessionRef, ShardId};
 use model::ports::log::{Call, Done, Page, Pull, Read, Table, Write};
 use model::pressure::Pressure;
 use model::timeline::{Seq, TimelineId};
-use overlays::Overlay;
+use overlays::{Moment, Overlay};
 use std::collections::HashSet;
 
 /// Amendments that may be under way, a shard. One more is answered as busy.
@@ -326,7 +326,7 @@ impl Chat {
 
     /// Whether a message may be amended so, and what comes next.
     fn verdict(
-        &self,
+        &mut self,
         now: Now,
         order: &mut AmendOrder,
         overlay: Option<Overlay>,
@@ -357,7 +357,9 @@ impl Chat {
         if order.is_operator && order.changes() {
             order.route = order.route.turned_to(now_is.from); // who said it does it
         }
-        judge::judge(now, &self.settings.limits.chat, order, (now_is, is_there))
+        let left = self.last_left(&order.route);
+        let at = Moment { number: self.next_id(now), left };
+        judge::judge((now, at), &self.settings.limits.chat, order, (now_is, is_there))
     }
 
     /// The message is what it is to be: now it is said.

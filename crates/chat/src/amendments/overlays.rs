@@ -6,12 +6,19 @@
 //!
 //! ```text
 //! version u8 | inbox of who said it 16 | number u64 | edited u64 | its name u16 bytes
-//!   | applied u8 × u64 | reactions u16 × (who u16 bytes, emoji u16 bytes)
+//!   | applied u8 × u64 | reactions u16 × (who u16 bytes, emoji u16 bytes, since u64)
+//!   | changed u64 | earlier u8 × (since u64, edited u64, length u32, the message as it was then)
 //!   | the message as envelope.rs has it
 //! ```
+//! `changed` and `since` are numbers as messages of the conversation have them, so an overlay says
+//! what the message was at any message of the conversation: an account that left a group reads it
+//! as it was when it left ([`Overlay::as_of`]). A text that was edited is kept only where somebody
+//! left between the two, and a recall drops all texts.
+//!
 //! Of a message that was called back the overlay is a tombstone: it has the message without what
 //! it said, and who has moderated it, if somebody has. Version 1 had nothing but those, without a
-//! name. Invariant: an overlay is there before its message is taken out.
+//! name; version 2 had no numbers, so nobody who left is shown its reactions. Invariant: an overlay
+//! is there before its message is taken out.
 
 use crate::envelope::{self, Sender};
 use base::bytes::{ByteReader, put_text};
@@ -21,11 +28,33 @@ use model::ports::log::{ROWS_MAX, Read, RowHome, Table};
 use model::timeline::{Seq, TimelineId};
 use std::sync::Arc;
 
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
+const VERSION_WITHOUT_NUMBERS: u8 = 2;
 const VERSION_OF_TOMBSTONES: u8 = 1;
 
 /// Amendments of one message that are known again when they are asked for again, the last ones.
 const APPLIED_MAX: usize = 32;
+
+/// Earlier texts of one message that are kept for those who left the group before an edit. With one
+/// more the oldest goes, and whoever left before the next one does not find the message any more.
+const EARLIER_MAX: usize = 4;
+
+/// When a message is amended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Moment {
+    /// A number as messages have it: of a message that is stored later it is lower.
+    pub number: u64,
+    /// The number of the last message by which somebody left the group; 0: nobody did.
+    pub left: u64,
+}
+
+/// A text that a message had before it was edited.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Earlier {
+    since: u64,
+    edited_ms: u64,
+    content: Content,
+}
 
 /// What a message is now.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,6 +65,12 @@ pub(crate) struct Overlay {
     pub name: Box<str>,
     /// Once keys of what amended it, the last ones.
     applied: Vec<u64>,
+    /// Since when it says what it says, or was called back; 0: since it was said.
+    changed: u64,
+    /// Since when each reaction is so, in their order.
+    reacted: Vec<u64>,
+    /// What it said before, the oldest first.
+    earlier: Vec<Earlier>,
     /// The message as it is now.
     pub message: Arc<ChatMessage>,
 }
@@ -44,7 +79,35 @@ impl Overlay {
     /// That of a message as it was said, by this inbox's account.
     pub(crate) fn of(from: TimelineId, message: ChatMessage) -> Overlay {
         let name = message.content.name(message.client_id).into();
-        Overlay { from, name, applied: Vec::new(), message: Arc::new(message) }
+        let (applied, reacted, earlier) = Default::default();
+        let message = Arc::new(message);
+        Overlay { from, name, applied, changed: 0, reacted, earlier, message }
+    }
+
+    /// Whether it is not simply the message as it was said.
+    pub(crate) fn is_amended(&self) -> bool {
+        self.changed > 0 || !self.reacted.is_empty()
+    }
+
+    /// The message as it was when one with this number was stored. `None`: that is not known any
+    /// more. What was called back since then is called back, and nobody is told by whom.
+    pub(crate) fn as_of(&self, number: u64) -> Option<Arc<ChatMessage>> {
+        let message = &self.message;
+        let now_ms = message.amended.as_ref().map_or(0, |it| it.edited_ms);
+        let (content, edited_ms) = if self.changed < number {
+            (message.content.clone(), now_ms)
+        } else if self.is_tombstone() {
+            (Content { extra: Box::default(), ..message.content.clone() }, 0)
+        } else {
+            let then = self.earlier.iter().rev().find(|it| it.since < number)?;
+            (then.content.clone(), then.edited_ms)
+        };
+        let reactions = message.amended.iter().flat_map(|it| &it.reactions).zip(&self.reacted);
+        let then = reactions.filter(|(_, since)| **since < number);
+        let reactions = then.map(|(reaction, _)| reaction.clone()).collect();
+        let amended = Amended { edited_ms, reactions };
+        let amended = (!amended.is_nothing()).then(|| Box::new(amended));
+        Some(Arc::new(ChatMessage { content, amended, ..(**message).clone() }))
     }
 
     /// Whether the message was called back.
@@ -53,12 +116,14 @@ impl Overlay {
     }
 
     /// What is to be left of it when it is called back, by somebody else than who said it, or not.
-    pub(crate) fn buried(self, by: Option<&Moderated>) -> Overlay {
+    pub(crate) fn buried(self, number: u64, by: Option<&Moderated>) -> Overlay {
         let counts = self.message.content.counts;
         let extra = by.map(Moderated::write).unwrap_or_default();
         let content = Content { kind: Content::RECALLED, extra, counts, ..Content::default() };
         let message = ChatMessage { content, amended: None, ..(*self.message).clone() };
-        Overlay { applied: Vec::new(), message: Arc::new(message), ..self }
+        let (applied, reacted, earlier) = Default::default();
+        let message = Arc::new(message);
+        Overlay { applied, reacted, earlier, changed: number, message, ..self }
     }
 
     /// Whether what has this once key is in it.
@@ -66,12 +131,37 @@ impl Overlay {
         self.applied.contains(&once)
     }
 
-    /// With what amends it, which has this once key.
-    pub(crate) fn amended(mut self, once: u64, content: Content, amended: Amended) -> Overlay {
+    /// With what amends it at this moment, which has this once key.
+    pub(crate) fn amended(
+        mut self,
+        at: Moment,
+        once: u64,
+        content: Content,
+        amended: Amended,
+    ) -> Overlay {
         if self.applied.len() >= APPLIED_MAX {
             self.applied.remove(0);
         }
         self.applied.push(once);
+        let before = self.message.amended.as_deref();
+        let edited_ms = before.map_or(0, |it| it.edited_ms);
+        let known: Vec<_> = before.into_iter().flat_map(|it| &it.reactions).collect();
+        let since = |reaction: &Reaction| {
+            let known = known.iter().position(|it| *it == reaction);
+            known.and_then(|at| self.reacted.get(at).copied()).unwrap_or(at.number)
+        };
+        let reacted = amended.reactions.iter().map(since).collect();
+        if content != self.message.content || amended.edited_ms != edited_ms {
+            if at.left > self.changed.max(self.message.id) {
+                if self.earlier.len() >= EARLIER_MAX {
+                    self.earlier.remove(0);
+                }
+                let (since, content) = (self.changed, self.message.content.clone());
+                self.earlier.push(Earlier { since, edited_ms, content });
+            }
+            self.changed = at.number;
+        }
+        self.reacted = reacted;
         let amended = (!amended.is_nothing()).then(|| Box::new(amended));
         let message = ChatMessage { content, amended, ..(*self.message).clone() };
         Overlay { message: Arc::new(message), ..self }
@@ -89,13 +179,26 @@ impl Overlay {
         out.push(self.applied.len() as u8);
         self.applied.iter().for_each(|once| out.extend_from_slice(&once.to_le_bytes()));
         out.extend_from_slice(&(reactions.len() as u16).to_le_bytes());
-        for Reaction { by, emoji } in reactions {
+        for (Reaction { by, emoji }, since) in reactions.iter().zip(&self.reacted) {
             put_text(by.as_str(), &mut out);
             put_text(emoji, &mut out);
+            out.extend_from_slice(&since.to_le_bytes());
         }
-        let said =
-            NewMessage { to: to.clone().into(), client_id: *client_id, content: content.clone() };
-        out.extend_from_slice(&envelope::encode(Sender { address: from, device }, to, &said));
+        let said = |content: &Content| {
+            let content = content.clone();
+            let said = NewMessage { to: to.clone().into(), client_id: *client_id, content };
+            envelope::encode(Sender { address: from, device }, to, &said)
+        };
+        out.extend_from_slice(&self.changed.to_le_bytes());
+        out.push(self.earlier.len() as u8);
+        for Earlier { since, edited_ms, content } in &self.earlier {
+            let body = said(content);
+            out.extend_from_slice(&since.to_le_bytes());
+            out.extend_from_slice(&edited_ms.to_le_bytes());
+            out.extend_from_slice(&(body.len() as u32).to_le_bytes());
+            out.extend_from_slice(&body);
+        }
+        out.extend_from_slice(&said(content));
         out.into()
     }
 
@@ -108,22 +211,51 @@ impl Overlay {
             let id = bytes.u64()?;
             return Some(Overlay::of(from, envelope::decode(id, seq, bytes.rest())?));
         }
-        let mut bytes = ByteReader::of(VERSION, value)?;
+        let has_numbers = value.first() != Some(&VERSION_WITHOUT_NUMBERS);
+        let version = if has_numbers { VERSION } else { VERSION_WITHOUT_NUMBERS };
+        let mut bytes = ByteReader::of(version, value)?;
         let from = TimelineId::from_bytes(bytes.take(16)?.try_into().ok()?)?;
         let (id, edited_ms) = (bytes.u64()?, bytes.u64()?);
         let name = bytes.text()?.into();
         let applied = (0..bytes.byte()?).map(|_| bytes.u64()).collect::<Option<_>>()?;
         let reaction = |bytes: &mut ByteReader<'_>| {
             let by = AccountAddress::parse(bytes.text()?, "").ok()?;
-            Some(Reaction { by, emoji: bytes.text()?.into() })
+            let reaction = Reaction { by, emoji: bytes.text()?.into() };
+            // When that was, a version before did not say: nobody who has left is told.
+            Some((reaction, if has_numbers { bytes.u64()? } else { u64::MAX }))
         };
         let count = bytes.u16()?;
-        let reactions = (0..count).map(|_| reaction(&mut bytes)).collect::<Option<_>>()?;
+        let reactions: Vec<_> = (0..count).map(|_| reaction(&mut bytes)).collect::<Option<_>>()?;
+        let (reactions, reacted) = reactions.into_iter().unzip();
+        let (changed, earlier) = match has_numbers {
+            true => (bytes.u64()?, earlier(&mut bytes, (id, seq))?),
+            false => (0, Vec::new()),
+        };
         let mut message = envelope::decode(id, seq, bytes.rest())?;
+        let changed = match edited_ms {
+            _ if has_numbers => changed,
+            0 if message.content.kind == Content::RECALLED => u64::MAX,
+            0 => 0,
+            ms => envelope::last_number_of(ms),
+        };
         let amended = Amended { edited_ms, reactions };
         message.amended = (!amended.is_nothing()).then(|| Box::new(amended));
-        Some(Overlay { from, name, applied, message: Arc::new(message) })
+        let message = Arc::new(message);
+        Some(Overlay { from, name, applied, changed, reacted, earlier, message })
     }
+}
+
+/// What the message with this number, at this place, said before it was edited.
+fn earlier(bytes: &mut ByteReader<'_>, (id, seq): (u64, Seq)) -> Option<Vec<Earlier>> {
+    let count = bytes.byte()?;
+    let mut all = Vec::with_capacity(count.into());
+    for _ in 0..count {
+        let (since, edited_ms) = (bytes.u64()?, bytes.u64()?);
+        let length = bytes.u32()? as usize;
+        let content = envelope::decode(id, seq, bytes.take(length)?)?.content;
+        all.push(Earlier { since, edited_ms, content });
+    }
+    Some(all)
 }
 
 /// The key of that of a place.
@@ -183,8 +315,9 @@ mod tests {
         let overlay = Overlay::of(from, message.clone());
         let content = Content { text: "a secret, too".into(), ..message.content.clone() };
         let by = Moderated { by: name("eve"), at_ms: 5, reason: "a reason".into() };
-        let moderated = overlay.clone().buried(Some(&by));
-        let tombstone = overlay.amended(9, content, edited).buried(None);
+        let moderated = overlay.clone().buried(20, Some(&by));
+        let at = Moment { number: 10, left: message.id + 1 };
+        let tombstone = overlay.amended(at, 9, content, edited).buried(20, None);
         assert_eq!(Moderated::of(&moderated.message.content), Some(by));
         let key = key_of(conversation, 258);
         assert_eq!(Overlay::decode((&key, &moderated.encode())), Some(moderated));
@@ -208,7 +341,8 @@ mod tests {
         let mut overlay = Overlay::of(from, message);
         for once in 0..40 {
             let content = Content::text(&format!("edited {once}"));
-            overlay = overlay.amended(once, content, amended.clone());
+            let at = Moment { number: once + 1, left: 0 };
+            overlay = overlay.amended(at, once, content, amended.clone());
         }
         assert!(!overlay.has(7) && overlay.has(8) && overlay.has(39));
         let (key, value) = (key_of(conversation, 258), overlay.encode());
@@ -216,5 +350,79 @@ mod tests {
         for end in 0..value.len() {
             assert_eq!(Overlay::decode((&key, &value[..end])), None, "{end}");
         }
+    }
+
+    #[test]
+    fn who_left_reads_a_message_as_it_was_then() {
+        let (conversation, from, message) = said();
+        let id = message.id;
+        let mut overlay = Overlay::of(from, message);
+        let mut amended = Amended::default();
+        let read = |overlay: &Overlay, number| {
+            let then = overlay.as_of(number)?;
+            let amended = then.amended.as_deref().cloned().unwrap_or_default();
+            let by = amended.reactions.iter().map(|it| it.by.name().to_owned());
+            Some((then.content.text.to_string(), amended.edited_ms, by.collect::<Vec<_>>()))
+        };
+        let at = |number, left| Moment { number, left };
+        assert!(amended.reacts(&name("bob"), "x", 9));
+        let content = overlay.message.content.clone();
+        overlay = overlay.amended(at(id + 10, 0), 1, content, amended.clone());
+        // Somebody leaves by 20; then it is edited, twice, and ann reacts.
+        amended.edited_ms = 7;
+        overlay = overlay.amended(at(id + 30, id + 20), 2, Content::text("b"), amended.clone());
+        amended.edited_ms = 8;
+        overlay = overlay.amended(at(id + 31, id + 20), 3, Content::text("c"), amended.clone());
+        assert!(amended.reacts(&name("ann"), "y", 9));
+        let content = overlay.message.content.clone();
+        overlay = overlay.amended(at(id + 40, id + 20), 4, content, amended.clone());
+        let key = key_of(conversation, 258);
+        overlay = Overlay::decode((&key, &overlay.encode())).expect("as it was written");
+        let both = vec!["bob".to_owned(), "ann".to_owned()];
+        assert_eq!(read(&overlay, id + 5), Some(("secret".into(), 0, vec![])));
+        assert_eq!(read(&overlay, id + 20), Some(("secret".into(), 0, both[..1].to_vec())));
+        assert_eq!(read(&overlay, id + 35), Some(("c".into(), 8, both[..1].to_vec())));
+        assert_eq!(read(&overlay, id + 41), Some(("c".into(), 8, both)));
+        // Nobody left between the two edits, so the text between them is not kept.
+        assert_eq!(overlay.earlier.len(), 1);
+        let by = Moderated { by: name("eve"), at_ms: 5, reason: "a reason".into() };
+        let buried = overlay.clone().buried(id + 50, Some(&by));
+        let then = buried.as_of(id + 20).expect("a tombstone");
+        assert_eq!((then.content.kind, then.content.extra.len()), (Content::RECALLED, 0));
+        assert!(
+            buried.earlier.is_empty() && buried.as_of(id + 51).expect("it").content.extra.len() > 0
+        );
+        // Of many texts the oldest are not kept, and then it is not said that it had another.
+        for n in 0..10 {
+            let (number, left) = (id + 100 + n * 10, id + 95 + n * 10);
+            let amended = Amended { edited_ms: 9 + n, reactions: Vec::new() };
+            let text = Content::text(&format!("text {n}"));
+            overlay = overlay.amended(at(number, left), 10 + n, text, amended);
+        }
+        assert_eq!(read(&overlay, id + 20), None);
+        assert_eq!(read(&overlay, id + 185).expect("kept").0, "text 8");
+    }
+
+    #[test]
+    fn what_was_stored_without_numbers_is_read_and_shown_to_nobody_who_left() {
+        let (conversation, from, message) = said();
+        let id = message.id;
+        let mut amended = Amended { edited_ms: 7, reactions: Vec::new() };
+        assert!(amended.reacts(&name("bob"), "x", 9));
+        let at = Moment { number: id + 1, left: 0 };
+        let text = message.content.clone();
+        let overlay = Overlay::of(from, message).amended(at, 9, text, amended);
+        let (key, value) = (key_of(conversation, 258), overlay.encode());
+        // As the version before wrote it: without `since` of the one reaction, and without the nine
+        // bytes of `changed` and `earlier`.
+        let behind = value.windows(8).position(|it| it == (id + 1).to_le_bytes()).expect("since");
+        let old = [&[VERSION_WITHOUT_NUMBERS][..], &value[1..behind], &value[behind + 17..]];
+        let read = Overlay::decode((&key, &old.concat())).expect("it is read");
+        assert_eq!((&read.message, &read.reacted[..]), (&overlay.message, &[u64::MAX][..]));
+        // It was edited in the millisecond 7.
+        assert_eq!(read.as_of(envelope::last_number_of(6)), None);
+        let then = read.as_of(id).expect("it was edited long before");
+        assert_eq!(then.amended.as_deref(), Some(&Amended { edited_ms: 7, reactions: vec![] }));
+        assert_eq!(Overlay::decode((&key, &read.encode())), Some(read));
     }
 }

@@ -8,7 +8,7 @@ use super::knowledge::Row;
 use crate::conversations::changes::{Part, Subject, Task, Wish};
 use crate::reads::Wanted;
 use crate::sessions::Requester;
-use crate::word::{Fetched, Range};
+use crate::word::{Fetched, Range, ReadBy};
 use crate::{Chat, Effects};
 use base::time::Now;
 use model::chat::{
@@ -64,7 +64,7 @@ impl Chat {
         let more = all.next().is_some();
         drop(all);
         let upto = account.knowledge.upto;
-        self.read_last(now, wait, Listed { upto, rows, more }, fx);
+        self.read_last(now, (inbox, wait), Listed { upto, rows, more }, fx);
     }
 
     pub(super) fn look_at(
@@ -79,18 +79,25 @@ impl Chat {
         let shares = self.shares_reads(inbox);
         let rows = row.map(|row| (conversation, told(row, shares))).into_iter().collect();
         let upto = account.knowledge.upto;
-        self.read_last(now, wait, Listed { upto, rows, more: false }, fx);
+        self.read_last(now, (inbox, wait), Listed { upto, rows, more: false }, fx);
     }
 
     /// Reads the last message of each of these.
-    fn read_last(&mut self, now: Now, wait: Requester, listed: Listed, fx: &mut Effects) {
+    fn read_last(
+        &mut self,
+        now: Now,
+        (inbox, wait): (TimelineId, Requester),
+        listed: Listed,
+        fx: &mut Effects,
+    ) {
         let mut by_shard = BTreeMap::<ShardId, Vec<Range>>::new();
         for (conversation, row) in listed.rows.iter().filter(|(_, row)| row.said_seq > 0) {
             let (conversation, from) = (*conversation, row.said_seq - 1);
             let shard = self.settings.shard_at(conversation);
             by_shard.entry(shard).or_default().push(Range::excerpt(conversation, from));
         }
-        self.read_for(now, wait, Wanted::Conversations(listed), (by_shard, None), fx);
+        let by = ReadBy::Holder(inbox);
+        self.read_for(now, wait, Wanted::Conversations(listed), (by_shard, by), fx);
     }
 
     pub(super) fn read_is_refused(&mut self, wait: Requester, why: ChatFault, fx: &mut Effects) {

@@ -68,6 +68,11 @@ pub(crate) enum GroupTask {
         reader: TimelineId,
     },
     List(ShardId, Box<MembersAsked>),
+    /// By which message has this one left it, who reads it by a call with this number?
+    Left {
+        key: u64,
+        holder: TimelineId,
+    },
     Readers(ShardId, Box<ReadersSought>),
     Summary(Box<(u64, usize, AccountAddress)>),
     Transient(TransientSaid),
@@ -144,7 +149,7 @@ impl Chat {
         let is_full =
             self.groups.known.get(&conversation).is_some_and(|it| it.line.len() >= LINE_MAX);
         if is_full || (is_new && !self.log.may_ask()) {
-            return self.refuse_task(now, task, ChatFault::Busy, fx);
+            return self.refuse_task((now, conversation), task, ChatFault::Busy, fx);
         }
         if is_new {
             self.forget_idle_groups();
@@ -240,11 +245,17 @@ impl Chat {
             if let GroupTask::Store(_, order) = &task {
                 self.outbox.gives(order.weight());
             }
-            self.refuse_task(now, task, fault, fx);
+            self.refuse_task((now, conversation), task, fault, fx);
         }
     }
 
-    fn refuse_task(&mut self, now: Now, task: GroupTask, fault: ChatFault, fx: &mut Effects) {
+    fn refuse_task(
+        &mut self,
+        (now, conversation): (Now, TimelineId),
+        task: GroupTask,
+        fault: ChatFault,
+        fx: &mut Effects,
+    ) {
         match task {
             GroupTask::Store(from, order) => {
                 self.tell_stored(from, order.number, Err(fault), fx);
@@ -256,6 +267,7 @@ impl Chat {
                 self.tell_fetched(now, (from, number), Err(fault), fx);
             }
             GroupTask::List(from, asked) => {
+            GroupTask::Left { key, .. } => self.left_told(now, (key, conversation), Err(fault), fx),
                 self.tell_listed((from, asked.number), Err(fault), fx);
             }
             GroupTask::Readers(from, sought) => {
@@ -304,12 +316,16 @@ impl Chat {
                     match group.state.member(reader).map(|it| it.since) {
                         Ok(since) => {
                             self.temporaries.interrupt(now, conversation);
-                            self.fetch_since(now, (from, number), ranges, since, fx);
+                            self.fetch_since(now, (from, number), ranges, (since, None), fx);
                         }
                         Err(fault) => self.tell_fetched(now, (from, number), Err(fault), fx),
                     }
                 }
                 GroupTask::List(from, asked) => {
+                GroupTask::Left { key, holder } => {
+                    let left = group.state.left_by(holder);
+                    self.left_told(now, (key, conversation), Ok(left), fx);
+                }
                     let mut page = group.state.page(&asked);
                     if let Ok(page) = &mut page {
                         self.shows.fill(self.settings.home, conversation, page);
@@ -474,6 +490,17 @@ impl Chat {
     }
 
     /// Whether a change of a group is told to nobody: who subscribes to a channel.
+    /// The number of the last message by which somebody has left the group of this shard to which
+    /// this goes, if it goes to one; a change that is with the log may be one more. 0: nobody has.
+    pub(crate) fn last_left(&self, route: &Route) -> u64 {
+        if !route.is_to_group() {
+            return 0;
+        }
+        let group = self.groups.known.get(&route.conversation);
+        let group = group.filter(|it| it.step != Step::Changing);
+        group.map_or(u64::MAX, |it| it.state.last_left())
+    }
+
     pub(crate) fn is_quiet(&self, conversation: TimelineId, change: &GroupChange) -> bool {
         self.groups.known.get(&conversation).is_some_and(|group| group.state.is_quiet(change))
     }

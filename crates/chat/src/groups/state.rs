@@ -3,12 +3,14 @@
 //! Pure: it is told changes in their order, and says whether another one may be, who may speak and
 //! who is concerned. Invariant: a group that is has one owner; who is no member may nothing.
 
+mod leavers;
 mod others;
 
 use crate::amendments::AmendOrder;
 use crate::groups::fan_out::Turned;
 use crate::groups::orders::{Anew, ChangeAsked};
 use base::hash::HashKey;
+use leavers::Leavers;
 use model::account::{AccountAddress, AccountId};
 use model::chat::{
     ChatFault, ChatMessage, FanOut, GROUP_NAMED_MAX, GroupChange, GroupMember, GroupRole as Role,
@@ -449,14 +451,17 @@ impl GroupState {
     /// Nothing is left of what it was; but what stands in the log of it goes the way it went.
     fn begins_anew(&mut self) {
         let turned = std::mem::take(&mut self.turned);
-        let is_channel = self.is_channel;
-        *self = GroupState { turned, is_anew: true, is_channel, ..GroupState::default() };
+        let (is_channel, leavers) = (self.is_channel, std::mem::take(&mut self.leavers));
+        let nothing = GroupState::default();
+        *self = GroupState { turned, leavers, is_anew: true, is_channel, ..nothing };
     }
 
     /// What a change is for one of those whom it names.
     fn changes(&mut self, inbox: TimelineId, verb: GroupVerb) {
         if verb.ends_membership() {
-            self.members.remove(&inbox);
+            if self.members.remove(&inbox).is_some() && inbox.space() != Space::Foreign {
+                self.leavers.leave(inbox, (id, verb == GroupVerb::Leave));
+            }
             return;
         }
         if verb == GroupVerb::HandOver {
@@ -477,6 +482,7 @@ impl GroupState {
     }
 
     /// What a message of the group's timeline tells of has happened. False: it tells of nothing
+                self.leavers.all_leave(id);
     /// that is known here, so nothing is known of the group.
     pub(crate) fn recall(&mut self, home: HashKey, message: &ChatMessage) -> bool {
         self.is_channel |= message.to.is_channel();

@@ -21,7 +21,7 @@ use crate::outbox::left::scans::CLOCK_SLACK_S;
 use crate::push::PushDetail;
 use crate::reads::Wanted;
 use crate::sessions::Requester;
-use crate::word::{Fetched, Range};
+use crate::word::{Fetched, Range, ReadBy};
 use crate::{Chat, Effects};
 use base::time::{Instant, Now};
 use model::account::{AccountAddress, AccountId};

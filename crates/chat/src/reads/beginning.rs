@@ -25,6 +25,11 @@ impl Beginning {
         Beginning { since, at: from, lower: from, upper: None, step: u64::from(count.max(1)) }
     }
 
+    /// Up to here everything is older.
+    pub(super) fn older(&self) -> Seq {
+        self.lower
+    }
+
     /// What was read. Behind which place it is to be read next; none: this page is the one.
     pub(super) fn sees(&mut self, page: &Page) -> Option<Seq> {
         let old = |seq: Option<(Seq, u64)>| seq.filter(|(_, id)| *id < self.since);

@@ -1,8 +1,9 @@
 //! Parts of conversations of this shard, for whoever reads them on whichever shard.
 //!
 //! ```text
-//! Fetch ─► may it? (of a group) ─► each range by one call ─► Fetched
-//!                                        └─► over a gap: what was called back there ─┘
+//! Fetch ─► may it? (of a group) ─► each range by one call ─────────────────────────► Fetched
+//!                                        ├─► over a gap: what was amended there ───────┤
+//!                                        └─► amended in a group: has the reader left? ─┘
 //! ```
 //! Invariant: what is given is as the log has it, each place once, and as it is now.
 
@@ -14,7 +15,7 @@ use crate::groups::GroupTask;
 use crate::log::{Answered, PendingCall};
 use crate::reads::READINGS_MAX;
 use crate::reads::beginning::Beginning;
-use crate::word::{ChatWord, Fetched, Range};
+use crate::word::{ChatWord, Fetched, Range, ReadBy};
 use crate::{Chat, Effects};
 use base::time::Now;
 use model::chat::{ChatFault, ChatMessage, Content, PAGE_BYTES_MAX};
@@ -39,6 +40,12 @@ pub(crate) struct Fetching {
     left: u16,
     /// Messages with lower numbers are not given.
     since: u64,
+    /// Whose inbox has references to what is read, if that is so.
+    holder: Option<TimelineId>,
+    /// Groups that this one has left, and the number of the message by which it did.
+    left_at: HashMap<TimelineId, u64>,
+    /// It was asked which those are.
+    has_asked: bool,
 }
 
 /// What was read of a range.
@@ -50,9 +57,11 @@ struct Part {
     /// The last place at which one is missing.
     gap_ends: Seq,
     /// What messages are now that are not there.
-    amended: Vec<Arc<ChatMessage>>,
+    amended: Vec<Overlay>,
+    /// Up to here all of them were read; none: in the whole gap.
+    amended_upto: Option<Seq>,
     /// What messages are now of which there are edits, by their places.
-    edited: HashMap<Seq, Arc<ChatMessage>>,
+    edited: HashMap<Seq, Overlay>,
     /// Answers that have not come.
     open: u16,
 }
@@ -64,24 +73,29 @@ impl Chat {
         now: Now,
         from: ShardId,
         number: u64,
-        (ranges, reader): (Box<[Range]>, Option<TimelineId>),
+        (ranges, reader): (Box<[Range]>, ReadBy),
         fx: &mut Effects,
     ) {
         let group = ranges.first().map(|range| range.conversation);
-        if let (Some(reader), Some(group)) = (reader, group) {
-            let task = GroupTask::Read { from, number, ranges, reader };
-            return self.for_group(now, group, task, fx);
-        }
-        self.fetch_since(now, (from, number), ranges, 0, fx);
+        let holder = match (reader, group) {
+            (ReadBy::Member(reader), Some(group)) => {
+                let task = GroupTask::Read { from, number, ranges, reader };
+                return self.for_group(now, group, task, fx);
+            }
+            (ReadBy::Holder(inbox), _) => Some(inbox),
+            _ => None,
+        };
+        self.fetch_since(now, (from, number), ranges, (0, holder), fx);
     }
 
-    /// Parts of conversations are read, but messages with lower numbers than `since`.
+    /// Parts of conversations are read, but messages with lower numbers than `since`; for
+    /// `holder`, who has references to them.
     pub(crate) fn fetch_since(
         &mut self,
         now: Now,
         (from, number): (ShardId, u64),
         ranges: Box<[Range]>,
-        since: u64,
+        (since, holder): (u64, Option<TimelineId>),
         fx: &mut Effects,
     ) {
         if !self.log.may_ask() || self.fetchings.len() >= READINGS_MAX {
@@ -90,7 +104,18 @@ impl Chat {
         let parts = ranges.iter().map(|_| Part::default()).collect();
         let left = ranges.len() as u16;
         let pulls: Vec<Pull> = ranges.iter().map(pull_of).collect();
-        let key = self.fetchings.put(Fetching { from, number, ranges, parts, left, since });
+        let (left_at, has_asked) = (HashMap::new(), false);
+        let key = self.fetchings.put(Fetching {
+            from,
+            number,
+            ranges,
+            parts,
+            left,
+            since,
+            holder,
+            left_at,
+            has_asked,
+        });
         for (at, pull) in (0..).zip(pulls) {
             self.log.ask(PendingCall::Range(key, at), Call::Read(Read::Pull(pull)), fx);
         }
@@ -115,7 +140,9 @@ impl Chat {
             let pull = Pull { from, ..pull_of(&range) };
             return self.log.ask(PendingCall::Range(key, at), Call::Read(Read::Pull(pull)), fx);
         }
-        let gap = range.gap(&page, fetching.since > 0);
+        let part = &fetching.parts[usize::from(at)];
+        let older = part.beginning.as_ref().map_or(range.from, Beginning::older);
+        let gap = range.gap(&page, older);
         let edits: BTreeSet<Seq> = page.messages.iter().filter_map(edited_by).collect();
         let part = &mut fetching.parts[usize::from(at)];
         part.page = Some(page);
@@ -151,10 +178,20 @@ impl Chat {
             Err(error) => return self.fetching_fails(now, key, fault_of(error), fx),
         };
         let read = rows.iter().filter_map(|(key, value)| Overlay::decode((key, value)));
+        let (since, range) = (fetching.since, fetching.ranges[usize::from(at)]);
         let part = &mut fetching.parts[usize::from(at)];
-        // There are fewer of them than places, so the last ones are from behind the gap.
-        let read = read.map(|it| it.message).filter(|it| it.seq <= part.gap_ends);
         part.amended = read.collect();
+        let last = part.amended.last().map_or(0, |it| it.message.seq);
+        // There may be fewer of them than places: then the last ones are from behind the gap.
+        part.amended.retain(|it| it.message.seq <= part.gap_ends);
+        if rows.len() >= ROWS_MAX && last < part.gap_ends {
+            let is_older = |it: &Overlay| it.message.id < since;
+            if !range.backwards && last > 0 && part.amended.iter().all(is_older) {
+                let read = overlays::read(range.conversation, last + 1, part.gap_ends - last);
+                return self.log.ask(PendingCall::Overlays(key, at), Call::Read(read), fx);
+            }
+            part.amended_upto = Some(last);
+        }
         self.part_goes_on(now, (key, at), fx);
     }
 
@@ -176,7 +213,7 @@ impl Chat {
         let row_key = overlays::key_of(range.conversation, seq);
         let overlay = row.and_then(|row| Overlay::decode((&row_key, &row)));
         if let Some(overlay) = overlay.filter(|it| !it.is_tombstone()) {
-            fetching.parts[usize::from(at)].edited.insert(seq, overlay.message);
+            fetching.parts[usize::from(at)].edited.insert(seq, overlay);
         }
         self.part_goes_on(now, (key, at), fx);
     }
@@ -194,11 +231,41 @@ impl Chat {
     fn range_is_whole(&mut self, now: Now, key: u64, fx: &mut Effects) {
         let Some(fetching) = self.fetchings.at_mut(key) else { return };
         fetching.left -= 1;
-        if fetching.left == 0
-            && let Some(fetching) = self.fetchings.take(key)
-        {
+        if fetching.left > 0 {
+            return;
+        }
+        if let Some(holder) = fetching.holder.filter(|_| !fetching.has_asked) {
+            fetching.has_asked = true;
+            let groups = fetching.amended_groups();
+            fetching.left = groups.len() as u16;
+            if !groups.is_empty() {
+                for group in groups {
+                    self.for_group(now, group, GroupTask::Left { key, holder }, fx);
+                }
+                return;
+            }
+        }
+        if let Some(fetching) = self.fetchings.take(key) {
             let whom = (fetching.from, fetching.number);
             self.tell_fetched(now, whom, Ok(fetching.joined()), fx);
+        }
+    }
+
+    /// A group says by which message a reader of it has left; none: it is a member.
+    pub(crate) fn left_told(
+        &mut self,
+        now: Now,
+        (key, group): (u64, TimelineId),
+        left: Result<Option<u64>, ChatFault>,
+        fx: &mut Effects,
+    ) {
+        let left = match left {
+            Ok(left) => left,
+            Err(fault) => return self.fetching_fails(now, key, fault, fx),
+        };
+        if let Some(fetching) = self.fetchings.at_mut(key) {
+            fetching.left_at.extend(left.map(|number| (group, number)));
+            self.range_is_whole(now, key, fx);
         }
     }
 
@@ -233,6 +300,14 @@ impl Fetching {
         self.parts[usize::from(at)].beginning.get_or_insert_with(new).sees(page)
     }
 
+    /// Groups with messages that somebody has amended, whose present state not everybody reads.
+    fn amended_groups(&self) -> BTreeSet<TimelineId> {
+        let ranges = self.ranges.iter().zip(&self.parts);
+        let is_one = |it: &Overlay| it.is_amended() && it.message.to.is_group();
+        let has_one = |part: &Part| part.amended.iter().chain(part.edited.values()).any(is_one);
+        ranges.filter(|(_, part)| has_one(part)).map(|(range, _)| range.conversation).collect()
+    }
+
     /// What its parts say together.
     fn joined(self) -> Fetched {
         let mut joined = Fetched::default();
@@ -240,15 +315,18 @@ impl Fetching {
             let Some(page) = &part.page else { continue };
             joined.more = page.more;
             joined.unread.extend(range.cut(page).map(|from| (range.conversation, from)));
-            let messages = part.in_order(range);
-            let is_cut = !range.is_run && messages.len() > usize::from(range.count);
-            joined.more |= is_cut;
-            let count = if is_cut { range.count.into() } else { messages.len() };
-            for message in messages.into_iter().take(count) {
-                if message.id < self.since {
-                    joined.more &= !range.backwards; // what comes is older still
-                    continue;
-                }
+            joined.more |= part.amended_upto.is_some();
+            let left = self.left_at.get(&range.conversation).copied();
+            let mut messages = part.in_order(range, left);
+            let all = messages.len();
+            messages.retain(|message| message.id >= self.since);
+            // What comes behind what is too old is older still.
+            joined.more &= !range.backwards || messages.len() == all;
+            if !range.is_run && messages.len() > usize::from(range.count) {
+                messages.truncate(range.count.into());
+                joined.more = true;
+            }
+            for message in messages {
                 match range.is_excerpt {
                     true => joined.excerpts.push((range.conversation, excerpt_of(&message))),
                     false => joined.messages.push((range.conversation, message)),
@@ -260,9 +338,17 @@ impl Fetching {
 }
 
 impl Part {
-    /// Messages of the range, with those that were amended among them.
-    fn in_order(self, range: &Range) -> Vec<Arc<ChatMessage>> {
-        let Part { page, amended, edited, .. } = self;
+    /// Messages of the range, with those that were amended among them; for a reader who has left
+    /// by the message with this number, as they were then.
+    fn in_order(self, range: &Range, left: Option<u64>) -> Vec<Arc<ChatMessage>> {
+        let Part { page, amended, edited, amended_upto, .. } = self;
+        let as_read = |it: &Overlay| match left {
+            None => Some(it.message.clone()),
+            Some(number) => it.as_of(number),
+        };
+        let edited: HashMap<Seq, Arc<ChatMessage>> =
+            edited.iter().filter_map(|(seq, it)| Some((*seq, as_read(it)?))).collect();
+        let amended: Vec<_> = amended.iter().filter_map(as_read).collect();
         let page = page.into_iter().flat_map(|page| page.messages);
         let read = page.filter_map(|placed| {
             let message = envelope::decode(placed.message.id, placed.seq, &placed.message.body)?;
@@ -279,7 +365,7 @@ impl Part {
             }
         }
         // Some of the range may have been erased: then what is behind it was read, too.
-        let last = range.last().unwrap_or(Seq::MAX);
+        let last = range.last().or(amended_upto).unwrap_or(Seq::MAX);
         all.retain(|message| message.seq <= last);
         all
     }
@@ -299,9 +385,10 @@ impl Range {
         (page.more && is_short && end < self.last()?).then_some(end + 1)
     }
 
-    /// The first and the last of the places that should be on a page and are not, and at most so
-    /// many as may be asked for; `of_group`: it may begin behind places that nobody is told of.
-    fn gap(&self, page: &Page, of_group: bool) -> Option<(Seq, Seq)> {
+    /// The first and the last of the places that should be on a page and are not: forwards behind
+    /// `older`, up to which nobody is told of anything, and backwards at most so many as may be
+    /// asked for at once.
+    fn gap(&self, page: &Page, older: Seq) -> Option<(Seq, Seq)> {
         let read = page.messages.iter().map(|placed| placed.seq);
         let mut has: Vec<Seq> = read.chain(page.damaged.iter().copied()).collect();
         has.sort_unstable();
@@ -324,13 +411,12 @@ impl Range {
                 (None, _) if page.more => highest?,
                 (None, _) => highest.unwrap_or(self.from).saturating_add(BEYOND_MAX),
             };
-            let skipped = lowest.filter(|_| of_group).map_or(0, |at| at.saturating_sub(rows));
-            (self.from.max(skipped).saturating_add(1), end)
+            (self.from.max(older).saturating_add(1), end)
         };
         let is_missing = |seq: &Seq| has.binary_search(seq).is_err();
         let missing_first = (first..=last).find(is_missing)?;
         let missing_last = (first..=last).rev().find(is_missing)?;
-        Some((missing_first, missing_last.min(missing_first.saturating_add(rows - 1))))
+        Some((missing_first, missing_last))
     }
 }
 

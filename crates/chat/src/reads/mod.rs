@@ -24,7 +24,7 @@ use crate::label::Pointer;
 use crate::log::{Answered, PendingCall};
 use crate::send::conversation_of;
 use crate::sessions::Requester;
-use crate::word::{ChatWord, Fetched, Range};
+use crate::word::{ChatWord, Fetched, Range, ReadBy};
 use crate::{Chat, Effects};
 use archive::Archive;
 use base::time::{Instant, Now, earliest};
@@ -64,6 +64,8 @@ enum Asked {
 /// Something that is being read for a device.
 pub(crate) struct Reading {
     reader: Requester,
+    /// Whose inbox the references are of, if it is read by such.
+    holder: Option<TimelineId>,
     what: Wanted,
     /// Answers that have not come.
     left: u16,
@@ -102,7 +104,7 @@ impl Chat {
             return self.answer_session((from, session), failed(number, fault), fx);
         }
         let what = Wanted::Inbox { after, entries: Vec::new() };
-        let reading = Reading { reader, what, left: 0, fetched: Fetched::default() };
+        let reading = Reading::new(reader, Some(asker.inbox), what);
         let number = self.readings.put(reading);
         self.sessions.pulls((from, session), number);
         let count_max = usize::from(count.min(self.settings.limits.chat.page_messages_max));
@@ -147,7 +149,7 @@ impl Chat {
             let shard = self.settings.shard_at(range.conversation);
             by_shard.entry(shard).or_default().push(range);
         }
-        self.fetch_all(now, number, by_shard, None, fx);
+        self.fetch_held(now, number, by_shard, fx);
     }
 
     /// A device wants a part of a conversation.
@@ -167,7 +169,10 @@ impl Chat {
         let with = range.with.within(asker.address.domain());
         if with.is_group() {
             let conversation = groups::conversation_of(self.settings.home, &with);
-            let of_group = Some(asker.inbox).filter(|_| !asker.is_operator);
+            let of_group = match asker.is_operator {
+                true => ReadBy::Anybody,
+                false => ReadBy::Member(asker.inbox),
+            };
             return self.read_conversation(now, reader, (conversation, &range), of_group, fx);
         }
         let (inbox, wanted) = (asker.inbox, Asked::History(range));
@@ -197,16 +202,16 @@ impl Chat {
         };
         let home = self.settings.home;
         let conversation = conversation_of(home, inbox, with.inbox(home, id));
-        self.read_conversation(now, reader, (conversation, &range), None, fx);
+        self.read_conversation(now, reader, (conversation, &range), ReadBy::Anybody, fx);
     }
 
-    /// A part of a conversation is read; `of_group`: as this member may read it.
+    /// A part of a conversation is read.
     fn read_conversation(
         &mut self,
         now: Now,
         reader: Requester,
         (conversation, range): (TimelineId, &HistoryRange),
-        of_group: Option<TimelineId>,
+        by: ReadBy,
         fx: &mut Effects,
     ) {
         let count = range.count.min(self.settings.limits.chat.page_messages_max);
@@ -215,7 +220,7 @@ impl Chat {
         let range = Range { conversation, from, backwards, count, is_run, is_excerpt };
         let shard = self.settings.shard_at(conversation);
         let by_shard = BTreeMap::from([(shard, vec![range])]);
-        self.read_for(now, reader, Wanted::History, (by_shard, of_group), fx);
+        self.read_for(now, reader, Wanted::History, (by_shard, by), fx);
     }
 
     /// Parts of conversations are read for a device that has begun to read.
@@ -224,12 +229,24 @@ impl Chat {
         now: Now,
         reader: Requester,
         what: Wanted,
-        (by_shard, of_group): (BTreeMap<ShardId, Vec<Range>>, Option<TimelineId>),
+        (by_shard, by): (BTreeMap<ShardId, Vec<Range>>, ReadBy),
         fx: &mut Effects,
     ) {
-        let number =
-            self.readings.put(Reading { reader, what, left: 0, fetched: Fetched::default() });
-        self.fetch_all(now, number, by_shard, of_group, fx);
+        let number = self.readings.put(Reading::new(reader, None, what));
+        self.fetch_all(now, number, by_shard, by, fx);
+    }
+
+    /// What references of an inbox say is read for whose inbox it is.
+    fn fetch_held(
+        &mut self,
+        now: Now,
+        number: u64,
+        by_shard: BTreeMap<ShardId, Vec<Range>>,
+        fx: &mut Effects,
+    ) {
+        let holder = self.readings.at(number).and_then(|reading| reading.holder);
+        let by = holder.map_or(ReadBy::Anybody, ReadBy::Holder);
+        self.fetch_all(now, number, by_shard, by, fx);
     }
 
     fn fetch_all(
@@ -237,7 +254,7 @@ impl Chat {
         now: Now,
         number: u64,
         by_shard: BTreeMap<ShardId, Vec<Range>>,
-        reader: Option<TimelineId>,
+        reader: ReadBy,
         fx: &mut Effects,
     ) {
         if let Some(reading) = self.readings.at_mut(number) {
@@ -385,6 +402,12 @@ impl Chat {
         // Whoever asked for these has given up by itself.
         let (_, fetchings) = self.fetchings.overdue(now, ms_max);
         earliest([next, fetchings])
+    }
+}
+
+impl Reading {
+    fn new(reader: Requester, holder: Option<TimelineId>, what: Wanted) -> Reading {
+        Reading { reader, holder, what, left: 0, fetched: Fetched::default() }
     }
 }
 

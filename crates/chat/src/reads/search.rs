@@ -174,7 +174,7 @@ impl Chat {
             range,
         };
         let what = Wanted::Search(Box::new(searching));
-        let reading = Reading { reader, what, left: 0, fetched: Fetched::default() };
+        let reading = Reading::new(reader, Some(asker.inbox), what);
         let number = self.readings.put(reading);
         self.search_goes_on(number, fx);
     }
@@ -210,7 +210,7 @@ impl Chat {
         if by_shard.is_empty() {
             return self.search_goes_on(number, fx);
         }
-        self.fetch_all(now, number, by_shard, None, fx);
+        self.fetch_held(now, number, by_shard, fx);
     }
 
     /// Its messages were read.

@@ -10,6 +10,7 @@ mod groups;
 mod histories;
 mod knowledge;
 mod names;
+mod leavers;
 mod push_services;
 mod pushes;
 mod quotes;

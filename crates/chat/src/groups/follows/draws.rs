@@ -15,7 +15,7 @@ use crate::log::{Answered, PendingCall};
 use crate::outbox::{Ends, Mentioned};
 use crate::reads::{READINGS_MAX, Wanted};
 use crate::sessions::Requester;
-use crate::word::{Cargo, Fetched, Range};
+use crate::word::{Cargo, Fetched, Range, ReadBy};
 use crate::{Chat, Effects};
 use base::time::Now;
 use model::chat::{ChatFault, ChatMessage};
@@ -123,7 +123,8 @@ impl Chat {
         let (from, backwards, count) = (behind, false, AT_ONCE);
         let range = Range { conversation, from, backwards, count, is_run, is_excerpt };
         let by_shard = BTreeMap::from([(self.settings.shard_at(conversation), vec![range])]);
-        self.read_for(now, Requester::NOBODY, Wanted::Draw(inbox), (by_shard, None), fx);
+        let by = ReadBy::Holder(inbox);
+        self.read_for(now, Requester::NOBODY, Wanted::Draw(inbox), (by_shard, by), fx);
     }
 
     /// Messages of a group were read for a follower, or why not.

@@ -10,7 +10,7 @@
 //! matches between two pages is left out.
 
 use super::search::{Look, Search};
-use crate::word::{Fetched, Range};
+use crate::word::{Fetched, Range, ReadBy};
 use model::chat::{ArchiveId, ArchiveRange, ChatFault, ChatMessage};
 use model::timeline::{Seq, TimelineId};
 use std::sync::Arc;
@@ -21,8 +21,7 @@ const MIDDLE_MESSAGES: u16 = 4;
 /// The archive of a conversation, on the way to a page.
 pub(crate) struct ConversationArchive {
     conversation: TimelineId,
-    /// The inbox of the member of a group who reads it, as far as that one may.
-    reader: Option<TimelineId>,
+    reader: ReadBy,
     range: Box<ArchiveRange>,
     count: u16,
     step: Step,
@@ -54,7 +53,7 @@ impl ConversationArchive {
     ) -> ConversationArchive {
         let mut archive = ConversationArchive {
             conversation,
-            reader: None,
+            reader: ReadBy::Anybody,
             range,
             count,
             step: Step::Ids,
@@ -69,13 +68,13 @@ impl ConversationArchive {
         archive
     }
 
-    /// It is a group's, and read by this member of it.
-    pub(super) fn of_group(self, reader: Option<TimelineId>) -> ConversationArchive {
+    /// It is read by this one.
+    pub(super) fn read_by(self, reader: ReadBy) -> ConversationArchive {
         ConversationArchive { reader, ..self }
     }
 
-    /// The member that reads it; of a conversation of two, nobody is asked for.
-    pub(super) fn reader(&self) -> Option<TimelineId> {
+    /// Who reads it.
+    pub(super) fn reader(&self) -> ReadBy {
         self.reader
     }
 

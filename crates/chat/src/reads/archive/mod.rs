@@ -20,7 +20,7 @@ use crate::log::PendingCall;
 use crate::reads::{Asked, PartnerAsked, Reading, Wanted, ranges_of};
 use crate::send::conversation_of;
 use crate::sessions::Requester;
-use crate::word::{Fetched, Range};
+use crate::word::{Fetched, Range, ReadBy};
 use crate::{Chat, Effects};
 use base::time::Now;
 use conversation::ConversationArchive;
@@ -86,8 +86,11 @@ impl Chat {
         };
         if with.is_group() {
             let conversation = groups::conversation_of(self.settings.home, &with);
-            let of_group = Some(asker.inbox).filter(|_| !asker.is_operator);
-            let archive = ConversationArchive::new(conversation, range, count).of_group(of_group);
+            let archive = ConversationArchive::new(conversation, range, count);
+            let archive = match asker.is_operator {
+                true => archive,
+                false => archive.read_by(ReadBy::Member(asker.inbox)),
+            };
             let archive = Archive::Conversation(conversation, archive.into());
             return self.begin_archive(now, reader, archive, fx);
         }
@@ -131,8 +134,12 @@ impl Chat {
     }
 
     fn begin_archive(&mut self, now: Now, reader: Requester, archive: Archive, fx: &mut Effects) {
-        let (what, fetched) = (Wanted::Archive(archive), Fetched::default());
-        let number = self.readings.put(Reading { reader, what, left: 0, fetched });
+        let holder = match &archive {
+            Archive::Inbox(inbox, _) => Some(*inbox),
+            Archive::Conversation(..) => None,
+        };
+        let reading = Reading::new(reader, holder, Wanted::Archive(archive));
+        let number = self.readings.put(reading);
         self.archive_goes_on(now, number, fx);
     }
 
@@ -153,9 +160,9 @@ impl Chat {
             }
             Archive::Conversation(conversation, it) => {
                 let (shard, ranges) = (self.settings.shard_at(*conversation), it.ranges());
-                let of_group = it.reader();
+                let by = it.reader();
                 let parts = [(shard, ranges)].into_iter().filter(|(_, it)| !it.is_empty());
-                self.fetch_all(now, number, parts.collect(), of_group, fx);
+                self.fetch_all(now, number, parts.collect(), by, fx);
             }
         }
     }
@@ -167,7 +174,7 @@ impl Chat {
             let shard = self.settings.shard_at(range.conversation);
             by_shard.entry(shard).or_default().push(range);
         }
-        self.fetch_all(now, number, by_shard, None, fx);
+        self.fetch_held(now, number, by_shard, fx);
     }
 
     /// A part of the inbox was read for an archive.
