@@ -142,3 +142,38 @@ fn an_inbox_is_drawn_not_far_beyond_what_a_device_was_sent() {
     assert!((6..=70).contains(&drawn), "{drawn} of 90 for who has asked for none");
     assert_eq!(said(&mut world, CAROL), all);
 }
+
+#[test]
+fn who_was_added_more_often_than_is_remembered_loses_no_stay() {
+    for shards in [1, 3] {
+        let (mut world, group) = group(shards, 1);
+        says_all(&mut world, &group, &["large"]);
+        world.leaves(CAROL);
+        let mut expected = vec!["large".to_owned()];
+        for stay in 0..24 {
+            let (inside, outside) = (format!("stay {stay}"), format!("gone {stay}"));
+            says_all(&mut world, &group, &[&inside]);
+            world.orders(ANN, GroupVerb::Remove, Some(&group), &[2]).expect("an owner may");
+            says_all(&mut world, &group, &[&outside]);
+            world.orders(ANN, GroupVerb::Add, Some(&group), &[2]).expect("there is room");
+            expected.push(inside);
+            if stay % 9 == 5 {
+                world.dies();
+                for at in [ANN, BOB] {
+                    world.connect(at);
+                }
+                world.rest();
+            }
+        }
+        says_all(&mut world, &group, &["at last"]);
+        expected.push("at last".to_owned());
+        world.connect(CAROL);
+        world.rest();
+        assert_eq!(said(&mut world, CAROL), expected);
+        says_all(&mut world, &group, &["and live"]);
+        expected.push("and live".to_owned());
+        assert_eq!(said(&mut world, CAROL), expected);
+        world.heal();
+        world.check();
+    }
+}

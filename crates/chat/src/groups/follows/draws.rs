@@ -18,7 +18,7 @@ use crate::sessions::Requester;
 use crate::word::{Cargo, Fetched, Range, ReadBy};
 use crate::{Chat, Effects};
 use base::time::Now;
-use model::chat::{ChatFault, ChatMessage};
+use model::chat::{ChatFault, ChatMessage, GroupChange, GroupVerb};
 use model::counters::ChatCounter;
 use model::ports::log::{Append, Call, Done, ROWS_MAX, Row, Write};
 use model::timeline::{Message, Seq, TimelineId};
@@ -98,7 +98,7 @@ impl Chat {
         for (of, it) in &mut follower.groups {
             match self.conversations.drawn(inbox, *of) {
                 Some((seq, true)) => it.following.ends(seq),
-                Some((seq, false)) => it.following.has(seq),
+                Some((seq, false)) => it.following.goes_on_behind(seq),
                 None => {}
             }
         }
@@ -141,10 +141,21 @@ impl Chat {
         let Ok(fetched) = result else { return self.follows.waits(now, inbox) };
         let Some(it) = follower.groups.get(&conversation) else { return };
         let mut following = it.following.clone();
-        let more = fetched.more && !fetched.messages.is_empty();
-        let mut wanted = Vec::new();
+        let mut more = fetched.more && !fetched.messages.is_empty();
+        let (mut wanted, mut found) = (Vec::new(), None);
         for (_, message) in fetched.messages {
-            if following.wants(message.seq) {
+            if following.looks() {
+                if !wanted.is_empty() {
+                    more = true; // another time
+                    break;
+                }
+                match self.is_told_first(&message, inbox) {
+                    true => following.finds(message.seq),
+                    false => following.has(message.seq),
+                }
+                found = Some(following.clone());
+            }
+            if !following.looks() && following.wants(message.seq) {
                 let relation = self.bearing_of(&message).for_inbox(inbox);
                 match relation.ends {
                     true => following.ends(message.seq),
@@ -153,17 +164,29 @@ impl Chat {
                 wanted.push((relation, message));
             }
         }
+        if let (Some(it), Some(found)) = (self.followed(inbox, conversation), found) {
+            it.following = found;
+        }
         if !wanted.is_empty() {
             return self.draw(now, (inbox, conversation), (wanted, more), fx);
         }
         if let Some(it) = self.followed(inbox, conversation) {
             if !more {
                 it.following.has(target); // nothing is left of what stood there
+                it.following.finds_nothing();
                 it.is_unread = false;
             }
             it.is_behind = more || it.target > target;
         }
         self.follows.is_due(inbox);
+    }
+
+    /// Whether an account follows a group from this message on: it is a member by it, or invited.
+    fn is_told_first(&self, message: &ChatMessage, inbox: TimelineId) -> bool {
+        let is_one = |verb: GroupVerb| verb.makes_members() || verb == GroupVerb::Invite;
+        let change = GroupChange::of(&message.content).filter(|it| is_one(it.verb));
+        let named = change.iter().flat_map(|it| &it.members);
+        named.map(|it| it.address.inbox(self.settings.home, it.id)).any(|it| it == inbox)
     }
 
     /// What a message is to those who draw it.

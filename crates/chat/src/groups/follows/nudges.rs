@@ -241,7 +241,7 @@ impl Chat {
         };
         let it = follower.groups.get(&conversation)?;
         let is_alone = it.is_behind || it.together > 0 || is_drawing;
-        it.following.next_behind().filter(|_| !is_alone)
+        it.following.next_behind().filter(|_| !is_alone && !it.following.looks())
     }
 
     fn append_together(

@@ -12,10 +12,13 @@ use model::ports::log::{ROWS_MAX, Read, RowHome, Table, Write};
 use model::timeline::{Seq, TimelineId};
 use std::collections::VecDeque;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
-/// Times that an account may have become a member without having drawn that it was removed. With
-/// one more the oldest is forgotten.
+/// The version before knew no rest.
+const VERSION_BEFORE: u8 = 1;
+
+/// Times that an account may have become a member without having drawn that it was removed. Those
+/// behind them are found in the conversation, when these are drawn.
 const BEGINNINGS_MAX: usize = 16;
 
 /// How an account follows a group.
@@ -25,6 +28,8 @@ pub(super) struct Following {
     pub(super) upto: Seq,
     /// The places from which on it follows: the first until it is removed, and so on.
     beginnings: VecDeque<Seq>,
+    /// It may follow from further places on, behind these, that are not remembered.
+    rest: bool,
 }
 
 impl Following {
@@ -34,11 +39,37 @@ impl Following {
         if from <= self.upto.max(last) {
             return false;
         }
-        if self.beginnings.len() >= BEGINNINGS_MAX {
-            self.beginnings.pop_front();
+        if self.rest || self.beginnings.len() >= BEGINNINGS_MAX {
+            return !std::mem::replace(&mut self.rest, true);
         }
         self.beginnings.push_back(from);
         true
+    }
+
+    /// Whether what follows is looked for, message by message: all that was remembered is over.
+    pub(super) fn looks(&self) -> bool {
+        self.rest && self.beginnings.is_empty()
+    }
+
+    /// It follows from this place on, as was found.
+    pub(super) fn finds(&mut self, from: Seq) {
+        self.has(from.saturating_sub(1));
+        self.beginnings.push_back(from);
+    }
+
+    /// Nothing was found up to the end.
+    pub(super) fn finds_nothing(&mut self) {
+        self.rest &= !self.beginnings.is_empty();
+    }
+
+    /// The inbox has what stands at this place, behind which the account was no member that was
+    /// remembered: it is one.
+    pub(super) fn goes_on_behind(&mut self, seq: Seq) {
+        let is_found = self.looks() && seq > self.upto;
+        self.has(seq);
+        if is_found {
+            self.beginnings.push_back(seq);
+        }
     }
 
     /// The inbox has what was said up to a place.
@@ -56,8 +87,10 @@ impl Following {
 
     /// Behind which place there is something to be drawn; `None`: it follows no more.
     pub(super) fn next_behind(&self) -> Option<Seq> {
-        let first = self.beginnings.front()?;
-        Some(self.upto.max(first.saturating_sub(1)))
+        match self.beginnings.front() {
+            Some(first) => Some(self.upto.max(first.saturating_sub(1))),
+            None => self.rest.then_some(self.upto),
+        }
     }
 
     /// Whether what stands at a place is for the account.
@@ -68,6 +101,7 @@ impl Following {
     pub(super) fn put(&self, inbox: TimelineId, conversation: TimelineId) -> Write {
         let mut value = vec![VERSION];
         value.extend_from_slice(&self.upto.to_le_bytes());
+        value.push(u8::from(self.rest));
         value.push(self.beginnings.len() as u8);
         for from in &self.beginnings {
             value.extend_from_slice(&from.to_le_bytes());
@@ -77,10 +111,14 @@ impl Following {
     }
 
     pub(super) fn decode(value: &[u8]) -> Option<Following> {
-        let mut bytes = ByteReader::of(VERSION, value)?;
-        let (upto, count) = (bytes.u64()?, bytes.byte()?);
+        let is_before = value.first() == Some(&VERSION_BEFORE);
+        let version = if is_before { VERSION_BEFORE } else { VERSION };
+        let mut bytes = ByteReader::of(version, value)?;
+        let upto = bytes.u64()?;
+        let rest = !is_before && bytes.flags(1)? == 1;
+        let count = bytes.byte()?;
         let beginnings = (0..count).map(|_| bytes.u64()).collect::<Option<_>>()?;
-        bytes.ends(Following { upto, beginnings })
+        bytes.ends(Following { upto, beginnings, rest })
     }
 }
 
@@ -134,15 +172,40 @@ mod tests {
     }
 
     #[test]
+    fn what_is_behind_those_that_are_remembered_is_looked_for() {
+        let mut it = Following::default();
+        let all = (1..=BEGINNINGS_MAX as u64 + 3).map(|n| n * 10);
+        let news: Vec<bool> = all.map(|from| it.begins(from)).collect();
+        assert_eq!(news.iter().filter(|is| **is).count(), BEGINNINGS_MAX + 1, "it is noted once");
+        assert!(!it.looks() && it.next_behind() == Some(9));
+        it.ends(BEGINNINGS_MAX as u64 * 10 + 5);
+        assert!(it.looks() && it.next_behind() == Some(165) && !it.begins(190));
+        it.finds(170);
+        assert!(!it.looks() && it.wants(170) && !it.wants(169));
+        it.ends(175);
+        assert!(it.looks());
+        // After a start the inbox alone knows that another was found.
+        it.goes_on_behind(183);
+        assert!(!it.looks() && it.next_behind() == Some(183));
+        it.ends(185);
+        it.finds_nothing();
+        assert_eq!((it.looks(), it.next_behind()), (false, None));
+        assert!(it.begins(190), "it is a member anew");
+    }
+
+    #[test]
     fn a_row_says_what_was_put_into_it() {
         let home = HashKey::new(1, 2);
         let inbox = TimelineId::of(Space::Inbox, home, &[b"a"]);
         let conversation = TimelineId::of(Space::Conversation, home, &[b"c"]);
         let mut it = Following::default();
-        (1..40).for_each(|n| assert!(it.begins(n * 2)));
+        (1..40).for_each(|n| _ = it.begins(n * 2));
         it.has(50);
         let Write::Put { key, value, .. } = it.put(inbox, conversation) else { panic!("a row") };
         assert_eq!(Following::decode(&value), Some(it));
+        let before = [&[VERSION_BEFORE][..], &value[1..9], &value[10..]].concat();
+        let read = Following::decode(&before).expect("a version before wrote it so");
+        assert_eq!((read.upto, read.beginnings.len(), read.rest), (50, BEGINNINGS_MAX, false));
         assert_eq!(conversation_of(&key), Some(conversation));
         assert!((0..value.len()).all(|end| Following::decode(&value[..end]).is_none()));
         let Write::Delete { key, .. } = nothing(inbox) else { panic!("none") };
