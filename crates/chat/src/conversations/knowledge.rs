@@ -11,9 +11,12 @@ use base::bytes::{ByteReader, put_text};
 use model::account::AccountAddress;
 use model::chat::{ConversationChange, InboxChange, InboxEvent, UNREAD_PLACES_MAX};
 use model::timeline::{Seq, TimelineId};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
+
+/// Without cursors of conversations that are forgotten, and without the second byte of flags.
+const VERSION_BEFORE: u8 = 2;
 
 /// Flags of a row.
 const PINNED: u8 = 1;
@@ -24,6 +27,13 @@ const LEFT: u8 = 16;
 const DRAWN: u8 = 32;
 const MENTIONS: u8 = 128;
 
+/// Second flags of a row.
+const SPOKEN: u8 = 1;
+const MADE: u8 = 2;
+
+/// Of all conversations in the list one in so many may be of strangers when it is full.
+const STRANGE_SHARE: usize = 4;
+
 /// All that an account knows.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Knowledge {
@@ -31,6 +41,8 @@ pub(crate) struct Knowledge {
     rows: HashMap<TimelineId, Row>,
     /// Conversations by their places.
     order: BTreeMap<Seq, TimelineId>,
+    /// How far those are read that were forgotten last: by the account, and by the other.
+    forgotten: VecDeque<(TimelineId, Seq, Seq)>,
     /// All of the inbox up to here is in it.
     pub(super) upto: Seq,
 }
@@ -58,6 +70,10 @@ pub(crate) struct Row {
     pub(super) left: bool,
     /// The account draws what is said there: how far it has, this row says alone.
     drawn: bool,
+    /// The account has said something there.
+    spoken: bool,
+    /// It is a group that the account has made.
+    made: bool,
     pub(super) draft: Box<str>,
 }
 
@@ -76,6 +92,11 @@ impl Knowledge {
         all.filter_map(|(_, of)| Some((*of, self.rows.get(of)?)))
     }
 
+    /// Groups that the account has made and is in.
+    pub(super) fn made(&self) -> usize {
+        self.rows.values().filter(|row| row.is_made()).count()
+    }
+
     /// This stands at a place of the inbox, the next one. True: a conversation was forgotten, since
     /// there are more than `most`.
     pub(super) fn has(&mut self, place: Seq, entry: &Entry, most: usize) -> bool {
@@ -84,7 +105,16 @@ impl Knowledge {
             Entry::Message(pointer, with) => (pointer.conversation, with),
             Entry::Event(conversation, event) => (*conversation, &event.with),
         };
-        let row = self.rows.entry(conversation).or_insert_with(|| Row::new(with.clone()));
+        let forgotten = &mut self.forgotten;
+        let row = self.rows.entry(conversation).or_insert_with(|| {
+            let known = forgotten.iter().position(|(of, ..)| *of == conversation);
+            let known = known.and_then(|at| forgotten.remove(at));
+            let mut row = Row::new(with.clone());
+            if let Some((_, read, peer_read)) = known {
+                (row.read, row.peer_read) = (read, peer_read);
+            }
+            row
+        });
         let before = row.place;
         match entry {
             Entry::Message(pointer, _) => row.said(place, *pointer),
@@ -94,20 +124,35 @@ impl Knowledge {
             self.order.remove(&before);
             self.order.insert(row.place, conversation);
         }
-        self.rows.len() > most && self.forget_one(conversation)
+        self.rows.len() > most && self.forget_one(conversation, most)
     }
 
-    /// The conversation in which nothing happened for longest is forgotten, but not this one; of
-    /// those that are pinned, or that the account draws, only if there are no others.
-    fn forget_one(&mut self, kept: TimelineId) -> bool {
-        let others = || self.order.iter().filter(|(_, of)| **of != kept);
-        let row = |of: &TimelineId| self.rows.get(of);
-        let is_loose = |of: &TimelineId| row(of).is_some_and(|row| !row.pinned && !row.drawn);
-        let is_written = |of: &TimelineId| row(of).is_some_and(|row| !row.drawn);
-        let first = others().find(|(_, of)| is_loose(of));
-        let first = first.or_else(|| others().find(|(_, of)| is_written(of)));
-        let first = first.or_else(|| others().next());
-        let Some((&place, &of)) = first else { return false };
+    /// One conversation too many: one is forgotten. What strangers say pushes nothing out that the
+    /// account has to do with: of theirs first those go that it has left, then, if they are more
+    /// than their share, the newest, which may be this one. Else it is the one in which nothing
+    /// happened for longest, but not this one: of those with nothing unread, if there are any, and
+    /// of those that are pinned, or that the account draws, only if there are no others.
+    fn forget_one(&mut self, this: TimelineId, most: usize) -> bool {
+        let all = || self.order.iter().filter_map(|(at, of)| Some((*at, *of, self.rows.get(of)?)));
+        let strange = || all().filter(|(.., row)| row.is_strange());
+        let others = || all().filter(|(_, of, _)| *of != this);
+        let is_loose = |row: &Row| !row.pinned && !row.drawn;
+        let too_many = || (strange().count() > most / STRANGE_SHARE).then(|| strange().last());
+        let one = strange()
+            .find(|(.., row)| row.left)
+            .or_else(|| too_many().flatten())
+            .or_else(|| others().find(|(.., row)| is_loose(row) && row.unread() == 0))
+            .or_else(|| others().find(|(.., row)| is_loose(row)))
+            .or_else(|| others().find(|(.., row)| !row.drawn))
+            .or_else(|| others().next());
+        let Some((place, of, row)) = one else { return false };
+        let cursors = (of, row.read, row.peer_read);
+        if row.read > 0 || row.peer_read > 0 {
+            if self.forgotten.len() >= most {
+                self.forgotten.pop_front();
+            }
+            self.forgotten.push_back(cursors);
+        }
         self.order.remove(&place);
         self.rows.remove(&of).is_some()
     }
@@ -120,6 +165,12 @@ impl Knowledge {
     pub(super) fn encode(&self) -> Box<[u8]> {
         let mut out = vec![VERSION];
         out.extend_from_slice(&self.upto.to_le_bytes());
+        out.extend_from_slice(&(self.forgotten.len() as u32).to_le_bytes());
+        for (conversation, read, peer_read) in &self.forgotten {
+            out.extend_from_slice(&conversation.to_bytes());
+            out.extend_from_slice(&read.to_le_bytes());
+            out.extend_from_slice(&peer_read.to_le_bytes());
+        }
         for (conversation, row) in &self.rows {
             out.extend_from_slice(&conversation.to_bytes());
             row.encode(&mut out);
@@ -128,12 +179,19 @@ impl Knowledge {
     }
 
     pub(super) fn decode(value: &[u8]) -> Option<Knowledge> {
-        let mut bytes = ByteReader::of(VERSION, value)?;
+        let is_before = value.first() == Some(&VERSION_BEFORE);
+        let version = if is_before { VERSION_BEFORE } else { VERSION };
+        let mut bytes = ByteReader::of(version, value)?;
         let mut knowledge = Knowledge { upto: bytes.u64()?, ..Knowledge::default() };
+        let forgotten = if is_before { 0 } else { bytes.u32()? };
+        for _ in 0..forgotten {
+            let of = TimelineId::from_bytes(bytes.take(16)?.try_into().ok()?)?;
+            knowledge.forgotten.push_back((of, bytes.u64()?, bytes.u64()?));
+        }
         loop {
             let Some(conversation) = bytes.take(16) else { return bytes.ends(knowledge) };
             let conversation = TimelineId::from_bytes(conversation.try_into().ok()?)?;
-            let row = Row::decode(&mut bytes)?;
+            let row = Row::decode(&mut bytes, is_before)?;
             knowledge.order.insert(row.place, conversation);
             knowledge.rows.insert(conversation, row);
         }
@@ -156,8 +214,21 @@ impl Row {
             hidden: false,
             left: false,
             drawn: false,
+            spoken: false,
+            made: false,
             draft: "".into(),
         }
+    }
+
+    /// Whether it is a group that the account has made and is in.
+    pub(super) fn is_made(&self) -> bool {
+        self.made && !self.left
+    }
+
+    /// Whether the account has nothing to do with it, but that something was said.
+    fn is_strange(&self) -> bool {
+        let is_kept = self.pinned || self.muted || self.hidden || !self.draft.is_empty();
+        !(self.spoken || self.read > 0 || is_kept)
     }
 
     pub(super) fn unread(&self) -> u16 {
@@ -177,6 +248,8 @@ impl Row {
         } else if self.said_seq == 0 {
             self.place = place;
         }
+        self.spoken |= relation.own;
+        self.made |= relation.own && seq == 1 && self.with.is_group();
         self.left = relation.ends;
         self.drawn = relation.drawn && !relation.ends;
         if seq > self.last_seq {
@@ -250,15 +323,18 @@ impl Row {
         let flags = flag(self.pinned, PINNED) | flag(self.muted, MUTED) | flag(self.left, LEFT);
         let flags = flags | flag(mentions.is_some(), MENTIONS) | flag(self.drawn, DRAWN);
         out.push(flags | flag(self.hidden, HIDDEN) | flag(unread.is_some(), UNREAD));
+        out.push(flag(self.spoken, SPOKEN) | flag(self.made, MADE));
         out.extend(unread.into_iter().chain(mentions).flatten());
     }
 
-    fn decode(bytes: &mut ByteReader<'_>) -> Option<Row> {
+    fn decode(bytes: &mut ByteReader<'_>, is_before: bool) -> Option<Row> {
         let with = AccountAddress::parse(bytes.text()?, "").ok()?;
         let draft = bytes.text()?.into();
         let (place, last_seq, said_seq) = (bytes.u64()?, bytes.u64()?, bytes.u64()?);
         let (read, peer_read) = (bytes.u64()?, bytes.u64()?);
         let flags = bytes.flags(PINNED | MUTED | HIDDEN | UNREAD | LEFT | MENTIONS | DRAWN)?;
+        // What a version before has not said is kept.
+        let second = if is_before { SPOKEN } else { bytes.flags(SPOKEN | MADE)? };
         let mut ring = |bit: u8| match flags & bit {
             0 => Some(Unread::default()),
             _ => Unread::of_bytes(bytes.take(RING_BYTES)?),
@@ -278,6 +354,8 @@ impl Row {
             hidden: flags & HIDDEN != 0,
             left: flags & LEFT != 0,
             drawn: flags & DRAWN != 0,
+            spoken: second & SPOKEN != 0,
+            made: second & MADE != 0,
             draft,
         })
     }
@@ -344,23 +422,97 @@ mod tests {
         assert_eq!(Knowledge::decode(&value[..value.len() - 1]), None);
     }
 
+    fn own(n: u64, seq: Seq) -> Entry {
+        let Entry::Message(pointer, with) = said(n, seq) else { panic!("a message") };
+        let relation = Relation { own: true, ..pointer.relation };
+        Entry::Message(Pointer { relation, ..pointer }, with)
+    }
+
+    /// Knowledge of so many conversations at most, that is told one thing after another.
+    struct Told(Knowledge, Seq, usize);
+
+    impl Told {
+        fn has(&mut self, entry: &Entry) -> bool {
+            self.1 += 1;
+            self.0.has(self.1, entry, self.2)
+        }
+
+        fn all(&self) -> Vec<AccountAddress> {
+            self.0.before(Seq::MAX).map(|(_, row)| row.with.clone()).collect()
+        }
+    }
+
     #[test]
     fn one_too_many_is_forgotten_where_nothing_happened_for_longest_but_no_pinned_one() {
-        let mut known = Knowledge::default();
-        let mut place = 0;
-        let mut has = |known: &mut Knowledge, entry: &Entry| {
-            place += 1;
-            known.has(place, entry, 3)
-        };
+        let mut known = Told(Knowledge::default(), 0, 3);
         for n in 1..=3 {
-            assert!(!has(&mut known, &said(n, 1)));
+            assert!(!known.has(&own(n, 1)));
         }
-        has(&mut known, &event(1, InboxChange::Set(ConversationChange::Pin(true))));
-        assert!(has(&mut known, &said(4, 1)));
-        let all: Vec<_> = known.before(Seq::MAX).map(|(_, row)| row.with.clone()).collect();
-        assert_eq!(all, [with(4), with(3), with(1)]);
-        assert!(has(&mut known, &said(2, 2)), "it is there anew");
-        let row = known.row(conversation(2)).expect("there");
-        assert_eq!((row.read, row.unread(), known.row(conversation(3))), (0, 1, None));
+        known.has(&event(2, InboxChange::Read(1)));
+        known.has(&event(1, InboxChange::Set(ConversationChange::Pin(true))));
+        assert!(known.has(&own(4, 1)));
+        assert_eq!(known.all(), [with(4), with(3), with(1)]);
+        assert!(known.has(&said(2, 2)), "it is there anew");
+        let row = known.0.row(conversation(2)).expect("there");
+        assert_eq!((row.read, row.unread()), (1, 1), "and as far as it was read");
+        assert_eq!(known.0.row(conversation(3)), None);
+    }
+
+    #[test]
+    fn strangers_push_nothing_out_that_the_account_has_to_do_with() {
+        let mut known = Told(Knowledge::default(), 0, 8);
+        // She has answered one, read another, and pinned a third.
+        known.has(&said(1, 1));
+        known.has(&own(1, 2));
+        known.has(&said(2, 1));
+        known.has(&event(2, InboxChange::Read(1)));
+        known.has(&said(3, 1));
+        known.has(&event(3, InboxChange::Set(ConversationChange::Pin(true))));
+        for n in 10..2_100 {
+            assert_eq!(known.has(&said(n, 1)), n >= 15, "{n}");
+        }
+        let all: Vec<_> = [14, 13, 12, 11, 10, 3, 2, 1].map(with).into();
+        assert_eq!(known.all(), all, "the first of the strangers are there, and not the last");
+        // Whom she writes to herself has a place, and who is not strange any more keeps it.
+        assert!(known.has(&own(5_000, 1)));
+        known.has(&event(10, InboxChange::Read(1)));
+        assert!(known.has(&said(5_001, 1)));
+        assert_eq!(known.all(), [5_000, 13, 12, 11, 10, 3, 2, 1].map(with));
+        // A stranger's group that she has left goes first.
+        let Entry::Message(pointer, group) = said(12, 2) else { panic!("a message") };
+        let relation = Relation { ends: true, ..pointer.relation };
+        known.has(&Entry::Message(Pointer { relation, ..pointer }, group));
+        assert!(known.has(&said(5_002, 1)));
+        assert_eq!(known.all(), [5_002, 5_000, 13, 11, 10, 3, 2, 1].map(with));
+    }
+
+    #[test]
+    fn who_knows_very_many_is_still_told_of_a_new_one() {
+        let mut known = Told(Knowledge::default(), 0, 8);
+        for n in 1..=8 {
+            known.has(&said(n, 1));
+            known.has(&event(n, InboxChange::Read(1)));
+        }
+        assert!(known.has(&said(9, 1)));
+        assert_eq!(known.all()[..2], [with(9), with(8)]);
+        known.0 = Knowledge::decode(&known.0.encode()).expect("as it was written");
+        known.has(&said(1, 2));
+        let row = known.0.row(conversation(1)).expect("there anew");
+        assert_eq!((row.read, row.unread()), (1, 1));
+    }
+
+    #[test]
+    fn what_a_version_before_wrote_is_read() {
+        let mut known = Told(Knowledge::default(), 0, 8);
+        known.has(&said(1, 1));
+        let value = known.0.encode();
+        // Without the number of those forgotten, and without the second flags, which were last but
+        // for the ring of what is unread.
+        let flags = value.len() - RING_BYTES - 1;
+        let parts: [&[u8]; 4] =
+            [&[VERSION_BEFORE], &value[1..9], &value[13..flags], &value[flags + 1..]];
+        let read = Knowledge::decode(&parts.concat()).expect("it is read");
+        let row = read.row(conversation(1)).expect("there");
+        assert_eq!((row.unread(), row.spoken, row.made), (1, true, false));
     }
 }
