@@ -54,7 +54,7 @@ export function readersRequest(peer: string, ask: Required<ReadersAsk>): ImReque
 /** Whether what one reads is shared; `undefined`: it is only asked. */
 export function privacyRequest(sharesReads: boolean | undefined): ImRequest {
   const reads = sharesReads === undefined ? 0 : sharesReads ? 1 : 2;
-  return { answer: "privacy", frame: (number) => clientFrame("privacy", { number, reads }) };
+  return { answer: "privacy", frame: (number) => clientFrame("privacy", { number, reads, adding: 0 }) };
 }
 
 /** What the server has told of readers. */

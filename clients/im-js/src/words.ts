@@ -71,6 +71,8 @@ const FAULTS: Readonly<Record<number, readonly [word: string, asksAgain: boolean
   65: ["bans_full", false],
   66: ["public_full", false],
   67: ["temporary_full", false],
+  68: ["invitation_needed", false],
+  69: ["groups_full", false],
 };
 
 /** What this library says besides the wire's words. */
@@ -143,6 +145,8 @@ const MEANINGS: Readonly<Record<string, string>> = {
   bans_full: "no more may be banned from the group",
   public_full: "no more groups may be public",
   temporary_full: "no more groups may be temporary",
+  invitation_needed: "they are not added, but invited",
+  groups_full: "you have made as many groups as you may",
   chatrooms_full: "there are as many chatrooms as may be, or you are in as many",
   readers_untold: "the group is too large to tell who has read what",
   reads_private: "who does not share what they read is told of nobody",

@@ -61,6 +61,7 @@ pub use archived::{archive_timeline, archived};
 pub use conversations::receipts::delivered::DeliveredTold;
 pub use conversations::receipts::positions::{PositionsAsked, PositionsTold};
 pub use conversations::receipts::readers::ReadersSought;
+pub use groups::adding::AddingAsked;
 pub use groups::asides::VoiceAsked;
 pub use groups::chatrooms::words::ChatroomWord;
 pub use groups::members::MembersAsked;
@@ -117,6 +118,7 @@ use crate::waits::Waits;
 use base::hash::{HashKey, home};
 use base::time::Now;
 use model::account::AccountAddress;
+use model::chat::Adding;
 use model::chat::foreign::ForeignDomains;
 use model::id::{NodeId, ShardId};
 use model::limits::Limits;
@@ -146,6 +148,8 @@ pub struct Settings {
     pub push: PushPolicy,
     /// The domain whose accounts are users by their bare names; those of others bring theirs.
     pub domain: Arc<str>,
+    /// Who adds accounts to groups that have not said so themselves.
+    pub adding: Adding,
     /// Whose accounts are foreign.
     pub foreign: Arc<ForeignDomains>,
     /// How messages are reviewed before they are stored; absent: none is.
@@ -229,6 +233,7 @@ pub struct Chat {
     reviews: Reviews,
     account_rates: Buckets,
     group_rates: Buckets,
+    making_rates: Buckets,
     sessions: Sessions,
     sends: Waits<StoreWait>,
     /// When the completion or the word of another shard came that is looked at now.
@@ -241,6 +246,8 @@ pub struct Chat {
     catalogue: Catalogue,
     chatrooms: Chatrooms,
     orders: Orders,
+    /// Those of whom it is asked whether they are added: of which order, and whom.
+    adding: Waits<(u64, AccountAddress)>,
     publics: Publics,
     temporaries: Temporaries,
     looks: Looks,
@@ -272,6 +279,7 @@ impl Chat {
         let sessions_max = (chat.sessions_max / shards).max(1) as usize;
         let of_account = (chat.sends_an_account_per_s, chat.sends_an_account_burst);
         let of_group = (chat.sends_a_group_per_s, chat.sends_a_group_burst);
+        let of_making = (chat.groups_made_a_minute, chat.groups_made_burst);
         let rates_max = chat.rates_known_max as usize;
         Chat {
             logins: Logins::new((limits.binds_per_s / shards).max(1)),
@@ -284,6 +292,7 @@ impl Chat {
             reviews: Reviews::default(),
             account_rates: Buckets::new(of_account, rates_max),
             group_rates: Buckets::new(of_group, rates_max),
+            making_rates: Buckets::a_minute(of_making, rates_max),
             sessions: Sessions::new(sessions_max, settings.access.version()),
             sends: Waits::default(),
             came: Now::default(),
@@ -295,6 +304,7 @@ impl Chat {
             catalogue: Catalogue::default(),
             chatrooms: Chatrooms::default(),
             orders: Orders::default(),
+            adding: Waits::default(),
             publics: Publics::default(),
             temporaries: Temporaries::default(),
             looks: Looks::default(),

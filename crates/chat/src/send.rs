@@ -9,6 +9,7 @@
 
 use crate::accounts::{Waiter, fault_of};
 use crate::envelope::{self, Sender, time_of};
+use crate::groups::orders::Ordered;
 use crate::groups::{self, GroupTask};
 use crate::label::Route;
 use crate::log::{Answered, PendingCall};
@@ -24,7 +25,7 @@ use base::hash::HashKey;
 use base::time::{Instant, Now};
 use model::account::{AccountAddress, AccountId};
 use model::chat::{
-    ChatDelivery, ChatFault, Content, GroupChange, NewMessage, SendRejected, emoji_of,
+    ChatDelivery, ChatFault, Content, GroupChange, Mentions, NewMessage, SendRejected, emoji_of,
 };
 use model::counters::ChatCounter;
 use model::id::{ConnRef, MessageId, SessionRef, ShardId};
@@ -48,8 +49,8 @@ pub(crate) struct Sending {
 /// Who waits for a message to be stored.
 pub(crate) struct StoreWait {
     pub(crate) wait: Requester,
-    /// The group that it tells of a change of.
-    pub(crate) group: Option<Box<AccountAddress>>,
+    /// The change of a group that it tells of, and what follows it.
+    pub(crate) group: Option<Box<Ordered>>,
 }
 
 /// Why a message is not taken, with what its sender is told.
@@ -67,7 +68,7 @@ impl Rejected {
 }
 
 /// What an account is told that says too much at once.
-fn too_fast(retry_after_ms: u32) -> Rejected {
+pub(crate) fn too_fast(retry_after_ms: u32) -> Rejected {
     let reason = "too many messages at once".into();
     Rejected { why: ChatFault::RateLimited, reason, retry_after_ms }
 }
@@ -182,12 +183,62 @@ impl Chat {
             self.sessions.says((wait.conn, wait.session), message.client_id, to.is_group());
         }
         if to.is_group() {
-            let conversation = groups::conversation_of(self.settings.home, &to);
-            let route = Route { from: asker.inbox, to: None, conversation, read: None };
-            return self.order_storing(now, (wait, &asker), route, (&to, &message), fx);
+            let mentions = message.content.mentions.as_deref();
+            let names_any = mentions.is_some_and(|it| !it.accounts.is_empty());
+            // What was said behind such a one waits for it.
+            if !asker.is_operator && (names_any || self.people.is_waited_for(asker.inbox)) {
+                let sending = Box::new(Sending { wait, asker, message });
+                return self.mentions_in_group(now, sending, to, fx);
+            }
+            return self.say_in_group(now, (wait, &asker), (&to, &message), fx);
         }
         let sending = Box::new(Sending { wait, asker, message });
         self.find_account(now, &to, None, Waiter::Send(sending), fx);
+    }
+
+    /// Something is said in a group that mentions somebody: whoever has blocked its sender is not
+    /// mentioned by it, which the sender's home knows.
+    fn mentions_in_group(
+        &mut self,
+        now: Now,
+        sending: Box<Sending>,
+        group: AccountAddress,
+        fx: &mut Effects,
+    ) {
+        let (inbox, address) = (sending.asker.inbox, sending.asker.address.clone());
+        let conversation = groups::conversation_of(self.settings.home, &group);
+        self.outbox.takes(sending.weight());
+        let task = Task::Send(sending, Box::new((group, conversation)));
+        self.for_person(now, (inbox, &address), task, fx);
+    }
+
+    /// The same, when what the sender has of others is known.
+    pub(crate) fn mentions_known(
+        &mut self,
+        now: Now,
+        sending: Sending,
+        group: &AccountAddress,
+        fx: &mut Effects,
+    ) {
+        let Sending { wait, asker, mut message } = sending;
+        let content = &mut message.content;
+        content.mentions = content.mentions.take().and_then(|mut it| {
+            it.accounts.retain(|one| !self.people.is_barred_by(asker.inbox, &one.within("")));
+            Mentions::of(it.accounts, it.everybody)
+        });
+        self.say_in_group(now, (wait, &asker), (group, &message), fx);
+    }
+
+    fn say_in_group(
+        &mut self,
+        now: Now,
+        (wait, asker): (Requester, &Asker),
+        (group, message): (&AccountAddress, &NewMessage),
+        fx: &mut Effects,
+    ) {
+        let conversation = groups::conversation_of(self.settings.home, group);
+        let route = Route { from: asker.inbox, to: None, conversation, read: None };
+        self.order_storing(now, (wait, asker), route, (group, message), fx);
     }
 
     fn may_not_send(&self, message: &NewMessage) -> Option<ChatFault> {

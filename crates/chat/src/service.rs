@@ -129,6 +129,16 @@ impl Service for Chat {
             ChatWord::Fetch { number, ranges, reader } => {
                 self.fetch(now, from, number, (ranges, reader), fx);
             }
+            ChatWord::AddingAsked(asked) => self.adding_asked(now, from, asked, fx),
+            ChatWord::AddingTold { number, is_added } => {
+                self.adding_told(now, number, is_added, fx);
+            }
+            ChatWord::PushClaimed { number, route, by } => {
+                self.device_claimed((from, number), (&route, by), fx);
+            }
+            ChatWord::PushYielded { number, more, is_done } => {
+                self.device_yielded(number, (more, is_done), fx);
+            }
             ChatWord::Fetched { number, result } => self.fetched(now, number, result, fx),
             ChatWord::List(asked) => self.list(now, from, asked, fx),
             ChatWord::Listed { number, result } => self.listed(number, result, fx),
@@ -143,7 +153,7 @@ impl Service for Chat {
             ChatWord::Positions(asked) => self.positions_asked(now, from, *asked, fx),
             ChatWord::PositionsTold(told) => self.positions_told(*told, fx),
             ChatWord::TransientSaid(said) => self.transient_in_group(now, *said, fx),
-            ChatWord::TransientTold(told) => self.transient_told(&told, fx),
+            ChatWord::TransientTold(told) => self.transient_told(now, &told, fx),
             ChatWord::ShowSaid(said) => self.show_goes(now, *said, fx),
             ChatWord::BoundTold(told) => self.bound_told(&told, fx),
             ChatWord::VoiceAsked(asked) => self.voice_asked(now, *asked, fx),
@@ -216,6 +226,7 @@ impl Service for Chat {
             self.turn_following(now, fx),
             self.turn_receipts(now, fx),
             self.turn_pushes(now, fx),
+            self.turn_claims(now, fx),
             self.turn_chatrooms(now, fx),
             self.log.turn(now, fx),
         ]);
@@ -226,7 +237,6 @@ impl Service for Chat {
         earliest([first, is_more.then_some(now.mono)])
     }
 
-            self.turn_claims(now, fx),
     fn has_news(&self) -> bool {
         self.settings.access.version() != self.sessions.version
     }
@@ -337,8 +347,8 @@ impl Chat {
             | ChatRequest::PublicGroups { .. }
             | ChatRequest::Recall { .. }
             | ChatRequest::Readers { .. } => self.of_conversations(now, from, request, fx),
-            ChatRequest::Privacy { session, number, shares_reads } => {
-                self.privacy(from, (session, number), shares_reads, fx);
+            ChatRequest::Privacy { session, number, wish } => {
+                self.privacy(from, (session, number), wish, fx);
             }
             ChatRequest::Upload { session, number, wish } => {
                 self.upload(from, (session, number), *wish, fx);

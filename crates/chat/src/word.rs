@@ -8,6 +8,7 @@ use crate::amendments::AmendOrder;
 use crate::conversations::receipts::delivered::DeliveredTold;
 use crate::conversations::receipts::positions::{PositionsAsked, PositionsTold};
 use crate::conversations::receipts::readers::{ReadersFound, ReadersSought};
+use crate::groups::adding::AddingAsked;
 use crate::groups::asides::VoiceAsked;
 use crate::groups::chatrooms::words::ChatroomWord;
 use crate::groups::members::{Listed, MembersAsked};
@@ -186,6 +187,34 @@ pub enum ChatWord {
     Arrival(u64, Box<ForeignArrival>),
     /// This came of it.
     ArrivalTaken(Box<ArrivalTaken>),
+    /// Is this account added to a group by that one? Answered by `AddingTold`.
+    AddingAsked(Box<AddingAsked>),
+    /// It is, or it is invited; or neither.
+    AddingTold {
+        /// The question's.
+        number: u64,
+        /// The answer.
+        is_added: Result<bool, ChatFault>,
+    },
+    /// A device to be woken is this account's from now on: who else has it registered? Answered by
+    /// `PushYielded`.
+    PushClaimed {
+        /// For the answer.
+        number: u64,
+        /// The way to the device.
+        route: Box<PushRoute>,
+        /// The account's inbox.
+        by: TimelineId,
+    },
+    /// A registration is gone, or so many more answers come.
+    PushYielded {
+        /// The question's.
+        number: u64,
+        /// Answers that are still to come from there, beside those that were.
+        more: u32,
+        /// It is gone.
+        is_done: bool,
+    },
     /// Something about a chatroom.
     Chatroom(Box<ChatroomWord>),
 }
@@ -254,6 +283,18 @@ pub enum Cargo {
     Event(u64, Arc<InboxEvent>),
 }
 
+/// Who reads a conversation, where that makes a difference: in a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReadBy {
+    /// Whoever may read all of it, as it is now.
+    Anybody,
+    /// The account with this inbox, as a member: what was said since it became one.
+    Member(TimelineId),
+    /// The account with this inbox, which has references to what is read. Once it has left, it
+    /// reads that as it was then.
+    Holder(TimelineId),
+}
+
 /// Part of a conversation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Range {
@@ -283,18 +324,6 @@ impl Range {
 
 /// What was read of conversations.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-/// Who reads a conversation, where that makes a difference: in a group.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ReadBy {
-    /// Whoever may read all of it, as it is now.
-    Anybody,
-    /// The account with this inbox, as a member: what was said since it became one.
-    Member(TimelineId),
-    /// The account with this inbox, which has references to what is read. Once it has left, it
-    /// reads that as it was then.
-    Holder(TimelineId),
-}
-
 pub struct Fetched {
     /// Messages with their conversations, in the order of the ranges and within them.
     pub(crate) messages: Vec<(TimelineId, Arc<ChatMessage>)>,
@@ -336,6 +365,7 @@ impl Weigh for ChatWord {
             ChatWord::TransientTold(told) => told.weight(),
             ChatWord::ShowSaid(said) => said.weight(),
             ChatWord::BoundTold(told) => told.weight(),
+            ChatWord::AddingAsked(asked) => asked.weight(),
             ChatWord::VoiceAsked(asked) => asked.weight(),
             ChatWord::AttendanceAsked(asked) => 64 + asked.group.as_str().len(),
             ChatWord::AttendanceTold(told) => 64 + told.group.as_str().len(),
@@ -356,6 +386,7 @@ impl Weigh for ChatWord {
             ChatWord::Stanza(_, handed) => handed.weight(),
             ChatWord::Arrival(_, arrival) => arrival.weight(),
             ChatWord::ArrivalTaken(taken) => taken.weight(),
+            ChatWord::PushClaimed { .. } => size_of::<PushRoute>() + PUSH_TOKEN_BYTES_MAX,
             ChatWord::Chatroom(word) => size_of::<ChatroomWord>() + word.weight(),
             _ => 0,
         };
@@ -398,7 +429,6 @@ impl Cargo {
             Cargo::Message(message) => message.seq,
             Cargo::Event(_, event) => match event.what {
                 InboxChange::Read(upto) | InboxChange::PeerRead(upto) => upto,
-            ChatWord::PushClaimed { .. } => size_of::<PushRoute>() + PUSH_TOKEN_BYTES_MAX,
                 InboxChange::Set(_) => 0,
             },
         }

@@ -28,6 +28,8 @@ const CONNECT_TIME: Duration = Duration::from_secs(10);
 const ANSWER_TIME: Duration = Duration::from_secs(15);
 /// Time until an order is given again that the server was too busy for.
 const BUSY_TIME: Duration = Duration::from_millis(100);
+/// Time until an order is given again that came too soon behind others.
+const RATE_TIME: Duration = Duration::from_secs(3);
 /// Time until a server that is not there is called again.
 const AWAY_TIME: Duration = Duration::from_millis(500);
 /// Longest time that one order is given again and again.
@@ -261,6 +263,9 @@ impl Owner {
             Some(ChatFault::Unchanged) => Given::Done(None),
             Some(ChatFault::Busy | ChatFault::StoreFull | ChatFault::StoreFailed) => {
                 Given::Again(BUSY_TIME, format!("the server says {word}"))
+            }
+            Some(ChatFault::RateLimited) => {
+                Given::Again(RATE_TIME, format!("the server says {word}"))
             }
             Some(ChatFault::GroupFull) => Given::Never(format!(
                 "the server says {word}: each is to have {size} members; give the server \

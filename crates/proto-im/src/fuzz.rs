@@ -9,7 +9,6 @@ use crate::server::tests::harness::{Side, client, now, opened, yes};
 use base::hash::HashKey;
 use base::prng::Prng;
 use model::account::{AccountAddress, AccountId};
-use model::chat::READERS_PAGE_MAX;
 use model::chat::{
     CONTACT_GROUPS_MAX, CONTACTS_PAGE_MAX, ChatDelivery, ChatFault, ChatMessage, ChatRequest,
     ChatroomAsk, ChatroomJoined, ChatroomRequest, ClientMessageId, Contact, ContactChange,
@@ -18,6 +17,7 @@ use model::chat::{
     LoginRefused, MemberStatus, MembersPage, PeopleAsk, PeopleRequest, Presence, SessionEnd,
     SubscriptionVerb,
 };
+use model::chat::{PrivacyState, READERS_PAGE_MAX};
 use model::close::CloseReason;
 use model::link::{Link, Protocol};
 use model::media::UploadSlot;
@@ -263,9 +263,10 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
             assert!(range.count <= READERS_PAGE_MAX, "a longer wish is cut");
             failed(*number)
         }
-        ChatRequest::Privacy { number, shares_reads, .. } => {
-            let shares_reads = shares_reads.unwrap_or(true);
-            ChatDelivery::Privacy { number: *number, shares_reads }
+        ChatRequest::Privacy { number, wish, .. } => {
+            let (shares_reads, adding) =
+                (wish.shares_reads.unwrap_or(true), wish.adding.unwrap_or_default());
+            ChatDelivery::Privacy { number: *number, state: PrivacyState { shares_reads, adding } }
         }
         ChatRequest::Search { .. } | ChatRequest::Transient { .. } => whim_of_words(request)?,
         ChatRequest::Chatroom(asked) => whim_of_chatroom(rng, asked),

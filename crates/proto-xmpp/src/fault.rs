@@ -143,6 +143,8 @@ impl StanzaFault {
             ChatFault::NoGateway => StanzaFault::FeatureNotImplemented,
             // Of those who come by MQTT alone.
             ChatFault::NoSession => StanzaFault::NotAllowed,
+            // Those who are named are invited, each by itself (XEP-0045 7.8.2).
+            ChatFault::InvitationNeeded => StanzaFault::NotAllowed,
             ChatFault::UnknownDevice => StanzaFault::ItemNotFound,
             ChatFault::Conflict => StanzaFault::Conflict,
             ChatFault::TooLarge
@@ -150,6 +152,7 @@ impl StanzaFault {
             | ChatFault::BansFull
             | ChatFault::PublicFull
             | ChatFault::TemporaryFull
+            | ChatFault::GroupsFull
             | ChatFault::PushFull
             | ChatFault::ChatroomsFull => StanzaFault::PolicyViolation,
             ChatFault::Invalid => StanzaFault::BadRequest,

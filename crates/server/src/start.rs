@@ -700,6 +700,7 @@ fn chat_settings(
         access: topics.entrance.access(),
         push: config.push.policy(),
         domain: config.chat.domain.as_str().into(),
+        adding: config.chat.adding,
         foreign: Arc::new(doors::foreign_domains(config)),
         reviews: topics.moderation.settings(&config.chat),
         words: topics.moderation.words.clone(),

@@ -8,7 +8,7 @@ from im.wire import Device, schema
 
 VERBS = ("create", "add", "remove", "leave", "hand-over", "promote", "demote", "mute", "unmute",
          "close", "open", "rename", "dissolve", "join", "ban", "unban", "describe", "lock", "unlock",
-         "reveal", "hide", "persist", "unpersist")
+         "reveal", "hide", "persist", "unpersist", "invite")
 
 
 class Person(Device):

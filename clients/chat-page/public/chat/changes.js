@@ -24,6 +24,7 @@ const EN = {
     hide: (by) => `${by} hid the group: it is in no list any more`,
     persist: (by) => `${by} made the group persistent: it stays`,
     unpersist: (by) => `${by} made the group temporary: it ends when nobody is in its room`,
+    invite: (by, whom) => `${by} invited ${whom}`,
 };
 const ZH = {
     create: (by, whom, title) => `${by} 创建了群组${inQuotes(title)}${whom && `，成员：${whom}`}`,
@@ -49,6 +50,7 @@ const ZH = {
     hide: (by) => `${by} 隐藏了群组：它不再出现在列表中`,
     persist: (by) => `${by} 将群组设为永久群组：它会一直保留`,
     unpersist: (by) => `${by} 将群组设为临时群组：房间里没有人时它就会解散`,
+    invite: (by, whom) => `${by} 邀请了 ${whom}`,
 };
 const ROLES = {
     en: { member: "member", admin: "admin", owner: "owner" },

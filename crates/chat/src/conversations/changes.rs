@@ -11,7 +11,7 @@
 
 use crate::accounts::{Waiter, fault_of};
 use crate::conversations::Step;
-use crate::conversations::knowledge::Row;
+use crate::conversations::knowledge::{Knowledge, Row};
 use crate::conversations::receipts::paces::Pace;
 use crate::groups;
 use crate::inboxes::entry::{self, Entry};
@@ -60,6 +60,8 @@ pub(crate) enum Wish {
     Position(u64),
     /// How far its inbox has the groups that it follows.
     Follow,
+    /// How many groups it has made, for an order by its number.
+    Make(u64),
 }
 
 /// Part of a list of conversations.
@@ -186,6 +188,16 @@ impl Chat {
         }
         if let Wish::Position(number) = wish {
             return self.position_known(inbox, number, fx);
+        }
+        if let Wish::Make(key) = wish {
+            let home = self.settings.home;
+            let wanted = self.orders.at(key).map(|it| groups::conversation_of(home, it.group()));
+            let account = self.conversations.known.get(&inbox);
+            let knowledge = account.map(|account| &account.knowledge);
+            // One that is made again is counted by itself.
+            let is_made = knowledge.and_then(|it| it.row(wanted?)).is_some_and(Row::is_made);
+            let made = knowledge.filter(|_| !is_made).map_or(0, Knowledge::made);
+            return self.made_known(now, key, Ok(made), fx);
         }
         if matches!(wish, Wish::Follow) {
             return self.cursors_known(now, inbox, true);
@@ -324,6 +336,7 @@ impl Chat {
             Wish::Push(number) => return self.push_known(now, number, false, fx),
             Wish::Position(number) => return self.position_unknown(number, fault, fx),
             Wish::Follow => return self.cursors_known(now, inbox, false),
+            Wish::Make(key) => return self.made_known(now, key, Err(fault), fx),
             _ => {}
         }
         self.wish_fails(task.wait, &task.wish, fault, fx);
@@ -332,7 +345,12 @@ impl Chat {
     fn wish_fails(&mut self, wait: Requester, wish: &Wish, fault: ChatFault, fx: &mut Effects) {
         match wish {
             Wish::Read(_) | Wish::Set(_) => self.change_fails(wait, fault, fx),
-            Wish::Look | Wish::List(_) | Wish::Push(_) | Wish::Position(_) | Wish::Follow => {
+            Wish::Look
+            | Wish::List(_)
+            | Wish::Push(_)
+            | Wish::Position(_)
+            | Wish::Follow
+            | Wish::Make(_) => {
                 self.read_fails(wait, fault, fx);
             }
         }

@@ -22,7 +22,7 @@ use crate::outbox::receivers::{Readers, Receivers};
 use crate::word::StoreOrder;
 use crate::{Chat, Effects};
 use base::time::Now;
-use model::chat::{ClientMessageId, FanOut, GroupChange, GroupRole, NewMessage};
+use model::chat::{ClientMessageId, FanOut, GroupChange, GroupRole, GroupVerb, NewMessage};
 use model::counters::ChatCounter;
 use model::id::ShardId;
 use model::ports::log::{Append, Call, OnceKey, Write};
@@ -113,7 +113,14 @@ impl GroupState {
         let begin = match told {
             Told::Turn { before: true } => [].into(),
             Told::Turn { before: false } => concerned.clone(),
-            Told::Change(home, change) if change.verb.makes_members() => {
+            // Who is invited, or was until now, draws that message and follows no more.
+            Told::Change(home, change)
+                if change.verb.makes_members()
+                    || matches!(
+                        change.verb,
+                        GroupVerb::Invite | GroupVerb::Leave | GroupVerb::Remove
+                    ) =>
+            {
                 let inboxes = change.members.iter().map(|one| one.address.inbox(home, one.id));
                 inboxes.filter(|it| it.space() != Space::Foreign).collect()
             }

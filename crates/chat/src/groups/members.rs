@@ -155,7 +155,7 @@ impl GroupState {
             // What a group is that anybody may join, or find, is told to anybody, and not who is
             // in it.
             (false, false)
-                if (self.is_unlocked() || self.is_public())
+                if (self.is_unlocked() || self.is_public() || self.is_invited(asked.reader))
                     && self.member(asked.reader).is_err() =>
             {
                 false

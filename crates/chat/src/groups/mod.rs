@@ -11,6 +11,7 @@
 //! so all that stands behind a change in the conversation was judged by it. Invariant: a message
 //! goes to those who were members at its place there, whatever dies in between.
 
+pub(crate) mod adding;
 pub(crate) mod asides;
 pub(crate) mod catalog;
 pub(crate) mod chatrooms;
@@ -67,12 +68,12 @@ pub(crate) enum GroupTask {
         ranges: Box<[Range]>,
         reader: TimelineId,
     },
-    List(ShardId, Box<MembersAsked>),
     /// By which message has this one left it, who reads it by a call with this number?
     Left {
         key: u64,
         holder: TimelineId,
     },
+    List(ShardId, Box<MembersAsked>),
     Readers(ShardId, Box<ReadersSought>),
     Summary(Box<(u64, usize, AccountAddress)>),
     Transient(TransientSaid),
@@ -266,15 +267,15 @@ impl Chat {
             GroupTask::Read { from, number, .. } => {
                 self.tell_fetched(now, (from, number), Err(fault), fx);
             }
-            GroupTask::List(from, asked) => {
             GroupTask::Left { key, .. } => self.left_told(now, (key, conversation), Err(fault), fx),
+            GroupTask::List(from, asked) => {
                 self.tell_listed((from, asked.number), Err(fault), fx);
             }
             GroupTask::Readers(from, sought) => {
                 self.tell_readers(now, (from, sought.number), Err(fault), fx);
             }
             GroupTask::Summary(of) => self.summarised((of.0, of.1), None, fx),
-            GroupTask::Transient(said) => self.transient_to_members(&said, Err(fault), fx),
+            GroupTask::Transient(said) => self.transient_to_members(now, &said, Err(fault), fx),
             GroupTask::Show(_) | GroupTask::Voice(_) => {
                 fx.counters.count(ChatCounter::TransientsDropped);
             }
@@ -321,11 +322,11 @@ impl Chat {
                         Err(fault) => self.tell_fetched(now, (from, number), Err(fault), fx),
                     }
                 }
-                GroupTask::List(from, asked) => {
                 GroupTask::Left { key, holder } => {
                     let left = group.state.left_by(holder);
                     self.left_told(now, (key, conversation), Ok(left), fx);
                 }
+                GroupTask::List(from, asked) => {
                     let mut page = group.state.page(&asked);
                     if let Ok(page) = &mut page {
                         self.shows.fill(self.settings.home, conversation, page);
@@ -344,7 +345,7 @@ impl Chat {
                 }
                 GroupTask::Transient(said) => {
                     let members = group.state.may_speak(said.by).map(|()| group.state.inboxes());
-                    self.transient_to_members(&said, members, fx);
+                    self.transient_to_members(now, &said, members, fx);
                 }
                 GroupTask::Show(said) => self.shows_in_group(conversation, *said, fx),
                 GroupTask::Voice(asked) => self.voice_in_group(now, conversation, asked, fx),
@@ -489,7 +490,6 @@ impl Chat {
         group?.state.moderator(route.from, said)
     }
 
-    /// Whether a change of a group is told to nobody: who subscribes to a channel.
     /// The number of the last message by which somebody has left the group of this shard to which
     /// this goes, if it goes to one; a change that is with the log may be one more. 0: nobody has.
     pub(crate) fn last_left(&self, route: &Route) -> u64 {
@@ -501,6 +501,7 @@ impl Chat {
         group.map_or(u64::MAX, |it| it.state.last_left())
     }
 
+    /// Whether a change of a group is told to nobody: who subscribes to a channel.
     pub(crate) fn is_quiet(&self, conversation: TimelineId, change: &GroupChange) -> bool {
         self.groups.known.get(&conversation).is_some_and(|group| group.state.is_quiet(change))
     }

@@ -4,7 +4,7 @@
 //! by why there is none.
 
 use crate::accounts::Waiter;
-use crate::envelope::time_of;
+use crate::envelope::{client_id_of, time_of};
 use crate::groups::conversation_of;
 use crate::groups::state::Wish;
 use crate::label::Route;
@@ -13,13 +13,14 @@ use crate::sessions::{Asker, Requester};
 use crate::waits::Waits;
 use crate::word::{Moved, StoreOrder, StoredMessage};
 use crate::{Chat, Effects};
-use base::time::{Instant, Now};
+use base::time::{Instant, Now, earliest};
 use model::account::{AccountAddress, AccountId};
 use model::chat::{
     ChatDelivery, ChatFault, ClientMessageId, GROUP_NAMED_MAX, GroupChanged, GroupOrder, GroupVerb,
 };
 use model::id::{ConnRef, SessionRef};
 use model::pressure::Pressure;
+use model::timeline::TimelineId;
 
 /// Orders that may wait for accounts, a shard. One more is answered as busy.
 const ORDERS_MAX: usize = 4_096;
@@ -55,12 +56,44 @@ pub(crate) struct Ordering {
     client_id: ClientMessageId,
     group: AccountAddress,
     wish: Wish,
-    /// Members that are not found.
+    /// Members that are not found, or of whom it is not known whether they are added.
     left: usize,
+    /// Those of them who are not added, but invited.
+    invited: Vec<AccountAddress>,
     moved: Option<Moved>,
 }
 
 pub(crate) type Orders = Waits<Ordering>;
+
+/// A change of a group that is with its home, and what comes behind it.
+pub(crate) struct Ordered {
+    group: AccountAddress,
+    /// Those who are invited when it is done.
+    then: Option<Inviting>,
+    /// Whose rate of making groups it has taken of.
+    makes: Option<TimelineId>,
+    /// It is such an invitation: the answer to what came before.
+    before: Option<Result<StoredMessage, ChatFault>>,
+}
+
+/// An invitation that follows a change, as the same order.
+struct Inviting {
+    asker: Asker,
+    client_id: ClientMessageId,
+    wish: Wish,
+}
+
+impl Ordering {
+    /// Which group is to be made, or changed.
+    pub(crate) fn group(&self) -> &AccountAddress {
+        &self.group
+    }
+
+    /// Who orders.
+    pub(super) fn asker(&self) -> &AccountAddress {
+        &self.asker.address
+    }
+}
 
 impl Chat {
     /// A device wants to make a group, or change one.
@@ -103,15 +136,34 @@ impl Chat {
                 named.push(one);
             }
         }
-        let wanted = if verb.names_accounts() { named.clone() } else { Vec::new() };
-        let members = named.into_iter().map(|one| (one, None)).collect();
-        let (wish, left) = (Wish { verb, title, members }, wanted.len());
-        let key = self.orders.put(Ordering { wait, asker, client_id, group, wish, left, moved });
-        if wanted.is_empty() {
+        let members: Vec<_> = named.into_iter().map(|one| (one, None)).collect();
+        let left = if verb.names_accounts() { members.len() } else { 0 };
+        let makes = verb == GroupVerb::Create && !asker.is_operator && moved.is_none();
+        let (inbox, wish, invited) = (asker.inbox, Wish { verb, title, members }, Vec::new());
+        let ordering = Ordering { wait, asker, client_id, group, wish, left, invited, moved };
+        let key = self.orders.put(ordering);
+        match makes {
+            true => self.may_make(now, (inbox, wait), key, fx),
+            false => self.finds_members(now, key, fx),
+        }
+    }
+
+    /// Those whom an order names are found.
+    pub(crate) fn finds_members(&mut self, now: Now, key: u64, fx: &mut Effects) {
+        let Some(ordering) = self.orders.at(key) else { return };
+        if ordering.left == 0 {
             return self.order_change(now, key, fx);
         }
-        for one in wanted {
+        let all: Vec<_> = ordering.wish.members.iter().map(|(one, _)| one.clone()).collect();
+        for one in all {
             self.find_account(now, &one, None, Waiter::Group(key), fx);
+        }
+    }
+
+    /// An order is not carried out.
+    pub(crate) fn refuse_order(&mut self, key: u64, fault: ChatFault, fx: &mut Effects) {
+        if let Some(ordering) = self.orders.take(key) {
+            self.answer_send(ordering.wait, Err(fault), fx);
         }
     }
 
@@ -178,32 +230,99 @@ impl Chat {
         let may_be = |id: &AccountId| !is_making || *id != AccountId::FOREIGN;
         let id = match id.and_then(|id| Some(id).filter(may_be).ok_or(ChatFault::UnknownAccount)) {
             Ok(id) => id,
-            Err(fault) => {
-                let wait = ordering.wait;
-                self.orders.take(key);
-                return self.answer_send(wait, Err(fault), fx);
-            }
+            Err(fault) => return self.refuse_order(key, fault, fx),
         };
         let named = ordering.wish.members.iter_mut().find(|(named, _)| named == address);
-        if let Some((_, found)) = named.filter(|(_, found)| found.is_none()) {
-            *found = Some(id);
-            ordering.left -= 1;
+        let Some((_, found)) = named.filter(|(_, found)| found.is_none()) else { return };
+        *found = Some(id);
+        let Asker { is_operator, address: by, .. } = &ordering.asker;
+        let makes_member =
+            matches!(ordering.wish.verb, GroupVerb::Create | GroupVerb::Add | GroupVerb::Invite);
+        // Nobody asks itself; of other servers nobody is asked, and operators ask nobody.
+        let is_asked = makes_member
+            && !is_operator
+            && ordering.moved.is_none()
+            && by != address
+            && id != AccountId::FOREIGN;
+        match is_asked {
+            true => self.ask_adding(now, key, (address, id), fx),
+            false => self.member_told(now, key, fx),
         }
+    }
+
+    /// It is known of one more who is named whether it is added.
+    fn member_told(&mut self, now: Now, key: u64, fx: &mut Effects) {
+        let Some(ordering) = self.orders.at_mut(key) else { return };
+        ordering.left -= 1;
         if ordering.left == 0 {
             self.order_change(now, key, fx);
         }
     }
 
+    /// Somebody who is named is added, invited, or neither.
+    pub(crate) fn adding_answered(
+        &mut self,
+        now: Now,
+        (key, address): (u64, AccountAddress),
+        is_added: Result<bool, ChatFault>,
+        fx: &mut Effects,
+    ) {
+        let Some(ordering) = self.orders.at_mut(key) else { return };
+        match is_added {
+            Err(fault) => return self.refuse_order(key, fault, fx),
+            Ok(true) => {}
+            // Whoever is invited is told of the one who invites it.
+            Ok(false) if ordering.wish.verb == GroupVerb::Invite => {}
+            Ok(false) if ordering.group.is_channel() => {
+                return self.refuse_order(key, ChatFault::InvitationNeeded, fx);
+            }
+            Ok(false) => ordering.invited.push(address),
+        }
+        self.member_told(now, key, fx);
+    }
+
     /// The group's home is asked for the change.
     fn order_change(&mut self, now: Now, key: u64, fx: &mut Effects) {
         let Some(ordering) = self.orders.take(key) else { return };
-        let Ordering { wait, asker, client_id, group, wish, moved, .. } = ordering;
+        let Ordering { wait, asker, client_id, group, mut wish, moved, invited, .. } = ordering;
+        let is_invited = |(address, _): &(AccountAddress, _)| invited.contains(address);
+        let (invited, added): (Vec<_>, Vec<_>) = wish.members.into_iter().partition(is_invited);
+        wish.members = added;
+        let then = match (invited.is_empty(), wish.verb) {
+            (true, _) => None,
+            (false, GroupVerb::Add) if wish.members.is_empty() => {
+                (wish.verb, wish.members) = (GroupVerb::Invite, invited);
+                None
+            }
+            (false, verb) => {
+                // What is said with it is the title of what is made.
+                let title = if verb.has_title() { Box::default() } else { wish.title.clone() };
+                let wish = Wish { verb: GroupVerb::Invite, title, members: invited };
+                let client_id = client_id_of(self.settings.home, &[b"invites", &client_id.0]);
+                Some(Inviting { asker: asker.clone(), client_id, wish })
+            }
+        };
+        let is_made = wish.verb == GroupVerb::Create && !asker.is_operator && moved.is_none();
+        let makes = is_made.then_some(asker.inbox);
+        let ordered = Ordered { group, then, makes, before: None };
+        self.hands_order(now, (wait, asker), (client_id, wish, moved), ordered, fx);
+    }
+
+    fn hands_order(
+        &mut self,
+        now: Now,
+        (wait, asker): (Requester, Asker),
+        (client_id, wish, moved): (ClientMessageId, Wish, Option<Moved>),
+        ordered: Ordered,
+        fx: &mut Effects,
+    ) {
+        let group = ordered.group.clone();
         let conversation = conversation_of(self.settings.home, &group);
         let route = Route { from: asker.inbox, to: None, conversation, read: None };
         let anew = self.makes_anew(&asker, (wish.verb, client_id), (&group, moved.is_some()));
         let once = self.settings.home.of(&[&asker.inbox.to_bytes(), &client_id.0]);
         let Asker { address, device, is_operator, .. } = asker;
-        let number = self.sends.put(StoreWait { wait, group: Some(Box::new(group.clone())) });
+        let number = self.sends.put(StoreWait { wait, group: Some(Box::new(ordered)) });
         let change = Some(Box::new(ChangeAsked { address, device, client_id, group, wish, anew }));
         let (body, live) = (Box::default(), None);
         let order = StoreOrder { number, route, once, is_operator, body, change, live, moved };
@@ -214,10 +333,28 @@ impl Chat {
     pub(crate) fn answer_change(
         &mut self,
         wait: Requester,
-        group: AccountAddress,
+        ordered: Ordered,
         result: Result<StoredMessage, ChatFault>,
         fx: &mut Effects,
     ) {
+        let is_done = matches!(result, Ok(_) | Err(ChatFault::Unchanged));
+        let Ordered { group, then, makes, before } = ordered;
+        // What was there already costs nothing.
+        if !matches!(result, Ok(StoredMessage { again: false, .. })) {
+            makes.into_iter().for_each(|inbox| self.making_rates.give(inbox));
+        }
+        if let Some(Inviting { asker, client_id, wish }) = then.filter(|_| is_done) {
+            let (then, makes, before) = (None, None, Some(result));
+            let ordered = Ordered { group, then, makes, before };
+            return self.hands_order(
+                self.came,
+                (wait, asker),
+                (client_id, wish, None),
+                ordered,
+                fx,
+            );
+        }
+        let result = before.filter(|_| is_done).unwrap_or(result);
         let StoredMessage { id, seq, again } = match result {
             Ok(stored) => stored,
             Err(fault) => return self.answer_send(wait, Err(fault), fx),
@@ -230,10 +367,13 @@ impl Chat {
 
     /// Orders whose members were not found in time; when to look again.
     pub(crate) fn turn_orders(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        let (over, next) = self.orders.overdue(now, self.settings.limits.answer_ms_max);
+        let ms_max = self.settings.limits.answer_ms_max;
+        let (over, next) = self.orders.overdue(now, ms_max);
         for ordering in over {
             self.answer_send(ordering.wait, Err(ChatFault::Busy), fx);
         }
-        next
+        // The orders that these are of are answered so, too.
+        let (_, adding) = self.adding.overdue(now, ms_max);
+        earliest([next, adding])
     }
 }

@@ -54,6 +54,10 @@ pub(crate) struct GroupState {
     members: BTreeMap<TimelineId, Membership>,
     closed: bool,
     description: Box<str>,
+    /// Those who were members.
+    leavers: Leavers,
+    /// Those who may become members, since somebody has invited them.
+    invited: BTreeMap<TimelineId, GroupMember>,
     /// Those whom nobody makes members, by address, and why, if that was said.
     banned: BTreeMap<AccountAddress, (GroupMember, Option<Arc<str>>)>,
     /// The message since which whoever wants becomes a member; none: nobody does by itself. What
@@ -213,11 +217,57 @@ impl GroupState {
         }
         let role = match is_operator {
             true => self.is_there().map(|()| Role::Owner)?,
+            // Whoever is invited declines.
+            false if *verb == GroupVerb::Leave && self.is_invited(by) => Role::Member,
             false => self.member(by)?.role,
         };
+        let whose = (by, is_operator);
+        let (verb, members) = self.whom(home, whose, *verb, members)?;
+        let change = GroupChange { verb, title: title.clone(), members };
+        self.allows(home, role, &change)?;
+        let so_many = change.members.len()
+            + match verb {
+                GroupVerb::Add => self.len(),
+                GroupVerb::Invite => self.len() + self.invited.len(),
+                _ => 0,
+            };
+        if matches!(verb, GroupVerb::Add | GroupVerb::Invite) && so_many > members_max {
+            return Err(ChatFault::GroupFull);
+        }
+        if verb == GroupVerb::Ban && self.banned.len() + change.members.len() > banned_max {
+            return Err(ChatFault::BansFull);
+        }
+        Ok(Verdict::Change(change))
+    }
+
+    /// Whom a wish concerns to whom it makes a difference, and what is done to them.
+    fn whom(
+        &self,
+        home: HashKey,
+        (by, is_operator): (TimelineId, bool),
+        mut verb: GroupVerb,
+        members: &[(AccountAddress, Option<AccountId>)],
+    ) -> Result<(GroupVerb, Vec<GroupMember>), ChatFault> {
         let members = match verb {
+            GroupVerb::Leave if self.is_invited(by) => {
+                self.invited.get(&by).cloned().into_iter().collect()
+            }
             GroupVerb::Leave => vec![self.member(by)?.member.clone()],
-            GroupVerb::Add => self.strangers(home, members)?,
+            GroupVerb::Add => {
+                let all = self.strangers(home, members)?;
+                if !is_operator {
+                    verb = self.adds_or_invites(home, &all)?;
+                }
+                self.not_yet(home, verb, all)
+            }
+            GroupVerb::Invite => {
+                let all = self.strangers(home, members)?;
+                // Other servers have no word for it but that somebody is a member.
+                if self.is_channel || all.iter().any(|one| one.id == AccountId::FOREIGN) {
+                    return Err(ChatFault::Invalid);
+                }
+                self.not_yet(home, verb, all)
+            }
             GroupVerb::Ban => {
                 let mut all = found(members)?;
                 all.retain(|one| !self.banned.contains_key(&one.address));
@@ -233,17 +283,9 @@ impl GroupState {
                 venue.into_iter().map(|address| GroupMember { address, id }).collect()
             }
             verb if !verb.names_members() => vec![],
-            verb => self.concerned(*verb, members),
+            verb => self.concerned(verb, members),
         };
-        let change = GroupChange { verb: *verb, title: title.clone(), members };
-        self.allows(home, role, &change)?;
-        if *verb == GroupVerb::Add && self.len() + change.members.len() > members_max {
-            return Err(ChatFault::GroupFull);
-        }
-        if *verb == GroupVerb::Ban && self.banned.len() + change.members.len() > banned_max {
-            return Err(ChatFault::BansFull);
-        }
-        Ok(Verdict::Change(change))
+        Ok((verb, members))
     }
 
     /// Who makes a group again makes no second one; of one that is dissolved the name is free.
@@ -280,7 +322,9 @@ impl GroupState {
         match members.len() {
             // Of another group nobody becomes a member by itself, or hears whether it is there:
             // but who is banned, which is told (XEP-0045 7.2.7).
-            _ if !self.is_channel && !self.is_unlocked() => Err(ChatFault::NotMember),
+            _ if !self.is_channel && !self.is_unlocked() && !self.has_invited(home, &members) => {
+                Err(ChatFault::NotMember)
+            }
             0 => Err(ChatFault::Unchanged),
             1 if self.len() >= members_max => Err(ChatFault::GroupFull),
             1 => {
@@ -323,7 +367,9 @@ impl GroupState {
                     _ => true,
                 }
         };
-        self.members.values().filter(differs).map(|it| it.member.clone()).collect()
+        let members = self.members.values().filter(differs).map(|it| it.member.clone());
+        let is_over = |it: &&GroupMember| verb == GroupVerb::Remove && named.contains(&it.address);
+        members.chain(self.invited.values().filter(is_over).cloned()).collect()
     }
 
     /// Whether a role allows a change that makes a difference.
@@ -391,7 +437,7 @@ impl GroupState {
         id: u64,
         change: &GroupChange,
     ) -> Arc<[TimelineId]> {
-        let before = self.inboxes();
+        let before = self.told_of(home, change);
         (self.listed, self.inboxes, self.foreign) = (None, None, None);
         self.turned.has_others();
         if change.verb == GroupVerb::Create && self.is_gone() {
@@ -405,17 +451,7 @@ impl GroupState {
             let inbox = one.address.inbox(home, one.id);
             if change.verb.makes_members() {
                 let is_owner = change.verb == GroupVerb::Create && at == 0;
-                let role = if is_owner { Role::Owner } else { Role::Member };
-                // What a channel has published is there for whoever subscribes later, too; and
-                // what was said in a group since everybody may come for whoever comes.
-                let since = match change.verb {
-                    _ if self.is_channel => 0,
-                    GroupVerb::Join => self.unlocked_since.unwrap_or(id),
-                    _ => id,
-                };
-                let is_guest = change.verb == GroupVerb::Join;
-                let it = Membership { member: one.clone(), role, muted: false, since, is_guest };
-                self.members.insert(inbox, it);
+                self.joins(inbox, one, (id, change.verb), is_owner);
             }
             match change.verb {
                 GroupVerb::Ban => {
@@ -423,9 +459,13 @@ impl GroupState {
                     self.banned.insert(one.address.clone(), (one.clone(), why));
                 }
                 GroupVerb::Unban => _ = self.banned.remove(&one.address),
+                GroupVerb::Invite => _ = self.invited.insert(inbox, one.clone()),
                 _ => {}
             }
-            self.changes(inbox, change.verb);
+            if change.verb.makes_members() || change.verb.ends_membership() {
+                self.invited.remove(&inbox);
+            }
+            self.changes(inbox, (id, change.verb));
         }
         match change.verb {
             GroupVerb::Create | GroupVerb::Rename => self.title = change.title.clone(),
@@ -439,13 +479,41 @@ impl GroupState {
             GroupVerb::Persist => self.is_temporary = false,
             GroupVerb::Unpersist => self.is_temporary = true,
             GroupVerb::Dissolve => {
+                self.leavers.all_leave(id);
                 self.members.clear();
                 self.banned.clear();
+                self.invited.clear();
                 (self.unlocked_since, self.is_public, self.is_temporary) = (None, false, false);
             }
             _ => {}
         }
-        if change.verb.ends_membership() { before } else { self.inboxes() }
+        match change.verb {
+            GroupVerb::Invite => self.told_of(home, change),
+            verb if verb.ends_membership() => before,
+            _ => self.inboxes(),
+        }
+    }
+
+    /// Somebody is a member from a message on.
+    fn joins(
+        &mut self,
+        inbox: TimelineId,
+        one: &GroupMember,
+        (id, verb): (u64, GroupVerb),
+        is_owner: bool,
+    ) {
+        let role = if is_owner { Role::Owner } else { Role::Member };
+        // What a channel has published is there for whoever subscribes later, too; and what was
+        // said in a group since everybody may come for whoever comes.
+        let since = match verb {
+            _ if self.is_channel => 0,
+            GroupVerb::Join => self.unlocked_since.unwrap_or(id),
+            _ => id,
+        };
+        let is_guest = verb == GroupVerb::Join && !self.is_invited(inbox);
+        let it = Membership { member: one.clone(), role, muted: false, since, is_guest };
+        self.members.insert(inbox, it);
+        self.leavers.come_back(inbox);
     }
 
     /// Nothing is left of what it was; but what stands in the log of it goes the way it went.
@@ -457,7 +525,7 @@ impl GroupState {
     }
 
     /// What a change is for one of those whom it names.
-    fn changes(&mut self, inbox: TimelineId, verb: GroupVerb) {
+    fn changes(&mut self, inbox: TimelineId, (id, verb): (u64, GroupVerb)) {
         if verb.ends_membership() {
             if self.members.remove(&inbox).is_some() && inbox.space() != Space::Foreign {
                 self.leavers.leave(inbox, (id, verb == GroupVerb::Leave));
@@ -482,7 +550,6 @@ impl GroupState {
     }
 
     /// What a message of the group's timeline tells of has happened. False: it tells of nothing
-                self.leavers.all_leave(id);
     /// that is known here, so nothing is known of the group.
     pub(crate) fn recall(&mut self, home: HashKey, message: &ChatMessage) -> bool {
         self.is_channel |= message.to.is_channel();

@@ -16,7 +16,7 @@ use base::time::{Instant, Now};
 use model::account::AccountId;
 use model::chat::{
     ChatDelivery, ChatFault, ChatRequest, ChatroomAsk, ChatroomRequest, GroupLook, LookAtGroup,
-    NodesRequest, PeopleAsk, PeopleRequest, PushWish,
+    NodesRequest, PeopleAsk, PeopleRequest, PrivacyWish, PushWish,
 };
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::ports::chat::{ChatAnswer, Errand, ErrandWhat};
@@ -188,7 +188,9 @@ pub(crate) fn request_of(session: SessionRef, what: ErrandWhat) -> ChatRequest {
             ChatRequest::People(Box::new(PeopleRequest { session, number, ask }))
         }
         ErrandWhat::Inbox { after, count } => ChatRequest::Pull { session, number, after, count },
-        ErrandWhat::Privacy => ChatRequest::Privacy { session, number, shares_reads: None },
+        ErrandWhat::Privacy => {
+            ChatRequest::Privacy { session, number, wish: PrivacyWish::default() }
+        }
         ErrandWhat::Pushes => {
             let wish = Box::new(PushWish::Show);
             ChatRequest::Push { session, number, wish }

@@ -31,6 +31,21 @@ impl Buckets {
         Buckets { full_at: HashMap::new(), step_ns, burst, most: most.max(1) }
     }
 
+    /// So many a minute, likewise.
+    pub(crate) fn a_minute((count, burst): (u32, u32), most: usize) -> Buckets {
+        let step_ns = if count == 0 { 0 } else { 60 * SECOND_NS / u64::from(count) };
+        Buckets { step_ns, ..Buckets::new((0, burst), most) }
+    }
+
+    /// Gives the last token back that was taken.
+    pub(crate) fn give(&mut self, name: TimelineId) {
+        let step = Duration::from_nanos(self.step_ns);
+        if let Some(full_at) = self.full_at.get_mut(&name) {
+            let at = Duration::from_nanos(full_at.nanos()).saturating_sub(step);
+            *full_at = Instant::from_nanos(at.as_nanos() as u64);
+        }
+    }
+
     /// Takes a token. `Err`: there is none; after so many milliseconds there is.
     pub(crate) fn take(&mut self, now: Now, name: TimelineId) -> Result<(), u32> {
         if self.step_ns == 0 {
@@ -87,6 +102,12 @@ mod tests {
             assert_eq!(buckets.take(at(1_000), name(n)), Ok(()));
             assert!(buckets.full_at.len() <= 4);
         }
+        let mut minutes = Buckets::a_minute((2, 1), 4);
+        let mut take = |ms| minutes.take(at(ms), name(1));
+        assert_eq!([0, 29_999].map(&mut take), [Ok(()), Err(1)]);
+        assert_eq!([30_000, 30_001].map(&mut take), [Ok(()), Err(29_999)]);
+        minutes.give(name(1));
+        assert_eq!(minutes.take(at(30_002), name(1)), Ok(()));
         let mut free = Buckets::new((0, 1), 4);
         assert!((0..100).all(|_| free.take(at(1_000), name(1)).is_ok()) && free.full_at.is_empty());
     }

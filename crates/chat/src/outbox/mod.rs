@@ -284,7 +284,7 @@ impl Chat {
             Cargo::Message(message) => GroupChange::of(&message.content),
             Cargo::Event(..) => None,
         };
-        match change.filter(|change| change.verb.ends_membership()) {
+        match change.filter(|change| change.verb.leaves_outside()) {
             None => Ends::Nobodys,
             Some(change) if change.verb == GroupVerb::Dissolve => Ends::Everybodys,
             Some(change) => {

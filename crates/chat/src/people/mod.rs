@@ -36,6 +36,7 @@ pub(crate) use words::weight_of;
 pub use words::{PresenceTold, ProbeAsked, Probed, TieReceipt, TieTold};
 
 use crate::conversations::receipts::delivered::DeliveredTold;
+use crate::groups::adding::AddingAsked;
 use crate::people::nodes::UntoldNode;
 use crate::people::reach::Reaching;
 use crate::sessions::Requester;
@@ -48,7 +49,7 @@ use base::time::{Instant, Now, earliest};
 use departures::Departures;
 use model::account::AccountAddress;
 use model::chat::foreign::ForeignArrival;
-use model::chat::{Availability, ChatDelivery, ChatFault, ContactOrder, ContactsRange};
+use model::chat::{Availability, ChatDelivery, ChatFault, ContactOrder, ContactsRange, Transient};
 use model::counters::ChatCounter;
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::ports::chat::ChatAnswer;
@@ -156,10 +157,13 @@ pub(crate) enum Task {
     Page(Requester, ContactsRange),
     /// A session is there like this.
     Present(Requester, Option<Arc<Availability>>),
-    /// A message may be sent to somebody, unless one has blocked the other.
+    /// A message may be sent to somebody, unless one has blocked the other; or to a group, where
+    /// nobody is mentioned who has blocked its sender.
     Send(Box<crate::send::Sending>, Box<(AccountAddress, TimelineId)>),
     /// Something that is kept nowhere may be told, likewise.
     Transient(Box<crate::sessions::transients::Telling>, TimelineId),
+    /// Something is told in a group that it is in, unless it has blocked whoever tells it.
+    Heard(Arc<Transient>),
     /// Something of a conversation of two may be asked, likewise.
     Reach(Box<Reaching>, Box<(AccountAddress, TimelineId)>),
     /// Somebody has what the account said, and its devices may hear of it, likewise.
@@ -172,6 +176,8 @@ pub(crate) enum Task {
     Receipt(Box<TieReceipt>),
     /// Its contacts are to be told of a node of it.
     NodeNews(Box<UntoldNode>),
+    /// Somebody wants to add it to a group, or to invite it.
+    Adding(ShardId, Box<AddingAsked>),
     /// It owed something at the start.
     Settle,
 }
@@ -263,6 +269,16 @@ impl People {
         self.known.get(&inbox).is_some_and(|person| person.blocks(contact))
     }
 
+    /// Whether another has blocked an account, if that account's ties are in memory.
+    pub(crate) fn is_barred_by(&self, inbox: TimelineId, other: &AccountAddress) -> bool {
+        self.tie(inbox, other).is_some_and(|tie| tie.is_barred)
+    }
+
+    /// Whether something waits for what an account has of others.
+    pub(crate) fn is_waited_for(&self, inbox: TimelineId) -> bool {
+        self.known.get(&inbox).is_some_and(|person| !person.is_free())
+    }
+
     /// Sessions of an account that have said that they are there.
     pub(crate) fn present(&self, inbox: TimelineId) -> impl Iterator<Item = (Key, ConnRef)> {
         let here = self.known.get(&inbox).into_iter().flat_map(|person| person.sessions.iter());
@@ -352,8 +368,9 @@ impl Chat {
             }
             Task::Transient(telling, to) => {
                 self.outbox.gives(telling.weight());
-                self.transient_goes(*telling, to, fx);
+                self.transient_goes(now, *telling, to, fx);
             }
+            Task::Heard(transient) => self.transient_heard(inbox, &transient, fx),
             Task::Reach(reaching, to) => {
                 self.outbox.gives(Reaching::WEIGHT);
                 self.reaches_other(now, inbox, (*reaching, *to), fx);
@@ -366,6 +383,7 @@ impl Chat {
             Task::Word(from, told) => self.tie_told(now, inbox, (from, *told), fx),
             Task::Receipt(receipt) => self.tie_heard(now, inbox, &receipt, fx),
             Task::NodeNews(news) => self.node_changed(inbox, *news, fx),
+            Task::Adding(from, asked) => self.adding_known((from, asked), None, fx),
             Task::Settle => {}
         }
     }
@@ -385,6 +403,7 @@ impl Chat {
                 self.outbox.gives(telling.weight());
                 self.drop_transient(telling.wait, fault, fx);
             }
+            Task::Heard(_) => fx.counters.count(ChatCounter::TransientsDropped),
             Task::Reach(reaching, _) => {
                 self.outbox.gives(Reaching::WEIGHT);
                 self.refuse_reaching(*reaching, fault, fx);
@@ -395,6 +414,7 @@ impl Chat {
                 let answer = if is_busy { ChatAnswer::Busy } else { ChatAnswer::StoreFailed };
                 fx.answers.push((ask, answer));
             }
+            Task::Adding(from, asked) => self.adding_known((from, asked), Some(fault), fx),
             // Whoever missed it asks.
             Task::Delivered(_) => {}
             // They are said again.

@@ -249,6 +249,9 @@ impl Chat {
         (sending, (address, to)): (Box<Sending>, (AccountAddress, TimelineId)),
         fx: &mut Effects,
     ) {
+        if address.is_group() {
+            return self.mentions_known(now, *sending, &address, fx);
+        }
         match self.is_barred(inbox, (&address, to)) {
             Some(fault) => {
                 fx.counters.count(ChatCounter::BlockedSends);

@@ -3,7 +3,8 @@
 //! ```text
 //! Transient ─► the receiver's account ─► neither has blocked the other ─┐
 //!         └──► the group's home ─► its sender may speak there ──────────┤
-//!                                  the inboxes' shards ◄────────────────┘ ─► devices that are here
+//!                                  the inboxes' shards ◄────────────────┘ ─► devices that are
+//!                                      here, in a group of those who have not blocked its sender
 //! ```
 //! Whatever stands in the way of one drops it: that is counted, and told to the session if it gave
 //! the transient a number. A receiver without a device that is here drops nothing. Invariants: no
@@ -209,12 +210,18 @@ impl Chat {
     }
 
     /// Neither of the two has blocked the other, or it is dropped.
-    pub(crate) fn transient_goes(&mut self, telling: Telling, to: TimelineId, fx: &mut Effects) {
+    pub(crate) fn transient_goes(
+        &mut self,
+        now: Now,
+        telling: Telling,
+        to: TimelineId,
+        fx: &mut Effects,
+    ) {
         let Telling { wait, inbox, transient } = telling;
         if let Some(why) = self.is_barred(inbox, (&transient.to, to)) {
             return self.drop_transient(wait, why, fx);
         }
-        self.tell_transient(&[to], &transient, fx);
+        self.tell_transient(now, &[to], &transient, fx);
         self.answer_handed(wait, Ok(()), fx);
     }
 
@@ -227,6 +234,7 @@ impl Chat {
     /// Its sender may speak there, or not; these are the members.
     pub(crate) fn transient_to_members(
         &mut self,
+        now: Now,
         said: &TransientSaid,
         members: Result<Arc<[TimelineId]>, ChatFault>,
         fx: &mut Effects,
@@ -238,7 +246,7 @@ impl Chat {
         };
         let result = members.and_then(is_small).map(|members| {
             let others: Vec<_> = members.iter().copied().filter(|it| *it != said.by).collect();
-            self.tell_transient(&others, &said.transient, fx);
+            self.tell_transient(now, &others, &said.transient, fx);
         });
         if result.is_err() {
             fx.counters.count(ChatCounter::TransientsDropped);
@@ -253,30 +261,67 @@ impl Chat {
     }
 
     /// The shards of these inboxes are told.
-    fn tell_transient(&mut self, to: &[TimelineId], transient: &Arc<Transient>, fx: &mut Effects) {
+    fn tell_transient(
+        &mut self,
+        now: Now,
+        to: &[TimelineId],
+        transient: &Arc<Transient>,
+        fx: &mut Effects,
+    ) {
         for (shard, to) in self.settings.by_shard(to.iter().copied()) {
             let told = TransientTold { to: to.into(), transient: transient.clone() };
             if shard == self.settings.shard {
-                self.transient_told(&told, fx);
+                self.transient_told(now, &told, fx);
             } else {
                 fx.peer_messages.push((shard, ChatWord::TransientTold(Box::new(told))));
             }
         }
     }
 
-    /// Devices that are here are told, but the one that says it.
-    pub(crate) fn transient_told(&mut self, told: &TransientTold, fx: &mut Effects) {
+    /// Accounts that are here are told. Of two, the sender's home knows whether one has blocked the
+    /// other; of a group, each member's does.
+    pub(crate) fn transient_told(&mut self, now: Now, told: &TransientTold, fx: &mut Effects) {
         let TransientTold { to, transient } = told;
-        for inbox in to {
-            let Some(online) = self.sessions.online.get(inbox) else { continue };
-            let is_own = online.address == transient.from;
-            for &key in &online.sessions {
-                let Some(session) = self.sessions.slab.at(key) else { continue };
-                if !(is_own && *session.device == *transient.device) {
-                    fx.counters.count(ChatCounter::TransientsDelivered);
-                    let delivery = ChatDelivery::Transient(transient.clone());
-                    fx.deliveries.push((session.conn, delivery));
-                }
+        for &inbox in to {
+            let Some(online) = self.sessions.online.get(&inbox) else { continue };
+            if !transient.to.is_group() || online.address == transient.from {
+                self.transient_reaches(inbox, transient, fx);
+                continue;
+            }
+            let address = online.address.clone();
+            let task = Task::Heard(transient.clone());
+            self.for_person(now, (inbox, &address), task, fx);
+        }
+    }
+
+    /// What somebody says in a group is told to a member, unless that has blocked it.
+    pub(crate) fn transient_heard(
+        &mut self,
+        inbox: TimelineId,
+        transient: &Arc<Transient>,
+        fx: &mut Effects,
+    ) {
+        match self.people.blocks(inbox, &transient.from) {
+            true => fx.counters.count(ChatCounter::TransientsDropped),
+            false => self.transient_reaches(inbox, transient, fx),
+        }
+    }
+
+    /// Devices of an account that are here are told, but the one that says it.
+    fn transient_reaches(
+        &mut self,
+        inbox: TimelineId,
+        transient: &Arc<Transient>,
+        fx: &mut Effects,
+    ) {
+        let Some(online) = self.sessions.online.get(&inbox) else { return };
+        let is_own = online.address == transient.from;
+        for &key in &online.sessions {
+            let Some(session) = self.sessions.slab.at(key) else { continue };
+            if !(is_own && *session.device == *transient.device) {
+                fx.counters.count(ChatCounter::TransientsDelivered);
+                let delivery = ChatDelivery::Transient(transient.clone());
+                fx.deliveries.push((session.conn, delivery));
             }
         }
     }

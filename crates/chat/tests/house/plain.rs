@@ -5,7 +5,7 @@
 
 use base::hash::HashKey;
 use model::account::AccountAddress;
-use model::chat::Login;
+use model::chat::{Adding, Login};
 use model::id::{NodeId, ShardId};
 use model::ports::access::AllowAll;
 use std::sync::Arc;
@@ -25,6 +25,7 @@ pub fn settings(shard: ShardId, shards: u16) -> chat::Settings {
         access: Arc::new(AllowAll),
         push: chat::PushPolicy::default(),
         domain: "a.example".into(),
+        adding: Adding::Everybody,
         foreign: Arc::default(),
         reviews: None,
         words: Arc::default(),

@@ -43,6 +43,7 @@ fn sentence(by: &str, change: GroupChange, near: &AccountAddress) -> String {
             format!("{by} made the group{}{with}", quoted(&title))
         }
         GroupVerb::Add => format!("{by} added {named}"),
+        GroupVerb::Invite => format!("{by} invited {named}"),
         GroupVerb::Remove => format!("{by} removed {named}"),
         GroupVerb::Leave => format!("{by} left"),
         GroupVerb::HandOver => format!("{by} handed the group over to {named}"),

@@ -31,11 +31,14 @@ enum Command {
     Members(Group),
     /// Make people members
     Add(Named),
-    /// Remove members
+    /// Invite people: they become members if they join
+    Invite(Named),
+    /// Remove members, or take an invitation back
     Remove(Named),
-    /// Subscribe to a channel, NAME@channel.DOMAIN, or join a group that is unlocked
+    /// Subscribe to a channel, NAME@channel.DOMAIN, or join a group that is unlocked, or that one
+    /// is invited to
     Join(Changed),
-    /// Leave a group, or a channel
+    /// Leave a group, or a channel, or decline an invitation
     Leave(Changed),
     /// Make a member the owner, and oneself an admin
     HandOver(Given),
@@ -169,6 +172,7 @@ pub(super) fn groups(arguments: Arguments) -> Result<(), Failure> {
         Command::Make(made) => make(made),
         Command::Members(group) => members(&group),
         Command::Add(named) => named.change(GroupVerb::Add),
+        Command::Invite(named) => named.change(GroupVerb::Invite),
         Command::Remove(named) => named.change(GroupVerb::Remove),
         Command::Join(changed) => changed.change(GroupVerb::Join, "", &[]),
         Command::Leave(changed) => changed.change(GroupVerb::Leave, "", &[]),

@@ -5,7 +5,7 @@ use super::send::addressee;
 use super::{Common, Failure, answer, goodbye};
 use base::text::escaped;
 use client::im::{ImEvent, ImOrder};
-use model::chat::{READERS_PAGE_MAX, ReadersPage, ReadersRange};
+use model::chat::{Adding, PrivacyWish, READERS_PAGE_MAX, ReadersPage, ReadersRange};
 use model::timeline::Seq;
 use serde_json::json;
 
@@ -33,6 +33,9 @@ pub struct Privacy {
     /// Whether others learn what one has read, and one what they have; by default it is only asked
     #[arg(long, value_name = "WHETHER")]
     share_reads: Option<bool>,
+    /// Who adds one to groups without asking: everybody, contacts or nobody; the others invite one
+    #[arg(long, value_name = "WHO", value_parser = adding)]
+    adding: Option<Adding>,
 }
 
 /// Prints how far others are with a conversation.
@@ -76,18 +79,23 @@ fn print(page: &ReadersPage, as_json: bool) {
     }
 }
 
-/// Says whether one shares what one has read, or sets it.
+fn adding(word: &str) -> Result<Adding, String> {
+    Adding::of(word).ok_or_else(|| "everybody, contacts or nobody".to_owned())
+}
+
+/// Says how private one is, or sets it.
 pub(super) fn privacy(arguments: &Privacy) -> Result<(), Failure> {
     let (mut session, _) = arguments.common.login("privacy")?;
-    let shares_reads = arguments.share_reads;
-    session.order(ImOrder::Privacy { number: 1, shares_reads });
-    let shares = answer(&mut session, |event| match event {
-        ImEvent::Privacy { number: 1, shares_reads } => Some(Ok(shares_reads)),
+    let wish = PrivacyWish { shares_reads: arguments.share_reads, adding: arguments.adding };
+    session.order(ImOrder::Privacy { number: 1, wish });
+    let state = answer(&mut session, |event| match event {
+        ImEvent::Privacy { number: 1, state } => Some(Ok(state)),
         ImEvent::Failed { number: 1, word, .. } => Some(Err(format!("not done: {word}"))),
         _ => None,
     })?;
-    let word = if shares { "shared" } else { "private" };
+    let word = if state.shares_reads { "shared" } else { "private" };
     out!("reads are {word}");
+    out!("added to groups by {}", state.adding.name());
     goodbye(session);
     Ok(())
 }

@@ -63,6 +63,8 @@ faults! {
     BansFull "bans_full" "No more may be banned from the group.";
     PublicFull "public_full" "No more groups may be public.";
     TemporaryFull "temporary_full" "No more groups may be temporary.";
+    InvitationNeeded "invitation_needed" "Somebody who is named is not added, but invited.";
+    GroupsFull "groups_full" "The account may not have made so many groups.";
 }
 
 /// A message was not taken.

@@ -68,6 +68,7 @@ verbs! {
     Hide "hide" "It is in no list: whoever finds it knows its address.";
     Persist "persist" "It stays until somebody dissolves it.";
     Unpersist "unpersist" "It is temporary: it ends when nobody is in its room any more.";
+    Invite "invite" "These may become members, if they want to; or decline, by leaving.";
 }
 
 impl GroupVerb {
@@ -78,14 +79,19 @@ impl GroupVerb {
 
     /// It is about members, of whom one at least is named.
     pub const fn names_members(self) -> bool {
-        use GroupVerb::{Add, Ban, Demote, HandOver, Mute, Promote, Remove, Unban, Unmute};
+        use GroupVerb::{Add, Ban, Demote, HandOver, Invite, Mute, Promote, Remove, Unban, Unmute};
         let is_of_role = matches!(self, HandOver | Promote | Demote | Mute | Unmute);
-        is_of_role || matches!(self, Add | Remove | Ban | Unban)
+        is_of_role || matches!(self, Add | Remove | Ban | Unban | Invite)
     }
 
     /// It is about accounts that need not be members: they are found first.
     pub const fn names_accounts(self) -> bool {
-        self.makes_members() || matches!(self, GroupVerb::Ban)
+        self.makes_members() || matches!(self, GroupVerb::Ban | GroupVerb::Invite)
+    }
+
+    /// Those whom it concerns are no members behind it, though they are told of it.
+    pub const fn leaves_outside(self) -> bool {
+        self.ends_membership() || matches!(self, GroupVerb::Invite)
     }
 
     /// It has a title, or another text of that length.

@@ -87,7 +87,8 @@ pub use push::{
 };
 pub use quote::{MENTIONS_HARD_MAX, Mentions, Quote};
 pub use receipts::{
-    DeliveredNews, READERS_HARD_MAX, READERS_PAGE_MAX, Reader, ReadersPage, ReadersRange,
+    Adding, DeliveredNews, PrivacyState, PrivacyWish, READERS_HARD_MAX, READERS_PAGE_MAX, Reader,
+    ReadersPage, ReadersRange,
 };
 pub use resumption::{Detaching, Keeping, KeptSession, Resumed, ResumptionId};
 pub use search::{SEARCH_TEXT_BYTES_MAX, SearchPage, SearchRange, folded};
@@ -313,15 +314,14 @@ pub enum ChatRequest {
         /// Of which conversation, and which part of them.
         range: Box<ReadersRange>,
     },
-    /// Whether the account lets others know what it has read, and is told what they have: to be set
-    /// so, or only asked. Answered by `Privacy` or `Failed`.
+    /// The account's privacy is to be so, or only asked for. Answered by `Privacy` or `Failed`.
     Privacy {
         /// Session that asks.
         session: SessionRef,
         /// For the answer.
         number: u32,
         /// How it is to be.
-        shares_reads: Option<bool>,
+        wish: PrivacyWish,
     },
     /// Leave to upload a file. Answered by `Upload` or `Failed`.
     Upload {
@@ -629,12 +629,12 @@ pub enum ChatDelivery {
     Conversations(Box<ConversationsPage>),
     /// How far others have read a conversation.
     Readers(Box<ReadersPage>),
-    /// Whether the account lets others know what it has read, and is told what they have.
+    /// The account's privacy.
     Privacy {
         /// The request's.
         number: u32,
-        /// It does.
-        shares_reads: bool,
+        /// How it is.
+        state: PrivacyState,
     },
     /// Somebody has what the account said.
     Delivered(Box<DeliveredNews>),

@@ -6,6 +6,7 @@
 
 use crate::account::{AccountAddress, Addressee};
 use crate::timeline::Seq;
+use base::words;
 
 /// Most readers that are told in one answer.
 pub const READERS_PAGE_MAX: u16 = 256;
@@ -71,4 +72,44 @@ impl ReadersPage {
         let named = self.readers.iter().map(|it| size_of::<Reader>() + it.account.as_str().len());
         size_of::<ReadersPage>() + named.sum::<usize>()
     }
+}
+
+words! {
+    /// Who adds an account to groups without asking it. Everybody else invites it. Nobody does
+    /// either whom it blocks.
+    #[derive(Default)]
+    pub enum Adding {
+        /// Everybody.
+        #[default]
+        Everybody = "everybody",
+        /// Its contacts: those in its list, and those of whom one sees the other's presence.
+        Contacts = "contacts",
+        /// Nobody: it is always invited.
+        Nobody = "nobody",
+    }
+}
+
+impl Adding {
+    /// What a word says; `None`: it is none.
+    pub fn of(word: &str) -> Option<Adding> {
+        Adding::ALL.into_iter().find(|one| one.name() == word)
+    }
+}
+
+/// How an account wants its privacy to be; what is absent stays as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PrivacyWish {
+    /// It lets others know what it has read, and is told what they have.
+    pub shares_reads: Option<bool>,
+    /// Who adds it to groups.
+    pub adding: Option<Adding>,
+}
+
+/// How it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PrivacyState {
+    /// It lets others know what it has read, and is told what they have.
+    pub shares_reads: bool,
+    /// Who adds it to groups.
+    pub adding: Adding,
 }

@@ -63,6 +63,15 @@ section! {
         accounts_known_max: u32 = 65_536, whole(64..=1 << 24, "accounts");
         /// Members of a group. Whoever would be one more is not added.
         group_members_max: u32 = 500, whole(2..=MEMBERS, "members");
+        /// Groups that one account has made and is still in. It makes no more (groups_full). Of
+        /// those that conversations_an_account_max has pushed out of its list none is counted. 0:
+        /// it makes none.
+        groups_an_account_max: u32 = 1_000, whole(0..=100_000, "groups");
+        /// Groups that one account may make in a minute. Beyond, after those that it has saved up,
+        /// it makes none (rate_limited). 0: as many as it likes.
+        groups_made_a_minute: u32 = 20, whole(0..=60_000, "groups a minute");
+        /// Groups that an account may have saved up.
+        groups_made_burst: u32 = 500, whole(1..=100_000, "groups");
         /// Accounts that are banned from a group. Whoever would be one more is not (bans_full).
         group_banned_max: u32 = 1_000, whole(0..=MEMBERS, "accounts");
         /// Groups at home on one shard that may be public, of all domains. One more is refused
@@ -107,8 +116,9 @@ section! {
         /// wanted.
         group_members_known_max: u32 = 1 << 20, whole(1_024..=1 << 30, "members");
         /// Conversations of one account of which it is remembered how far it has read them, and how
-        /// it wants them kept. With one more the one in which nothing happened for longest is
-        /// forgotten, of those that are not pinned: it is there anew when something is said.
+        /// it wants them kept. With one more, one is forgotten, and is there anew when something is
+        /// said: of strangers', if they are more than a fourth, the newest; else the one in which
+        /// nothing happened for longest, of those that are not pinned.
         conversations_an_account_max: u32 = 2_000, whole(16..=100_000, "conversations");
         /// Conversations, with what accounts know of them, in memory, a shard. The others are read
         /// when they are wanted.

@@ -6,7 +6,7 @@ use crate::codec::content::ContentFields;
 use crate::codec::conversation::{ChangeFields, ConversationsFields, PlaceFields, SetFields};
 use crate::codec::presence::SetPresenceFields;
 use crate::codec::push::{PushFields, PushSettingsFields};
-use crate::codec::receipts::{PrivacyFields, ReadersFields, reads_number};
+use crate::codec::receipts::{PrivacyFields, ReadersFields};
 use crate::codec::search::SearchFields;
 use crate::codec::transient::{TransientFields, state_number};
 use crate::codec::upload::UploadFields;
@@ -70,9 +70,8 @@ pub(super) fn frame_of(order: &ImOrder) -> ClientFrame<'_> {
         ImOrder::Readers { number, range } => {
             ClientFrame::Readers(ReadersFields::of(*number, range))
         }
-        ImOrder::Privacy { number, shares_reads } => {
-            let reads = reads_number(*shares_reads);
-            ClientFrame::Privacy(PrivacyFields { number: *number, reads })
+        ImOrder::Privacy { number, wish } => {
+            ClientFrame::Privacy(PrivacyFields::of(*number, *wish))
         }
         ImOrder::Search { number, range } => ClientFrame::Search(search_of(*number, range)),
         ImOrder::Transient(it) => ClientFrame::Transient(transient_of(it)),

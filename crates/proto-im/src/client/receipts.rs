@@ -9,9 +9,9 @@ pub(super) fn readers(fields: &ReadersPageFields<'_>) -> Result<ImEvent, WireFau
     Ok(ImEvent::Readers(Box::new(fields.page()?)))
 }
 
-/// Whether the account shares, told. A number of a later version is no reason to think it does.
+/// The account's privacy, told.
 pub(super) fn privacy(fields: &PrivacyFields) -> ImEvent {
-    ImEvent::Privacy { number: fields.number, shares_reads: fields.reads == 1 }
+    ImEvent::Privacy { number: fields.number, state: fields.state() }
 }
 
 /// What was delivered, told.

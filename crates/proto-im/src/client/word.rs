@@ -8,8 +8,8 @@ use model::chat::{
     Availability, ChatFault, ChatMessage, ChatroomAsk, ChatroomOut, ChatroomState, ClientMessageId,
     ContactChange, ContactWish, ContactsPage, ContactsRange, Content, ConversationChange,
     ConversationsPage, DeliveredNews, GroupChanged, GroupOrder, GroupRole, InboxEvent, MembersPage,
-    MembersRange, NewTransient, Presence, PushWish, ReadersPage, ReadersRange, SearchPage,
-    SearchRange, Transient,
+    MembersRange, NewTransient, Presence, PrivacyState, PrivacyWish, PushWish, ReadersPage,
+    ReadersRange, SearchPage, SearchRange, Transient,
 };
 use model::media::{UploadSlot, UploadWish};
 use model::timeline::Seq;
@@ -170,12 +170,12 @@ pub enum ImOrder {
         /// Of which conversation, and which part.
         range: Box<ReadersRange>,
     },
-    /// Share what the account has read, or not; or ask.
+    /// Set the account's privacy, or ask for it.
     Privacy {
         /// Given back with the answer.
         number: u32,
         /// How it is to be.
-        shares_reads: Option<bool>,
+        wish: PrivacyWish,
     },
     /// Ask for leave to upload a file.
     Upload {
@@ -315,12 +315,12 @@ pub enum ImEvent {
     },
     /// Who has read what.
     Readers(Box<ReadersPage>),
-    /// Whether the account shares what it has read.
+    /// The account's privacy.
     Privacy {
         /// The order's.
         number: u32,
-        /// It does.
-        shares_reads: bool,
+        /// How it is.
+        state: PrivacyState,
     },
     /// Somebody has what the account said.
     Delivered(Box<DeliveredNews>),

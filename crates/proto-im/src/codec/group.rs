@@ -373,6 +373,7 @@ pub const fn verb_number(verb: GroupVerb) -> u32 {
         GroupVerb::Hide => 21,
         GroupVerb::Persist => 22,
         GroupVerb::Unpersist => 23,
+        GroupVerb::Invite => 24,
     }
 }
 

@@ -141,6 +141,8 @@ pub const fn fault_number(fault: ChatFault) -> u32 {
         ChatFault::BansFull => 65,
         ChatFault::PublicFull => 66,
         ChatFault::TemporaryFull => 67,
+        ChatFault::InvitationNeeded => 68,
+        ChatFault::GroupsFull => 69,
     }
 }
 

@@ -3,7 +3,9 @@
 use super::WireFault;
 use super::group::address;
 use super::protobuf::{Body, Sink, Value};
-use model::chat::{DeliveredNews, Reader, ReadersPage, ReadersRange};
+use model::chat::{
+    Adding, DeliveredNews, PrivacyState, PrivacyWish, Reader, ReadersPage, ReadersRange,
+};
 use model::timeline::Seq;
 
 /// `Readers`.
@@ -28,6 +30,8 @@ pub struct PrivacyFields {
     pub number: u32,
     /// How it is to be: 1 shared, 2 private; 0: as it is.
     pub reads: u32,
+    /// Who adds the account to groups: 1 everybody, 2 contacts, 3 nobody; 0: as it is.
+    pub adding: u32,
 }
 
 /// `ReadersPage`.
@@ -88,6 +92,20 @@ pub const fn reads_of(number: u32) -> Option<Option<bool>> {
     })
 }
 
+/// The number on the wire of who adds an account to groups (IM 17.3).
+pub const fn adding_number(adding: Adding) -> u32 {
+    match adding {
+        Adding::Everybody => 1,
+        Adding::Contacts => 2,
+        Adding::Nobody => 3,
+    }
+}
+
+fn adding_of(number: u32) -> Option<Adding> {
+    let all = [Adding::Everybody, Adding::Contacts, Adding::Nobody];
+    all.into_iter().find(|it| adding_number(*it) == number)
+}
+
 impl<'a> ReadersFields<'a> {
     /// Of what is wanted.
     pub fn of(number: u32, range: &'a ReadersRange) -> ReadersFields<'a> {
@@ -130,10 +148,41 @@ impl PrivacyFields {
             match number {
                 1 => it.number = value.u32()?,
                 2 => it.reads = value.u32()?,
+                3 => it.adding = value.u32()?,
                 _ => {}
             }
         }
         Ok(it)
+    }
+
+    /// Of what is wanted.
+    pub fn of(number: u32, wish: PrivacyWish) -> PrivacyFields {
+        let PrivacyWish { shares_reads, adding } = wish;
+        let adding = adding.map_or(0, adding_number);
+        PrivacyFields { number, reads: reads_number(shares_reads), adding }
+    }
+
+    /// What is wanted; `None`: a setting is none.
+    pub fn wish(&self) -> Option<PrivacyWish> {
+        let adding = match self.adding {
+            0 => None,
+            number => Some(adding_of(number)?),
+        };
+        Some(PrivacyWish { shares_reads: reads_of(self.reads)?, adding })
+    }
+
+    /// How it is.
+    pub fn told(number: u32, state: PrivacyState) -> PrivacyFields {
+        let PrivacyState { shares_reads, adding } = state;
+        let wish = PrivacyWish { shares_reads: Some(shares_reads), adding: Some(adding) };
+        PrivacyFields::of(number, wish)
+    }
+
+    /// The same, as a client hears it. A number of a later version is no reason to think that the
+    /// account shares, or that everybody adds it.
+    pub fn state(&self) -> PrivacyState {
+        let adding = adding_of(self.adding).unwrap_or(Adding::Nobody);
+        PrivacyState { shares_reads: self.reads == 1, adding }
     }
 }
 
@@ -141,6 +190,7 @@ impl Body for PrivacyFields {
     fn put(&self, sink: &mut impl Sink) {
         sink.u32(1, self.number);
         sink.u32(2, self.reads);
+        sink.u32(3, self.adding);
     }
 }
 

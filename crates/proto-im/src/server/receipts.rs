@@ -2,9 +2,7 @@
 
 use super::Out;
 use super::session::{Session, refuse, write_failed};
-use crate::codec::receipts::{
-    DeliveredFields, PrivacyFields, ReadersFields, ReadersPageFields, reads_number, reads_of,
-};
+use crate::codec::receipts::{DeliveredFields, PrivacyFields, ReadersFields, ReadersPageFields};
 use crate::codec::server_frame::ServerFrame;
 use model::account::Addressee;
 use model::chat::{
@@ -26,10 +24,8 @@ impl Session {
     /// The device sets, or asks, whether its account shares what it has read.
     pub(super) fn privacy(&mut self, fields: &PrivacyFields, out: &mut Out) {
         let (session, number) = (self.session, fields.number);
-        match reads_of(fields.reads) {
-            Some(shares_reads) => {
-                self.ask(ChatRequest::Privacy { session, number, shares_reads }, out);
-            }
+        match fields.wish() {
+            Some(wish) => self.ask(ChatRequest::Privacy { session, number, wish }, out),
             None => refuse(number, out),
         }
     }
@@ -40,9 +36,8 @@ impl Session {
     pub(super) fn receipt_told(&mut self, word: &ChatDelivery, out: &mut Out) -> bool {
         match word {
             ChatDelivery::Readers(page) => write_readers(page, out),
-            &ChatDelivery::Privacy { number, shares_reads } => {
-                let reads = reads_number(Some(shares_reads));
-                ServerFrame::Privacy(PrivacyFields { number, reads }).write(out.bytes());
+            &ChatDelivery::Privacy { number, state } => {
+                ServerFrame::Privacy(PrivacyFields::told(number, state)).write(out.bytes());
             }
             ChatDelivery::Delivered(news) => {
                 write_delivered(news, out);

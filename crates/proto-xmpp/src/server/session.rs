@@ -20,8 +20,8 @@ use crate::stream::{CSI, FRAMING, SM};
 use crate::xml::framer::StreamPiece;
 use crate::xml::scan::{CLIENT, Element, Scan};
 use base::time::Now;
-use model::chat::ChatDelivery;
 use model::chat::foreign::ForeignDomains;
+use model::chat::{ChatDelivery, SendRejected};
 use model::close::CloseReason;
 use model::id::SessionRef;
 use model::limits::Limits;
@@ -404,6 +404,14 @@ impl Session {
         }
     }
 
+    /// A message was not taken, or an order to a room.
+    fn rejected(&mut self, now: Now, rejected: &SendRejected, out: &mut Out) {
+        if !self.room_failed(now, (rejected.number, rejected.why), out) {
+            let told = told_of(rejected);
+            self.answered(rejected.number, Some((rejected.why, &told)), out);
+        }
+    }
+
     /// The service has something for the device.
     pub(super) fn tell(&mut self, now: Now, word: ChatDelivery, out: &mut Out) -> Result<(), End> {
         self.marks(out);
@@ -426,10 +434,7 @@ impl Session {
                 number if self.live_done(number, Some(why), out) => {}
                 number => self.answered(number, Some((why, "")), out),
             },
-            ChatDelivery::Rejected(rejected) => {
-                let told = told_of(&rejected);
-                self.answered(rejected.number, Some((rejected.why, &told)), out);
-            }
+            ChatDelivery::Rejected(rejected) => self.rejected(now, &rejected, out),
             ChatDelivery::Book { number, answer } => self.book_told((number, *answer), out),
             ChatDelivery::Upload { number, slot } => self.slot(number, &slot, out),
             ChatDelivery::Done { number } => self.done(number, out),

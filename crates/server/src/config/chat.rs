@@ -6,6 +6,7 @@ use super::sections::TOKEN;
 use base::section;
 use base::setting::{Hidden, choice, list, text, whole};
 use model::account::is_domain;
+use model::chat::Adding;
 use model::limits::ChatLimits;
 use model::ports::reviews::Unreviewed;
 use model::ports::users::Registration;
@@ -29,6 +30,9 @@ section! {
         /// is in the audit log.
         administrators: Vec<String> = Vec::new(),
             list(64, "user names", |text| (1..=256).contains(&text.len()));
+        /// Who adds an account to groups that has said nothing of it: everybody, its contacts
+        /// (contacts) or nobody. The others invite it. Accounts choose for themselves, too.
+        adding: Adding = Adding::Everybody;
         /// Whether MQTT clients that log in with accounts of the book are devices of theirs, which
         /// chat by topics that begin with $im/. If not, they are told so.
         mqtt: bool = true;

@@ -406,6 +406,7 @@ fn shard(
         access: Arc::new(AllowAll),
         push: PushPolicy::default(),
         domain: "localhost".into(),
+        adding: model::chat::Adding::Everybody,
         foreign: Arc::default(),
         reviews: None,
         book: chat::BookPolicy::default(),

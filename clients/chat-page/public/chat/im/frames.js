@@ -119,8 +119,11 @@ const PUSH_REGISTRATION = {
     service: string(7),
 };
 const QUIET_HOURS = { from_min: uint32(1), to_min: uint32(2), offset_min: sint32(3) };
-/** Whether what an account reads is shared: 1 it is, 2 it is not; 0 from a client: as it is. */
-const PRIVACY = { number: uint32(1), reads: uint32(2) };
+/**
+ * Whether what an account reads is shared: 1 it is, 2 it is not; and who adds it to groups: 1
+ * everybody, 2 contacts, 3 nobody. 0 from a client: as it is.
+ */
+const PRIVACY = { number: uint32(1), reads: uint32(2), adding: uint32(3) };
 /** One request of a client. */
 export const CLIENT_FRAME = {
     login: one(1, LOGIN),

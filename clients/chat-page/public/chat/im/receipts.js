@@ -13,7 +13,7 @@ export function readersRequest(peer, ask) {
 /** Whether what one reads is shared; `undefined`: it is only asked. */
 export function privacyRequest(sharesReads) {
     const reads = sharesReads === undefined ? 0 : sharesReads ? 1 : 2;
-    return { answer: "privacy", frame: (number) => clientFrame("privacy", { number, reads }) };
+    return { answer: "privacy", frame: (number) => clientFrame("privacy", { number, reads, adding: 0 }) };
 }
 /** What the server has told of readers. */
 export function readersOf({ with: peer, total, read, readers }) {

@@ -54,6 +54,8 @@ pub(crate) enum ExportLine {
 pub(crate) struct Settings {
     /// It lets others know what it has read.
     pub(crate) shares_reads: bool,
+    /// Who adds it to groups without asking it: everybody, contacts or nobody.
+    pub(crate) adding: &'static str,
     /// Minutes of the day from and until which nothing makes a sound, and how many minutes its
     /// clock is later than UTC; null: at no time.
     pub(crate) quiet: Option<[i32; 3]>,

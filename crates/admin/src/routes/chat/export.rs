@@ -185,14 +185,15 @@ impl Export {
 
     async fn settings(&mut self) -> Result<Vec<ExportLine>, Fault> {
         let told = self.ask(ErrandWhat::Privacy).await?;
-        let ChatDelivery::Privacy { shares_reads, .. } = told else { return unexpected(&told) };
+        let ChatDelivery::Privacy { state, .. } = told else { return unexpected(&told) };
+        let (shares_reads, adding) = (state.shares_reads, state.adding.name());
         let told = self.ask(ErrandWhat::Pushes).await?;
         let ChatDelivery::PushStatus(status) = &told else { return unexpected(&told) };
         let quiet = status
             .quiet
             .map(|it| [i32::from(it.from_min), i32::from(it.to_min), i32::from(it.offset_min)]);
         self.step = Step::Contacts { after: 0, since: 0 };
-        Ok(vec![ExportLine::Settings(Settings { shares_reads, quiet })])
+        Ok(vec![ExportLine::Settings(Settings { shares_reads, adding, quiet })])
     }
 
     async fn contacts(&mut self, (after, since): (u64, u64)) -> Result<Vec<ExportLine>, Fault> {

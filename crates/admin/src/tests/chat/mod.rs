@@ -130,7 +130,10 @@ fn told_of_data(what: &ErrandWhat) -> ChatDelivery {
             let page = InboxPage { number, messages, events, upto: 3.max(*after), head: 3 };
             ChatDelivery::Page(Box::new(page))
         }
-        ErrandWhat::Privacy => ChatDelivery::Privacy { number, shares_reads: true },
+        ErrandWhat::Privacy => {
+            let (shares_reads, adding) = (true, Adding::Contacts);
+            ChatDelivery::Privacy { number, state: PrivacyState { shares_reads, adding } }
+        }
         ErrandWhat::Pushes => {
             let route = PushRoute::Gateway { app: "chat".into(), token: "a secret".into() };
             let registration =

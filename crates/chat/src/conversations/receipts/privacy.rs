@@ -1,6 +1,8 @@
-//! Who does not let others know what it has read.
+//! Privacy: accounts that do not let others know what they have read, and who adds an account to
+//! groups.
 //!
-//! Such an account has a row at its home, and is known there from the start on; all others share.
+//! An account that has said so has a row at its home, and is known there from the start on; all
+//! others share, and are added by whom the server's setting says.
 //! Invariant: what was answered holds from then on, over restarts too; a cursor that is stored
 //! behind it is told accordingly.
 
@@ -8,19 +10,22 @@ use crate::log::{Answered, PendingCall};
 use crate::sessions::Requester;
 use crate::waits::Waits;
 use crate::{Chat, Effects};
-use model::chat::{ChatDelivery, ChatFault, InboxChange, InboxEvent};
+use model::chat::{
+    Adding, ChatDelivery, ChatFault, InboxChange, InboxEvent, PrivacyState, PrivacyWish,
+};
 use model::id::{ConnRef, SessionRef};
 use model::ports::log::{Call, RowHome, Table, Write};
 use model::timeline::TimelineId;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// The value of a row that says that its account keeps what it reads private.
 const PRIVATE: u8 = 1;
 
-/// Accounts of this shard that do not share, by their inboxes.
+/// Accounts of this shard that have said how private they are, by their inboxes.
 #[derive(Default)]
 pub(crate) struct Privacy {
     private: HashSet<TimelineId>,
+    adding: HashMap<TimelineId, Adding>,
     setting: Waits<Setting>,
 }
 
@@ -28,28 +33,42 @@ pub(crate) struct Privacy {
 struct Setting {
     wait: Requester,
     inbox: TimelineId,
-    shares: bool,
+    wish: PrivacyWish,
+    /// Writes that are not answered.
+    left: u32,
+    fault: Option<ChatFault>,
 }
 
-/// What names its row among those of an account.
-const NAME: &[u8] = b"reads";
+/// What names its rows among those of an account.
+const READS: &[u8] = b"reads";
+const ADDING: &[u8] = b"adding";
 
-/// The key of the row of an account with this inbox.
-pub(crate) fn key_of(inbox: TimelineId) -> Box<[u8]> {
-    RowHome::key_of(inbox, &[NAME])
+/// The keys of the rows of an account with this inbox.
+pub(crate) fn keys_of(inbox: TimelineId) -> [Box<[u8]>; 2] {
+    [READS, ADDING].map(|name| RowHome::key_of(inbox, &[name]))
 }
 
 impl Privacy {
     /// Nothing is left of an account.
     pub(crate) fn is_erased(&mut self, inbox: TimelineId) {
         self.private.remove(&inbox);
+        self.adding.remove(&inbox);
     }
 
     /// The log had this when the shard started.
     pub(crate) fn restore(&mut self, key: &[u8], value: &[u8]) -> bool {
-        let is_one = |(_, name): &(TimelineId, &[u8])| *name == NAME && value == [PRIVATE];
-        let named = RowHome::parts_of(key).filter(is_one);
-        named.map(|(inbox, _)| self.private.insert(inbox)).is_some()
+        match RowHome::parts_of(key) {
+            Some((inbox, READS)) if value == [PRIVATE] => {
+                self.private.insert(inbox);
+            }
+            Some((inbox, ADDING)) => {
+                let word = std::str::from_utf8(value).ok().and_then(Adding::of);
+                let Some(adding) = word else { return false };
+                self.adding.insert(inbox, adding);
+            }
+            _ => return false,
+        }
+        true
     }
 }
 
@@ -65,50 +84,83 @@ impl Chat {
         !matches!(event.what, InboxChange::PeerRead(_)) || self.shares_reads(inbox)
     }
 
-    /// A device sets, or asks, whether its account shares.
+    /// Who adds an account to groups without asking it.
+    pub(crate) fn adding_of(&self, inbox: TimelineId) -> Adding {
+        let said = self.receipts.privacy.adding.get(&inbox).copied();
+        said.unwrap_or(self.settings.adding)
+    }
+
+    fn privacy_of(&self, inbox: TimelineId) -> PrivacyState {
+        let (shares_reads, adding) = (self.shares_reads(inbox), self.adding_of(inbox));
+        PrivacyState { shares_reads, adding }
+    }
+
+    /// A device sets its account's privacy, or asks for it.
     pub(crate) fn privacy(
         &mut self,
         from: ConnRef,
         (session, number): (SessionRef, u32),
-        shares_reads: Option<bool>,
+        wish: PrivacyWish,
         fx: &mut Effects,
     ) {
         let Some(asker) = self.asker(from, session) else { return };
         let wait = Requester { conn: from, session, number };
-        let is_so = self.shares_reads(asker.inbox);
         let (inbox, table) = (asker.inbox, Table::ChatApart);
-        let Some(shares) = shares_reads else {
-            return self.tell_privacy(wait, Ok(is_so), fx);
-        };
+        if wish == PrivacyWish::default() {
+            return self.tell_privacy(wait, Ok(self.privacy_of(inbox)), fx);
+        }
         if !self.log.may_ask() {
             return self.tell_privacy(wait, Err(ChatFault::Busy), fx);
         }
-        let key = key_of(inbox);
-        let write = match shares {
-            true => Write::Delete { table, key },
-            false => Write::Put { table, key, value: [PRIVATE].into() },
-        };
-        let number = self.receipts.privacy.setting.put(Setting { wait, inbox, shares });
-        self.log.ask(PendingCall::Privacy(number), Call::Write(write), fx);
+        let [reads, adding] = keys_of(inbox);
+        let reads = wish.shares_reads.map(|shares| match shares {
+            true => Write::Delete { table, key: reads },
+            false => Write::Put { table, key: reads, value: [PRIVATE].into() },
+        });
+        let adding = wish.adding.map(|it| {
+            let value = it.name().as_bytes().into();
+            Write::Put { table, key: adding, value }
+        });
+        let writes: Vec<Write> = reads.into_iter().chain(adding).collect();
+        let (left, fault) = (writes.len() as u32, None);
+        let setting = Setting { wait, inbox, wish, left, fault };
+        let number = self.receipts.privacy.setting.put(setting);
+        for write in writes {
+            self.log.ask(PendingCall::Privacy(number), Call::Write(write), fx);
+        }
     }
 
     /// The log has it, or not.
     pub(crate) fn privacy_set(&mut self, number: u64, result: Answered, fx: &mut Effects) {
-        let Privacy { private, setting } = &mut self.receipts.privacy;
-        let Some(Setting { wait, inbox, shares }) = setting.take(number) else { return };
-        let told = result.map(|_| shares).map_err(crate::accounts::fault_of);
-        match told {
-            Ok(true) => _ = private.remove(&inbox),
-            Ok(false) => _ = private.insert(inbox),
-            Err(_) => {}
+        let Privacy { private, adding, setting } = &mut self.receipts.privacy;
+        let Some(it) = setting.at_mut(number) else { return };
+        it.left -= 1;
+        it.fault = it.fault.or(result.err().map(crate::accounts::fault_of));
+        if it.left > 0 {
+            return;
         }
-        self.tell_privacy(wait, told, fx);
+        let Some(Setting { wait, inbox, wish, fault, .. }) = setting.take(number) else { return };
+        if let Some(fault) = fault {
+            return self.tell_privacy(wait, Err(fault), fx);
+        }
+        match wish.shares_reads {
+            Some(true) => _ = private.remove(&inbox),
+            Some(false) => _ = private.insert(inbox),
+            None => {}
+        }
+        adding.extend(wish.adding.map(|it| (inbox, it)));
+        self.tell_privacy(wait, Ok(self.privacy_of(inbox)), fx);
     }
 
-    fn tell_privacy(&mut self, wait: Requester, told: Result<bool, ChatFault>, fx: &mut Effects) {
+    fn tell_privacy(
+        &mut self,
+        wait: Requester,
+        told: Result<PrivacyState, ChatFault>,
+        fx: &mut Effects,
+    ) {
         let Requester { conn, session, number } = wait;
         let answer = match told {
-            Ok(shares_reads) => ChatDelivery::Privacy { number, shares_reads },
+            Ok(state) => ChatDelivery::Privacy { number, state },
             Err(why) => ChatDelivery::Failed { number, why },
         };
         self.answer_session((conn, session), answer, fx);
@@ -122,14 +174,19 @@ mod tests {
     use model::timeline::Space;
 
     #[test]
-    fn a_row_is_an_account_that_does_not_share_and_what_is_no_row_is_refused() {
+    fn a_row_is_what_an_account_has_said_and_what_is_no_row_is_refused() {
         let inbox = TimelineId::of(Space::Inbox, HashKey::new(1, 2), &[b"a"]);
-        let key = key_of(inbox);
+        let [reads, adding] = keys_of(inbox);
         let mut privacy = Privacy::default();
-        assert!(privacy.restore(&key, &[PRIVATE]));
+        assert!(privacy.restore(&reads, &[PRIVATE]) && privacy.restore(&adding, b"contacts"));
         assert!(privacy.private.contains(&inbox));
-        for (key, value) in [(&key[..4], &[PRIVATE][..]), (&key, &[]), (&key, &[9])] {
+        assert_eq!(privacy.adding.get(&inbox), Some(&Adding::Contacts));
+        for (key, value) in
+            [(&reads[..4], &[PRIVATE][..]), (&reads, &[]), (&reads, &[9]), (&adding, b"whoever")]
+        {
             assert!(!privacy.restore(key, value));
         }
+        privacy.is_erased(inbox);
+        assert!(privacy.private.is_empty() && privacy.adding.is_empty());
     }
 }

@@ -7,9 +7,14 @@
 use super::{GroupState, Membership, Wish};
 use crate::groups::asides::{Declining, Hearer};
 use crate::groups::orders::ChangeAsked;
+use base::hash::HashKey;
 use model::account::AccountAddress;
-use model::chat::{AsideWhat, ChatFault, GroupAside, GroupRole as Role, GroupVerb, MemberStatus};
+use model::chat::{
+    AsideWhat, ChatFault, GroupAside, GroupChange, GroupMember, GroupRole as Role, GroupVerb,
+    MemberStatus,
+};
 use model::timeline::{Space, TimelineId};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Members of a group that are of other servers.
@@ -23,9 +28,75 @@ pub(crate) struct Abroad {
 }
 
 impl GroupState {
-    /// Accounts that are remembered of it: members, and those who are banned.
+    /// Accounts that are remembered of it: members, those who were, who are invited, and who are
+    /// banned.
     pub(crate) fn known(&self) -> usize {
-        self.members.len() + self.banned.len()
+        self.members.len() + self.leavers.len() + self.invited.len() + self.banned.len()
+    }
+
+    /// Whether an account that is no member may become one.
+    pub(crate) fn is_invited(&self, inbox: TimelineId) -> bool {
+        self.invited.contains_key(&inbox)
+    }
+
+    /// Whether all of these may.
+    pub(super) fn has_invited(&self, home: HashKey, all: &[GroupMember]) -> bool {
+        let mut inboxes = all.iter().map(|one| one.address.inbox(home, one.id));
+        !all.is_empty() && inboxes.all(|inbox| self.is_invited(inbox))
+    }
+
+    /// What becomes of a member's wish to add these: who went by itself is invited. They are all to
+    /// be members, or all to be invited.
+    pub(super) fn adds_or_invites(
+        &self,
+        home: HashKey,
+        all: &[GroupMember],
+    ) -> Result<GroupVerb, ChatFault> {
+        let went = |one: &&GroupMember| self.leavers.went(one.address.inbox(home, one.id));
+        match all.iter().filter(went).count() {
+            0 => Ok(GroupVerb::Add),
+            count if count == all.len() && !self.is_channel => Ok(GroupVerb::Invite),
+            _ => Err(ChatFault::InvitationNeeded),
+        }
+    }
+
+    /// Those of these to whom a verb makes a difference: nobody is invited twice.
+    pub(super) fn not_yet(
+        &self,
+        home: HashKey,
+        verb: GroupVerb,
+        mut all: Vec<GroupMember>,
+    ) -> Vec<GroupMember> {
+        let is_invite = verb == GroupVerb::Invite;
+        all.retain(|one| !is_invite || !self.is_invited(one.address.inbox(home, one.id)));
+        all
+    }
+
+    /// The inboxes of those who are told of a change: members, and who is invited or was.
+    pub(super) fn told_of(&mut self, home: HashKey, change: &GroupChange) -> Arc<[TimelineId]> {
+        let members = self.inboxes();
+        if !change.verb.leaves_outside() || change.verb == GroupVerb::Ban {
+            return members;
+        }
+        let named = change.concerned().iter().map(|one| one.address.inbox(home, one.id));
+        let invited: Vec<_> = named.filter(|inbox| self.is_invited(*inbox)).collect();
+        if invited.is_empty() {
+            return members;
+        }
+        let all: BTreeSet<TimelineId> = members.iter().copied().chain(invited).collect();
+        all.into_iter().collect()
+    }
+
+    /// The number of the message by which an account has left that has something of it; none: it is
+    /// a member.
+    pub(crate) fn left_by(&self, inbox: TimelineId) -> Option<u64> {
+        let is_member = self.members.contains_key(&inbox);
+        (!is_member).then(|| self.leavers.left_by(inbox))
+    }
+
+    /// The last such number; 0: nobody has left.
+    pub(crate) fn last_left(&self) -> u64 {
+        self.leavers.last()
     }
 
     /// How many are banned from it.
@@ -105,10 +176,11 @@ impl GroupState {
     pub(crate) fn declining(&self, by: TimelineId, asked: &ChangeAsked) -> Option<Declining> {
         let Wish { verb, title, members } = &asked.wish;
         let (named, _) = members.first().filter(|_| *verb == GroupVerb::Leave)?;
-        let it = self.members.get(&by).filter(|it| !it.is_guest && !self.is_channel)?;
+        let member = self.members.get(&by).filter(|it| !it.is_guest && !self.is_channel);
+        let it = member.map(|it| &it.member).or_else(|| self.invited.get(&by))?;
         let mut others = self.members.iter().filter(|(inbox, _)| **inbox != by);
         let (inbox, inviter) = others.find(|(_, other)| other.member.address == *named)?;
-        let (group, who) = (asked.group.clone(), it.member.address.clone());
+        let (group, who) = (asked.group.clone(), it.address.clone());
         let aside = GroupAside { group, who, what: AsideWhat::Declined(title.clone()) };
         Some(((*inbox, inviter.member.address.clone()), aside))
     }

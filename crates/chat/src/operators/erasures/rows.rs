@@ -25,6 +25,7 @@ impl Chat {
         at: usize,
     ) -> Option<(Table, Box<[u8]>)> {
         let by_inbox = || RowHome::key_of(inbox, &[]);
+        let [reads, adding] = privacy::keys_of(inbox);
         Some(match at {
             0 => (Table::ChatItems, by_inbox()),
             1 => (Table::ChatNodes, by_inbox()),
@@ -33,9 +34,10 @@ impl Chat {
             4 => (Table::ChatPushes, by_inbox()),
             5 => (Table::ChatStates, by_inbox()),
             6 => (Table::MediaUse, by_inbox()),
-            7 => (Table::ChatApart, privacy::key_of(inbox)),
+            7 => (Table::ChatApart, reads),
             8 => (Table::ChatTokens, self.tokens_key(address, b"")),
             9 => (Table::ChatFollows, by_inbox()),
+            10 => (Table::ChatApart, adding),
             _ => return None,
         })
     }

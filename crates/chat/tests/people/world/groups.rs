@@ -264,11 +264,12 @@ impl World {
         let mut concerned = BTreeMap::<&AccountAddress, Vec<Seq>>::new();
         for (at, (&seq, message)) in (1..).zip(conversation) {
             assert_eq!(seq, at, "{group} has no gap: {conversation:?}");
-            let before = members.clone();
+            let (before, invited) = (members.clone(), then.invited.clone());
             let change = GroupChange::of(&message.content);
             let named = change.iter().flat_map(|change| &change.members);
             let named: Vec<_> = named.map(|one| one.address.clone()).collect();
             let verb = change.as_ref().map(|change| change.verb);
+            let names = named.clone();
             match verb {
                 Some(verb) if verb.makes_members() => members.extend(named),
                 Some(GroupVerb::Dissolve) => members.clear(),
@@ -291,10 +292,11 @@ impl World {
             // Whoever moderates calls back what somebody has said who has left.
             let is_recall = message.content.kind == Content::RECALL;
             let comes = verb == Some(GroupVerb::Join) && members.contains(&message.from);
-            let may_say = is_first || is_recall || comes || before.contains(&message.from);
+            let declines = verb == Some(GroupVerb::Leave) && invited.contains(&message.from);
+            let may_say = is_first || is_recall || comes || declines;
+            let may_say = may_say || before.contains(&message.from);
             assert!(may_say, "{message:?} is by no member");
-            let ends = verb.is_some_and(GroupVerb::ends_membership);
-            let whom = if ends { &before } else { &members };
+            let whom = told(verb, (before, &members), (&invited, &names));
             for (person, _) in inboxes.iter().filter(|(person, _)| whom.contains(person)) {
                 concerned.entry(person).or_default().push(seq);
             }
@@ -317,4 +319,20 @@ impl World {
             }
         }
     }
+}
+
+/// Who is told of a change: members, who were or are; and who is invited, or was until now.
+fn told(
+    verb: Option<GroupVerb>,
+    (before, now): (BTreeSet<AccountAddress>, &BTreeSet<AccountAddress>),
+    (invited, named): (&BTreeSet<AccountAddress>, &[AccountAddress]),
+) -> BTreeSet<AccountAddress> {
+    let ends = verb.is_some_and(GroupVerb::ends_membership);
+    let mut whom = if ends { before } else { now.clone() };
+    if verb.is_some_and(|it| it.leaves_outside() && it != GroupVerb::Ban) {
+        let is_told =
+            |it: &&AccountAddress| verb == Some(GroupVerb::Invite) || invited.contains(*it);
+        whom.extend(named.iter().filter(is_told).cloned());
+    }
+    whom
 }

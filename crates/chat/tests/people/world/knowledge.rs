@@ -282,7 +282,7 @@ fn recount_one(
     let place = if last.is_some() { place } else { place.max(events.last().map_or(0, |it| it.0)) };
     let left = messages.last().and_then(|(_, it)| GroupChange::of(&it.content)).is_some_and(|it| {
         let is_named = it.members.iter().any(|one| one.address == *account);
-        it.verb.ends_membership() && (is_named || it.verb == GroupVerb::Dissolve)
+        it.verb.leaves_outside() && (is_named || it.verb == GroupVerb::Dissolve)
     });
     Conversation {
         with,

@@ -7,12 +7,14 @@ use model::chat::{
     ChatFault, ChatMessage, ChatRequest, GroupChange, GroupRole, GroupVerb, MembersPage,
     MembersRange,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a group was once: by what was said to it, reckoned anew.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub(super) struct Then {
     pub(super) members: BTreeMap<AccountAddress, (GroupRole, bool)>,
+    /// Those who may become members.
+    pub(super) invited: BTreeSet<AccountAddress>,
     title: Box<str>,
     closed: bool,
     public: bool,
@@ -31,6 +33,7 @@ impl Then {
             GroupVerb::Rename => self.title = title.clone(),
             GroupVerb::Dissolve => {
                 self.members.clear();
+                self.invited.clear();
                 (self.public, self.unlocked) = (false, false);
             }
             _ => {}
@@ -47,6 +50,13 @@ impl Then {
         use GroupRole::{Admin, Member, Owner};
         let muted = self.members.get(&who).is_some_and(|(_, muted)| *muted);
         let role = self.members.get(&who).map(|(role, _)| *role);
+        if verb == GroupVerb::Invite {
+            self.invited.insert(who);
+            return;
+        }
+        if verb.makes_members() || verb.ends_membership() {
+            self.invited.remove(&who);
+        }
         let now = match verb {
             GroupVerb::Unban => return,
             GroupVerb::Create if is_first => (Owner, false),
@@ -77,7 +87,8 @@ impl Then {
     pub(super) fn check(&self, who: &AccountAddress, page: &MembersPage) {
         // What a group is that is public or unlocked hears everybody, and not who is in it.
         let is_stranger = !self.members.contains_key(who);
-        let may_hear = (self.public || self.unlocked) && page.members.is_empty();
+        let is_open = self.public || self.unlocked || self.invited.contains(who);
+        let may_hear = is_open && page.members.is_empty();
         assert!(!is_stranger || may_hear, "{who} was told of {page:?}");
         assert_eq!((&page.title, page.closed), (&self.title, self.closed), "{page:?}");
         assert_eq!(page.public, self.public, "{page:?}");

@@ -16,7 +16,7 @@ pub struct Receipts {
     /// What was delivered, as it was told live over this connection, by whom.
     pub delivered: BTreeMap<AccountAddress, Seq>,
     /// Whether its account shares, as it was told last.
-    pub shares: Option<bool>,
+    pub privacy: Option<PrivacyState>,
     /// Messages of others that it ever had, by whom and place; installed anew it had them, too.
     pub(super) had: BTreeSet<(AccountAddress, Seq)>,
 }
@@ -30,9 +30,9 @@ impl Receipts {
                 assert_eq!(page.with, with);
                 self.pages.push((**page).clone());
             }
-            ChatDelivery::Privacy { number, shares_reads } => {
+            ChatDelivery::Privacy { number, state } => {
                 self.asking.remove(number).expect("it asked");
-                self.shares = Some(*shares_reads);
+                self.privacy = Some(*state);
             }
             ChatDelivery::Delivered(news) => {
                 // One that is lower says nothing new: a device that came anew has it, too.
@@ -91,20 +91,36 @@ impl World {
 
     /// A device sets whether its account shares, or asks; the answer, when everything is at rest.
     pub fn privacy(&mut self, at: usize, shares_reads: Option<bool>) -> bool {
+        let wish = PrivacyWish { shares_reads, ..PrivacyWish::default() };
+        self.wants_privacy(at, wish).shares_reads
+    }
+
+    /// A device sets its account's privacy, or asks; the answer, when everything is at rest.
+    pub fn wants_privacy(&mut self, at: usize, wish: PrivacyWish) -> PrivacyState {
         let session = self.devices[at].session.expect("it is here");
         let number = self.devices[at].number();
         let account = self.devices[at].account.clone();
         self.devices[at].receipts.asking.insert(number, account);
-        self.ask(at, ChatRequest::Privacy { session, number, shares_reads });
+        self.ask(at, ChatRequest::Privacy { session, number, wish });
         self.rest();
-        self.devices[at].receipts.shares.expect("answered")
+        self.devices[at].receipts.privacy.expect("answered")
     }
 
     /// A device's account blocks somebody; it is so everywhere when everything is at rest.
     pub fn blocks(&mut self, at: usize, whom: &AccountAddress) {
+        self.wants_of_contact(at, whom, ContactOrder::Block);
+    }
+
+    /// A device's account has somebody in its list.
+    pub fn lists_contact(&mut self, at: usize, whom: &AccountAddress) {
+        let (name, groups) = Default::default();
+        self.wants_of_contact(at, whom, ContactOrder::Set { name, groups });
+    }
+
+    fn wants_of_contact(&mut self, at: usize, whom: &AccountAddress, order: ContactOrder) {
         let session = self.devices[at].session.expect("it is here");
         let number = self.devices[at].number();
-        let wish = ContactWish { contact: whom.clone().into(), order: ContactOrder::Block };
+        let wish = ContactWish { contact: whom.clone().into(), order };
         let ask = PeopleAsk::Wish(Box::new(wish));
         let request = Box::new(PeopleRequest { session, number, ask });
         self.ask(at, ChatRequest::People(request));

@@ -49,6 +49,8 @@ pub fn limits(group_written_members_max: u32) -> Limits {
         accounts_known_max: 64,
         group_members_max: 3,
         group_banned_max: 2,
+        groups_an_account_max: 14,
+        groups_made_burst: 12,
         group_members_known_max: 12,
         group_written_members_max,
         drawn_ahead_max: 6,

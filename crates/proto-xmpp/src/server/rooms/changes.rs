@@ -46,7 +46,7 @@ impl Session {
         }
     }
 
-    /// The account was added to a group by somebody else.
+    /// The account was added to a group by somebody else, or may become a member of it (7.8.2).
     fn is_invited(
         &mut self,
         message: &ChatMessage,
@@ -55,7 +55,8 @@ impl Session {
     ) {
         let own = self.account();
         let is_named = change.members.iter().any(|it| it.address.as_str() == own);
-        if !change.verb.makes_members() || !is_named || message.from.as_str() == own {
+        let is_meant = change.verb.makes_members() || change.verb == GroupVerb::Invite;
+        if !is_meant || !is_named || message.from.as_str() == own {
             return;
         }
         let mut delay = Vec::new();
@@ -102,7 +103,7 @@ impl Session {
                 return self.write_configured(room, out);
             }
             // It is of nobody who is there.
-            GroupVerb::Unban => return,
+            GroupVerb::Unban | GroupVerb::Invite => return,
             GroupVerb::Remove | GroupVerb::Leave | GroupVerb::Ban | GroupVerb::Dissolve => {
                 return self.room_loses(message, change, out);
             }

@@ -226,8 +226,14 @@ impl Entering {
                     false => Step::Refused(StanzaFault::RegistrationRequired),
                 }
             }
-            // It is another's, or a name that is taken for good.
-            (Stage::Making, RoomAnswer::Failed(ChatFault::Conflict)) => {
+            // It is another's, or a name that is taken for good; or the account makes none now, and
+            // may find one that is there.
+            (
+                Stage::Making,
+                RoomAnswer::Failed(
+                    ChatFault::Conflict | ChatFault::GroupsFull | ChatFault::RateLimited,
+                ),
+            ) => {
                 self.stage = Stage::Joining;
                 Step::Ask
             }

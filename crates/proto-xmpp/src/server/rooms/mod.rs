@@ -425,9 +425,10 @@ fn fault_of(why: ChatFault) -> StanzaFault {
         ChatFault::GroupFull | ChatFault::ChatroomFull => StanzaFault::ServiceUnavailable,
         ChatFault::NoChatroom => StanzaFault::ItemNotFound,
         ChatFault::ChatroomBanned | ChatFault::GroupBanned => StanzaFault::Forbidden,
-        ChatFault::BansFull | ChatFault::PublicFull | ChatFault::TemporaryFull => {
-            StanzaFault::ResourceConstraint
-        }
+        ChatFault::BansFull
+        | ChatFault::PublicFull
+        | ChatFault::TemporaryFull
+        | ChatFault::GroupsFull => StanzaFault::ResourceConstraint,
         ChatFault::NotInChatroom => StanzaFault::NotAcceptable,
         ChatFault::NotMember => StanzaFault::NotAcceptable,
         other => StanzaFault::of(other, false),

@@ -205,7 +205,7 @@ pub(super) fn mediated(
     x: &Element<'_, '_>,
 ) -> Result<Ordering, StanzaFault> {
     match x.child("decline", MUC_USER) {
-        // Whoever was invited is a member, until it goes.
+        // Whoever was invited is a member until it goes, or may become one until it declines.
         Some(decline) => {
             let (inviter, reason) = (inviter(room, &decline)?, reason_of(&decline, MUC_USER)?);
             Ok(Ordering::decline(room.clone(), inviter, reason))

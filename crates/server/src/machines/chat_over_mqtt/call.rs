@@ -218,6 +218,7 @@ fn denial(why: ChatFault) -> Option<Denial> {
         | ChatFault::BansFull
         | ChatFault::PublicFull
         | ChatFault::TemporaryFull
+        | ChatFault::GroupsFull
         | ChatFault::ContactsFull
         | ChatFault::PushFull
         | ChatFault::UploadQuota => Denial::Quota,
@@ -229,6 +230,7 @@ fn denial(why: ChatFault) -> Option<Denial> {
         | ChatFault::Rejected
         | ChatFault::BadCode
         | ChatFault::NoSession
+        | ChatFault::InvitationNeeded
         | ChatFault::GroupBanned => Denial::NotAuthorized,
         _ => Denial::Unspecified,
     })

@@ -122,7 +122,7 @@ impl RoomsAbroad {
     fn happens(&mut self, now: Now, message: &ChatMessage, change: &GroupChange, all: &[Who]) {
         let (room, by, why) = (&message.to, &message.from, Why::of(message, change));
         let role = match change.verb {
-            GroupVerb::Create | GroupVerb::Unban => return,
+            GroupVerb::Create | GroupVerb::Unban | GroupVerb::Invite => return,
             GroupVerb::Rename => {
                 let by = Some(nick_of(room, by));
                 return self

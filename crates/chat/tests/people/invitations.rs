@@ -1,0 +1,181 @@
+//! Who is added to groups, and who is invited: blocks, the account's own setting, those who left,
+//! and how many groups one makes.
+
+use crate::world::{World, person};
+use model::account::AccountAddress;
+use model::chat::{Adding, ChatFault, GroupChange, GroupVerb, PrivacyWish};
+
+/// The first devices of four people.
+const ANN: usize = 0;
+const BOB: usize = 2;
+const CAROL: usize = 4;
+const DAVE: usize = 6;
+
+fn world(shards: u16, border: u32) -> World {
+    let mut world = World::with_border(31, shards, border);
+    for at in [ANN, BOB, CAROL, DAVE] {
+        world.connect(at);
+        world.rest();
+    }
+    world
+}
+
+fn adds(world: &mut World, at: usize, adding: Adding) {
+    let wish = PrivacyWish { adding: Some(adding), ..PrivacyWish::default() };
+    assert_eq!(world.wants_privacy(at, wish).adding, adding);
+}
+
+/// What somebody has heard of changes of a group: verbs, and whether it is named.
+fn told(world: &mut World, at: usize, who: u32) -> Vec<(GroupVerb, bool)> {
+    world.texts(at);
+    let all = world.has(at).into_iter().filter_map(|it| GroupChange::of(&it.content));
+    let named = |it: &GroupChange| it.members.iter().any(|one| one.address == person(who));
+    all.map(|it| (it.verb, named(&it))).collect()
+}
+
+fn group(world: &World) -> AccountAddress {
+    world.groups().last().cloned().expect("somebody has heard of it")
+}
+
+#[test]
+fn nobody_is_added_or_invited_by_whom_it_blocks() {
+    for shards in 1..=3 {
+        let mut world = world(shards, 0);
+        world.blocks(BOB, &person(0));
+        let made = world.orders(ANN, GroupVerb::Create, None, &[1, 2]);
+        assert_eq!(made, Err(ChatFault::UnknownAccount));
+        world.orders(ANN, GroupVerb::Create, None, &[2]).expect("made");
+        let group = group(&world);
+        for verb in [GroupVerb::Add, GroupVerb::Invite] {
+            let order = world.orders(ANN, verb, Some(&group), &[1]);
+            assert_eq!(order, Err(ChatFault::UnknownAccount), "{verb:?}");
+        }
+        assert_eq!(told(&mut world, BOB, 1), []);
+        // By somebody else he is.
+        world.orders(ANN, GroupVerb::Promote, Some(&group), &[2]).expect("an owner may");
+        world.orders(CAROL, GroupVerb::Add, Some(&group), &[1]).expect("an admin may");
+        assert_eq!(told(&mut world, BOB, 1), [(GroupVerb::Add, true)]);
+    }
+}
+
+#[test]
+fn who_wants_to_be_asked_is_invited_and_accepts_or_declines() {
+    for (shards, border) in [(1, 0), (3, 0), (3, 1)] {
+        let mut world = world(shards, border);
+        adds(&mut world, BOB, Adding::Nobody);
+        world.orders(ANN, GroupVerb::Create, None, &[1, 2]).expect("made");
+        let group = group(&world);
+        let all = Some(&group);
+        assert_eq!(told(&mut world, BOB, 1), [(GroupVerb::Invite, true)]);
+        let carols = [(GroupVerb::Create, false), (GroupVerb::Invite, true)];
+        assert_eq!(told(&mut world, CAROL, 1), carols);
+        // He is told what the group is, and not who is in it, and is no member.
+        let page = world.lists(BOB, &group, (0, 0, 9)).expect("he is invited");
+        assert_eq!((page.total, page.members.len()), (2, 0));
+        assert_eq!(world.says_to(BOB, &group, "hello"), Err(ChatFault::NotMember));
+        world.says_to(ANN, &group, "before").expect("an owner");
+        assert!(!world.texts(BOB).contains(&"before".to_owned()));
+        assert_eq!(world.list_groups(BOB), []);
+        // Nobody else comes by that.
+        assert_eq!(world.orders(DAVE, GroupVerb::Join, all, &[]), Err(ChatFault::NotMember));
+        assert_eq!(world.orders(ANN, GroupVerb::Invite, all, &[1]), Err(ChatFault::Unchanged));
+        // It holds over a start.
+        world.dies();
+        for at in [ANN, BOB, CAROL, DAVE] {
+            world.connect(at);
+            world.rest();
+        }
+        world.orders(BOB, GroupVerb::Join, all, &[]).expect("he is invited");
+        world.says_to(BOB, &group, "hello").expect("a member");
+        assert!(world.texts(CAROL).contains(&"hello".to_owned()));
+        assert_eq!(world.list_groups(BOB), [group.clone()]);
+        let read = world.history(BOB, &group, false);
+        assert!(!read.iter().any(|it| *it.content.text == *"before"), "as one who is added");
+        // Whoever has left is not added again, but invited; and may decline.
+        world.orders(BOB, GroupVerb::Leave, all, &[]).expect("a member may");
+        adds(&mut world, BOB, Adding::Everybody);
+        world.orders(ANN, GroupVerb::Add, all, &[1]).expect("he is invited");
+        assert_eq!(told(&mut world, BOB, 1).last(), Some(&(GroupVerb::Invite, true)));
+        let both = world.orders(ANN, GroupVerb::Add, all, &[1, 3]);
+        assert_eq!(both, Err(ChatFault::InvitationNeeded));
+        world.orders(BOB, GroupVerb::Leave, all, &[]).expect("he declines");
+        assert_eq!(told(&mut world, ANN, 1).last(), Some(&(GroupVerb::Leave, true)));
+        assert_eq!(told(&mut world, BOB, 1).last(), Some(&(GroupVerb::Leave, true)));
+        assert_eq!(world.orders(BOB, GroupVerb::Join, all, &[]), Err(ChatFault::NotMember));
+        // An invitation is taken back.
+        world.orders(ANN, GroupVerb::Invite, all, &[1]).expect("an owner may");
+        world.orders(ANN, GroupVerb::Remove, all, &[1]).expect("an owner may");
+        assert_eq!(told(&mut world, BOB, 1).last(), Some(&(GroupVerb::Remove, true)));
+        assert_eq!(world.orders(BOB, GroupVerb::Join, all, &[]), Err(ChatFault::NotMember));
+        // Who was removed is added again.
+        world.orders(ANN, GroupVerb::Remove, all, &[2]).expect("an owner may");
+        world.orders(ANN, GroupVerb::Add, all, &[2]).expect("an owner may");
+        assert_eq!(told(&mut world, CAROL, 2).last(), Some(&(GroupVerb::Add, true)));
+    }
+}
+
+#[test]
+fn contacts_add_whom_others_invite() {
+    let mut world = world(2, 0);
+    adds(&mut world, BOB, Adding::Contacts);
+    world.lists_contact(BOB, &person(2));
+    world.orders(ANN, GroupVerb::Create, None, &[1]).expect("made");
+    assert_eq!(told(&mut world, BOB, 1), [(GroupVerb::Invite, true)]);
+    world.orders(CAROL, GroupVerb::Create, None, &[1]).expect("made");
+    let all = told(&mut world, BOB, 1);
+    assert_eq!(all, [(GroupVerb::Invite, true), (GroupVerb::Create, true)]);
+}
+
+#[test]
+fn typing_of_somebody_who_is_blocked_does_not_come_through_a_group() {
+    let mut world = world(2, 0);
+    world.orders(ANN, GroupVerb::Create, None, &[1]).expect("made");
+    let group = group(&world);
+    assert_eq!(world.typing(ANN, &group), [BOB]);
+    world.blocks(BOB, &person(0));
+    assert_eq!(world.typing(ANN, &group), [0; 0]);
+    // So it is after a start, when nothing of what he has of others is in memory.
+    world.dies();
+    for at in [ANN, BOB] {
+        world.connect(at);
+        world.rest();
+    }
+    assert_eq!(world.typing(ANN, &group), [0; 0]);
+    assert_eq!(world.typing(BOB, &group), [ANN], "she has blocked nobody");
+}
+
+#[test]
+fn nobody_is_mentioned_by_whom_it_blocks() {
+    for shards in 1..=3 {
+        let mut world = world(shards, 0);
+        world.orders(ANN, GroupVerb::Create, None, &[1, 2]).expect("made");
+        let group = group(&world);
+        // What ends with a 4 mentions Bob.
+        let mentions = |world: &mut World| world.knows(BOB, &group).expect("his").mentions;
+        world.says_to(ANN, &group, "text 4").expect("an owner");
+        assert_eq!(mentions(&mut world), 1);
+        world.blocks(BOB, &person(0));
+        world.says_to(ANN, &group, "text 14").expect("an owner");
+        assert_eq!(mentions(&mut world), 1);
+        world.says_to(CAROL, &group, "text 24").expect("a member");
+        assert_eq!(mentions(&mut world), 2);
+    }
+}
+
+#[test]
+fn who_makes_groups_too_fast_or_too_many_is_told_so() {
+    let mut world = world(2, 0);
+    for _ in 0..12 {
+        world.orders(ANN, GroupVerb::Create, None, &[]).expect("so many at once");
+    }
+    assert_eq!(world.orders(ANN, GroupVerb::Create, None, &[]), Err(ChatFault::RateLimited));
+    world.orders(BOB, GroupVerb::Create, None, &[]).expect("nobody pays for another");
+    world.pass_ms(60_000);
+    for _ in 0..2 {
+        world.orders(ANN, GroupVerb::Create, None, &[]).expect("some more in a minute");
+    }
+    assert_eq!(world.orders(ANN, GroupVerb::Create, None, &[]), Err(ChatFault::GroupsFull));
+    let group = world.list_groups(ANN).pop().expect("one of them");
+    world.orders(ANN, GroupVerb::Dissolve, Some(&group), &[]).expect("an owner may");
+    world.orders(ANN, GroupVerb::Create, None, &[]).expect("there is room");
+}
