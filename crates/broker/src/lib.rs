@@ -29,6 +29,7 @@ mod service;
 mod session;
 mod units;
 
+pub use durable::rows::owners_of_row;
 pub use operations::Exclusives;
 pub use peer_message::{
     Asker, GroupWhat, GroupWord, LastWanted, LateWord, MemberWord, OldPlace, PageWanted,

@@ -1,5 +1,6 @@
 //! The broker as a service of its shard.
 
+use crate::session::record::Session;
 use crate::{Broker, Effects};
 use base::time::{Instant, Now};
 use model::id::{ConnRef, ShardId};
@@ -127,6 +128,15 @@ impl Service for Broker {
             user: self.sessions.principal(session).user.as_deref(),
             peer: session.peer(),
         })
+    }
+
+    fn owner(&self, timeline: TimelineId, _label: &[u8]) -> Option<String> {
+        let home = self.settings.home;
+        let is_its = |session: &Session| {
+            session.timeline(home) == timeline || session.exchanges(home) == timeline
+        };
+        let mut sessions = self.sessions.iter().map(|(_, session)| session);
+        sessions.find(|session| is_its(session)).map(|session| format!("session {}", session.id()))
     }
 
     fn observe(&mut self, version: PresenceVersion) {

@@ -8,11 +8,13 @@
 //! Invariants: an address that is being found has one call or one question under way, however many
 //! wait for it; a number is used only while its row's owner has the name.
 
+use crate::label::Route;
 use crate::log::{Answered, PendingCall};
 use crate::waits::Waits;
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
 use base::bytes::ByteReader;
+use base::hash::HashKey;
 use base::time::{Instant, Now};
 use model::account::{AccountAddress, AccountId};
 use model::chat::ChatFault;
@@ -21,6 +23,7 @@ use model::ports::access::NameOwner;
 use model::ports::events::{ChatEvent, ChatWhat};
 use model::ports::log::{Call, Done, Read, RowHome, StoreError, Table, Write};
 use model::ports::users::UserOrder;
+use model::timeline::TimelineId;
 use std::collections::{BTreeMap, HashMap};
 
 const VERSION: u8 = 2;
@@ -130,6 +133,33 @@ impl AccountRow {
         let made_s = bytes.u32()?;
         bytes.ends(AccountRow { id, made_s, owner })
     }
+}
+
+/// Whose timeline it is that belongs to a row of an account or a group; in words.
+pub fn owner_of_row(
+    home: HashKey,
+    table: Table,
+    (key, value): (&[u8], &[u8]),
+) -> Option<(TimelineId, String)> {
+    let address = |text| AccountAddress::parse(std::str::from_utf8(text).ok()?, "").ok();
+    match table {
+        Table::ChatAccounts => {
+            let (account, row) = (address(RowHome::rest(key)?)?, AccountRow::decode(value)?);
+            Some((account.inbox(home, row.id), format!("account {}", account.as_str())))
+        }
+        Table::ChatGroups => {
+            let group = address(value)?;
+            let conversation = crate::groups::conversation_of(home, &group);
+            Some((conversation, format!("group {}", group.as_str())))
+        }
+        _ => None,
+    }
+}
+
+/// The inboxes of those between whom something was said, as its label has them.
+pub fn inboxes_of_label(label: &[u8]) -> Vec<TimelineId> {
+    let route = Route::decode(label);
+    route.map_or(Vec::new(), |route| [Some(route.from), route.to].into_iter().flatten().collect())
 }
 
 /// An address that is being found.

@@ -56,6 +56,7 @@ mod sessions;
 mod waits;
 mod word;
 
+pub use accounts::{inboxes_of_label, owner_of_row};
 pub use amendments::AmendOrder;
 pub use archived::{archive_timeline, archived};
 pub use conversations::receipts::delivered::DeliveredTold;

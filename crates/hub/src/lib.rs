@@ -35,7 +35,7 @@ mod session;
 mod upkeep;
 mod waits;
 
-pub use log::durable::{decode_event, encode_event, home_parts, timeline_of};
+pub use log::durable::{decode_event, encode_event, home_parts, owner_of_row, timeline_of};
 pub use orders::{OrderMessage, StoredOrder, order_home};
 pub use reports::ReportHook;
 

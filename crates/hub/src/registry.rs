@@ -209,6 +209,14 @@ impl Registry {
         Some(durable::timeline_of(self.home, product, self.id(device)))
     }
 
+    /// The device whose pushes stand in a timeline, in words. All of them are looked at.
+    pub fn owner(&self, timeline: TimelineId) -> Option<String> {
+        let keys = (0..self.devices.slots()).filter_map(|slot| self.devices.tenant(slot));
+        let mut its = keys.filter(|(key, _)| self.timeline(*key) == Some(timeline));
+        let (product, id) = self.names(its.next()?.0)?;
+        Some(format!("device {} of product {}", id.as_str(), product.as_str()))
+    }
+
     /// The timeline of the pushes of a device that need not be known.
     pub fn timeline_of(&self, product: &ProductKey, device: &DeviceId) -> TimelineId {
         durable::timeline_of(self.home, product.as_str(), device.as_str())

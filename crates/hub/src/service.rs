@@ -189,6 +189,10 @@ impl Service for Hub {
         Some(TraceIdentity { client, within_user: false, user: None, peer: None })
     }
 
+    fn owner(&self, timeline: TimelineId, _label: &[u8]) -> Option<String> {
+        self.registry.owner(timeline)
+    }
+
     fn observe(&mut self, version: PresenceVersion) {
         self.epochs.observe(version);
     }

@@ -353,6 +353,12 @@ pub trait Service: Send + 'static {
         None
     }
 
+    /// Whose timeline this is, in words; or between whom its message was said, as its label has
+    /// it. For the log: it may look at everything that the service has.
+    fn owner(&self, _timeline: TimelineId, _label: &[u8]) -> Option<String> {
+        None
+    }
+
     /// Versions of its transitions are above this one from now on.
     fn observe(&mut self, version: PresenceVersion);
 

@@ -44,6 +44,7 @@ use net::{ConnectionOrigin, ShardHandle, ShardLogic, TapNotes, Tapped};
 use running::{Carrier, Surroundings};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
+use store::LostMessage;
 
 /// Commands that may wait for their answers on one shard. More are told that it is busy.
 const ASKS_MAX: usize = 65_536;
@@ -78,6 +79,8 @@ pub enum Mail {
     Recall(Principal, PresenceVersion),
     /// Something was noted behind the tracker's last turn.
     Attend,
+    /// A message that was stored here cannot be read any more.
+    Lost(Box<LostMessage>),
     /// Somebody follows connections from now on.
     Trace(Arc<ActiveTrace>),
     /// Let everybody go, over so many milliseconds, then end.
@@ -317,6 +320,14 @@ impl<O: Outside> ServerLogic<O> {
         }
     }
 
+    /// Says whose message is lost.
+    fn tell_lost(&self, lost: &LostMessage) {
+        let LostMessage { timeline, seq, id, label } = lost;
+        let owners = self.services.iter().find_map(|service| service.owner(*timeline, label));
+        let owner = owners.unwrap_or_else(|| format!("{timeline:?}"));
+        tell!(event::MESSAGE_LOST, owner = %escaped(&owner), message = id, place = seq);
+    }
+
     fn peer_messages(&mut self, now: Now, bag: PeerBag) {
         if let Some(service) = self.of(bag.service) {
             service.peer_messages(now, bag);
@@ -513,6 +524,7 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
             Mail::Recall(who, version) => self.recall(now, who, version),
             // The turn that ends with this mail is what was wanted.
             Mail::Attend => {}
+            Mail::Lost(lost) => self.tell_lost(&lost),
             Mail::Trace(trace) => {
                 self.around.tap.begin(trace);
                 handle.set_tapping(true);

@@ -28,6 +28,7 @@ pub(crate) mod wreck;
 pub use import::{Import, OnceRecord};
 pub(crate) use index::rosters;
 pub use read::Planned;
+pub use read::inspection::{DamagedRecord, Inspection, LOST_NAMED_MAX};
 pub use recovery::{EngineFound, restore};
 pub use settings::{EngineSettings, Retention};
 pub use state::{

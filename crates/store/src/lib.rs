@@ -15,9 +15,11 @@ pub mod data;
 pub mod engine;
 pub mod files;
 pub mod log;
+mod lost;
 mod open_error;
 pub mod tools;
 
+pub use lost::{LostHook, LostMessage};
 pub use open_error::OpenError;
 
 use std::path::PathBuf;

@@ -11,14 +11,15 @@
 //! again: the key of a subscription ends with nine bytes that are not its. Decoding trusts nothing.
 
 use super::bytes::text;
-use super::entries::home_hash;
+use super::entries::{exchanges_of, home_hash, timeline_of};
 use crate::retained::row;
 use crate::session::principals::Principal;
 use crate::session::record::Session;
 use base::bytes::ByteReader;
 use base::hash::HashKey;
-use model::ports::log::RowHome;
+use model::ports::log::{RowHome, Table};
 use model::session::Will;
+use model::timeline::TimelineId;
 use model::topic::Qos;
 use std::sync::Arc;
 
@@ -59,6 +60,13 @@ pub(crate) struct SubscriptionRow {
 /// The key of a session's row.
 pub(crate) fn session_key(home: HashKey, client_id: &str) -> Box<[u8]> {
     home_of(home, client_id).key(&[client_id.as_bytes()])
+}
+
+/// Whose messages and exchanges stand in which timelines, as the row of a session says; in words.
+pub fn owners_of_row(home: HashKey, table: Table, key: &[u8]) -> Vec<(TimelineId, String)> {
+    let Some(id) = session_of(key).filter(|_| table == Table::Sessions) else { return Vec::new() };
+    let name = format!("session {id}");
+    vec![(timeline_of(home, id), name.clone()), (exchanges_of(home, id), name)]
 }
 
 /// The client identifier in the key of a session's row.

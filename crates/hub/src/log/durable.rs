@@ -17,6 +17,7 @@ pub use report::{decode_event, encode_event};
 
 use base::hash::HashKey;
 use model::id::{DeviceId, ProductKey};
+use model::ports::log::Table;
 use model::timeline::{Space, TimelineId};
 
 /// The hash that says at which shard a device is at home.
@@ -27,6 +28,13 @@ pub fn home_parts(home: HashKey, product: &ProductKey, device: &DeviceId) -> u64
 /// The timeline of the pushes that wait for a device.
 pub fn timeline_of(home: HashKey, product: &str, device: &str) -> TimelineId {
     TimelineId::of(Space::Pushes, home, &[product.as_bytes(), device.as_bytes()])
+}
+
+/// Whose pushes stand in which timeline, as the row of a device says; in words.
+pub fn owner_of_row(home: HashKey, table: Table, key: &[u8]) -> Option<(TimelineId, String)> {
+    let (product, id) = device::names(key).filter(|_| table == Table::Devices)?;
+    let (product, id) = (product.as_str(), id.as_str());
+    Some((timeline_of(home, product, id), format!("device {id} of product {product}")))
 }
 
 #[cfg(test)]

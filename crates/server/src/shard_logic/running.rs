@@ -158,6 +158,8 @@ pub trait AnyService: Send {
     fn find(&self, now: Now, who: &Principal) -> Option<PresenceStatus>;
     /// Who a machine speaks for over this connection.
     fn identity(&self, conn: ConnRef, subject: TraceSubject) -> Option<TraceIdentity<'_>>;
+    /// Whose timeline this is, in words.
+    fn owner(&self, timeline: TimelineId, label: &[u8]) -> Option<String>;
     /// Versions of its transitions are above this one from now on.
     fn observe(&mut self, version: PresenceVersion);
     /// Another server has this principal by now.
@@ -475,6 +477,10 @@ impl<S: Service> AnyService for RunningService<S> {
 
     fn identity(&self, conn: ConnRef, subject: TraceSubject) -> Option<TraceIdentity<'_>> {
         self.service.identity(conn, subject)
+    }
+
+    fn owner(&self, timeline: TimelineId, label: &[u8]) -> Option<String> {
+        self.service.owner(timeline, label)
     }
 
     fn observe(&mut self, version: PresenceVersion) {

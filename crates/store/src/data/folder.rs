@@ -17,7 +17,7 @@ use crate::OpenError;
 use crate::data::alive::Rest;
 use crate::data::opened::OpenFolder;
 use crate::data::{Secrets, Settings};
-use crate::engine::{Engine, EngineFound, FjallState, State};
+use crate::engine::{Engine, EngineFound, FjallState, Inspection, State};
 use crate::files::write_whole;
 use crate::log::LogIdentity;
 use base::hash::{Slot, SlotRange};
@@ -84,6 +84,7 @@ pub(crate) struct OpenLog {
     pub(crate) folder: PathBuf,
     pub(crate) engine: Engine,
     pub(crate) found: EngineFound,
+    pub(crate) inspection: Inspection,
     pub(crate) state: Arc<dyn State>,
 }
 
@@ -231,7 +232,10 @@ impl Place {
             let mut engine = engine.clone();
             engine.log.whose = self.whose(number);
             let (engine, found) = Engine::open(files, &folder, engine, Arc::clone(&state))?;
-            Ok(OpenLog { folder, engine, found, state })
+            let upto = (found.from, settings.inspect_bytes_max / u64::from(logs.max(1)));
+            let failed = |error| crate::data::alive::state_failed(&folder, error);
+            let inspection = engine.inspect(&folder, upto).map_err(failed)?;
+            Ok(OpenLog { folder, engine, found, inspection, state })
         };
         let opened: Vec<Result<_, OpenError>> = thread::scope(|scope| {
             let spawn = |number: u16| {

@@ -3,10 +3,10 @@
 //! In this order: rehome, if the number of logs changed; restore; start. Invariant: nothing is told
 //! to anybody from here; all answers are return values.
 
-use crate::OpenError;
 use crate::data::folder::OpenLog;
 use crate::data::{Logs, Place, Secrets, Settings};
-use crate::engine::{Engine, EngineFound, Keep, StateError};
+use crate::engine::{Engine, EngineFound, Inspection, Keep, StateError};
+use crate::{LostMessage, OpenError};
 use model::id::NodeId;
 use model::ports::log::{Completion, Done, Party, Restored, StoreError, Table, Write};
 use std::io;
@@ -22,6 +22,8 @@ pub struct OpenFolder {
     pub boot: u64,
     /// What each log found.
     pub found: Vec<EngineFound>,
+    /// What the start has looked at of each log besides.
+    pub inspections: Vec<Inspection>,
     pub(crate) place: Place,
     pub(crate) settings: Settings,
     pub(crate) logs: Vec<OpenLog>,
@@ -30,8 +32,9 @@ pub struct OpenFolder {
 impl OpenFolder {
     pub(crate) fn new(place: Place, settings: Settings, logs: Vec<OpenLog>) -> OpenFolder {
         let found = logs.iter().map(|log| log.found.clone()).collect();
+        let inspections = logs.iter().map(|log| log.inspection.clone()).collect();
         let Place { secrets, node, boot, .. } = place;
-        OpenFolder { secrets, node, boot, found, place, settings, logs }
+        OpenFolder { secrets, node, boot, found, inspections, place, settings, logs }
     }
 
     /// Logs in the folder. When they are not those of the settings, [`OpenFolder::rehome`] comes
@@ -74,6 +77,14 @@ impl OpenFolder {
             each(&key[1..], value);
             true
         })
+    }
+
+    /// Who is told of messages that reads find to be lost, with the number of their log.
+    pub fn tell_lost(&self, hook: impl Fn(u16, LostMessage) + Clone + Send + Sync + 'static) {
+        for (number, log) in (0..).zip(&self.logs) {
+            let hook = hook.clone();
+            log.engine.tell_lost(Arc::new(move |lost| hook(number, lost)));
+        }
     }
 
     /// Starts the threads. `on_complete` is called on them, several at a time; it must not block.

@@ -6,6 +6,7 @@
 //! is named and never left out.
 
 pub(crate) mod body;
+pub(crate) mod inspection;
 pub(crate) mod page;
 mod rows;
 pub(crate) mod runs;

@@ -5,6 +5,7 @@
 //! payload. Invariant: what is returned has had its checksum looked at, and never is part of a
 //! batch that is still being written.
 
+use crate::LostHook;
 use crate::log::record::{self, HEAD_BYTES, RecordKind};
 use crate::log::record_scan::{RecordScan, Stuck};
 use crate::log::{Place, segment_path};
@@ -13,7 +14,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Segments of a log that are kept open for reading. The one that was asked for the longest ago is
 /// closed first.
@@ -46,6 +47,7 @@ struct Shared {
     files: Arc<dyn FileSystem>,
     folder: PathBuf,
     open: Mutex<Open>,
+    on_lost: OnceLock<LostHook>,
 }
 
 struct Open {
@@ -58,7 +60,7 @@ struct Open {
 impl Reader {
     pub(crate) fn new(files: Arc<dyn FileSystem>, folder: PathBuf, end: Place) -> Reader {
         let open = Mutex::new(Open { kept: VecDeque::new(), end });
-        Reader(Arc::new(Shared { files, folder, open }))
+        Reader(Arc::new(Shared { files, folder, open, on_lost: OnceLock::new() }))
     }
 
     /// The record at `place`, which is `length` bytes long with its head.
@@ -99,6 +101,16 @@ impl Reader {
         Ok(None)
     }
 
+    /// Who is told of messages that are found to be lost, from now on.
+    pub(crate) fn tell_lost(&self, hook: LostHook) {
+        let _ = self.0.on_lost.set(hook); // once, at the start
+    }
+
+    /// Who is told of messages that are found to be lost.
+    pub(crate) fn on_lost(&self) -> Option<&LostHook> {
+        self.0.on_lost.get()
+    }
+
     /// So far has been written.
     pub(crate) fn written(&self, end: Place) {
         self.0.lock().end = end;
@@ -109,7 +121,8 @@ impl Reader {
         self.0.lock().kept.retain(|(number, _)| *number != segment);
     }
 
-    fn source(&self, segment: u32) -> Result<Arc<dyn ReadFile>, ReadError> {
+    /// The file of a segment.
+    pub(crate) fn source(&self, segment: u32) -> Result<Arc<dyn ReadFile>, ReadError> {
         let mut open = self.0.lock();
         if let Some(at) = open.kept.iter().position(|(number, _)| *number == segment) {
             let kept = open.kept.remove(at).expect("its position was found");

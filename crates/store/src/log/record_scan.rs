@@ -89,3 +89,20 @@ impl<'a> RecordScan<'a> {
         Ok(&rest[..count.min(rest.len())])
     }
 }
+
+/// Where the record behind a bad one stands, if its length can be believed.
+pub(crate) fn next_record(
+    source: &dyn ReadFile,
+    offset: u64,
+    length: u64,
+) -> io::Result<Option<u64>> {
+    let mut head = [0; HEAD_BYTES];
+    if offset + head.len() as u64 > length {
+        return Ok(None);
+    }
+    source.read_at(offset, &mut head)?;
+    let Ok(whole) = record::length(&head) else { return Ok(None) };
+    let next = offset + whole as u64;
+    let is_there = next < length && RecordScan::new(source, next, length).next().is_ok();
+    Ok(is_there.then_some(next))
+}

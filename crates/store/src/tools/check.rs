@@ -13,8 +13,8 @@ use crate::data::opened::settle;
 use crate::engine::Engine;
 use crate::log::batch::BatchWalk;
 use crate::log::record::SegmentHead;
-use crate::log::record_scan::{RecordScan, Stop, Stuck};
-use crate::log::{LogIdentity, Position, durable_mark, record, recovery, segment_path};
+use crate::log::record_scan::{RecordScan, Stop, Stuck, next_record};
+use crate::log::{LogIdentity, Position, durable_mark, recovery, segment_path};
 use model::ports::files::ReadFile;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -228,23 +228,6 @@ impl Look<'_> {
     }
 }
 
-/// Where the record behind a bad one stands, if its length can be believed.
-pub(super) fn next_record(
-    source: &dyn ReadFile,
-    offset: u64,
-    length: u64,
-) -> io::Result<Option<u64>> {
-    let mut head = [0; record::HEAD_BYTES];
-    if offset + head.len() as u64 > length {
-        return Ok(None);
-    }
-    source.read_at(offset, &mut head)?;
-    let Ok(whole) = record::length(&head) else { return Ok(None) };
-    let next = offset + whole as u64;
-    let is_there = next < length && RecordScan::new(source, next, length).next().is_ok();
-    Ok(is_there.then_some(next))
-}
-
 /// Reads everything alive of a log.
 fn alive(
     place: &Place,
@@ -304,7 +287,7 @@ fn alive_in(
 mod tests {
     use super::*;
     use crate::log::batch::tests::segment;
-    use crate::log::record::HEAD_BYTES;
+    use crate::log::record::{self, HEAD_BYTES};
     use model::ports::files::FileSystem;
     use testkit::files::FaultyFiles;
 

@@ -7,7 +7,7 @@
 //! file and byte.
 
 use super::Means;
-use super::check::{Damage, next_record};
+use super::check::Damage;
 use super::split::Part;
 use super::text::Sums;
 use crate::OpenError;
@@ -18,7 +18,7 @@ use crate::engine::rosters;
 use crate::engine::wreck::{Remains, Wreck};
 use crate::log::batch::{BATCH_HEAD_BYTES, BatchHead};
 use crate::log::record::{self, RecordKind, SegmentHead};
-use crate::log::record_scan::{RecordScan, Stop, Stuck};
+use crate::log::record_scan::{RecordScan, Stop, Stuck, next_record};
 use crate::log::{LogIdentity, Place, ReadError, Reader, recovery, segment_path};
 use model::ports::files::{FileSystem, ReadFile};
 use model::ports::log::Table;

@@ -5,6 +5,7 @@
 //! of it is done.
 
 pub(crate) mod backlog;
+mod damage;
 pub(super) mod media;
 
 use super::{LOOK, LOOKS, StartError, failed, folder, random};
@@ -31,7 +32,7 @@ use std::time::Duration;
 use store::data::{LogSizes, Logs, OpenFolder, Secrets};
 use store::engine::Retention;
 use store::files::Disk;
-use store::{Fsync, OpenError};
+use store::{Fsync, LostMessage, OpenError};
 
 /// An open data folder, before its logs are started.
 pub(super) struct Folder {
@@ -69,6 +70,7 @@ pub(super) fn open(
         std::thread::sleep(LOOK);
     };
     tell_recovery(&opened, clock::since(began));
+    damage::look(&opened, config.store.serve_damaged)?;
     folder::tell_readers(&config.server.data);
     let home = opened.secrets.cluster.home();
     let (node, boot, cluster) = (opened.node.number(), opened.boot, opened.secrets.cluster);
@@ -242,6 +244,8 @@ impl Folder {
             archive,
             over: over.clone(),
         });
+        let shards_told = Arc::clone(&post);
+        self.opened.tell_lost(move |log, lost| shards_told.lost(log, lost));
         let on_complete = move |party, completions| post.complete(party, completions);
         let logs = self.opened.start(Arc::new(clock::unix_s), on_complete).map_err(failed)?;
         let logs = Arc::new(logs);
@@ -291,6 +295,15 @@ struct Post {
 }
 
 impl Post {
+    /// A shard names whose message is lost. One that has no room for it is not waited for: file and
+    /// byte are told already.
+    fn lost(&self, log: u16, lost: LostMessage) {
+        if let Some(mailbox) = self.mailboxes.get(usize::from(log)) {
+            drop(mailbox.put(ShardMessage::Mail(Mail::Lost(Box::new(lost)))));
+            mailbox.ring();
+        }
+    }
+
     fn complete(&self, party: Party, completions: Vec<Completion>) {
         let (service, shard) = match party {
             Party::Service(service, shard) => (service, shard),
@@ -367,6 +380,7 @@ fn settings(config: &Config, secrets: Secrets, logs: u16) -> store::data::Settin
         index_changes_bytes: store.index_changes_bytes,
         checkpoint_bytes: store.checkpoint_bytes,
         checkpoint_s: store.checkpoint_s,
+        inspect_bytes_max: store.check_bytes,
         ..store::data::Settings::new(secrets, logs)
     }
 }

@@ -45,7 +45,13 @@ fn append(folder: &mut Folder, count: u64) {
     let to = vec![timeline(folder)];
     let (label, body) = (Box::default(), b"a Report".as_slice().into());
     let message = Arc::new(Message { id: 1, at_s: clock::unix_s(), label, body });
-    let append = || Append { message: message.clone(), to: to.clone(), once: None, heard: None };
+    let append = || Append {
+        message: message.clone(),
+        to: to.clone(),
+        once: None,
+        heard: None,
+        ends: false,
+    };
     let writes = (0..count).map(|_| Write::Append(append())).collect();
     enter(&mut folder.opened, 0, writes).expect("room");
 }

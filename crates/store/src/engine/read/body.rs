@@ -1,6 +1,7 @@
 //! Reading a message from the log, where the index says that it stands.
 
 use super::{runs, state_failed};
+use crate::LostMessage;
 use crate::engine::record::Said;
 use crate::engine::record::stored::{Entry, Stored};
 use crate::engine::state::State;
@@ -23,7 +24,7 @@ pub(crate) fn message_of(
     match message_at(reader, &entry.stored) {
         Ok(message) => Ok(Some(Arc::new(message))),
         Err(ReadError::Gone) => again(reader, state, timeline, entry),
-        Err(error) => Err(unreadable(&error, entry.stored.place)),
+        Err(error) => Err(unreadable(&error, reader, (timeline, entry))),
     }
 }
 
@@ -54,14 +55,19 @@ fn again(
     let Some(entry) = found else { return Ok(None) };
     match message_at(reader, &entry.stored) {
         Ok(message) => Ok(Some(Arc::new(message))),
-        Err(error) => Err(unreadable(&error, entry.stored.place)),
+        Err(error) => Err(unreadable(&error, reader, (timeline, &entry))),
     }
 }
 
-/// Says once what cannot be read, with its file and place.
-fn unreadable(error: &ReadError, at: Place) -> StoreError {
-    let file = format!("{:010}.log", at.segment);
-    let offset = at.offset;
+/// Says what cannot be read, with its file and place, and tells whoever knows whose it is.
+fn unreadable(
+    error: &ReadError,
+    reader: &Reader,
+    (timeline, entry): (TimelineId, &Entry),
+) -> StoreError {
+    let Entry { seq, stored } = entry;
+    let Place { segment, offset } = stored.place;
+    let file = format!("{segment:010}.log");
     match error {
         ReadError::Gone => tell!(event::SEGMENT_MISSING, file, offset),
         ReadError::Damaged { why, .. } => {
@@ -71,6 +77,10 @@ fn unreadable(error: &ReadError, at: Place) -> StoreError {
             tell!(event::MESSAGE_UNREADABLE, file, offset, %error);
             return StoreError::Failed;
         }
+    }
+    if let Some(tell) = reader.on_lost() {
+        let (seq, id, label) = (*seq, stored.id, stored.label.clone());
+        tell(LostMessage { timeline, seq, id, label });
     }
     StoreError::Damaged
 }

@@ -1,0 +1,21 @@
+//! Messages that were stored and cannot be read any more, and who is told of them.
+
+use model::timeline::{Seq, TimelineId};
+use std::sync::Arc;
+
+/// A message that cannot be read any more, as the index knows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LostMessage {
+    /// In whose timeline.
+    pub timeline: TimelineId,
+    /// Its place there.
+    pub seq: Seq,
+    /// The owner's number.
+    pub id: u64,
+    /// The owner's label.
+    pub label: Box<[u8]>,
+}
+
+/// Who is told of a message that a read has found to be lost, on the thread that reads; it must not
+/// block. It may be told of one several times.
+pub type LostHook = Arc<dyn Fn(LostMessage) + Send + Sync>;
