@@ -93,7 +93,7 @@ class Manifests(unittest.TestCase):
         paths = {kind: self.container()[kind]["httpGet"]
                  for kind in ("readinessProbe", "livenessProbe", "startupProbe")}
         self.assertEqual({kind: probe["path"] for kind, probe in paths.items()},
-                         {"readinessProbe": "/readyz", "livenessProbe": "/healthz",
+                         {"readinessProbe": "/readyz/connections", "livenessProbe": "/healthz",
                           "startupProbe": "/healthz"})
         self.assertEqual({probe["port"] for probe in paths.values()}, {"api"})
 

@@ -28,6 +28,7 @@ FIRES = {
     "HoldlineDown": ({"up": "0x20"}, 2),
     "HoldlineStoreFailed": ({"holdline_store_failed": "1x20"}, 1),
     "HoldlineStoreFull": ({"holdline_store_full": "1x20"}, 3),
+    "HoldlineStoreFilling": ({"holdline_store_used_percent": "70x20"}, 7),
     "HoldlineAcceptFailures": ({"holdline_accept_failures_total": "0+1x20"}, 12),
     "HoldlineConnectionsLost": ({"holdline_connections": "2000x10 1300x10"}, 12),
     "HoldlineMemoryShort": ({"holdline_memory_pressure": "1x20"}, 2),
@@ -62,6 +63,7 @@ FIRES = {
 # The same of a server that is well, with a little of everything: nobody is called.
 WELL = {
     "up": "1x30", "holdline_store_failed": "0x30", "holdline_store_full": "0x30",
+    "holdline_store_used_percent": "69x30",
     "holdline_accept_failures_total": "0x30", "holdline_connections": "2000x10 1500x20",
     "holdline_memory_pressure": "0x30",
     'holdline_log_events_total{event="client_turned_away",level="warn"}': "0+1x30",

@@ -131,9 +131,32 @@ pub struct Readiness {
 }
 
 impl Readiness {
-    /// A log that is full has room again when something is taken from it; one that failed has not.
+    /// Whether everything is taken that belongs here, writes included.
     pub fn is_ready(&self) -> bool {
+        self.reasons().is_empty()
+    }
+
+    /// Whether clients belong here. A log that is full takes nothing new, but everybody comes in,
+    /// reads and removes, and so makes room; of one that failed nobody knows what it has.
+    pub fn takes_connections(&self) -> bool {
         !self.draining && !self.logs.contains(&LogHealth::Failed)
+    }
+
+    /// Why the server is not ready, one sentence a reason.
+    pub fn reasons(&self) -> Vec<String> {
+        let draining = self.draining.then(|| "the server is being stopped".to_owned());
+        let of_log = |(number, log): (usize, &LogHealth)| match log {
+            LogHealth::Good => None,
+            LogHealth::Full => Some(format!(
+                "log {number} is full: what needs storing is refused until something is removed \
+                 or expires, or log_bytes_max of [store] is raised"
+            )),
+            LogHealth::Failed => Some(format!(
+                "log {number} failed: it stores nothing until the disk is mended and the server \
+                 restarted"
+            )),
+        };
+        draining.into_iter().chain(self.logs.iter().enumerate().filter_map(of_log)).collect()
     }
 }
 

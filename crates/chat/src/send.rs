@@ -344,10 +344,11 @@ impl Chat {
     /// A message is to be stored, for a sender on some shard.
     pub(crate) fn store(&mut self, now: Now, from: ShardId, order: StoreOrder, fx: &mut Effects) {
         let number = order.number;
-        let is_full = self.outbox.bytes() >= self.settings.undistributed_max();
+        let fault = self.outbox.fault(self.settings.undistributed_max(), false);
+        let fault = fault.or((!self.log.may_ask()).then_some(ChatFault::Busy));
         // What tells of something that is done already was looked at before that.
-        if order.live.is_none() && (is_full || !self.log.may_ask()) {
-            return self.tell_stored(from, number, Err(ChatFault::Busy), fx);
+        if let Some(fault) = fault.filter(|_| order.live.is_none()) {
+            return self.tell_stored(from, number, Err(fault), fx);
         }
         let is_behind = order.live.is_none() && self.moving.contains(&order.route.conversation);
         if is_behind {
@@ -407,7 +408,8 @@ impl Chat {
             to.push(groups::changes_of(self.settings.home, route.conversation));
         }
         to.extend(self.outbox.archive());
-        let append = Append { message: message.clone(), to, once: Some(once), heard: None };
+        let (once, ends) = (Some(once), ends_something(&message.body, change.as_ref()));
+        let append = Append { message: message.clone(), to, once, heard: None, ends };
         self.outbox.takes(message.weight());
         let abroad = self.groups.foreign(route.conversation).filter(|_| change.is_none());
         let change = change.map(Box::new);
@@ -600,4 +602,11 @@ pub(crate) fn counter_of(again: bool) -> ChatCounter {
 pub(crate) fn conversation_of(home: HashKey, one: TimelineId, other: TimelineId) -> TimelineId {
     let (first, second) = (one.min(other).to_bytes(), one.max(other).to_bytes());
     TimelineId::of(Space::Conversation, home, &[&first, &second])
+}
+
+/// Whether a message ends something: it says that another one is called back, which is so already,
+/// or that somebody leaves a group.
+fn ends_something(body: &[u8], change: Option<&GroupChange>) -> bool {
+    envelope::kind_of(body) == Content::RECALL
+        || change.is_some_and(|change| change.verb.ends_membership())
 }

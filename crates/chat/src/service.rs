@@ -21,7 +21,7 @@ use model::ports::users::BookAnswer;
 use model::presence::{PresenceVersion, Principal};
 use model::pressure::Pressure;
 use model::service::{Service, ServiceKind};
-use model::timeline::Space;
+use model::timeline::{Space, TimelineId};
 
 impl Service for Chat {
     const KIND: ServiceKind = ServiceKind::Chat;
@@ -246,7 +246,8 @@ impl Service for Chat {
     }
 
     fn is_behind(&self) -> bool {
-        self.outbox.bytes() >= self.settings.undistributed_max() / 2
+        // To read no more of connections helps what moves. What does not move is refused.
+        self.outbox.moving_bytes() >= self.settings.undistributed_max() / 2
     }
 
     fn press(&mut self, pressure: Pressure) {
@@ -282,6 +283,18 @@ impl Service for Chat {
             user: Some(account),
             peer: None,
         })
+    }
+
+    fn owner(&self, timeline: TimelineId, label: &[u8]) -> Option<String> {
+        let name = |inbox: TimelineId| {
+            self.sessions.online.get(&inbox).map(|it| format!("account {}", it.address.as_str()))
+        };
+        let between = || {
+            let inboxes = crate::inboxes_of_label(label).into_iter();
+            let names: Vec<String> = inboxes.filter_map(name).collect();
+            (!names.is_empty()).then(|| names.join(" and "))
+        };
+        name(timeline).or_else(between)
     }
 
     fn observe(&mut self, _: PresenceVersion) {}

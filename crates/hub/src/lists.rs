@@ -256,7 +256,7 @@ impl Hub {
             return answer(reply, claim.id(), claim.refused, fx);
         }
         let to = claim.keys().filter_map(|key| self.registry.timeline(key)).collect();
-        let append = Write::Append(Append { message, to, once, heard: None });
+        let append = Write::Append(Append { message, to, once, heard: None, ends: false });
         self.log.write(PendingCall::Claim(Box::new(claim)), append, fx);
     }
 

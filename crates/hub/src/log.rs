@@ -186,7 +186,7 @@ impl LogCalls {
             return;
         }
         let pending = PendingCall::Keep(MessageId(message.id), vec![key]);
-        let append = Append { message, to: vec![timeline], once: None, heard: None };
+        let append = Append { message, to: vec![timeline], once: None, heard: None, ends: false };
         self.write(pending, Write::Append(append), fx);
         self.last_append = fx.calls.last().map(|(ticket, _)| (*ticket, fx.calls.len() - 1));
     }

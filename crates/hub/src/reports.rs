@@ -105,7 +105,7 @@ impl Reports {
                 let (id, at_s, label) = (seq.into(), now.unix_s(), Box::default());
                 let message = Arc::new(Message { id, at_s, label, body });
                 let waiting = WaitingReport { key, conn, term, seq, event };
-                let append = Append { message, to, once: None, heard: None };
+                let append = Append { message, to, once: None, heard: None, ends: false };
                 return log.write(PendingCall::Report(waiting.into()), Write::Append(append), fx);
             }
             Ok(()) => {

@@ -269,7 +269,8 @@ fn folder(shard: u16) -> PathBuf {
 fn open(files: &FaultyFiles, shard: u16, state: Arc<MemoryState>) -> Log {
     let (segment_bytes, log_bytes_max) = (16 * 1024, 64 << 20);
     let whose = LogIdentity { cluster: 1, log: shard.into() };
-    let log = LogSettings { whose, fsync: Fsync::Always, segment_bytes, log_bytes_max };
+    let log =
+        LogSettings { whose, fsync: Fsync::Always, segment_bytes, log_bytes_max, kept_bytes: 0 };
     let settings = EngineSettings {
         heads_resident_max: 4,
         hot_bytes_max: 4 * 1024,

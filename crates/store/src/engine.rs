@@ -37,6 +37,7 @@ pub use state::{
 pub use upkeep::{CheckpointStep, Finished, UpkeepTask};
 pub use verify::Verified;
 
+use crate::LostHook;
 use crate::log::{Log, Place, Reader};
 use index::Index;
 use index::hot::Hot;
@@ -104,6 +105,8 @@ pub struct Sizes {
     pub changed_s: Option<u32>,
     /// Messages that were looked for and in memory.
     pub hot_hits: u64,
+    /// How much of what it may store the log has, percent.
+    pub used_percent: u64,
     /// The last thing that wanted room found none.
     pub full: bool,
     /// The log takes nothing any more.
@@ -114,6 +117,11 @@ impl Engine {
     /// Puts everything written on stable storage, whatever the policy.
     pub fn sync(&mut self) -> Result<(), StoreError> {
         self.log.sync()
+    }
+
+    /// Who is told of messages that reads find to be lost.
+    pub(crate) fn tell_lost(&self, hook: LostHook) {
+        self.reader.tell_lost(hook);
     }
 
     /// Whether the log takes nothing any more.
@@ -141,6 +149,7 @@ impl Engine {
             excess: self.excess.len() as u64,
             changed_s: self.since.first_s,
             hot_hits: self.hot.hits(),
+            used_percent: self.log.used_percent(),
             full: self.is_full(),
             failed: self.is_failed(),
         }

@@ -57,6 +57,17 @@ const PLENTY_BYTES: u64 = 256 << 20;
 /// ... until so many bytes have been written.
 const LOOK_BYTES: u64 = 64 << 10;
 
+/// A full log has room again when this part of its limit is free ...
+const ROOM_AGAIN_PART: u64 = 64;
+
+/// ... or so many bytes, if that is less.
+const ROOM_AGAIN_BYTES: u64 = 1 << 20;
+
+/// A log is told to fill when it has so many percent of what it may store, and again when it had
+/// fewer than so many in between.
+const FILLS_PERCENT: u64 = 70;
+const FILLS_AGAIN_PERCENT: u64 = 60;
+
 /// Memory that is kept for the next batch, bytes.
 const BATCH_BYTES_KEPT: usize = 1 << 20;
 
@@ -89,6 +100,32 @@ pub struct LogSettings {
     pub segment_bytes: u64,
     /// Bytes of all segments. Beyond: `Full`, except for batches that only end something.
     pub log_bytes_max: u64,
+    /// The last bytes of these, which are kept from what stores ([`Purpose`]).
+    pub kept_bytes: u64,
+}
+
+impl LogSettings {
+    /// Bytes of all segments up to which anything is taken.
+    pub(crate) fn stored_bytes_max(&self) -> u64 {
+        self.log_bytes_max.saturating_sub(self.kept_bytes)
+    }
+}
+
+/// Purpose of a batch. The later ones are taken where the earlier ones find no room.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Purpose {
+    /// It stores something: neither reserve is for it.
+    Store,
+    /// It finishes what was taken before, and something of it stays: the log's reserve is for it.
+    Finish,
+    /// It lets something go and nothing of it stays: the log's limit does not hold for it, and the
+    /// reserve on the disk is for it.
+    End,
+}
+
+impl Purpose {
+    /// All of them, in the order in which they are tried.
+    pub(crate) const ALL: [Purpose; 3] = [Purpose::Store, Purpose::Finish, Purpose::End];
 }
 
 /// A log.
@@ -116,6 +153,8 @@ pub(crate) struct Log {
     /// Bytes that may be written before the disk is asked again what it has.
     unlooked: u64,
     state: State,
+    /// Somebody was told that it fills.
+    fills: bool,
     reader: Reader,
 }
 
@@ -174,6 +213,7 @@ impl Log {
             state_room: 0,
             unlooked: 0,
             state: State::Good,
+            fills: false,
             reader,
         };
         log.settings.segment_bytes = settings.segment_bytes.min(SEGMENT_BYTES_MAX);
@@ -189,7 +229,7 @@ impl Log {
     /// says so.
     fn begin_epoch(&mut self) -> io::Result<()> {
         self.add(RecordKind::Epoch, |_| {});
-        match self.commit(true).and_then(|()| self.sync()) {
+        match self.commit(Purpose::End).and_then(|()| self.sync()) {
             Ok(()) | Err(StoreError::Full) => Ok(()),
             Err(_) => Err(io::Error::other("the epoch of the log cannot be written")),
         }
@@ -236,17 +276,16 @@ impl Log {
     }
 
     /// Writes the open batch and puts it on stable storage by policy. After `Full` nothing of it
-    /// is there; `Failed` is final, and what is there is not known. A batch that is `ending` only
-    /// frees something: the limit does not hold for it, and it may use the reserve.
-    pub(crate) fn commit(&mut self, ending: bool) -> Result<(), StoreError> {
+    /// is there; `Failed` is final, and what is there is not known.
+    pub(crate) fn commit(&mut self, purpose: Purpose) -> Result<(), StoreError> {
         let mut batch = std::mem::take(&mut self.batch);
         let done = match self.state {
             State::Failed => Err(StoreError::Failed),
             _ if batch.is_empty() => Ok(()),
-            _ => self.take(&mut batch, ending).map_err(|error| self.fault(&error)),
+            _ => self.take(&mut batch, purpose).map_err(|error| self.fault(&error)),
         };
-        if done.is_ok() && !ending && !batch.is_empty() {
-            self.enter(State::Good);
+        if done.is_ok() && purpose == Purpose::Store && !batch.is_empty() {
+            self.look_for_room();
         }
         self.batch = batch;
         self.drop_batch();
@@ -322,9 +361,48 @@ impl Log {
         self.state == State::Failed
     }
 
-    /// Whether the last thing that wanted room found none.
+    /// Whether something that wanted room found none, and there is not much of it since.
     pub(crate) fn is_full(&self) -> bool {
         self.state == State::Full
+    }
+
+    /// How much of what it may store it has, percent.
+    pub(crate) fn used_percent(&self) -> u64 {
+        let all = u128::from(self.settings.stored_bytes_max().max(1));
+        u64::try_from(u128::from(self.bytes) * 100 / all).unwrap_or(u64::MAX)
+    }
+
+    /// Says once that it fills.
+    fn look_how_full(&mut self) {
+        let percent = self.used_percent();
+        if percent >= FILLS_PERCENT && !self.fills {
+            let limit = self.settings.stored_bytes_max();
+            let folder = self.folder.display();
+            tell!(event::LOG_FILLS, bytes = self.bytes, limit, %folder);
+        }
+        self.fills = percent >= FILLS_PERCENT || self.fills && percent >= FILLS_AGAIN_PERCENT;
+    }
+
+    /// Whether nothing that stores can be taken, however little it is.
+    pub(crate) fn is_past_limit(&self) -> bool {
+        self.bytes >= self.settings.stored_bytes_max()
+    }
+
+    /// A log that was full is so no more when there is room for more than the next batch: else it
+    /// would be full and not full in turn. Nobody needs to write for it.
+    pub(crate) fn look_for_room(&mut self) {
+        self.look_how_full();
+        if self.state != State::Full {
+            return;
+        }
+        let limit = self.settings.stored_bytes_max();
+        let margin = (limit / ROOM_AGAIN_PART).min(ROOM_AGAIN_BYTES);
+        let has_room = self.bytes.saturating_add(margin) <= limit
+            && self.free_bytes() >= self.state_room.saturating_add(margin)
+            && self.reserve.make().unwrap_or(false);
+        if has_room {
+            self.enter(State::Good);
+        }
     }
 
     /// Begins a segment when the last one is long enough, and leaves room for what is said of the
@@ -342,17 +420,25 @@ impl Log {
         self.link = Link::begin(self.at.chain, self.at.epoch, self.at.index + 1);
     }
 
-    fn take(&mut self, batch: &mut [u8], ending: bool) -> io::Result<()> {
+    fn take(&mut self, batch: &mut [u8], purpose: Purpose) -> io::Result<()> {
         let bytes = batch.len() as u64;
-        let fits = self.bytes + bytes <= self.settings.log_bytes_max;
-        let agreed = ending || fits && self.reserve.make()? && self.leaves_room(bytes);
+        let fits = |max| self.bytes + bytes <= max;
+        let agreed = match purpose {
+            Purpose::Store => {
+                fits(self.settings.stored_bytes_max())
+                    && self.reserve.make()?
+                    && self.leaves_room(bytes)
+            }
+            Purpose::Finish => fits(self.settings.log_bytes_max) && self.disk_has_room(bytes),
+            Purpose::End => true,
+        };
         if !agreed || self.last.bytes + bytes > OFFSET_MAX {
             return Err(io::ErrorKind::StorageFull.into());
         }
         let chain = self.link.chain();
         self.say(chain, batch);
         let mut written = self.write(batch);
-        if ending && written.as_ref().is_err_and(is_full) {
+        if purpose == Purpose::End && written.as_ref().is_err_and(is_full) {
             written = self.reserve.keep(ENDING_BYTES).and_then(|()| {
                 self.say(chain, batch); // more is committed than before, perhaps
                 self.write(batch)
@@ -391,6 +477,11 @@ impl Log {
         let is_plenty = free >= wanted.saturating_add(PLENTY_BYTES);
         self.unlooked = if is_plenty { LOOK_BYTES } else { 0 };
         free >= wanted
+    }
+
+    /// Whether state has room enough for what finishes something when so much is written.
+    pub(crate) fn disk_has_room(&self, bytes: u64) -> bool {
+        self.free_bytes() >= (self.state_room / 2).saturating_add(bytes)
     }
 
     /// A file system that does not say has room.

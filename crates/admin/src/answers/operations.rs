@@ -22,6 +22,8 @@ pub(crate) struct Readiness {
     /// failed takes nothing until the disk is mended and the server restarted.
     #[schemars(with = "Vec<LogWord>")]
     logs: Vec<&'static str>,
+    /// Why it is not ready, for people; empty when it is.
+    reasons: Vec<String>,
 }
 
 impl From<&crate::Readiness> for Readiness {
@@ -30,6 +32,7 @@ impl From<&crate::Readiness> for Readiness {
             ready: readiness.is_ready(),
             draining: readiness.draining,
             logs: readiness.logs.iter().map(|log| log.name()).collect(),
+            reasons: readiness.reasons(),
         }
     }
 }

@@ -208,6 +208,11 @@ fn general() -> Vec<Route> {
             .told("health", "Whether the process is alive", "`ok`."),
         get("/readyz", operations::readyz)
             .told("ready", "Whether the server takes everything that belongs here", "It does.")
+            .unless(503, "It lets its connections go, or a log is full or failed: `reasons` says \
+                which."),
+        get("/readyz/connections", operations::readyz_connections)
+            .told("readyConnections", "Whether clients belong here", "They do.")
+            .more("A log that is full takes nothing new; clients come in, read and remove.")
             .unless(503, "It lets its connections go, or a log failed."),
         get("/openapi.json", operations::openapi)
             .told("describe", "This description", "OpenAPI 3.1."),

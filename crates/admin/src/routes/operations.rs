@@ -24,7 +24,8 @@ pub(crate) const INDEX: &str =
     "Holdline, the API for applications. A browser finds the console here.
 
   GET  /healthz          is the process alive
-  GET  /readyz           does it take everything
+  GET  /readyz           does it take everything, writes included; why not
+  GET  /readyz/connections  does it take clients
   GET  /openapi.json     all of it, for programs (OpenAPI 3.1)
   POST /v1/pushes        push to a device, a list, a tag or a product
   GET  /v1/devices       who is there
@@ -60,11 +61,17 @@ pub(crate) async fn healthz() -> &'static str {
 /// `GET /readyz`: readiness. 503 while something is not taken that belongs here.
 pub(crate) async fn readyz(State(api): Api) -> (StatusCode, Json<answers::Readiness>) {
     let readiness = (api.settings.readiness)();
-    let status = match readiness.is_ready() {
-        true => StatusCode::OK,
-        false => StatusCode::SERVICE_UNAVAILABLE,
-    };
-    (status, Json((&readiness).into()))
+    (ok_if(readiness.is_ready()), Json((&readiness).into()))
+}
+
+/// `GET /readyz/connections`: whether clients belong here, for whoever sends them.
+pub(crate) async fn readyz_connections(State(api): Api) -> (StatusCode, Json<answers::Readiness>) {
+    let readiness = (api.settings.readiness)();
+    (ok_if(readiness.takes_connections()), Json((&readiness).into()))
+}
+
+fn ok_if(is_well: bool) -> StatusCode {
+    if is_well { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
 }
 
 /// `GET /openapi.json`

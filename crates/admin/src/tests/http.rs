@@ -123,13 +123,14 @@ fn a_push_that_no_log_takes_is_an_error_and_one_that_some_take_is_told_by_device
 }
 
 #[test]
-fn a_server_is_alive_whatever_its_logs_and_ready_while_none_failed() {
+fn a_server_is_alive_whatever_its_logs_and_ready_while_they_take_everything() {
     use crate::LogHealth::{Failed, Full, Good};
-    for (draining, logs, wanted) in [
-        (false, vec![Good, Full], 200),
-        (false, vec![Good, Failed], 503),
-        (false, vec![Failed, Failed], 503),
-        (true, vec![Good], 503),
+    for (draining, logs, wanted, for_clients, reasons) in [
+        (false, vec![Good, Good], 200, 200, vec![]),
+        (false, vec![Good, Full], 503, 200, vec!["log 1 is full"]),
+        (false, vec![Good, Failed], 503, 503, vec!["log 1 failed"]),
+        (false, vec![Failed, Full], 503, 503, vec!["log 0 failed", "log 1 is full"]),
+        (true, vec![Good], 503, 503, vec!["the server is being stopped"]),
     ] {
         let readiness = Readiness { draining, logs: logs.clone() };
         let settings = Settings { readiness: Arc::new(move || readiness.clone()), ..settings() };
@@ -138,7 +139,15 @@ fn a_server_is_alive_whatever_its_logs_and_ready_while_none_failed() {
         assert_eq!((status, &told["ready"]), (wanted, &json!(wanted == 200)), "{told}");
         let names: Vec<&str> = logs.iter().map(|log| log.name()).collect();
         assert_eq!((&told["draining"], &told["logs"]), (&json!(draining), &json!(names)));
+        let told_why = told["reasons"].as_array().expect("a list");
+        assert_eq!(told_why.len(), reasons.len(), "{told}");
+        for (why, wanted) in told_why.iter().zip(reasons) {
+            assert!(why.as_str().is_some_and(|why| why.starts_with(wanted)), "{why}");
+        }
         check_answer("get", "/readyz", &told);
+        let (status, same) = test_api.json("GET", "/readyz/connections", "");
+        assert_eq!((status, &same), (for_clients, &told));
+        check_answer("get", "/readyz/connections", &same);
         let (status, text, _) = test_api.send("GET", "/healthz", "");
         assert_eq!((status, text.as_str()), (200, "ok\n"));
     }

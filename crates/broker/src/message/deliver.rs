@@ -208,7 +208,13 @@ impl Broker {
             label: Said::Released(id, seq).encode(),
             body: Box::default(),
         });
-        let append = Write::Append(Append { message, to: vec![timeline], once: None, heard: None });
+        let append = Write::Append(Append {
+            message,
+            to: vec![timeline],
+            once: None,
+            heard: None,
+            ends: true,
+        });
         self.log.ask(PendingCall::Released(exchange), Call::Write(append), fx);
     }
 

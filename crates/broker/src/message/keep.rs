@@ -95,7 +95,7 @@ impl Broker {
                 session.more().ask();
             }
         }
-        let append = Write::Append(Append { message, to, once, heard: None });
+        let append = Write::Append(Append { message, to, once, heard: None, ends: false });
         self.log.ask(PendingCall::Kept(Box::new(kept)), Call::Write(append), fx);
     }
 

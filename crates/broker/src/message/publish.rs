@@ -350,7 +350,7 @@ impl Broker {
             body: Box::default(),
         });
         let to = vec![session.exchanges(self.settings.home)];
-        let append = Write::Append(Append { message, to, once: None, heard: None });
+        let append = Write::Append(Append { message, to, once: None, heard: None, ends: false });
         self.log.ask(PendingCall::Marked(exchange, wait), Call::Write(append), fx);
     }
 

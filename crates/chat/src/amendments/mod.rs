@@ -227,11 +227,11 @@ impl Chat {
         order: AmendOrder,
         fx: &mut Effects,
     ) {
-        let is_full = self.outbox.bytes() >= self.settings.undistributed_max()
-            || self.amendments.waits.len() >= AMENDMENTS_MAX
-            || !self.log.may_ask();
-        if is_full {
-            return self.tell_stored(from, order.number, Err(ChatFault::Busy), fx);
+        let ends = matches!(order.what, Amendment::Recall { .. });
+        let fault = self.outbox.fault(self.settings.undistributed_max(), ends);
+        let is_full = self.amendments.waits.len() >= AMENDMENTS_MAX || !self.log.may_ask();
+        if let Some(fault) = fault.or(is_full.then_some(ChatFault::Busy)) {
+            return self.tell_stored(from, order.number, Err(fault), fx);
         }
         if order.route.is_to_group() {
             let conversation = order.route.conversation;

@@ -251,9 +251,10 @@ impl Chat {
         let Changing { wait, entry, route, by, .. } = &changing;
         let (wait, inbox) = (*wait, route.from);
         let is_told = route.read.is_some() && route.to.is_some();
-        let is_full = is_told && self.outbox.bytes() >= self.settings.undistributed_max();
-        if is_full || !self.log.may_ask() {
-            return self.wish_fails(wait, wish, ChatFault::Busy, fx);
+        let fault = self.outbox.fault(self.settings.undistributed_max(), true);
+        let fault = fault.filter(|_| is_told).or((!self.log.may_ask()).then_some(ChatFault::Busy));
+        if let Some(fault) = fault {
+            return self.wish_fails(wait, wish, fault, fx);
         }
         let (label, body) = match (entry, route.read) {
             (Entry::Event(_, event), Some(_)) => entry::own_read(*route, by, &event.with),
@@ -268,7 +269,7 @@ impl Chat {
         let message = Arc::new(Message { id: changing.id, at_s: now.unix_s(), label, body });
         let Some(account) = self.conversations.known.get_mut(&inbox) else { return };
         account.step = Step::Changing(Box::new(changing));
-        let append = Append { message, to, once: None, heard: None };
+        let append = Append { message, to, once: None, heard: None, ends: true };
         self.log.ask(PendingCall::Changed(inbox), Call::Write(Write::Append(append)), fx);
     }
 

@@ -194,7 +194,7 @@ impl Chat {
         to.extend(self.outbox.archive());
         let once = Some(OnceKey::at_home(conversation.home_hash(), once));
         self.outbox.takes(message.weight());
-        let append = Append { message: message.clone(), to, once, heard: None };
+        let append = Append { message: message.clone(), to, once, heard: None, ends: false };
         let storing = Box::new(Storing {
             from: self.settings.shard,
             number: 0, // nobody waits for it

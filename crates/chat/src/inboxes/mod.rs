@@ -171,7 +171,13 @@ impl Chat {
         let owed = self.owe(now, (&inboxes, at_s), &entry, fx);
         let (label, body) = entry.encode();
         let message = Arc::new(Message { id: cargo.id(), at_s, label, body });
-        let append = Append { message, to: inboxes.to_vec(), once: None, heard: self.log.heard() };
+        let append = Append {
+            message,
+            to: inboxes.to_vec(),
+            once: None,
+            heard: self.log.heard(),
+            ends: true,
+        };
         let placing = Box::new(Placing { from, number, inboxes, entry, cargo, owed });
         self.log.ask(PendingCall::Placed(placing), Call::Write(Write::Append(append)), fx);
     }

@@ -25,7 +25,7 @@ use base::time::{Instant, Now};
 use left::Line;
 use left::scans::Scans;
 use model::account::Addressee;
-use model::chat::{Content, FanOut, GroupChange, GroupVerb, Mentions};
+use model::chat::{ChatFault, Content, FanOut, GroupChange, GroupVerb, Mentions};
 use model::counters::ChatCounter;
 use model::id::ShardId;
 use model::latency::{Began, LatencyPhase};
@@ -111,9 +111,19 @@ impl Outbox {
         self.archive
     }
 
-    /// Bytes of what is being stored and distributed.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+    /// Bytes of what is being stored and distributed and gets through to its inboxes sooner or
+    /// later. A log that takes nothing for them lets nothing through.
+    pub(crate) fn moving_bytes(&self) -> u64 {
+        self.bytes.saturating_sub(self.ways.iter().map(Way::stuck_bytes).sum())
+    }
+
+    /// Why nothing more is taken that has to be distributed, where so much may wait for that; none:
+    /// it is taken. What ends something is taken for a quarter more.
+    pub(crate) fn fault(&self, bytes_max: u64, ends: bool) -> Option<ChatFault> {
+        let more = if ends { bytes_max / 4 } else { 0 };
+        let moves = self.moving_bytes() > self.bytes / 2;
+        let fault = if moves { ChatFault::Busy } else { ChatFault::StoreFull };
+        (self.bytes >= bytes_max + more).then_some(fault)
     }
 
     /// Messages that are not yet in every inbox.

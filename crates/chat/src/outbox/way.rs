@@ -21,11 +21,16 @@ const UNDER_WAY_BYTES_MAX: usize = 8 << 20;
 /// The pause after a refusal, the first.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// With a pause that has grown to this nothing gets through: the log there is full, or failed.
+const STUCK_PAUSE: Duration = Duration::from_millis(16 * 20);
+
 /// Parcels to one shard.
 pub(super) struct Way {
     /// The number of the last.
     last: u64,
     unconfirmed: VecDeque<(Parcel, OutboxPlace)>,
+    /// What they weigh.
+    bytes: u64,
     /// Of them, so many of the first are on their way, and weigh so much.
     under_way: usize,
     under_way_bytes: usize,
@@ -44,6 +49,7 @@ impl Way {
         Way {
             last: 0,
             unconfirmed: VecDeque::new(),
+            bytes: 0,
             under_way: 0,
             under_way_bytes: 0,
             under_way_bytes_max: UNDER_WAY_BYTES_MAX / usize::from(shards.max(1)),
@@ -67,7 +73,14 @@ impl Way {
         if self.unconfirmed.is_empty() {
             (self.due, self.is_refused) = (now.after(again), false);
         }
+        self.bytes += parcel.0.weight() as u64;
         self.unconfirmed.push_back(parcel);
+    }
+
+    /// Bytes of those that do not get through, however long they are waited for: they were refused
+    /// again and again, and none was confirmed in between.
+    pub(super) fn stuck_bytes(&self) -> u64 {
+        if self.pause >= STUCK_PAUSE { self.bytes } else { 0 }
     }
 
     /// The next that may be on its way; now it is.
@@ -91,6 +104,7 @@ impl Way {
         upto: u64,
     ) -> Option<(Parcel, OutboxPlace)> {
         let first = self.unconfirmed.pop_front_if(|(parcel, _)| parcel.number <= upto)?;
+        self.bytes -= first.0.weight() as u64;
         if self.under_way > 0 {
             self.under_way -= 1;
             self.under_way_bytes -= first.0.weight();
@@ -223,5 +237,23 @@ mod tests {
             (way.begin_again(at(5_100), AGAIN), sent(&mut way)),
             (Some(4), vec![2, 3, 4, 5])
         );
+    }
+
+    #[test]
+    fn what_is_refused_again_and_again_is_stuck_until_something_gets_through() {
+        let mut way = Way::of(1);
+        put(&mut way, at(0), 3);
+        let (mut now_ms, all) = (0, way.bytes);
+        let mut refusals = 0;
+        while way.stuck_bytes() == 0 {
+            assert_eq!(sent(&mut way).len(), 3);
+            way.refused(at(now_ms), AGAIN);
+            refusals += 1;
+            now_ms += 1_000;
+            assert_eq!(way.begin_again(at(now_ms), AGAIN), Some(3));
+        }
+        assert!((3..8).contains(&refusals) && all > 0 && way.stuck_bytes() == all, "{refusals}");
+        assert_eq!((confirm(&mut way, at(now_ms), 1), way.stuck_bytes()), (1, 0));
+        assert_eq!((confirm(&mut way, at(now_ms), 3), way.bytes), (2, 0));
     }
 }

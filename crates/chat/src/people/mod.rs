@@ -306,7 +306,7 @@ impl Chat {
         let person = self.people.known.get(&inbox);
         let is_new = person.is_none();
         let is_full = person.is_some_and(|it| it.line.len() >= LINE_MAX)
-            || self.outbox.bytes() > self.settings.undistributed_max();
+            || self.outbox.moving_bytes() > self.settings.undistributed_max();
         if is_full || (is_new && !self.log.may_ask()) {
             return self.refuse_person(task, ChatFault::Busy, fx);
         }

@@ -122,7 +122,7 @@ fn a_push_that_stands_in_the_log_twice_waits_once() {
     let (push, next) = (world.give("d"), world.give("d"));
     let timeline = timeline_of(settings().home, "p", "d");
     let message = world.log.messages(timeline).swap_remove(0);
-    let append = Append { message, to: vec![timeline], once: None, heard: None };
+    let append = Append { message, to: vec![timeline], once: None, heard: None, ends: false };
     assert!(world.log.answer(&Call::Write(Write::Append(append))).is_ok());
     world.restart();
     world.turn();

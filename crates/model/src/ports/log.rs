@@ -129,6 +129,9 @@ pub struct Append {
     /// since, this one is, as [`StoreError::Busy`]: its party cannot know that yet. `None`: order
     /// does not matter, and it keeps none.
     pub heard: Option<Ticket>,
+    /// It finishes or ends something that was taken before: an entry of an inbox for a message that
+    /// is stored, a recall. A log that is full takes it from its reserve.
+    pub ends: bool,
 }
 
 /// Names a roster: a hash of its owner's names. Every log has its own under one name, with those

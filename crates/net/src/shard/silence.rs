@@ -392,13 +392,23 @@ fn who_spoke_in_time_and_was_not_read_is_read_before_its_time_is_over() {
 fn who_is_not_read_because_there_is_too_much_to_do_is_not_late() {
     let mut shard = shard([(3 * SECOND, 0, agrees(600)), (3 * SECOND, 1, Vec::new())].into());
     shard.logic_mut().congested = true;
-    turn_until(&mut shard, 30);
+    turn_until(&mut shard, 20);
     assert_eq!((shard.connections(), shard.net().inbox[&0].len()), (2, 5), "nobody is read");
     shard.logic_mut().congested = false;
     turn_until(&mut shard, 60);
     let told = shard.net();
     assert_eq!((told.closed.len(), shard.connections()), (1, 1), "whoever said nothing is late");
-    assert!(told.closed.contains_key(&1) && told.closed[&1] < 31 * SECOND);
+    assert!(told.closed.contains_key(&1) && told.closed[&1] < 21 * SECOND);
+}
+
+#[test]
+fn a_shard_that_reads_nobody_any_more_keeps_no_newcomer_beyond_twice_its_time() {
+    let mut shard = shard([(3 * SECOND, 0, agrees(600)), (3 * SECOND, 1, Vec::new())].into());
+    shard.logic_mut().congested = true;
+    turn_until(&mut shard, 60);
+    let told = shard.net();
+    assert_eq!((told.closed.len(), shard.connections()), (2, 0));
+    assert!(told.closed.values().all(|at| (23..25).contains(&(at / SECOND))), "{:?}", told.closed);
 }
 
 #[test]

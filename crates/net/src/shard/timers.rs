@@ -127,9 +127,10 @@ where
         let Some(conn) = self.conns.at(key) else { return false };
         let silent_ms = now_ms.wrapping_sub(conn.last_ms);
         // It was put off by the shard's own will, and not because its peer says too much. Where
-        // others use up the handshakes of each turn, only who was never heard is waited for, and
-        // not for ever: a byte now and then extends nothing.
-        let is_patient = self.congested || (!has_begun(conn) && silent_ms < twice_ms);
+        // others use up the handshakes of each turn, only who was never heard is waited for. In
+        // neither case for ever: a byte now and then extends nothing, and a shard that reads nobody
+        // any more must not keep everybody.
+        let is_patient = (self.congested || !has_begun(conn)) && silent_ms < twice_ms;
         if conn.has(Conn::<N, H>::DEFERRED) && silent_ms > 0 && is_patient {
             self.wheel.insert(self.now.after(HEAR_AGAIN), key.pack());
             return false;

@@ -146,10 +146,19 @@ section! {
         fsync: FsyncSetting = FsyncSetting::Always;
         /// Time between two of them with fsync = "interval".
         fsync_interval_ms: u32 = 1_000, whole(1..=60_000, "milliseconds");
-        /// Bytes of all logs on disk; each shard has its share. At the limit old segments are
-        /// compacted; if nothing can be let go, what needs storing is rejected (store_full) until
-        /// something ends.
+        /// Bytes of all logs on disk; each shard has its share. A sixteenth of a share (256 MiB at
+        /// most) is kept for what finishes or ends something. When the rest is used, old segments
+        /// are compacted; if nothing can be let go, what needs storing is rejected (store_full)
+        /// until something ends; logins, reads, removals and recalls go on.
         log_bytes_max: u64 = 16 << 30, whole(1 << 22..=1 << 44, "bytes");
+        /// Bytes of what was stored before the last checkpoints whose checksums a start looks at,
+        /// the newest first, all logs together. Messages that are damaged there are named, and the
+        /// server does not start (serve_damaged). What is older is looked at when it is read. 0:
+        /// nothing.
+        check_bytes: u64 = 256 << 20, whole(0..=1 << 44, "bytes");
+        /// The server starts although a start has found messages that are damaged; it names them
+        /// in its log, and goes on without them.
+        serve_damaged: bool = false;
         /// One file of a log, at most a quarter of its share. A full one is closed and the next
         /// begun.
         segment_bytes: u64 = 64 << 20, whole(1 << 20..=1 << 30, "bytes");

@@ -188,6 +188,11 @@ fn readings(logs: &[LogSizes]) -> Vec<admin::MetricReading> {
     vec![
         store("store_log_bytes", "Bytes of the logs.", |log| log.engine.log_bytes),
         store("store_live_bytes", "Of these, bytes that are alive.", |log| log.engine.live_bytes),
+        reading(
+            "store_used_percent",
+            "How much the fullest log has of what it may store, percent.",
+            logs.iter().map(|log| log.engine.used_percent).max().unwrap_or_default(),
+        ),
         store("store_segments", "Segments of the logs.", |log| log.engine.segments),
         store("store_calls_waiting", "Calls that wait for the logs.", |log| log.calls_waiting),
         store("store_hot_bytes", "Bodies in memory.", |log| log.engine.hot_bytes),

@@ -67,7 +67,13 @@ mod tests {
 
     fn append(heard: Option<Ticket>) -> Write {
         let message = Message { id: 1, at_s: 0, label: [].into(), body: [].into() };
-        Write::Append(Append { message: Arc::new(message), to: vec![], once: None, heard })
+        Write::Append(Append {
+            message: Arc::new(message),
+            to: vec![],
+            once: None,
+            heard,
+            ends: false,
+        })
     }
 
     fn is_behind(refusals: &Refusals, party: Party, ticket: Ticket, heard: Option<Ticket>) -> bool {

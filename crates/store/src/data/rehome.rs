@@ -130,8 +130,13 @@ impl Into {
                 match current.meets {
                     false => self.place(current.log, Import::Entry(timeline, seq, message)),
                     true => {
-                        let append =
-                            Append { message, to: vec![timeline], once: None, heard: None };
+                        let append = Append {
+                            message,
+                            to: vec![timeline],
+                            once: None,
+                            heard: None,
+                            ends: false,
+                        };
                         self.write(current.log, &[Write::Append(append)])
                     }
                 }

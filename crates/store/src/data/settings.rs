@@ -12,6 +12,12 @@ use model::timeline::Space;
 /// Shortest segment, bytes.
 const SEGMENT_BYTES_MIN: u64 = 64 * 1024;
 
+/// The part of a log's bytes that is kept from what stores ...
+const KEPT_PART: u64 = 16;
+
+/// ... or so many bytes, if that is less.
+const KEPT_BYTES_MAX: u64 = 256 << 20;
+
 /// The secrets of a data folder, made at its first start.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Secrets {
@@ -45,7 +51,8 @@ pub struct Settings {
     /// Bytes after which a new segment begins; at most a quarter of a log's part of
     /// `log_bytes_max`.
     pub segment_bytes: u64,
-    /// Bytes of all segments. Beyond: `Full`, except for what frees something.
+    /// Bytes of all segments. Beyond fifteen sixteenths (or all but 256 MiB a log, if that is
+    /// more): `Full`, except for what finishes or ends something.
     pub log_bytes_max: u64,
     /// Messages kept in memory to be pulled without the disk, bytes. The oldest go.
     pub hot_bytes_max: usize,
@@ -69,6 +76,9 @@ pub struct Settings {
     pub checkpoint_bytes: u64,
     /// Seconds after which one begins when anything changed.
     pub checkpoint_s: u32,
+    /// Bytes before the checkpoints of all logs whose checksums an opening looks at, the newest
+    /// first. What is older is looked at by who reads it.
+    pub inspect_bytes_max: u64,
 }
 
 impl Settings {
@@ -91,6 +101,7 @@ impl Settings {
             index_changes_bytes: 256 << 20,
             checkpoint_bytes: 32 << 20,
             checkpoint_s: 30,
+            inspect_bytes_max: 0,
         }
     }
 
@@ -100,7 +111,9 @@ impl Settings {
         let log_bytes_max = part(self.log_bytes_max);
         let segment_bytes = self.segment_bytes.min(log_bytes_max / 4).max(SEGMENT_BYTES_MIN);
         let whose = LogIdentity::default(); // the folder's, which knows its secret
-        let log = LogSettings { whose, fsync: self.fsync, segment_bytes, log_bytes_max };
+        let kept_bytes = (log_bytes_max / KEPT_PART).min(KEPT_BYTES_MAX);
+        let fsync = self.fsync;
+        let log = LogSettings { whose, fsync, segment_bytes, log_bytes_max, kept_bytes };
         let mut engine = EngineSettings::new(log);
         engine.hot_bytes_max = part(self.hot_bytes_max as u64) as usize;
         engine.once_count_max = part(self.once_count_max as u64).max(1) as usize;

@@ -1,6 +1,7 @@
 //! The folder and its threads as the roof sees them: on the real disk, and on one that loses its
 //! power in the middle of everything.
 
+mod inspections;
 mod steps;
 
 use super::*;
@@ -37,7 +38,7 @@ pub(crate) fn message(id: u64, body: &[u8]) -> Arc<Message> {
 
 pub(crate) fn append(n: u64, id: u64) -> Write {
     let message = message(id, &[id as u8; 50]);
-    Write::Append(Append { message, to: vec![timeline(n)], once: None, heard: None })
+    Write::Append(Append { message, to: vec![timeline(n)], once: None, heard: None, ends: false })
 }
 
 pub(crate) fn put(key: &str, value: &str) -> Write {
@@ -291,8 +292,13 @@ fn a_backup_of_running_logs_is_a_folder_of_its_own() {
     let mut running = Running::new(open(&from, small).expect("opens"));
     for n in 0..400 {
         let message = message(n, &[n as u8; 1_000]);
-        let write =
-            Write::Append(Append { message, to: vec![timeline(1)], once: None, heard: None });
+        let write = Write::Append(Append {
+            message,
+            to: vec![timeline(1)],
+            once: None,
+            heard: None,
+            ends: false,
+        });
         running.write(0, write).expect("room");
     }
     running.write(1, put("a", "1")).expect("room");
@@ -325,8 +331,13 @@ fn a_start_reads_heads_of_a_million_messages_that_wait() {
     let all: Vec<_> = (0..10_000).map(timeline).collect();
     for id in 0..100 {
         for some in all.chunks(2_000) {
-            let append =
-                Append { message: message(id, b"waits"), to: some.into(), once: None, heard: None };
+            let append = Append {
+                message: message(id, b"waits"),
+                to: some.into(),
+                once: None,
+                heard: None,
+                ends: false,
+            };
             assert!(opened.commit(1_000, 0, &[Write::Append(append)])[0].is_ok());
         }
     }

@@ -16,14 +16,14 @@ use super::record::{self, Claim, Said, Whereabouts};
 use super::settings::Retention;
 use super::state::StateError;
 use super::undo::Undo;
-use crate::log::{Place, RecordKind};
+use crate::log::{Place, Purpose, RecordKind};
 use model::ports::log::*;
 use model::timeline::{Message, ReaderId, Seq, TimelineId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Timelines that an append names beside its message. With more, the message has its own record.
-const TARGETS_BESIDE_MAX: usize = 16;
+pub(super) const TARGETS_BESIDE_MAX: usize = 16;
 
 /// A row of at most so many bytes is taken even when the log is full.
 const SMALL_ROW_BYTES: usize = 1_024;
@@ -54,11 +54,12 @@ impl Engine {
         }
         self.index.once.trim(now_s);
         self.index.look_for(writes.iter().flat_map(appended_to).copied());
-        for ending in [false, true] {
+        let is_past_limit = self.log.is_full() && self.log.is_past_limit();
+        for purpose in Purpose::ALL.into_iter().skip(usize::from(is_past_limit)) {
             let mut batch = Batch::of(writes.len());
-            let each = |write| self.one(now_s, write, ending, &mut batch);
+            let each = |write| self.one(now_s, write, purpose, &mut batch);
             let answers: Vec<_> = writes.iter().map(each).collect();
-            match self.finish_batch(now_s, batch, ending) {
+            match self.finish_batch(now_s, batch, purpose) {
                 Ok(()) => {
                     self.look_for_excess(writes);
                     return answers;
@@ -84,10 +85,10 @@ impl Engine {
         &mut self,
         now_s: u32,
         batch: Batch,
-        ending: bool,
+        purpose: Purpose,
     ) -> Result<(), StoreError> {
         let bytes = self.log.batch_bytes();
-        if let Err(error) = self.log.commit(ending) {
+        if let Err(error) = self.log.commit(purpose) {
             self.take_back(batch);
             return Err(error);
         }
@@ -112,21 +113,22 @@ impl Engine {
         undo.into_iter().rev().for_each(|undo| undo.carry_out(&mut self.index, &mut pushed));
     }
 
-    /// One write. With `ending` only what ends something is taken.
+    /// One write, if the purpose of the batch is its own.
     fn one(
         &mut self,
         now_s: u32,
         write: &Write,
-        ending: bool,
+        purpose: Purpose,
         batch: &mut Batch,
     ) -> Result<Done, StoreError> {
+        let ending = purpose > Purpose::Store;
         let state_failed = |error: StateError| state_failed(&error);
         match write {
             Write::Append(append) => {
                 too_large(&append.message, append.to.len())?;
                 match self.known(append.once, &append.message) {
                     Some(answer) => return answer,
-                    None if ending => return Err(StoreError::Full),
+                    None if !takes(purpose, append) => return Err(StoreError::Full),
                     None => return self.append(now_s, append, batch).map_err(state_failed),
                 }
             }
@@ -423,6 +425,15 @@ struct Targets<'a> {
 impl<'a> Targets<'a> {
     fn iter(self) -> impl ExactSizeIterator<Item = (TimelineId, Seq)> + 'a {
         self.to.iter().copied().zip(self.seqs.iter().copied())
+    }
+}
+
+/// Whether a batch of this purpose takes an append.
+fn takes(purpose: Purpose, append: &Append) -> bool {
+    match purpose {
+        Purpose::Store => true,
+        Purpose::Finish => append.ends,
+        Purpose::End => false,
     }
 }
 

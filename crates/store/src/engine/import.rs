@@ -7,7 +7,7 @@ use super::index::rosters::changed;
 use super::read::state_failed;
 use super::record::{self, Claim, Said, Whereabouts, list};
 use super::undo::Undo;
-use crate::log::RecordKind;
+use crate::log::{Purpose, RecordKind};
 use model::ports::log::{OnceKey, Roster, RosterChange, RosterId, StoreError};
 use model::timeline::{Message, Seq, TimelineId};
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl Engine {
                 }
             }
         }
-        self.finish_batch(now_s, batch, false)?;
+        self.finish_batch(now_s, batch, Purpose::Store)?;
         Ok(new)
     }
 

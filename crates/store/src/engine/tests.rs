@@ -1,6 +1,7 @@
 //! The engine held to the law of the durable log, over state in memory and in fjall, on a file
 //! system that fails on purpose.
 
+mod full;
 mod rules;
 mod subject;
 

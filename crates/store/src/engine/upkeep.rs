@@ -17,7 +17,7 @@ use crate::log::Reader;
 use checkpoint::{Checkpoint, Slice};
 use compaction::{Compaction, Scan, Scanned};
 use retention::{Sweep, Swept, Trim, Trimmed};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What is under way.
@@ -35,6 +35,10 @@ pub(super) struct Upkeep {
     pub(super) compaction: Option<Compaction>,
     /// No compaction begins before this Unix second.
     pub(super) compact_from_s: u32,
+    /// How long the last rest of compaction was, seconds; 0: it found room since.
+    pub(super) rest_s: u32,
+    /// Live entries below which a segment that compaction has written may be compacted itself.
+    pub(super) settled: BTreeMap<u32, u64>,
     /// Segments whose compaction did not work out, until the next restart.
     pub(super) refused: BTreeSet<u32>,
     /// Segments in which nothing is alive and of which state knows nothing any more.
@@ -101,6 +105,7 @@ impl Engine {
             return None;
         }
         self.remove_one_dead_segment();
+        self.log.look_for_room();
         self.upkeep.turn = !self.upkeep.turn;
         let work = match self.upkeep.turn {
             true => self.checkpoint_work(now_s).or_else(|| self.other_work(now_s)),

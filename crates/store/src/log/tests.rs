@@ -15,7 +15,8 @@ const FOLDER: &str = "/log";
 
 fn settings() -> LogSettings {
     let whose = LogIdentity { cluster: 5, log: 1 };
-    LogSettings { whose, fsync: Fsync::Always, segment_bytes: 1 << 20, log_bytes_max: 1 << 30 }
+    let (segment_bytes, log_bytes_max, kept_bytes) = (1 << 20, 1 << 30, 0);
+    LogSettings { whose, fsync: Fsync::Always, segment_bytes, log_bytes_max, kept_bytes }
 }
 
 fn folder(seed: u64) -> FaultyFiles {
@@ -48,7 +49,7 @@ fn open(files: &FaultyFiles) -> (Log, Vec<Record>, OpenedLog) {
 
 fn put(log: &mut Log, payload: &[u8]) -> Result<(Place, u32), StoreError> {
     let added = log.add(RecordKind::Put, |out| out.extend_from_slice(payload));
-    log.commit(false).map(|()| added)
+    log.commit(Purpose::Store).map(|()| added)
 }
 
 fn corrupt(files: &FaultyFiles, from: Position) -> (PathBuf, u64, &'static str) {
@@ -81,12 +82,12 @@ fn what_was_committed_comes_back_in_order_with_its_place() {
     let (first, _) = log.add(RecordKind::Append, |out| out.extend_from_slice(b"one"));
     assert!(before <= first && first < log.ahead());
     let (second, _) = log.add(RecordKind::Remove, |_| {});
-    log.commit(false).expect("room");
+    log.commit(Purpose::Store).expect("room");
     let checkpoint = log.position();
     let (third, length) = put(&mut log, b"three").expect("room");
     log.add(RecordKind::Put, |out| out.extend_from_slice(b"never"));
     log.drop_batch();
-    log.commit(false).expect("nothing to do");
+    log.commit(Purpose::Store).expect("nothing to do");
     assert_eq!(
         log.reader().read(third, length).expect("whole"),
         (RecordKind::Put, b"three".to_vec())
@@ -377,7 +378,7 @@ fn a_full_disk_takes_what_ends_something_and_nothing_else() {
         assert_eq!(put(&mut log, &[1; 10_000]), Err(StoreError::Full));
         for _ in 0..100 {
             log.add(RecordKind::Remove, |out| out.extend_from_slice(&[2; 1_000]));
-            log.commit(true).expect("the reserve has room");
+            log.commit(Purpose::End).expect("the reserve has room");
         }
         assert_eq!(put(&mut log, b"small"), Err(StoreError::Full), "the reserve is for endings");
         log.roll().expect("the reserve has room");
@@ -402,7 +403,7 @@ fn the_limit_holds_for_all_but_what_ends_something() {
     assert!((5..10).contains(&taken), "{taken}");
     assert!(log.bytes() <= 4_000);
     log.add(RecordKind::Remove, |out| out.extend_from_slice(&[2; 1_000]));
-    log.commit(true).expect("is taken");
+    log.commit(Purpose::End).expect("is taken");
     log.remove(1).expect("is there");
     log.remove(2).expect("is there");
     put(&mut log, &[1; 400]).expect("room");

@@ -35,8 +35,13 @@ fn filled() -> (TempDir, PathBuf) {
         assert!(opened.commit(1_000, log, &writes).iter().all(Result::is_ok));
         for id in 0..20 {
             let message = message(id, &[n as u8; 2_000]);
-            let write =
-                Write::Append(Append { message, to: vec![timeline(n)], once: None, heard: None });
+            let write = Write::Append(Append {
+                message,
+                to: vec![timeline(n)],
+                once: None,
+                heard: None,
+                ends: false,
+            });
             assert!(opened.commit(1_000, log, &[write])[0].is_ok());
         }
         let writes = [
@@ -48,6 +53,7 @@ fn filled() -> (TempDir, PathBuf) {
                 to: Vec::new(),
                 once: Some(OnceKey::at_home(timeline(n).home_hash(), n)),
                 heard: None,
+                ends: false,
             }),
         ];
         assert!(opened.commit(1_000, log, &writes).iter().all(Result::is_ok));

@@ -29,6 +29,7 @@ fn settings(options: &LogOptions) -> EngineSettings {
         fsync: Fsync::Always,
         segment_bytes: options.segment_bytes,
         log_bytes_max: options.log_bytes_max,
+        kept_bytes: options.log_bytes_max / 16,
     });
     settings.heads_resident_max = 3;
     settings.hot_bytes_max = options.segment_bytes as usize;

@@ -138,7 +138,10 @@ impl Sends {
         let to = vec![conversation(person), outbox()];
         self.under_way.insert(send, Send { person, began: clock::now() });
         *self.made.entry(person / 2).or_default() += 1;
-        (3 * send, Call::Write(Write::Append(Append { message, to, once, heard: None })))
+        (
+            3 * send,
+            Call::Write(Write::Append(Append { message, to, once, heard: None, ends: false })),
+        )
     }
 
     fn go_on(&mut self, completion: &Completion) -> io::Result<Option<(Ticket, Call)>> {
@@ -157,6 +160,7 @@ impl Sends {
                     to,
                     once: Some(once),
                     heard: None,
+                    ends: false,
                 })
             }
             // The pointer's id is where the message stands in the outbox.

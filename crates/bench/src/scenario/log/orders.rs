@@ -116,7 +116,10 @@ fn touch(folder: &Path, most: u32, heads: usize) -> io::Result<()> {
             let next = upto.min(touched + APPEND_SLICE as u32);
             let message = message_to(touched);
             let to = (touched..next).map(in_order).collect();
-            commit(&mut log, std::iter::once(Append { message, to, once: None, heard: None }))?;
+            commit(
+                &mut log,
+                std::iter::once(Append { message, to, once: None, heard: None, ends: false }),
+            )?;
             touched = next;
         }
         log.checkpoint()?;

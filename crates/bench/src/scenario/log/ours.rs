@@ -57,7 +57,13 @@ impl Tuning {
     fn engine(&self) -> EngineSettings {
         let Settings { segment_bytes, log_bytes_max, hot_bytes_max, .. } = self.folder();
         let whose = self.whose;
-        let log = LogSettings { whose, fsync: Fsync::Always, segment_bytes, log_bytes_max };
+        let log = LogSettings {
+            whose,
+            fsync: Fsync::Always,
+            segment_bytes,
+            log_bytes_max,
+            kept_bytes: 0,
+        };
         let mut settings = EngineSettings::new(log);
         settings.hot_bytes_max = hot_bytes_max;
         if self.still {

@@ -92,7 +92,7 @@ impl Traffic {
         self.groups[group as usize].made += 1;
         let first = (group * self.fan) as usize;
         let to = self.timelines[first..first + self.fan as usize].to_vec();
-        Append { message: Arc::new(self.message(id)), to, once: None, heard: None }
+        Append { message: Arc::new(self.message(id)), to, once: None, heard: None, ends: false }
     }
 
     /// Messages made.

@@ -182,7 +182,7 @@ impl Chat {
         let once = Some(OnceKey::at_home(keeping.timeline.home_hash(), own));
         let (id, at_s, label) = (it.id, now.unix_s(), Box::default());
         let message = Arc::new(Message { id, at_s, label, body });
-        let append = Append { message, to: vec![keeping.timeline], once, heard: None };
+        let append = Append { message, to: vec![keeping.timeline], once, heard: None, ends: false };
         let pending = PendingCall::ChatroomKept(Box::new(keeping));
         self.log.ask(pending, Call::Write(Write::Append(append)), fx);
     }

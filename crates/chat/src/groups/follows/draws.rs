@@ -233,7 +233,13 @@ impl Chat {
         let (label, body) = entry.encode();
         let message = Arc::new(Message { id: cargo.id(), at_s, label, body });
         (
-            Call::Write(Write::Append(Append { message, to, once: None, heard: self.log.heard() })),
+            Call::Write(Write::Append(Append {
+                message,
+                to,
+                once: None,
+                heard: self.log.heard(),
+                ends: true,
+            })),
             owed,
         )
     }

@@ -151,7 +151,7 @@ impl Chat {
         let (label, body) = encode(conversation, message);
         let stored = Arc::new(Message { id: message.id, at_s: now.unix_s(), label, body });
         let (to, heard) = (vec![self.send_queue.queue], self.log.heard());
-        let append = Append { message: stored, to, once: None, heard };
+        let append = Append { message: stored, to, once: None, heard, ends: true };
         let queueing = Box::new(Queueing { parcel, message: message.clone() });
         self.log.ask(PendingCall::Queued(queueing), Call::Write(Write::Append(append)), fx);
     }

@@ -57,6 +57,10 @@ kinds! {
         LOG_FAILED "log_failed" error
             "the log failed: nothing more is stored in it until the disk is mended and the server \
              restarted" [error folder] = "store_failures_total";
+        /// A log has seven tenths of what it may store. Find out who stores so much, shorten what
+        /// is kept, or raise `log_bytes_max`, before it is full.
+        LOG_FILLS "log_fills" warn "a log is 70 % full" [bytes limit folder]
+            = "store_used_percent";
         /// `log_bytes_max` of `[store]` is reached, or the disk has no room. What would be stored
         /// is refused until something is taken or expires.
         LOG_FULL "log_full" warn "the log or its disk is full" [bytes limit folder]
@@ -82,6 +86,14 @@ kinds! {
         /// A message's checksum is wrong: the disk changed it. It is not delivered. See "When the
         /// folder is damaged".
         MESSAGE_DAMAGED "message_damaged" error "a message is damaged" [file offset why];
+        /// The start found a record that is not as it was written. See "When the folder is
+        /// damaged".
+        RECORD_DAMAGED "record_damaged" error "a record is damaged" [log file offset why];
+        /// A message that was stored stood in a damaged record. It is not delivered.
+        MESSAGE_LOST "message_lost" error "a stored message is damaged" [owner message place];
+        /// How many stored messages the start found to be damaged, those included that are not
+        /// told one by one.
+        MESSAGES_LOST "messages_lost" error "stored messages are damaged" [log messages];
         /// A read of a message failed. Look at the disk.
         MESSAGE_UNREADABLE "message_unreadable" error "a message cannot be read"
             [file offset error];

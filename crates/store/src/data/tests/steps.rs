@@ -23,7 +23,7 @@ fn home_of(n: u64, logs: u16) -> u16 {
 fn once(n: u64) -> Write {
     let (message, to) = (message(n, b"once"), Vec::new());
     let once = Some(OnceKey::at_home(timeline(n).home_hash(), n));
-    Write::Append(Append { message, to, once, heard: None })
+    Write::Append(Append { message, to, once, heard: None, ends: false })
 }
 
 /// Timelines with gaps, one without entries, cursors, rows and once keys, among so many logs.

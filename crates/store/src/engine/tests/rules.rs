@@ -27,8 +27,13 @@ fn held(ground: Ground) -> Held {
 
 impl Held {
     fn append(&mut self, to: &[TimelineId], message: &Arc<Message>) {
-        let append =
-            Append { message: Arc::clone(message), to: to.into(), once: None, heard: None };
+        let append = Append {
+            message: Arc::clone(message),
+            to: to.into(),
+            once: None,
+            heard: None,
+            ends: false,
+        };
         let answers = self.engine().commit(NOW_S, &[Write::Append(append)]);
         assert!(answers[0].is_ok(), "{answers:?}");
     }
@@ -331,8 +336,13 @@ fn a_message_stands_beside_so_few_timelines_and_alone_before_more() {
 fn a_full_log_takes_small_rows_and_refuses_larger_ones() {
     let options = LogOptions { log_bytes_max: 64 * 1024, ..LogOptions::default() };
     let mut held = Held::new(9, Ground::Memory, options);
-    let small =
-        || Append { message: message(1, 10), to: [line(1)].into(), once: None, heard: None };
+    let small = || Append {
+        message: message(1, 10),
+        to: [line(1)].into(),
+        once: None,
+        heard: None,
+        ends: false,
+    };
     while held.engine().commit(NOW_S, &[Write::Append(small())])[0].is_ok() {}
     assert!(held.engine().is_full());
     for (bytes, answer) in [(1_025, Err(StoreError::Full)), (1_024, Ok(Done::Written))] {
@@ -454,7 +464,8 @@ fn a_long_append_that_is_refused_leaves_no_list_behind() {
     let all: Vec<_> = (0..30).map(line).collect();
     held.append(&all[..1], &message(1, 10));
     held.files.fail_after(Op::Write, 0, Error::NoSpace);
-    let append = Append { message: message(2, 10), to: all.clone(), once: None, heard: None };
+    let append =
+        Append { message: message(2, 10), to: all.clone(), once: None, heard: None, ends: false };
     let answers = held.engine().commit(NOW_S, &[Write::Append(append)]);
     assert_eq!(answers, [Err(StoreError::Full)]);
     held.append(&all, &message(3, 10));

@@ -47,6 +47,7 @@ pub(super) fn settings(options: &LogOptions) -> EngineSettings {
         fsync: Fsync::Always,
         segment_bytes: options.segment_bytes,
         log_bytes_max: options.log_bytes_max,
+        kept_bytes: options.log_bytes_max / 16,
     };
     let mut settings = EngineSettings {
         heads_resident_max: 8,

@@ -7,7 +7,7 @@
 //! where its entry says until a checkpoint has told state that it is elsewhere.
 
 use crate::engine::Engine;
-use crate::engine::commit::Batch;
+use crate::engine::commit::{Batch, TARGETS_BESIDE_MAX};
 use crate::engine::index::head_in_state;
 use crate::engine::index::heads::HeadRow;
 use crate::engine::post::SLICE_MEMBERS;
@@ -17,11 +17,11 @@ use crate::engine::record::stored::Stored;
 use crate::engine::record::{Said, Whereabouts, list};
 use crate::engine::state::{State, StateError};
 use crate::engine::undo::Undo;
-use crate::log::{Place, ReadError, Reader, RecordKind};
+use crate::log::{Place, Purpose, ReadError, Reader, RecordKind};
 use model::ports::log::StoreError;
 use model::timeline::{Message, Seq, TimelineId};
 use model::{event, tell};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Bytes of a segment that one slice reads, about.
@@ -41,8 +41,12 @@ const PRESSED_PERCENT: u8 = 90;
 /// segment of posts that are alive would grow.
 const MOVED_ENTRY_BYTES: u64 = 24;
 
-/// Seconds without compaction after one that found no room.
+/// Seconds without compaction after one that found no room, and at most after several.
 const REST_S: u32 = 5;
+const REST_S_MAX: u32 = 5 * 60;
+
+/// What was written again is compacted again only when this part of its entries has left.
+const LEFT_PART: u64 = 16;
 
 /// The segment under way.
 pub(in crate::engine) struct Compaction {
@@ -51,6 +55,8 @@ pub(in crate::engine) struct Compaction {
     at: Option<Place>,
     /// Where messages stand now, by where they stood in it.
     moved: HashMap<Place, Arc<Stored>>,
+    /// Segments to which they moved.
+    into: BTreeSet<u32>,
 }
 
 /// A slice to be read.
@@ -188,7 +194,10 @@ impl Engine {
     /// Begins to compact the segment of which the least is alive, if one is worth it; with `all`,
     /// even if that wins little. False if there is none.
     pub(super) fn begin_compaction(&mut self, all: bool) -> bool {
-        let max = self.settings.log.log_bytes_max;
+        let max = self.settings.log.stored_bytes_max();
+        if self.log.bytes() > self.settings.log.log_bytes_max && self.has_one_to_remove() {
+            return false; // a second copy is made room for before a third is
+        }
         let pressed = all || self.log.is_full() || self.log.bytes() > max - max / 10;
         let percent = if pressed { PRESSED_PERCENT } else { self.settings.compact_percent };
         let before = self.since.place.segment;
@@ -198,7 +207,8 @@ impl Engine {
             let live = count.live_bytes().max(count.live.saturating_mul(MOVED_ENTRY_BYTES));
             (bytes_all, live_all) = (bytes_all + bytes, live_all + live);
             let share = live.saturating_mul(100) / bytes.max(1);
-            let worth = count.live > 0 && share <= percent.into();
+            let settled = self.upkeep.settled.get(&segment).copied().unwrap_or(u64::MAX);
+            let worth = count.live > 0 && share <= percent.into() && count.live < settled;
             if worth
                 && !self.upkeep.refused.contains(&segment)
                 && best.is_none_or(|(least, _)| share < least)
@@ -210,8 +220,27 @@ impl Engine {
         let is_due = dead >= bytes_all.saturating_mul(self.settings.compact_dead_percent.into());
         let Some((_, segment)) = best.filter(|_| pressed || is_due) else { return false };
         let at = Some(Place { segment, offset: 0 });
-        self.upkeep.compaction = Some(Compaction { segment, at, moved: HashMap::new() });
+        let (moved, into) = (HashMap::new(), BTreeSet::new());
+        self.upkeep.compaction = Some(Compaction { segment, at, moved, into });
         true
+    }
+
+    /// Whether a segment in which nothing is alive waits for a checkpoint, or for its removal.
+    fn has_one_to_remove(&self) -> bool {
+        let last = self.log.segments().last().map(|(number, _)| number);
+        let mut closed = self.log.segments().filter(|(number, _)| Some(*number) != last);
+        closed.any(|(segment, _)| self.index.counts.of(segment).live == 0)
+    }
+
+    /// What was written again is as small as it can be made: it is let alone until some of it has
+    /// left. Else a segment whose records are small would be compacted for ever and win nothing.
+    fn settle(&mut self, into: &BTreeSet<u32>) {
+        let there: BTreeSet<u32> = self.log.segments().map(|(number, _)| number).collect();
+        self.upkeep.settled.retain(|segment, _| there.contains(segment));
+        for &segment in into {
+            let live = self.index.counts.of(segment).live;
+            self.upkeep.settled.insert(segment, live - live / LEFT_PART);
+        }
     }
 
     /// The next slice to be read.
@@ -221,7 +250,8 @@ impl Engine {
             return Some(Scan { from });
         }
         let segment = compaction.segment;
-        self.upkeep.compaction = None;
+        let compaction = self.upkeep.compaction.take()?;
+        self.settle(&compaction.into);
         let left = self.index.counts.of(segment).live;
         if left > 0 {
             tell!(event::SEGMENT_UNNAMED, segment, left);
@@ -247,8 +277,15 @@ impl Engine {
             Ok(next) => compaction.at = next,
         }
         match self.move_all(now_s, &mut compaction, found) {
-            Ok(()) => self.upkeep.compaction = Some(compaction),
-            Err(_) => self.upkeep.compact_from_s = now_s.saturating_add(REST_S),
+            Ok(()) => {
+                self.upkeep.rest_s = 0;
+                self.upkeep.compaction = Some(compaction);
+            }
+            Err(_) => {
+                self.upkeep.rest_s = (2 * self.upkeep.rest_s).clamp(REST_S, REST_S_MAX);
+                self.upkeep.compact_from_s = now_s.saturating_add(self.upkeep.rest_s);
+                self.settle(&compaction.into);
+            }
         }
     }
 
@@ -269,8 +306,8 @@ impl Engine {
         });
         let alive: Vec<_> = alive.collect();
         // Beyond the limit what frees something may go, but not into the reserve of a full disk.
-        for ending in [false, true] {
-            if ending && self.log.bytes() < self.settings.log.log_bytes_max {
+        for purpose in [Purpose::Finish, Purpose::End] {
+            if purpose == Purpose::End && !self.log.disk_has_room(SLICE_BYTES as u64) {
                 break;
             }
             let (mut batch, mut moved) = (Batch::default(), Vec::new());
@@ -280,11 +317,12 @@ impl Engine {
                     moved.push((to, some));
                 }
             }
-            match self.finish_batch(now_s, batch, ending) {
+            match self.finish_batch(now_s, batch, purpose) {
                 Err(StoreError::Full) => compaction.moved.clear(),
                 Err(error) => return Err(error),
                 Ok(()) => {
                     for (to, entries) in moved {
+                        compaction.into.insert(to.place.segment);
                         for (timeline, seq, row) in entries {
                             let slot = self.index.head_of(*timeline, *row);
                             self.index.move_entry(slot, *seq, &to);
@@ -317,18 +355,36 @@ impl Engine {
             self.count_move(stored, &known, entries.len(), batch);
             return known;
         }
-        // The message on its own, for others may name it too; alone it means nothing.
+        // For few timelines it stands beside their names; others may name it there, too.
+        if entries.len() <= TARGETS_BESIDE_MAX {
+            let said = Said { from, ..Said::of(message, Whereabouts::Here) };
+            let (place, length) = self.log.add(RecordKind::Move, |out| said.write(targets(), out));
+            return self.holds_moved(compaction, stored, (place, length), entries.len(), batch);
+        }
+        // The message on its own; alone it means nothing.
         let said = Said::of(message, Whereabouts::Here);
         let (place, length) =
             self.log.add(RecordKind::Append, |out| said.write([].into_iter(), out));
-        self.index.counts.hold(place.segment, length);
-        batch.undo.push(Undo::Hold { segment: place.segment, bytes: length });
-        let to = Arc::new(Stored { place, length, ..stored.clone() });
         let there = Whereabouts::There(place, length);
         let said = Said { from, ..Said::of(message, there) };
         self.log.add(RecordKind::Move, |out| said.write(targets(), out));
+        self.holds_moved(compaction, stored, (place, length), entries.len(), batch)
+    }
+
+    /// A message stands there now, for so many entries.
+    fn holds_moved(
+        &mut self,
+        compaction: &mut Compaction,
+        stored: &Stored,
+        (place, length): (Place, u32),
+        entries: usize,
+        batch: &mut Batch,
+    ) -> Arc<Stored> {
+        self.index.counts.hold(place.segment, length);
+        batch.undo.push(Undo::Hold { segment: place.segment, bytes: length });
+        let to = Arc::new(Stored { place, length, ..stored.clone() });
         compaction.moved.insert(stored.place, Arc::clone(&to));
-        self.count_move(stored, &to, entries.len(), batch);
+        self.count_move(stored, &to, entries, batch);
         to
     }
 

@@ -15,6 +15,7 @@ use crate::engine::record::run;
 use crate::engine::record::stored::Leaving;
 use crate::engine::state::{Keep, State, StateError};
 use crate::engine::{Engine, EngineSettings, Retention};
+use crate::log::Purpose;
 use model::ports::log::{Pull, REMOVE_SEQS_MAX, StoreError};
 use model::timeline::{ReaderId, Seq, Space, TimelineId};
 use model::{event, tell};
@@ -327,24 +328,18 @@ impl Engine {
     }
 
     fn drop_entries(&mut self, now_s: u32, going: &[Going]) -> Result<(), StoreError> {
-        for ending in [false, true] {
-            let mut batch = Batch::default();
-            for Going { timeline, row, leaving } in going {
-                self.index.head_of(*timeline, *row);
-                let by_seq: HashMap<_, _> = leaving.iter().map(|one| (one.seq, *one)).collect();
-                for some in leaving.chunks(REMOVE_SEQS_MAX) {
-                    let seqs: Vec<Seq> = some.iter().map(|one| one.seq).collect();
-                    let mut in_runs = |seq: Seq| Ok(by_seq.get(&seq).copied());
-                    let removed = self.remove(*timeline, &seqs, &mut in_runs, &mut batch);
-                    removed.expect("neither head nor runs are read from state");
-                }
-            }
-            match self.finish_batch(now_s, batch, ending) {
-                Err(StoreError::Full) => {}
-                done => return done,
+        let mut batch = Batch::default();
+        for Going { timeline, row, leaving } in going {
+            self.index.head_of(*timeline, *row);
+            let by_seq: HashMap<_, _> = leaving.iter().map(|one| (one.seq, *one)).collect();
+            for some in leaving.chunks(REMOVE_SEQS_MAX) {
+                let seqs: Vec<Seq> = some.iter().map(|one| one.seq).collect();
+                let mut in_runs = |seq: Seq| Ok(by_seq.get(&seq).copied());
+                let removed = self.remove(*timeline, &seqs, &mut in_runs, &mut batch);
+                removed.expect("neither head nor runs are read from state");
             }
         }
-        Err(StoreError::Full)
+        self.finish_batch(now_s, batch, Purpose::End)
     }
 }
 

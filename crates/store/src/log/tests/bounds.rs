@@ -29,7 +29,7 @@ fn a_batch_fills_the_log_and_the_disk_as_far_as_it_may() {
         put(&mut log, &[3; 10]).expect("as much as there may be");
         limit(&mut log, 0);
         log.add(RecordKind::Remove, |_| {});
-        log.commit(true).expect("what ends something has room");
+        log.commit(Purpose::End).expect("what ends something has room");
     }
 }
 
@@ -98,7 +98,7 @@ fn no_batch_goes_beyond_what_an_offset_can_say() {
     let end = Place { segment: 1, offset: u32::MAX };
     assert_eq!((log.last.bytes, log.ahead()), (OFFSET_MAX, end));
     assert_eq!(log.add(RecordKind::Put, |_| {}).0, end, "a place that commit refuses");
-    assert_eq!((log.ahead(), log.commit(true)), (end, Err(StoreError::Full)));
+    assert_eq!((log.ahead(), log.commit(Purpose::End)), (end, Err(StoreError::Full)));
 }
 
 #[test]
@@ -111,11 +111,11 @@ fn the_reserve_is_spent_in_parts_and_made_whole_before_anything_else() {
     log.shorten().expect("no fault");
     files.resize(files.used());
     log.add(RecordKind::Remove, |out| out.extend_from_slice(&[1; 8_192]));
-    log.commit(true).expect("the reserve has room");
+    log.commit(Purpose::End).expect("the reserve has room");
     assert_eq!(reserve(), ENDING_BYTES);
     files.resize(files.used());
     log.add(RecordKind::Remove, |out| out.extend_from_slice(&[2; 8_192]));
-    assert_eq!(log.commit(true), Err(StoreError::Full), "no more than that part");
+    assert_eq!(log.commit(Purpose::End), Err(StoreError::Full), "no more than that part");
     log.roll().expect("the rest has room");
     assert_eq!(reserve(), ROLLING_BYTES);
     log.spend_reserve().expect("no fault");

@@ -36,7 +36,7 @@ fn batch(log: &mut Log, rng: &mut Prng, told: &mut Told, always: bool) -> Result
         let (place, _) = log.add(RecordKind::Put, |out| out.extend_from_slice(&payload));
         told.records.push((place, RecordKind::Put, payload));
     }
-    let done = log.commit(rng.one_in(8));
+    let done = log.commit(if rng.one_in(8) { Purpose::End } else { Purpose::Store });
     match done {
         Ok(()) if always => told.sure = told.records.len(),
         Ok(()) | Err(StoreError::Failed) => {}

@@ -128,7 +128,7 @@ impl Caller {
     fn append(&mut self, now_s: u32) -> Write {
         let (message, once) = self.keyed(now_s);
         let to = self.lines(once.is_some());
-        Write::Append(Append { message, to, once, heard: None })
+        Write::Append(Append { message, to, once, heard: None, ends: false })
     }
 
     fn post(&mut self, now_s: u32) -> Write {

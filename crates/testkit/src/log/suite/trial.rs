@@ -255,6 +255,7 @@ pub(super) fn append(to: &[TimelineId], message: &Arc<Message>, once: Option<u12
         to: to.to_vec(),
         once: once.map(OnceKey),
         heard: None,
+        ends: false,
     })
 }
 

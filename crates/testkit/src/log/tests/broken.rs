@@ -227,7 +227,13 @@ impl Broken {
                         return Some(Ok(Done::Appended(first)));
                     }
                     Err(StoreError::TooLarge) if self.fault == Fault::KeyUsedUpByARefusal => {
-                        let claim = Append { to: Vec::new(), message: empty(), once, heard: None };
+                        let claim = Append {
+                            to: Vec::new(),
+                            message: empty(),
+                            once,
+                            heard: None,
+                            ends: false,
+                        };
                         let _ = self.log.write(&Write::Append(claim));
                         return Some(Err(StoreError::TooLarge));
                     }
