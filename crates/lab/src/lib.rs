@@ -9,6 +9,7 @@
 //! bounded however long it was.
 
 pub mod cause;
+pub mod codes;
 pub mod compare;
 pub mod generator;
 pub mod host;

@@ -9,8 +9,10 @@ use super::tally::Tally;
 use super::units::{binary, column, metric, time_s, time_us};
 use crate::script::stdev;
 use lab::cause::Cause;
+use lab::codes;
 use lab::run::Balance;
 use lab::timing::Spectrum;
+use load::target::Speech;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -142,8 +144,16 @@ fn own_block(run: &WrkRun<'_>, out: &mut String) -> std::fmt::Result {
     if uncalled > 0 {
         writeln!(out, "  {uncalled} clients were never called: the time was over before")?;
     }
+    let scheme = match run.arguments.target.scheme {
+        Speech::Miop => "miop",
+        Speech::Mqtt => "mqtt",
+        Speech::Im => "im",
+        Speech::Xmpp => "xmpp",
+        Speech::Http | Speech::Tcp => "http",
+    };
     for (code, count) in seen.codes.iter() {
-        writeln!(out, "    {code}: {count}")?;
+        let named = codes::meaning(scheme, code).map(|known| format!(" ({})", known.text));
+        writeln!(out, "    {code}: {count}{}", named.unwrap_or_default())?;
     }
     times(run, out)?;
     writeln!(out, "  Ends by cause (whose doing)")?;
