@@ -5,6 +5,10 @@
 //! what changes from run to run; several a side: from run to run (Welch's t). Every interval is of
 //! the difference, second less first, at 95 %. The invariant: a run compared with itself differs in
 //! nothing, and what is better one way round is worse the other way round.
+//!
+//! Some sixty figures are looked at, so an interval is widened before a figure is called different
+//! (Bonferroni), and of a single run a side a change has to be larger than what differs from run
+//! to run anyway: two runs of one server are equal.
 
 mod differs;
 mod interval;
@@ -79,13 +83,13 @@ fn summary(names: &[String; 2], rows: &[ComparisonRow], runs: usize) -> String {
     let with = rows.iter().filter(|row| row.interval.is_some()).count();
     let none = with - worse.len() - good.len() - of(Better::Differs).len().min(with);
     text = format!(
-        "{text} In {none} of {with} figures with an interval no difference can be told; of twenty \
-         equal ones about one looks different by chance."
+        "{text} In {none} of {with} figures with an interval no difference can be told; intervals \
+         are widened for as many figures, so that equal runs look equal."
     );
     if runs < 2 {
         text.push_str(
-            " With one run on a side the intervals do not hold what changes from run to run: \
-             several runs a side do.",
+            " With one run on a side the intervals do not hold what changes from run to run, so \
+             only large changes are called different: several runs a side show smaller ones.",
         );
     }
     text

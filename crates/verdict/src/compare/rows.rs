@@ -14,6 +14,18 @@ use lab::timing::Spectrum;
 
 /// A change smaller than this is called none, however sure it is.
 const SMALLEST: f64 = 0.01;
+/// Likewise where one side has a single run, of what differs from run to run of the same server on
+/// the same machine: of a rate, processor time or memory; of the p50 and p90 of a time; of its
+/// tail. The interval of a single run does not know of it.
+const ONE_RUN: f64 = 0.1;
+const ONE_RUN_TIME: f64 = 0.25;
+const ONE_RUN_TAIL: f64 = 0.4;
+/// By how much an interval of 95 % is widened before a figure is called different: some sixty
+/// figures are looked at, and of equal runs none shall look different (Bonferroni: 95 % for sixty
+/// together are 3.34 standard deviations in place of 1.96; of few runs, whose t is long-tailed,
+/// more).
+const WIDER: f64 = 1.7;
+const WIDER_RUNS: f64 = 2.5;
 /// Stages that are compared, at most.
 const STAGES_MAX: usize = 24;
 
@@ -152,7 +164,7 @@ fn row(label: &str, name: &str, good: Good, scopes: &[Vec<Scope>; 2]) -> Option<
         shown: values.map(|value| shown(value, measure)),
         change,
         interval,
-        better: better(difference, change, interval, good),
+        better: better((difference, change), interval, good, &Doubt::of(&figure, repeated)),
         method: if interval.is_some() { method } else { "too little to tell" }.to_owned(),
     })
 }
@@ -163,10 +175,37 @@ fn uncounted(figure: &Figure, values: &[f64; 2]) -> bool {
     counted && *values == [0.0, 0.0]
 }
 
-fn better(difference: f64, change: Option<f64>, interval: Option<Interval>, good: Good) -> Better {
+/// How much it takes to call a figure different.
+struct Doubt {
+    least: f64,
+    wider: f64,
+}
+
+impl Doubt {
+    fn of(figure: &Figure, repeated: bool) -> Doubt {
+        let least = match figure {
+            _ if repeated => SMALLEST,
+            Figure::Time { point: Point::P50 | Point::P90, .. } => ONE_RUN_TIME,
+            Figure::Time { .. } => ONE_RUN_TAIL,
+            Figure::PerSecond(_) | Figure::Column { .. } => ONE_RUN,
+            Figure::Plain(Plain::BytesPerConnection) => ONE_RUN,
+            _ => SMALLEST,
+        };
+        Doubt { least, wider: if repeated { WIDER_RUNS } else { WIDER } }
+    }
+}
+
+fn better(
+    (difference, change): (f64, Option<f64>),
+    interval: Option<Interval>,
+    good: Good,
+    doubt: &Doubt,
+) -> Better {
     let Some(Interval { low, high }) = interval else { return Better::NoDifference };
+    let low = difference - doubt.wider * (difference - low);
+    let high = difference + doubt.wider * (high - difference);
     let sure = (low > 0.0 && difference > 0.0) || (high < 0.0 && difference < 0.0);
-    if !sure || change.is_some_and(|change| change.abs() < SMALLEST) {
+    if !sure || change.is_some_and(|change| change.abs() < doubt.least) {
         return Better::NoDifference;
     }
     match (good, difference > 0.0) {
@@ -310,14 +349,23 @@ mod tests {
                 Better::Worse => (Better::Better, Better::Differs),
                 other => (other, other),
             };
-            let found =
-                [More, Less, Neither].map(|good| better(difference, change, interval, good));
+            let doubt = Doubt { least: SMALLEST, wider: 1.0 };
+            let found = [More, Less, Neither]
+                .map(|good| better((difference, change), interval, good, &doubt));
             assert_eq!(
                 found,
                 [as_more, as_less, as_neither],
                 "{difference} {change:?} {interval:?}"
             );
         }
+    }
+
+    #[test]
+    fn an_interval_is_widened_for_as_many_figures_as_are_compared() {
+        let doubt = Doubt { least: 0.0, wider: 1.7 };
+        let of = |low, high| better((10.0, None), Some(Interval { low, high }), Less, &doubt);
+        assert_eq!(of(4.0, 16.0), Better::NoDifference, "10 - 1.7 x 6 is below zero");
+        assert_eq!(of(5.0, 15.0), Better::Worse);
     }
 
     /// A run of so many stages of the same figures.

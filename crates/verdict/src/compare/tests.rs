@@ -54,6 +54,24 @@ fn a_run_compared_with_itself_differs_in_nothing() {
 }
 
 #[test]
+fn equal_runs_are_equal_however_many_are_compared() {
+    // Binds of a machine that was a fifth slower the second time, and other scatter.
+    let all: Vec<Run> = (0..30).map(|seed| run(seed, 1_000 + seed * 7, 0.5, 3)).collect();
+    for pair in all.windows(2) {
+        let comparison = compare(&pair[..1], &pair[1..]);
+        assert!(comparison.summary.starts_with("No difference"), "{}", comparison.summary);
+    }
+    let comparison = compare(&all[..1], &all[29..]);
+    assert!(comparison.summary.starts_with("No difference"), "{}", comparison.summary);
+    for three in all.chunks_exact(6) {
+        let (one, other) = three.split_at(3);
+        let comparison = compare(one, other);
+        let told = comparison.rows.iter().filter(|row| row.better == Better::Worse).count();
+        assert_eq!(told, 0, "{}", comparison.summary);
+    }
+}
+
+#[test]
 fn what_is_worse_is_worse_and_better_the_other_way_round() {
     let (good, bad) = ([run(1, 1_000, 0.5, 0)], [run(2, 1_500, 0.9, 100)]);
     let forth = compare(&good, &bad);
@@ -80,7 +98,7 @@ fn what_is_worse_is_worse_and_better_the_other_way_round() {
 #[test]
 fn repeated_runs_are_compared_by_what_changes_from_run_to_run() {
     let some =
-        |seeds: [u64; 3], bind_us| seeds.map(|seed| run(seed, bind_us + 40 * (seed % 3), 0.5, 0));
+        |seeds: [u64; 3], bind_us| seeds.map(|seed| run(seed, bind_us + 4 * (seed % 3), 0.5, 0));
     let (one, same, slow) =
         (some([1, 2, 3], 1_000), some([4, 5, 6], 1_000), some([7, 8, 9], 2_000));
     let equal = compare(&one, &same);
