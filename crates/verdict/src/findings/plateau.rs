@@ -35,6 +35,8 @@ pub struct Plateau {
     pub window: Window,
     /// Calls that were made meanwhile.
     pub calls: f64,
+    /// From when to when those are counted: they may all have been made just before it shows.
+    counted: Window,
 }
 
 impl Plateau {
@@ -75,12 +77,42 @@ pub fn plateau(case: &Case) -> Option<Plateau> {
     let flat: Vec<_> = rows[first..].iter().take_while(stays).collect();
     let last = flat.last()?;
     let window = (rows[first].0, last.0);
-    if flat.len() < ROWS || window.1.saturating_sub(window.0) < 1_000 * (ROWS as u64 - 1) {
+    let lasts = window.1.saturating_sub(window.0) >= 1_000 * (ROWS as u64 - 1);
+    let is_held = flat.len() >= ROWS && lasts;
+    // The calls that were refused may all have been made before the first row that shows it.
+    let before = first.checked_sub(1).map_or(0, |at| rows[at].0);
+    let refused = refused(case, (before, window.1));
+    if !is_held && !(refused >= 1.0 && is_over(case, window)) {
         return None;
     }
     let calls = window::growth(case.series(), "clients.attempts", window).unwrap_or(0.0);
+    let counted = if calls >= 1.0 { window } else { (before, window.1) };
+    let calls = if calls >= 1.0 { calls } else { refused };
     let waiting = case.at("clients.open", window.1).is_some_and(|open| open >= last.1 + 1.0);
-    (calls >= 1.0 || waiting).then_some(Plateau { number, planned: last.2, window, calls })
+    (calls >= 1.0 || waiting).then_some(Plateau { number, planned: last.2, window, calls, counted })
+}
+
+/// Calls of a stretch of time that made no client more, and that the server or the way to it
+/// ended.
+fn refused(case: &Case, window: Window) -> f64 {
+    let grown = |column: &str| window::growth(case.series(), column, window).unwrap_or(0.0);
+    let errors = Cause::ALL.iter().filter(|cause| cause.is_error());
+    let errors: f64 = errors.map(|cause| grown(&ended(*cause))).sum();
+    f64::min(grown("clients.attempts") - grown(ONLINE), errors).max(0.0)
+}
+
+/// Whether a stage ended in this stretch of time with all its calls made and fewer clients than it
+/// should have had.
+fn is_over(case: &Case, window: Window) -> bool {
+    case.run.stages.iter().any(|stage| {
+        let counts = &stage.counts;
+        let short = stage.clients.saturating_sub(counts.online);
+        stage.to_ms >= window.0
+            && stage.from_ms <= window.1
+            && short > 0
+            && counts.open == counts.online
+            && counts.causes.errors() >= short
+    })
 }
 
 /// Clients planned at a moment.
@@ -143,7 +175,7 @@ fn what_went_on(case: &Case, plateau: &Plateau) -> String {
         .iter()
         .filter(|cause| cause.is_error())
         .filter_map(|cause| {
-            Some((window::growth(case.series(), &ended(*cause), window)?, cause.name()))
+            Some((window::growth(case.series(), &ended(*cause), plateau.counted)?, cause.name()))
         })
         .filter(|(count, _)| *count >= 1.0)
         .collect();

@@ -139,3 +139,29 @@ fn a_queue_that_overflowed_is_a_suspect_and_one_that_did_not_is_ruled_out() {
         assert_eq!(evidence.contains("ruled out: "), drops == 0.0, "{evidence}");
     }
 }
+
+/// Steps of 100 clients, each called and answered within a second, up to `most`; a broker takes
+/// 300.
+fn steps(most: u64, hold_s: u64) -> lab::run::Run {
+    let each = hold_s + 1;
+    let wanted = move |s: u64| (100 * (s / each + 1)).min(most);
+    let mut made = Made::of(each * most / 100 - 1);
+    made.gauge("clients.planned", move |s| wanted(s) as f64);
+    made.gauge("clients.online", move |s| wanted(s).min(300) as f64);
+    made.total("clients.attempts", move |s| wanted(s) as f64);
+    let refused = most.saturating_sub(300);
+    made.ended(Phase::Bind, Cause::ClosedClean, refused, 3 * each);
+    made.run(most)
+}
+
+#[test]
+fn a_broker_that_refuses_at_a_number_that_was_a_step_has_met_a_limit() {
+    for hold_s in [1, 2, 10] {
+        let found = detect(&Case::of(&steps(400, hold_s)));
+        assert_eq!(found.len(), 1, "{hold_s}");
+        assert!(found[0].what.starts_with("Clients stopped at 300 of 400"), "{}", found[0].what);
+        assert!(found[0].evidence.contains("100 calls were made"), "{}", found[0].evidence);
+        assert!(found[0].evidence.contains("100 closed_clean"), "{}", found[0].evidence);
+        assert_eq!(detect(&Case::of(&steps(300, hold_s))), [], "all were taken");
+    }
+}
