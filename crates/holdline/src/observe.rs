@@ -88,7 +88,7 @@ impl Watched {
         let page = arguments
             .metrics
             .as_deref()
-            .map(|url| Scrape::new(url).bearer(arguments.token.clone()));
+            .map(|url| Scrape::new(url).bearer(arguments.token.clone()).timed(load::fleet::micros));
         Ok(Watched { host, process, page })
     }
 

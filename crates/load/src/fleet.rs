@@ -259,3 +259,11 @@ fn limits(plan: &FleetPlan) -> Limits {
 pub fn instant() -> Instant {
     Instant::now()
 }
+
+/// Microseconds since this was asked for the first time.
+pub fn micros() -> u64 {
+    static BEGAN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    let now = instant();
+    let passed = now.saturating_duration_since(*BEGAN.get_or_init(|| now));
+    u64::try_from(passed.as_micros()).unwrap_or(u64::MAX)
+}

@@ -71,7 +71,7 @@ columns! { HOST "Figures of a machine, but for [`COUNTERS`]. Of `cpu.core.K` the
     TCP_MEM_PAGES peak Count "tcp.mem_pages" "Pages of TCP's buffers.";
     TCP_MEM_PAGES_MAX gauge Count "tcp.mem_pages_max" "The last figure of net.ipv4.tcp_mem.";
     TCP_SYN_RECEIVED gauge Count "tcp.syn_received"
-        "Half-open connections. Only while there are few sockets.";
+        "Half-open connections. In another network namespace only while there are few sockets.";
     TCP_CLOSE_WAIT gauge Count "tcp.close_wait" "Closed by the peer, not by the process. Likewise.";
     TCP_CLOSING gauge Count "tcp.closing" "FIN-WAIT, LAST-ACK and CLOSING. Likewise.";
     LISTEN_QUEUE peak Count "tcp.listen_queue"
@@ -83,6 +83,9 @@ columns! { HOST "Figures of a machine, but for [`COUNTERS`]. Of `cpu.core.K` the
     DISK_WRITTEN total Bytes "disk.written" "Bytes written to disks.";
     DISK_READS total Count "disk.reads" "Reads finished.";
     DISK_WRITES total Count "disk.writes" "Writes finished.";
+    DISK_READ_TIME peak Micros "disk.read_time"
+        "Time that a read took from its request to its end, on average since the last reading.";
+    DISK_WRITE_TIME peak Micros "disk.write_time" "Likewise, a write.";
     DISK_BUSY peak Share "disk.busy" "Share of the time in which the busiest disk had work.";
     NET_IN total Bytes "net.bytes_in" "Bytes received, loopback excepted.";
     NET_OUT total Bytes "net.bytes_out" "Bytes sent, loopback excepted.";
@@ -202,6 +205,7 @@ columns! { PROCESS "Figures of a process, or of it and its children together.":
     CPU_S total Seconds "process.cpu_s" "Processor time that it has used.";
     BUSIEST peak Share "process.busiest" "How busy its busiest thread was: 0 to 1.";
     RSS peak Bytes "process.rss" "Memory it has in RAM, files included.";
+    VIRTUAL peak Bytes "process.virtual" "Its address space (VIRT), most of it not in RAM.";
     ANON peak Bytes "process.anon" "Memory it has in RAM that no file backs.";
     SWAP gauge Bytes "process.swap" "Memory of it in swap.";
     FDS peak Count "process.fds"

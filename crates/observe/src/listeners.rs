@@ -4,7 +4,7 @@
 //! number of connections. Where that is not possible, /proc/net/tcp tells what waits, not what may:
 //! listeners stand at its beginning, and no more than those is read.
 
-mod diag;
+pub(crate) mod diag;
 
 use crate::place::KernelFiles;
 use std::fs::File;

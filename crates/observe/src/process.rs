@@ -291,6 +291,7 @@ fn held(members: &[Member], out: &mut Reading) {
         known.inspect(|sum| out.set(column, *sum as f64));
     };
     sum(at::RSS, |member| member.rss);
+    sum(at::VIRTUAL, |member| member.virtual_);
     sum(at::ANON, |member| member.anon);
     sum(at::SWAP, |member| member.swap);
     sum(at::FDS_ALL, |member| member.fds);

@@ -12,10 +12,14 @@ use std::time::Duration;
 
 /// Bytes of a page that are read, at most.
 const PAGE_BYTES_MAX: u64 = 4 << 20;
-/// Figures of a page, at most.
-const FIGURES_MAX: usize = 300;
+/// Figures of a page, at most: twice what Holdline's own page has.
+pub(crate) const FIGURES_MAX: usize = 1_500;
+/// Names of figures that were left out and are told, at most.
+const LEFT_OUT_TOLD: usize = 3;
 /// Characters of a figure's name, at most.
 const NAME_MAX: usize = 96;
+/// How long the page took, an answer that never came included.
+const SCRAPE: Column = Column::peak("scrape_us", Unit::Micros);
 /// Time for a page.
 const PATIENCE: Duration = Duration::from_millis(800);
 
@@ -25,6 +29,8 @@ pub struct Scrape {
     url: String,
     bearer: Option<String>,
     agent: ureq::Agent,
+    /// Tells the time in microseconds, by which the reading itself is timed.
+    clock: Option<fn() -> u64>,
     /// What went wrong at the last reading, and whether that was told.
     trouble: Option<(String, bool)>,
 }
@@ -37,7 +43,16 @@ impl Scrape {
             .proxy(None) // one of the environment would see the token
             .max_redirects(2)
             .max_idle_connections(1);
-        Scrape { url: url.to_owned(), bearer: None, agent: config.build().into(), trouble: None }
+        let agent = config.build().into();
+        Scrape { url: url.to_owned(), bearer: None, agent, clock: None, trouble: None }
+    }
+
+    /// The same with a clock that tells microseconds: among the figures is then how long the page
+    /// took (`scrape_us`). A server that is slow to show its figures, or disturbed by being asked,
+    /// is known by it.
+    pub fn timed(mut self, clock: fn() -> u64) -> Scrape {
+        self.clock = Some(clock);
+        self
     }
 
     /// The same, with a token to show.
@@ -48,11 +63,28 @@ impl Scrape {
 
     /// What the page says now; nothing, if it does not come within 0.8 seconds.
     pub fn read(&mut self) -> Reading {
+        let began = self.clock.map(|clock| clock());
+        let mut reading = self.read_page();
+        if let (Some(clock), Some(began)) = (self.clock, began) {
+            reading.set(SCRAPE, clock().saturating_sub(began) as f64);
+        }
+        reading
+    }
+
+    fn read_page(&mut self) -> Reading {
         match self.page() {
             Ok(page) => {
-                let (reading, refused) = figures(&page);
-                let more = format!("{}: only its first {FIGURES_MAX} figures are kept", self.url);
-                let trouble = refused.then_some(more);
+                let (reading, left_out) = figures(&page);
+                let trouble = (!left_out.is_empty()).then(|| {
+                    let first = &left_out[..left_out.len().min(LEFT_OUT_TOLD)];
+                    format!(
+                        "{}: only its first {FIGURES_MAX} figures are kept; {} are left out, the \
+                         first of them {}",
+                        self.url,
+                        left_out.len(),
+                        first.join(", ")
+                    )
+                });
                 self.note(trouble);
                 reading
             }
@@ -88,12 +120,11 @@ impl Scrape {
     }
 }
 
-/// The figures of a page, and whether there were more than are kept.
-fn figures(page: &str) -> (Reading, bool) {
+/// The figures of a page, and the names of those that are not kept.
+pub(crate) fn figures(page: &str) -> (Reading, Vec<String>) {
     let mut kinds: HashMap<&str, &str> = HashMap::new();
     let mut sums: Vec<(Column, f64)> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
-    let mut refused = false;
     for line in page.lines() {
         if let Some(words) = line.strip_prefix("# TYPE ") {
             kinds.extend(words.trim().split_once(' ').filter(|_| kinds.len() < 8 * FIGURES_MAX));
@@ -107,9 +138,8 @@ fn figures(page: &str) -> (Reading, bool) {
                 sums.push((column, 0.0));
                 sums.len() - 1
             });
-            match sums.get_mut(place).filter(|_| place < FIGURES_MAX) {
-                Some((_, sum)) => *sum += value,
-                None => refused = true,
+            if let Some((_, sum)) = sums.get_mut(place) {
+                *sum += value;
             }
         };
         add(name.to_owned());
@@ -120,8 +150,9 @@ fn figures(page: &str) -> (Reading, bool) {
         }
     }
     let mut reading = Reading::default();
-    sums.into_iter().take(FIGURES_MAX).for_each(|(column, sum)| reading.set(column, sum));
-    (reading, refused)
+    let left_out = sums.split_off(sums.len().min(FIGURES_MAX));
+    sums.into_iter().for_each(|(column, sum)| reading.set(column, sum));
+    (reading, left_out.into_iter().map(|(column, _)| column.name.into_owned()).collect())
 }
 
 /// Labels and their values.

@@ -154,7 +154,7 @@ impl Observers {
             }
         });
         let scrape = target.metrics.as_ref().and_then(|url| {
-            let page = Page::of(Scrape::new(url).bearer(target.token.clone()));
+            let page = Page::of(scrape(url, target.token.clone()));
             page.inspect_err(|why| notes.push(format!("the metrics are not read: {why}"))).ok()
         });
         let host = own.then(ObservedHost::of_this_machine);
@@ -167,6 +167,10 @@ impl Observers {
     pub fn target_pid(&self) -> Option<u32> {
         self.target.as_ref().and_then(|watched| watched.pid)
     }
+}
+
+fn scrape(url: &str, token: Option<String>) -> Scrape {
+    Scrape::new(url).bearer(token).timed(fleet::micros)
 }
 
 impl Eyes for Observers {

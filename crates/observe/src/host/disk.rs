@@ -9,8 +9,15 @@ use std::collections::HashMap;
 /// Bytes of a sector as the kernel counts them, whatever the device's are.
 const SECTOR: u64 = 512;
 
-/// Milliseconds that each device had work, at the last look.
-pub(super) type Busy = HashMap<String, u64>;
+/// What the last look found that shares and averages are made of.
+#[derive(Default, Debug)]
+pub(super) struct Busy {
+    /// Milliseconds that each device had work.
+    ms: HashMap<String, u64>,
+    /// Reads and writes of all, and the milliseconds that they took.
+    reads: Option<(u64, u64)>,
+    writes: Option<(u64, u64)>,
+}
 
 /// What a device did since it was there.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -18,8 +25,10 @@ struct Disk {
     name: String,
     reads: u64,
     read_sectors: u64,
+    read_ms: u64,
     writes: u64,
     written_sectors: u64,
+    write_ms: u64,
     busy_ms: u64,
 }
 
@@ -37,13 +46,29 @@ pub(super) fn read(place: &KernelFiles, took_s: f64, busy: &mut Busy, out: &mut 
     out.set(at::DISK_WRITES, sum(|disk| disk.writes));
     if took_s > 0.0 {
         let share = |disk: &Disk| {
-            let earlier = *busy.get(&disk.name)?;
+            let earlier = *busy.ms.get(&disk.name)?;
             Some((disk.busy_ms.saturating_sub(earlier) as f64 / 1_000.0 / took_s).min(1.0))
         };
         let most = disks.iter().filter_map(share).reduce(f64::max);
         most.inspect(|most| out.set(at::DISK_BUSY, *most));
     }
-    *busy = disks.into_iter().map(|disk| (disk.name, disk.busy_ms)).collect();
+    let total = |of: fn(&Disk) -> u64| lines::sum(disks.iter().map(of));
+    let reads = (total(|disk| disk.reads), total(|disk| disk.read_ms));
+    let writes = (total(|disk| disk.writes), total(|disk| disk.write_ms));
+    for (column, before, now) in
+        [(at::DISK_READ_TIME, busy.reads, reads), (at::DISK_WRITE_TIME, busy.writes, writes)]
+    {
+        each_us(before, now).inspect(|us| out.set(column, *us));
+    }
+    let ms = disks.into_iter().map(|disk| (disk.name, disk.busy_ms)).collect();
+    *busy = Busy { ms, reads: Some(reads), writes: Some(writes) };
+}
+
+/// Microseconds that one took, of those that ended between two looks; `None`: there was none.
+fn each_us(before: Option<(u64, u64)>, now: (u64, u64)) -> Option<f64> {
+    let (count, ms) = before?;
+    let ended = now.0.checked_sub(count).filter(|ended| *ended > 0)?;
+    Some(now.1.checked_sub(ms)? as f64 * 1_000.0 / ended as f64)
 }
 
 /// A line of /proc/diskstats (Documentation/admin-guide/iostats.rst).
@@ -51,11 +76,12 @@ fn disk(line: &str) -> Option<Disk> {
     let mut words = line.split_ascii_whitespace().skip(2);
     let name = words.next()?.to_owned();
     let figures: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
-    let [reads, _, read_sectors, _, writes, _, written_sectors, _, _, busy_ms, ..] = figures[..]
+    let [reads, _, read_sectors, read_ms, writes, _, written_sectors, write_ms, _, busy_ms, ..] =
+        figures[..]
     else {
         return None;
     };
-    Some(Disk { name, reads, read_sectors, writes, written_sectors, busy_ms })
+    Some(Disk { name, reads, read_sectors, read_ms, writes, written_sectors, write_ms, busy_ms })
 }
 
 #[cfg(test)]
@@ -68,8 +94,18 @@ mod tests {
         let read = disk(line).expect("a whole line");
         assert_eq!((read.name.as_str(), read.reads, read.read_sectors), ("vda", 43, 1_485));
         assert_eq!((read.writes, read.written_sectors, read.busy_ms), (228, 1_089, 147));
+        assert_eq!((read.read_ms, read.write_ms), (63, 120));
         for line in ["", "254 0", "254 0 vda", "254 0 vda 1 2 3 4 5 6 7 8 9", "254 0 vda x"] {
             assert_eq!(disk(line), None, "{line}");
         }
+    }
+
+    #[test]
+    fn the_time_of_one_is_that_of_those_which_ended_meanwhile() {
+        assert_eq!(each_us(Some((10, 100)), (14, 106)), Some(1_500.0));
+        assert_eq!(each_us(Some((10, 100)), (11, 100)), Some(0.0), "less than a millisecond");
+        assert_eq!(each_us(Some((10, 100)), (10, 100)), None, "none ended");
+        assert_eq!(each_us(None, (10, 100)), None);
+        assert_eq!(each_us(Some((10, 100)), (2, 5)), None, "a disk has gone");
     }
 }

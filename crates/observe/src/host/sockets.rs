@@ -1,13 +1,25 @@
-//! Sockets and what TCP counts: /proc/net/sockstat, snmp, netstat, and, of few, their states.
+//! Sockets and what TCP counts: /proc/net/sockstat, snmp, netstat, and the states that tell of
+//! trouble.
+//!
+//! The kernel is asked for the sockets of those states alone, however many others there are. Where
+//! it cannot be asked (another network namespace), /proc/net/tcp is read while there are few.
 
 use crate::columns::{self as at, COUNTERS};
 use crate::lines;
+use crate::listeners::diag;
 use crate::place::KernelFiles;
 use lab::series::Reading;
 use std::collections::HashMap;
 
-/// Sockets up to which their states are counted one by one: the kernel prints a line for each.
+/// Sockets up to which their states are counted from /proc/net/tcp: it has a line for each.
 const STATES_MAX: u64 = 4_096;
+/// Sockets in the states below that are counted, at most.
+const COUNTED_MAX: u32 = 1 << 17;
+/// States by their numbers (include/net/tcp_states.h).
+const SYN_RECEIVED: [usize; 2] = [3, 12];
+const CLOSE_WAIT: [usize; 1] = [8];
+/// FIN-WAIT-1 and 2, LAST-ACK and CLOSING.
+const CLOSING: [usize; 4] = [4, 5, 9, 11];
 
 /// Adds them; `net` is the folder of the network's counters.
 pub(super) fn read(place: &KernelFiles, net: &str, out: &mut Reading) {
@@ -36,9 +48,14 @@ pub(super) fn read(place: &KernelFiles, net: &str, out: &mut Reading) {
     let snmp = place.text(&format!("{net}/snmp")).unwrap_or_default();
     let stat = place.text(&format!("{net}/netstat")).unwrap_or_default();
     counted(&snmp, &stat, out);
-    if used.zip(tcp("tw")).is_some_and(|(used, waiting)| used.saturating_add(waiting) <= STATES_MAX)
-    {
-        states(place, net, out);
+    let few = |(used, waiting): (u64, u64)| used.saturating_add(waiting) <= STATES_MAX;
+    let is_few = used.zip(tcp("tw")).is_some_and(few);
+    let askable = place.is_real() && net == "proc/net";
+    let wanted = SYN_RECEIVED.iter().chain(&CLOSE_WAIT).chain(&CLOSING);
+    let mask = wanted.fold(0, |mask, state| mask | 1_u32 << state);
+    let asked = askable.then(|| diag::states(mask, COUNTED_MAX)).flatten();
+    if let Some(by_state) = asked.or_else(|| is_few.then(|| listed(place, net))) {
+        states(&by_state, out);
     }
 }
 
@@ -62,7 +79,8 @@ fn counted(snmp: &str, stat: &str, out: &mut Reading) {
     }
 }
 
-fn states(place: &KernelFiles, net: &str, out: &mut Reading) {
+/// Sockets by their state, of /proc/net/tcp.
+fn listed(place: &KernelFiles, net: &str) -> [u32; 16] {
     let mut by_state = [0_u32; 16];
     for file in ["tcp", "tcp6"] {
         let text = place.text(&format!("{net}/{file}")).unwrap_or_default();
@@ -71,10 +89,13 @@ fn states(place: &KernelFiles, net: &str, out: &mut Reading) {
             by_state[state.min(15)] += 1;
         }
     }
-    // include/net/tcp_states.h
+    by_state
+}
+
+fn states(by_state: &[u32; 16], out: &mut Reading) {
     let sum =
         |states: &[usize]| f64::from(states.iter().map(|state| by_state[*state]).sum::<u32>());
-    out.set(at::TCP_SYN_RECEIVED, sum(&[3, 12]));
-    out.set(at::TCP_CLOSE_WAIT, sum(&[8]));
-    out.set(at::TCP_CLOSING, sum(&[4, 5, 9, 11]));
+    out.set(at::TCP_SYN_RECEIVED, sum(&SYN_RECEIVED));
+    out.set(at::TCP_CLOSE_WAIT, sum(&CLOSE_WAIT));
+    out.set(at::TCP_CLOSING, sum(&CLOSING));
 }

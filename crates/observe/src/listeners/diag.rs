@@ -1,6 +1,9 @@
-//! The kernel asked for its listening sockets over netlink (sock_diag(7)).
+//! The kernel asked for its sockets over netlink (sock_diag(7)): the listening ones, and how many
+//! are in a state.
 //!
-//! Two questions, one a family, each answered by messages until one says that it is done. Anything
+//! The kernel picks the sockets of the wanted states itself: those that are merely established cost
+//! a look each and no message. Two questions, one a family, each answered by messages until one
+//! says that it is done. Anything
 //! that is not such an answer ends the reading with `None`; nobody has to be root for it.
 
 use super::ListeningSocket;
@@ -33,26 +36,61 @@ const PATIENCE: Duration = Duration::from_millis(250);
 
 /// All listeners of this network namespace, up to a number; `None`: it does not say.
 pub(super) fn listeners(max: usize) -> Option<Vec<ListeningSocket>> {
+    let mut found = Vec::new();
+    ask(1 << LISTEN, |body| {
+        found.push(listener(body)?);
+        Some(found.len() < max)
+    })?;
+    Some(found)
+}
+
+/// How many sockets of this network namespace are in each of the states of a mask, by the state's
+/// number; `None`: the kernel does not say. It counts up to a number in all.
+pub(crate) fn states(mask: u32, max: u32) -> Option<[u32; 16]> {
+    let (mut by_state, mut all) = ([0_u32; 16], 0);
+    ask(mask, |body| {
+        by_state[usize::from(*body.get(1)?).min(15)] += 1;
+        all += 1;
+        Some(all < max)
+    })?;
+    Some(by_state)
+}
+
+/// Asks for the sockets in the states of a mask, and hands on each until it is told that there are
+/// enough; `None`: no answer, or not one of these.
+fn ask(states: u32, mut each: impl FnMut(&[u8]) -> Option<bool>) -> Option<()> {
     let protocol = Some(netlink::SOCK_DIAG);
     let kind = (AddressFamily::NETLINK, SocketType::DGRAM, SocketFlags::CLOEXEC);
     let socket = socket_with(kind.0, kind.1, kind.2, protocol).ok()?;
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(PATIENCE)).ok()?;
-    let mut found = Vec::new();
     let mut bytes = vec![0_u8; 32 << 10];
     for family in [AddressFamily::INET, AddressFamily::INET6] {
-        let question = question(family.as_raw() as u8);
+        let question = question(family.as_raw() as u8, states);
         send(&socket, &question, SendFlags::empty()).ok()?;
-        while found.len() < max {
+        loop {
             let (length, _) = recv(&socket, &mut bytes[..], RecvFlags::empty()).ok()?;
-            if !answer(&bytes[..length], &mut found)? {
-                break;
+            match answer(&bytes[..length], &mut each)? {
+                Heard::More => {}
+                Heard::All => break,
+                Heard::Enough => return Some(()),
             }
         }
     }
-    Some(found)
+    Some(())
 }
 
-fn question(family: u8) -> Vec<u8> {
+/// What a datagram came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Heard {
+    /// More will come.
+    More,
+    /// It was the last.
+    All,
+    /// Whoever asked wants no more.
+    Enough,
+}
+
+fn question(family: u8, states: u32) -> Vec<u8> {
     let length = HEAD + REQUEST;
     let mut bytes = Vec::with_capacity(length);
     bytes.extend(u32::try_from(length).expect("a constant").to_ne_bytes());
@@ -61,30 +99,31 @@ fn question(family: u8) -> Vec<u8> {
     bytes.resize(HEAD, 0);
     // Family, IPPROTO_TCP, which extensions, padding; then which states; then any address.
     bytes.extend([family, 6, 1 << (MEMORY - 1), 0]);
-    bytes.extend((1_u32 << LISTEN).to_ne_bytes());
+    bytes.extend(states.to_ne_bytes());
     bytes.resize(length, 0);
     bytes
 }
 
-/// Takes the messages of one datagram; whether more will come. `None`: it is no answer.
-fn answer(mut bytes: &[u8], found: &mut Vec<ListeningSocket>) -> Option<bool> {
+/// Takes the messages of one datagram. `None`: it is no answer.
+fn answer(mut bytes: &[u8], each: &mut impl FnMut(&[u8]) -> Option<bool>) -> Option<Heard> {
     while bytes.len() >= HEAD {
         let length = u32::from_ne_bytes(bytes[..4].try_into().ok()?) as usize;
         let kind = u16::from_ne_bytes(bytes[4..6].try_into().ok()?);
         let body = bytes.get(HEAD..length)?;
         match kind {
-            DONE => return Some(false),
+            DONE => return Some(Heard::All),
             ERROR => return None,
-            BY_FAMILY => found.push(listener(body)?),
+            BY_FAMILY if !each(body)? => return Some(Heard::Enough),
             _ => {}
         }
         // Messages begin at multiples of four.
         bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
-    Some(true)
+    Some(Heard::More)
 }
 
-/// `inet_diag_msg`: four bytes, the address of 48, time-out, Recv-Q, Send-Q, user and inode.
+/// `inet_diag_msg`: family, state and two bytes, the address of 48, time-out, Recv-Q, Send-Q, user
+/// and inode.
 fn listener(body: &[u8]) -> Option<ListeningSocket> {
     let word = |at: usize| Some(u32::from_ne_bytes(body.get(at..at + 4)?.try_into().ok()?));
     let port = u16::from_be_bytes(body.get(4..6)?.try_into().ok()?);
@@ -132,8 +171,16 @@ mod tests {
         body.extend(9_u32.to_ne_bytes());
         let (one, end) = (message(BY_FAMILY, &body), message(DONE, &[0; 4]));
         let mut found = Vec::new();
-        assert_eq!(answer(&one, &mut found), Some(true));
-        assert_eq!(answer(&[one.clone(), end, one.clone()].concat(), &mut found), Some(false));
+        let mut take = |bytes: &[u8], found: &mut Vec<ListeningSocket>| {
+            answer(bytes, &mut |body| {
+                found.push(listener(body)?);
+                Some(true)
+            })
+        };
+        assert_eq!(take(&one, &mut found), Some(Heard::More));
+        let ends = [one.clone(), end, one.clone()].concat();
+        assert_eq!(take(&ends, &mut found), Some(Heard::All));
+        assert_eq!(answer(&one, &mut |_| Some(false)), Some(Heard::Enough));
         let listener = ListeningSocket {
             port: 1_883,
             inode: 4_711,
@@ -142,14 +189,15 @@ mod tests {
             drops: Some(9),
         };
         assert_eq!(found, [listener.clone(), listener]);
-        assert_eq!(answer(&message(ERROR, &[0; 20]), &mut found), None);
+        assert_eq!(take(&message(ERROR, &[0; 20]), &mut found), None);
         for cut in HEAD..one.len() {
-            assert_eq!(answer(&one[..cut], &mut found), None, "{cut}");
+            assert_eq!(take(&one[..cut], &mut found), None, "{cut}");
         }
-        assert_eq!(answer(&message(BY_FAMILY, &body[..71]), &mut found), None);
-        assert_eq!(answer(&[0; 64], &mut found), None);
+        assert_eq!(take(&message(BY_FAMILY, &body[..71]), &mut found), None);
+        assert_eq!(take(&[0; 64], &mut found), None);
         found.clear();
-        assert_eq!(answer(&message(BY_FAMILY, &body[..TOLD + 15]), &mut found), Some(true));
+        let short = message(BY_FAMILY, &body[..TOLD + 15]);
+        assert_eq!(take(&short, &mut found), Some(Heard::More));
         assert_eq!((found[0].waiting, found[0].drops), (7, None));
         assert_eq!(attribute(&[0, 0, 1, 0], 7), None);
     }
@@ -164,5 +212,22 @@ mod tests {
         assert_eq!((one.waiting, one.backlog.is_some_and(|most| most >= 128)), (1, true));
         assert_eq!(one.drops, Some(0));
         drop(waiting);
+    }
+
+    #[test]
+    fn a_socket_whose_peer_has_closed_is_counted_and_established_ones_are_not() {
+        let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = socket.local_addr().expect("it is bound");
+        let gone = std::net::TcpStream::connect(address).expect("it listens");
+        let (kept, _) = socket.accept().expect("it called");
+        drop(gone);
+        // What the peer sent last has come when its end can be read.
+        let mut byte = [0];
+        assert_eq!(std::io::Read::read(&mut &kept, &mut byte).expect("its end"), 0);
+        const CLOSE_WAIT: usize = 8;
+        let Some(found) = states(1 << CLOSE_WAIT, 1 << 16) else { return };
+        assert!(found[CLOSE_WAIT] >= 1, "{found:?}");
+        assert_eq!(found.iter().sum::<u32>(), found[CLOSE_WAIT], "no other state was wanted");
+        assert_eq!(states(1 << CLOSE_WAIT, 1).expect("it was asked before")[CLOSE_WAIT], 1);
     }
 }

@@ -10,7 +10,10 @@ fn put(folder: &Folder, pid: u32, parent: u32, ticks: u64, started: u64) {
         "{pid} (srv ({pid})) S {parent} 1 1 0 -1 4 1 2 3 4 {ticks} 10 7 8 20 0 3 0 {started} 1\n"
     );
     folder.put(&path("stat"), stat);
-    folder.put(&path("status"), "FDSize:\t64\nVmRSS:\t  100 kB\nRssAnon:\t 60 kB\nVmSwap: 0 kB\n");
+    folder.put(
+        &path("status"),
+        "FDSize:\t64\nVmSize:\t 900 kB\nVmRSS:\t  100 kB\nRssAnon:\t 60 kB\nVmSwap: 0 kB\n",
+    );
     folder.put(&path("limits"), "Max open files            16       4096      files\n");
     folder.put(&path("io"), "rchar: 9\nread_bytes: 4096\nwrite_bytes: 8192\n");
     folder.put(&path("comm"), "srv\n");
@@ -49,6 +52,7 @@ fn a_process_is_told_with_its_queue_and_its_shares() {
     assert_eq!((of("cpu_s"), of("cpu"), of("cpu_user")), ((own + kernel) as f64 / 100.0, 0.5, 0.5));
     assert_eq!((of("cpu_system"), of("busiest"), of("threads")), (0.0, 0.5, 3.0));
     assert_eq!((of("rss"), of("anon"), of("fds")), (102_400.0, 61_440.0, 3.0));
+    assert_eq!(of("virtual"), 921_600.0);
     assert_eq!((of("fds_max"), of("fds_fill")), (16.0, 3.0 / 16.0));
     assert_eq!((of("switches"), of("switches_forced")), (5.0, 2.0));
     assert_eq!((of("disk_read"), of("disk_written")), (4_096.0, 8_192.0));

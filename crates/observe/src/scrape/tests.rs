@@ -3,6 +3,7 @@
 use super::*;
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const PAGE: &str = r#"# HELP holdline_connections Open.
 # TYPE holdline_connections gauge
@@ -30,8 +31,8 @@ over +Inf
 
 #[test]
 fn samples_are_summed_and_important_labels_kept_apart() {
-    let (reading, refused) = figures(PAGE);
-    assert!(!refused);
+    let (reading, left_out) = figures(PAGE);
+    assert!(left_out.is_empty());
     let all: Vec<(String, FigureKind, Unit, f64)> = reading
         .iter()
         .map(|(column, value)| (column.name.to_string(), column.kind, column.unit, *value))
@@ -80,8 +81,9 @@ fn nonsense_is_left_out_and_figures_are_bounded() {
     let long = "a".repeat(NAME_MAX + 1) + " 1";
     assert_eq!(figures(&long).0.iter().count(), 0);
     let many: String = (0..FIGURES_MAX + 9).map(|at| format!("a{at} 1\n")).collect();
-    let (reading, refused) = figures(&many);
-    assert_eq!((reading.iter().count(), refused), (FIGURES_MAX, true));
+    let (reading, left_out) = figures(&many);
+    assert_eq!((reading.iter().count(), left_out.len()), (FIGURES_MAX, 9));
+    assert_eq!(left_out[0], format!("a{FIGURES_MAX}"));
     assert_eq!(reading.of("a0"), Some(1.0));
     let twice = many.clone() + &many;
     assert_eq!(figures(&twice).0.of("a0"), Some(2.0));
@@ -115,6 +117,24 @@ fn answer(status: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}")
         .into_bytes()
+}
+
+/// Each reading is seven microseconds after the one before.
+fn clock() -> u64 {
+    static NOW: AtomicU64 = AtomicU64::new(0);
+    NOW.fetch_add(7, Ordering::Relaxed)
+}
+
+#[test]
+fn what_is_left_out_is_told_by_name_and_the_page_is_timed() {
+    let many: String = (0..FIGURES_MAX + 9).map(|at| format!("a{at} 1\n")).collect();
+    let (url, server) = server(vec![answer("200 OK", &many)]);
+    let mut scrape = Scrape::new(&url).timed(clock);
+    let reading = scrape.read();
+    assert_eq!(reading.of("scrape_us"), Some(7.0));
+    let told = scrape.trouble().expect("nine are left out");
+    assert!(told.contains("; 9 are left out, the first of them a"), "{told}");
+    server.join().expect("it served");
 }
 
 #[test]
