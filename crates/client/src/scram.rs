@@ -1,5 +1,5 @@
-//! SCRAM-SHA-256, the client's side (RFC 5802 5, RFC 7677 3): it proves that it knows the password
-//! without showing it, and that the server knows it too.
+//! SCRAM-SHA-256 and SCRAM-SHA-1, the client's side (RFC 5802 5, RFC 7677 3): it proves that it
+//! knows the password without showing it, and that the server knows it too.
 //!
 //! ```text
 //!  client: n,,n=user,r=nonce          server: r=nonce+its own,s=salt,i=iterations
@@ -16,6 +16,50 @@ use std::num::NonZeroU32;
 /// The method's name in CONNECT and AUTH.
 pub const METHOD: &str = "SCRAM-SHA-256";
 
+/// The hash that a proof is made with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ScramDigest {
+    /// SHA-1 (RFC 5802): what servers of XMPP have at least.
+    Sha1,
+    /// SHA-256 (RFC 7677).
+    Sha256,
+}
+
+impl ScramDigest {
+    /// The method's name.
+    pub const fn method(self) -> &'static str {
+        match self {
+            ScramDigest::Sha1 => "SCRAM-SHA-1",
+            ScramDigest::Sha256 => METHOD,
+        }
+    }
+
+    fn digest(self) -> &'static digest::Algorithm {
+        match self {
+            ScramDigest::Sha1 => &digest::SHA1_FOR_LEGACY_USE_ONLY,
+            ScramDigest::Sha256 => &digest::SHA256,
+        }
+    }
+
+    fn mac(self, key: &[u8], said: &[u8]) -> Vec<u8> {
+        let algorithm = match self {
+            ScramDigest::Sha1 => hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
+            ScramDigest::Sha256 => hmac::HMAC_SHA256,
+        };
+        hmac::sign(&hmac::Key::new(algorithm, key), said).as_ref().to_vec()
+    }
+
+    fn salted(self, password: &[u8], salt: &[u8], iterations: NonZeroU32) -> Vec<u8> {
+        let algorithm = match self {
+            ScramDigest::Sha1 => pbkdf2::PBKDF2_HMAC_SHA1,
+            ScramDigest::Sha256 => pbkdf2::PBKDF2_HMAC_SHA256,
+        };
+        let mut salted = vec![0; self.digest().output_len()];
+        pbkdf2::derive(algorithm, iterations, salt, password, &mut salted);
+        salted
+    }
+}
+
 /// Most iterations that are computed for a server: a hostile one shall not keep us busy.
 const ITERATIONS_MAX: u32 = 1_000_000;
 
@@ -25,17 +69,23 @@ pub struct ScramProof {
     first: String,
     nonce: String,
     password: String,
+    hash: ScramDigest,
     /// What the server must say in the end.
     signature: Option<Vec<u8>>,
 }
 
 impl ScramProof {
-    /// Begins; `random` is drawn anew for each.
+    /// Begins by SHA-256; `random` is drawn anew for each.
     pub fn new(who: &Scram, random: [u8; 18]) -> ScramProof {
+        ScramProof::with(ScramDigest::Sha256, who, random)
+    }
+
+    /// Begins with a hash.
+    pub fn with(hash: ScramDigest, who: &Scram, random: [u8; 18]) -> ScramProof {
         let nonce = STANDARD.encode(random);
         let user = who.user.replace('=', "=3D").replace(',', "=2C");
         let first = format!("n={user},r={nonce}");
-        ScramProof { first, nonce, password: who.password.clone(), signature: None }
+        ScramProof { first, nonce, password: who.password.clone(), hash, signature: None }
     }
 
     /// What stands in CONNECT.
@@ -54,16 +104,15 @@ impl ScramProof {
         if !is_ours {
             return None;
         }
-        let mut salted = [0; 32];
-        let password = self.password.as_bytes();
-        pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, iterations, &salt, password, &mut salted);
-        let key = mac(&salted, b"Client Key");
-        let stored = digest::digest(&digest::SHA256, &key);
+        let hash = self.hash;
+        let salted = hash.salted(self.password.as_bytes(), &salt, iterations);
+        let key = hash.mac(&salted, b"Client Key");
+        let stored = digest::digest(hash.digest(), &key);
         let last = format!("c=biws,r={nonce}");
         let said = format!("{},{challenge},{last}", self.first);
-        let signature = mac(stored.as_ref(), said.as_bytes());
+        let signature = hash.mac(stored.as_ref(), said.as_bytes());
         let proof: Vec<u8> = key.iter().zip(&signature).map(|(a, b)| a ^ b).collect();
-        self.signature = Some(mac(&mac(&salted, b"Server Key"), said.as_bytes()));
+        self.signature = Some(hash.mac(&hash.mac(&salted, b"Server Key"), said.as_bytes()));
         Some(format!("{last},p={}", STANDARD.encode(proof)).into_bytes().into())
     }
 
@@ -77,10 +126,6 @@ impl ScramProof {
 
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.split(',').find_map(|field| field.strip_prefix(name))
-}
-
-fn mac(key: &[u8], said: &[u8]) -> Vec<u8> {
-    hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), said).as_ref().to_vec()
 }
 
 #[cfg(test)]
@@ -105,6 +150,24 @@ mod tests {
         assert!(proof.is_proved(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="));
         assert!(!proof.is_proved(b"v=AAAA"));
         assert!(!proof.is_proved(b"e=other-error"));
+    }
+
+    /// The example of RFC 5802 5.
+    #[test]
+    fn the_example_of_sha_1_comes_out() {
+        let who = Scram { user: "user".into(), password: "pencil".into() };
+        let mut proof = ScramProof::with(ScramDigest::Sha1, &who, [0; 18]);
+        proof.nonce = "fyko+d2lbbFgONRv9qkxdawL".into();
+        proof.first = "n=user,r=fyko+d2lbbFgONRv9qkxdawL".into();
+        let challenge = b"r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,s=QSXCR+Q6sek8bf92,i=4096";
+        let answer = proof.answer(challenge).expect("an answer");
+        assert_eq!(
+            std::str::from_utf8(&answer),
+            Ok("c=biws,r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,\
+                p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=")
+        );
+        assert!(proof.is_proved(b"v=rmF9pqV8S7suAoZWja4dJRkFsKQ="));
+        assert!(!proof.is_proved(b"v=AAAA"));
     }
 
     #[test]

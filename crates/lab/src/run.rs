@@ -151,6 +151,15 @@ pub const FIGURES: &[(&str, &str)] = &[
         "subscriptions.unanswered",
         "Subscriptions that had no answer when messages were to be sent (MQTT).",
     ),
+    (
+        "subscriptions.lowered",
+        "Subscriptions that were granted at a lower QoS than was asked for (MQTT).",
+    ),
+    (
+        "sessions.lost",
+        "Connections of a client that came back without the session that the target should have \
+         kept for it (MQTT 3.1.1 and 5, `keep_session`).",
+    ),
     ("heartbeats.sent", "Heartbeats sent."),
     ("heartbeats.answered", "Heartbeats answered in time."),
     ("heartbeats.late", "Heartbeats answered after the group's timeout."),
@@ -186,6 +195,36 @@ pub const FIGURES: &[(&str, &str)] = &[
          (IM).",
     ),
     ("messages.astray", "Messages that came to a client that had not subscribed to their topic."),
+    (
+        "messages.other_qos",
+        "Messages that came at another QoS than the lower one of publication and subscription \
+         (MQTT, bodies of 44 bytes and more).",
+    ),
+    (
+        "messages.other_topic",
+        "Messages that came under another topic than they were published to (MQTT, bodies of 44 \
+         bytes and more).",
+    ),
+    (
+        "messages.retained_live",
+        "Messages that came with the RETAIN flag although they were published without it (MQTT, \
+         bodies of 44 bytes and more).",
+    ),
+    (
+        "messages.early_dup",
+        "Messages that came with the DUP flag although the target had not sent them before (MQTT).",
+    ),
+    (
+        "messages.other_sender",
+        "Messages that came in the name of another account than their sender's (IM, XMPP; sender \
+         and receiver in one group of clients).",
+    ),
+    ("messages.overcounted", "Acknowledgements of more stanzas than had been sent (XMPP)."),
+    (
+        "messages.missing_kept",
+        "Of `messages.missing`, those that were for sessions which outlive connections, at QoS 1 \
+         or 2: a connection that the plan cuts is no excuse for them (MQTT).",
+    ),
     (
         "messages.unjudged",
         "Messages received of which it is not known whether they came before, or in order: too \

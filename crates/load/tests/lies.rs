@@ -12,6 +12,8 @@ mod chats;
 mod lab_;
 #[path = "lies/list.rs"]
 mod list;
+#[path = "lies/xmpp.rs"]
+mod xmpp;
 
 use lab::run::{Gravity, Run};
 use list::{Lie, lies};
@@ -69,7 +71,7 @@ fn wrong(lie: &Lie, run: &Run) -> Vec<String> {
         }
     }
     if let Some(what) = lie.says {
-        let found = run.findings.iter().find(|finding| finding.what.starts_with(what));
+        let found = run.findings.iter().find(|finding| finding.what.contains(what));
         match found {
             None => wrong.push(format!("nobody says `{what}`")),
             Some(found) if found.side != lie.side => {
@@ -145,7 +147,8 @@ fn the_report_tells_every_lie_and_the_page_lists_them() {
         .map(|(name, wrong)| format!("a server that {name}:\n  {}", wrong.join("\n  ")))
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
-    assert!(all.len() >= 40, "{} lies", all.len());
+    let told = all.iter().filter(|(lie, _)| !lie.name.starts_with("tells the truth")).count();
+    assert!(told >= 60, "{told} lies");
     let page = std::fs::read_to_string(path()).expect("the page");
     let right = whole(&page, &table(&all));
     if std::env::var_os("LIES_WRITE").is_some() {

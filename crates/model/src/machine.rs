@@ -293,6 +293,11 @@ impl<Up> Outbox<Up> {
         self.start_tls = true;
     }
 
+    /// Whether TLS was ordered: what follows in the input is not for the machine.
+    pub fn starts_tls(&self) -> bool {
+        self.start_tls
+    }
+
     /// Takes whether TLS is to begin.
     pub fn take_start_tls(&mut self) -> bool {
         std::mem::take(&mut self.start_tls)

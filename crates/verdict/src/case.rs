@@ -4,6 +4,7 @@
 //! both. The invariant: a machine that has no column of a name gives `None`, and nobody guesses.
 
 use crate::columns::is_of;
+use crate::saturation::LAG_US;
 use crate::window::{self, Window};
 use crate::{fit, words};
 use lab::cause::Cause;
@@ -20,6 +21,11 @@ pub const MENDED: &str = "mended: ";
 const SHOWS_MS: u64 = 15_000;
 /// How long something broken shows whose end nobody tells.
 const SHOWS_LONG_MS: u64 = 60_000;
+
+/// Share of a second in which threads of the laboratory's machine waited for a core (PSI), and of
+/// its cores that a hypervisor gave to others, from which on a time says nothing about the server.
+const WAITED: f64 = 0.2;
+const STOLEN: f64 = 0.05;
 
 /// Clients had been waiting so long, at most, when a counter of the kernel showed why.
 const ECHO_MS: u64 = 5_000;
@@ -174,6 +180,46 @@ impl<'a> Case<'a> {
         let told = notes.iter().enumerate().rev();
         let mut told = told.filter(|(_, note)| note.text.starts_with(BROKEN));
         told.find(|(place, note)| shows(*place, note)).map(|(_, note)| note)
+    }
+
+    /// Whether the plan killed the server in a stage.
+    pub fn was_killed_in(&self, stage: &StageRun) -> bool {
+        let kills = |note: &&Note| {
+            let broken = note.text.strip_prefix(BROKEN).unwrap_or_default();
+            broken.starts_with("the target") && broken.ends_with("was killed")
+        };
+        let within = |note: &&Note| stage.from_ms <= note.at_ms && note.at_ms <= stage.to_ms;
+        self.run.notes.iter().filter(kills).any(|note| within(&note))
+    }
+
+    /// Why the machine of the laboratory had too little processor time near a moment, in words:
+    /// then nobody can say whether an answer waited for the server or for this machine. `None`: it
+    /// had enough, or it does not say.
+    pub fn starved(&self, at_ms: u64) -> Option<String> {
+        let near = (at_ms.saturating_sub(2_001), at_ms.saturating_add(1_000));
+        let most = |column: &str| window::highest(self.series(), column, near).map(|it| it.1);
+        let waited = self.of_testers("psi.cpu_s").into_iter().filter_map(|column| most(&column));
+        let waited = waited.fold(0.0, f64::max);
+        if waited >= WAITED {
+            return Some(format!(
+                "threads waited for a core {} of the time",
+                words::percent(waited)
+            ));
+        }
+        self.of_testers("cpu.steal").into_iter().find_map(|column| {
+            let cores = self.highest(&self.beside(&column, "cpu.cores"))?.1.max(1.0);
+            let taken = most(&column)? / cores;
+            (taken >= STOLEN).then(|| format!("the hypervisor took {}", words::percent(taken)))
+        })
+    }
+
+    /// The tester's own loop took so long near a moment that it explains a good part of this time.
+    pub fn tester_lags(&self, at_ms: u64, us: f64) -> bool {
+        let near = (at_ms.saturating_sub(1_001), at_ms.saturating_add(1_000));
+        self.of_testers("turn_us_max").iter().any(|column| {
+            let turn = window::highest(self.series(), column, near).map_or(0.0, |(_, turn)| turn);
+            turn > LAG_US && turn > us / 4.0
+        })
     }
 
     /// From when to when ends with this cause were counted; the whole run where no row tells.

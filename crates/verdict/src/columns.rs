@@ -15,3 +15,5 @@ pub fn is_of(name: &str, owner: &str) -> bool {
 pub const ONLINE: &str = "clients.online";
 /// Resident memory of the target's process.
 pub const TARGET_RSS: &str = "target.process.rss";
+/// Open descriptors of the target's process.
+pub const TARGET_FDS: &str = "target.process.fds";

@@ -11,7 +11,7 @@ pub mod xmpp;
 
 use base::time::Now;
 use model::close::CloseReason;
-use model::link::{Link, Protocol};
+use model::link::{Link, Protocol, StartTlsRefusal};
 use model::machine::{Input, Machine, Outbox};
 use model::ports::virtual_client::{Action, Observation};
 use proto_miop::client as miop;
@@ -199,6 +199,19 @@ impl Client {
             Client::Im(client) => client.wake(out),
             Client::Xmpp(_) | Client::Http(_) | Client::Tcp(_) => Ok(()),
         }
+    }
+
+    /// TLS stands that it ordered, or does not begin.
+    pub(super) fn tls_started(
+        &mut self,
+        link: Result<&Link, StartTlsRefusal>,
+        out: &mut Out,
+    ) -> Told {
+        match (self, link) {
+            (Client::Xmpp(client), Ok(_)) => client.encrypted(out),
+            _ => return Err(CloseReason::TlsFailed),
+        }
+        Ok(())
     }
 
     pub(super) fn drained(&mut self, now: Now, out: &mut Out) -> Told {

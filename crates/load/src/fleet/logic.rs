@@ -7,6 +7,7 @@
 
 mod beats;
 mod calls;
+mod claims;
 mod cuts;
 mod ends;
 mod flights;
@@ -30,7 +31,7 @@ pub(crate) use lately::Lately;
 use model::close::CloseReason;
 use model::id::ConnRef;
 use model::link::{Link, WireProfile};
-use model::ports::virtual_client::{Action, Observation};
+use model::ports::virtual_client::{Action, DeliveryClaim, Observation};
 use net::{ConnectionOrigin, ShardLogic};
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -193,11 +194,14 @@ impl ShardLogic for FleetLogic {
             Observation::Message { body, again, .. } => {
                 let front = &body[..body.len().min(stamp::PROOF_BYTES)];
                 let (bytes, rest) = (body.len() as u32, stamp::rest_of(&body));
-                self.heard(now, virtual_client, &Came { front, bytes, rest, again }, handle);
+                let claim = DeliveryClaim::Nothing;
+                let came = Came { front, bytes, rest, again, claim };
+                self.heard(now, virtual_client, &came, handle);
             }
-            Observation::Heard { bytes, head, rest, again } => {
+            Observation::Heard { bytes, head, rest, again, claim } => {
                 let front = &head[..head.len().min(bytes as usize)];
-                self.heard(now, virtual_client, &Came { front, bytes, rest, again }, handle);
+                let came = Came { front, bytes, rest, again, claim };
+                self.heard(now, virtual_client, &came, handle);
             }
             Observation::Taken { seq } => self.taken(now, virtual_client, seq, handle),
             Observation::TakenAlone { seq } => self.taken_alone(now, virtual_client, seq, handle),
@@ -214,8 +218,10 @@ impl ShardLogic for FleetLogic {
                 self.fetched(virtual_client, messages, behind)
             }
             Observation::Skipped { messages } => self.pool.log.skipped += u64::from(messages),
-            Observation::Subscribed { granted, refused } => {
+            Observation::Overcounted => self.pool.log.overcounted += 1,
+            Observation::Subscribed { granted, at_qos, refused } => {
                 self.pool.log.subscribed += u64::from(granted);
+                self.granted(virtual_client, at_qos, refused.is_empty());
                 self.pool.log.not_subscribed += refused.len() as u64;
                 for code in refused {
                     self.pool.log.codes.count(&format!("subscription refused {code}"));

@@ -54,6 +54,8 @@ counts! {
     go_aways "Times a server asked a pilot to leave and come back.";
     subscribed "Subscriptions that were granted.";
     not_subscribed "Subscriptions that were refused.";
+    lowered "Subscriptions that were granted at a lower QoS than was asked for.";
+    lost_sessions "Binds without the session that the server should have kept.";
     pings "Heartbeats sent.";
     pongs "Heartbeats answered in time.";
     late_pongs "Heartbeats answered after the plan's timeout.";
@@ -82,6 +84,12 @@ counts! {
     left_behind "Of them, those whose connection ended before.";
     behind_now "Of them, those that are at it.";
     astray "Messages received by a client that had not subscribed to their topic.";
+    other_qos "Messages that came at another QoS than they should have.";
+    other_topic "Messages that came under another topic than they were published to.";
+    retained_live "Messages that came with RETAIN and were published without.";
+    early_dup "Messages that came with DUP and had not been sent before.";
+    other_sender "Messages that came in the name of another account than their sender's.";
+    overcounted "Acknowledgements of more than was sent.";
     unjudged "Messages received of which it is not known whether they came before, or in order.";
     missing "Messages that a receiver should have had a second ago, by their numbers.";
     skipped "Messages that the server told it had not sent to a receiver.";
@@ -206,6 +214,8 @@ impl Snapshot {
             ("go_aways", self.go_aways),
             ("subscriptions.granted", self.subscribed),
             ("subscriptions.refused", self.not_subscribed),
+            ("subscriptions.lowered", self.lowered),
+            ("sessions.lost", self.lost_sessions),
             ("heartbeats.sent", self.pings),
             ("heartbeats.answered", self.pongs),
             ("heartbeats.late", self.late_pongs),
@@ -230,6 +240,14 @@ impl Snapshot {
             ("marks.taken", self.taken_marks),
             ("marks.received", self.received_marks),
             ("messages.astray", self.astray),
+            ("messages.other_qos", self.other_qos),
+            ("messages.other_topic", self.other_topic),
+            ("messages.retained_live", self.retained_live),
+            ("messages.early_dup", self.early_dup),
+            ("messages.other_sender", self.other_sender),
+            ("messages.overcounted", self.overcounted),
+            // Of those missing, by what groups and their traffic are: no thread knows.
+            ("messages.missing_kept", 0),
             ("messages.unjudged", self.unjudged),
             // By what was sent and heard in all, which no thread knows.
             ("subscriptions.unanswered", 0),

@@ -12,8 +12,17 @@
 //! sent it ([`From`]). A *proof* is both lines, and has a mark of its own: its [`Sign`] is no other
 //! message's, and its checksum is over the whole body but itself. A bare [`stamp`] is the first
 //! eight bytes with a mark of its own: any process of the same machine can write it.
+//!
+//! What is published over MQTT bears a *note* behind the proof, where there is room for one: with
+//! it the receiver can tell how the message should have arrived.
+//!
+//! ```text
+//! 36         38        39       40                    44
+//! | mark     | QoS     | retain | CRC-32 of the topic | ...
+//! ```
+//! The note is covered by the proof's checksum.
 
-use model::ports::virtual_client::HEAD_BYTES as FRONT_BYTES;
+use model::ports::virtual_client::{HEAD_BYTES as FRONT_BYTES, NOTE_BYTES};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -27,6 +36,41 @@ pub const PROOF_BYTES: usize = 36;
 const CHECK_AT: usize = 32;
 
 const _: () = assert!(PROOF_BYTES == FRONT_BYTES, "what machines hand on is a whole proof");
+
+/// Bytes of a body that has room for a note.
+pub const NOTED_BYTES: usize = PROOF_BYTES + NOTE_BYTES;
+/// The first two bytes of a note.
+const MARK_NOTE: [u8; 2] = [0x4c, 0x4e];
+
+/// How a message was published.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PublishNote {
+    /// CRC-32 of the topic's name.
+    pub topic: u32,
+    /// 0, 1 or 2.
+    pub qos: u8,
+    /// It was to be kept for later subscribers.
+    pub retain: bool,
+}
+
+impl PublishNote {
+    /// It as it stands in a body.
+    pub fn bytes(&self) -> [u8; NOTE_BYTES] {
+        let mut bytes = [0; NOTE_BYTES];
+        bytes[..2].copy_from_slice(&MARK_NOTE);
+        (bytes[2], bytes[3]) = (self.qos, u8::from(self.retain));
+        bytes[4..].copy_from_slice(&self.topic.to_be_bytes());
+        bytes
+    }
+
+    /// Reads it; `None`: these bytes are no note.
+    pub fn read(bytes: &[u8; NOTE_BYTES]) -> Option<PublishNote> {
+        let [one, two, qos, retain, topic @ ..] = *bytes;
+        let is_note = [one, two] == MARK_NOTE && qos <= 2 && retain <= 1;
+        let topic = u32::from_be_bytes(topic);
+        is_note.then_some(PublishNote { topic, qos, retain: retain == 1 })
+    }
+}
 
 /// A bare stamp.
 const MARK: u64 = 0x4c54;

@@ -11,7 +11,7 @@
 use super::client::{Client, ClientAct};
 use base::time::{Instant, Now};
 use model::close::CloseReason;
-use model::link::Link;
+use model::link::{Link, StartTlsRefusal};
 use model::machine::{Input, Machine, Outbox, TurnAway};
 use model::ports::virtual_client::Observation;
 use net::connection::ConnectionRecord;
@@ -90,36 +90,42 @@ pub(crate) enum Ears {
 
 /// What else is so or not.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Flags(u8);
+pub(crate) struct Flags(u16);
 
 impl Flags {
     /// A heartbeat is under way.
-    pub const PINGING: u8 = 1;
+    pub const PINGING: u16 = 1;
     /// It is overdue, and was counted so.
-    pub const OVERDUE: u8 = 2;
+    pub const OVERDUE: u16 = 2;
     /// It goes for good.
-    pub const FAREWELL: u8 = 4;
+    pub const FAREWELL: u16 = 4;
     /// It has been called before.
-    pub const CALLED: u8 = 8;
+    pub const CALLED: u16 = 8;
     /// It comes back at once, whatever the plan says.
-    pub const AT_ONCE: u8 = 16;
+    pub const AT_ONCE: u16 = 16;
     /// It was told to say farewell.
-    pub const TOLD: u8 = 32;
+    pub const TOLD: u16 = 32;
     /// It was frozen or deaf on this connection, and nothing it said since was answered.
-    pub const FROZEN: u8 = 64;
+    pub const FROZEN: u16 = 64;
     /// It came with something stored for it, and has not pulled all of it yet.
-    pub const BEHIND: u8 = 128;
+    pub const BEHIND: u16 = 128;
+    /// It has been bound before, so a server that keeps sessions has one for it.
+    pub const KNOWN: u16 = 256;
+    /// An earlier session goes on with this connection: messages may come with DUP.
+    pub const RESUMED: u16 = 512;
+    /// All its subscriptions of this run were granted at the QoS that it asked for.
+    pub const GRANTED: u16 = 1024;
 
-    pub fn has(self, flag: u8) -> bool {
+    pub fn has(self, flag: u16) -> bool {
         self.0 & flag != 0
     }
 
-    pub fn set(&mut self, flag: u8) {
+    pub fn set(&mut self, flag: u16) {
         self.0 |= flag;
     }
 
     /// Takes a flag away: whether it was there.
-    pub fn take(&mut self, flag: u8) -> bool {
+    pub fn take(&mut self, flag: u16) -> bool {
         let had = self.has(flag);
         self.0 &= !flag;
         had
@@ -255,6 +261,15 @@ impl Machine for FleetSlot {
 
     fn drained(&mut self, now: Now, out: &mut Out) -> Result<(), CloseReason> {
         self.client().drained(now, out)
+    }
+
+    fn tls_started(
+        &mut self,
+        _: Now,
+        link: Result<&Link, StartTlsRefusal>,
+        out: &mut Out,
+    ) -> Result<(), CloseReason> {
+        self.client().tls_started(link, out)
     }
 
     fn silent(&mut self, _: Now, _: &mut Out) -> Result<(), CloseReason> {

@@ -90,13 +90,19 @@ fn hash(name: &str) -> u64 {
 
 fn layers(group: &Group, url: &Url, profile: &FleetProfile) -> Result<ClientLayers, String> {
     let authority = group.authority.as_ref().or(url.authority.as_ref());
+    // A server of XMPP may ask for TLS within the stream, and is known by its domain.
+    let (name, may_ask) = match profile {
+        FleetProfile::Xmpp(profile) => (&*profile.domain, true),
+        _ => (url.host.as_str(), false),
+    };
     let is_encrypted = url.scheme.is_encrypted;
-    let tls =
-        is_encrypted.then(|| trust::towards(&url.host, authority.map(Path::new))).transpose()?;
+    let tls = (is_encrypted || may_ask).then(|| trust::towards(name, authority.map(Path::new)));
+    let tls = tls.transpose()?;
+    let start_tls = tls.is_some() && !is_encrypted;
     let is_web_socket = url.scheme.is_web_socket();
     let web_socket =
         is_web_socket.then(|| target::upgrade(url.authority(), &url.path, profile.protocol()));
-    Ok(ClientLayers { tls, web_socket, ..ClientLayers::plain(profile.protocol()) })
+    Ok(ClientLayers { tls, start_tls, web_socket, ..ClientLayers::plain(profile.protocol()) })
 }
 
 fn hearing(group: &Group, speech: Speech) -> Hearing {

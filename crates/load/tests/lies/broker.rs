@@ -1,8 +1,9 @@
 //! An MQTT broker of few words that lies as it is told, over `testkit`'s faulty server, and counts
 //! what it did: the known truth.
 //!
-//! It knows CONNECT, SUBSCRIBE of plain filters, `#` behind a slash and `$share`, PUBLISH at every
-//! QoS, PINGREQ and DISCONNECT, in 3.1.1 and in 5 without properties of its own.
+//! It knows CONNECT with kept sessions, SUBSCRIBE of plain filters, `#` behind a slash and
+//! `$share`, PUBLISH at every QoS in both directions, PINGREQ and DISCONNECT, in 3.1.1 and in 5
+//! without properties of its own.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -51,6 +52,18 @@ pub enum Lie {
     NoPong,
     /// These bytes once a client has subscribed.
     Blurt(&'static [u8]),
+    /// A delivery one QoS lower than it should be.
+    LowerQos,
+    /// SUBACK with QoS 0, to every second client, which is served so.
+    LowerGrant,
+    /// Under the topic `u/…` in place of `t/…`.
+    OtherTopic,
+    /// With RETAIN.
+    Retain,
+    /// With DUP.
+    Dup,
+    /// Session Present 0 for a session that is to be kept.
+    Forget,
 }
 
 /// So many messages to one that is concerned.
@@ -75,6 +88,8 @@ pub struct Truth {
     pub owed: u64,
     /// Messages that were lied about.
     pub lied: u64,
+    /// Deliveries at QoS 1 and 2 that no client has acknowledged yet.
+    pub unacknowledged: u64,
 }
 
 #[derive(Default)]
@@ -87,6 +102,23 @@ struct State {
     id: u16,
     /// PUBRELs that came.
     released: u64,
+    /// The connection of each session that is kept, and whose session a connection has.
+    sessions: BTreeMap<String, u64>,
+    names: BTreeMap<u64, String>,
+    /// QoS that was granted on a connection.
+    granted: BTreeMap<u64, u8>,
+    /// Deliveries that were not acknowledged: packet id, connection, QoS, and the rest of the
+    /// packet.
+    unacknowledged: BTreeMap<u16, (u64, u8, Vec<u8>)>,
+    delivered: u16,
+}
+
+/// How a message is delivered.
+#[derive(Clone, Copy, Default)]
+struct Manner {
+    qos: u8,
+    retain: bool,
+    dup: bool,
 }
 
 /// The broker.
@@ -170,12 +202,26 @@ fn packet(first: u8, body: &[u8]) -> Vec<u8> {
 
 type Out = Vec<(u64, Vec<u8>)>;
 
+/// The client id of a CONNECT, behind its protocol name, level, flags and keep-alive, and in 5 its
+/// properties, which are shorter than 128 bytes.
+fn name_of(body: &[u8], is_new: bool) -> String {
+    let at = if is_new { 11 + usize::from(body[10]) } else { 10 };
+    let length = usize::from(u16::from_be_bytes([body[at], body[at + 1]]));
+    String::from_utf8_lossy(&body[at + 2..at + 2 + length]).into_owned()
+}
+
 impl State {
     fn packet(&mut self, lie: Lie, from: u64, packet_: &[u8], out: &mut Out) {
         let (first, body) = (packet_[0], &packet_[1..]);
         match first >> 4 {
             1 => self.connect(lie, from, body, out),
             3 => self.publish(lie, from, first, body, out),
+            // PUBACK, PUBREC and PUBCOMP of a delivery.
+            4 | 7 => {
+                self.unacknowledged.remove(&u16::from_be_bytes([body[0], body[1]]));
+                self.truth.unacknowledged = self.unacknowledged.len() as u64;
+            }
+            5 => out.push((from, packet(0x62, &body[..2]))),
             // PUBREL
             6 => {
                 self.released += 1;
@@ -204,7 +250,32 @@ impl State {
         };
         *(if code == 0 { &mut self.truth.accepted } else { &mut self.truth.refused }) += 1;
         let properties: &[u8] = if is_new { &[0] } else { &[] };
-        out.push((from, packet(0x20, &[&[0, code], properties].concat())));
+        let (is_clean, name) = (body[7] & 2 != 0, name_of(body, is_new));
+        let before = self.sessions.remove(&name).filter(|_| !is_clean && lie != Lie::Forget);
+        if !is_clean {
+            self.sessions.insert(name.clone(), from);
+        }
+        self.names.insert(from, name);
+        let present = u8::from(before.is_some());
+        out.push((from, packet(0x20, &[&[present, code], properties].concat())));
+        if let Some(before) = before {
+            self.resume(before, from, out);
+        }
+    }
+
+    /// A session goes on with another connection: so do its subscriptions, and what it has not
+    /// acknowledged is sent again.
+    fn resume(&mut self, before: u64, from: u64, out: &mut Out) {
+        let own = self.subscriptions.iter_mut().filter(|(to, _)| *to == before);
+        own.for_each(|(to, _)| *to = from);
+        if let Some(qos) = self.granted.remove(&before) {
+            self.granted.insert(from, qos);
+        }
+        let own = self.unacknowledged.values_mut().filter(|(to, ..)| *to == before);
+        for (to, qos, rest) in own {
+            *to = from;
+            out.push((from, packet(0x38 | *qos << 1, rest)));
+        }
     }
 
     fn subscribe(&mut self, lie: Lie, from: u64, body: &[u8], out: &mut Out) {
@@ -226,7 +297,11 @@ impl State {
                     codes.push(code);
                 }
                 _ => {
+                    let is_lower = lie == Lie::LowerGrant && second;
+                    self.truth.lied += u64::from(is_lower);
+                    let qos = if is_lower { 0 } else { qos };
                     codes.push(qos);
+                    self.granted.insert(from, qos);
                     self.subscriptions.push((from, filter));
                 }
             }
@@ -276,11 +351,20 @@ impl State {
             delivers = false;
         }
         if delivers {
-            self.deliver(lie, concerned, &topic, rest, out);
+            self.deliver(lie, concerned, (&topic, qos), rest, out);
         }
     }
 
-    fn deliver(&mut self, lie: Lie, concerned: bool, topic: &str, body: &[u8], out: &mut Out) {
+    fn deliver(
+        &mut self,
+        lie: Lie,
+        concerned: bool,
+        (topic, qos): (&str, u8),
+        body: &[u8],
+        out: &mut Out,
+    ) {
+        let mut manner = Manner { qos, ..Manner::default() };
+        let mut name = topic.to_owned();
         let mut to = self.receivers(topic, lie == Lie::ShareTwice && concerned);
         let next = |to: u64, count: u64| (to + 1) % count.max(1);
         let connections = self.connections;
@@ -307,26 +391,41 @@ impl State {
                     return;
                 }
                 Lie::ShareTwice => {}
+                Lie::LowerQos => manner.qos -= 1,
+                Lie::OtherTopic => name = name.replace("t/", "u/"),
+                Lie::Retain => manner.retain = true,
+                Lie::Dup => manner.dup = true,
                 _ => self.truth.lied -= 1,
             }
         }
         for to in to {
             for body in &bodies {
-                self.send(to, topic, body, out);
+                self.send(to, (&name, manner), body, out);
             }
         }
         if let Some((to, topic, body)) = self.waits.take() {
-            self.send(to, &topic, &body, out);
+            self.send(to, (&topic, Manner::default()), &body, out);
         }
     }
 
-    fn send(&mut self, to: u64, topic: &str, body: &[u8], out: &mut Out) {
+    fn send(&mut self, to: u64, (topic, manner): (&str, Manner), body: &[u8], out: &mut Out) {
+        let qos = manner.qos.min(self.granted.get(&to).copied().unwrap_or(0));
         let length = (topic.len() as u16).to_be_bytes();
         let is_new = self.is_new.get(&to) == Some(&true);
         let properties: &[u8] = if is_new { &[0] } else { &[] };
         self.truth.sent += 1;
-        let body = [&length[..], topic.as_bytes(), properties, body].concat();
-        out.push((to, packet(0x30, &body)));
+        let mut id = Vec::new();
+        if qos > 0 {
+            self.delivered = self.delivered % u16::MAX + 1;
+            id = self.delivered.to_be_bytes().to_vec();
+        }
+        let body = [&length[..], topic.as_bytes(), &id, properties, body].concat();
+        let flags = qos << 1 | u8::from(manner.retain) | u8::from(manner.dup) << 3;
+        out.push((to, packet(0x30 | flags, &body)));
+        if qos > 0 {
+            self.unacknowledged.insert(self.delivered, (to, qos, body));
+            self.truth.unacknowledged = self.unacknowledged.len() as u64;
+        }
     }
 
     /// Who gets it: all that subscribed, and of a shared subscription one, or two.

@@ -36,21 +36,38 @@ pub struct Around<'a> {
     /// Messages that are to be sent, filters to be asked for, connections to end.
     pub messages: u64,
     pub filters: u64,
+    /// Filters in all, once the plan has cut its clients.
+    pub filters_after: u64,
     pub ends: u64,
     pub touch: Touch,
     pub shown: Shown,
     pub breaker: Option<Box<dyn FaultInjector>>,
     /// Whether that is broken which makes the ends.
     pub is_broken: Arc<AtomicBool>,
+    /// Connections end while messages are on their way, and sessions go on: it is settled when the
+    /// broker has had every answer, however often it had to send.
+    pub resumes: bool,
 }
 
 impl Around<'_> {
     /// Nothing but this.
     pub fn of(broker: Option<&dyn TruthTeller>, messages: u64) -> Around<'_> {
         let (touch, shown): (Touch, Shown) = (untimed, |_| Vec::new());
-        let (filters, ends, breaker) = (0, 0, None);
+        let (filters, filters_after, ends, breaker) = (0, 0, 0, None);
         let is_broken = Arc::new(AtomicBool::new(true));
-        Around { broker, messages, filters, ends, touch, shown, breaker, is_broken }
+        let resumes = false;
+        Around {
+            broker,
+            messages,
+            filters,
+            filters_after,
+            ends,
+            touch,
+            shown,
+            breaker,
+            is_broken,
+            resumes,
+        }
     }
 }
 
@@ -64,10 +81,13 @@ struct Shared {
     now_ms: u64,
 }
 
-struct Hands(Rc<RefCell<Shared>>, Touch);
+struct Hands(Rc<RefCell<Shared>>, Touch, Arc<AtomicBool>);
 
 impl LoadGenerator for Hands {
     fn order(&mut self, order: &Order) -> Result<(), String> {
+        if let Order::Cut { .. } = order {
+            self.2.store(true, Ordering::SeqCst);
+        }
         self.0.borrow_mut().generator.order(order)
     }
 
@@ -92,8 +112,10 @@ struct Clock<'a> {
     clients: u64,
     messages: u64,
     filters: u64,
+    filters_after: u64,
     ends: u64,
     is_broken: Arc<AtomicBool>,
+    resumes: bool,
 }
 
 impl RunClock for Clock<'_> {
@@ -110,10 +132,20 @@ impl RunClock for Clock<'_> {
             let total = self.shared.borrow_mut().generator.look().total();
             let sent = total.figure("messages.sent") as u64;
             let truth = self.broker.map(TruthTeller::truth).unwrap_or_default();
-            let waits = self.is_broken.load(Ordering::SeqCst) && total.causes.sum() < self.ends;
+            let is_broken = self.is_broken.load(Ordering::SeqCst);
+            let waits = is_broken && total.causes.sum() < self.ends;
+            let filters =
+                if is_broken { self.filters_after.max(self.filters) } else { self.filters };
             let have_come = total.attempts >= self.clients;
-            let is_whole = have_come && truth.filters == self.filters && !waits;
-            let is_settled = is_whole && (self.broker.is_none() || is_settled(&total, &truth));
+            let is_whole = have_come && truth.filters == filters && !waits;
+            let agrees = match self.resumes {
+                true => {
+                    let are_back = total.online >= self.clients;
+                    truth.unacknowledged == 0 && open(&total) == 0 && are_back
+                }
+                false => is_settled(&total, &truth),
+            };
+            let is_settled = is_whole && (self.broker.is_none() || agrees);
             // Until all has been sent, and once clients have come, time goes by as well.
             let goes_on = sent > 0 && sent < self.messages;
             if goes_on || sent == 0 {
@@ -146,12 +178,17 @@ fn is_settled(total: &Counts, truth: &Truth) -> bool {
         (of("messages.received"), truth.sent),
     ];
     let acked = of("messages.taken") + of("messages.refused");
-    let open = total.accounts.iter().filter(|account| account.what == "messages");
-    let open = open.flat_map(|account| &account.parts).find(|(part, _)| part == "open");
     // What is sent at QoS 0 is taken when it has left.
     let answered = acked >= truth.acked + truth.nacked;
-    let waits = open.map_or(0, |(_, count)| *count) == truth.owed;
+    let waits = open(total) == truth.owed;
     answered && waits && pairs.iter().all(|(counted, was)| counted == was)
+}
+
+/// Messages of clients that have no answer yet.
+fn open(total: &Counts) -> u64 {
+    let open = total.accounts.iter().filter(|account| account.what == "messages");
+    let open = open.flat_map(|account| &account.parts).find(|(part, _)| part == "open");
+    open.map_or(0, |(_, count)| *count)
 }
 
 /// Makes conversations while the clock stands still.
@@ -176,7 +213,11 @@ impl Eyes for Shows {
         let mut reading = Reading::default();
         for (name, value) in (self.1)(now) {
             let unit = if name.ends_with("rss") { Unit::Bytes } else { Unit::Count };
-            reading.set(Column::gauge(name, unit), value);
+            let column = match name.ends_with("_s") {
+                true => Column::total(name, Unit::Seconds),
+                false => Column::gauge(name, unit),
+            };
+            reading.set(column, value);
         }
         (reading, Vec::new())
     }
@@ -198,14 +239,16 @@ pub fn run(plan: &str, url: &str, around: Around<'_>) -> Run {
         clients,
         messages: around.messages,
         filters: around.filters,
+        filters_after: around.filters_after,
         ends: around.ends,
-        is_broken: around.is_broken,
+        is_broken: around.is_broken.clone(),
+        resumes: around.resumes,
     };
     load::run::run(
         &plan,
         Before { seed: 7, ..Before::default() },
         Parts {
-            generator: &mut Hands(shared.clone(), around.touch),
+            generator: &mut Hands(shared.clone(), around.touch, around.is_broken),
             clock: &mut { clock },
             eyes: &mut Shows(shared, around.shown),
             breaker: &mut *breaker,

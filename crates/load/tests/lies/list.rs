@@ -59,15 +59,26 @@ impl Lie {
 /// machine. Of these twenty are lied about, and the last is not.
 pub const MESSAGES: u64 = 205;
 
-/// Four clients, or as many, whose messages go to any one of them.
+/// Four clients, or as many, whose messages go to any one of them, and that subscribe to their own
+/// topic unless `keys` say to what.
 fn among(told: Told, clients: u64, keys: &str, traffic: &str) -> Run {
     let broker = Broker::start(told, Duration::ZERO);
-    let plan = format!(
+    let (own, each) = match keys.contains("subscribe = ") {
+        true => ("", 2),
+        false => ("subscribe = [\"t/%i\"]\n", 1),
+    };
+    let plan = plan_of(clients, &format!("{own}{keys}"), traffic, 1_000);
+    let around = Around { filters: each * clients, ..Around::of(Some(&broker), MESSAGES) };
+    run(&plan, &format!("mqtt://{}", broker.address()), around)
+}
+
+/// So many clients of which each has so many messages on their way.
+fn plan_of(clients: u64, keys: &str, traffic: &str, window: u64) -> String {
+    format!(
         r#"
 [[group]]
 name = "g"
 threads = 2
-subscribe = ["t/%i"]
 {keys}
 [[stage]]
 name = "hold"
@@ -79,11 +90,46 @@ pass = ["messages.missing == 0", "messages.repeated == 0", "messages.reordered =
 what = "publish"
 topic = "t/%i"
 messages = {MESSAGES}
-pace = {{ window = 1_000 }}
+pace = {{ window = {window} }}
 {traffic}
 "#
-    );
-    let around = Around { filters: clients, ..Around::of(Some(&broker), MESSAGES) };
+    )
+}
+
+/// Subscriptions and messages at this QoS.
+fn at_qos(told: Told, qos: u8) -> Run {
+    among(told, 4, &format!("subscribe_qos = {qos}"), &format!("among = 4\nqos = {qos}"))
+}
+
+/// Keys of clients that come back at once to the session that is kept for them.
+const KEPT: &str = "keep_session = true\nsubscribe_qos = 1\nback_after = \"1ms\"";
+/// A plan that cuts all clients.
+const CUT: &str =
+    "\n[[stage.fault]]\nat = \"0s\"\nwhat = { cut = { share = 1.0, how = \"reset\" } }\n";
+
+/// Four clients with sessions that are kept are cut once, and come back.
+fn cut(told: Told, filters_after: u64) -> Run {
+    let broker = Broker::start(told, Duration::ZERO);
+    let plan = held(&format!("{KEPT}\nsubscribe = [\"t/%i\"]")) + CUT;
+    let is_broken = Arc::new(AtomicBool::new(false));
+    let around = Around::of(Some(&broker), 0);
+    let around = Around { filters: 4, filters_after, ends: 4, is_broken, ..around };
+    run(&plan, &format!("mqtt://{}", broker.address()), around)
+}
+
+/// The same while one of them after the other sends what it may.
+fn cut_while_sending(told: Told) -> Run {
+    let broker = Broker::start(told, Duration::ZERO);
+    let traffic = "among = 4\nqos = 1\n".to_owned() + CUT;
+    let plan = plan_of(4, &format!("subscribe = [\"t/%i\"]\n{KEPT}"), &traffic, 1);
+    // Of what was on its way when the plan cut nobody knows whether it arrived: no rule holds.
+    let plan: String = plan
+        .lines()
+        .filter(|line| !line.starts_with("pass ="))
+        .fold(String::new(), |plan, line| plan + line + "\n");
+    let is_broken = Arc::new(AtomicBool::new(false));
+    let around = Around::of(Some(&broker), MESSAGES);
+    let around = Around { filters: 4, ends: 4, resumes: true, is_broken, ..around };
     run(&plan, &format!("mqtt://{}", broker.address()), around)
 }
 
@@ -228,6 +274,38 @@ fn stalls(ms: u64, counts: &mut Counts) {
     }
 }
 
+/// Fifty times in each second this was timed: so long, or as long as `last` says the last time.
+fn fifty(timing: Timing, us: u64, last: u64) -> impl Fn(u64, &mut Counts) {
+    move |ms, counts| {
+        untimed(ms, counts);
+        let times = counts.timings.at(timing);
+        for _ in 0..ms / 1_000 {
+            (0..49).for_each(|_| times.note(us));
+            times.note(last);
+        }
+    }
+}
+
+fn fiftieth_late(ms: u64, counts: &mut Counts) {
+    fifty(Timing::Delivery, 2_000, 2_000_000)(ms, counts);
+}
+
+fn acknowledged_late(ms: u64, counts: &mut Counts) {
+    fifty(Timing::Publish, 3_000_000, 3_000_000)(ms, counts);
+}
+
+fn pong_late(ms: u64, counts: &mut Counts) {
+    fifty(Timing::Heartbeat, 1_500_000, 1_500_000)(ms, counts);
+}
+
+/// Each second takes ten milliseconds longer than the one before.
+fn later_and_later(ms: u64, counts: &mut Counts) {
+    untimed(ms, counts);
+    for second in 1..=ms / 1_000 {
+        counts.timings.at(Timing::Publish).note(2_000 + 10_000 * second);
+    }
+}
+
 /// Breaks the network by a real proxy, and waits until it has.
 struct Hand(FaultRunner, Option<ActiveFault>, Arc<AtomicBool>);
 
@@ -278,8 +356,12 @@ pub fn lies() -> Vec<Lie> {
     let mut all = honest();
     all.extend(of_messages());
     all.extend(of_answers());
+    all.extend(of_flags());
     all.extend(crate::chats::lies());
+    all.extend(crate::xmpp::lies());
     all.extend(of_sessions());
+    all.extend(of_kept_sessions());
+    all.extend(of_times());
     all.extend(of_machines());
     all
 }
@@ -366,6 +448,83 @@ fn of_messages() -> Vec<Lie> {
             "messages.reordered == 0",
             "messages.missing == 0",
         ]),
+    ]
+}
+
+fn of_flags() -> Vec<Lie> {
+    let two = "subscribe = [\"t/%i\", \"u/%i\"]";
+    vec![
+        Lie::of("tells the truth to subscriptions of QoS 1 and 2", || at_qos(Told::None, 2))
+            .counts(&[("messages.other_qos", 0.0), ("messages.early_dup", 0.0), (MISSING, 0.0)]),
+        Lie::of("delivers every tenth message at QoS 0 in place of 1", || {
+            at_qos(Told::LowerQos, 1)
+        })
+        .counts(&[("messages.other_qos", 20.0), (MISSING, 0.0)])
+        .says("target", "20 messages came at another QoS", "20 of 205 (9.76 %)"),
+        Lie::of("delivers every tenth message at QoS 1 in place of 2", || {
+            at_qos(Told::LowerQos, 2)
+        })
+        .counts(&[("messages.other_qos", 20.0), (MISSING, 0.0)])
+        .says("target", "20 messages came at another QoS", "20 of 205 (9.76 %)"),
+        Lie::of("grants QoS 0 where 1 was asked for (SUBACK)", || {
+            called(Told::LowerGrant, "subscribe = [\"t/%i\"]\nsubscribe_qos = 1", 0)
+        })
+        .counts(&[("subscriptions.lowered", 2.0), ("subscriptions.granted", 4.0)])
+        .says("target", "2 subscriptions were granted at a lower QoS", "2 of 4 (50 %)"),
+        Lie::of("delivers under another topic of the same client", move || {
+            among(Told::OtherTopic, 4, two, "among = 4")
+        })
+        .counts(&[("messages.other_topic", 20.0), (MISSING, 0.0)])
+        .says("target", "20 messages came under another topic", "20 of 205 (9.76 %)"),
+        Lie::of("sets RETAIN on live messages", || drawn(Told::Retain))
+            .counts(&[("messages.retained_live", 20.0), (MISSING, 0.0)])
+            .says("target", "20 messages came with RETAIN", "20 of 205 (9.76 %)"),
+        Lie::of("sets DUP on a first delivery", || at_qos(Told::Dup, 1))
+            .counts(&[("messages.early_dup", 20.0), (REPEATED, 0.0), (MISSING, 0.0)])
+            .says("target", "20 messages came with DUP", "20 of 205 (9.76 %)"),
+    ]
+}
+
+fn of_kept_sessions() -> Vec<Lie> {
+    vec![
+        Lie::of("tells the truth to sessions that are kept, while the plan cuts them", || {
+            cut_while_sending(Told::None)
+        })
+        .counts(&[("sessions.lost", 0.0), ("messages.early_dup", 0.0), (MISSING, 0.0)]),
+        Lie::of("does not know a session that it should have kept", || cut(Told::Forget, 8))
+            .counts(&[("sessions.lost", 4.0), ("resumed", 0.0)])
+            .says("target", "4 clients came back and found that the server", "4 of 4 (100 %)"),
+        Lie::of("drops messages of kept sessions, while the plan cuts them", || {
+            cut_while_sending(Told::AckAndDrop)
+        })
+        .says(
+            "target",
+            "messages did not arrive",
+            "were for sessions that the server keeps",
+        ),
+    ]
+}
+
+fn of_times() -> Vec<Lie> {
+    let flat: crate::lab_::Shown = |_| vec![("target.process.rss", 5e7)];
+    let busy: crate::lab_::Shown =
+        |ms| vec![("target.process.rss", 5e7), ("tester.psi.cpu_s", 0.6 * ms as f64 / 1_000.0)];
+    vec![
+        Lie::of("delivers every fiftieth message two seconds late", move || {
+            watched(flat, fiftieth_late, "60s")
+        })
+        .says("target", "messages came later than", "(2 %)"),
+        Lie::of("acknowledges three seconds late", move || watched(flat, acknowledged_late, "60s"))
+            .says("target", "acknowledgements of messages (PUBACK, PUBCOMP) came later", "(100 %)"),
+        Lie::of("acknowledges later and later", move || watched(flat, later_and_later, "60s"))
+            .says("target", "Answers (publish) took longer and longer", "R2 1.00"),
+        Lie::of("answers a PINGREQ after a second and a half", move || {
+            watched(flat, pong_late, "60s")
+        })
+        .says("target", "answers to a heartbeat (PINGRESP) came later than", "(100 %)"),
+        Lie::of("tells the truth, and stalls with the machine of the laboratory", move || {
+            watched(busy, stalls, "60s")
+        }),
     ]
 }
 
@@ -477,6 +636,7 @@ fn of_sessions() -> Vec<Lie> {
 fn of_machines() -> Vec<Lie> {
     let flat: crate::lab_::Shown = |_| vec![("target.process.rss", 5e7)];
     let leak: crate::lab_::Shown = |ms| vec![("target.process.rss", 5e7 + 300.0 * ms as f64)];
+    let fds: crate::lab_::Shown = |ms| vec![("target.process.fds", 100.0 + ms as f64 / 1_000.0)];
     let costs: crate::lab_::Shown =
         |ms| vec![("target.process.rss", 5e7 + 204.8 * ms.min(20_000) as f64)];
     vec![
@@ -507,6 +667,11 @@ fn of_machines() -> Vec<Lie> {
             watched(flat, stalls, "60s")
         })
         .says("target", "The server stalls about every 5 s.", "(heartbeat) took up to 64"),
+        Lie::of("leaks descriptors", move || watched(fds, untimed, "60s")).says(
+            "target",
+            "The server's open descriptors grew while the number of clients did not",
+            "descriptors (+",
+        ),
         Lie::of("tells the truth, while the plan resets its connections", || {
             broken_by_us("reset", 4)
         })

@@ -8,6 +8,31 @@ use std::sync::Arc;
 /// Bytes of a message's front that are handed on.
 pub const HEAD_BYTES: usize = 36;
 
+/// Bytes behind a message's front that are handed on with an MQTT message.
+pub const NOTE_BYTES: usize = 8;
+
+/// What the protocol said of a message besides its body: the laboratory compares it with what the
+/// sender wrote into the body.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum DeliveryClaim {
+    /// Nothing that could be compared.
+    #[default]
+    Nothing,
+    /// MQTT's PUBLISH packet.
+    Publish {
+        /// CRC-32 of the topic's name.
+        topic: u32,
+        /// QoS of this delivery.
+        qos: u8,
+        /// The RETAIN flag.
+        retain: bool,
+        /// The bytes behind the front of the body, zeros behind a shorter one.
+        note: [u8; NOTE_BYTES],
+    },
+    /// CRC-32 of the sender's account, without its domain (IM, XMPP).
+    Sender(u32),
+}
+
 /// Observation of a simulated client. Times are taken by whoever drives it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Observation {
@@ -94,6 +119,8 @@ pub enum Observation {
         rest: u32,
         /// The server says it may have been sent before.
         again: bool,
+        /// What else the protocol said of it.
+        claim: DeliveryClaim,
     },
     /// The server says that it did not send messages that were for it.
     Skipped {
@@ -104,9 +131,13 @@ pub enum Observation {
     Subscribed {
         /// Filters that were granted.
         granted: u16,
+        /// Of these, those that were granted at QoS 0, 1 and 2 (MQTT).
+        at_qos: [u16; 3],
         /// The protocol's codes of those that were not.
         refused: Box<[u8]>,
     },
+    /// The server acknowledged more than was sent to it.
+    Overcounted,
 }
 
 /// Action that a simulated client is told to take.

@@ -729,7 +729,8 @@ fn a_virtual_client_publishes_by_formula_and_counts_what_was_taken() {
     play.hear(Packet::Suback(Suback { id: 1, properties: Default::default(), reasons }));
     let words = play.side.take_words();
     let resumed = Observation::Bound { resumed: false, heartbeat_s: 60, offline_count: 0 };
-    assert_eq!(words, [resumed, Observation::Subscribed { granted: 1, refused: Box::default() }]);
+    let (granted, at_qos, refused) = (1, [1, 0, 0], Box::default());
+    assert_eq!(words, [resumed, Observation::Subscribed { granted, at_qos, refused }]);
     let body: Arc<[u8]> = (*b"hey").into();
     assert_eq!(play.tell(Action::Report((*b"r").into())), ["publish 2 out/7=r"]);
     let to =

@@ -7,11 +7,12 @@
 use super::send::Parts;
 use super::{Client, EventTranslator, Heard, Profile, Unpublished};
 use crate::codec::Qos;
+use crate::codec::ack::Reasons;
 use base::time::Now;
 use model::close::CloseReason;
 use model::link::Link;
 use model::machine::{Input, Machine, Outbox, TurnAway};
-use model::ports::virtual_client::{Action, HEAD_BYTES, Observation};
+use model::ports::virtual_client::{Action, DeliveryClaim, HEAD_BYTES, NOTE_BYTES, Observation};
 use model::topic::Publication;
 use std::sync::Arc;
 
@@ -137,6 +138,14 @@ fn code(why: Unpublished) -> u32 {
     }
 }
 
+/// The answer to a subscription or to the end of one.
+fn answered(reasons: Reasons<'_>, at_qos: [u16; 3]) -> Observation {
+    let refused = reasons.iter().filter(|reason| reason.is_failure());
+    let refused: Box<[u8]> = refused.map(|reason| reason.number()).collect();
+    let granted = (reasons.len() - refused.len()) as u16;
+    Observation::Subscribed { granted, at_qos, refused }
+}
+
 impl EventTranslator for Observation {
     fn of(_: Now, heard: Heard<'_>) -> Option<Observation> {
         Some(match heard {
@@ -148,25 +157,33 @@ impl EventTranslator for Observation {
             Heard::Refused { code, .. } => {
                 Observation::Refused { code: u32::from(code), retry_after_ms: 0 }
             }
-            Heard::Message { publish, .. } => {
+            Heard::Message { topic, publish, .. } => {
                 let mut head = [0; HEAD_BYTES];
                 let (front, rest) = publish.payload.split_at(publish.payload.len().min(head.len()));
                 head[..front.len()].copy_from_slice(front);
                 let bytes = u32::try_from(publish.payload.len()).unwrap_or(u32::MAX);
+                let mut note = [0; NOTE_BYTES];
+                let shown = rest.len().min(NOTE_BYTES);
+                note[..shown].copy_from_slice(&rest[..shown]);
+                let claim = DeliveryClaim::Publish {
+                    topic: crc32fast::hash(topic.as_bytes()),
+                    qos: publish.qos as u8,
+                    retain: publish.retain,
+                    note,
+                };
                 let rest = crc32fast::hash(rest);
-                Observation::Heard { bytes, head, rest, again: publish.dup }
+                Observation::Heard { bytes, head, rest, again: publish.dup, claim }
             }
             Heard::Published { token, result: Err(why), .. } => {
                 Observation::NotTaken { seq: token, code: code(why) }
             }
             Heard::Published { token, up_to: None, .. } => Observation::TakenAlone { seq: token },
             Heard::Published { up_to: Some(seq), .. } => Observation::Taken { seq },
-            Heard::Subscribed { reasons, .. } | Heard::Unsubscribed { reasons, .. } => {
-                let refused = reasons.iter().filter(|reason| reason.is_failure());
-                let refused: Box<[u8]> = refused.map(|reason| reason.number()).collect();
-                let granted = (reasons.len() - refused.len()) as u16;
-                Observation::Subscribed { granted, refused }
+            Heard::Subscribed { reasons, .. } => {
+                let at = |qos: u8| reasons.iter().filter(|reason| reason.number() == qos).count();
+                answered(reasons, [0, 1, 2].map(|qos| at(qos) as u16))
             }
+            Heard::Unsubscribed { reasons, .. } => answered(reasons, [0; 3]),
             Heard::Pong => Observation::Pong,
             Heard::Disconnected { reason, .. } => {
                 Observation::Kicked { code: u32::from(reason.number()) }

@@ -1,8 +1,8 @@
 //! The server's memory: what one more client costs, whether that is a straight line, and whether
-//! it grows while there are no more clients.
+//! it grows while there are no more clients; and the same of its open descriptors.
 
 use crate::case::Case;
-use crate::columns::{ONLINE, TARGET_RSS};
+use crate::columns::{ONLINE, TARGET_FDS, TARGET_RSS};
 use crate::figure::{MOVED_BYTES, memory_points};
 use crate::fit::FittedLine;
 use crate::window;
@@ -20,15 +20,63 @@ const ROWS: usize = 8;
 /// Growth over a hold that is one, as a share and in bytes.
 const LEAK: f64 = 0.01;
 const LEAK_BYTES: f64 = 2.0 * 1024.0 * 1024.0;
+/// Descriptors.
+const LEAK_FDS: f64 = 20.0;
 
 /// What memory did.
 pub fn detect(case: &Case) -> Vec<Finding> {
     let mut found: Vec<Finding> = slope(case).into_iter().collect();
-    let leaks = case.run.stages.iter().filter_map(|stage| leak(case, stage));
-    found.extend(
-        leaks.reduce(|one, other| if other.1 > one.1 { other } else { one }).map(|it| it.0),
-    );
+    for kind in [Leak::Memory, Leak::Descriptors] {
+        let leaks = case.run.stages.iter().filter_map(|stage| leak(case, stage, kind));
+        let worst = leaks.reduce(|one, other| if other.1 > one.1 { other } else { one });
+        found.extend(worst.map(|it| it.0));
+    }
     found
+}
+
+/// What may leak.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leak {
+    Memory,
+    Descriptors,
+}
+
+impl Leak {
+    fn column(self) -> &'static str {
+        match self {
+            Leak::Memory => TARGET_RSS,
+            Leak::Descriptors => TARGET_FDS,
+        }
+    }
+
+    fn least(self) -> f64 {
+        match self {
+            Leak::Memory => LEAK_BYTES,
+            Leak::Descriptors => LEAK_FDS,
+        }
+    }
+
+    fn words(self, amount: f64) -> String {
+        match self {
+            Leak::Memory => words::bytes(amount),
+            Leak::Descriptors => format!("{} descriptors", words::count(amount.round())),
+        }
+    }
+
+    fn says(self) -> (&'static str, &'static str) {
+        match self {
+            Leak::Memory => (
+                "The server's memory grew while the number of clients did not: a leak, or queues \
+                 that fill.",
+                "Hold it longer to tell a leak from a warm-up; look at the server's queues.",
+            ),
+            Leak::Descriptors => (
+                "The server's open descriptors grew while the number of clients did not: a leak.",
+                "Look at /proc/PID/fd of the server: sockets in CLOSE-WAIT are connections that \
+                 clients have closed and the server has not.",
+            ),
+        }
+    }
 }
 
 fn slope(case: &Case) -> Option<Finding> {
@@ -92,7 +140,7 @@ fn slope(case: &Case) -> Option<Finding> {
 }
 
 /// Growth while clients were held, and by what share.
-fn leak(case: &Case, stage: &StageRun) -> Option<(Finding, f64)> {
+fn leak(case: &Case, stage: &StageRun, kind: Leak) -> Option<(Finding, f64)> {
     let hold = (stage.arrived_ms, stage.to_ms);
     if hold.1.saturating_sub(hold.0) < HOLD_MS {
         return None;
@@ -100,31 +148,28 @@ fn leak(case: &Case, stage: &StageRun) -> Option<(Finding, f64)> {
     let online = window::values(case.series(), ONLINE, hold);
     let most = online.iter().copied().fold(0.0, f64::max);
     let least = online.iter().copied().fold(f64::INFINITY, f64::min);
-    let line = window::trend(case.series(), TARGET_RSS, hold)?;
-    let drift = window::drift(case.series(), TARGET_RSS, hold)?;
+    let line = window::trend(case.series(), kind.column(), hold)?;
+    let drift = window::drift(case.series(), kind.column(), hold)?;
     let grown = line.slope * (hold.1 - hold.0) as f64 / 1_000.0;
     let is_held = online.len() >= ROWS && most - least <= 0.01 * most;
-    if drift < LEAK || grown < LEAK_BYTES || line.r2 < 0.8 || !is_held {
+    if drift < LEAK || grown < kind.least() || line.r2 < 0.8 || !is_held {
         return None;
     }
     let finding = Finding {
         gravity: Gravity::Warning,
         side: "target".to_owned(),
-        what: "The server's memory grew while the number of clients did not: a leak, or queues \
-               that fill."
-            .to_owned(),
+        what: kind.says().0.to_owned(),
         evidence: format!(
             "in stage `{}` +{} (+{}) in {} at {} clients, {} an hour if it goes on (R2 {:.3})",
             stage.name,
-            words::bytes(grown),
+            kind.words(grown),
             words::percent(drift),
             words::time((hold.1 - hold.0) as f64 * 1e3),
             words::count(most),
-            words::bytes(line.slope * 3_600.0),
+            kind.words(line.slope * 3_600.0),
             line.r2
         ),
-        remedy: "Hold it longer to tell a leak from a warm-up; look at the server's queues."
-            .to_owned(),
+        remedy: kind.says().1.to_owned(),
         from_ms: hold.0,
         to_ms: hold.1,
     };
@@ -165,6 +210,19 @@ mod tests {
         for rule in ["bytes_per_connection.r2 > 0.999", "bytes_per_connection < 1GiB"] {
             assert_eq!(crate::check(rule, &scope).held, None, "{rule}");
         }
+    }
+
+    #[test]
+    fn descriptors_that_grow_alone_are_a_leak_and_those_of_clients_are_not() {
+        let with = |online: fn(u64) -> f64, each: f64| {
+            let mut made = Made::of(100);
+            made.gauge("clients.online", online);
+            made.gauge(TARGET_FDS, move |s| 1_000.0 + each * s as f64);
+            let found = detect(&Case::of(&made.run(1_000)));
+            found.iter().filter(|found| found.what.contains("descriptors grew")).count()
+        };
+        assert_eq!([with(|_| 1_000.0, 1.0), with(|_| 1_000.0, 0.1)], [1, 0]);
+        assert_eq!(with(|s| 1_000.0 + s as f64, 1.0), 0);
     }
 
     #[test]

@@ -24,7 +24,7 @@ use model::account::AccountAddress;
 use model::chat::{Content, PAGE_MESSAGES_MAX};
 use model::close::CloseReason;
 use model::machine::{Input, Outbox};
-use model::ports::virtual_client::{Action, HEAD_BYTES, Observation};
+use model::ports::virtual_client::{Action, DeliveryClaim, HEAD_BYTES, Observation};
 use model::timeline::Seq;
 use proto_im::client::{Client as Machine, Profile};
 use proto_im::codec::EndReason;
@@ -285,7 +285,8 @@ impl Client {
                 self.in_chatroom(frame, out);
             }
             ServerFrame::ChatroomJoined(_) => {
-                out.say(Observation::Subscribed { granted: 1, refused: Box::default() });
+                let (at_qos, refused) = ([0; 3], Box::default());
+                out.say(Observation::Subscribed { granted: 1, at_qos, refused });
             }
             ServerFrame::ChatroomNews(_)
             | ServerFrame::History(_)
@@ -486,11 +487,17 @@ impl Client {
 
 fn hand_on_message(message: &MessageFields<'_>, again: bool, out: &mut Out) {
     let ContentFields { text, extra, .. } = message.content;
-    hand_on((extra, text), again, out);
+    hand_on((extra, text), message.from, again, out);
 }
 
-/// What a message says, its front and the text behind it, goes to the logic.
-pub(super) fn hand_on((extra, text): (&[u8], &str), again: bool, out: &mut Out) {
+/// CRC-32 of an account without its domain.
+pub(crate) fn sender_sum(address: &str) -> u32 {
+    let user = address.split('@').next().unwrap_or_default();
+    crc32fast::hash(user.to_lowercase().as_bytes())
+}
+
+/// What a message says, its front and the text behind it, goes to the logic, with who sent it.
+pub(super) fn hand_on((extra, text): (&[u8], &str), from: &str, again: bool, out: &mut Out) {
     let mut head = [0; HEAD_BYTES];
     let (front, behind) = extra.split_at(extra.len().min(HEAD_BYTES));
     head[..front.len()].copy_from_slice(front);
@@ -498,7 +505,11 @@ pub(super) fn hand_on((extra, text): (&[u8], &str), again: bool, out: &mut Out) 
     rest.update(behind);
     rest.update(text.as_bytes());
     let bytes = u32::try_from(extra.len() + text.len()).unwrap_or(u32::MAX);
-    out.say(Observation::Heard { bytes, head, rest: rest.finalize(), again });
+    let claim = match from {
+        "" => DeliveryClaim::Nothing,
+        from => DeliveryClaim::Sender(sender_sum(from)),
+    };
+    out.say(Observation::Heard { bytes, head, rest: rest.finalize(), again, claim });
 }
 
 /// Whether a whole address is of the account of this name, which may have a domain.

@@ -4,7 +4,7 @@
 
 use model::close::CloseReason;
 use model::machine::{Input, Outbox};
-use model::ports::virtual_client::{HEAD_BYTES, Observation};
+use model::ports::virtual_client::{DeliveryClaim, HEAD_BYTES, Observation};
 use std::collections::VecDeque;
 
 /// One connection.
@@ -59,7 +59,8 @@ impl Client {
         if left > 0 {
             // Bytes that nobody asked for have no front that means anything.
             let bytes = u32::try_from(left).unwrap_or(u32::MAX);
-            out.say(Observation::Heard { bytes, head: [0; HEAD_BYTES], rest: 0, again: false });
+            let (head, claim) = ([0; HEAD_BYTES], DeliveryClaim::Nothing);
+            out.say(Observation::Heard { bytes, head, rest: 0, again: false, claim });
         }
         Ok(())
     }

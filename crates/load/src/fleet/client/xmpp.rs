@@ -1,9 +1,10 @@
 //! A client of XMPP: one resource of an account, in the laboratory's words.
 //!
 //! ```text
-//!  Opening ─ features ─► Proving ─ success ─► Restarting
+//!  Opening ─ features ─► (Encrypting ─ proceed, TLS ─► Opening) Proving ─ success ─► Restarting
 //!     ─ features ─► Binding ─ result ─► (Enabling ─ enabled) ─► There
 //! ```
+//! It begins TLS where the server wants that, or offers no other way to log in (RFC 6120 5).
 //! Once it is bound it asks for its roster and says that it is there (RFC 6121 2.2, 4.2). What it
 //! sends has its answer in the count of stream management (XEP-0198 4), or, at a server without
 //! that, in the answer to a ping behind each message (XEP-0199). A message's body is its front in
@@ -15,11 +16,11 @@
 use super::im::ChatSay;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use client::scram::{self, ScramProof};
+use client::scram::{ScramDigest, ScramProof};
 use client::{Formula, Scram};
 use model::close::CloseReason;
 use model::machine::{Input, Outbox};
-use model::ports::virtual_client::{Action, HEAD_BYTES, Observation};
+use model::ports::virtual_client::{Action, DeliveryClaim, HEAD_BYTES, Observation};
 use proto_xmpp::fault::StreamFault;
 use proto_xmpp::sasl::SASL;
 use proto_xmpp::stanza::{self, put_attribute};
@@ -40,7 +41,7 @@ pub struct XmppProfile {
     pub resource: Formula,
     /// What they all prove that they know; `None`: nothing, they come as ANONYMOUS (RFC 4505).
     pub password: Option<Box<str>>,
-    /// Whether they prove it by SCRAM-SHA-256 or not at all: they never show it.
+    /// Whether they prove it by SCRAM or not at all: they never show it.
     pub is_scram: bool,
     /// The longest silence that is theirs, seconds.
     pub silence_s: u16,
@@ -53,8 +54,8 @@ impl XmppProfile {
     fn ways(&self) -> &'static [&'static str] {
         match (&self.password, self.is_scram) {
             (None, _) => &["ANONYMOUS"],
-            (Some(_), true) => &[scram::METHOD],
-            (Some(_), false) => &[scram::METHOD, PLAIN],
+            (Some(_), true) => &[SHA_256, SHA_1],
+            (Some(_), false) => &[SHA_256, SHA_1, PLAIN],
         }
     }
 }
@@ -63,6 +64,8 @@ impl XmppProfile {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     Opening,
+    /// The server has been asked for TLS.
+    Encrypting,
     Proving,
     Restarting,
     Binding,
@@ -113,6 +116,11 @@ const _: () =
 const PIECE_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a message, at most: with all that a server puts around it, it is such a piece.
 pub const XMPP_MESSAGE_BYTES_MAX: u32 = 512 * 1024;
+/// The ways that do not show the password.
+const SHA_256: &str = ScramDigest::Sha256.method();
+const SHA_1: &str = ScramDigest::Sha1.method();
+/// TLS within a stream (RFC 6120 5).
+const TLS: &str = "urn:ietf:params:xml:ns:xmpp-tls";
 /// The way that shows the password (RFC 4616).
 const PLAIN: &str = "PLAIN";
 /// What a heartbeat is called.
@@ -139,8 +147,10 @@ const REFUSED_OTHERWISE: u32 = 12;
 const NOT_BOUND: u32 = 13;
 /// The code of a server that has none of the ways to prove oneself that the plan has.
 const NO_MECHANISM: u32 = 14;
+/// The code of a server that offers TLS, is asked for it, and refuses.
+const NO_TLS: u32 = 15;
 /// Refusals that no waiting changes.
-pub(crate) const PERMANENT_REFUSALS: [u32; 9] = [2, 3, 4, 5, 6, 7, 9, 10, NO_MECHANISM];
+pub(crate) const PERMANENT_REFUSALS: [u32; 10] = [2, 3, 4, 5, 6, 7, 9, 10, NO_MECHANISM, NO_TLS];
 
 type Out = Outbox<Observation>;
 type Told = Result<(), CloseReason>;
@@ -176,8 +186,12 @@ impl Client {
                     self.is_open = Scan::header(input.take(length)).map(|_| true).map_err(fault)?;
                 }
                 Some(StreamPiece::Element(length)) => {
+                    let may_encrypt = input.link.may_start_tls;
                     let scan = Scan::element(input.take(length)).map_err(fault)?;
-                    self.take(&scan.root(), out)?;
+                    self.take(&scan.root(), may_encrypt, out)?;
+                    if out.starts_tls() {
+                        return Ok(()); // what comes next is the handshake's
+                    }
                 }
                 Some(StreamPiece::Close(length)) => {
                     let _ = input.take(length);
@@ -185,6 +199,12 @@ impl Client {
                 }
             }
         }
+    }
+
+    /// TLS stands: the stream begins anew (RFC 6120 5.4.3.3).
+    pub(super) fn encrypted(&mut self, out: &mut Out) {
+        self.framer.reset();
+        self.open(Stage::Opening, out);
     }
 
     /// What every protocol knows. There is no word for the others.
@@ -272,7 +292,7 @@ impl Client {
         bytes.push(b'>');
     }
 
-    fn take(&mut self, element: &Element<'_, '_>, out: &mut Out) -> Told {
+    fn take(&mut self, element: &Element<'_, '_>, may_encrypt: bool, out: &mut Out) -> Told {
         match (element.name(), element.namespace()) {
             ("message", CLIENT) => {
                 self.received = self.received.wrapping_add(1);
@@ -283,7 +303,10 @@ impl Client {
                 self.received = self.received.wrapping_add(1);
                 self.iq(element, out);
             }
-            ("features", STREAMS) => self.features(element, out)?,
+            ("features", STREAMS) => self.features(element, may_encrypt, out)?,
+            ("proceed", TLS) if self.stage == Stage::Encrypting => out.start_tls(),
+            ("failure", TLS) if self.stage == Stage::Encrypting => out.say(refused(NO_TLS)),
+            ("proceed" | "failure", TLS) => return Err(CloseReason::OutOfOrder),
             ("challenge", SASL) if self.stage == Stage::Proving => self.challenged(element, out)?,
             ("success", SASL) if self.stage == Stage::Proving => {
                 let last = STANDARD.decode(element.text().trim()).unwrap_or_default();
@@ -318,7 +341,7 @@ impl Client {
             }
             ("a", SM) => {
                 let has = element.attribute("h").and_then(|has| has.parse().ok());
-                self.has_taken(has.ok_or(CloseReason::Malformed)?, out);
+                self.has_taken(has.ok_or(CloseReason::Malformed)?, out)?;
             }
             ("error", STREAMS) => out.say(ended(element)),
             _ => {}
@@ -347,15 +370,24 @@ impl Client {
     }
 
     /// What the server offers: a way to prove oneself, and then a resource.
-    fn features(&mut self, features: &Element<'_, '_>, out: &mut Out) -> Told {
+    fn features(&mut self, features: &Element<'_, '_>, may_encrypt: bool, out: &mut Out) -> Told {
         match self.stage {
             Stage::Opening => {
-                self.stage = Stage::Proving;
                 let mechanisms = features.child("mechanisms", SASL);
                 let offered = mechanisms.into_iter().flat_map(|all| all.children());
                 let offered: Vec<_> = offered.map(|offer| offer.text().trim().to_owned()).collect();
                 let mut ways = self.profile.ways().iter().copied();
-                let Some(mechanism) = ways.find(|way| offered.iter().any(|it| it == way)) else {
+                let mechanism = ways.find(|way| offered.iter().any(|it| it == way));
+                let tls = features.child("starttls", TLS).filter(|_| may_encrypt);
+                if tls
+                    .is_some_and(|tls| mechanism.is_none() || tls.child("required", TLS).is_some())
+                {
+                    self.stage = Stage::Encrypting;
+                    out.bytes().extend_from_slice(format!("<starttls xmlns='{TLS}'/>").as_bytes());
+                    return Ok(());
+                }
+                self.stage = Stage::Proving;
+                let Some(mechanism) = mechanism else {
                     out.say(refused(NO_MECHANISM));
                     return Ok(());
                 };
@@ -387,7 +419,9 @@ impl Client {
         }
         let mut random = [0; 18];
         getrandom::fill(&mut random).map_err(|_| CloseReason::LocalLimit)?;
-        let proof = ScramProof::new(&Scram { user, password: password.into() }, random);
+        let hash = if mechanism == SHA_1 { ScramDigest::Sha1 } else { ScramDigest::Sha256 };
+        let who = Scram { user, password: password.into() };
+        let proof = ScramProof::with(hash, &who, random);
         let first = STANDARD.encode(proof.first());
         self.work().proof = Some(SaslProof::Begun(Box::new(proof)));
         Ok(first)
@@ -451,14 +485,21 @@ impl Client {
         }
     }
 
-    /// The server has so many of the stanzas that were sent.
-    fn has_taken(&mut self, has: u32, out: &mut Out) {
-        let Some(work) = &mut self.work else { return };
+    /// The server has so many of the stanzas that were sent. One that counts more than there were
+    /// is wrong about all of them (XEP-0198 4): nothing of it is believed.
+    fn has_taken(&mut self, has: u32, out: &mut Out) -> Told {
+        let ahead = has.wrapping_sub(self.sent);
+        if ahead != 0 && ahead <= u32::MAX / 2 {
+            out.say(Observation::Overcounted);
+            return Err(CloseReason::OutOfOrder);
+        }
+        let Some(work) = &mut self.work else { return Ok(()) };
         let reaches = |stanza: u32| has.wrapping_sub(stanza) <= u32::MAX / 2;
         while let Some((_, number)) = work.unanswered.pop_front_if(|(at, _)| reaches(*at)) {
             out.say(Observation::TakenAlone { seq: number });
         }
         self.rest();
+        Ok(())
     }
 
     fn has_answered(&mut self, number: u32, out: &mut Out) {
@@ -505,11 +546,13 @@ impl Client {
         let Ok(front) = STANDARD.decode(front) else {
             // Nobody here has said it.
             let bytes = u32::try_from(body.len()).unwrap_or(u32::MAX);
-            out.say(Observation::Heard { bytes, head: [0; HEAD_BYTES], rest: 0, again: false });
+            let (head, claim) = ([0; HEAD_BYTES], DeliveryClaim::Nothing);
+            out.say(Observation::Heard { bytes, head, rest: 0, again: false, claim });
             return;
         };
         let again = message.child("delay", "urn:xmpp:delay").is_some();
-        super::im::hand_on((&front, text), again, out);
+        let from = message.attribute("from").unwrap_or_default();
+        super::im::hand_on((&front, text), &from, again, out);
     }
 }
 

@@ -63,6 +63,7 @@ impl FleetLogic {
         let (spent, ready) = (now.mono - this.since, now.mono - this.call_at);
         let (late, recovered) = (this.call_late_us, this.recover(now.mono));
         self.pool.log.resumed += u64::from(resumed);
+        self.look_at_session(virtual_client, resumed);
         self.pool.note(Timing::Bind, spent, 0);
         self.pool.note(Timing::Ready, ready, late);
         if let Some(span) = recovered {

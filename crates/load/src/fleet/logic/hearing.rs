@@ -15,6 +15,7 @@ use crate::fleet::stamp::{
 };
 use base::time::{Instant, Now};
 use lab::timing::Timing;
+use model::ports::virtual_client::DeliveryClaim;
 use std::collections::{HashSet, VecDeque};
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -97,6 +98,8 @@ pub(super) struct Came<'a> {
     pub rest: u32,
     /// The server says that it may have been sent before.
     pub again: bool,
+    /// What else the protocol said of it.
+    pub claim: DeliveryClaim,
 }
 
 impl FleetLogic {
@@ -135,31 +138,50 @@ impl FleetLogic {
         if !self.pool.plan.hearing.audits {
             self.pool.log.timings.at(timing).note_both(head.corrected_us, head.raw_us);
         }
-        match (proof, head.from) {
-            (StampProof::Whole(sign), _) if self.is_astray(virtual_client, &sign) => {
-                self.pool.log.astray += 1
-            }
-            (StampProof::Whole(sign), From::Row { number, .. }) if is_chat => {
-                let rank = self.pairs.rank(pair_of(virtual_client, &sign), number);
-                self.count_rank(rank);
-                if matches!(rank, Rank::New | Rank::Late) {
-                    self.pool.log.received_marks += u64::from(mark_of(&sign));
-                }
-            }
-            (_, From::Row { tag, number }) if self.is_row_of(virtual_client, tag) => {
-                self.look_at_number(now, virtual_client, (tag, number));
-            }
-            (StampProof::Whole(sign), _) => self.judge(now, virtual_client, &head, &sign),
-            _ => {
-                self.pool.log.unjudged += 1;
-                self.pool.log.repeated += u64::from(came.again);
-            }
+        let rank = self.rank(now, virtual_client, (proof, &head), came.again);
+        if let StampProof::Whole(sign) = proof {
+            self.look_at_claim(virtual_client, came, &sign, rank);
         }
         let sender = match head.from {
             From::Sender(number) => number,
             _ => self.pool.number(virtual_client),
         };
         self.answer(now, virtual_client, came.front, sender, handle);
+    }
+
+    /// Counts what a message is among all that came; `None`: it came astray, or it is not known.
+    fn rank(
+        &mut self,
+        now: Now,
+        virtual_client: u32,
+        (proof, head): (StampProof, &StampHead),
+        again: bool,
+    ) -> Option<Rank> {
+        match (proof, head.from) {
+            (StampProof::Whole(sign), _) if self.is_astray(virtual_client, &sign) => {
+                self.pool.log.astray += 1;
+                None
+            }
+            (StampProof::Whole(sign), From::Row { number, .. })
+                if self.pool.plan.hearing.is_chat =>
+            {
+                let rank = self.pairs.rank(pair_of(virtual_client, &sign), number);
+                self.count_rank(rank);
+                if matches!(rank, Rank::New | Rank::Late) {
+                    self.pool.log.received_marks += u64::from(mark_of(&sign));
+                }
+                Some(rank)
+            }
+            (_, From::Row { tag, number }) if self.is_row_of(virtual_client, tag) => {
+                Some(self.look_at_number(now, virtual_client, (tag, number)))
+            }
+            (StampProof::Whole(sign), _) => Some(self.judge(now, virtual_client, head, &sign)),
+            _ => {
+                self.pool.log.unjudged += 1;
+                self.pool.log.repeated += u64::from(again);
+                None
+            }
+        }
     }
 
     /// Whether a message was sent before this run began: inboxes outlive runs.
@@ -184,16 +206,19 @@ impl FleetLogic {
         self.pool.plan.hearing.checks_rows && (heard == 0 || heard >> 24 == u32::from(tag))
     }
 
-    fn look_at_number(&mut self, now: Now, virtual_client: u32, (tag, number): (u8, u32)) {
+    fn look_at_number(&mut self, now: Now, virtual_client: u32, (tag, number): (u8, u32)) -> Rank {
         let word = u32::from(tag) << 24 | number;
         let this = &mut self.pool.clients[virtual_client as usize];
         if this.heard == 0 {
             this.heard = word;
-            return;
+            return Rank::New;
         }
         let last = this.heard % ROW_END;
         match number.wrapping_sub(last) % ROW_END {
-            0 => self.pool.log.repeated += 1,
+            0 => {
+                self.pool.log.repeated += 1;
+                Rank::Repeated
+            }
             ahead if ahead < ROW_END / 2 => {
                 this.heard = word;
                 for passed in 1..ahead {
@@ -201,20 +226,24 @@ impl FleetLogic {
                     let waits = self.gaps.pass(now.mono, virtual_client, number);
                     self.pool.log.missing += u64::from(!waits);
                 }
+                Rank::New
             }
             _ => match self.gaps.fill(virtual_client, number) {
-                Filled::Late => self.pool.log.reordered += 1,
-                Filled::Found => {
-                    self.pool.log.reordered += 1;
-                    self.pool.log.missing -= 1;
+                Filled::Again => {
+                    self.pool.log.repeated += 1;
+                    Rank::Repeated
                 }
-                Filled::Again => self.pool.log.repeated += 1,
+                filled => {
+                    self.pool.log.reordered += 1;
+                    self.pool.log.missing -= u64::from(filled == Filled::Found);
+                    Rank::Late
+                }
             },
         }
     }
 
     /// Tells a message from all that were heard lately.
-    fn judge(&mut self, now: Now, virtual_client: u32, head: &StampHead, sign: &Sign) {
+    fn judge(&mut self, now: Now, virtual_client: u32, head: &StampHead, sign: &Sign) -> Rank {
         let whose = u64::from(sign.tag) << 32 | u64::from(sign.publisher);
         let place = u64::from(self.pool.number(virtual_client)) << 32 | u64::from(sign.topic);
         let order = key([whose, place, u64::from(sign.stream)]);
@@ -237,6 +266,7 @@ impl FleetLogic {
             }
         };
         self.count_rank(rank);
+        rank
     }
 
     fn count_rank(&mut self, rank: Rank) {

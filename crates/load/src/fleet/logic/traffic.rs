@@ -12,7 +12,7 @@ use crate::fleet::client::im::ChatSay;
 use crate::fleet::client::{Client, ClientAct, FleetProfile, TopicMessage};
 use crate::fleet::pace::{Rate, Schedule};
 use crate::fleet::pool::micros;
-use crate::fleet::stamp::{self, From, NO_TOPIC};
+use crate::fleet::stamp::{self, From, NO_TOPIC, PublishNote};
 use crate::fleet::virtual_client::{Aim, Ears, Flags, State};
 use base::time::{Instant, Now};
 use lab::plan::{Pace, Traffic, What};
@@ -407,7 +407,8 @@ impl FleetLogic {
         let body = match rest {
             Some(rest) => {
                 let sign = self.sign(own, told, place as u8);
-                with_front(&body, &stamp::prove(&head, &sign, rest))
+                let note = PublishNote { topic: crc32fast::hash(topic.as_bytes()), qos, retain };
+                with_proof(&body, rest, &note, |rest| stamp::prove(&head, &sign, rest))
             }
             None => with_front(&body, &head),
         };
@@ -511,6 +512,24 @@ pub(super) fn topic_of(formula: &str, number: u32, sender: u32) -> Box<str> {
 fn with_front(body: &[u8], front: &[u8]) -> Box<[u8]> {
     let mut body: Box<[u8]> = body.into();
     body[..front.len()].copy_from_slice(front);
+    body
+}
+
+/// A body with its note, if it has room for one, and in front the proof of both. `rest` is the
+/// checksum of a body without a note.
+fn with_proof(
+    body: &[u8],
+    rest: u32,
+    note: &PublishNote,
+    prove: impl FnOnce(u32) -> [u8; stamp::PROOF_BYTES],
+) -> Box<[u8]> {
+    if body.len() < stamp::NOTED_BYTES {
+        return with_front(body, &prove(rest));
+    }
+    let mut body: Box<[u8]> = body.into();
+    body[stamp::PROOF_BYTES..stamp::NOTED_BYTES].copy_from_slice(&note.bytes());
+    let proof = prove(stamp::rest_of(&body));
+    body[..proof.len()].copy_from_slice(&proof);
     body
 }
 

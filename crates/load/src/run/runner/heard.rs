@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 pub(super) type Sums = BTreeMap<String, BTreeMap<&'static str, f64>>;
 
 const MISSING: &str = "messages.missing";
+const MISSING_KEPT: &str = "messages.missing_kept";
 
 impl Runner<'_> {
     /// Counts what did not arrive since `before`, by group.
@@ -38,6 +39,12 @@ impl Runner<'_> {
             let told = since("messages.received") - extra + since("messages.skipped");
             let missing = (expected - told).round();
             found.push((name.to_owned(), MISSING, missing - since(MISSING)));
+            let wanted = self.wanted.get(name).copied().unwrap_or(0);
+            let online = self.groups.get(name).map_or(0, |counts| counts.online);
+            // Who has not come back has not been sent it yet.
+            if self.keeps_all(group) && online >= u64::from(wanted) {
+                found.push((name.to_owned(), MISSING_KEPT, missing.max(since(MISSING))));
+            }
             let is_known = |other: &Group| self.receivers(group, other).is_some();
             if !self.plan.groups.iter().all(is_known) {
                 found.push((name.to_owned(), "messages.untracked", self.left(before, name)));
@@ -48,7 +55,9 @@ impl Runner<'_> {
         }
         found.retain(|(_, _, count)| *count >= 1.0);
         for (group, figure, count) in found {
-            self.note(format!("{group}: {count} {}", words(figure)));
+            if figure != MISSING_KEPT {
+                self.note(format!("{group}: {count} {}", words(figure)));
+            }
             self.total.raise(figure, count);
             let counts = self.groups.entry(group.clone()).or_default();
             counts.raise(figure, count);
@@ -73,6 +82,28 @@ impl Runner<'_> {
         let gone = ["messages.refused", "messages.lost", "messages.cut"];
         let gone: f64 = gone.iter().map(|name| self.since(before, group, name)).sum();
         (self.since(before, group, "messages.sent") - gone).max(0.0)
+    }
+
+    /// Whether the target must keep every message for a group while its clients are away: their
+    /// sessions outlive connections, and all that they hear is sent at QoS 1 or 2 (MQTT).
+    fn keeps_all(&self, group: &Group) -> bool {
+        let ears = self.ears(group);
+        let speaks = |sender: &Group| {
+            let spoken = self.spoken.get(&sender.name).map_or(&[][..], Vec::as_slice);
+            spoken.iter().filter(|traffic| traffic.what == What::Publish)
+        };
+        let is_heard = |topic: &str| ears.iter().any(|filter| meets(filter, topic) != Met::Never);
+        let mut heard = self
+            .plan
+            .groups
+            .iter()
+            .flat_map(speaks)
+            .filter(|traffic| traffic.topic.as_deref().is_some_and(is_heard));
+        let is_shared = ears.iter().any(|filter| filter.starts_with("$share/"));
+        group.keep_session
+            && group.subscribe_qos > 0
+            && !is_shared
+            && heard.all(|traffic| traffic.qos > 0)
     }
 
     /// Adds what is known by sums to what the load generator counted. Of what the load generator

@@ -96,7 +96,7 @@ fn a_virtual_client_is_told_why_a_message_was_not_taken() {
 
 #[test]
 fn a_virtual_client_hears_how_long_a_message_is_and_how_it_begins() {
-    use model::ports::virtual_client::HEAD_BYTES;
+    use model::ports::virtual_client::{DeliveryClaim, HEAD_BYTES, NOTE_BYTES};
     let mut play = virtual_client(profile(Version::V311));
     play.online(false, &[]);
     play.side.take_words();
@@ -111,7 +111,13 @@ fn a_virtual_client_hears_how_long_a_message_is_and_how_it_begins() {
         let front = length.min(HEAD_BYTES);
         head[..front].copy_from_slice(&payload[..front]);
         let rest = crc32fast::hash(&payload[front..]);
-        let heard = Observation::Heard { bytes: length as u32, head, rest, again };
+        let mut note = [0; NOTE_BYTES];
+        let noted = payload.get(HEAD_BYTES..).unwrap_or_default();
+        let noted = &noted[..noted.len().min(NOTE_BYTES)];
+        note[..noted.len()].copy_from_slice(noted);
+        let (topic, retain) = (crc32fast::hash(b"t"), false);
+        let claim = DeliveryClaim::Publish { topic, qos: 1, retain, note };
+        let heard = Observation::Heard { bytes: length as u32, head, rest, again, claim };
         assert_eq!(play.side.take_words(), [heard]);
     }
     play.hear(Packet::Pingresp);

@@ -6,7 +6,7 @@
 use crate::case::{Case, disturbance};
 use crate::window;
 use crate::words;
-use lab::run::{Finding, Gravity};
+use lab::run::{Finding, Gravity, StageRun};
 
 /// One thing that may be wrong.
 struct Wrong {
@@ -23,7 +23,7 @@ struct Wrong {
 const RECEIVED: &[&str] = &["messages.received"];
 const EXPECTED: &[&str] = &["audit.expected"];
 
-const WRONGS: [Wrong; 13] = [
+const WRONGS: [Wrong; 21] = [
     Wrong {
         figure: "messages.missing",
         of: &["messages.received", "messages.missing"],
@@ -60,6 +60,57 @@ const WRONGS: [Wrong; 13] = [
         of: RECEIVED,
         what: "messages came to clients that had not subscribed to their topic",
         remedy: "Look at the server's matching of topics, and at sessions taken for another's.",
+    },
+    Wrong {
+        figure: "messages.other_qos",
+        of: RECEIVED,
+        what: "messages came at another QoS than the lower one of publication and subscription",
+        remedy: "A broker delivers at the lower one of both (MQTT 3.8.4, 4.3). Does an option of \
+                 the server lower or raise the QoS?",
+    },
+    Wrong {
+        figure: "messages.other_topic",
+        of: RECEIVED,
+        what: "messages came under another topic than they were published to",
+        remedy: "Look for a bridge or a rule that rewrites topics, and at topic aliases.",
+    },
+    Wrong {
+        figure: "messages.retained_live",
+        of: RECEIVED,
+        what: "messages came with RETAIN although they were published without it",
+        remedy: "RETAIN is 0 for what an existing subscription gets (MQTT 3.3.1.3).",
+    },
+    Wrong {
+        figure: "messages.early_dup",
+        of: RECEIVED,
+        what: "messages came with DUP although they had not been sent before",
+        remedy: "DUP is 0 at the first attempt (MQTT 3.3.1.1): applications drop what bears it.",
+    },
+    Wrong {
+        figure: "messages.other_sender",
+        of: RECEIVED,
+        what: "messages came in the name of another account than their sender's",
+        remedy: "A server stamps `from` with the address of who sent it (RFC 6120 8.1.2.1).",
+    },
+    Wrong {
+        figure: "messages.overcounted",
+        of: &[],
+        what: "acknowledgements were of more stanzas than had been sent",
+        remedy: "`h` counts the stanzas that were handled (XEP-0198 4): a client that believes it \
+                 loses what was not.",
+    },
+    Wrong {
+        figure: "sessions.lost",
+        of: &["resumed", "sessions.lost"],
+        what: "clients came back and found that the server had not kept their session",
+        remedy: "A session without Clean Session outlives its connection (MQTT 3.1.2.4): look at \
+                 limits of sessions, their expiry, and persistence.",
+    },
+    Wrong {
+        figure: "subscriptions.lowered",
+        of: &["subscriptions.granted"],
+        what: "subscriptions were granted at a lower QoS than was asked for",
+        remedy: "Does an option or a rule of access of the server limit the QoS?",
     },
     Wrong {
         figure: "messages.unanswered",
@@ -127,8 +178,16 @@ fn of(case: &Case, wrong: &Wrong) -> Option<Finding> {
         let of = format!("{} in stage `{}`", words::count(count), stage.name);
         match disturbance(run, stage) {
             Some(note) => {
-                planned += count;
-                stages.push(format!("{of}, in which {} on purpose", told(&note.text)));
+                let kept = kept(case, wrong.figure, stage);
+                planned += count - kept;
+                let kept = match kept >= 1.0 {
+                    true => format!(
+                        "; {} of these were for sessions that the server keeps",
+                        words::count(kept)
+                    ),
+                    false => String::new(),
+                };
+                stages.push(format!("{of}, in which {} on purpose{kept}", told(&note.text)));
             }
             None => stages.push(of),
         }
@@ -159,6 +218,19 @@ fn of(case: &Case, wrong: &Wrong) -> Option<Finding> {
         from_ms,
         to_ms,
     })
+}
+
+/// Of what is wrong in a stage those that a disturbance does not excuse: a session that outlives
+/// its connection outlives a cut, and so does what was sent to it at QoS 1 or 2. A server that was
+/// killed may have lost both, unless it promises to be durable; that is for a rule to say.
+fn kept(case: &Case, figure: &str, stage: &StageRun) -> f64 {
+    let all = stage.counts.figure(figure);
+    match figure {
+        _ if case.was_killed_in(stage) => 0.0,
+        "messages.missing" => stage.counts.figure("messages.missing_kept").min(all),
+        "sessions.lost" => all,
+        _ => 0.0,
+    }
 }
 
 /// A note's words within a sentence.
@@ -226,6 +298,24 @@ mod tests {
             let found = detect(&Case::of(&run));
             assert_eq!(found[0].what, "2 messages did not arrive.");
             assert_eq!((found[0].gravity, &*found[0].side), (Gravity::Warning, "target"));
+        }
+    }
+
+    #[test]
+    fn a_cut_is_no_excuse_for_what_a_kept_session_misses_and_a_kill_is() {
+        for (note, side, what) in [
+            ("30 % of the clients: they reset", "target", "6 messages did not arrive."),
+            ("broken on purpose: the network is cut", "target", "6 messages did not arrive."),
+            ("broken on purpose: the target (process 7) was killed", "plan", "9 messages did not"),
+        ] {
+            let mut run = run("messages.missing", 9.0);
+            for counts in [&mut run.total, &mut run.stages[0].counts] {
+                counts.raise("messages.missing_kept", 6.0);
+            }
+            run.notes.push(Note { at_ms: 10_000, text: note.to_owned() });
+            let found = detect(&Case::of(&run));
+            assert_eq!(&*found[0].side, side, "{note}");
+            assert!(found[0].what.starts_with(what), "{}", found[0].what);
         }
     }
 

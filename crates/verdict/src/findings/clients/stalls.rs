@@ -2,11 +2,11 @@
 //! longest answer took many times as long as that of most seconds.
 //!
 //! A tester that lagged in the same second is not taken for a server that stalled, and what the
-//! plan broke is no stall.
+//! plan broke is no stall. Where the laboratory's machine had too little processor time in that
+//! second, nobody can tell whether the server or the machine stalled: that is a note.
 
 use crate::case::Case;
 use crate::fit;
-use crate::saturation::LAG_US;
 use crate::window;
 use crate::words;
 use lab::run::{Finding, Gravity};
@@ -33,7 +33,32 @@ pub fn detect(case: &Case) -> Vec<Finding> {
         Some((stalls.len(), timing, stalls))
     });
     let most = found.reduce(|one, other| if other.0 > one.0 { other } else { one });
-    most.map(|(_, timing, stalls)| told(case, timing, &stalls)).into_iter().collect()
+    let Some((_, timing, stalls)) = most else { return Vec::new() };
+    let (doubtful, sure): (Vec<_>, Vec<_>) =
+        stalls.into_iter().partition(|(at, _)| case.starved(*at).is_some());
+    let sure = (!sure.is_empty()).then(|| told(case, timing, &sure));
+    sure.into_iter().chain(doubted(case, timing, &doubtful)).collect()
+}
+
+/// Stalls while the laboratory's machine had too little processor time.
+fn doubted(case: &Case, timing: Timing, stalls: &[(u64, f64)]) -> Option<Finding> {
+    let why = case.starved(stalls.first()?.0)?;
+    let mut finding = told(case, timing, stalls);
+    finding.gravity = Gravity::Note;
+    finding.side = String::new();
+    finding.what = match stalls.len() {
+        1 => "Answers stalled once, while the laboratory's machine was short of processor time."
+            .to_owned(),
+        times => format!(
+            "Answers stalled {times} times, while the laboratory's machine was short of processor \
+             time."
+        ),
+    };
+    finding.evidence = format!("{}; on the laboratory's machine {why}", finding.evidence);
+    finding.remedy = "Measure on a machine that does nothing else: this run cannot tell whether \
+                      the server or the machine stalled."
+        .to_owned();
+    Some(finding)
 }
 
 /// Seconds with a stall: when, and how long.
@@ -56,7 +81,7 @@ fn of(case: &Case, timing: Timing) -> Option<Vec<(u64, f64)>> {
     let mut stalls: Vec<(u64, f64)> = Vec::new();
     let mut last = None;
     for (at, us) in stalled {
-        if case.broken(at).is_some() || tester_lags(case, at, us) {
+        if case.broken(at).is_some() || case.tester_lags(at, us) {
             continue;
         }
         // What waited in one second may be answered in the next: that is the same stall.
@@ -68,15 +93,6 @@ fn of(case: &Case, timing: Timing) -> Option<Vec<(u64, f64)>> {
         }
     }
     (!stalls.is_empty()).then_some(stalls)
-}
-
-/// Whether the tester's own loop took a good part of that time, or stood near it.
-fn tester_lags(case: &Case, at: u64, us: f64) -> bool {
-    let near = (at.saturating_sub(1_001), at.saturating_add(1_000));
-    case.of_testers("turn_us_max").iter().any(|column| {
-        let turn = window::highest(case.series(), column, near).map_or(0.0, |(_, turn)| turn);
-        turn > LAG_US && turn > us / 4.0
-    })
 }
 
 /// From one stall to the next, milliseconds, if they come evenly.
@@ -134,6 +150,7 @@ fn told(case: &Case, timing: Timing, stalls: &[(u64, f64)]) -> Finding {
 mod tests {
     use super::*;
     use crate::made::Made;
+    use crate::saturation::LAG_US;
     use lab::run::Note;
 
     fn with(stalled: fn(u64) -> bool, lag: fn(u64) -> f64) -> lab::run::Run {
@@ -155,6 +172,27 @@ mod tests {
         let lagging = with(|s| s % 15 == 14, |s| if s % 15 == 14 { 600_000.0 } else { 900.0 });
         assert_eq!(detect(&Case::of(&lagging)), []);
         assert_eq!(detect(&Case::of(&with(|s| s % 2 == 0, |_| 0.0))), [], "that is how it is");
+    }
+
+    #[test]
+    fn a_stall_while_the_machine_is_short_of_processor_time_is_a_note() {
+        let of = |psi: f64, steal: f64| {
+            let mut made = Made::of(100);
+            made.gauge("clients.delivery.max", |s| if s == 40 { 640_000.0 } else { 3_000.0 });
+            made.total("tester.psi.cpu_s", move |s| psi * s as f64);
+            made.gauge("tester.cpu.cores", |_| 2.0);
+            made.gauge("tester.cpu.steal", move |_| steal);
+            detect(&Case::of(&made.run(100))).remove(0)
+        };
+        let server = (Gravity::Warning, "target");
+        let nobody = (Gravity::Note, "");
+        for (psi, steal, whose) in
+            [(0.19, 0.09, server), (0.21, 0.0, nobody), (0.0, 0.1, nobody), (0.9, 1.0, nobody)]
+        {
+            let found = of(psi, steal);
+            assert_eq!((found.gravity, &*found.side), whose, "{psi} {steal}");
+        }
+        assert!(of(0.5, 0.0).evidence.ends_with("threads waited for a core 50 % of the time"));
     }
 
     #[test]

@@ -151,7 +151,8 @@ fn say(number: u32) -> ChatSay {
 fn heard(again: bool) -> Observation {
     let mut head = [0; HEAD_BYTES];
     head[0] = 9;
-    Observation::Heard { bytes: 3, head, rest: crc32fast::hash(b"hi"), again }
+    let claim = DeliveryClaim::Sender(sender_sum("ann@h"));
+    Observation::Heard { bytes: 3, head, rest: crc32fast::hash(b"hi"), again, claim }
 }
 
 const NOTHING: [&str; 0] = [];
@@ -332,7 +333,8 @@ fn whoever_is_to_be_in_a_chatroom_joins_until_it_is_and_hands_on_what_it_hears_o
     assert_eq!(bob.wake(), wire);
     assert_eq!(bob.wake(), NOTHING);
     let joined = ServerFrame::ChatroomJoined(JoinedFields::default());
-    let subscribed = Observation::Subscribed { granted: 1, refused: Box::default() };
+    let (at_qos, refused) = ([0; 3], Box::default());
+    let subscribed = Observation::Subscribed { granted: 1, at_qos, refused };
     assert_eq!(bob.hear(&joined).0, [subscribed], "it is waited for before anything is sent");
     let said = |from| SaidFields { message: entry(1, from).message, important: false };
     assert_eq!(bob.hear(&ServerFrame::ChatroomSaid(said("ann@h"))).0, [heard(false)]);

@@ -59,7 +59,7 @@ impl Device {
     fn come(&mut self, is_counted: bool) {
         self.client.opened(&mut self.out).expect("it calls");
         assert!(self.told().1.ends_with("to='h'>"));
-        let (_, wire) = self.hear(&format!("{HEADER}{}", mechanisms(&["SCRAM-SHA-1", "PLAIN"])));
+        let (_, wire) = self.hear(&format!("{HEADER}{}", mechanisms(&["DIGEST-MD5", "PLAIN"])));
         let proof = STANDARD.encode("\0user-7\0secret");
         assert_eq!(wire, format!("<auth xmlns='{SASL}' mechanism='PLAIN'>{proof}</auth>"));
         let (_, wire) = self.hear(&format!("<success xmlns='{SASL}'/>"));
@@ -143,7 +143,7 @@ fn what_is_not_taken_has_the_code_of_its_condition() {
     let all = proto_xmpp::fault::StanzaFault::ALL;
     let at = all.iter().position(|fault| fault.name() == "resource-constraint").expect("listed");
     assert_eq!(device.hear(error).0, [Observation::NotTaken { seq: 1, code: at as u32 + 1 }]);
-    assert_eq!(device.hear(&format!("<a xmlns='{SM}' h='9'/>")).0, [], "it has its answer");
+    assert_eq!(device.hear(&format!("<a xmlns='{SM}' h='3'/>")).0, [], "it has its answer");
 }
 
 #[test]
@@ -155,7 +155,8 @@ fn what_others_say_is_handed_on_as_it_was_said_and_counted() {
     let message = format!("{one}<body>{} a &lt; b</body></message>", STANDARD.encode(&front));
     let rest = crc32fast::hash(b"a < b");
     let head = [7; HEAD_BYTES];
-    let heard = |bytes, rest, again| Observation::Heard { bytes, head, rest, again };
+    let claim = DeliveryClaim::Sender(crc32fast::hash(b"user-8"));
+    let heard = |bytes, rest, again| Observation::Heard { bytes, head, rest, again, claim };
     let (told, wire) = device.hear(&format!("{message}<r xmlns='{SM}'/>"));
     assert_eq!(told, [heard(41, rest, false)]);
     assert_eq!(wire, format!("<a xmlns='{SM}' h='1'/>"));
@@ -324,4 +325,58 @@ fn who_has_no_password_comes_as_a_guest_and_what_bounces_late_is_told() {
     assert_eq!(device.hear(&format!("<a xmlns='{SM}' h='3'/>")).0, [taken(1)]);
     let error = "<message type='error' id='m1'><error type='cancel'/></message>";
     assert_eq!(device.hear(error).0, [Observation::NotTaken { seq: 1, code: 0 }]);
+}
+
+const OFFER: &str = "<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'><required/></starttls>";
+const ASK: &str = "<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>";
+const PROCEED: &str = "<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>";
+
+/// A call that may begin TLS.
+fn may_encrypt(device: &mut Device, text: &str) -> (usize, String) {
+    let (limits, mut link) = (Limits::default(), Link::loopback(Protocol::Xmpp));
+    link.may_start_tls = true;
+    let mut input = Input::new(text.as_bytes(), &link, &limits);
+    device.client.receive(&mut input, &mut device.out).expect("good XML");
+    (input.taken(), device.told().1)
+}
+
+#[test]
+fn it_begins_tls_where_the_server_wants_it_and_logs_in_behind_it() {
+    let features = format!("{HEADER}<stream:features>{OFFER}</stream:features>");
+    let mut device = Device::new(Some("secret"), false);
+    device.client.opened(&mut device.out).expect("it calls");
+    device.told();
+    assert_eq!(may_encrypt(&mut device, &features).1, ASK);
+    // What comes behind the word belongs to the handshake.
+    let behind = format!("{PROCEED}<stream:features/>");
+    assert_eq!(may_encrypt(&mut device, &behind).0, PROCEED.len());
+    assert!(device.out.take_start_tls());
+    device.client.encrypted(&mut device.out);
+    assert!(device.told().1.starts_with("<?xml"));
+    let (_, wire) = device.hear(&format!("{HEADER}{}", mechanisms(&["SCRAM-SHA-1"])));
+    assert!(wire.starts_with(&format!("<auth xmlns='{SASL}' mechanism='SCRAM-SHA-1'>")), "{wire}");
+}
+
+#[test]
+fn tls_that_is_only_offered_is_left_alone_and_one_that_is_refused_is_told() {
+    let offer = OFFER.replace("<required/>", "");
+    let mut device = Device::new(Some("secret"), false);
+    device.client.opened(&mut device.out).expect("it calls");
+    device.told();
+    let both =
+        mechanisms(&["PLAIN"]).replace("</stream:features>", &format!("{offer}</stream:features>"));
+    let wire = may_encrypt(&mut device, &format!("{HEADER}{both}")).1;
+    assert!(wire.contains("mechanism='PLAIN'"), "{wire}");
+    let mut device = Device::new(Some("secret"), false);
+    device.client.opened(&mut device.out).expect("it calls");
+    device.told();
+    may_encrypt(&mut device, &format!("{HEADER}<stream:features>{OFFER}</stream:features>"));
+    let (told, _) = device.hear("<failure xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
+    assert_eq!(told, [refused(NO_TLS)]);
+    // Without TLS to be had there is no way in.
+    let mut device = Device::new(Some("secret"), false);
+    device.client.opened(&mut device.out).expect("it calls");
+    device.told();
+    let (told, _) = device.hear(&format!("{HEADER}<stream:features>{OFFER}</stream:features>"));
+    assert_eq!(told, [refused(NO_MECHANISM)]);
 }
