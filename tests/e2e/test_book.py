@@ -218,6 +218,12 @@ class Reference(unittest.TestCase):
         count = sum(len(list(shown(content(path)))) for path in looked_at)
         self.assertGreater(count, 40, "commands are no longer found")
 
+    def test_a_shorter_translation_shows_no_command_that_its_original_has_not(self):
+        own = {terminal.bare(command) for command in shown(page("laboratory.zh"))}
+        original = {terminal.bare(command) for command in shown(page("laboratory"))}
+        self.assertGreater(len(own), 6)
+        self.assertEqual(own - original, set())
+
     def test_a_flag_that_there_is_not_is_noticed(self):
         text = "    holdline status\n    $ holdline status --jsno | cat\nholdline stauts\n"
         self.assertEqual(len(list(self.refused("x", text))), 2)

@@ -15,6 +15,7 @@ mod watch;
 use ::load::scenario::Scenario;
 use asked::{Asked, Show};
 use clap::{Args, Subcommand};
+pub use coolpy7::coolpy7;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -124,6 +125,11 @@ pub fn load(arguments: Arguments) -> ExitCode {
         Command::Compare(compare) => shelf::compare(compare),
         Command::Agent(_) | Command::Crew => Ok(PASSED),
     };
+    finish(done)
+}
+
+/// The exit code of what was done; what could not be is said.
+pub fn finish(done: Result<u8, String>) -> ExitCode {
     ExitCode::from(done.unwrap_or_else(|why| {
         note!("{why}");
         NOT_RUN

@@ -3,9 +3,9 @@
 //! `serve` is the server, `check` reads a configuration and `config` writes one, `push`, `status`,
 //! `top`, `trace`, `devices`, `clients`, `retained`, `presence`, `audit`, `user`, `token` and
 //! `audit-log` speak to a running server's API, `pub` and `sub` to any broker, `im` to a server of
-//! instant messaging, `store` works on a data folder, `wrk` is the load tool; called as `wrk`, the
-//! binary is that at once. What each does lives in its crate; here words of the command line are
-//! turned into calls.
+//! instant messaging, `store` works on a data folder, `wrk` is the load tool; called as `wrk` or
+//! `coolpy7_benchmark`, the binary is that program at once. What each does lives in its crate; here
+//! words of the command line are turned into calls.
 
 #[macro_use]
 mod out;
@@ -144,8 +144,13 @@ fn outlive_file_limit() {
 fn run() -> ExitCode {
     let mut words = std::env::args();
     let name = words.next().unwrap_or_default();
-    if name.rsplit('/').next() == Some("wrk") {
-        return code(::wrk::run(words.collect(), &LANES));
+    match name.rsplit('/').next() {
+        Some("wrk") => return code(::wrk::run(words.collect(), &LANES)),
+        Some("coolpy7_benchmark") => {
+            let words: Vec<String> = words.collect();
+            return load::finish(load::coolpy7(&words));
+        }
+        _ => {}
     }
     match Arguments::parse().command {
         Command::Serve { config, mosquitto_conf, strict, data, take_over } => {

@@ -30,6 +30,14 @@ pub struct Coolpy7Arguments {
     pub clear: bool,
     /// How long they stay; ours. Without it, until somebody interrupts, a month at most.
     pub duration: Option<Span>,
+    /// The server's process on this machine, by its number; ours.
+    pub pid: Option<u32>,
+    /// The same, by a port that it listens on; ours.
+    pub port: Option<u16>,
+    /// The server's own page of metrics; ours.
+    pub metrics: Option<String>,
+    /// The token for that page; ours.
+    pub token: Option<String>,
 }
 
 /// How it is called.
@@ -42,7 +50,12 @@ usage: holdline load coolpy7 -workers=N -url=tcp://HOST:PORT
   -url=tcp://…     the broker; also mqtt://, mqtts://, ssl:// (tcp://127.0.0.1:1883)
   -keepalive=60s   from one ping to the next
   -clear=true      clean session
-  -duration=10m    how long they stay (until Ctrl-C); this one is ours";
+The rest is ours:
+  -duration=10m    how long they stay (until Ctrl-C)
+  -pid=N           the server's process on this machine, to be observed
+  -port=N          the same by a port it listens on (of a URL on loopback: the URL's)
+  -metrics=URL     the server's metrics in Prometheus' format
+  -token=TOKEN     the token for them";
 
 impl Default for Coolpy7Arguments {
     fn default() -> Self {
@@ -55,6 +68,10 @@ impl Default for Coolpy7Arguments {
             keepalive: Span::from_secs(60),
             clear: true,
             duration: None,
+            pid: None,
+            port: None,
+            metrics: None,
+            token: None,
         }
     }
 }
@@ -94,6 +111,10 @@ pub fn parse(words: &[String]) -> Result<Coolpy7Arguments, String> {
             }
             "url" => arguments.url = value,
             "keepalive" => arguments.keepalive = span(&value).map_err(|why| wrong(&why))?,
+            "pid" => arguments.pid = Some(value.parse().map_err(|_| wrong("a process's number"))?),
+            "port" => arguments.port = Some(value.parse().map_err(|_| wrong("a port"))?),
+            "metrics" => arguments.metrics = Some(value),
+            "token" => arguments.token = Some(value),
             "duration" => arguments.duration = Some(span(&value).map_err(|why| wrong(&why))?),
             _ => return Err(format!("-{name} is no flag of it")),
         }
@@ -138,7 +159,11 @@ impl Coolpy7Arguments {
                     [[stage]]\nname = \"stay\"\narrive_max = \"24h\"\n\
                     pass = [\"online_share == 1\", \"unexplained == 0\"]\n";
         let mut plan = crate::run::file::parse("coolpy7", text, &[])?;
-        plan.target.url = vec![url];
+        let target = &mut plan.target;
+        target.url = vec![url];
+        (target.pid, target.port) = (self.pid, self.port);
+        target.metrics.clone_from(&self.metrics);
+        target.token.clone_from(&self.token);
         let group = &mut plan.groups[0];
         group.id = Some(format!("{}%i", self.cid));
         group.keep_alive = self.keepalive;
@@ -210,6 +235,16 @@ mod tests {
     }
 
     #[test]
+    fn the_server_is_observed_as_it_is_named() {
+        let plan = parsed("-pid=7 -metrics=http://h/metrics -token=t").expect("ours");
+        let target = plan.plan().expect("it can be run").target;
+        assert_eq!((target.pid, target.metrics.as_deref()), (Some(7), Some("http://h/metrics")));
+        assert_eq!(target.token.as_deref(), Some("t"));
+        let plan = parsed("-port 1884").expect("ours").plan().expect("it can be run");
+        assert_eq!(plan.target.port, Some(1_884));
+    }
+
+    #[test]
     fn what_is_wrong_is_said() {
         for (line, said) in [
             ("-workers=0", "-workers=0: a number of clients"),
@@ -218,6 +253,8 @@ mod tests {
             ("-keepalive=60", "-keepalive=60: a time like 60s"),
             ("-clear=maybe", "-clear=maybe: true or false"),
             ("-speed=1", "-speed is no flag of it"),
+            ("-pid=x", "-pid=x: a process's number"),
+            ("-port=70000", "-port=70000: a port"),
             ("workers=1", "`workers=1` belongs to no flag"),
         ] {
             assert!(parsed(line).expect_err(line).contains(said), "{line}");

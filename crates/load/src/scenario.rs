@@ -8,7 +8,7 @@ pub mod asked;
 #[cfg(test)]
 mod page;
 
-pub use asked::{Asked, ReadyPlan, ready};
+pub use asked::{Asked, ReadyPlan, port_here, ready};
 
 /// A plan that comes with the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -17,6 +17,8 @@ mod file;
 mod grid;
 mod page;
 mod prometheus;
+mod sending;
+mod sizes;
 mod summary;
 mod text;
 
@@ -34,6 +36,12 @@ pub fn html(run: &Run) -> String {
 /// The run for a terminal: at most 100 columns, no colours.
 pub fn text(run: &Run) -> String {
     text::text(run)
+}
+
+/// What the target's machine used at a quarter, half, three quarters and all of the clients, for a
+/// terminal; empty: its process was not observed.
+pub fn sizes(run: &Run) -> String {
+    sizes::sizes(run)
 }
 
 /// The run's figures over time: a row a moment, a column a figure, as they were read.

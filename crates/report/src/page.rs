@@ -51,6 +51,7 @@ pub fn html(run: &Run) -> String {
     top::summary(&mut out, run);
     top::findings(&mut out, run);
     ladder::stages(&mut out, run);
+    ladder::sent(&mut out, run);
     charts(&mut out, run, to_s);
     tables::environment(&mut out, run);
     tables::notes_and_plan(&mut out, run);

@@ -4,7 +4,7 @@
 
 use crate::grid::{Grid, wrapped};
 use crate::summary::{self, RunVerdict};
-use crate::{escape, figure};
+use crate::{escape, figure, sending};
 use lab::cause::{Cause, Phase};
 use lab::run::{Balance, Finding, Gravity, Run, StageRun};
 use lab::timing::{Spectrum, Timing};
@@ -22,6 +22,7 @@ pub fn text(run: &Run) -> String {
     head(&mut out, run);
     findings(&mut out, run);
     stages(&mut out, run);
+    sent(&mut out, run);
     times(&mut out, run);
     causes(&mut out, run);
     codes(&mut out, run);
@@ -154,6 +155,22 @@ fn stage_row(run: &Run, stage: &StageRun) -> Vec<String> {
             (held, all) => format!("{held} of {all}"),
         },
     ]
+}
+
+fn sent(out: &mut String, run: &Run) {
+    let rows = sending::rows(run);
+    if rows.is_empty() {
+        return;
+    }
+    out.push_str("\nSending\n");
+    let headings = sending::HEADINGS.map(|heading| match heading {
+        "stage" => heading.to_owned(),
+        heading => format!(">{heading}"),
+    });
+    let mut grid = Grid::new(&headings.each_ref().map(String::as_str));
+    rows.into_iter().take(ROWS_MAX).for_each(|row| grid.row(row.into()));
+    out.push_str(&grid.text(WIDTH));
+    paragraph(out, sending::MEANING, "  ");
 }
 
 fn times(out: &mut String, run: &Run) {

@@ -108,6 +108,10 @@ named! {
         MessagesTailMs "messages.tail_ms"
             "Milliseconds from the target's last answer to a message until the last message was \
              received, by looks of 100 ms; of several stages the sum.";
+        MessagesSendingMs "messages.sending_ms"
+            "Milliseconds from the first moment of sending until the target's last answer, where a \
+             number of messages was to be sent (`messages`, `loops`), by looks of 100 ms; of \
+             several stages the sum.";
         AuditExpected "audit.expected"
             "Entries that the messages which the target had acknowledged should have in inboxes: \
              one for a message between two, and of what is said to a group one for each member, \
@@ -498,6 +502,7 @@ fn plain_value(plain: Plain, scope: &Scope) -> Result<f64, String> {
         Plain::Accounts if counts.accounts.is_empty() => Err("no sums were kept".to_owned()),
         Plain::MessagesOwed
         | Plain::MessagesTailMs
+        | Plain::MessagesSendingMs
         | Plain::AuditExpected
         | Plain::AuditEntries
         | Plain::AuditMissing

@@ -25,7 +25,7 @@ mod target;
 
 use crate::case::{BROKEN, Case};
 use crate::words;
-use clients::{arrival, heartbeats, late, latency, messages, stalls};
+use clients::{arrival, climb, heartbeats, late, latency, messages, stalls};
 use lab::run::{Finding, Gravity, Run};
 use std::cmp::Reverse;
 
@@ -33,7 +33,7 @@ use std::cmp::Reverse;
 type Detector = fn(&Case) -> Vec<Finding>;
 
 /// All of them, causes before what they cause.
-const DETECTORS: [Detector; 24] = [
+const DETECTORS: [Detector; 25] = [
     dead::detect,
     target::detect,
     descriptors::detect,
@@ -56,6 +56,7 @@ const DETECTORS: [Detector; 24] = [
     late::detect,
     stalls::detect,
     latency::detect,
+    climb::detect,
     arrival::detect,
     growth::detect,
 ];

@@ -16,6 +16,10 @@ pub const OWED: &str = "messages.owed";
 pub const TAILS: &str = "messages.tails";
 /// Milliseconds from the last answer to the last message received, added up.
 pub const TAIL_MS: &str = "messages.tail_ms";
+/// Stages of a number of messages whose sending was timed.
+pub const SENDINGS: &str = "messages.sendings";
+/// Milliseconds from the first moment of sending to the last answer, added up.
+pub const SENDING_MS: &str = "messages.sending_ms";
 /// Audits that were made.
 pub const AUDITS: &str = "audit.made";
 /// Entries of inboxes that acknowledged messages should have.
@@ -43,6 +47,7 @@ pub(crate) fn value(counts: &Counts, name: &str) -> Result<f64, String> {
     let (mark, why) = match name {
         OWED => (OWING, "no group had a number of messages to send"),
         TAIL_MS => (TAILS, "no message was answered and received"),
+        SENDING_MS => (SENDINGS, "no group had a number of messages to send"),
         _ => (AUDITS, "no inboxes were audited to their end"),
     };
     match counts.figure(mark) {
@@ -60,7 +65,14 @@ mod tests {
     #[test]
     fn what_was_not_counted_is_no_pass() {
         let mut counted = Counts::default();
-        for (name, value) in [(OWING, 1.0), (TAILS, 1.0), (TAIL_MS, 300.0), (AUDITS, 1.0)] {
+        for (name, value) in [
+            (OWING, 1.0),
+            (TAILS, 1.0),
+            (TAIL_MS, 300.0),
+            (SENDINGS, 1.0),
+            (SENDING_MS, 900.0),
+            (AUDITS, 1.0),
+        ] {
             counted.raise(name, value);
         }
         let later = counted.since(&counted);
@@ -74,6 +86,7 @@ mod tests {
         for rule in [
             "messages.owed == 0",
             "messages.tail_ms == 300",
+            "messages.sending_ms == 900",
             "audit.expected == 0",
             "audit.entries == 0",
             "audit.missing == 0",

@@ -92,6 +92,9 @@ pub struct Show {
     /// Goes on when an agent is lost
     #[arg(long)]
     pub go_on_without_agents: bool,
+    /// Prints what the server used at several sizes, too.
+    #[arg(skip)]
+    pub sizes: bool,
 }
 
 impl Asked {

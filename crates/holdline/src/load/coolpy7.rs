@@ -1,10 +1,11 @@
-//! `holdline load coolpy7`: Coolpy7's line, its lines while clients come, then our report.
+//! `holdline load coolpy7`, and `coolpy7_benchmark`: Coolpy7's line, its lines while clients come,
+//! then our report and the table of its report: what the server used, by size.
 
 use super::asked::Show;
 use super::{PASSED, made};
 use crate::out::Raw;
 use ::load::coolpy7::{self, ProgressPrinter, USAGE};
-use ::load::scenario::ReadyPlan;
+use ::load::scenario::{ReadyPlan, port_here};
 use std::path::PathBuf;
 
 /// Runs Coolpy7's line.
@@ -17,7 +18,8 @@ pub fn coolpy7(words: &[String]) -> Result<u8, String> {
     let arguments = coolpy7::parse(words).map_err(usage)?;
     let plan = arguments.plan().map_err(usage)?;
     let (skipped, notes) = (Vec::new(), Vec::new());
-    let ready = ReadyPlan { plan, skipped, notes, port_here: None, is_shipped: false };
-    let show = Show { out: PathBuf::from("runs"), ..Show::default() };
+    let port_here = port_here(&plan.target.url);
+    let ready = ReadyPlan { plan, skipped, notes, port_here, is_shipped: false };
+    let show = Show { out: PathBuf::from("runs"), sizes: true, ..Show::default() };
     made::make(&ready, &show, vec![Box::new(ProgressPrinter::new(Raw))])
 }

@@ -121,6 +121,9 @@ fn print(run: &Run, show: &Show) {
         out!("{}", report::json(run));
     } else if !show.quiet {
         out!("{}", report::text(run));
+        if show.sizes {
+            crate::out::print(&report::sizes(run));
+        }
     }
 }
 

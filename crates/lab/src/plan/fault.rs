@@ -15,6 +15,9 @@ pub struct Fault {
     /// How long; zero: until the stage's end, or once for what happens once.
     #[serde(default, rename = "for")]
     pub lasts: Span,
+    /// Again so often until the stage's hold is over, from one beginning to the next; zero: once.
+    #[serde(default)]
+    pub every: Span,
     /// What: `"target_killed"`, `{ flap = { share_per_s = 0.1 } }` and so on.
     pub what: FaultKind,
 }

@@ -24,6 +24,7 @@ use super::redact;
 use lab::order::Order;
 use lab::plan::{Plan, Stage, Traffic};
 use lab::run::{Agent, Counts, FORMAT, NOTES_MAX, Note, Run};
+use lab::series::COLUMNS_MAX;
 use std::collections::BTreeMap;
 
 /// Milliseconds from one row of the series to the next.
@@ -63,6 +64,8 @@ enum End {
     Refused(String),
     /// No call came through.
     NobodyAnswers,
+    /// Every client was refused, or answered with nonsense, or not answered.
+    NobodyLetIn,
 }
 
 impl End {
@@ -74,12 +77,16 @@ impl End {
             End::AgentLost(agent) => format!("agent {agent} was lost"),
             End::Refused(why) => format!("the tester could not go on: {why}"),
             End::NobodyAnswers => "nobody answers at the target".to_owned(),
+            End::NobodyLetIn => "the target let no client in".to_owned(),
         }
     }
 
     /// Whether there is time to wait for answers.
     fn is_hasty(&self) -> bool {
-        matches!(self, End::Wished { now: true } | End::Refused(_) | End::NobodyAnswers)
+        matches!(
+            self,
+            End::Wished { now: true } | End::Refused(_) | End::NobodyAnswers | End::NobodyLetIn
+        )
     }
 }
 
@@ -272,6 +279,13 @@ impl<'a> Runner<'a> {
         self.row();
         self.run.took_ms = self.now_ms();
         self.run.total = self.total.clone();
+        if self.run.series.columns_refused > 0 {
+            let (most, refused) = (COLUMNS_MAX, self.run.series.columns_refused);
+            self.note(format!(
+                "the figures over time have room for {most} columns: {refused} readings of others \
+                 were left out"
+            ));
+        }
         self.run.finished = match &self.end {
             None | Some(End::Failed(_)) => true,
             Some(end) => {

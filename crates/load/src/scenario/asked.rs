@@ -118,7 +118,7 @@ fn hold_for(stage: &mut Stage, hold: Span) -> bool {
     stage.hold = hold;
     let is_shorter = share < 1.0 && !stage.faults.is_empty();
     for fault in stage.faults.iter_mut().filter(|_| is_shorter) {
-        for time in [&mut fault.at, &mut fault.lasts] {
+        for time in [&mut fault.at, &mut fault.lasts, &mut fault.every] {
             let ms = (time.0.as_secs_f64() * share * 1_000.0).round() as u64;
             // Zero means the whole hold.
             let least = u64::from(!time.is_zero());
@@ -174,7 +174,7 @@ fn names(plan: &mut Plan) {
 }
 
 /// The port of the target, if it is on this machine's loopback: its process can be observed.
-fn port_here(urls: &[String]) -> Option<u16> {
+pub fn port_here(urls: &[String]) -> Option<u16> {
     let target = Url::parse(urls.first()?).ok()?;
     let host = target.host.parse::<std::net::IpAddr>();
     (target.host == "localhost" || host.is_ok_and(|ip| ip.is_loopback())).then_some(target.port)

@@ -4,7 +4,7 @@
 
 use super::tables::more;
 use super::top::{self, NAME_CHARS_MAX, SENTENCE_CHARS_MAX};
-use crate::{escape, figure, summary};
+use crate::{escape, figure, sending, summary};
 use lab::run::{CheckResult, Run, StageRun};
 use lab::timing::Timing;
 use std::fmt::Write;
@@ -38,6 +38,33 @@ impl Rung {
             memory: summary::memory_a_connection(run, stage),
         }
     }
+}
+
+/// Stages that had a number of messages to send.
+pub fn sent(out: &mut String, run: &Run) {
+    let rows = sending::rows(run);
+    if rows.is_empty() {
+        return;
+    }
+    out.push_str(
+        "<section id=\"sending\"><h2>Sending</h2><div class=\"scroll\"><table><thead><tr>",
+    );
+    for (place, heading) in sending::HEADINGS.iter().enumerate() {
+        let class = if place == 0 { "" } else { " class=\"n\"" };
+        let _ = write!(out, "<th{class}>{heading}</th>");
+    }
+    out.push_str("</tr></thead><tbody>");
+    for row in rows.iter().take(STAGES_MAX) {
+        let [name, cells @ ..] = row;
+        let _ = write!(out, "<tr><th>{}</th>", escape::html_line(name, NAME_CHARS_MAX));
+        for cell in cells {
+            let _ = write!(out, "<td class=\"n\">{cell}</td>");
+        }
+        out.push_str("</tr>");
+    }
+    out.push_str("</tbody></table></div>");
+    more(out, rows.len(), STAGES_MAX, "stages");
+    let _ = write!(out, "<p class=\"dim\">{}</p></section>", sending::MEANING);
 }
 
 /// The stages: the ladder.

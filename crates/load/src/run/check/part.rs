@@ -7,6 +7,7 @@ use super::{
     At, BODY_BYTES_MAX, BODY_BYTES_MIN, CLIENTS_MAX, FAULTS_MAX, PlanProblem, RATE_MAX, TIME_MAX,
     TRAFFIC_MAX, rules, urls,
 };
+use lab::order::Cut;
 use lab::plan::{
     Arrival, Fault, FaultKind, Group, Network, Pace, Plan, Span, Stage, Traffic, What,
 };
@@ -169,6 +170,17 @@ fn fault(at: &At, stage: &Stage, fault: &Fault) -> Result<(), PlanProblem> {
     let need = format!("before the end of the stage's hold, which is {}", stage.hold);
     at.key("at").must(begins, fault.at, &need)?;
     at.key("for").must(fault.lasts <= TIME_MAX, fault.lasts, TIME)?;
+    let again = fault.every.is_zero()
+        || fault.every > fault.lasts && fault.every.0.as_millis() >= 100 && fault.every <= TIME_MAX;
+    at.key("every").must(again, fault.every, "longer than `for`, and 100ms at least")?;
+    let ends = !fault.lasts.is_zero() || matches!(fault.what, FaultKind::RedisFlushed);
+    let is_cut = |how| matches!(how, Cut::Farewell | Cut::Close | Cut::Reset);
+    let ends = ends || matches!(fault.what, FaultKind::Cut { how, .. } if is_cut(how));
+    at.key("every").must(
+        fault.every.is_zero() || ends,
+        fault.every,
+        "what comes again has to end: give it a `for`",
+    )?;
     let share = |key: &str, share: f64| {
         at.key("what").key(key).must((0.0..=1.0).contains(&share), share, SHARE)
     };

@@ -21,6 +21,8 @@ const SUBSCRIBE_MS_MAX: u64 = 5_000;
 const UNSUBSCRIBED: &str = "subscriptions.unanswered";
 /// A target that has answered no call for so long is not there, milliseconds.
 const SILENT_MS: u64 = 3_000;
+/// A target that has let no client in for so long will let none in, milliseconds.
+const SHUT_MS: u64 = 10_000;
 /// Longest time that answers are waited for while nothing comes in, milliseconds.
 const SETTLE_MS_MAX: u64 = 10_000;
 /// Longest time that they are waited for as long as something does, milliseconds.
@@ -48,10 +50,11 @@ impl Runner<'_> {
         }
         let arrived_ms = self.now_ms();
         self.make_conversations();
-        self.hold();
+        let began_ms = self.hold();
         if self.settle() {
             self.miss(&groups);
             self.tail(arrived_ms);
+            self.sent_in(began_ms);
         }
         self.owe();
         self.audit_inboxes();
@@ -117,11 +120,25 @@ impl Runner<'_> {
             if self.nobody_answers() && self.now_ms() >= began + SILENT_MS {
                 break;
             }
+            if self.nobody_let_in() && self.now_ms() >= began + SHUT_MS {
+                break;
+            }
         }
-        if self.nobody_answers() && self.end.is_none() {
-            self.end = Some(End::NobodyAnswers);
+        if self.end.is_none() {
+            self.end = match (self.nobody_answers(), self.nobody_let_in()) {
+                (true, _) => Some(End::NobodyAnswers),
+                (false, true) => Some(End::NobodyLetIn),
+                (false, false) => None,
+            };
         }
         true
+    }
+
+    /// Whether no client of the whole run was ever let in, and as many calls as there should be
+    /// clients have ended.
+    fn nobody_let_in(&self) -> bool {
+        let wanted: u64 = self.wanted.values().map(|count| u64::from(*count)).sum();
+        wanted > 0 && self.total.bound == 0 && self.total.causes.errors() >= wanted
     }
 
     /// Whether no call of the whole run came through, and those that ended were answered by nobody.
@@ -161,8 +178,8 @@ impl Runner<'_> {
         })
     }
 
-    /// Holds the stage's time; begins and ends its faults at theirs.
-    fn hold(&mut self) {
+    /// Holds the stage's time; begins and ends its faults at theirs. When sending began.
+    fn hold(&mut self) -> u64 {
         let planned = self.planned();
         for (group, traffic) in &planned.traffic {
             // What it sent before is replaced, if only by nothing.
@@ -172,13 +189,13 @@ impl Runner<'_> {
             self.traffic.insert(group.clone(), self.addressed(traffic));
         }
         if self.end.is_some() {
-            return;
+            return self.now_ms();
         }
         self.spoken.clone_from(&self.traffic);
         self.subscribed();
+        let began = self.now_ms();
         self.send_all(true);
         self.part = StagePart::Holding;
-        let began = self.now_ms();
         let paused = self.paused_ms;
         let mut counted = self.counted();
         self.owing = self.owing();
@@ -203,6 +220,7 @@ impl Runner<'_> {
         for fault in &mut faults {
             self.work(fault, u64::MAX);
         }
+        began
     }
 
     /// Waits until all subscriptions are answered: who is not subscribed yet misses nothing.
@@ -297,6 +315,7 @@ impl Runner<'_> {
                 self.note(words);
             }
         }
+        fault.again(at_ms);
     }
 
     /// Whether it was broken, and what is to be noted.
@@ -398,6 +417,8 @@ struct Ongoing {
     what: FaultKind,
     from_ms: u64,
     to_ms: u64,
+    /// From one beginning to the next; zero: there is one.
+    every_ms: u64,
     begun: bool,
     holds: bool,
 }
@@ -409,7 +430,24 @@ impl Ongoing {
             lasts if lasts.is_zero() => u64::MAX,
             lasts => from_ms.saturating_add(ms(lasts)),
         };
-        Ongoing { what: fault.what.clone(), from_ms, to_ms, begun: false, holds: false }
+        let every_ms = ms(fault.every);
+        let what = fault.what.clone();
+        Ongoing { what, from_ms, to_ms, every_ms, begun: false, holds: false }
+    }
+
+    /// Makes ready for the next time, once this one is over or, where nothing has to be mended, has
+    /// begun. Moments that have gone by meanwhile are left out.
+    fn again(&mut self, at_ms: u64) {
+        let happens_once = self.to_ms == u64::MAX;
+        if self.every_ms == 0 || !self.begun || self.holds && !happens_once || at_ms == u64::MAX {
+            return;
+        }
+        let next = (at_ms.saturating_sub(self.from_ms) / self.every_ms + 1) * self.every_ms;
+        self.from_ms = self.from_ms.saturating_add(next);
+        if !happens_once {
+            self.to_ms = self.to_ms.saturating_add(next);
+        }
+        (self.begun, self.holds) = (false, false);
     }
 
     /// When it is to be worked on next, milliseconds after the hold began.
@@ -458,5 +496,45 @@ fn kind(what: &FaultKind) -> &'static str {
         FaultKind::RedisPaused => "Redis paused",
         FaultKind::RedisKilled => "Redis killed",
         FaultKind::RedisFlushed => "Redis flushed",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// When a fault begins and ends within a minute, looked at every half second.
+    fn moments(at: u64, lasts: u64, every: u64) -> Vec<(u64, &'static str)> {
+        let span = |seconds| Span::from_secs(seconds);
+        let what = FaultKind::RedisKilled;
+        let fault = Fault { at: span(at), lasts: span(lasts), every: span(every), what };
+        let (mut ongoing, mut seen) = (Ongoing::of(&fault), Vec::new());
+        for at_ms in (0..60_000).step_by(500).chain([u64::MAX]) {
+            if !ongoing.begun && at_ms >= ongoing.from_ms && at_ms < u64::MAX {
+                (ongoing.begun, ongoing.holds) = (true, true);
+                seen.push((at_ms / 1_000, "begins"));
+            }
+            if ongoing.holds && at_ms >= ongoing.to_ms {
+                ongoing.holds = false;
+                seen.push(((at_ms / 1_000).min(60), "ends"));
+            }
+            ongoing.again(at_ms);
+        }
+        seen
+    }
+
+    #[test]
+    fn a_fault_comes_again_as_often_as_the_plan_says_and_else_once() {
+        let (begins, ends) = ("begins", "ends");
+        assert_eq!(moments(5, 10, 0), [(5, begins), (15, ends)]);
+        assert_eq!(
+            moments(5, 5, 25),
+            [(5, begins), (10, ends), (30, begins), (35, ends), (55, begins), (60, ends)]
+        );
+        // What happens once, like a flush, is begun again without an end.
+        let flushed = moments(5, 0, 20);
+        let begun: Vec<u64> =
+            flushed.iter().filter(|(_, what)| *what == begins).map(|(at, _)| *at).collect();
+        assert_eq!(begun, [5, 25, 45]);
     }
 }

@@ -43,6 +43,16 @@ impl Runner<'_> {
         }
     }
 
+    /// Counts how long the target took for a number of messages that were to be sent, from the
+    /// first moment of sending to its last answer.
+    pub(super) fn sent_in(&mut self, from_ms: u64) {
+        let answered = self.answered.at_ms;
+        if !self.owing.is_empty() && answered > from_ms {
+            self.count_once(figures::SENDINGS, 1.0);
+            self.count_once(figures::SENDING_MS, answered.saturating_sub(from_ms) as f64);
+        }
+    }
+
     /// Groups that have a number of messages to send, and what they will have had taken then.
     pub(super) fn owing(&self) -> Vec<(String, f64)> {
         let groups = self.traffic.iter().filter_map(|(group, traffic)| {
