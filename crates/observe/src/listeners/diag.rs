@@ -171,7 +171,7 @@ mod tests {
         body.extend(9_u32.to_ne_bytes());
         let (one, end) = (message(BY_FAMILY, &body), message(DONE, &[0; 4]));
         let mut found = Vec::new();
-        let mut take = |bytes: &[u8], found: &mut Vec<ListeningSocket>| {
+        let take = |bytes: &[u8], found: &mut Vec<ListeningSocket>| {
             answer(bytes, &mut |body| {
                 found.push(listener(body)?);
                 Some(true)
