@@ -198,13 +198,20 @@ class Delayed(Case):
 
     @holdline_only("mosquitto does not slow them down")
     def test_a_client_that_flaps_is_answered_late_and_not_refused(self):
-        times = []
-        for _ in range(8):
+        def time_to_come(leaves):
             began = time.monotonic()
-            self.opened(self.name).leave()
-            times.append(time.monotonic() - began)
-        self.assertLess(min(times[:5]), 3)
-        self.assertGreater(max(times[5:]), 3)
+            client = self.opened(self.name)
+            if leaves:
+                client.leave()
+            return time.monotonic() - began
+
+        # Who says farewell may come as often as it likes.
+        times = [time_to_come(leaves=True) for _ in range(12)]
+        self.assertLess(min(times[5:]), 3)
+        # Each takes over the connection before it, but the first.
+        times = [time_to_come(leaves=False) for _ in range(7)]
+        self.assertLess(min(times[:6]), 3)
+        self.assertGreater(times[6], 3)
 
 
 class Crowds(Storm):
