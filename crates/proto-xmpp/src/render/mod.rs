@@ -66,7 +66,7 @@ pub fn said(message: &Element<'_, '_>) -> Option<StanzaContent> {
     let is_named = id.is_none() || id.as_deref() == client_id.map(ClientMessageId::text).as_deref();
     let is_main = |it: &Element<'_, '_>| body.is_some_and(|body| body.is_same(it));
     let has_language = body.is_some_and(|body| language(&body).is_some());
-    let has_more = message.children().any(|it| !is_main(&it) && is_kept_child(&it, &is_beside));
+    let has_more = message.children().any(|it| !is_main(&it) && is_kept_child(&it, is_beside));
     let declares = message.attributes().any(|(name, _)| name.starts_with("xmlns:"));
     // To whom it is says whether it is for a room.
     let is_plain = matches!(&*kind(message), "chat" | "groupchat")

@@ -517,26 +517,35 @@ fn what_was_sent_behind_the_request_is_never_taken_for_a_stanza() {
 fn white_space_behind_the_request_is_passed_over() {
     let papers = Papers::made();
     for space in ["\n", " \r\n\t"] {
-        let mut world = World::new(Some(papers.server(ClientCertificates::Off)));
-        let client = papers.client(&rustls::version::TLS13, "stream.example");
-        let mut raw = TcpStream::connect(world.at).expect("it listens");
-        let calls = std::thread::spawn(move || {
-            raw.write_all(format!("<stream:stream>{ASK}{space}").as_bytes()).expect("it takes it");
-            let mut answer = Vec::new();
-            while !String::from_utf8_lossy(&answer).ends_with(PROCEED) {
-                let mut byte = [0];
-                raw.read_exact(&mut byte).expect("it goes on");
-                answer.push(byte[0]);
-            }
-            raw.write_all(space.as_bytes()).expect("it takes it"); // in a segment of its own
-            let session = rustls::ClientConnection::new(client.config.clone(), client.name.clone());
-            let mut tls = rustls::StreamOwned::new(session.expect("right"), raw);
-            tls.write_all(b"<within/>").expect("TLS stands");
-            tls
+        std::thread::scope(|scope| {
+            let mut world = World::new(Some(papers.server(ClientCertificates::Off)));
+            let client = papers.client(&rustls::version::TLS13, "stream.example");
+            let raw = TcpStream::connect(world.at).expect("it listens");
+            let calls = scope.spawn(move || begins_behind(space, client, raw));
+            world.hears(0, "<within/>");
+            drop(calls.join().expect("it called"));
         });
-        world.hears(0, "<within/>");
-        drop(calls.join().expect("it called"));
     }
+}
+
+/// A client that writes white space behind its request, and once more before its handshake.
+fn begins_behind(
+    space: &str,
+    client: ClientTls,
+    mut raw: TcpStream,
+) -> rustls::StreamOwned<rustls::ClientConnection, TcpStream> {
+    raw.write_all(format!("<stream:stream>{ASK}{space}").as_bytes()).expect("it takes it");
+    let mut answer = Vec::new();
+    while !String::from_utf8_lossy(&answer).ends_with(PROCEED) {
+        let mut byte = [0];
+        raw.read_exact(&mut byte).expect("it goes on");
+        answer.push(byte[0]);
+    }
+    raw.write_all(space.as_bytes()).expect("it takes it");
+    let session = rustls::ClientConnection::new(client.config.clone(), client.name.clone());
+    let mut tls = rustls::StreamOwned::new(session.expect("right"), raw);
+    tls.write_all(b"<within/>").expect("TLS stands");
+    tls
 }
 
 fn is_request(heard: &Heard) -> bool {
