@@ -131,7 +131,7 @@ class Others(Runs):
 
     def test_our_own_page_of_metrics_fits(self):
         host, port = self.server.ports["api"]
-        mqtt = ":".join(map(str, self.server.ports["mqtt"]))
+        mqtt = ":".join(map(str, self.server.ports["any"]))
         made = self.run_plan(self.plan(HELD.replace("HOLD", "3s")), f"mqtt://{mqtt}", "--metrics",
                              f"http://{host}:{port}/metrics", "--token", self.server.token)
         notes = [note["text"] for note in made["notes"]]
@@ -148,7 +148,7 @@ class Others(Runs):
         self.addCleanup(shutil.rmtree, folder)
         program = os.path.join(folder, "coolpy7_benchmark")
         os.symlink(BINARY, program)
-        host, port = self.server.ports["mqtt"]
+        host, port = self.server.ports["any"]
         made = subprocess.run(
             [program, "-workers=4", "-cid=tqy", "-topic=my/%i", "-qos=0", "-clear=true",
              f"-url=tcp://{host}:{port}", "-keepalive=600s", "-duration=4s"],
