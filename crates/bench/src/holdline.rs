@@ -141,7 +141,9 @@ impl Setup {
              {tls}[api]\naddress = \"{api}\"\ntoken = \"{TOKEN}\"\n\n\
              [chat]\ngroup_members_max = {members}\n\
              group_written_members_max = {written}\nsends_an_account_per_s = 0\n\
-             sends_a_group_per_s = 0\nchatroom_messages_per_s = 1000000\n\
+             sends_a_group_per_s = 0\nbytes_an_account_per_s = 0\n\
+             bytes_a_source_per_s = 0\nshare_an_account_percent = 0\n\
+             chatroom_messages_per_s = 1000000\n\
              chatroom_waiting_max = 1000000\n\
              chatroom_messages_burst = 1000000\n{chat}\n\
              [limits]\nconnections_max = {connections}\nbind_ms_max = {bind_ms}\n\

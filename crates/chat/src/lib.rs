@@ -100,8 +100,9 @@ use crate::operators::announcements::Announcements;
 use crate::operators::erasures::Erasures;
 use crate::operators::errands::Errands;
 use crate::operators::mutes::Mutes;
-use crate::operators::rates::Buckets;
+use crate::operators::rates::ByteRates;
 use crate::operators::reviews::Reviews;
+use crate::operators::shares::Shares;
 use crate::operators::words::WordShelf;
 use crate::outbox::Outbox;
 use crate::people::People;
@@ -116,6 +117,7 @@ use crate::sessions::login::Logins;
 use crate::sessions::uploads::Uploads;
 use crate::sessions::{Requester, Sessions};
 use crate::waits::Waits;
+use base::buckets::Buckets;
 use base::hash::{HashKey, home};
 use base::time::Now;
 use model::account::AccountAddress;
@@ -153,6 +155,8 @@ pub struct Settings {
     pub adding: Adding,
     /// Whose accounts are foreign.
     pub foreign: Arc<ForeignDomains>,
+    /// What the shard's log may have, bytes; 0: that is not known.
+    pub log_bytes: u64,
     /// How messages are reviewed before they are stored; absent: none is.
     pub reviews: Option<ReviewSettings>,
     /// Words that may not be said.
@@ -232,9 +236,11 @@ pub struct Chat {
     erasures: Erasures,
     mutes: Mutes,
     reviews: Reviews,
-    account_rates: Buckets,
-    group_rates: Buckets,
-    making_rates: Buckets,
+    account_rates: Buckets<TimelineId>,
+    group_rates: Buckets<TimelineId>,
+    byte_rates: ByteRates,
+    shares: Shares,
+    making_rates: Buckets<TimelineId>,
     sessions: Sessions,
     sends: Waits<StoreWait>,
     /// When the completion or the word of another shard came that is looked at now.
@@ -278,9 +284,10 @@ impl Chat {
         let shards = u32::from(settings.shards.max(1));
         let (limits, chat) = (&settings.limits, &settings.limits.chat);
         let sessions_max = (chat.sessions_max / shards).max(1) as usize;
-        let of_account = (chat.sends_an_account_per_s, chat.sends_an_account_burst);
-        let of_group = (chat.sends_a_group_per_s, chat.sends_a_group_burst);
-        let of_making = (chat.groups_made_a_minute, chat.groups_made_burst);
+        let rate = |per_s: u32, burst: u32| (per_s.into(), burst.into());
+        let of_account = rate(chat.sends_an_account_per_s, chat.sends_an_account_burst);
+        let of_group = rate(chat.sends_a_group_per_s, chat.sends_a_group_burst);
+        let of_making = rate(chat.groups_made_a_minute, chat.groups_made_burst);
         let rates_max = chat.rates_known_max as usize;
         Chat {
             logins: Logins::new((limits.binds_per_s / shards).max(1)),
@@ -293,6 +300,8 @@ impl Chat {
             reviews: Reviews::default(),
             account_rates: Buckets::new(of_account, rates_max),
             group_rates: Buckets::new(of_group, rates_max),
+            byte_rates: ByteRates::new(&settings),
+            shares: Shares::new(chat, settings.log_bytes),
             making_rates: Buckets::a_minute(of_making, rates_max),
             sessions: Sessions::new(sessions_max, settings.access.version()),
             sends: Waits::default(),

@@ -14,6 +14,7 @@ use crate::groups::{self, GroupTask};
 use crate::label::Route;
 use crate::log::{Answered, PendingCall};
 use crate::operators::moving::Arriving;
+use crate::operators::rates::{BESIDE_BYTES, Storer, Used};
 use crate::operators::reviews::Held;
 use crate::outbox::Storing;
 use crate::outbox::receivers::Receivers;
@@ -140,6 +141,35 @@ impl Chat {
         Ok(held)
     }
 
+    /// Whether an account may have so many bytes stored now; they are taken of its rate.
+    pub(crate) fn may_store(
+        &mut self,
+        now: Now,
+        asker: &Asker,
+        bytes: u64,
+        fx: &mut Effects,
+    ) -> Result<(), Rejected> {
+        let Asker { inbox, address, source, is_operator, .. } = asker;
+        if *is_operator {
+            return Ok(());
+        }
+        let is_foreign = self.settings.is_foreign(address);
+        let storer = Storer { inbox: *inbox, address, is_foreign, source: *source };
+        self.byte_rates.take(now, storer, bytes).map_err(|(used, retry_after_ms)| {
+            fx.counters.count(match used {
+                Used::Account => ChatCounter::BytesOfAccount,
+                Used::Source => ChatCounter::BytesOfSource,
+                Used::Domain => ChatCounter::BytesOfDomain,
+            });
+            let reason = match used {
+                Used::Account => "this account stores too many bytes at once",
+                Used::Source => "accounts of this address store too many bytes at once",
+                Used::Domain => "accounts of this domain store too many bytes at once",
+            };
+            Rejected { why: ChatFault::RateLimited, reason: reason.into(), retry_after_ms }
+        })
+    }
+
     /// What an account says is held against mutes, rates and words.
     fn moderate(
         &mut self,
@@ -148,9 +178,13 @@ impl Chat {
         fx: &mut Effects,
     ) -> Result<Held, (Requester, Rejected)> {
         let mut held = self.may_still_say(now, held, fx)?;
-        if let Err(retry_after_ms) = self.account_rates.take(now, held.asker.inbox) {
+        if let Err(retry_after_ms) = self.account_rates.take(now, held.asker.inbox, 1) {
             fx.counters.count(ChatCounter::RateLimited);
             return Err((held.wait, too_fast(retry_after_ms)));
+        }
+        let bytes = held.message.content.weight() as u64 + BESIDE_BYTES;
+        if let Err(rejected) = self.may_store(now, &held.asker, bytes, fx) {
+            return Err((held.wait, rejected));
         }
         let found = self.settings.words.list().look(&held.message.content.text);
         if found.refused {
@@ -350,6 +384,10 @@ impl Chat {
         if let Some(fault) = fault.filter(|_| order.live.is_none()) {
             return self.tell_stored(from, number, Err(fault), fx);
         }
+        if order.live.is_none() && order.moved.is_none() && !self.has_share(now, &order) {
+            fx.counters.count(ChatCounter::ShareFull);
+            return self.tell_stored(from, number, Err(ChatFault::StoreFull), fx);
+        }
         let is_behind = order.live.is_none() && self.moving.contains(&order.route.conversation);
         if is_behind {
             return self.tell_stored(from, number, Err(ChatFault::Busy), fx);
@@ -372,6 +410,20 @@ impl Chat {
         }
         let receivers = order.route.inboxes().into();
         self.append(now, from, order, (None, receivers), fx);
+    }
+
+    /// Whether whoever says something has room for it in the shard's log.
+    fn has_share(&mut self, now: Now, order: &StoreOrder) -> bool {
+        if order.is_operator {
+            return true;
+        }
+        let StoreOrder { route, body, .. } = order;
+        let is_domain = route.from.space() == Space::Foreign;
+        let who = match is_domain.then(|| envelope::decode(0, 0, body)).flatten() {
+            Some(said) => self.settings.home.of(&[said.from.domain().as_bytes()]),
+            None => route.from.home_hash(),
+        };
+        self.shares.takes(now, (who, is_domain), body.len() as u64 + BESIDE_BYTES)
     }
 
     /// A message is handed to the log, for those whom it concerns.

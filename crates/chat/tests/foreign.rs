@@ -360,3 +360,63 @@ fn stanzas_reach_the_device_that_they_are_for_and_no_group_has_a_foreign_member(
     let failed = ChatDelivery::Failed { number: 5, why: ChatFault::UnknownAccount };
     assert_eq!(told, [(conn, failed)]);
 }
+
+#[test]
+fn a_foreign_domain_stores_so_many_bytes_a_second_under_however_many_names() {
+    let plain = settings(true);
+    let chat = ChatLimits {
+        bytes_a_domain_per_s: 64 << 10,
+        bytes_a_domain_burst: 128 << 10,
+        ..plain.limits.chat.clone()
+    };
+    let limits = Arc::new(Limits { chat, ..Limits::default() });
+    let mut house = House::of(Settings { limits, ..plain });
+    house.device("ann", "desk");
+    let mut says = |name: &str| {
+        let content = Content::text(&"x".repeat(60 << 10));
+        let message = Box::new(NewMessage { content, ..message("ann") });
+        let what = ArrivalWhat::Send { device: "phone".into(), message };
+        match house.comes(name, what).0 {
+            ChatAnswer::Told(Some(told)) => match *told {
+                ChatDelivery::Sent { .. } => None,
+                ChatDelivery::Rejected(it) => Some(it.why),
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(says("made-up-1@b.example"), None);
+    assert_eq!(says("made-up-2@b.example"), None);
+    assert_eq!(says("made-up-3@b.example"), Some(ChatFault::RateLimited));
+    assert_eq!(says("made-up-1@c.example"), None, "another domain pays nothing for it");
+}
+
+#[test]
+fn a_foreign_domain_takes_no_more_than_its_share_of_the_log_under_however_many_names() {
+    let plain = settings(true);
+    let chat = ChatLimits {
+        share_a_domain_percent: 10,
+        share_an_account_percent: 50,
+        bytes_a_domain_per_s: 0,
+        ..plain.limits.chat.clone()
+    };
+    let limits = Arc::new(Limits { chat, ..Limits::default() });
+    let mut house = House::of(Settings { limits, log_bytes: 1 << 20, ..plain });
+    house.device("ann", "desk");
+    let mut says = |name: &str| {
+        let content = Content::text(&"x".repeat(50 << 10));
+        let message = Box::new(NewMessage { content, ..message("ann") });
+        let what = ArrivalWhat::Send { device: "phone".into(), message };
+        match house.comes(name, what).0 {
+            ChatAnswer::Told(Some(told)) => match *told {
+                ChatDelivery::Sent { .. } => None,
+                other => panic!("{other:?}"),
+            },
+            ChatAnswer::StoreFailed => Some(ChatFault::StoreFull),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!((says("made-up-1@b.example"), says("made-up-2@b.example")), (None, None));
+    assert_eq!(says("made-up-3@b.example"), Some(ChatFault::StoreFull));
+    assert_eq!(says("made-up-1@c.example"), None, "another domain has its own");
+}

@@ -702,6 +702,7 @@ fn chat_settings(
         domain: config.chat.domain.as_str().into(),
         adding: config.chat.adding,
         foreign: Arc::new(doors::foreign_domains(config)),
+        log_bytes: config.store.log_bytes_max / seeds.count.max(1) as u64,
         reviews: topics.moderation.settings(&config.chat),
         words: topics.moderation.words.clone(),
         book: chat::BookPolicy {

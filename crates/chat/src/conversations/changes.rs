@@ -17,6 +17,7 @@ use crate::groups;
 use crate::inboxes::entry::{self, Entry};
 use crate::label::Route;
 use crate::log::{Answered, PendingCall};
+use crate::operators::rates::BESIDE_BYTES;
 use crate::people::reach::Reaching;
 use crate::send::conversation_of;
 use crate::sessions::{Asker, Requester};
@@ -127,6 +128,15 @@ impl Chat {
             }
             _ => None,
         };
+        let stored = match &wish {
+            Wish::Set(ConversationChange::Draft(draft)) => BESIDE_BYTES + draft.len() as u64,
+            Wish::Read(_) | Wish::Set(_) => BESIDE_BYTES,
+            _ => 0,
+        };
+        let fault = fault.or_else(|| {
+            let may = stored == 0 || self.may_store(now, &asker, stored, fx).is_ok();
+            (!may).then_some(ChatFault::RateLimited)
+        });
         if let Some(fault) = fault {
             return self.wish_fails(wait, &wish, fault, fx);
         }

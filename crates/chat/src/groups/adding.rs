@@ -126,7 +126,7 @@ impl Chat {
         key: u64,
         fx: &mut Effects,
     ) {
-        if let Err(retry_after_ms) = self.making_rates.take(now, inbox) {
+        if let Err(retry_after_ms) = self.making_rates.take(now, inbox, 1) {
             fx.counters.count(ChatCounter::RateLimited);
             self.orders.take(key);
             return self.reject_send(wait, crate::send::too_fast(retry_after_ms), fx);

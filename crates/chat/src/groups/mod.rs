@@ -305,8 +305,8 @@ impl Chat {
                 // What it takes of the group it takes before anything is written.
                 GroupTask::Amend(from, order) => {
                     match group.state.may_amend(&order).and_then(|()| {
-                        let taken =
-                            order.is_operator || self.group_rates.take(now, conversation).is_ok();
+                        let taken = order.is_operator
+                            || self.group_rates.take(now, conversation, 1).is_ok();
                         taken.then_some(()).ok_or(ChatFault::RateLimited)
                     }) {
                         Ok(()) => self.look_at_target(from, order, fx),
@@ -371,7 +371,7 @@ impl Chat {
             None if order.is_operator => group.state.is_there().map(|()| None),
             // Who may not speak there takes nothing of what the group may hear.
             None => group.state.may_speak(by).and_then(|()| {
-                let taken = self.group_rates.take(now, conversation);
+                let taken = self.group_rates.take(now, conversation, 1);
                 taken.map(|()| None).map_err(|_| ChatFault::RateLimited)
             }),
             // What moves in again is so already.

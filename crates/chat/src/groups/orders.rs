@@ -341,7 +341,7 @@ impl Chat {
         let Ordered { group, then, makes, before } = ordered;
         // What was there already costs nothing.
         if !matches!(result, Ok(StoredMessage { again: false, .. })) {
-            makes.into_iter().for_each(|inbox| self.making_rates.give(inbox));
+            makes.into_iter().for_each(|inbox| self.making_rates.give(inbox, 1));
         }
         if let Some(Inviting { asker, client_id, wish }) = then.filter(|_| is_done) {
             let (then, makes, before) = (None, None, Some(result));

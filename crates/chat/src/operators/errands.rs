@@ -73,7 +73,8 @@ impl Chat {
     ) {
         let Errand { by, is_operators, what } = errand;
         let inbox = by.inbox(self.settings.home, id);
-        let asker = Asker { inbox, address: by, device: Box::default(), is_operator: is_operators };
+        let (device, is_operator, source) = (Box::default(), is_operators, None);
+        let asker = Asker { inbox, address: by, device, is_operator, source };
         self.errand_asks(now, Owed::Command(ask), (asker, what), fx);
     }
 

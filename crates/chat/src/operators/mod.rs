@@ -3,7 +3,7 @@
 //!
 //! Here are the commands of the API; [`errands`] are in the names of accounts. [`mutes`], [`rates`]
 //! and [`words`] are looked at where a message comes in, then [`reviews`] asks whoever is to be
-//! asked. Invariant: a command is answered once.
+//! asked, and where it is stored [`shares`] are. Invariant: a command is answered once.
 
 pub(crate) mod announcements;
 pub(crate) mod erasures;
@@ -12,6 +12,7 @@ pub(crate) mod moving;
 pub(crate) mod mutes;
 pub(crate) mod rates;
 pub(crate) mod reviews;
+pub(crate) mod shares;
 pub mod words;
 
 use crate::accounts::{AccountRow, Owner, Waiter};

@@ -153,7 +153,8 @@ impl Chat {
         }
         let inbox = address.inbox(self.settings.home, id);
         let device = Box::default();
-        let asker = Asker { inbox, address: address.clone(), device, is_operator: true };
+        let asker =
+            Asker { inbox, address: address.clone(), device, is_operator: true, source: None };
         Some((self.puts_errand(Owed::Command(ask), asker.clone()), asker))
     }
 

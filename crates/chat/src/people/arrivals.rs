@@ -191,7 +191,8 @@ impl Chat {
             return self.answer_owed(owed, ChatAnswer::Reached(false), fx);
         }
         let inbox = address.inbox(self.settings.home, AccountId::FOREIGN);
-        let asker = |device| Asker { inbox, address, device, is_operator: false };
+        let (is_operator, source) = (false, None);
+        let asker = |device| Asker { inbox, address, device, is_operator, source };
         let (asker, what) = match what {
             ArrivalWhat::Send { device, message } => (asker(device), ErrandWhat::Send(message)),
             ArrivalWhat::Ask { device, what } => (asker(device), *what),

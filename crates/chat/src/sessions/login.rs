@@ -17,6 +17,7 @@ use model::account::AccountId;
 use model::chat::{ChatDelivery, ChatFault, DEVICE_NAME_BYTES_MAX, LoggedIn, Login, LoginRefused};
 use model::counters::ChatCounter;
 use model::id::ConnRef;
+use model::link::Source;
 use model::ports::access::{Admission, EXTERNAL, Grant, NameOwner, Question};
 use model::ports::log::{Call, Done, Read, TimelineStatus};
 use model::session::Denial;
@@ -329,6 +330,7 @@ impl Chat {
             account: grant.account,
             until_s: grant.until_s,
             owner,
+            source: self.settings.home.of(&[&Source::of(login.peer.ip()).bytes()]) as u32,
         };
         let Some((session, head)) = self.arrive(arrival, fx) else {
             return refuse(conn, &login, (Denial::Full, self.settings.limits.retry_jitter_ms), fx);

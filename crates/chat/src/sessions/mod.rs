@@ -76,6 +76,8 @@ pub(crate) struct Session {
     pub(crate) until_s: u32,
     /// What it has told this minute that is kept nowhere.
     pub(crate) told: ToldThisMinute,
+    /// A hash of where it came from when it logged in.
+    pub(crate) source: u32,
 }
 
 const _: () = assert!(size_of::<Session>() <= 152, "of each device that is here");
@@ -118,6 +120,7 @@ pub(crate) struct Arrival {
     pub until_s: u32,
     pub account: Option<GrantedAccount>,
     pub owner: Owner,
+    pub source: u32,
 }
 
 /// Who waits for an answer: connection, session and request.
@@ -145,6 +148,8 @@ pub(crate) struct Asker {
     pub device: Box<str>,
     /// An operator asks in its name: what stands in the way of an account does not.
     pub is_operator: bool,
+    /// A hash of where the device came from; none: it is no device that logged in here.
+    pub source: Option<u32>,
 }
 
 impl Sessions {
@@ -289,6 +294,7 @@ impl Chat {
             account: arrival.account,
             until_s,
             told: ToldThisMinute::default(),
+            source: arrival.source,
         };
         let key = self.sessions.slab.insert(session).ok()?;
         online.sessions.reserve_exact(1);
@@ -387,6 +393,7 @@ impl Chat {
             address: online.address.clone(),
             device: session.device.clone(),
             is_operator: false,
+            source: Some(session.source),
         })
     }
 

@@ -30,14 +30,15 @@ use std::sync::Arc;
 /// How many transients a session has told in the minute under way.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ToldThisMinute {
-    minute: u32,
+    /// The lowest bits of its number.
+    minute: u16,
     count: u16,
 }
 
 impl ToldThisMinute {
     /// Whether one more may be told; it is, then.
     pub(crate) fn takes(&mut self, now: Now, most: u16) -> bool {
-        let minute = (now.mono.nanos() / 60_000_000_000) as u32;
+        let minute = (now.mono.nanos() / 60_000_000_000) as u16;
         if self.minute != minute {
             *self = ToldThisMinute { minute, count: 0 };
         }

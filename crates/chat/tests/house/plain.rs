@@ -27,6 +27,7 @@ pub fn settings(shard: ShardId, shards: u16) -> chat::Settings {
         domain: "a.example".into(),
         adding: Adding::Everybody,
         foreign: Arc::default(),
+        log_bytes: 0,
         reviews: None,
         words: Arc::default(),
         book: chat::BookPolicy::default(),

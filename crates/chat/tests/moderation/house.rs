@@ -195,10 +195,21 @@ impl House {
 
     /// A device of an account comes, one without a name to be given it: what it is told.
     pub fn logs_in(&mut self, name: &str, device: &str) -> (ConnRef, ChatDelivery) {
+        self.logs_in_from(name, device, 1)
+    }
+
+    /// The same from the address 127.0.0.`source`.
+    pub fn logs_in_from(
+        &mut self,
+        name: &str,
+        device: &str,
+        source: u8,
+    ) -> (ConnRef, ChatDelivery) {
         self.conns += 1;
         let key = Key { slot: self.conns, generation: 0 };
         let conn = ConnRef::new(ShardId(self.home_of(&person(name))), key);
-        let login = plain::login(person(name), device);
+        let peer = ([127, 0, 0, source], 1).into();
+        let login = Login { peer, ..plain::login(person(name), device) };
         let session = SessionRef::from_bits(0);
         self.ask(Device { conn, session }, ChatRequest::Login(Box::new(login)));
         self.told.pop().expect("an answer")

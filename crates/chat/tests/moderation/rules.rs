@@ -1,10 +1,10 @@
 //! Mutes, rates and words: what an account's devices are told, over restarts too.
 
-use crate::house::{House, message, person};
+use crate::house::{Device, House, message, person};
 use chat::words::WordList;
 use model::chat::{
     ChatDelivery, ChatFault, ChatRequest, ClientMessageId, ContactOrder, ContactWish, Content,
-    GroupOrder, GroupVerb, NewMessage, NewTransient, PeopleAsk, PeopleRequest,
+    ConversationChange, GroupOrder, GroupVerb, NewMessage, NewTransient, PeopleAsk, PeopleRequest,
 };
 use model::ports::chat::{ChatAnswer, ChatCommand, ErrandWhat};
 use model::ports::log::Table;
@@ -96,6 +96,69 @@ fn who_is_muted_again_stays_so_whatever_becomes_of_the_row_of_before() {
             assert_eq!(house.answered(device), [(number, Some(ChatFault::Silenced))], "{name}");
         }
     }
+}
+
+fn long(to: &str, id: u8, kib: usize) -> Box<NewMessage> {
+    message(to, id, &"x".repeat(kib << 10))
+}
+
+#[test]
+fn an_account_stores_so_many_bytes_a_second_however_few_messages_they_are() {
+    let mut house = House::with(1, None, |limits| {
+        (limits.bytes_an_account_per_s, limits.bytes_an_account_burst) = (64 << 10, 128 << 10);
+    });
+    let [ann, bob] = ["ann", "bob"].map(|name| house.login(name));
+    (1..=2).for_each(|n| house.says(ann, n, long("bob", n as u8, 60)));
+    assert_eq!(house.answered(ann), [(1, None), (2, None)]);
+    house.says(ann, 3, long("bob", 3, 60));
+    let told = house.rejection(ann);
+    assert_eq!(told.why, ChatFault::RateLimited);
+    assert!((800..1_000).contains(&told.retry_after_ms), "{}", told.retry_after_ms);
+    house.says(ann, 4, message("bob", 4, "a short one has room"));
+    house.says(bob, 1, long("ann", 1, 60));
+    assert_eq!(house.answered(ann), [(4, None)]);
+    assert_eq!(house.answered(bob), [(1, None)], "nobody pays for another");
+    house.pass_ms(1_000);
+    house.says(ann, 5, long("bob", 5, 60));
+    assert_eq!(house.answered(ann), [(5, None)]);
+}
+
+#[test]
+fn a_draft_is_stored_and_so_counts_among_the_bytes_of_its_account() {
+    let mut house = House::with(1, None, |limits| {
+        (limits.bytes_an_account_per_s, limits.bytes_an_account_burst) = (1, 2_000);
+    });
+    let [ann, _] = ["ann", "bob"].map(|name| house.login(name));
+    house.says(ann, 1, message("bob", 1, "hi"));
+    assert_eq!(house.answered(ann), [(1, None)]);
+    let mut set = |number| {
+        let with = Box::new(person("bob").into());
+        let draft = format!("{number} {}", "x".repeat(600));
+        let change = Box::new(ConversationChange::Draft(draft.into()));
+        house.ask(ann, ChatRequest::Set { session: ann.session, number, with, change });
+        house.answered(ann)
+    };
+    assert_eq!(set(2), []);
+    assert_eq!(set(3), [(3, Some(ChatFault::RateLimited))]);
+}
+
+#[test]
+fn accounts_of_one_address_share_what_it_may_store() {
+    let mut house = House::with(1, None, |limits| {
+        (limits.bytes_a_source_per_s, limits.bytes_a_source_burst) = (64 << 10, 128 << 10);
+    });
+    let mut login = |name, source| match house.logs_in_from(name, "desk", source) {
+        (conn, ChatDelivery::LoggedIn(told)) => Device { conn, session: told.session },
+        (_, other) => panic!("{other:?}"),
+    };
+    let [ann, bob, carol] = [("ann", 9), ("bob", 9), ("carol", 8)].map(|(n, at)| login(n, at));
+    house.says(ann, 1, long("carol", 1, 60));
+    house.says(bob, 1, long("carol", 1, 60));
+    assert_eq!((house.answered(ann), house.answered(bob)), (vec![(1, None)], vec![(1, None)]));
+    house.says(bob, 2, long("carol", 2, 60));
+    assert_eq!(house.answered(bob), [(2, Some(ChatFault::RateLimited))]);
+    house.says(carol, 1, long("ann", 1, 60));
+    assert_eq!(house.answered(carol), [(1, None)]);
 }
 
 #[test]

@@ -192,6 +192,14 @@ counters! {
         SendsFailed "chat_sends_failed_total" "Sends, group changes, recalls refused.";
         Silenced "chat_silenced_total" "Messages of muted accounts, which were refused.";
         RateLimited "chat_rate_limited_total" "Messages that came too fast, and were refused.";
+        BytesOfAccount "chat_bytes_an_account_limited_total"
+            "Messages and changes refused: their account had too many bytes stored at once.";
+        BytesOfSource "chat_bytes_a_source_limited_total"
+            "Likewise, accounts that came from their source address.";
+        BytesOfDomain "chat_bytes_a_domain_limited_total"
+            "Likewise, accounts of their domain, which is of another server.";
+        ShareFull "chat_share_full_total"
+            "Messages refused: their account, or domain, has its share of the log.";
         WordsRefused "chat_words_refused_total" "Messages refused for a word of the file.";
         WordsReplaced "chat_words_replaced_total" "Messages in which words became stars.";
         WordsFlagged "chat_words_flagged_total" "Messages that were told for a word.";

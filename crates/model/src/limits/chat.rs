@@ -222,8 +222,34 @@ section! {
         sends_a_group_per_s: u32 = 1_000, whole(0..=1_000_000, "messages a second");
         /// Messages that a group may have saved up.
         sends_a_group_burst: u32 = 10_000, whole(1..=10_000_000, "messages");
-        /// Accounts, and as many groups, whose rates are remembered, a shard. With more who are
-        /// not at rest all begin anew.
+        /// Bytes that one account of this server may have stored in a second: texts, what stands
+        /// beside them, 512 for each message, drafts. Beyond, after those that it has saved up,
+        /// they are refused (rate_limited). 0: as many as it likes.
+        bytes_an_account_per_s: u64 = 1 << 20, whole(0..=1 << 40, "bytes a second");
+        /// Bytes that an account may have saved up.
+        bytes_an_account_burst: u64 = 32 << 20, whole(1 << 20..=1 << 40, "bytes");
+        /// Bytes that all accounts whose devices came from one address (of IPv6 a /64) may have
+        /// stored in a second; each shard takes its part of them. Beyond, likewise. 0: as many as
+        /// they like.
+        bytes_a_source_per_s: u64 = 16 << 20, whole(0..=1 << 40, "bytes a second");
+        /// Bytes that an address may have saved up, likewise.
+        bytes_a_source_burst: u64 = 512 << 20, whole(1 << 20..=1 << 40, "bytes");
+        /// Bytes that all accounts of one domain of another server or component may have stored in
+        /// a second; each shard takes its part of them. Beyond, likewise. 0: as many as they like.
+        bytes_a_domain_per_s: u64 = 4 << 20, whole(0..=1 << 40, "bytes a second");
+        /// Bytes that such a domain may have saved up, likewise.
+        bytes_a_domain_burst: u64 = 64 << 20, whole(1 << 20..=1 << 40, "bytes");
+        /// Percent of a log that one account of this server may take with what it says, of the last
+        /// bytes that were said, about as many as fit into the log. Beyond, it is refused
+        /// (store_full). 0: all of it.
+        share_an_account_percent: u8 = 20, whole(0..=100, "percent");
+        /// Percent of a log that all accounts of one domain of another server or component may
+        /// take. Likewise.
+        share_a_domain_percent: u8 = 20, whole(0..=100, "percent");
+        /// What was said longer ago takes nothing of a share any more.
+        share_s: u32 = 7 * 86_400, whole(60..=365 * 86_400, "seconds");
+        /// Accounts, and as many groups, addresses and domains, whose rates are remembered, a
+        /// shard. With more who are not at rest, the half that has taken the least begins anew.
         rates_known_max: u32 = 65_536, whole(64..=1 << 24, "accounts");
         /// Chatrooms that are at home on one shard. One more is not made.
         chatrooms_max: u32 = 10_000, whole(0..=1 << 20, "chatrooms");

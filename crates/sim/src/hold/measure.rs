@@ -408,6 +408,7 @@ fn shard(
         domain: "localhost".into(),
         adding: model::chat::Adding::Everybody,
         foreign: Arc::default(),
+        log_bytes: 0,
         reviews: None,
         book: chat::BookPolicy::default(),
         words: Arc::default(),

@@ -264,7 +264,7 @@ impl Chat {
         let erasure = self.erasures.open.get_mut(&inbox)?;
         erasure.waiting += 1;
         let (address, device) = (erasure.address.clone(), Box::default());
-        let asker = Asker { inbox, address, device, is_operator };
+        let asker = Asker { inbox, address, device, is_operator, source: None };
         Some(self.puts_errand(Owed::Erasure(inbox), asker))
     }
 
