@@ -176,9 +176,12 @@ section! {
         index_changes_bytes: u64 = 256 << 20, whole(1 << 20..=1 << 40, "bytes");
         /// Time after which the same is done, whatever was written.
         checkpoint_s: u32 = 30, whole(1..=86_400, "seconds");
-        /// Idempotency keys that are remembered. Beyond, the oldest is forgotten: a request
-        /// repeated with it is a new one.
-        once_count_max: u32 = 1 << 18, whole(1..=100_000_000, "keys");
+        /// Idempotency keys that are remembered, those of chat's messages among them: on the disk,
+        /// about 70 bytes each. Beyond, the oldest are forgotten: a request repeated with one of
+        /// them is a new one. So many messages of chat do not fit into the default log_bytes_max.
+        once_count_max: u32 = 1 << 26, whole(1..=1_000_000_000, "keys");
+        /// Memory for the newest of them, all logs together. The others are looked up on the disk.
+        once_bytes: u64 = 64 << 20, whole(0..=1 << 40, "bytes");
         /// How long they are remembered. Then the same.
         once_age_s_max: u32 = 86_400, whole(1..=30 * 86_400, "seconds");
         /// Reports that may wait for a webhook. Beyond, the oldest is dropped and the webhook told

@@ -95,7 +95,8 @@ impl Rest<'_> {
             take(Alive::Row { table, key: key.into(), value: value.into() })
         })?;
         self.timelines(&mut |rest, timeline| rest.timeline(timeline, take))?;
-        let mut all = self.engine.remembered();
+        let failed = |error| state_failed(&self.state_path(), error);
+        let mut all = self.engine.remembered().map_err(failed)?;
         all.sort_by_key(|remembered| (remembered.made_s, remembered.key));
         all.into_iter().try_for_each(|remembered| take(Alive::Once(remembered)))
     }

@@ -63,10 +63,14 @@ pub struct Settings {
     pub calls_waiting_max: usize,
     /// Their bytes in memory, one log's. Beyond: `Busy`. As much again may be with the writer.
     pub bytes_waiting_max: usize,
-    /// What is dropped unasked, for each space that loses anything.
-    pub retention: Vec<(Space, Retention)>,
-    /// Once keys remembered. The oldest is forgotten.
+    /// What is dropped unasked.
+    pub retention: Vec<RetentionRule>,
+    /// When so many percent of what a log may have are alive, the oldest go of what gives way.
+    pub gives_way_percent: u8,
+    /// Once keys remembered, about 70 bytes each in derived state. The oldest are forgotten.
     pub once_count_max: usize,
+    /// Memory for the newest of them, bytes. The others are looked up in derived state.
+    pub once_bytes_max: usize,
     /// For how long, seconds.
     pub once_age_s_max: u32,
     /// Memory of changes of the logs' indexes after which their checkpoints begin, bytes. At twice
@@ -96,7 +100,9 @@ impl Settings {
             calls_waiting_max: 65_536,
             bytes_waiting_max: 16 << 20,
             retention: Vec::new(),
-            once_count_max: 1 << 18,
+            gives_way_percent: 75,
+            once_count_max: 1 << 26,
+            once_bytes_max: 64 << 20,
             once_age_s_max: 24 * 3_600,
             index_changes_bytes: 256 << 20,
             checkpoint_bytes: 32 << 20,
@@ -117,11 +123,13 @@ impl Settings {
         let mut engine = EngineSettings::new(log);
         engine.hot_bytes_max = part(self.hot_bytes_max as u64) as usize;
         engine.once_count_max = part(self.once_count_max as u64).max(1) as usize;
+        engine.once_bytes_max = part(self.once_bytes_max as u64) as usize;
         engine.once_age_s_max = self.once_age_s_max;
         engine.index_changes_bytes = part(self.index_changes_bytes);
         engine.checkpoint_bytes = self.checkpoint_bytes;
         engine.checkpoint_s = self.checkpoint_s;
-        self.retention.iter().fold(engine, |engine, (space, rule)| engine.keep(*space, *rule))
+        engine.gives_way_percent = self.gives_way_percent;
+        self.retention.iter().fold(engine, |engine, rule| engine.keep_kind(*rule))
     }
 }
 

@@ -72,7 +72,7 @@ impl Engine {
         let answer = |write: &Write| {
             let known = match write {
                 Write::Append(Append { once, message, .. })
-                | Write::Post(Post { once, message, .. }) => self.known(*once, message),
+                | Write::Post(Post { once, message, .. }) => self.known(now_s, *once, message),
                 _ => None,
             };
             known.unwrap_or(Err(StoreError::Full))
@@ -126,7 +126,7 @@ impl Engine {
         match write {
             Write::Append(append) => {
                 too_large(&append.message, append.to.len())?;
-                match self.known(append.once, &append.message) {
+                match self.known(now_s, append.once, &append.message) {
                     Some(answer) => return answer,
                     None if !takes(purpose, append) => return Err(StoreError::Full),
                     None => return self.append(now_s, append, batch).map_err(state_failed),
@@ -134,7 +134,7 @@ impl Engine {
             }
             Write::Post(post) => {
                 too_large(&post.message, 0)?;
-                match self.known(post.once, &post.message) {
+                match self.known(now_s, post.once, &post.message) {
                     Some(answer) => return answer,
                     None if ending => return Err(StoreError::Full),
                     None => return self.post(now_s, post, batch),
@@ -179,12 +179,21 @@ impl Engine {
     }
 
     /// The answer to an append that is known already.
-    fn known(&self, once: Option<OnceKey>, message: &Message) -> Option<Result<Done, StoreError>> {
-        let First { crc, id, seqs, .. } = self.index.once.find(once?)?;
-        if *crc != record::crc(message) {
+    fn known(
+        &self,
+        now_s: u32,
+        once: Option<OnceKey>,
+        message: &Message,
+    ) -> Option<Result<Done, StoreError>> {
+        let found = self.index.once.find(&*self.index.state, now_s, once?);
+        let First { crc, id, seqs, .. } = match found {
+            Ok(first) => first?,
+            Err(error) => return Some(Err(state_failed(&error))),
+        };
+        if crc != record::crc(message) {
             return Some(Err(StoreError::Conflict));
         }
-        Some(Ok(Done::Appended(Appended { new: false, id: *id, seqs: seqs.to_vec() })))
+        Some(Ok(Done::Appended(Appended { new: false, id, seqs: seqs.into_vec() })))
     }
 
     fn append(
@@ -386,15 +395,18 @@ impl Engine {
         for write in writes {
             match write {
                 Write::Append(append) => {
-                    append.to.iter().for_each(|&timeline| self.look_at(timeline));
+                    let label = &append.message.label;
+                    append.to.iter().for_each(|&timeline| self.look_at(timeline, label));
                 }
                 Write::Post(post) => {
                     let members = self.index.rosters.get(post.roster);
                     let members = members.map(|known| Arc::clone(&known.roster.members));
-                    members.iter().flat_map(|all| all.iter()).for_each(|&it| self.look_at(it));
+                    let label = &post.message.label;
+                    let all = members.iter().flat_map(|all| all.iter());
+                    all.for_each(|&it| self.look_at(it, label));
                 }
                 Write::Acknowledge { timeline, .. }
-                    if self.settings.rule(timeline.space()).acknowledged =>
+                    if self.settings.rule(timeline.space(), &[]).acknowledged =>
                 {
                     self.excess.push(*timeline);
                 }

@@ -6,11 +6,15 @@ use super::index::once::First;
 use super::index::rosters::changed;
 use super::read::state_failed;
 use super::record::{self, Claim, Said, Whereabouts, list};
+use super::state::StateError;
 use super::undo::Undo;
 use crate::log::{Purpose, RecordKind};
 use model::ports::log::{OnceKey, Roster, RosterChange, RosterId, StoreError};
 use model::timeline::{Message, Seq, TimelineId};
 use std::sync::Arc;
+
+/// Once keys that an export, or another number of logs, takes of one log: some 400 MB of memory.
+const REMEMBERED_MAX: usize = 1 << 22;
 
 /// One thing to take in.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,7 +51,7 @@ impl Engine {
         let mut batch = Batch::default();
         let mut new = Vec::with_capacity(imports.len());
         for import in imports {
-            match self.import_one(import, &mut batch) {
+            match self.import_one(now_s, import, &mut batch) {
                 Ok(is_new) => new.push(is_new),
                 Err(error) => {
                     self.take_back(batch);
@@ -59,10 +63,15 @@ impl Engine {
         Ok(new)
     }
 
-    fn import_one(&mut self, import: &Import, batch: &mut Batch) -> Result<bool, StoreError> {
+    fn import_one(
+        &mut self,
+        now_s: u32,
+        import: &Import,
+        batch: &mut Batch,
+    ) -> Result<bool, StoreError> {
         let (timeline, seq) = match import {
             Import::Entry(timeline, seq, _) | Import::Last(timeline, seq) => (timeline, seq),
-            Import::Once(remembered) => return Ok(self.import_once(remembered, batch)),
+            Import::Once(remembered) => return self.import_once(now_s, remembered, batch),
             Import::Roster(id, roster) => return self.import_roster(*id, roster, batch),
         };
         let slot = self.index.head(*timeline).map_err(|error| state_failed(&error))?;
@@ -100,17 +109,23 @@ impl Engine {
     }
 
     /// Of two that are remembered under one key the first is the answer.
-    fn import_once(&mut self, remembered: &OnceRecord, batch: &mut Batch) -> bool {
+    fn import_once(
+        &mut self,
+        now_s: u32,
+        remembered: &OnceRecord,
+        batch: &mut Batch,
+    ) -> Result<bool, StoreError> {
         let OnceRecord { key, crc, made_s, id, ref seqs } = *remembered;
-        if self.index.once.find(key).is_some() {
-            return false;
+        let known = self.index.once.find(&*self.index.state, now_s, key);
+        if known.map_err(|error| state_failed(&error))?.is_some() {
+            return Ok(false);
         }
         let claim = Claim { key, crc, made_s };
         let write = |out: &mut Vec<u8>| record::write_once(claim, id, seqs, out);
         let (place, _) = self.log.add(RecordKind::Once, write);
         self.index.once.insert(claim, place, id, seqs.clone());
         batch.undo.push(Undo::Once(key));
-        true
+        Ok(true)
     }
 
     fn import_roster(
@@ -132,12 +147,14 @@ impl Engine {
         Ok(true)
     }
 
-    /// Everything that is remembered under once keys, in the order in which it came.
-    pub fn remembered(&self) -> Vec<OnceRecord> {
-        let of = |(key, first): (OnceKey, &First)| {
-            let First { made_s, crc, id, ref seqs, .. } = *first;
-            OnceRecord { key, crc, made_s, id, seqs: seqs.clone() }
+    /// What is remembered under once keys, in the order in which it came: the newest, so many as
+    /// fit into memory.
+    pub fn remembered(&self) -> Result<Vec<OnceRecord>, StateError> {
+        let of = |(key, first): (OnceKey, First)| {
+            let First { made_s, crc, id, seqs, .. } = first;
+            OnceRecord { key, crc, made_s, id, seqs }
         };
-        self.index.once.iter().map(of).collect()
+        let newest = self.index.once.newest(&*self.index.state, REMEMBERED_MAX)?;
+        Ok(newest.into_iter().map(of).collect())
     }
 }

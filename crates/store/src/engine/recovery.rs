@@ -70,7 +70,7 @@ impl Engine {
             age_s_max: settings.once_age_s_max,
             bytes_max: settings.once_bytes_max,
         };
-        let once = load_once(&*state, limits).map_err(failed)?;
+        let once = Once::open(&*state, limits).map_err(failed)?;
         let is_doubtful = is_loading(&*state).map_err(failed)?;
         let rosters = Rosters::new(settings.roster_members_resident_max);
         let mut index = Index::new(state, once, rosters);
@@ -248,16 +248,6 @@ pub(super) fn read_checkpoint(state: &dyn State) -> Result<Option<(Position, Cou
         (version == VERSION && bytes.0.is_empty()).then_some((at, counts))
     };
     read().map(Some).ok_or_else(super::index::senseless)
-}
-
-fn load_once(state: &dyn State, limits: Limits) -> Result<Once, StateError> {
-    let mut once = Once::new(limits);
-    let mut rows = Vec::new();
-    state.range(Keep::Once, (&[], &[u8::MAX; 17]), false, &mut |key, value| {
-        rows.push((key.to_vec(), value.to_vec()));
-        true
-    })?;
-    if once.load(rows) { Ok(once) } else { Err(super::index::senseless()) }
 }
 
 /// Without a checkpoint state is made anew, from all that was ever written.

@@ -13,11 +13,12 @@ pub struct EngineSettings {
     pub heads_resident_max: usize,
     /// Messages kept in memory to be pulled without the disk, bytes. The oldest go.
     pub hot_bytes_max: usize,
-    /// Once keys remembered. The oldest is forgotten.
+    /// Once keys remembered. The oldest are forgotten.
     pub once_count_max: usize,
     /// For how long, seconds.
     pub once_age_s_max: u32,
-    /// Memory for them, bytes. The oldest is forgotten.
+    /// Memory for the newest of them, bytes. The others are looked up in state; what state was not
+    /// told of stays in memory beyond it.
     pub once_bytes_max: usize,
     /// Members of rosters, and of what appends named, kept in memory, 20 bytes each. Those that
     /// were not named lately go, rosters to be read again when they are wanted.
@@ -64,7 +65,7 @@ impl EngineSettings {
             log,
             heads_resident_max: 1 << 20,
             hot_bytes_max: 32 << 20,
-            once_count_max: 1 << 17,
+            once_count_max: 1 << 25,
             once_age_s_max: 24 * 3_600,
             once_bytes_max: 32 << 20,
             roster_members_resident_max: 1 << 21,

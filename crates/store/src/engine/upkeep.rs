@@ -179,9 +179,34 @@ impl Engine {
     pub fn retain_now(&mut self, now_s: u32) {
         self.checkpoint_now(now_s); // sweeps see what state knows
         self.upkeep.sweep = Some(Sweep::new(&self.settings, now_s));
-        while let Some(work) = self.trim_work(now_s).or_else(|| self.sweep_work(now_s)) {
+        let next =
+            |engine: &mut Engine| engine.trim_work(now_s).or_else(|| engine.sweep_work(now_s));
+        while let Some(work) = next(self).or_else(|| self.weigh_work(now_s)) {
             self.do_now(now_s, work);
         }
+        (self.upkeep.forget_from, self.upkeep.forgot_s) = (None, None);
+        while let Some(work) = self.forget_work(now_s) {
+            self.do_now(now_s, work);
+        }
+    }
+
+    /// The next slice of forgetting once keys: now and then, and when there are too many.
+    fn forget_work(&mut self, now_s: u32) -> Option<Work> {
+        let from = self.upkeep.forget_from.take();
+        let rests = |forgot_s| now_s.saturating_sub(forgot_s) < self.settings.sweep_s;
+        let is_due = from.is_some() || !self.upkeep.forgot_s.is_some_and(rests);
+        let is_over = self.index.once.is_over() && self.upkeep.forgot_s != Some(now_s);
+        let from = from.unwrap_or_default();
+        (is_due || is_over).then(|| Work::Forget(self.index.once.forget(now_s, from)))
+    }
+
+    fn forgot(&mut self, now_s: u32, forgot: Forgot) {
+        if let Some(error) = forgot.error {
+            tell!(event::RETENTION_FAILED, %error);
+        }
+        self.index.once.has_forgotten(forgot.keys);
+        self.upkeep.forget_from = forgot.rest;
+        self.upkeep.forgot_s = Some(now_s);
     }
 
     fn give_out(&mut self, work: Work) -> UpkeepTask {
@@ -214,7 +239,8 @@ impl Engine {
             self.begin_compaction(false);
         }
         let scan = self.scan_work().map(Work::Scan);
-        scan.or_else(|| self.trim_work(now_s)).or_else(|| self.sweep_work(now_s))
+        let work = scan.or_else(|| self.trim_work(now_s)).or_else(|| self.sweep_work(now_s));
+        work.or_else(|| self.weigh_work(now_s)).or_else(|| self.forget_work(now_s))
     }
 }
 

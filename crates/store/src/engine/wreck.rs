@@ -101,6 +101,9 @@ impl Wreck {
                 self.timelines.entry(timeline).or_default().cursors.insert(reader, upto);
             }
             Keep::Once => {
+                if once::is_index_key(key) {
+                    return Some(());
+                }
                 for (key, first) in once::read_row(key, value)? {
                     let once::First { place, made_s, crc, id, seqs } = first;
                     // A key that was forgotten may be another's by now.

@@ -1,27 +1,36 @@
-//! The window of appends that are remembered, so that a retry gets the first answer.
+//! Appends that are remembered, so that a retry gets the first answer.
 //!
-//! First in, first out; by count, age and bytes. The order is that of the records in the log, so it
-//! needs no counter and is the same after a restart. State has rows of many, for it is asked for
-//! all of them at a start and for none later; a row goes when the last of it is forgotten:
+//! First in, first out, by count and age. The order is that of the records in the log, so it needs
+//! no counter and is the same after a restart. Memory has what state was not told of, and as much
+//! of the newest as its bytes allow; all else is looked up in state, which has rows of many in
+//! their order, and where the row of each key is:
 //!
 //! ```text
 //! key    segment u32 | offset u32 of the first, big endian
 //! value  version u8 (2) | count | count × one
 //! one    key u128 | segment ± | offset ± | made_s ± | crc u32 | id ± | count | count × seq
+//!
+//! key    1 | key u128, big endian
+//! value  the key of its row
+//!
+//! Keep::Meta   "once": version u8 (1) | how many
 //! ```
-//! Earlier builds wrote a row for each, under its key (version 1): those are read, and go likewise.
-//! It does not know who asks. Invariant: the queue has every remembered key, in the order of the
+//! A row goes as a whole, with its keys, when the last of it is too old, or there are more than may
+//! be without it ([`Forget`]). Earlier builds had no look-up and kept everything in memory, or
+//! wrote a row for each under its key (version 1): what they left is taken into memory and told
+//! anew. It does not know who asks. Invariant: the queue has every key that memory has, in the order of the
 //! places.
 
+use crate::engine::index::senseless;
 use crate::engine::record::bytes::{Bytes, put_from, put_small};
 use crate::engine::record::{Claim, place};
-use crate::engine::state::{Keep, StateChange};
+use crate::engine::state::{Keep, State, StateChange, StateError};
 use crate::log::Place;
 use model::ports::log::OnceKey;
 use model::timeline::Seq;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
-/// What a key takes beside its seqs, bytes.
+/// What a key takes in memory beside its seqs, bytes.
 const BYTES_EACH: usize = 128;
 
 /// Keys of a row of state, at most.
@@ -29,6 +38,15 @@ const ROW_KEYS_MAX: usize = 256;
 
 /// No key is added to a row of so many bytes in memory.
 const ROW_BYTES: usize = 64 * 1024;
+
+/// Rows that one slice of forgetting looks at, at most.
+const FORGET_ROWS: usize = 16;
+
+/// How many keys state has, in [`Keep::Meta`].
+const COUNT_KEY: &[u8] = b"once";
+
+/// Behind the keys of all rows.
+const ROWS_END: [u8; 1] = [1];
 
 /// The first answer, and by what the message is known again.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,48 +58,38 @@ pub(crate) struct First {
     pub(crate) seqs: Box<[Seq]>,
 }
 
-/// The window.
+/// The appends that are remembered.
 pub(crate) struct Once {
     firsts: HashMap<OnceKey, First>,
     queue: VecDeque<(Place, OnceKey)>,
     bytes: usize,
     /// What state does not know.
     untold: Untold,
-    /// Rows of state: the places of their first and of their last.
-    rows: BTreeMap<Place, Place>,
-    /// Rows of version 1, and the places of their keys.
-    singles: HashMap<OnceKey, Place>,
+    /// The first that a checkpoint is telling state of.
+    telling: Option<Place>,
+    /// What stands up to here is forgotten, whatever state has.
+    forgot: Option<Place>,
+    /// Keys that state has, and as many as it says that it has.
+    stored: u64,
+    sealed: u64,
+    /// Keys in what a checkpoint tells state now.
+    in_slice: u64,
+    /// Rows of an earlier build that are in state, until all that they have was told anew.
+    left: BTreeSet<Vec<u8>>,
     limits: Limits,
 }
 
-/// What state is to be told.
-#[derive(Default)]
-pub(crate) struct Untold {
-    /// Remembered, the oldest first.
-    pub(crate) keys: VecDeque<(Place, OnceKey)>,
-    /// Keys of rows of which nothing is remembered any more.
-    pub(crate) gone: Vec<Box<[u8]>>,
-}
+/// What state is to be told, the oldest first.
+pub(crate) type Untold = VecDeque<(Place, OnceKey)>;
 
-/// Limits of the window.
+/// Limits of what is remembered.
 #[derive(Clone, Copy)]
 pub(crate) struct Limits {
+    /// In memory and in state.
     pub(crate) count_max: usize,
     pub(crate) age_s_max: u32,
+    /// Of memory. What state was not told of stays beyond it.
     pub(crate) bytes_max: usize,
-}
-
-impl Untold {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.keys.is_empty() && self.gone.is_empty()
-    }
-
-    /// Takes some of it out.
-    pub(crate) fn some(&mut self, count: usize) -> Untold {
-        let keys = self.keys.drain(..count.min(self.keys.len())).collect();
-        let gone = self.gone.split_off(self.gone.len().saturating_sub(count));
-        Untold { keys, gone }
-    }
 }
 
 impl Once {
@@ -91,23 +99,85 @@ impl Once {
             queue: VecDeque::new(),
             bytes: 0,
             untold: Untold::default(),
-            rows: BTreeMap::new(),
-            singles: HashMap::new(),
+            telling: None,
+            forgot: None,
+            stored: 0,
+            sealed: 0,
+            in_slice: 0,
+            left: BTreeSet::new(),
             limits,
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.firsts.len()
+    /// That of a log with this state.
+    pub(crate) fn open(state: &dyn State, limits: Limits) -> Result<Once, StateError> {
+        let mut once = Once::new(limits);
+        match state.get(Keep::Meta, COUNT_KEY)? {
+            Some(count) => {
+                once.sealed = read_count(&count).ok_or_else(senseless)?;
+                once.stored = once.sealed;
+            }
+            None => once.take_over(state)?,
+        }
+        Ok(once)
     }
 
-    pub(crate) fn find(&self, key: OnceKey) -> Option<&First> {
-        self.firsts.get(&key)
+    /// Keys that are remembered, about.
+    pub(crate) fn len(&self) -> u64 {
+        self.stored + self.untold.len() as u64
     }
 
-    /// Everything that is remembered, the oldest first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (OnceKey, &First)> {
-        self.queue.iter().filter_map(|&(place, key)| Some((key, self.there(place, key)?)))
+    /// The first answer to an append with this key, if it is remembered.
+    pub(crate) fn find(
+        &self,
+        state: &dyn State,
+        now_s: u32,
+        key: OnceKey,
+    ) -> Result<Option<First>, StateError> {
+        if let Some(first) = self.firsts.get(&key) {
+            return Ok(Some(first.clone()));
+        }
+        if self.stored == 0 {
+            return Ok(None);
+        }
+        let Some(row_key) = state.get(Keep::Once, &index_key(key))? else { return Ok(None) };
+        // The row of a key goes with it.
+        let Some(row) = state.get(Keep::Once, &row_key)? else { return Ok(None) };
+        let row = read_row(&row_key, &row).ok_or_else(senseless)?;
+        let first = row.into_iter().find(|(of, _)| *of == key).map(|(_, first)| first);
+        Ok(first.filter(|first| {
+            now_s.saturating_sub(first.made_s) <= self.limits.age_s_max
+                && self.forgot.is_none_or(|forgot| first.place > forgot)
+        }))
+    }
+
+    /// The newest that are remembered, so many at most, the oldest first.
+    pub(crate) fn newest(
+        &self,
+        state: &dyn State,
+        count_max: usize,
+    ) -> Result<Vec<(OnceKey, First)>, StateError> {
+        let memory = self.queue.iter().rev();
+        let memory =
+            memory.filter_map(|&(place, key)| Some((key, self.there(place, key)?.clone())));
+        let mut all: Vec<_> = memory.take(count_max).collect();
+        let mut has: HashSet<OnceKey> = all.iter().map(|(key, _)| *key).collect();
+        let mut sense = true;
+        state.range(Keep::Once, (&[], &ROWS_END), true, &mut |key, value| {
+            let Some(row) = read_row(key, value) else {
+                sense = false;
+                return false;
+            };
+            for (key, first) in row.into_iter().rev() {
+                let is_there = self.forgot.is_none_or(|forgot| first.place > forgot);
+                if is_there && all.len() < count_max && has.insert(key) {
+                    all.push((key, first));
+                }
+            }
+            all.len() < count_max
+        })?;
+        all.reverse();
+        if sense { Ok(all) } else { Err(senseless()) }
     }
 
     /// An append is remembered from now on. One of the same key was forgotten, or this is it again
@@ -115,7 +185,7 @@ impl Once {
     pub(crate) fn insert(&mut self, claim: Claim, place: Place, id: u64, seqs: Box<[Seq]>) {
         let Claim { key, crc, made_s } = claim;
         if self.put(key, First { place, made_s, crc, id, seqs }) {
-            self.untold.keys.push_back((place, key));
+            self.untold.push_back((place, key));
         }
     }
 
@@ -124,56 +194,73 @@ impl Once {
         if let Some(first) = self.firsts.remove(&key) {
             self.bytes -= weight(&first);
             self.queue.pop_back();
-            self.untold.keys.pop_back();
+            self.untold.pop_back();
         }
     }
 
-    /// Forgets what is too old or too much.
+    /// Forgets what is too old or too much, and leaves to state what takes too much memory.
     pub(crate) fn trim(&mut self, now_s: u32) {
         let Limits { count_max, age_s_max, bytes_max } = self.limits;
         while let Some(&(place, key)) = self.queue.front() {
-            let too_much = self.firsts.len() > count_max || self.bytes > bytes_max;
             // Without one it was said again later.
             if let Some(first) = self.there(place, key) {
-                if !too_much && now_s.saturating_sub(first.made_s) <= age_s_max {
+                let is_old = now_s.saturating_sub(first.made_s) > age_s_max;
+                if is_old || self.firsts.len() > count_max {
+                    self.forgot = Some(place);
+                } else if self.bytes <= bytes_max || !self.is_told(place) {
                     break;
                 }
-                self.bytes -= weight(first);
+                self.bytes -= weight(&self.firsts[&key]);
                 self.firsts.remove(&key);
             }
             self.queue.pop_front();
-            if self.singles.get(&key) == Some(&place) {
-                self.singles.remove(&key);
-                self.untold.gone.push(key.0.to_be_bytes().into());
-            }
-        }
-        let from = self.queue.front().map(|(place, _)| *place);
-        while let Some(row) = self.rows.first_entry()
-            && from.is_none_or(|from| *row.get() < from)
-        {
-            self.untold.gone.push(row_key(row.remove_entry().0).into());
         }
     }
 
-    /// What state does not know yet. It is told, unless it comes back by [`Once::tell_again`].
+    /// Whether state has been told of everything up to a place.
+    fn is_told(&self, place: Place) -> bool {
+        let untold = self.untold.front().map(|(place, _)| *place);
+        [untold, self.telling].into_iter().flatten().all(|first| place < first)
+    }
+
+    /// What state does not know yet. It is told, slice by slice ([`Once::told`]), unless it comes
+    /// back by [`Once::tell_again`].
     pub(crate) fn take_untold(&mut self) -> Untold {
-        std::mem::take(&mut self.untold)
+        let untold = std::mem::take(&mut self.untold);
+        self.telling = untold.front().map(|(place, _)| *place);
+        untold
+    }
+
+    /// How many keys state is told of at once, of so many at most. What an earlier build left is
+    /// told anew as a whole: new rows may have the keys of its rows.
+    pub(crate) fn at_once(&self, most: usize) -> usize {
+        if self.left.is_empty() { most } else { usize::MAX }
     }
 
     pub(crate) fn tell_again(&mut self, untold: Untold) {
-        let Untold { keys, gone } = untold;
-        if !keys.is_empty() {
-            self.untold.keys.extend(keys);
-            self.untold.keys.make_contiguous().sort_unstable();
+        self.telling = None;
+        if !untold.is_empty() {
+            self.untold.extend(untold);
+            self.untold.make_contiguous().sort_unstable();
         }
-        self.untold.gone.extend(gone);
     }
 
-    /// The changes of state that tell of it.
-    pub(crate) fn changes(&mut self, untold: &Untold) -> Vec<StateChange> {
+    /// State knows the slice that it was told of last; the rest of what was taken comes behind it.
+    pub(crate) fn told(&mut self, rest: &Untold) {
+        self.stored += std::mem::take(&mut self.in_slice);
+        self.telling = rest.front().map(|(place, _)| *place);
+        if rest.is_empty() {
+            self.left.clear();
+        }
+    }
+
+    /// The changes of state that tell of it. With the last of what was taken rows of an earlier
+    /// build go, and state is as this build has it.
+    pub(crate) fn changes(&mut self, untold: &Untold, is_last: bool) -> Vec<StateChange> {
+        let mut left = self.left.clone();
         let there = |&(place, key): &(Place, OnceKey)| Some((key, self.there(place, key)?));
-        let there: Vec<_> = untold.keys.iter().filter_map(there).collect();
-        let (mut changes, mut told, mut rest) = (Vec::new(), Vec::new(), &there[..]);
+        let there: Vec<_> = untold.iter().filter_map(there).collect();
+        let (mut changes, mut rest) = (Vec::new(), &there[..]);
         while let Some((_, first)) = rest.first() {
             let mut bytes = 0;
             let fits = |(_, first): &&(OnceKey, &First)| {
@@ -182,36 +269,78 @@ impl Once {
             };
             let count = rest.iter().take(ROW_KEYS_MAX).take_while(fits).count().max(1);
             let (row, later) = rest.split_at(count);
-            let (_, last) = row[count - 1];
-            told.push((first.place, last.place));
-            changes.push(StateChange::put(Keep::Once, row_key(first.place), write(row)));
+            let row_key = row_key(first.place);
+            changes.push(StateChange::put(Keep::Once, row_key, write(row)));
+            let index = |(key, _): &(OnceKey, &First)| {
+                StateChange::put(Keep::Once, index_key(*key), row_key.to_vec())
+            };
+            changes.extend(row.iter().map(index));
+            left.remove(&row_key[..]);
             rest = later;
         }
-        for (first, last) in told {
-            // One that was told before, of which nobody knows whether it was taken, may have more.
-            let known = self.rows.entry(first).or_insert(last);
-            *known = last.max(*known);
+        self.in_slice = there.len() as u64;
+        if is_last && !self.left.is_empty() {
+            changes.extend(left.iter().map(|key| StateChange::delete(Keep::Once, &key[..])));
+            changes.push(count_change(self.stored + self.in_slice));
         }
-        let gone = untold.gone.iter().map(|key| StateChange::delete(Keep::Once, &key[..]));
-        changes.extend(gone);
         changes
     }
 
-    /// Takes what state has, in any order. False if it makes no sense.
-    pub(crate) fn load(&mut self, rows: Vec<(Vec<u8>, Vec<u8>)>) -> bool {
-        let mut firsts = Vec::new();
-        for (key, value) in rows {
-            let Some(row) = read_row(&key, &value) else { return false };
-            if key.len() == size_of::<OnceKey>() {
-                self.singles.extend(row.iter().map(|(key, first)| (*key, first.place)));
-            } else if let Some(((_, first), (_, last))) = row.first().zip(row.last()) {
-                self.rows.insert(first.place, last.place);
+    /// The change by which state says how many keys it has. It comes with the end of a checkpoint,
+    /// for until then the log may tell of some of them once more.
+    pub(crate) fn count_change(&self) -> StateChange {
+        count_change(self.stored)
+    }
+
+    /// State says so.
+    pub(crate) fn is_sealed(&mut self) {
+        self.sealed = self.stored;
+    }
+
+    /// The next slice of forgetting what state has, from the row with this key on.
+    pub(crate) fn forget(&self, now_s: u32, from: Vec<u8>) -> Forget {
+        let spare = self.stored.saturating_sub(self.limits.count_max as u64);
+        Forget { from, now_s, age_s_max: self.limits.age_s_max, spare, sealed: self.sealed }
+    }
+
+    /// Whether state has more than may be, by so much that a row of it can go.
+    pub(crate) fn is_over(&self) -> bool {
+        self.stored >= self.limits.count_max.saturating_add(ROW_KEYS_MAX) as u64
+    }
+
+    /// State has forgotten so many.
+    pub(crate) fn has_forgotten(&mut self, keys: u64) {
+        self.stored = self.stored.saturating_sub(keys);
+        self.sealed = self.sealed.saturating_sub(keys);
+    }
+
+    /// Takes into memory what an earlier build left in state, to be told as it is now.
+    fn take_over(&mut self, state: &dyn State) -> Result<(), StateError> {
+        let (mut rows, mut sense) = (Vec::new(), true);
+        state.range(Keep::Once, (&[], &[u8::MAX; 17]), false, &mut |key, value| {
+            if is_index_key(key) {
+                return true; // of a start that did not come to its end
             }
-            firsts.extend(row);
+            match read_row(key, value) {
+                Some(row) => rows.push((key.to_vec(), row)),
+                None => sense = false,
+            }
+            sense
+        })?;
+        if !sense {
+            return Err(senseless());
         }
+        let (keys, rows): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
+        self.left = keys.into_iter().collect();
+        let mut firsts: Vec<_> = rows.into_iter().flatten().collect();
         firsts.sort_by_key(|(_, first)| first.place);
-        firsts.into_iter().for_each(|(key, first)| _ = self.put(key, first));
-        true
+        for (key, first) in firsts {
+            let place = first.place;
+            if self.put(key, first) {
+                self.untold.push_back((place, key));
+            }
+        }
+        Ok(())
     }
 
     /// The one of this key, if it is the one of this place.
@@ -230,7 +359,7 @@ impl Once {
             }
         }
         match self.queue.back() {
-            // While the log is replayed, state may have told of later ones already.
+            // While the log is replayed, an earlier build's state may have told of later ones.
             Some((last, _)) if *last >= place => {
                 let at = self.queue.partition_point(|(other, _)| *other < place);
                 self.queue.insert(at, (place, key));
@@ -239,6 +368,92 @@ impl Once {
         }
         true
     }
+}
+
+/// A slice of forgetting: the first rows of state go, if all of each is too old or too much.
+pub(in crate::engine) struct Forget {
+    from: Vec<u8>,
+    now_s: u32,
+    age_s_max: u32,
+    /// Keys that are too many.
+    spare: u64,
+    sealed: u64,
+}
+
+/// What came of it.
+pub(in crate::engine) struct Forgot {
+    /// Keys that went.
+    pub(in crate::engine) keys: u64,
+    /// Where to go on, if there may be more.
+    pub(in crate::engine) rest: Option<Vec<u8>>,
+    pub(in crate::engine) error: Option<StateError>,
+}
+
+impl Forget {
+    pub(in crate::engine) fn run(self, state: &dyn State) -> Forgot {
+        match self.find(state) {
+            Ok((keys, rest)) => Forgot { keys, rest, error: None },
+            Err(error) => Forgot { keys: 0, rest: None, error: Some(error) },
+        }
+    }
+
+    fn find(&self, state: &dyn State) -> Result<(u64, Option<Vec<u8>>), StateError> {
+        let mut rows = Vec::new();
+        state.range(Keep::Once, (&self.from, &ROWS_END), false, &mut |key, value| {
+            rows.push((key.to_vec(), value.to_vec()));
+            rows.len() < FORGET_ROWS
+        })?;
+        let (mut changes, mut keys, mut rest) = (Vec::new(), 0, None);
+        for (row_key, value) in rows {
+            let row = read_row(&row_key, &value).ok_or_else(senseless)?;
+            let newest_s = row.iter().map(|(_, first)| first.made_s).max().unwrap_or(0);
+            let is_old = self.now_s.saturating_sub(newest_s) > self.age_s_max;
+            let is_spare = keys + row.len() as u64 <= self.spare;
+            if !is_old && !is_spare {
+                rest = None;
+                break;
+            }
+            keys += row.len() as u64;
+            for (key, _) in row {
+                let index_key = index_key(key);
+                // One that was claimed anew is in another row.
+                if state.get(Keep::Once, &index_key)?.as_deref() == Some(&row_key[..]) {
+                    changes.push(StateChange::delete(Keep::Once, index_key));
+                }
+            }
+            rest = Some([&row_key[..], &[0]].concat());
+            changes.push(StateChange::delete(Keep::Once, row_key));
+        }
+        if !changes.is_empty() {
+            changes.push(count_change(self.sealed.saturating_sub(keys)));
+            state.write(changes)?;
+        }
+        Ok((keys, rest))
+    }
+}
+
+fn count_change(count: u64) -> StateChange {
+    let mut value = vec![1];
+    put_small(count, &mut value);
+    StateChange::put(Keep::Meta, COUNT_KEY, value)
+}
+
+fn read_count(value: &[u8]) -> Option<u64> {
+    let mut bytes = Bytes(value);
+    let (version, count) = (bytes.u8()?, bytes.small()?);
+    (version == 1 && bytes.0.is_empty()).then_some(count)
+}
+
+/// Where state says which row has a key.
+fn index_key(key: OnceKey) -> [u8; 17] {
+    let mut out = [1; 17];
+    out[1..].copy_from_slice(&key.0.to_be_bytes());
+    out
+}
+
+/// Whether this says where the row of a key is.
+pub(crate) fn is_index_key(key: &[u8]) -> bool {
+    key.len() == 17 && key[0] == 1
 }
 
 fn weight(first: &First) -> usize {
@@ -311,191 +526,4 @@ fn seqs(bytes: &mut Bytes<'_>) -> Option<Box<[Seq]>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn claim(n: u128, made_s: u32) -> Claim {
-        Claim { key: OnceKey(n), crc: 1, made_s }
-    }
-
-    fn place(offset: u32) -> Place {
-        Place { segment: 1, offset }
-    }
-
-    fn window(count_max: usize) -> Once {
-        Once::new(Limits { count_max, age_s_max: 100, bytes_max: 1 << 20 })
-    }
-
-    /// Rows as state has them.
-    type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
-
-    /// State is told of everything; how many rows changed.
-    fn tell(once: &mut Once, rows: &mut Rows) -> usize {
-        let untold = once.take_untold();
-        let changes = once.changes(&untold);
-        let count = changes.len();
-        for StateChange { key, value, .. } in changes {
-            match value {
-                Some(value) => rows.insert(key, value),
-                None => rows.remove(&key),
-            };
-        }
-        count
-    }
-
-    fn loaded(count_max: usize, rows: &Rows) -> Once {
-        let mut once = window(count_max);
-        assert!(once.load(rows.clone().into_iter().rev().collect()));
-        once
-    }
-
-    fn single(n: u128, first: &First) -> (Vec<u8>, Vec<u8>) {
-        let mut value = vec![1];
-        crate::engine::record::put_place(first.place, &mut value);
-        value.extend_from_slice(&first.made_s.to_le_bytes());
-        value.extend_from_slice(&first.crc.to_le_bytes());
-        value.extend_from_slice(&first.id.to_le_bytes());
-        put_small(first.seqs.len() as u64, &mut value);
-        first.seqs.iter().for_each(|&seq| put_small(seq, &mut value));
-        (n.to_be_bytes().into(), value)
-    }
-
-    #[test]
-    fn the_oldest_is_forgotten_by_count_and_by_age() {
-        let mut once = window(3);
-        for n in 0..5u32 {
-            once.insert(claim(n.into(), 10 + n), place(n), 0, [n.into()].into());
-        }
-        once.trim(20);
-        let there = |once: &Once| (0..5).filter(|&n| once.find(OnceKey(n)).is_some()).count();
-        assert_eq!((there(&once), once.find(OnceKey(1))), (3, None));
-        once.trim(113);
-        assert_eq!(there(&once), 2, "the one of second 12 is too old");
-        let mut rows = Rows::new();
-        assert_eq!(tell(&mut once, &mut rows), 1, "one row has what is left");
-        assert_eq!(loaded(3, &rows).iter().map(|(key, _)| key.0).collect::<Vec<_>>(), [3, 4]);
-    }
-
-    #[test]
-    fn a_row_goes_when_the_last_of_it_is_forgotten() {
-        let (mut once, mut rows) = (window(600), Rows::new());
-        let mut most = 0;
-        for n in 0..5_000u32 {
-            once.insert(claim(n.into(), 10), place(n), n.into(), [n.into()].into());
-            once.trim(10);
-            if n % 300 == 299 {
-                tell(&mut once, &mut rows);
-                most = most.max(rows.len());
-                let again = loaded(600, &rows);
-                let all = again.queue.iter().filter(|(_, key)| once.find(*key).is_some());
-                assert_eq!(all.count(), once.len(), "state has at least what is remembered");
-                assert!(again.len() < once.len() + ROW_KEYS_MAX, "and not much more");
-            }
-        }
-        assert!(most <= 6, "{most} rows");
-        once.trim(1_000);
-        tell(&mut once, &mut rows);
-        assert_eq!((once.len(), once.rows.len(), rows.len()), (0, 0, 0));
-    }
-
-    #[test]
-    fn state_and_replay_together_keep_the_order() {
-        let (mut before, mut rows) = (window(10), Rows::new());
-        for n in 0..4u32 {
-            before.insert(claim(n.into(), 10), place(n), n.into(), [1, 1 << 40].into());
-        }
-        tell(&mut before, &mut rows);
-        let mut after = loaded(2, &rows);
-        after.insert(claim(1, 10), place(1), 1, [1, 1 << 40].into());
-        assert!(after.take_untold().is_empty(), "state knows it");
-        after.insert(claim(0, 11), place(9), 7, Box::default());
-        after.trim(11);
-        assert_eq!(after.find(OnceKey(3)), before.find(OnceKey(3)));
-        assert_eq!(after.find(OnceKey(0)).map(|first| first.id), Some(7));
-        assert_eq!((after.len(), after.queue.len()), (2, 2));
-    }
-
-    #[test]
-    fn rows_of_earlier_builds_are_read_and_go_one_by_one() {
-        let first = |n: u32| First {
-            place: place(n),
-            made_s: 10,
-            crc: 1,
-            id: n.into(),
-            seqs: [n.into(), 1 << 40].into(),
-        };
-        let mut rows: Rows = (0..4).map(|n| single(n.into(), &first(n))).collect();
-        let mut once = loaded(3, &rows);
-        assert_eq!(once.len(), 4);
-        // A key that is forgotten is another's later: the old row goes, and not the new one.
-        once.trim(10);
-        once.insert(claim(0, 11), place(7), 70, Box::default());
-        once.trim(11);
-        assert_eq!(tell(&mut once, &mut rows), 3, "a row of one, and two that go");
-        assert_eq!(rows.len(), 3);
-        let again = loaded(3, &rows);
-        let ids: Vec<_> = again.iter().map(|(key, first)| (key.0, first.id)).collect();
-        assert_eq!(ids, [(2, 2), (3, 3), (0, 70)]);
-        assert_eq!(again.find(OnceKey(3)), Some(&first(3)));
-    }
-
-    #[test]
-    fn what_failed_is_told_again_in_its_order() {
-        let (mut once, mut rows) = (window(100), Rows::new());
-        let insert = |once: &mut Once, n: u32| {
-            once.insert(claim(n.into(), 10), place(n), n.into(), Box::default());
-        };
-        (0..6).for_each(|n| insert(&mut once, n));
-        let mut untold = once.take_untold();
-        let some = untold.some(2);
-        assert_eq!((some.keys.len(), untold.keys.len()), (2, 4));
-        once.changes(&some); // which nobody takes
-        insert(&mut once, 6);
-        once.tell_again(some);
-        once.tell_again(untold);
-        assert_eq!(tell(&mut once, &mut rows), 1);
-        let ids: Vec<_> = loaded(100, &rows).iter().map(|(_, first)| first.id).collect();
-        assert_eq!(ids, [0, 1, 2, 3, 4, 5, 6]);
-        once.trim(1_000);
-        tell(&mut once, &mut rows);
-        assert!(rows.is_empty());
-    }
-
-    #[test]
-    fn a_row_that_is_cut_or_under_another_key_makes_no_sense() {
-        let (mut once, mut rows) = (window(9), Rows::new());
-        once.insert(claim(5, 10), place(300), 7, [1, 2].into());
-        once.insert(claim(6, 9), place(400), 6, [u64::MAX].into());
-        tell(&mut once, &mut rows);
-        let (key, value) = rows.pop_first().expect("there is one");
-        assert_eq!(read_row(&key, &value).map(|row| row.len()), Some(2));
-        for cut in 0..value.len() {
-            assert!(read_row(&key, &value[..cut]).is_none(), "cut at {cut}");
-        }
-        assert!(read_row(&row_key(place(301)), &value).is_none());
-    }
-
-    #[test]
-    fn the_oldest_is_forgotten_by_bytes() {
-        let one = BYTES_EACH + 2 * size_of::<Seq>();
-        for (bytes_max, kept) in [(3 * one, 3), (3 * one - 1, 2), (0, 0)] {
-            let limits = Limits { count_max: 9, age_s_max: 100, bytes_max };
-            let mut once = Once::new(limits);
-            for n in 0..3u32 {
-                once.insert(claim(n.into(), 10), place(n), 0, [1, 2].into());
-            }
-            once.trim(10);
-            assert_eq!((once.len(), once.bytes), (kept, kept * one));
-            assert_eq!(once.find(OnceKey(2)).is_some(), kept > 0, "the newest is the last to go");
-        }
-    }
-
-    #[test]
-    fn one_that_is_taken_back_weighs_nothing_and_nobody_is_told() {
-        let mut once = window(3);
-        once.insert(claim(1, 10), place(1), 7, [1].into());
-        once.take_back(OnceKey(1));
-        assert_eq!((once.len(), once.bytes, once.queue.len()), (0, 0, 0));
-        assert!(once.take_untold().is_empty());
-    }
-}
+mod tests;

@@ -38,7 +38,7 @@ const SLICE_ENTRIES: usize = 16_384;
 /// Bytes of rows in a slice about.
 const SLICE_BYTES: usize = 512 * 1024;
 
-/// Once keys of a slice, and rows of those that are forgotten, at most.
+/// Once keys of a slice, at most.
 const SLICE_KEYS: usize = 4_096;
 
 /// Seconds after which a checkpoint that failed is tried again.
@@ -225,12 +225,15 @@ impl Engine {
             self.index.rows.told();
         }
         if !checkpoint.once.is_empty() {
-            let some = checkpoint.once.some(SLICE_KEYS);
-            let changes = self.index.once.changes(&some);
+            let at_once = self.index.once.at_once(SLICE_KEYS);
+            let rest = checkpoint.once.split_off(at_once.min(checkpoint.once.len()));
+            let some = std::mem::replace(&mut checkpoint.once, rest);
+            let changes = self.index.once.changes(&some, checkpoint.once.is_empty());
             return Some(Slice::Once(some, changes));
         }
         let (key, value) = write_checkpoint(checkpoint.at, &checkpoint.counts);
-        Some(Slice::Seal(vec![StateChange::put(Keep::Meta, key, value), bulk::no_load()]))
+        let seal = StateChange::put(Keep::Meta, key, value);
+        Some(Slice::Seal(vec![seal, self.index.once.count_change(), bulk::no_load()]))
     }
 
     pub(super) fn slice_done(&mut self, now_s: u32, slice: Slice, done: Result<(), StateError>) {
@@ -261,10 +264,15 @@ impl Engine {
                     bulk.is_loaded = well;
                 }
             }
-            Slice::Once(untold, _) if !well => self.index.once.tell_again(untold),
-            Slice::Ended(_) | Slice::Rows(_) | Slice::Once(..) => {}
+            Slice::Once(untold, _) => match &mut self.upkeep.checkpoint {
+                Some(Checkpoint { once: rest, .. }) if well => self.index.once.told(rest),
+                Some(Checkpoint { once: rest, .. }) => rest.extend(untold),
+                None => self.index.once.tell_again(untold),
+            },
+            Slice::Ended(_) | Slice::Rows(_) => {}
             Slice::Seal(_) => {
                 if let Some(checkpoint) = self.upkeep.checkpoint.take_if(|_| well) {
+                    self.index.once.is_sealed();
                     self.since.place = checkpoint.at.place;
                     self.forget_dead_counts(&checkpoint.counts);
                     self.look_for_dead_segments();
