@@ -9,7 +9,6 @@
 //!
 //! Read [`time`] first, then [`slab`]: every long-lived record of the server lives in one.
 
-pub mod buckets;
 pub mod bytes;
 pub mod calendar;
 pub mod hash;

@@ -18,9 +18,11 @@ use base::bytes::ByteReader;
 use model::timeline::{Seq, TimelineId};
 use std::sync::Arc;
 
-/// First bytes.
-const MESSAGE: u8 = 2;
-const GROUP: u8 = 3;
+/// By what the label of a message between two begins.
+pub const MESSAGE: u8 = 2;
+/// By what that of a message to a group begins.
+pub const GROUP: u8 = 3;
+/// Other first bytes.
 const REFERENCE: u8 = 4;
 const READ: u8 = 5;
 const READ_ALONE: u8 = 6;

@@ -80,6 +80,10 @@ pub use sessions::book_orders::BookPolicy;
 pub use sessions::transients::{BoundTold, TransientSaid, TransientTold};
 pub use word::{Cargo, ChatWord, Fetched, Parcel, Range, ReadBy, StoreOrder, StoredMessage};
 
+/// By what labels of messages begin that are between two accounts, and those said to a group: a
+/// store keeps them apart by it.
+pub use crate::label::{GROUP as GROUP_KIND, MESSAGE as SINGLE_KIND};
+
 use crate::accounts::Accounts;
 use crate::amendments::Amendments;
 use crate::conversations::Conversations;
@@ -117,8 +121,8 @@ use crate::sessions::login::Logins;
 use crate::sessions::uploads::Uploads;
 use crate::sessions::{Requester, Sessions};
 use crate::waits::Waits;
-use base::buckets::Buckets;
 use base::hash::{HashKey, home};
+use base::pace::buckets::Buckets;
 use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::Adding;

@@ -307,18 +307,25 @@ pub struct Range {
     pub(crate) is_run: bool,
     /// The beginnings of the messages are enough.
     pub(crate) is_excerpt: bool,
+    /// Up to where retention has dropped messages of the conversation is wanted, too.
+    pub(crate) wants_front: bool,
 }
 
 impl Range {
     /// Neighbours, from the one behind this place on.
     pub(crate) fn run(conversation: TimelineId, from: Seq) -> Range {
-        let (backwards, count, is_run, is_excerpt) = (false, 1, true, false);
-        Range { conversation, from, backwards, count, is_run, is_excerpt }
+        Range { is_run: true, ..Range::part(conversation, from, false, 1) }
+    }
+
+    /// So many of a history, behind a place or before it.
+    pub(crate) fn part(conversation: TimelineId, from: Seq, backwards: bool, count: u16) -> Range {
+        let (is_run, is_excerpt, wants_front) = (false, false, false);
+        Range { conversation, from, backwards, count, is_run, is_excerpt, wants_front }
     }
 
     /// The beginning of the message behind a place.
-    pub(crate) fn excerpt(conversation: TimelineId, from: Seq) -> Range {
-        Range { is_excerpt: true, ..Range::run(conversation, from) }
+    pub(crate) fn excerpt(conversation: TimelineId, from: Seq, wants_front: bool) -> Range {
+        Range { is_excerpt: true, wants_front, ..Range::run(conversation, from) }
     }
 }
 
@@ -331,6 +338,8 @@ pub struct Fetched {
     pub(crate) excerpts: Vec<(TimelineId, Excerpt)>,
     /// Conversations of which not all was read, and from which place on: there was too much.
     pub(crate) unread: Vec<(TimelineId, Seq)>,
+    /// Up to where conversations have lost their messages to retention, where that was wanted.
+    pub(crate) dropped: Vec<(TimelineId, Seq)>,
     /// There are more behind the last range.
     pub(crate) more: bool,
 }

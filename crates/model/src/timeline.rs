@@ -140,6 +140,15 @@ pub type Seq = u64;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ReaderId(pub u64);
 
+impl ReaderId {
+    /// Retention: its cursor says up to where messages of a timeline were dropped unasked.
+    pub const RETENTION: ReaderId = ReaderId(0);
+
+    /// What an account of chat knows of its conversations: its cursor says up to where the inbox
+    /// is added up in a row, so that it may lose its entries.
+    pub const KNOWLEDGE: ReaderId = ReaderId(1);
+}
+
 /// A message as a store keeps it. Shared by everyone who carries it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Message {

@@ -30,7 +30,7 @@ pub(crate) use index::rosters;
 pub use read::Planned;
 pub use read::inspection::{DamagedRecord, Inspection, LOST_NAMED_MAX};
 pub use recovery::{EngineFound, restore};
-pub use settings::{EngineSettings, Retention};
+pub use settings::{EngineSettings, Retention, RetentionRule};
 pub use state::{
     FjallState, Keep, MemoryState, Sorted, State, StateChange, StateError, StateMemory,
 };
@@ -101,6 +101,10 @@ pub struct Sizes {
     pub once: u64,
     /// Timelines that wait for retention.
     pub excess: u64,
+    /// Entries that retention dropped since the start.
+    pub dropped: u64,
+    /// Of these, the oldest of a log that came near its limit.
+    pub gave_way: u64,
     /// Unix second of the first change since the last checkpoint began.
     pub changed_s: Option<u32>,
     /// Messages that were looked for and in memory.
@@ -145,8 +149,10 @@ impl Engine {
             rows_changed: self.index.rows.len() as u64,
             bytes_since_checkpoint: self.since.bytes,
             hot_bytes: self.hot.bytes() as u64,
-            once: self.index.once.len() as u64,
+            once: self.index.once.len(),
             excess: self.excess.len() as u64,
+            dropped: self.upkeep.dropped,
+            gave_way: self.upkeep.gave_way,
             changed_s: self.since.first_s,
             hot_hits: self.hot.hits(),
             used_percent: self.log.used_percent(),

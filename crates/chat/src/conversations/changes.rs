@@ -63,6 +63,8 @@ pub(crate) enum Wish {
     Follow,
     /// How many groups it has made, for an order by its number.
     Make(u64),
+    /// Nothing but that its inbox is added up.
+    Sum,
 }
 
 /// Part of a list of conversations.
@@ -209,8 +211,10 @@ impl Chat {
             let made = knowledge.filter(|_| !is_made).map_or(0, Knowledge::made);
             return self.made_known(now, key, Ok(made), fx);
         }
-        if matches!(wish, Wish::Follow) {
-            return self.cursors_known(now, inbox, true);
+        match wish {
+            Wish::Follow => return self.cursors_known(now, inbox, true),
+            Wish::Sum => return,
+            _ => {}
         }
         let (of, change) = match (what, &wish) {
             (Subject::All, Wish::List(part)) => {
@@ -302,7 +306,7 @@ impl Chat {
         };
         match result {
             Ok(Done::Appended(done)) if !done.seqs.is_empty() => {
-                self.has_entry((inbox, done.seqs[0]), &entry, fx);
+                self.has_entry(now, (inbox, done.seqs[0]), &entry, fx);
                 if let Entry::Event(_, event) = entry {
                     let answer = answer_of(&event.what);
                     let cargo = Cargo::Event(id, Arc::new(event));
@@ -348,6 +352,7 @@ impl Chat {
             Wish::Position(number) => return self.position_unknown(number, fault, fx),
             Wish::Follow => return self.cursors_known(now, inbox, false),
             Wish::Make(key) => return self.made_known(now, key, Err(fault), fx),
+            Wish::Sum => return,
             _ => {}
         }
         self.wish_fails(task.wait, &task.wish, fault, fx);
@@ -356,14 +361,9 @@ impl Chat {
     fn wish_fails(&mut self, wait: Requester, wish: &Wish, fault: ChatFault, fx: &mut Effects) {
         match wish {
             Wish::Read(_) | Wish::Set(_) => self.change_fails(wait, fault, fx),
-            Wish::Look
-            | Wish::List(_)
-            | Wish::Push(_)
-            | Wish::Position(_)
-            | Wish::Follow
-            | Wish::Make(_) => {
-                self.read_fails(wait, fault, fx);
-            }
+            Wish::Look | Wish::List(_) | Wish::Make(_) => self.read_fails(wait, fault, fx),
+            // Of these nobody waits.
+            Wish::Push(_) | Wish::Position(_) | Wish::Follow | Wish::Sum => {}
         }
     }
 

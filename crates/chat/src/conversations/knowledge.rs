@@ -157,6 +157,14 @@ impl Knowledge {
         self.rows.remove(&of).is_some()
     }
 
+    /// Up to a place the messages of a conversation are no more: none of them is unread.
+    pub(super) fn has_lost(&mut self, conversation: TimelineId, upto: Seq) {
+        if let Some(row) = self.rows.get_mut(&conversation) {
+            let first = (row.last_seq + 1).saturating_sub(UNREAD_PLACES_MAX);
+            row.forget(first, upto.min(row.last_seq));
+        }
+    }
+
     /// Nothing that can be read stands up to a place.
     pub(super) fn passes(&mut self, place: Seq) {
         self.upto = self.upto.max(place);

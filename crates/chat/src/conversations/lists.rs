@@ -20,6 +20,8 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Conversations of a list whose last messages are being read.
 pub(crate) struct Listed {
+    /// Whose they are.
+    inbox: TimelineId,
     /// The place of the inbox up to which they are known.
     pub(crate) upto: Seq,
     pub(crate) rows: Vec<(TimelineId, Conversation)>,
@@ -64,7 +66,7 @@ impl Chat {
         let more = all.next().is_some();
         drop(all);
         let upto = account.knowledge.upto;
-        self.read_last(now, (inbox, wait), Listed { upto, rows, more }, fx);
+        self.read_last(now, (inbox, wait), Listed { inbox, upto, rows, more }, fx);
     }
 
     pub(super) fn look_at(
@@ -79,7 +81,7 @@ impl Chat {
         let shares = self.shares_reads(inbox);
         let rows = row.map(|row| (conversation, told(row, shares))).into_iter().collect();
         let upto = account.knowledge.upto;
-        self.read_last(now, (inbox, wait), Listed { upto, rows, more: false }, fx);
+        self.read_last(now, (inbox, wait), Listed { inbox, upto, rows, more: false }, fx);
     }
 
     /// Reads the last message of each of these.
@@ -94,10 +96,24 @@ impl Chat {
         for (conversation, row) in listed.rows.iter().filter(|(_, row)| row.said_seq > 0) {
             let (conversation, from) = (*conversation, row.said_seq - 1);
             let shard = self.settings.shard_at(conversation);
-            by_shard.entry(shard).or_default().push(Range::excerpt(conversation, from));
+            let range = Range::excerpt(conversation, from, row.unread > 0);
+            by_shard.entry(shard).or_default().push(range);
         }
         let by = ReadBy::Holder(inbox);
         self.read_for(now, wait, Wanted::Conversations(listed), (by_shard, by), fx);
+    }
+
+    /// What retention has dropped of conversations of a list is unread no more.
+    pub(crate) fn dropped_of(&mut self, dropped: &[(TimelineId, Seq)], listed: &mut Listed) {
+        let Some(account) = self.conversations.known.get_mut(&listed.inbox) else { return };
+        for (of, upto) in dropped {
+            account.knowledge.has_lost(*of, *upto);
+            let row = account.knowledge.row(*of);
+            let told = listed.rows.iter_mut().find(|(listed, _)| listed == of);
+            if let (Some(row), Some((_, told))) = (row, told) {
+                (told.unread, told.mentions) = (row.unread(), row.mentions());
+            }
+        }
     }
 
     pub(super) fn read_is_refused(&mut self, wait: Requester, why: ChatFault, fx: &mut Effects) {

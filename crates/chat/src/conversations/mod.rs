@@ -19,14 +19,15 @@ mod unread;
 use crate::accounts::fault_of;
 use crate::inboxes::entry::Entry;
 use crate::log::{Answered, PendingCall};
+use crate::sessions::Requester;
 use crate::{Chat, Effects};
 use base::time::Now;
-use changes::{Changing, Task};
+use changes::{Changing, Subject, Task, Wish};
 use knowledge::Knowledge;
 use model::chat::ChatFault;
 use model::counters::ChatCounter;
 use model::ports::log::{Call, Done, PAGE_MESSAGES_MAX, Pull, Read, RowHome, Table, Write};
-use model::timeline::{Seq, TimelineId};
+use model::timeline::{ReaderId, Seq, TimelineId};
 use std::collections::{HashMap, VecDeque};
 
 /// What may wait for what one account knows. One more is answered as busy.
@@ -34,6 +35,10 @@ const LINE_MAX: usize = 64;
 
 /// Bytes of an inbox that are read at once.
 const LOAD_BYTES_MAX: usize = 256 * 1024;
+
+/// After so many entries an inbox is added up though nobody asks for it, so that retention may drop
+/// what is old of it.
+const SUMMED_AFTER: Seq = 1_024;
 
 /// What an account costs as if it were conversations.
 const BESIDE_CONVERSATIONS: usize = 2;
@@ -269,12 +274,19 @@ impl Chat {
     /// Something has its place in an inbox of this shard.
     pub(crate) fn has_entry(
         &mut self,
+        now: Now,
         (inbox, place): (TimelineId, Seq),
         entry: &Entry,
         fx: &mut Effects,
     ) {
         let most = self.settings.limits.chat.conversations_an_account_max as usize;
-        let Some(account) = self.conversations.known.get_mut(&inbox) else { return };
+        let Some(account) = self.conversations.known.get_mut(&inbox) else {
+            if place.is_multiple_of(SUMMED_AFTER) {
+                let (wait, wish, what) = (Requester::NOBODY, Wish::Sum, Subject::All);
+                self.for_account(now, inbox, Task { wait, wish, what }, fx);
+            }
+            return;
+        };
         account.head = account.head.max(place);
         let is_loaded = matches!(account.step, Step::Ready | Step::Changing(_));
         if !is_loaded || place <= account.knowledge.upto {
@@ -293,10 +305,30 @@ impl Chat {
         let least = self.settings.limits.chat.conversations_stored_after as usize;
         let Some(account) = self.conversations.known.get_mut(&inbox) else { return };
         let knowledge = &account.knowledge;
-        if knowledge.upto - account.stored >= least.max(knowledge.len()) as u64 {
+        if !self.log.has_failed()
+            && knowledge.upto - account.stored >= least.max(knowledge.len()) as u64
+        {
             account.stored = knowledge.upto;
             let (table, key, value) = (Table::ChatStates, key_of(inbox), knowledge.encode());
-            self.log.write(Write::Put { table, key, value }, fx);
+            let summed = PendingCall::Summed(Box::new((inbox, knowledge.upto)));
+            self.log.ask(summed, Call::Write(Write::Put { table, key, value }), fx);
+        }
+    }
+
+    /// The row of what an account knows is stored, or not. What is in it is not read again, so the
+    /// inbox may lose that.
+    pub(crate) fn summed(
+        &mut self,
+        (timeline, upto): (TimelineId, Seq),
+        result: &Answered,
+        fx: &mut Effects,
+    ) {
+        let reader = ReaderId::KNOWLEDGE;
+        match (result, self.conversations.known.get_mut(&timeline)) {
+            (Ok(_), _) => self.log.write(Write::Acknowledge { timeline, reader, upto }, fx),
+            // The next entry finds it due.
+            (Err(_), Some(account)) => account.stored = 0,
+            (Err(_), None) => {}
         }
     }
 

@@ -210,7 +210,7 @@ impl Chat {
         fx.counters.count_by(ChatCounter::Distributed, done.seqs.len() as u64);
         let mut owed = owed.into_iter().peekable();
         for (&inbox, &seq) in inboxes.iter().zip(&done.seqs) {
-            self.has_entry((inbox, seq), &entry, fx);
+            self.has_entry(now, (inbox, seq), &entry, fx);
             if let (Some(pointer), Cargo::Message(message)) = (entry.pointer(), &cargo) {
                 self.is_to_reach((inbox, seq), pointer, message);
             }

@@ -73,6 +73,8 @@ pub(crate) enum PendingCall {
     Inbox(u64),
     /// The row of what an account knows of its conversations, by its inbox.
     State(TimelineId),
+    /// The row of what an account knows was written, by its inbox: all up to a place.
+    Summed(Box<(TimelineId, Seq)>),
     /// A page of an inbox, for what its account knows.
     Knowledge(TimelineId),
     /// A change of what an account knows stands in its inbox.
@@ -91,6 +93,8 @@ pub(crate) enum PendingCall {
     Range(u64, u16),
     /// What messages of such a range are now that are not there.
     Overlays(u64, u16),
+    /// Up to where the conversation of such a range has lost its messages to retention.
+    Front(u64, u16),
     /// What the message at a place is now, of which such a range has an edit.
     Edited(u64, u16, Seq),
     /// A step of an amendment, by its number.
@@ -281,7 +285,8 @@ impl LogCalls {
         }
     }
 
-    fn settle(&mut self, now: Now, write: (Ticket, Write), refused: StoreError, fx: &mut Effects) {
+    fn settle(&mut self, now: Now, write: (Ticket, Write), result: &Answered, fx: &mut Effects) {
+        let Err(refused) = *result else { return };
         let next = self.tickets.next();
         if !may_be_taken_later(refused) || !self.again.refused(now, write, next) {
             fx.counters.count(ProcessCounter::RemovalsGivenUp);
@@ -337,6 +342,7 @@ impl Chat {
             PendingCall::Nudged(parcel) => self.nudge_marked(*parcel, &result),
             PendingCall::Inbox(number) => self.inbox_read(now, number, result, fx),
             PendingCall::State(inbox) => self.state_read(now, inbox, result, fx),
+            PendingCall::Summed(of) => self.summed(*of, &result, fx),
             PendingCall::Knowledge(inbox) => self.knowledge_read(now, inbox, result, fx),
             PendingCall::Changed(inbox) => self.changed(now, inbox, result, fx),
             PendingCall::Group(conversation) => self.group_read(now, conversation, result, fx),
@@ -346,6 +352,7 @@ impl Chat {
             PendingCall::Concerned(number) => self.concerned_read(now, number, result, fx),
             PendingCall::Range(number, at) => self.range_read(now, (number, at), result, fx),
             PendingCall::Overlays(it, at) => self.overlays_read(now, (it, at), result, fx),
+            PendingCall::Front(it, at) => self.front_read(now, (it, at), result, fx),
             PendingCall::Edited(it, at, seq) => self.edited_read(now, (it, at, seq), result, fx),
             PendingCall::Amend(number) => self.amendment_goes_on(now, number, result, fx),
             PendingCall::Buried(number) => self.buried_read(now, number, result, fx),
@@ -374,11 +381,7 @@ impl Chat {
             PendingCall::ChatroomChanged(it) => self.chatroom_changed(now, *it, result, fx),
             PendingCall::ChatroomKept(keeping) => self.chatroom_kept(*keeping, result, fx),
             PendingCall::ChatroomRead(timeline) => self.chatroom_read(now, timeline, result, fx),
-            PendingCall::Retry(write) => {
-                if let Err(refused) = result {
-                    self.log.settle(now, (ticket, *write), refused, fx);
-                }
-            }
+            PendingCall::Retry(write) => self.log.settle(now, (ticket, *write), &result, fx),
         }
     }
 }

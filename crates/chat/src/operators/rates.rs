@@ -7,8 +7,8 @@
 //! whatever comes behind it.
 
 use crate::Settings;
-use base::buckets::Buckets;
 use base::hash::HashKey;
+use base::pace::buckets::Buckets;
 use base::time::Now;
 use model::account::AccountAddress;
 use model::timeline::TimelineId;

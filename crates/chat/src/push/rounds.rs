@@ -271,7 +271,7 @@ impl Chat {
         for (conversation, said) in &round.said {
             let last = said.places.last().map_or(0, |(seq, _)| *seq);
             let shard = self.settings.shard_at(*conversation);
-            let range = Range::excerpt(*conversation, last.saturating_sub(1));
+            let range = Range::excerpt(*conversation, last.saturating_sub(1), false);
             by_shard.entry(shard).or_default().push(range);
         }
         let (what, by) = (Wanted::Push(number), ReadBy::Holder(inbox));

@@ -21,7 +21,7 @@ use base::time::Now;
 use model::chat::{ChatFault, ChatMessage, Content, PAGE_BYTES_MAX};
 use model::id::ShardId;
 use model::ports::log::{Call, Done, Page, Pull, ROWS_MAX, Read};
-use model::timeline::{Placed, Seq, TimelineId};
+use model::timeline::{Placed, ReaderId, Seq, TimelineId};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -62,6 +62,8 @@ struct Part {
     amended_upto: Option<Seq>,
     /// What messages are now of which there are edits, by their places.
     edited: HashMap<Seq, Overlay>,
+    /// Up to where retention has dropped messages.
+    dropped: Seq,
     /// Answers that have not come.
     open: u16,
 }
@@ -146,13 +148,18 @@ impl Chat {
         let edits: BTreeSet<Seq> = page.messages.iter().filter_map(edited_by).collect();
         let part = &mut fetching.parts[usize::from(at)];
         part.page = Some(page);
-        part.open = edits.len() as u16 + u16::from(gap.is_some());
+        part.open = edits.len() as u16 + u16::from(gap.is_some()) + u16::from(range.wants_front);
         if part.open == 0 {
             return self.range_is_whole(now, key, fx);
         }
         for seq in edits {
             let read = overlays::read_one(range.conversation, seq);
             self.log.ask(PendingCall::Edited(key, at, seq), Call::Read(read), fx);
+        }
+        if range.wants_front {
+            let (timeline, reader) = (range.conversation, ReaderId::RETENTION);
+            let read = Read::Standing { timeline, reader };
+            self.log.ask(PendingCall::Front(key, at), Call::Read(read), fx);
         }
         if let Some((first, last)) = gap {
             if let Some(fetching) = self.fetchings.at_mut(key) {
@@ -216,6 +223,25 @@ impl Chat {
             fetching.parts[usize::from(at)].edited.insert(seq, overlay);
         }
         self.part_goes_on(now, (key, at), fx);
+    }
+
+    /// Up to where the conversation of a range has lost its messages was read.
+    pub(crate) fn front_read(
+        &mut self,
+        now: Now,
+        (key, at): (u64, u16),
+        result: Answered,
+        fx: &mut Effects,
+    ) {
+        let Some(fetching) = self.fetchings.at_mut(key) else { return };
+        match result {
+            Ok(Done::Standing(status)) => {
+                fetching.parts[usize::from(at)].dropped = status.cursor;
+                self.part_goes_on(now, (key, at), fx);
+            }
+            Ok(_) => self.fetching_fails(now, key, ChatFault::StoreFailed, fx),
+            Err(error) => self.fetching_fails(now, key, fault_of(error), fx),
+        }
     }
 
     /// One of the answers for a range has come.
@@ -315,6 +341,7 @@ impl Fetching {
             let Some(page) = &part.page else { continue };
             joined.more = page.more;
             joined.unread.extend(range.cut(page).map(|from| (range.conversation, from)));
+            joined.dropped.extend((part.dropped > 0).then_some((range.conversation, part.dropped)));
             joined.more |= part.amended_upto.is_some();
             let left = self.left_at.get(&range.conversation).copied();
             let mut messages = part.in_order(range, left);

@@ -216,8 +216,7 @@ impl Chat {
     ) {
         let count = range.count.min(self.settings.limits.chat.page_messages_max);
         let &HistoryRange { from, backwards, .. } = range;
-        let (is_run, is_excerpt) = (false, false);
-        let range = Range { conversation, from, backwards, count, is_run, is_excerpt };
+        let range = Range::part(conversation, from, backwards, count);
         let shard = self.settings.shard_at(conversation);
         let by_shard = BTreeMap::from([(shard, vec![range])]);
         self.read_for(now, reader, Wanted::History, (by_shard, by), fx);
@@ -289,6 +288,7 @@ impl Chat {
         reading.fetched.messages.extend(part.messages);
         reading.fetched.excerpts.extend(part.excerpts);
         reading.fetched.unread.extend(part.unread);
+        reading.fetched.dropped.extend(part.dropped);
         reading.fetched.more |= part.more;
         reading.left -= 1;
         if reading.left == 0 {
@@ -330,7 +330,8 @@ impl Chat {
                 }
                 delivery
             }
-            Wanted::Conversations(listed) => {
+            Wanted::Conversations(mut listed) => {
+                self.dropped_of(&fetched.dropped, &mut listed);
                 let Listed { upto, more, .. } = listed;
                 let conversations = listed.with(fetched);
                 let count = conversations.len() as u64;

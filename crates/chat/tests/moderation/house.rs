@@ -5,7 +5,7 @@ mod plain;
 #[path = "../house/shard.rs"]
 mod shard;
 
-use base::hash::home;
+use base::hash::{HashKey, home};
 use base::slab::Key;
 use base::time::{Instant, Now};
 use chat::words::WordShelf;
@@ -16,9 +16,10 @@ use model::id::{ConnRef, SessionRef, ShardId};
 use model::limits::{ChatLimits, Limits};
 use model::ports::chat::{ChatAnswer, ChatCommand, Errand, ErrandWhat};
 use model::ports::events::{ChatEvent, ChatWhat};
-use model::ports::log::{Call, StoreError, Table, Ticket, Write};
+use model::ports::log::{Call, Done, StoreError, Table, Ticket, Write};
 use model::ports::reviews::{Review, ReviewVerdict};
 use model::service::Service;
+use model::timeline::TimelineId;
 use plain::HOME;
 use shard::Shard;
 use std::sync::Arc;
@@ -89,6 +90,17 @@ impl House {
             events: Vec::new(),
             refuses: None,
         }
+    }
+
+    /// By this accounts and conversations are at home.
+    pub fn home(&self) -> HashKey {
+        HOME
+    }
+
+    /// The log where a timeline is at home is called by somebody else.
+    pub fn asks_log(&mut self, of: TimelineId, call: &Call) -> Result<Done, StoreError> {
+        let n = home(of.home_hash(), self.shards.len() as u16);
+        self.shards[usize::from(n)].log.answer(call)
     }
 
     pub fn words(&self) -> &WordShelf {

@@ -7,5 +7,6 @@ mod house;
 mod moving;
 mod moving_groups;
 mod public;
+mod retention;
 mod reviews;
 mod rules;

@@ -62,6 +62,22 @@ section! {
         /// User and password are never printed.
         archive: Hidden = Hidden::default(),
             text("\"\" or mysql://user@host:3306/name", is_store), url;
+        /// How long messages between two are kept. Then they go, with what they became by edits and
+        /// reactions. 0: as long as there is room (gives_way_percent of [store]).
+        keep_conversations_s: u32 = 0, whole(0..=100 * 365 * 86_400, "seconds");
+        /// Bytes that one such conversation may have. Beyond, its oldest messages go. 0: as many as
+        /// there is room for.
+        keep_conversation_bytes: u64 = 0, whole(0..=1 << 44, "bytes");
+        /// How long messages of groups and channels are kept, and rooms of XMPP. Then likewise; who
+        /// is in a group, and what happened to it, stays.
+        keep_groups_s: u32 = 0, whole(0..=100 * 365 * 86_400, "seconds");
+        /// Bytes that one group may have. Likewise.
+        keep_group_bytes: u64 = 0, whole(0..=1 << 44, "bytes");
+        /// How long an account's inbox, which is its archive over all conversations, keeps what it
+        /// refers to. Then that is found by its conversation alone. 0: as long as there is room.
+        keep_inboxes_s: u32 = 0, whole(0..=100 * 365 * 86_400, "seconds");
+        /// Bytes that one inbox may have, some 150 for each message. Likewise.
+        keep_inbox_bytes: u64 = 0, whole(0..=1 << 44, "bytes");
         /// What bounds them.
         @part limits: ChatLimits;
     }

@@ -159,6 +159,10 @@ section! {
         /// The server starts although a start has found messages that are damaged; it names them
         /// in its log, and goes on without them.
         serve_damaged: bool = false;
+        /// Percent of a log's share that may be taken by what is not over. Beyond, the oldest
+        /// messages of chat go, and what inboxes have of them, until five percent less are: before
+        /// a log is full. 0: none go unless [chat] says so.
+        gives_way_percent: u32 = 75, whole(0..=95, "percent");
         /// One file of a log, at most a quarter of its share. A full one is closed and the next
         /// begun.
         segment_bytes: u64 = 64 << 20, whole(1 << 20..=1 << 30, "bytes");

@@ -215,6 +215,10 @@ fn readings(logs: &[LogSizes]) -> Vec<admin::MetricReading> {
         store("store_failed", "Logs that take nothing until a restart.", |log| {
             u64::from(log.engine.failed)
         }),
+        store("store_dropped_total", "Messages that retention dropped.", |log| log.engine.dropped),
+        store("store_gave_way_total", "Of these, the oldest of logs near their limit.", |log| {
+            log.engine.gave_way
+        }),
         store("store_once_keys", "Idempotency keys remembered.", |log| log.engine.once),
         reading("log_lines_lost_total", "Lines of the log nobody could take.", crate::log::lost()),
         reading("impossible_total", "Conditions that cannot be.", base::never::seen()),

@@ -4,10 +4,9 @@
 //! it can become less full while the server runs.
 
 use crate::Fsync;
-use crate::engine::{EngineSettings, Retention};
+use crate::engine::{EngineSettings, RetentionRule};
 use crate::log::{LogIdentity, LogSettings};
 use base::secret::ClusterSecret;
-use model::timeline::Space;
 
 /// Shortest segment, bytes.
 const SEGMENT_BYTES_MIN: u64 = 64 * 1024;
@@ -147,6 +146,8 @@ impl std::fmt::Debug for Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Retention;
+    use model::timeline::Space;
 
     #[test]
     fn logs_share_what_there_may_be_and_a_segment_is_a_quarter_of_its_log_at_most() {
@@ -163,9 +164,20 @@ mod tests {
         assert_eq!(settings.engine(4).once_count_max, 1, "one at least");
         assert_eq!(settings.engine(0).hot_bytes_max, 4_000);
         let rule = Retention { count_max: Some(5), ..Retention::default() };
-        settings.retention = vec![(Space::Reports, rule)];
-        assert_eq!(settings.engine(1).rule(Space::Reports), rule);
-        assert_eq!(settings.engine(1).rule(Space::Sessions), Retention::default());
+        let of_reports = RetentionRule { space: Space::Reports, kind: None, retention: rule };
+        settings.retention = vec![of_reports];
+        assert_eq!(settings.engine(1).rule(Space::Reports, b"x"), rule);
+        assert_eq!(settings.engine(1).rule(Space::Sessions, b"x"), Retention::default());
+        let kind = Some(b'x');
+        settings.retention.push(RetentionRule {
+            kind,
+            retention: Retention::default(),
+            ..of_reports
+        });
+        let other = Retention { count_max: Some(6), ..rule };
+        settings.retention.push(RetentionRule { kind, retention: other, ..of_reports });
+        assert_eq!(settings.engine(1).rule(Space::Reports, b"x"), other);
+        assert_eq!(settings.engine(1).rule(Space::Reports, b"y"), rule);
     }
 
     #[test]

@@ -13,7 +13,6 @@ use super::read::runs::Finder;
 use super::read::state_failed;
 use super::record::stored::{Entry, Leaving, Stored};
 use super::record::{self, Claim, Said, Whereabouts};
-use super::settings::Retention;
 use super::state::StateError;
 use super::undo::Undo;
 use crate::log::{Place, Purpose, RecordKind};
@@ -285,14 +284,14 @@ impl Engine {
         stored
     }
 
-    /// Takes entries out of a timeline.
+    /// Takes entries out of a timeline; how many were there.
     pub(super) fn remove(
         &mut self,
         timeline: TimelineId,
         seqs: &[Seq],
         in_runs: &mut dyn FnMut(Seq) -> Result<Option<Leaving>, StateError>,
         batch: &mut Batch,
-    ) -> Result<(), StateError> {
+    ) -> Result<usize, StateError> {
         let slot = self.index.head(timeline)?;
         let mut all = Vec::with_capacity(seqs.len());
         for &seq in seqs {
@@ -316,10 +315,10 @@ impl Engine {
         if !all.is_empty() {
             self.log.add(RecordKind::Remove, |out| record::write_remove(timeline, &all, out));
         }
-        Ok(())
+        Ok(all.len())
     }
 
-    fn acknowledge(
+    pub(super) fn acknowledge(
         &mut self,
         timeline: TimelineId,
         reader: ReaderId,
@@ -381,7 +380,13 @@ impl Engine {
         Ok(())
     }
 
-    fn set_row(&mut self, table: Table, key: &[u8], value: Option<Box<[u8]>>, batch: &mut Batch) {
+    pub(super) fn set_row(
+        &mut self,
+        table: Table,
+        key: &[u8],
+        value: Option<Box<[u8]>>,
+        batch: &mut Batch,
+    ) {
         let key = row_key(table, key);
         let before = self.index.rows.set(key.clone(), value);
         batch.undo.push(Undo::Row { key, before });
@@ -389,7 +394,7 @@ impl Engine {
 
     /// Remembers timelines of which retention may want to drop something.
     fn look_for_excess(&mut self, writes: &[Write]) {
-        if !self.settings.retention.iter().any(Retention::is_any) {
+        if !self.settings.retention.iter().any(|rule| rule.retention.is_of_heads()) {
             return;
         }
         for write in writes {
@@ -415,8 +420,8 @@ impl Engine {
         }
     }
 
-    fn look_at(&mut self, timeline: TimelineId) {
-        let rule = self.settings.rule(timeline.space());
+    fn look_at(&mut self, timeline: TimelineId, label: &[u8]) {
+        let rule = self.settings.rule(timeline.space(), label);
         if rule.count_max.is_none() && rule.bytes_max.is_none() {
             return;
         }

@@ -1,7 +1,8 @@
 //! Settings of an engine, with the defaults.
 
 use crate::log::LogSettings;
-use model::timeline::Space;
+use model::ports::log::Table;
+use model::timeline::{ReaderId, Space};
 
 /// Settings of one log's engine. Counts and bytes are a log's.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -41,8 +42,22 @@ pub struct EngineSettings {
     pub compact_dead_percent: u8,
     /// Seconds between two looks at everything for what retention drops.
     pub sweep_s: u32,
-    /// What is dropped unasked, for each space: see [`EngineSettings::keep`].
-    pub retention: [Retention; Space::ALL.len()],
+    /// What is dropped unasked: see [`EngineSettings::keep`].
+    pub retention: Vec<RetentionRule>,
+    /// When so many percent of what the log may have are alive, the oldest go of what
+    /// [gives way](Retention::gives_way), until five percent less are.
+    pub gives_way_percent: u8,
+}
+
+/// Which messages a rule is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RetentionRule {
+    /// Those of timelines of this space.
+    pub space: Space,
+    /// Those alone whose labels begin with this byte. All messages of one timeline are of one kind.
+    pub kind: Option<u8>,
+    /// What they lose.
+    pub retention: Retention,
 }
 
 /// Retention of a space's timelines: what they lose unasked. `None`: no limit.
@@ -56,6 +71,15 @@ pub struct Retention {
     pub bytes_max: Option<u64>,
     /// What every reader of a timeline has acknowledged goes, if it has a reader.
     pub acknowledged: bool,
+    /// The oldest go, whatever their timelines, when the log comes near what it may have.
+    pub gives_way: bool,
+    /// Nothing goes that this reader of the timeline has not acknowledged.
+    pub behind: Option<ReaderId>,
+    /// This reader of the timeline is told what went: its cursor is at the last of it.
+    pub marks: Option<ReaderId>,
+    /// Rows of this table stand in place of messages: their keys are the timeline and a place. They
+    /// go with the messages around them.
+    pub rows: Option<Table>,
 }
 
 impl EngineSettings {
@@ -77,20 +101,43 @@ impl EngineSettings {
             compact_percent: 50,
             compact_dead_percent: 25,
             sweep_s: 600,
-            retention: [Retention::default(); Space::ALL.len()],
+            retention: Vec::new(),
+            gives_way_percent: 75,
         }
     }
 
     /// The same with this rule for a space.
-    pub fn keep(mut self, space: Space, rule: Retention) -> EngineSettings {
-        self.retention[at(space)] = rule;
+    pub fn keep(self, space: Space, retention: Retention) -> EngineSettings {
+        self.keep_kind(RetentionRule { space, kind: None, retention })
+    }
+
+    /// The same with this rule for a kind of messages of a space.
+    pub fn keep_kind(mut self, rule: RetentionRule) -> EngineSettings {
+        self.retention.retain(|it| (it.space, it.kind) != (rule.space, rule.kind));
+        if rule.retention.is_any() {
+            self.retention.push(rule);
+        }
         self
     }
 
-    /// The rule of a space.
-    pub fn rule(&self, space: Space) -> Retention {
-        self.retention[at(space)]
+    /// The rules of a space.
+    pub fn rules(&self, space: Space) -> impl Iterator<Item = RetentionRule> + '_ {
+        self.retention.iter().copied().filter(move |rule| rule.space == space)
     }
+
+    /// The rule of a message with this label.
+    pub fn rule(&self, space: Space, label: &[u8]) -> Retention {
+        rule_of(&self.retention, space, label)
+    }
+}
+
+/// Of these rules, that of a message with this label.
+pub(crate) fn rule_of(rules: &[RetentionRule], space: Space, label: &[u8]) -> Retention {
+    let of_space = || rules.iter().filter(|rule| rule.space == space);
+    let of_kind =
+        of_space().find(|rule| rule.kind.is_some() && rule.kind == label.first().copied());
+    let rule = of_kind.or_else(|| of_space().find(|rule| rule.kind.is_none()));
+    rule.map(|rule| rule.retention).unwrap_or_default()
 }
 
 impl Retention {
@@ -98,8 +145,9 @@ impl Retention {
     pub fn is_any(&self) -> bool {
         *self != Retention::default()
     }
-}
 
-fn at(space: Space) -> usize {
-    Space::ALL.iter().position(|&other| other == space).expect("all spaces are in the list")
+    /// Whether it drops what one timeline has too much of.
+    pub(crate) fn is_of_heads(&self) -> bool {
+        self.count_max.is_some() || self.bytes_max.is_some() || self.acknowledged
+    }
 }

@@ -2,6 +2,7 @@
 //! system that fails on purpose.
 
 mod full;
+mod keep;
 mod rules;
 mod subject;
 

@@ -10,13 +10,17 @@ pub(super) mod checkpoint;
 pub(super) mod compaction;
 mod flush;
 pub(super) mod retention;
+pub(super) mod room;
 
 use super::Engine;
+use super::index::once::{Forget, Forgot};
 use super::state::{State, StateChange, StateError};
 use crate::log::Reader;
 use checkpoint::{Checkpoint, Slice};
 use compaction::{Compaction, Scan, Scanned};
+use model::{event, tell};
 use retention::{Sweep, Swept, Trim, Trimmed};
+use room::{Weighed, Weighing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -43,6 +47,16 @@ pub(super) struct Upkeep {
     pub(super) refused: BTreeSet<u32>,
     /// Segments in which nothing is alive and of which state knows nothing any more.
     pub(super) dead: Vec<u32>,
+    /// Where forgetting once keys goes on.
+    pub(super) forget_from: Option<Vec<u8>>,
+    /// Unix second at which it last came to its end.
+    pub(super) forgot_s: Option<u32>,
+    pub(super) weighing: Option<Weighing>,
+    /// No weighing begins before this Unix second.
+    pub(super) weigh_from_s: u32,
+    /// Entries that retention dropped, and of these, those that gave way.
+    pub(super) dropped: u64,
+    pub(super) gave_way: u64,
     pub(super) sweep: Option<Sweep>,
     /// Unix second of the last one's end.
     pub(super) swept_s: Option<u32>,
@@ -70,6 +84,8 @@ enum Work {
     Scan(Scan),
     Trim(Box<Trim>),
     Sweep(Sweep),
+    Forget(Forget),
+    Weigh(Weighing),
 }
 
 /// Result of an upkeep task.
@@ -80,6 +96,8 @@ enum Outcome {
     Scan(Scanned),
     Trim(Trimmed),
     Sweep(Swept),
+    Forget(Forgot),
+    Weigh(Weighed),
 }
 
 impl UpkeepTask {
@@ -94,6 +112,8 @@ impl UpkeepTask {
             Work::Scan(scan) => Outcome::Scan(scan.run(&*state, &reader)),
             Work::Trim(trim) => Outcome::Trim(trim.run()),
             Work::Sweep(sweep) => Outcome::Sweep(sweep.run(&*state)),
+            Work::Forget(forget) => Outcome::Forget(forget.run(&*state)),
+            Work::Weigh(weighing) => Outcome::Weigh(weighing.run(&*state)),
         })
     }
 }
@@ -122,6 +142,8 @@ impl Engine {
             Outcome::Scan(scanned) => self.scanned(now_s, scanned),
             Outcome::Trim(trimmed) => self.trimmed(now_s, trimmed),
             Outcome::Sweep(swept) => self.swept(now_s, swept),
+            Outcome::Forget(forgot) => self.forgot(now_s, forgot),
+            Outcome::Weigh(weighed) => self.weighed(now_s, weighed),
         }
     }
 

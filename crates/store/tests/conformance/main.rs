@@ -43,7 +43,8 @@ fn settings(options: &LogOptions) -> EngineSettings {
     settings.sweep_s = 1;
     for (&space, rule) in &options.retention {
         let Rule { age_s_max, count_max, bytes_max, acknowledged } = *rule;
-        let rule = Retention { age_s_max, count_max, bytes_max, acknowledged };
+        let limits = Retention { age_s_max, count_max, bytes_max, ..Retention::default() };
+        let rule = Retention { acknowledged, ..limits };
         settings = settings.keep(space, rule);
     }
     settings

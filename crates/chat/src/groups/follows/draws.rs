@@ -119,9 +119,8 @@ impl Chat {
         if let Some(follower) = self.follows.followers.get_mut(&inbox) {
             follower.step = Step::Messages(conversation, target);
         }
-        let (is_run, is_excerpt) = (false, false);
         let (from, backwards, count) = (behind, false, AT_ONCE);
-        let range = Range { conversation, from, backwards, count, is_run, is_excerpt };
+        let range = Range::part(conversation, from, backwards, count);
         let by_shard = BTreeMap::from([(self.settings.shard_at(conversation), vec![range])]);
         let by = ReadBy::Holder(inbox);
         self.read_for(now, Requester::NOBODY, Wanted::Draw(inbox), (by_shard, by), fx);
@@ -282,7 +281,7 @@ impl Chat {
         fx: &mut Effects,
     ) {
         fx.counters.count(ChatCounter::Drawn);
-        self.has_entry((inbox, place), entry, fx);
+        self.has_entry(now, (inbox, place), entry, fx);
         self.deliver(now, (inbox, place), cargo, fx);
         let Some(pointer) = entry.pointer() else { return };
         let Some(it) = self.followed(inbox, pointer.conversation) else { return };

@@ -105,10 +105,7 @@ impl ConversationArchive {
     /// What is to be read of the conversation next; nothing: the page is there.
     pub(super) fn ranges(&self) -> Vec<Range> {
         let conversation = self.conversation;
-        let part = |from, backwards, count| {
-            let (is_run, is_excerpt) = (false, false);
-            vec![Range { conversation, from, backwards, count, is_run, is_excerpt }]
-        };
+        let part = |from, backwards, count| vec![Range::part(conversation, from, backwards, count)];
         match &self.step {
             Step::Ids => {
                 let mut seqs: Vec<Seq> = self.ids().map(|id| id.seq).collect();

@@ -80,6 +80,12 @@ kinds! {
         /// What is over could not be dropped, for the state could not be read.
         RETENTION_FAILED "retention_failed" error
             "state cannot be read to drop what is over" [error];
+        /// A log came near `log_bytes_max` of `[store]`: of chat's messages the oldest go, those
+        /// that were made before this Unix second, until so many bytes are free. Raise
+        /// `log_bytes_max`, or let chat keep less (`[chat] keep_...`).
+        LOG_GIVES_WAY "log_gives_way" warn
+            "the log comes near its limit: the oldest of what was said goes" [before_s bytes]
+            = "store_gave_way_total";
         /// A message's segment is missing: somebody removed a file. `holdline store check`.
         SEGMENT_MISSING "segment_missing" error "the segment of a message is not there"
             [file offset];

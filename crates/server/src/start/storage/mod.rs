@@ -21,7 +21,7 @@ use base::hash::HashKey;
 use base::time::Now;
 use model::id::{NodeId, ShardId};
 use model::ports::log::{Call, Completion, Party, Restored, Table, Ticket, Write};
-use model::timeline::{Seq, Space, TimelineId};
+use model::timeline::{ReaderId, Seq, Space, TimelineId};
 use model::{event, tell};
 use net::shard::ShardMessage;
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use store::data::{LogSizes, Logs, OpenFolder, Secrets};
-use store::engine::Retention;
+use store::engine::{Retention, RetentionRule};
 use store::files::Disk;
 use store::{Fsync, LostMessage, OpenError};
 
@@ -349,18 +349,43 @@ pub(super) fn insist(
     mailbox.ring();
 }
 
+/// What logs lose unasked.
+fn retention(config: &Config) -> Vec<RetentionRule> {
+    let (store, chat) = (&config.store, &config.chat);
+    let waiting = |age_s_max: u32, count_max: u32| Retention {
+        age_s_max: Some(age_s_max),
+        count_max: Some(count_max.into()),
+        ..Retention::default()
+    };
+    let kept = |age_s: u32, bytes: u64| Retention {
+        age_s_max: Some(age_s).filter(|age_s| *age_s > 0),
+        bytes_max: Some(bytes).filter(|bytes| *bytes > 0),
+        gives_way: true,
+        ..Retention::default()
+    };
+    let said = |age_s, bytes| Retention {
+        marks: Some(ReaderId::RETENTION),
+        rows: Some(Table::ChatRecalled),
+        ..kept(age_s, bytes)
+    };
+    let single = said(chat.keep_conversations_s, chat.keep_conversation_bytes);
+    let group = said(chat.keep_groups_s, chat.keep_group_bytes);
+    let inbox = Retention {
+        behind: Some(ReaderId::KNOWLEDGE),
+        ..kept(chat.keep_inboxes_s, chat.keep_inbox_bytes)
+    };
+    let rule = |space, kind, retention| RetentionRule { space, kind, retention };
+    vec![
+        rule(Space::Reports, None, waiting(store.reports_age_s_max, store.reports_count_max)),
+        rule(Space::Archive, None, waiting(store.archive_age_s_max, store.archive_count_max)),
+        rule(Space::Conversation, Some(chat::SINGLE_KIND), single),
+        rule(Space::Conversation, Some(chat::GROUP_KIND), group),
+        rule(Space::Inbox, None, inbox),
+    ]
+}
+
 fn settings(config: &Config, secrets: Secrets, logs: u16) -> store::data::Settings {
     let store = &config.store;
-    let reports = Retention {
-        age_s_max: Some(store.reports_age_s_max),
-        count_max: Some(store.reports_count_max.into()),
-        ..Retention::default()
-    };
-    let archive = Retention {
-        age_s_max: Some(store.archive_age_s_max),
-        count_max: Some(store.archive_count_max.into()),
-        ..Retention::default()
-    };
     store::data::Settings {
         fsync: match store.fsync {
             config::FsyncSetting::Always => Fsync::Always,

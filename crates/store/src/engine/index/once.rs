@@ -18,8 +18,8 @@
 //! A row goes as a whole, with its keys, when the last of it is too old, or there are more than may
 //! be without it ([`Forget`]). Earlier builds had no look-up and kept everything in memory, or
 //! wrote a row for each under its key (version 1): what they left is taken into memory and told
-//! anew. It does not know who asks. Invariant: the queue has every key that memory has, in the order of the
-//! places.
+//! anew. It does not know who asks. Invariant: the queue has every key that memory has, in the
+//! order of the places.
 
 use crate::engine::index::senseless;
 use crate::engine::record::bytes::{Bytes, put_from, put_small};

@@ -120,7 +120,11 @@ impl StandingPlan {
     }
 }
 
-fn cursor_in(state: &dyn State, timeline: TimelineId, reader: ReaderId) -> Result<Seq, StateError> {
+pub(crate) fn cursor_in(
+    state: &dyn State,
+    timeline: TimelineId,
+    reader: ReaderId,
+) -> Result<Seq, StateError> {
     let value = state.get(Keep::Cursors, &cursor_key(timeline, reader))?;
     Ok(value.and_then(|value| read_cursor(&value)).unwrap_or(0))
 }

@@ -25,7 +25,7 @@ pub(super) enum Ground {
 /// An engine, what it stands on, and what it is asked.
 pub(super) struct Held {
     options: LogOptions,
-    settings: EngineSettings,
+    pub(super) settings: EngineSettings,
     now_s: u32,
     prng: Prng,
     pub(super) files: FaultyFiles,
@@ -69,6 +69,7 @@ pub(super) fn settings(options: &LogOptions) -> EngineSettings {
             count_max: rule.count_max,
             bytes_max: rule.bytes_max,
             acknowledged: rule.acknowledged,
+            ..Retention::default()
         };
         settings = settings.keep(*space, rule);
     }

@@ -2,27 +2,33 @@
 //!
 //! A timeline that grew too long, or whose reader went on, waits to be trimmed at its front; now
 //! and then a sweep looks at all timelines for those, and at all runs for messages that are too
-//! old. An upkeep task finds what goes, the engine's thread writes ordinary Remove records.
-//! Invariant: nothing goes that its rule does not name.
+//! old, or the oldest of a log that comes near its limit (`room.rs`). An upkeep task finds what
+//! goes, the engine's thread writes ordinary Remove records. Invariant: nothing goes that its rule
+//! does not name.
 
-use super::Work;
+use super::{Work, room};
 use crate::engine::commit::Batch;
 use crate::engine::index::heads::{HeadRow, read_row};
+use crate::engine::index::rows::row_key;
 use crate::engine::index::{head_in_state, senseless};
 use crate::engine::read::page::PagePlan;
-use crate::engine::read::standing::{cursor_range, read_cursor};
-use crate::engine::record::run;
+use crate::engine::read::standing::{cursor_in, cursor_range, read_cursor};
 use crate::engine::record::stored::Leaving;
+use crate::engine::record::{self, run};
+use crate::engine::settings::rule_of;
 use crate::engine::state::{Keep, State, StateError};
-use crate::engine::{Engine, EngineSettings, Retention};
-use crate::log::Purpose;
-use model::ports::log::{Pull, REMOVE_SEQS_MAX, StoreError};
+use crate::engine::{Engine, EngineSettings, Retention, RetentionRule};
+use crate::log::{Purpose, RecordKind};
+use model::ports::log::{Pull, REMOVE_SEQS_MAX, RowHome, StoreError};
 use model::timeline::{ReaderId, Seq, Space, TimelineId};
 use model::{event, tell};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 /// Rows of state that one slice of a sweep looks at, at most.
 const SLICE_ROWS: usize = 4_096;
+
+/// Rows of one timeline that go with its messages at once, at most.
+const ROWS_A_TIMELINE: usize = 1_024;
 
 /// Timelines that wait to be trimmed, each once. Beyond, a sweep finds them later.
 #[derive(Default)]
@@ -61,7 +67,7 @@ pub(in crate::engine) fn is_over(rule: &Retention, row: HeadRow) -> bool {
 /// What is known of a timeline that is to be trimmed.
 pub(super) struct Trim {
     timeline: TimelineId,
-    rule: Retention,
+    rules: Vec<RetentionRule>,
     now_s: u32,
     row: Option<HeadRow>,
     entries: PagePlan,
@@ -74,6 +80,9 @@ struct Going {
     timeline: TimelineId,
     row: HeadRow,
     leaving: Vec<Leaving>,
+    rule: Retention,
+    /// Keys of rows that stand in place of messages and go with them.
+    rows: Vec<Box<[u8]>>,
 }
 
 /// What came of it.
@@ -85,16 +94,20 @@ impl Trim {
     }
 
     fn find(self) -> Result<(Going, bool), StateError> {
-        let Trim { timeline, rule, now_s, row, entries, cursors } = self;
+        let Trim { timeline, rules, now_s, row, entries, cursors } = self;
         let state = entries.state();
-        let upto = if rule.acknowledged { read_by_all(&*state, timeline, cursors)? } else { 0 };
         let row = match row {
             Some(row) => row,
             None => head_in_state(&*state, timeline)?.unwrap_or_default().0,
         };
+        let entries = entries.entries()?;
+        let label = entries.first().map_or(&[][..], |(entry, _)| &entry.stored.label);
+        let rule = rule_of(&rules, timeline.space(), label);
+        let upto = if rule.acknowledged { read_by_all(&*state, timeline, cursors)? } else { 0 };
+        let floor = floor(&*state, timeline, &rule)?;
         let mut left = row;
         let mut leaving = Vec::new();
-        for (entry, _) in entries.entries()? {
+        for (entry, _) in entries.iter().take_while(|(entry, _)| entry.seq <= floor) {
             let front = is_over(&rule, left) || entry.seq <= upto;
             if front || is_too_old(&rule, now_s, entry.stored.at_s) {
                 left.count = left.count.saturating_sub(1);
@@ -105,8 +118,36 @@ impl Trim {
             }
         }
         let more = leaving.len() == REMOVE_SEQS_MAX;
-        Ok((Going { timeline, row, leaving }, more))
+        let mut going = Going { timeline, row, leaving, rule, rows: Vec::new() };
+        going.find_rows(&*state)?;
+        Ok((going, more))
     }
+}
+
+impl Going {
+    /// The last that goes.
+    fn upto(&self) -> Option<Seq> {
+        self.leaving.iter().map(|leaving| leaving.seq).max()
+    }
+
+    /// Finds the rows that stand in place of messages up to the last that goes.
+    fn find_rows(&mut self, state: &dyn State) -> Result<(), StateError> {
+        let (Some(table), Some(upto)) = (self.rule.rows, self.upto()) else { return Ok(()) };
+        let key = |seq: Seq| row_key(table, &RowHome::key_of(self.timeline, &[&seq.to_be_bytes()]));
+        let (from, to) = (key(0), key(upto.saturating_add(1)));
+        let mut rows = Vec::new();
+        state.range(Keep::Rows, (&from, &to), false, &mut |key, _| {
+            rows.push(key[1..].into());
+            rows.len() < ROWS_A_TIMELINE
+        })?;
+        self.rows = rows;
+        Ok(())
+    }
+}
+
+/// Up to where something of a timeline may go.
+fn floor(state: &dyn State, timeline: TimelineId, rule: &Retention) -> Result<Seq, StateError> {
+    rule.behind.map_or(Ok(Seq::MAX), |reader| cursor_in(state, timeline, reader))
 }
 
 /// The last seq that every reader has, zero if there is no reader.
@@ -138,12 +179,14 @@ fn is_too_old(rule: &Retention, now_s: u32, at_s: u32) -> bool {
 }
 
 /// Whether to go on behind a row; `None` when it makes no sense.
-type EachRow<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Option<bool>;
+pub(super) type EachRow<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Option<bool>;
 
 /// A walk over all that state knows.
 pub(in crate::engine) struct Sweep {
     now_s: u32,
-    rules: Vec<(Space, Retention)>,
+    rules: Vec<RetentionRule>,
+    /// Of what gives way those go that were made before this second, until they had so many bytes.
+    giving_way: Option<(u32, u64)>,
     /// Those that are still to be walked through, the next last.
     walks: Vec<(SweepTable, Space)>,
     /// Where to go on in that one.
@@ -162,28 +205,34 @@ pub(super) struct Swept {
     rest: Option<Sweep>,
     over: Vec<TimelineId>,
     old: Vec<Going>,
+    /// It was a sweep by which the oldest gives way.
+    gives_way: bool,
     error: Option<StateError>,
 }
 
 impl Sweep {
     pub(super) fn new(settings: &EngineSettings, now_s: u32) -> Sweep {
-        let rules: Vec<_> = Space::ALL.map(|space| (space, settings.rule(space))).into();
-        let mut walks = Vec::new();
-        for &(space, rule) in &rules {
-            if rule.age_s_max.is_some() {
-                walks.push((SweepTable::Runs, space));
-            }
-        }
-        for &(space, rule) in &rules {
-            if rule.count_max.is_some() || rule.bytes_max.is_some() || rule.acknowledged {
-                walks.push((SweepTable::Heads, space));
-            }
-        }
-        Sweep { now_s, rules, walks, from: Vec::new() }
+        let of = |table, is: fn(&Retention) -> bool| {
+            let has = move |space: &Space| settings.rules(*space).any(|it| is(&it.retention));
+            Space::ALL.into_iter().filter(has).map(move |space| (table, space))
+        };
+        let old = of(SweepTable::Runs, |rule| rule.age_s_max.is_some());
+        let walks = old.chain(of(SweepTable::Heads, Retention::is_of_heads)).collect();
+        let rules = settings.retention.clone();
+        Sweep { now_s, rules, giving_way: None, walks, from: Vec::new() }
+    }
+
+    /// One by which the oldest goes: what was made before a second, until it had so many bytes.
+    pub(super) fn giving_way(settings: &EngineSettings, now_s: u32, what: (u32, u64)) -> Sweep {
+        let spaces = spaces_giving_way(settings);
+        let walks = spaces.into_iter().map(|space| (SweepTable::Runs, space)).collect();
+        let (rules, giving_way) = (settings.retention.clone(), Some(what));
+        Sweep { now_s, rules, giving_way, walks, from: Vec::new() }
     }
 
     pub(super) fn run(mut self, state: &dyn State) -> Swept {
-        let mut swept = Swept { rest: None, over: Vec::new(), old: Vec::new(), error: None };
+        let (over, old, gives_way) = (Vec::new(), Vec::new(), self.giving_way.is_some());
+        let mut swept = Swept { rest: None, over, old, gives_way, error: None };
         let Some(&(walk, space)) = self.walks.last() else { return swept };
         let next = match walk {
             SweepTable::Heads => self.heads(state, space, &mut swept),
@@ -191,6 +240,7 @@ impl Sweep {
         };
         match next {
             Err(error) => {
+                swept.old.clear();
                 swept.error = Some(error);
                 return swept;
             }
@@ -211,11 +261,12 @@ impl Sweep {
         space: Space,
         swept: &mut Swept,
     ) -> Result<Option<Vec<u8>>, StateError> {
-        let rule = self.rule(space);
-        self.walk(state, (Keep::Heads, space), &mut |key, value| {
+        let rules: Vec<Retention> = self.rules_of(space).collect();
+        walk(state, (Keep::Heads, space), &self.from, &mut |key, value| {
             let id = key.try_into().ok().and_then(TimelineId::from_bytes);
             let (timeline, (row, _)) = id.zip(read_row(value))?;
-            if is_over(&rule, row) || rule.acknowledged && row.count > 0 {
+            // Which rule is a timeline's is seen when it is trimmed.
+            if rules.iter().any(|rule| is_over(rule, row) || rule.acknowledged && row.count > 0) {
                 swept.over.push(timeline);
             }
             Some(true)
@@ -223,72 +274,100 @@ impl Sweep {
     }
 
     fn runs(
-        &self,
+        &mut self,
         state: &dyn State,
         space: Space,
         swept: &mut Swept,
     ) -> Result<Option<Vec<u8>>, StateError> {
-        let rule = self.rule(space);
-        let mut found = 0;
-        let next = self.walk(state, (Keep::Runs, space), &mut |key, value| {
+        let rules: Vec<Retention> = self.rules_of(space).collect();
+        let (mut found, mut runs) = (0, Vec::new());
+        let next = walk(state, (Keep::Runs, space), &self.from, &mut |key, value| {
             let (timeline, first) = run::read_key(key)?;
-            if !is_too_old(&rule, self.now_s, run::read_head(first, value)?.oldest_s) {
+            let oldest_s = run::read_head(first, value)?.oldest_s;
+            if !rules.iter().any(|rule| self.is_to_go(rule, oldest_s)) {
                 return Some(true);
             }
             let entries = run::read(first, value)?;
-            let old = entries.iter().filter(|e| is_too_old(&rule, self.now_s, e.stored.at_s));
-            let leaving: Vec<_> = old.map(|e| Leaving::of(e.seq, &e.stored)).collect();
-            found += leaving.len();
-            swept.old.push(Going { timeline, row: HeadRow::default(), leaving });
+            found += entries.len();
+            runs.push((timeline, entries));
             Some(found < REMOVE_SEQS_MAX)
         })?;
-        for going in &mut swept.old {
-            going.row = head_in_state(state, going.timeline)?.unwrap_or_default().0;
+        for (timeline, entries) in runs {
+            let label = entries.first().map_or(&[][..], |entry| &entry.stored.label);
+            let rule = rule_of(&self.rules, space, label);
+            let floor = floor(state, timeline, &rule)?;
+            let row = head_in_state(state, timeline)?.unwrap_or_default().0;
+            let mut going = Going { timeline, row, leaving: Vec::new(), rule, rows: Vec::new() };
+            for entry in entries.iter().filter(|entry| entry.seq <= floor) {
+                let at_s = entry.stored.at_s;
+                let is_old = is_too_old(&rule, self.now_s, at_s);
+                if is_old || self.is_to_go(&rule, at_s) {
+                    going.leaving.push(Leaving::of(entry.seq, &entry.stored));
+                }
+                if let (false, true, Some((_, left))) =
+                    (is_old, self.is_to_go(&rule, at_s), &mut self.giving_way)
+                {
+                    *left = left.saturating_sub(room::bytes_of(space, &entry.stored));
+                }
+            }
+            going.find_rows(state)?;
+            swept.old.push(going);
         }
         Ok(next)
     }
 
-    fn rule(&self, space: Space) -> Retention {
-        let rule = self.rules.iter().find(|(other, _)| *other == space);
-        rule.map(|(_, rule)| *rule).unwrap_or_default()
+    /// Whether a message that was made then goes.
+    fn is_to_go(&self, rule: &Retention, at_s: u32) -> bool {
+        let gives_way = self.giving_way.is_some_and(|(before_s, left)| at_s < before_s && left > 0);
+        is_too_old(rule, self.now_s, at_s) || rule.gives_way && gives_way
     }
 
-    /// Walks on through the rows of a space. Where to go on, `None` at the end.
-    fn walk(
-        &self,
-        state: &dyn State,
-        (keep, space): (Keep, Space),
-        each: EachRow<'_>,
-    ) -> Result<Option<Vec<u8>>, StateError> {
-        let from = if self.from.is_empty() { vec![space as u8] } else { self.from.clone() };
-        let to = [space as u8; 1].map(|byte| byte.saturating_add(1));
-        let to: &[u8] = if space as u8 == u8::MAX { &[u8::MAX; 32] } else { &to };
-        let (mut rows, mut sense, mut next) = (0, true, None);
-        state.range(keep, (&from, to), false, &mut |key, value| {
-            rows += 1;
-            let said = each(key, value);
-            sense = said.is_some();
-            let on = rows < SLICE_ROWS && said == Some(true);
-            if !on {
-                next = Some([key, &[0]].concat());
-            }
-            on
-        })?;
-        if sense { Ok(next) } else { Err(senseless()) }
+    fn rules_of(&self, space: Space) -> impl Iterator<Item = Retention> + '_ {
+        self.rules.iter().filter(move |rule| rule.space == space).map(|rule| rule.retention)
     }
+}
+
+/// Walks on through the rows of a space. Where to go on, `None` at the end.
+pub(super) fn walk(
+    state: &dyn State,
+    (keep, space): (Keep, Space),
+    from: &[u8],
+    each: EachRow<'_>,
+) -> Result<Option<Vec<u8>>, StateError> {
+    let from = if from.is_empty() { &[space as u8][..] } else { from };
+    let to = [space as u8; 1].map(|byte| byte.saturating_add(1));
+    let to: &[u8] = if space as u8 == u8::MAX { &[u8::MAX; 32] } else { &to };
+    let (mut rows, mut sense, mut next) = (0, true, None);
+    state.range(keep, (from, to), false, &mut |key, value| {
+        rows += 1;
+        let said = each(key, value);
+        sense = said.is_some();
+        let on = rows < SLICE_ROWS && said == Some(true);
+        if !on {
+            next = Some([key, &[0]].concat());
+        }
+        on
+    })?;
+    if sense { Ok(next) } else { Err(senseless()) }
+}
+
+/// Spaces of which something gives way.
+pub(super) fn spaces_giving_way(settings: &EngineSettings) -> Vec<Space> {
+    let gives_way = |space: &Space| settings.rules(*space).any(|rule| rule.retention.gives_way);
+    Space::ALL.into_iter().filter(gives_way).collect()
 }
 
 impl Engine {
     pub(super) fn trim_work(&mut self, now_s: u32) -> Option<Work> {
         let timeline = self.excess.pop()?;
-        let rule = self.settings.rule(timeline.space());
+        let rules = self.settings.rules(timeline.space()).collect();
         let pull = Pull { timeline, from: 0, backwards: false, count_max: 0, bytes_max: 0 };
         let entries = self.plan_entries(pull, REMOVE_SEQS_MAX);
         let slot = self.index.heads.find(timeline);
         let touched = slot.and_then(|slot| self.index.touched(slot));
         let cursors = touched.map_or_else(Default::default, |touched| touched.cursors());
         let row = slot.map(|slot| self.index.heads.at(slot).row());
-        Some(Work::Trim(Box::new(Trim { timeline, rule, now_s, row, entries, cursors })))
+        Some(Work::Trim(Box::new(Trim { timeline, rules, now_s, row, entries, cursors })))
     }
 
     pub(super) fn sweep_work(&mut self, now_s: u32) -> Option<Work> {
@@ -322,24 +401,40 @@ impl Engine {
         }
         swept.over.into_iter().for_each(|timeline| self.excess.push(timeline));
         // What finds no room now is found again by the next sweep.
-        let _ = self.drop_entries(now_s, &swept.old);
+        let dropped = self.drop_entries(now_s, &swept.old).unwrap_or(0);
         self.upkeep.sweep = swept.rest;
-        self.upkeep.swept_s = Some(now_s);
+        match swept.gives_way {
+            true => self.upkeep.gave_way += dropped,
+            false => self.upkeep.swept_s = Some(now_s),
+        }
     }
 
-    fn drop_entries(&mut self, now_s: u32, going: &[Going]) -> Result<(), StoreError> {
-        let mut batch = Batch::default();
-        for Going { timeline, row, leaving } in going {
+    /// Entries go, and what goes with them; how many.
+    fn drop_entries(&mut self, now_s: u32, going: &[Going]) -> Result<u64, StoreError> {
+        let (mut batch, mut dropped) = (Batch::default(), 0);
+        for Going { timeline, row, leaving, rule, rows } in going {
             self.index.head_of(*timeline, *row);
             let by_seq: HashMap<_, _> = leaving.iter().map(|one| (one.seq, *one)).collect();
             for some in leaving.chunks(REMOVE_SEQS_MAX) {
                 let seqs: Vec<Seq> = some.iter().map(|one| one.seq).collect();
                 let mut in_runs = |seq: Seq| Ok(by_seq.get(&seq).copied());
                 let removed = self.remove(*timeline, &seqs, &mut in_runs, &mut batch);
-                removed.expect("neither head nor runs are read from state");
+                let removed = removed.expect("neither head nor runs are read from state");
+                dropped += removed as u64;
+            }
+            let upto = leaving.iter().map(|leaving| leaving.seq).max();
+            if let (Some(reader), Some(upto)) = (rule.marks, upto) {
+                let marked = self.acknowledge(*timeline, reader, upto, &mut batch);
+                marked.expect("the head is in memory");
+            }
+            for (key, table) in rows.iter().zip(rule.rows.into_iter().cycle()) {
+                self.log.add(RecordKind::Delete, |out| record::write_delete(table, key, out));
+                self.set_row(table, key, None, &mut batch);
             }
         }
-        self.finish_batch(now_s, batch, Purpose::End)
+        self.finish_batch(now_s, batch, Purpose::End)?;
+        self.upkeep.dropped += dropped;
+        Ok(dropped)
     }
 }
 

@@ -3,7 +3,9 @@
 //! Two marks on the monotonic clock. `next` is where the admitted ones have got to: a second ahead
 //! at most, so a second's worth may be saved up, and is when the process begins. `line` is where
 //! those told to wait have got to: each is sent to the end of it, so a crowd comes back spread out
-//! at the pace at which it can be served.
+//! at the pace at which it can be served. Rates of many names are in [`buckets`].
+
+pub mod buckets;
 
 use crate::time::{Instant, Now};
 use std::time::Duration;
