@@ -392,8 +392,7 @@ impl Broker {
             let label = Said::Taken(id).encode();
             let message = Arc::new(Message { id: log_id, at_s, label, body: Box::default() });
             let to = vec![timeline];
-            let append =
-                Write::Append(Append { message, to, once: None, heard: None, ends: false });
+            let append = Write::Append(Append { message, to, once: None, heard: None, ends: true });
             let exchange = Exchange { session: key, id };
             self.log.ask(PendingCall::Taken(exchange, before), Call::Write(append), fx);
         }
