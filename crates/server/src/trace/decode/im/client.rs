@@ -108,13 +108,13 @@ fn upload(it: &UploadFields<'_>) -> Fields {
 }
 
 fn push(it: &PushFields<'_>) -> Fields {
-    let PushFields { number, registration, code } = it;
+    let PushFields { number, registration, code, shared } = it;
     let fields = numbered(*number).set_text("name", registration.name);
     let fields = fields.set_text("app", registration.app);
     let fields = fields.secret("token", registration.token.as_bytes());
     let fields = fields.set_text("product", registration.product);
     let fields = fields.set_text("miop_device", registration.miop_device);
-    fields.secret("code", code.as_bytes())
+    fields.secret("code", code.as_bytes()).set("shared", *shared)
 }
 
 fn readers(it: &ReadersFields<'_>) -> Fields {
