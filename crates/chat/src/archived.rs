@@ -2,9 +2,12 @@
 //!
 //! A shard's messages wait in a timeline of their own until the archive has them; they are appended
 //! there by the same write that stores them, so nothing that was answered is left out. Whoever
-//! writes to the archive reads that timeline, and has a message read here. It writes nothing.
+//! writes to the archive reads that timeline, and has a message read here. What an edit or a
+//! reaction has made of its message stands in a row of the log, which is read for it then, so the
+//! archive has of it what a page would have. It writes nothing.
 
 use crate::Chat;
+use crate::amendments::overlays::{self, Overlay};
 use crate::envelope;
 use crate::label::Route;
 use crate::outbox::timeline_here;
@@ -12,7 +15,7 @@ use base::hash::HashKey;
 use model::account::Addressee;
 use model::chat::{Content, Mentions, Recall};
 use model::id::ShardId;
-use model::ports::databases::archive::ArchivedMessage;
+use model::ports::databases::archive::{ArchivedMessage, ArchivedState};
 use model::timeline::{Message, Space, TimelineId};
 
 /// Where what a shard has stored, of so many, waits for the archive.
@@ -42,7 +45,32 @@ pub fn archived(message: &Message) -> Option<ArchivedMessage> {
         about: about.or(quote.map(|quote| quote.target.id)),
         mentions,
         recalls: Recall::of(&said.content).map(|recall| recall.id),
+        amends: None,
     })
+}
+
+/// The row of [`Table::ChatRecalled`] that says what the message is which this one edits or reacts
+/// to; `None`: it does neither.
+///
+/// [`Table::ChatRecalled`]: model::ports::log::Table::ChatRecalled
+pub fn amended_row(message: &Message) -> Option<Box<[u8]>> {
+    if !matches!(envelope::kind_of(&message.body), Content::EDIT | Content::REACTION) {
+        return None;
+    }
+    let said = envelope::decode(message.id, 0, &message.body)?;
+    let route = Route::decode(&message.label)?;
+    Some(overlays::key_of(route.conversation, said.content.target()?.seq))
+}
+
+/// What such a row says; `None`: the message was called back, or the row cannot be read.
+pub fn archived_state(key: &[u8], row: &[u8]) -> Option<ArchivedState> {
+    let overlay = Overlay::decode((key, row)).filter(|it| !it.is_tombstone())?;
+    let Content { kind, text, extra, .. } = overlay.message.content.clone();
+    let amended = overlay.message.amended.as_deref();
+    let reactions = amended.iter().flat_map(|it| &it.reactions);
+    let reactions = reactions.map(|it| (it.by.as_str().into(), it.emoji.clone())).collect();
+    let edited_ms = amended.map_or(0, |it| it.edited_ms);
+    Some(ArchivedState { kind, text, extra, edited_ms, reactions })
 }
 
 fn mentioned(mentions: Option<&Mentions>) -> Box<str> {
@@ -64,7 +92,7 @@ mod tests {
     use super::*;
     use crate::envelope::Sender;
     use model::account::AccountAddress;
-    use model::chat::{ClientMessageId, NewMessage};
+    use model::chat::{Amended, ClientMessageId, NewMessage, Reaction, TargetMessage};
     use model::id::MessageId;
 
     #[test]
@@ -90,7 +118,25 @@ mod tests {
         assert_eq!(told.conversation, conversation.to_bytes());
         let recall = archived(&message(Recall { seq: 3, id: 99 }.content(""))).expect("right");
         assert_eq!((recall.kind, recall.recalls), (Content::RECALL, Some(99)));
-        let cut = Message { body: plain.body[..9].into(), ..plain };
+        let cut = Message { body: plain.body[..9].into(), ..plain.clone() };
         assert!(archived(&cut).is_none());
+
+        // Of an edit and a reaction the row of their message is read.
+        assert_eq!(amended_row(&plain), None);
+        let target = TargetMessage { seq: 3, id: 99, name: "".into() }.extra(b"");
+        for kind in [Content::EDIT, Content::REACTION] {
+            let content = Content { kind, extra: target.clone(), ..Content::default() };
+            let key = amended_row(&message(content)).expect("it amends one");
+            assert_eq!(key, overlays::key_of(conversation, 3));
+            let of = envelope::decode(99, 3, &plain.body).expect("right");
+            let overlay = Overlay::of(from, of);
+            let reactions = vec![Reaction { by: name("bob"), emoji: "👍".into() }];
+            let amended = Amended { edited_ms: 7, reactions };
+            let edited = overlay.amended(1, Content::text("bye"), amended);
+            let state = archived_state(&key, &edited.encode()).expect("it is there");
+            assert_eq!((state.kind, &*state.text, state.edited_ms), (Content::TEXT, "bye", 7));
+            assert_eq!(state.reactions, [("bob@a.example".into(), "👍".into())]);
+            assert_eq!(archived_state(&key, &edited.buried(None).encode()), None);
+        }
     }
 }

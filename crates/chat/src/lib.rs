@@ -58,7 +58,7 @@ mod word;
 
 pub use accounts::{inboxes_of_label, owner_of_row};
 pub use amendments::AmendOrder;
-pub use archived::{archive_timeline, archived};
+pub use archived::{amended_row, archive_timeline, archived, archived_state};
 pub use conversations::receipts::delivered::DeliveredTold;
 pub use conversations::receipts::positions::{PositionsAsked, PositionsTold};
 pub use conversations::receipts::readers::ReadersSought;

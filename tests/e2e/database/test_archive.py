@@ -10,6 +10,15 @@ from fixture import poll
 from im.wire import Device
 
 
+# Kinds of messages that amend others (IM 16).
+EDIT, REACTION = 6, 7
+
+
+def amend(device, to, message, kind, text):
+    """Edits a message, or reacts to it."""
+    device.send(to, text, kind=kind, extra=f"{message.seq} {message.id}".encode())
+
+
 class Archive(Case):
     def node(self, data=None, archive=True, **store):
         """A server that lets anybody in from here, and has an archive."""
@@ -67,6 +76,41 @@ class Archive(Case):
                                            "WHERE text LIKE '%secret%'"), "0")
         self.assertEqual(self.database.one(f"SELECT text FROM messages WHERE id = {kept.id}"),
                          "kept")
+
+    def test_what_is_edited_or_reacted_to_is_there_as_it_is_now(self):
+        server = self.node()
+        ann, bob = self.person(server, "ann"), self.person(server, "bob")
+        first = ann.send("bob", "first")
+        other = ann.send("bob", "other")
+        amend(ann, "bob", first, EDIT, "second")
+        amend(bob, "ann", first, REACTION, "👍 🎉")
+        amend(ann, "bob", first, EDIT, "third")
+        amend(bob, "ann", other, REACTION, "👍")
+        amend(bob, "ann", other, REACTION, "")
+        self.drained(server, 7)
+        rows = self.database.ask("SELECT text, edited_ms > 0, reactions FROM messages "
+                                 "WHERE kind = 1 ORDER BY id")
+        self.assertEqual(rows, [("third", "1", '[{"by":"bob@localhost","emoji":"👍 🎉"}]'),
+                                ("other", "NULL", "NULL")])
+        self.assertEqual(self.database.ask("SELECT text FROM messages WHERE kind = 6"),
+                         [("third",), ("third",)])
+        ann.recall("bob", first.seq)
+        self.drained(server, 8)
+        self.assertEqual(self.database.ask("SELECT text, edited_ms, reactions FROM messages "
+                                           f"WHERE id = {first.id}"), [("", "NULL", "NULL")])
+        self.assertEqual(self.database.one("SELECT COUNT(*) FROM messages "
+                                           "WHERE text LIKE '%third%'"), "0")
+
+    def test_tables_of_a_build_before_are_brought_up(self):
+        self.drained(self.node(), 0)
+        self.database.ask("ALTER TABLE messages DROP COLUMN edited_ms, DROP COLUMN reactions")
+        self.database.ask("DELETE FROM holdline_steps WHERE part = 'archive' AND step = 2")
+        server = self.node()
+        ann = self.person(server, "ann")
+        self.account(server, "bob")
+        amend(ann, "bob", ann.send("bob", "first"), EDIT, "second")
+        self.drained(server, 2)
+        self.assertEqual(self.database.one("SELECT text FROM messages WHERE kind = 1"), "second")
 
     def test_its_death_half_way_loses_and_doubles_nothing(self):
         server = self.node()

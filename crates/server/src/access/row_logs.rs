@@ -118,7 +118,7 @@ impl RowLogs {
     }
 
     /// The values of rows, of those that there are.
-    pub(super) fn row_of_each(
+    pub(crate) fn row_of_each(
         &self,
         table: Table,
         keys: Vec<Box<[u8]>>,

@@ -13,8 +13,10 @@ use crate::access::LogFailed;
 use crate::access::RowLogs;
 use crate::clock;
 use model::ports::databases::accounts::DatabaseFault;
-use model::ports::databases::archive::{ARCHIVED_A_CALL_MAX, ArchivedMessage, MessageArchive};
-use model::ports::log::{Call, Completion, Done, Page, Pull, Read, TimelineStatus, Write};
+use model::ports::databases::archive::{
+    ARCHIVED_A_CALL_MAX, ArchivedMessage, ArchivedState, MessageArchive,
+};
+use model::ports::log::{Call, Completion, Done, Page, Pull, Read, Table, TimelineStatus, Write};
 use model::timeline::{Message, ReaderId, Seq, TimelineId};
 use model::{event, tell};
 use std::collections::BTreeMap;
@@ -76,19 +78,30 @@ struct ArchiveTally {
     waiting: Mutex<BTreeMap<ArchivePlace, (u64, u32)>>,
 }
 
-/// Reads a stored message; `None`: it cannot be read.
-pub type ReadMessage = fn(&Message) -> Option<ArchivedMessage>;
+/// Reads what the logs have of messages.
+#[derive(Clone, Copy)]
+pub struct MessageReader {
+    /// A stored message; `None`: it cannot be read.
+    pub message: fn(&Message) -> Option<ArchivedMessage>,
+    /// The key of the row of `ChatRecalled` that says what the message is which this one amends.
+    pub amended_row: fn(&Message) -> Option<Box<[u8]>>,
+    /// What such a row says, by its key and value.
+    pub state: fn(&[u8], &[u8]) -> Option<ArchivedState>,
+}
 
 /// The archive, and who writes to it.
 pub struct Archive {
     logs: RowLogs,
-    read: ReadMessage,
+    read: MessageReader,
     tables: Arc<dyn MessageArchive>,
     tally: ArchiveTally,
     over: Mutex<bool>,
     ended: Condvar,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
+
+/// Messages of a page that amend others: their places in it, and the keys of the others' rows.
+type Amended = Vec<(usize, Box<[u8]>)>;
 
 /// Why a page did not get there.
 enum Stopped {
@@ -106,7 +119,7 @@ impl From<LogFailed> for Stopped {
 
 impl Archive {
     /// With nobody who writes to it yet.
-    pub fn new(tables: Arc<dyn MessageArchive>, read: ReadMessage) -> Arc<Archive> {
+    pub fn new(tables: Arc<dyn MessageArchive>, read: MessageReader) -> Arc<Archive> {
         Arc::new(Archive {
             logs: RowLogs::default(),
             read,
@@ -230,7 +243,8 @@ impl Archive {
             let mut waiting = self.tally.waiting.lock().unwrap_or_else(PoisonError::into_inner);
             waiting.insert((log, timeline), (standing.count, at_s));
         }
-        let (seqs, messages) = self.unpack(&page, standing.cursor);
+        let (seqs, mut messages, amended) = self.unpack(&page, standing.cursor);
+        self.amend(&mut messages, amended)?;
         let Some(upto) = seqs.iter().copied().max() else { return Ok(false) };
         if !messages.is_empty() {
             self.say(self.tables.put(&messages))?;
@@ -244,15 +258,21 @@ impl Archive {
         Ok(page.more)
     }
 
-    /// The places of a page, and the messages that it has. What is missing between them was
-    /// dropped by retention, and what is damaged is dropped now: both are counted and told.
-    fn unpack(&self, page: &Page, cursor: Seq) -> (Vec<Seq>, Vec<ArchivedMessage>) {
+    /// The places of a page, the messages that it has, and of those that amend others, by their
+    /// places in the list, the rows that say what these are by now. What is missing between them
+    /// was dropped by retention, and what is damaged is dropped now: both are counted and told.
+    fn unpack(&self, page: &Page, cursor: Seq) -> (Vec<Seq>, Vec<ArchivedMessage>, Amended) {
         let mut seqs: Vec<Seq> = page.messages.iter().map(|placed| placed.seq).collect();
         let mut messages = Vec::with_capacity(seqs.len());
+        let mut amended = Vec::new();
         let mut unread = page.damaged.len();
         for placed in &page.messages {
-            match (self.read)(&placed.message) {
-                Some(message) => messages.push(message),
+            match (self.read.message)(&placed.message) {
+                Some(message) => {
+                    let row = (self.read.amended_row)(&placed.message);
+                    amended.extend(row.map(|key| (messages.len(), key)));
+                    messages.push(message);
+                }
                 None => unread += 1,
             }
         }
@@ -264,7 +284,20 @@ impl Archive {
             self.tally.lost.fetch_add(lost, Ordering::Relaxed);
             tell!(event::ARCHIVE_LOST, dropped, unread);
         }
-        (seqs, messages)
+        (seqs, messages, amended)
+    }
+
+    /// Reads what the messages are by now that some of these edit or react to.
+    fn amend(&self, messages: &mut [ArchivedMessage], amended: Amended) -> Result<(), Stopped> {
+        if amended.is_empty() {
+            return Ok(());
+        }
+        let keys = amended.iter().map(|(_, key)| key.clone()).collect();
+        let rows = self.logs.row_of_each(Table::ChatRecalled, keys)?;
+        for ((at, key), row) in amended.iter().zip(rows) {
+            messages[*at].amends = row.and_then(|row| (self.read.state)(key, &row));
+        }
+        Ok(())
     }
 
     fn ask(&self, log: u16, call: Call) -> Result<Done, Stopped> {

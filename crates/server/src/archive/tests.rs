@@ -14,6 +14,7 @@ struct PlayedLog {
     cursor: Seq,
     last: Seq,
     damaged: Vec<Seq>,
+    rows: BTreeMap<Box<[u8]>, Box<[u8]>>,
 }
 
 impl PlayedLog {
@@ -29,6 +30,9 @@ impl PlayedLog {
                 let (last, cursor) = (self.last, self.cursor);
                 let unread = self.waits.range(cursor + 1..).count() as u64;
                 return Ok(Done::Standing(TimelineStatus { last, count, cursor, unread }));
+            }
+            Call::Read(Read::Row { table: Table::ChatRecalled, key }) => {
+                return Ok(Done::Row(self.rows.get(&key).cloned()));
             }
             Call::Read(Read::Pull(pull)) => {
                 assert_eq!((pull.from, pull.backwards), (0, false));
@@ -55,6 +59,8 @@ impl PlayedLog {
 #[derive(Default)]
 struct PlayedArchive {
     given: Mutex<Vec<u64>>,
+    /// What messages are by now, by the numbers of those that amend them.
+    amended: Mutex<Vec<(u64, Box<str>)>>,
     is_away: AtomicBool,
 }
 
@@ -75,6 +81,8 @@ impl MessageArchive for PlayedArchive {
     fn put(&self, messages: &[ArchivedMessage]) -> Result<(), DatabaseFault> {
         self.answer()?;
         self.given.lock().expect("no panic").extend(messages.iter().map(|message| message.id));
+        let amends = |it: &ArchivedMessage| Some((it.id, it.amends.as_ref()?.text.clone()));
+        self.amended.lock().expect("no panic").extend(messages.iter().filter_map(amends));
         Ok(())
     }
 }
@@ -92,6 +100,7 @@ impl Place {
     fn new() -> Place {
         let (tables, log) =
             (Arc::new(PlayedArchive::default()), Arc::<Mutex<PlayedLog>>::default());
+        let read = MessageReader { message: read, amended_row, state };
         let archive = Archive::new(tables.clone(), read);
         let earlier = Arc::<Mutex<PlayedLog>>::default();
         let (played, asked): (_, Weak<Archive>) =
@@ -137,6 +146,18 @@ fn message(id: u64) -> Message {
     Message { id, at_s: 7, label: Box::default(), body: Box::default() }
 }
 
+/// What has a label amends the message whose row has that as its key.
+fn amended_row(message: &Message) -> Option<Box<[u8]>> {
+    Some(message.label.clone()).filter(|label| !label.is_empty())
+}
+
+/// A row is the text.
+fn state(_: &[u8], row: &[u8]) -> Option<ArchivedState> {
+    let text = std::str::from_utf8(row).expect("a text").into();
+    let (extra, reactions) = (Box::default(), Vec::new());
+    (!row.is_empty()).then_some(ArchivedState { kind: 1, text, extra, edited_ms: 1, reactions })
+}
+
 /// What has a body cannot be read.
 fn read(message: &Message) -> Option<ArchivedMessage> {
     let said = ArchivedMessage {
@@ -154,6 +175,7 @@ fn read(message: &Message) -> Option<ArchivedMessage> {
         about: None,
         mentions: Box::default(),
         recalls: None,
+        amends: None,
     };
     message.body.is_empty().then_some(said)
 }
@@ -220,4 +242,21 @@ fn what_was_dropped_or_cannot_be_read_is_counted_and_holds_nothing_up() {
     drop(log);
     assert!(place.drain());
     assert_eq!((place.given(), place.archive.counts().lost), (vec![2, 5], 3));
+}
+
+#[test]
+fn what_amends_a_message_goes_there_with_what_that_is_by_now() {
+    let place = Place::new();
+    let amends = |id, row: &[u8]| Message { label: row.into(), ..message(id) };
+    let mut log = place.log.lock().expect("no panic");
+    // The third amends a message whose row cannot be read, or that was called back.
+    [message(1), amends(2, b"a"), amends(3, b"b"), amends(4, b"a")].map(|it| log.append(it));
+    // The row is where its key says, which is another log's key in truth: here all are in one.
+    log.rows.insert(b"a"[..].into(), b"a text"[..].into());
+    log.rows.insert(b"b"[..].into(), b""[..].into());
+    drop(log);
+    assert!(place.drain());
+    assert_eq!(place.given(), [1, 2, 3, 4]);
+    let amended = place.tables.amended.lock().expect("no panic").clone();
+    assert_eq!(amended, [(2, "a text".into()), (4, "a text".into())]);
 }

@@ -4,7 +4,7 @@
 use super::storage::{Folder, Storage};
 use super::{Seeds, StartError};
 use crate::access::{LogWay, database_settings};
-use crate::archive::{Archive, ArchiveCounts, ArchivePlace, ArchivePlaces};
+use crate::archive::{Archive, ArchiveCounts, ArchivePlace, ArchivePlaces, MessageReader};
 use crate::config::Config;
 use database::MySqlArchive;
 use model::id::ShardId;
@@ -29,7 +29,12 @@ pub(super) fn open(config: &Config) -> Result<Option<Arc<Archive>>, StartError> 
     let named = |why| StartError(format!("[mysql] {why}"));
     let settings = database_settings(config.chat.archive.reveal(), &config.mysql);
     let tables = MySqlArchive::new(&settings.map_err(named)?).map_err(named)?;
-    Ok(Some(Archive::new(Arc::new(tables), chat::archived)))
+    let read = MessageReader {
+        message: chat::archived,
+        amended_row: chat::amended_row,
+        state: chat::archived_state,
+    };
+    Ok(Some(Archive::new(Arc::new(tables), read)))
 }
 
 /// Where messages wait and will wait: those of each shard, of so many, and what an earlier number

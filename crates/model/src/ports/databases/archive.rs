@@ -42,6 +42,35 @@ pub struct ArchivedMessage {
     pub mentions: Box<str>,
     /// It calls the message with this number back, which has no content from then on.
     pub recalls: Option<u64>,
+    /// What the message is by now that it edits or reacts to; absent: it does neither, or that was
+    /// called back.
+    pub amends: Option<ArchivedState>,
+}
+
+/// What a message is that was edited or reacted to.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ArchivedState {
+    /// What it is.
+    pub kind: u16,
+    /// What it says.
+    pub text: Box<str>,
+    /// What it says to programs.
+    pub extra: Box<[u8]>,
+    /// When it was edited last, Unix milliseconds; 0: it was not.
+    pub edited_ms: u64,
+    /// Who reacts, and by which emoji, with blanks between.
+    pub reactions: Vec<(Box<str>, Box<str>)>,
+}
+
+impl fmt::Debug for ArchivedState {
+    /// Without what it says.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ArchivedState { kind, edited_ms, .. } = self;
+        f.debug_struct("ArchivedState")
+            .field("kind", kind)
+            .field("edited_ms", edited_ms)
+            .finish_non_exhaustive()
+    }
 }
 
 impl fmt::Debug for ArchivedMessage {
