@@ -21,7 +21,7 @@ use crate::outbox::receivers::Receivers;
 use crate::people::Task;
 use crate::sessions::{Asker, Requester};
 use crate::word::{Cargo, ChatWord, Moved, StoreOrder, StoredMessage};
-use crate::{Chat, Effects};
+use crate::{Chat, Effects, Settings};
 use base::hash::HashKey;
 use base::time::{Instant, Now};
 use model::account::{AccountAddress, AccountId};
@@ -630,7 +630,9 @@ impl Chat {
 
     /// A number for a message, by the time.
     pub(crate) fn next_id(&mut self, now: Now) -> u64 {
-        self.last_id = MessageId::after(self.last_id, now.wall_ms, self.settings.node).0;
+        let Settings { node, shard, shards, .. } = self.settings;
+        let of = (shard.0, shards);
+        self.last_id = MessageId::after_of(self.last_id, now.wall_ms, node, of).0;
         self.last_id
     }
 }

@@ -109,6 +109,29 @@ impl MessageId {
         MessageId(number_after(last, wall_ms, node.0))
     }
 
+    /// The same where a node has several who give ids, each on its own: `giver` of so many. No two
+    /// of them give one id, at whatever time.
+    pub fn after_of(
+        last: u64,
+        wall_ms: u64,
+        node: NodeId,
+        (giver, givers): (u16, u16),
+    ) -> MessageId {
+        let (giver, givers) = (u64::from(giver), u64::from(givers.max(1)));
+        let next = |last: u64| {
+            let MessageId(first) = MessageId::after(last, wall_ms, node);
+            let counter = first & 0xfff;
+            // Each has every so-manieth value of the counter.
+            let own = counter + (giver + givers - counter % givers) % givers;
+            (first - counter + own.min(0xfff), own <= 0xfff)
+        };
+        match next(last) {
+            (id, true) => MessageId(id),
+            // Nothing is left for it of this millisecond.
+            (id, false) => MessageId(next(id | 0xfff).0),
+        }
+    }
+
     /// The node that gave it.
     pub fn node(self) -> NodeId {
         NodeId(giver_of(self.0))
@@ -243,6 +266,24 @@ mod tests {
             assert!(id > last);
             assert_eq!((id >> 12) & 0x3ff, 3);
             last = id;
+        }
+    }
+
+    #[test]
+    fn several_of_a_node_give_no_id_twice() {
+        for givers in [1, 2, 3, 64] {
+            let mut all = std::collections::HashSet::new();
+            let mut last = vec![0; usize::from(givers)];
+            for step in 0..9_000_u64 {
+                for giver in 0..givers {
+                    let wall = 1_700_000_000_000 + step / 3_000;
+                    let of = (giver, givers);
+                    let last = &mut last[usize::from(giver)];
+                    let id = MessageId::after_of(*last, wall, NodeId(3), of);
+                    assert!(id.0 > *last && id.node() == NodeId(3) && all.insert(id), "{id:?}");
+                    *last = id.0;
+                }
+            }
         }
     }
 
