@@ -19,7 +19,7 @@ use model::chat::{
     ChatMessage, ClientMessageId, Content, Mentions, NewMessage, Quote, TargetMessage,
 };
 use model::id::MessageId;
-use model::timeline::Seq;
+use model::timeline::{Message, Seq};
 
 const VERSION: u8 = 1;
 
@@ -139,6 +139,24 @@ pub(crate) fn decode(id: u64, seq: Seq, body: &[u8]) -> Option<ChatMessage> {
     bytes.ends(ChatMessage { id, seq, at_ms, from, device, to, client_id, content, amended })
 }
 
+/// A checksum of what makes a message the same that is sent again: all of it but the device, so one
+/// that another device or resource of the account sends again is the one that was.
+pub(crate) fn check_of(home: HashKey, message: &Message) -> u32 {
+    let body = &*message.body;
+    let (before, device) = device_in(body).unwrap_or((body.len(), 0));
+    let behind = body.get(before + device..).unwrap_or_default();
+    let before = body.get(..before).unwrap_or_default();
+    home.of(&[b"check", &message.label, before, behind]) as u32
+}
+
+/// Where the device's name stands in a body, and how long it is, with its length.
+fn device_in(body: &[u8]) -> Option<(usize, usize)> {
+    const FROM: usize = 1 + 2 + 1 + 16;
+    let from = body.get(FROM..)?.first_chunk().map(|length| u16::from_le_bytes(*length))?;
+    let at = FROM + 2 + usize::from(from);
+    Some((at, 1 + usize::from(*body.get(at)?)))
+}
+
 /// What a body says, as [`Content::kind`]; 0: it cannot be read.
 pub(crate) fn kind_of(body: &[u8]) -> u16 {
     ByteReader::of(VERSION, body).and_then(|mut bytes| bytes.u16()).unwrap_or(0)
@@ -217,6 +235,25 @@ mod tests {
                 assert!(decode(id, 9, &body[..end]).is_none(), "cut at {end}");
             }
         }
+    }
+
+    #[test]
+    fn another_device_says_the_same_and_another_text_is_another_message() {
+        let home = HashKey::new(1, 2);
+        let check = |device: &str, text: &str| {
+            let client_id = ClientMessageId([1; 16]);
+            let (ann, bob) = (address("ann"), address("bob"));
+            let message =
+                NewMessage { to: bob.clone().into(), client_id, content: Content::text(text) };
+            let body = encode(Sender { address: &ann, device }, &bob, &message);
+            check_of(home, &Message { id: 1, at_s: 1, label: [1].into(), body })
+        };
+        assert_eq!(check("phone", "hello"), check("a desk", "hello"));
+        assert_eq!(check("phone", "hello"), check("", "hello"));
+        assert_ne!(check("phone", "hello"), check("phone", "hallo"));
+        let (id, at_s) = (1, 1);
+        let cut = |body: &[u8]| Message { id, at_s, label: [1].into(), body: body.into() };
+        assert_ne!(check_of(home, &cut(&[1; 22])), check_of(home, &cut(&[1; 21])));
     }
 
     #[test]

@@ -32,7 +32,7 @@ use model::counters::ChatCounter;
 use model::id::{ConnRef, MessageId, SessionRef, ShardId};
 use model::latency::{Began, LatencyPhase};
 use model::ports::events::{ChatEvent, ChatWhat};
-use model::ports::log::{Append, Call, Done, OnceKey, Write};
+use model::ports::log::{Append, AppendWith, Call, Done, OnceKey, Write};
 use model::pressure::Pressure;
 use model::timeline::{Message, Space, TimelineId};
 use std::sync::Arc;
@@ -360,9 +360,9 @@ impl Chat {
         let body = envelope::encode(sender, to, message);
         let began = Began::at(now);
         let number = self.sends.put_since(began, StoreWait { wait, group: None });
-        let (is_operator, change, live) = (asker.is_operator, None, None);
+        let (is_operator, change, about) = (asker.is_operator, None, None);
         let moved = None;
-        let order = StoreOrder { number, route, once, is_operator, body, change, live, moved };
+        let order = StoreOrder { number, route, once, is_operator, body, change, about, moved };
         self.hand_to_conversation(now, order, fx);
     }
 
@@ -378,29 +378,26 @@ impl Chat {
     /// A message is to be stored, for a sender on some shard.
     pub(crate) fn store(&mut self, now: Now, from: ShardId, order: StoreOrder, fx: &mut Effects) {
         let number = order.number;
-        let fault = self.outbox.fault(self.settings.undistributed_max(), false);
-        let fault = fault.or((!self.log.may_ask()).then_some(ChatFault::Busy));
-        // What tells of something that is done already was looked at before that.
-        if let Some(fault) = fault.filter(|_| order.live.is_none()) {
+        let ends = envelope::kind_of(&order.body) == Content::RECALL;
+        let fault = self.outbox.fault(self.settings.undistributed_max(), ends);
+        let is_behind = self.moving.contains(&order.route.conversation);
+        let is_busy = is_behind || !self.log.may_ask();
+        if let Some(fault) = fault.or(is_busy.then_some(ChatFault::Busy)) {
             return self.tell_stored(from, number, Err(fault), fx);
         }
-        if order.live.is_none() && order.moved.is_none() && !self.has_share(now, &order) {
+        if order.about.is_none() && order.moved.is_none() && !self.has_share(now, &order) {
             fx.counters.count(ChatCounter::ShareFull);
             return self.tell_stored(from, number, Err(ChatFault::StoreFull), fx);
-        }
-        let is_behind = order.live.is_none() && self.moving.contains(&order.route.conversation);
-        if is_behind {
-            return self.tell_stored(from, number, Err(ChatFault::Busy), fx);
         }
         if let Some(Moved::Between(_)) = order.moved {
             let (change, receivers) = (None, order.route.inboxes().into());
             return self.looks_at_last(Arriving { from, order, change, receivers }, fx);
         }
         let kind = envelope::kind_of(&order.body);
-        if matches!(kind, Content::EDIT | Content::REACTION) && order.live.is_none() {
+        if matches!(kind, Content::EDIT | Content::REACTION) && order.about.is_none() {
             return self.say_amendment(now, from, &order, fx);
         }
-        let may_quote = envelope::may_quote(&order.body) && order.live.is_none();
+        let may_quote = envelope::may_quote(&order.body) && order.about.is_none();
         if may_quote && self.looks_at_quoted(now, from, &order, fx) {
             return;
         }
@@ -435,7 +432,7 @@ impl Chat {
         (change, receivers): (Option<GroupChange>, Receivers),
         fx: &mut Effects,
     ) {
-        let StoreOrder { number, route, once, body, live, moved, .. } = order;
+        let StoreOrder { number, route, once, body, about, moved, .. } = order;
         let id = match moved {
             Some(Moved::Between(id) | Moved::InGroup(id)) => id,
             Some(Moved::Behind) | None => self.next_id(now),
@@ -462,6 +459,9 @@ impl Chat {
         to.extend(self.outbox.archive());
         let (once, ends) = (Some(once), ends_something(&message.body, change.as_ref()));
         let append = Append { message: message.clone(), to, once, heard: None, ends };
+        let check = envelope::check_of(self.settings.home, &message);
+        let replaces = about.as_ref().and_then(|about| about.replaces(route.conversation));
+        let write = Write::AppendWith(Box::new(AppendWith { append, check, replaces }));
         self.outbox.takes(message.weight());
         let abroad = self.groups.foreign(route.conversation).filter(|_| change.is_none());
         let change = change.map(Box::new);
@@ -471,7 +471,7 @@ impl Chat {
             number,
             route,
             message,
-            live,
+            about,
             change,
             is_quiet,
             turn,
@@ -480,7 +480,7 @@ impl Chat {
             is_moved,
         };
         let storing = Box::new(storing);
-        self.log.ask(PendingCall::Stored(storing), Call::Write(Write::Append(append)), fx);
+        self.log.ask(PendingCall::Stored(storing), Call::Write(write), fx);
     }
 
     /// The log has stored a message, or not.
@@ -491,7 +491,7 @@ impl Chat {
         result: Answered,
         fx: &mut Effects,
     ) {
-        let Storing { from, number, route, message, live, change, .. } = storing;
+        let Storing { from, number, route, message, about, change, .. } = storing;
         let Storing { is_quiet, turn, mut receivers, mut abroad, is_moved, .. } = storing;
         self.outbox.gives(message.weight());
         if is_moved {
@@ -526,8 +526,9 @@ impl Chat {
                 if done.new
                     && let Some(mut message) = envelope::decode(message.id, seq, &message.body)
                 {
-                    if let Some(live) = live {
-                        message.content = *live;
+                    if let Some(about) = about {
+                        fx.counters.count(about.counter);
+                        message.content = about.live;
                     }
                     let (place, message) = ((self.outbox.timeline(), place), Arc::new(message));
                     if fx.events_wanted && !is_moved {
@@ -560,6 +561,7 @@ impl Chat {
         result: Result<StoredMessage, ChatFault>,
         fx: &mut Effects,
     ) {
+        self.amendments.ends((to, number));
         if to == self.settings.shard {
             return self.send_answered(number, result, fx);
         }
@@ -628,7 +630,7 @@ impl Chat {
         next
     }
 
-    /// A number for a message, by the time.
+    /// A number for a message, by the time, that no other shard gives.
     pub(crate) fn next_id(&mut self, now: Now) -> u64 {
         let Settings { node, shard, shards, .. } = self.settings;
         let of = (shard.0, shards);

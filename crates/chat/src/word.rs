@@ -4,6 +4,7 @@
 //! and what must not be lost is said until its receipt has come.
 
 use crate::accounts::AccountRow;
+use crate::amendments::About;
 use crate::amendments::AmendOrder;
 use crate::conversations::receipts::delivered::DeliveredTold;
 use crate::conversations::receipts::positions::{PositionsAsked, PositionsTold};
@@ -27,8 +28,8 @@ use crate::sessions::transients::{BoundTold, TransientSaid, TransientTold};
 use model::account::AccountAddress;
 use model::chat::foreign::ForeignArrival;
 use model::chat::{
-    AttendanceAsked, AttendanceTold, ChatFault, ChatMessage, Content, Excerpt, InboxChange,
-    InboxEvent, PUSH_TOKEN_BYTES_MAX, PublicPage, PushRoute,
+    AttendanceAsked, AttendanceTold, ChatFault, ChatMessage, Excerpt, InboxChange, InboxEvent,
+    PUSH_TOKEN_BYTES_MAX, PublicPage, PushRoute,
 };
 use model::service::Weigh;
 use model::timeline::{Seq, TimelineId};
@@ -233,8 +234,8 @@ pub struct StoreOrder {
     pub(crate) body: Box<[u8]>,
     /// The change of a group that is wanted.
     pub(crate) change: Option<Box<ChangeAsked>>,
-    /// It tells of an amendment that is done, and this is told of it now: more than is stored.
-    pub(crate) live: Option<Box<Content>>,
+    /// It is about another message of the conversation, which was looked at before.
+    pub(crate) about: Option<Box<About>>,
     /// It moves in, with a number from before it came here.
     pub(crate) moved: Option<Moved>,
 }
@@ -411,8 +412,8 @@ impl StoreOrder {
             let names: usize = names.map(|(address, _)| 40 + address.as_str().len()).sum();
             size_of::<ChangeAsked>() + asked.wish.title.len() + names
         });
-        let live = self.live.as_ref().map_or(0, |it| it.text.len() + it.extra.len());
-        size_of::<StoreOrder>() + self.body.len() + named + live
+        let about = self.about.as_ref().map_or(0, |it| it.weight());
+        size_of::<StoreOrder>() + self.body.len() + named + about
     }
 }
 

@@ -316,7 +316,7 @@ fn visitors_hear_what_was_being_stored_while_their_group_was_forgotten() {
     let new = NewMessage { to: address(YARD).into(), client_id, content: Content::text("hello") };
     let request = ChatRequest::Send { session, number: 1, message: Box::new(new) };
     Service::request(&mut house.chat, house.now, conn, request, &mut house.fx);
-    let stores = |(_, call): &(u64, Call)| matches!(call, Call::Write(Write::Append(_)));
+    let stores = |(_, call): &(u64, Call)| matches!(call, Call::Write(Write::AppendWith(_)));
     let mut held = Vec::new();
     while held.is_empty() {
         let calls = std::mem::take(&mut house.fx.calls);

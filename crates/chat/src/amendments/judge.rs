@@ -11,12 +11,18 @@ use model::limits::ChatLimits;
 
 /// What becomes of a message.
 pub(super) enum Verdict {
-    /// It is so already; it stands in its conversation, or not.
-    Is(Overlay, bool),
-    /// It becomes this; it stands in its conversation, or not.
-    Becomes(Overlay, bool),
-    /// It is this, and stays so: it is quoted.
-    Quoted(Overlay),
+    /// It is this, and stays so: it was amended before, or is quoted.
+    Is(Overlay),
+    /// It becomes this.
+    Becomes(Overlay),
+}
+
+impl Verdict {
+    /// That of a message that was amended so before. Where it still stands in its conversation a
+    /// build before this one was killed between its writes: then it is taken out now.
+    fn was_before(now_is: Overlay, is_there: bool) -> Verdict {
+        if is_there { Verdict::Becomes(now_is) } else { Verdict::Is(now_is) }
+    }
 }
 
 /// What becomes of a message that is this now, and stands in its conversation, or not.
@@ -45,7 +51,7 @@ pub(super) fn judge(
         return Err(ChatFault::UnknownMessage);
     }
     if now_is.has(*once) {
-        return Ok(Verdict::Is(now_is, is_there));
+        return Ok(Verdict::was_before(now_is, is_there));
     }
     let content = &now_is.message.content;
     let most = limits.amended_bytes_max as usize;
@@ -65,7 +71,7 @@ pub(super) fn judge(
             return Err(ChatFault::TooLarge);
         }
         let content = content.clone();
-        return Ok(Verdict::Becomes(now_is.amended(at, *once, content, amended), is_there));
+        return Ok(Verdict::Becomes(now_is.amended(at, *once, content, amended)));
     }
     let edited = edited(&said.content, &now_is)?;
     if !is_own {
@@ -75,7 +81,7 @@ pub(super) fn judge(
         return Err(ChatFault::TooLate);
     }
     let amended = Amended { edited_ms: now.wall_ms, ..amended };
-    Ok(Verdict::Becomes(now_is.amended(at, *once, edited, amended), is_there))
+    Ok(Verdict::Becomes(now_is.amended(at, *once, edited, amended)))
 }
 
 fn judge_recall(
@@ -90,12 +96,12 @@ fn judge_recall(
         _ if !is_own => Err(ChatFault::Forbidden),
         // The log may have forgotten that it was said: it is not said again.
         true if is_over => Err(ChatFault::Unchanged),
-        true => Ok(Verdict::Is(now_is, is_there)),
+        true => Ok(Verdict::was_before(now_is, is_there)),
         false if content.is_reserved() => Err(ChatFault::Forbidden),
         // Of an account that is erased nothing is left.
         false if content.is_amendment() && !is_operator => Err(ChatFault::Forbidden),
         false if is_over && !is_operator => Err(ChatFault::TooLate),
-        false => Ok(Verdict::Becomes(now_is.buried(at.number, by.as_ref()), is_there)),
+        false => Ok(Verdict::Becomes(now_is.buried(at.number, by.as_ref()))),
     }
 }
 

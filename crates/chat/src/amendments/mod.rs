@@ -2,17 +2,18 @@
 //! said it, or somebody reacts to it.
 //!
 //! ```text
-//! Recall, Send ─► its overlay ─► the message ─► may it? ─► the new overlay ─► taken out
-//!                                                 │ it is so already              ▼
-//!                                                 └───────► a message that says so ─► Sent
-//!                               each step when the one before is on stable storage
+//! Recall, Send ─► its overlay ─► the message ─► may it? ─► one write: the new overlay,
+//!                  (read)         (read)                    the message is taken out,
+//!                                                           a message that says so ─► Sent
 //! ```
 //! All of it happens where the conversation is at home; of one message one thing is done at a time.
-//! The message that says so is stored and distributed as what is said is ([`send`](crate::send));
-//! a recall's is the same whoever of the account asks and however often, so it is there once. What
-//! it says of an edited text is not stored with it: it is read from the overlay, so that a recall
-//! has nothing to chase. Invariant: when an amendment is answered, every page that is asked for
-//! afterwards has the message as it is now; of what was called back, nothing of what it said.
+//! The message that says so is distributed as what is said is ([`send`](crate::send)), and because
+//! the outbox has it by the same write a start distributes what a crash broke off. A recall's is
+//! the same whoever of the account asks and however often, so it is there once. What it says of an
+//! edited text is not stored with it: it is read from the overlay, so that a recall has nothing to
+//! chase. Invariants: a message is amended if and only if the message that says so is stored; when
+//! an amendment is answered, every page that is asked for afterwards has the message as it is now;
+//! of what was called back, nothing of what it said.
 
 pub(crate) mod judge;
 pub(crate) mod overlays;
@@ -38,11 +39,11 @@ use model::chat::{
 };
 use model::counters::ChatCounter;
 use model::id::{ConnRef, SessionRef, ShardId};
-use model::ports::log::{Call, Done, Page, Pull, Read, Table, Write};
+use model::ports::log::{Call, Done, Page, Pull, Read, Replaced, Table};
 use model::pressure::Pressure;
 use model::timeline::{Seq, TimelineId};
 use overlays::{Moment, Overlay};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// Amendments that may be under way, a shard. One more is answered as busy.
 const AMENDMENTS_MAX: usize = 4_096;
@@ -52,9 +53,12 @@ const LOOK_BYTES_MAX: usize = 1;
 
 /// A recall in a conversation whose partner is being found.
 pub(crate) struct RecallAsked {
-    wait: Requester,
-    asker: Asker,
-    seq: Seq,
+    pub(crate) wait: Requester,
+    pub(crate) asker: Asker,
+    pub(crate) seq: Seq,
+    /// The conversation, where it is known: then it is called back there, whoever has the
+    /// partner's name by now.
+    pub(crate) conversation: Option<TimelineId>,
 }
 
 /// A message is to be amended.
@@ -95,18 +99,68 @@ enum Step {
     Overlay,
     /// The message; its overlay is this.
     Message(Option<Overlay>),
-    /// To put that; the message is there, or not.
-    Put(Overlay, bool),
-    /// To take the message out.
-    TakeOut(Overlay),
 }
+
+/// Another message of its conversation that a message is about which is to be stored.
+#[derive(Debug)]
+pub(crate) struct About {
+    /// What is told of the new message now: more than is stored.
+    pub(crate) live: Content,
+    /// What the other one becomes, by the same write.
+    becomes: Option<Overlay>,
+    /// What is counted when it is stored.
+    pub(crate) counter: ChatCounter,
+}
+
+impl About {
+    /// What becomes of the other one by the write that stores the new one.
+    pub(crate) fn replaces(&self, conversation: TimelineId) -> Option<Replaced> {
+        let overlay = self.becomes.as_ref()?;
+        let seq = overlay.message.seq;
+        Some(Replaced {
+            timeline: conversation,
+            seq,
+            table: Table::ChatRecalled,
+            key: overlays::key_of(conversation, seq),
+            value: overlay.encode(),
+        })
+    }
+
+    /// What it costs in memory, bytes, roughly.
+    pub(crate) fn weight(&self) -> usize {
+        let becomes = self.becomes.as_ref().map_or(0, |it| it.message.weight());
+        size_of::<About>() + self.live.text.len() + self.live.extra.len() + becomes
+    }
+}
+
+/// An order by its asker: a shard, and the number that the shard has given it.
+type Asking = (ShardId, u64);
 
 /// What is being amended.
 #[derive(Default)]
 pub(crate) struct Amendments {
     waits: Waits<Amending>,
-    /// Messages of which something is under way.
+    /// Messages of which something is under way, until that is answered.
     targets: HashSet<(TimelineId, Seq)>,
+    by_asking: HashMap<Asking, (TimelineId, Seq)>,
+}
+
+impl Amendments {
+    /// Something of a message is under way. False: so is something else already.
+    fn begins(&mut self, asking: Asking, target: (TimelineId, Seq)) -> bool {
+        let is_free = self.targets.insert(target);
+        if is_free {
+            self.by_asking.insert(asking, target);
+        }
+        is_free
+    }
+
+    /// It is answered: something else may be done of the message.
+    pub(crate) fn ends(&mut self, asking: Asking) {
+        if let Some(target) = self.by_asking.remove(&asking) {
+            self.targets.remove(&target);
+        }
+    }
 }
 
 impl Chat {
@@ -138,7 +192,7 @@ impl Chat {
             let of = (route, seq, reason);
             return self.order_recall(now, (wait, asker.is_operator), of, fx);
         }
-        let asked = Box::new(RecallAsked { wait, asker, seq });
+        let asked = Box::new(RecallAsked { wait, asker, seq, conversation: None });
         self.find_account(now, &with, None, Waiter::Recall(asked), fx);
     }
 
@@ -150,9 +204,13 @@ impl Chat {
         (with, id): (&AccountAddress, Result<AccountId, ChatFault>),
         fx: &mut Effects,
     ) {
-        let to = match id {
-            Ok(id) => with.inbox(self.settings.home, id),
-            Err(fault) => return self.refuse_recall(asked, fault, fx),
+        let (home, inbox) = (self.settings.home, asked.asker.inbox);
+        let to = id.map(|id| with.inbox(home, id));
+        let to = match (to, asked.conversation) {
+            (Ok(to), Some(known)) if conversation_of(home, inbox, to) != known => inbox,
+            (Err(ChatFault::UnknownAccount), Some(_)) => inbox, // nobody is left to be told
+            (Ok(to), _) => to,
+            (Err(fault), _) => return self.refuse_recall(asked, fault, fx),
         };
         if asked.asker.is_operator {
             return self.recall_of_two(now, asked, to, fx);
@@ -173,9 +231,9 @@ impl Chat {
         to: TimelineId,
         fx: &mut Effects,
     ) {
-        let RecallAsked { wait, asker, seq } = asked;
+        let RecallAsked { wait, asker, seq, conversation } = asked;
         let (from, home) = (asker.inbox, self.settings.home);
-        let conversation = conversation_of(home, from, to);
+        let conversation = conversation.unwrap_or_else(|| conversation_of(home, from, to));
         let route = Route { from, to: Some(to), conversation, read: None };
         self.order_recall(now, (wait, asker.is_operator), (route, seq, Box::default()), fx);
     }
@@ -242,14 +300,12 @@ impl Chat {
 
     /// Whoever asks may say something there: what the message is now is looked at.
     pub(crate) fn look_at_target(&mut self, from: ShardId, order: AmendOrder, fx: &mut Effects) {
-        let (conversation, seq) = (order.route.conversation, order.seq);
-        let is_busy = order.changes() && self.amendments.targets.contains(&(conversation, seq));
-        if seq == 0 || is_busy {
-            let fault = if seq == 0 { ChatFault::Invalid } else { ChatFault::Busy };
-            return self.tell_stored(from, order.number, Err(fault), fx);
+        if order.seq == 0 {
+            return self.tell_stored(from, order.number, Err(ChatFault::Invalid), fx);
         }
-        if order.changes() {
-            self.amendments.targets.insert((conversation, seq));
+        let (asking, target) = ((from, order.number), (order.route.conversation, order.seq));
+        if order.changes() && !self.amendments.begins(asking, target) {
+            return self.tell_stored(from, order.number, Err(ChatFault::Busy), fx);
         }
         self.ask_for_amendment(Amending { from, order, step: Step::Overlay }, fx);
     }
@@ -257,21 +313,15 @@ impl Chat {
     /// Asks the log for what a step needs.
     fn ask_for_amendment(&mut self, amending: Amending, fx: &mut Effects) {
         let (timeline, seq) = (amending.order.route.conversation, amending.order.seq);
-        let call = match &amending.step {
-            Step::Overlay => Call::Read(overlays::read_one(timeline, seq)),
+        let read = match &amending.step {
+            Step::Overlay => overlays::read_one(timeline, seq),
             Step::Message(_) => {
                 let (backwards, count_max, bytes_max) = (false, 1, LOOK_BYTES_MAX);
-                let pull = Pull { timeline, from: seq - 1, backwards, count_max, bytes_max };
-                Call::Read(Read::Pull(pull))
+                Read::Pull(Pull { timeline, from: seq - 1, backwards, count_max, bytes_max })
             }
-            Step::Put(overlay, _) => {
-                let (table, key) = (Table::ChatRecalled, overlays::key_of(timeline, seq));
-                Call::Write(Write::Put { table, key, value: overlay.encode() })
-            }
-            Step::TakeOut(_) => Call::Write(Write::Remove { timeline, seqs: vec![seq] }),
         };
         let key = self.amendments.waits.put(amending);
-        self.log.ask(PendingCall::Amend(key), call, fx);
+        self.log.ask(PendingCall::Amend(key), Call::Read(read), fx);
     }
 
     /// The log has done a step, or not.
@@ -295,32 +345,15 @@ impl Chat {
             }
             (Step::Message(overlay), Ok(Done::Page(page))) => {
                 match self.verdict(now, &mut order, overlay, &page) {
-                    Ok(Verdict::Becomes(overlay, is_there)) => Ok(Step::Put(overlay, is_there)),
-                    Ok(Verdict::Is(overlay, true)) => Ok(Step::TakeOut(overlay)),
-                    Ok(Verdict::Is(overlay, false) | Verdict::Quoted(overlay)) => {
-                        return self.say_amended(now, from, order, &overlay, fx);
-                    }
+                    Ok(verdict) => return self.say_amended(now, from, order, verdict, fx),
                     Err(fault) => Err(fault),
                 }
-            }
-            (Step::Put(overlay, is_there), Ok(_)) => {
-                fx.counters.count(order.counter());
-                if !is_there {
-                    return self.say_amended(now, from, order, &overlay, fx);
-                }
-                Ok(Step::TakeOut(overlay))
-            }
-            (Step::TakeOut(overlay), Ok(_)) => {
-                return self.say_amended(now, from, order, &overlay, fx);
             }
             _ => Err(ChatFault::StoreFailed),
         };
         match step {
             Ok(step) => self.ask_for_amendment(Amending { from, order, step }, fx),
-            Err(fault) => {
-                self.amendment_ends(&order);
-                self.tell_stored(from, order.number, Err(fault), fx);
-            }
+            Err(fault) => self.tell_stored(from, order.number, Err(fault), fx),
         }
     }
 
@@ -362,16 +395,20 @@ impl Chat {
         judge::judge((now, at), &self.settings.limits.chat, order, (now_is, is_there))
     }
 
-    /// The message is what it is to be: now it is said.
+    /// What is to become of the message is known: that is stored with a message that says so.
     fn say_amended(
         &mut self,
         now: Now,
         from: ShardId,
         order: AmendOrder,
-        overlay: &Overlay,
+        verdict: Verdict,
         fx: &mut Effects,
     ) {
-        self.amendment_ends(&order);
+        let (overlay, becomes) = match verdict {
+            Verdict::Becomes(overlay) => (overlay.clone(), Some(overlay)),
+            Verdict::Is(overlay) => (overlay, None),
+        };
+        let counter = order.counter();
         let AmendOrder { number, route, is_operator, seq, what } = order;
         let message = &overlay.message;
         let target = TargetMessage { seq, id: message.id, name: overlay.name.clone() };
@@ -393,7 +430,6 @@ impl Chat {
             Amendment::Quotes(said, once) => {
                 let (content, live) = quotes::told(&said.content, &target, message);
                 let sender = Sender { address: &said.from, device: &said.device };
-                fx.counters.count(ChatCounter::Quoted);
                 (*once, said.client_id, content, live, sender)
             }
         };
@@ -403,17 +439,10 @@ impl Chat {
         };
         let said = NewMessage { to: to.clone().into(), client_id, content };
         let body = envelope::encode(sender, to, &said);
-        let live = Some(Box::new(live));
+        let about = Some(Box::new(About { live, becomes, counter }));
         let (change, moved) = (None, None);
-        let order = StoreOrder { number, route, once, is_operator, body, change, live, moved };
+        let order = StoreOrder { number, route, once, is_operator, body, change, about, moved };
         self.store(now, from, order, fx);
-    }
-
-    /// Another one may be done of the message.
-    fn amendment_ends(&mut self, order: &AmendOrder) {
-        if order.changes() {
-            self.amendments.targets.remove(&(order.route.conversation, order.seq));
-        }
     }
 
     /// By what the message that says so is known, which follows from what is called back.

@@ -18,7 +18,7 @@
 //! Of a message that was called back the overlay is a tombstone: it has the message without what
 //! it said, and who has moderated it, if somebody has. Version 1 had nothing but those, without a
 //! name; version 2 had no numbers, so nobody who left is shown its reactions. Invariant: an overlay
-//! is there before its message is taken out.
+//! is written as its message is taken out, by one write.
 
 use crate::envelope::{self, Sender};
 use base::bytes::{ByteReader, put_text};

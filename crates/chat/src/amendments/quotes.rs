@@ -44,7 +44,7 @@ pub(super) fn judge(said: &ChatMessage, now_is: Overlay) -> Result<Verdict, Chat
     let content = &now_is.message.content;
     // What only tells of other messages, or of the group, is nobody's word.
     let says = now_is.is_tombstone() || !(content.is_reserved() || content.is_amendment());
-    if is_it && says { Ok(Verdict::Quoted(now_is)) } else { Err(ChatFault::UnknownMessage) }
+    if is_it && says { Ok(Verdict::Is(now_is)) } else { Err(ChatFault::UnknownMessage) }
 }
 
 /// What is stored of a message that quotes this one, and what is told of it now.

@@ -200,7 +200,7 @@ impl Chat {
             number: 0, // nobody waits for it
             route,
             message,
-            live: None,
+            about: None,
             change: None,
             is_quiet: false,
             turn: Some(fan_out),

@@ -302,7 +302,7 @@ impl Chat {
                     self.outbox.gives(order.weight());
                     self.group_store(now, from, order, fx);
                 }
-                // What it takes of the group it takes before anything is written.
+                // What it takes of the group it takes before the message is looked at.
                 GroupTask::Amend(from, order) => {
                     match group.state.may_amend(&order).and_then(|()| {
                         let taken = order.is_operator
@@ -362,9 +362,8 @@ impl Chat {
         let Some(group) = self.groups.known.get_mut(&conversation) else { return };
         let by = order.route.from;
         let judged = match &order.change {
-            // What it tells of is done, and was counted before it was; who is no member any more
-            // is not heard all the same.
-            None if order.live.is_some() => match order.is_operator {
+            // It was counted before the message that it is about was looked at.
+            None if order.about.is_some() => match order.is_operator {
                 true => Ok(None),
                 false => group.state.may_speak(by).map(|()| None),
             },

@@ -324,8 +324,8 @@ impl Chat {
         let Asker { address, device, is_operator, .. } = asker;
         let number = self.sends.put(StoreWait { wait, group: Some(Box::new(ordered)) });
         let change = Some(Box::new(ChangeAsked { address, device, client_id, group, wish, anew }));
-        let (body, live) = (Box::default(), None);
-        let order = StoreOrder { number, route, once, is_operator, body, change, live, moved };
+        let (body, about) = (Box::default(), None);
+        let order = StoreOrder { number, route, once, is_operator, body, change, about, moved };
         self.hand_to_conversation(now, order, fx);
     }
 

@@ -333,7 +333,7 @@ impl Chat {
             is_operator: true,
             body: Box::default(),
             change: Some(Box::new(change)),
-            live: None,
+            about: None,
             moved: None,
         };
         self.group_store(now, self.settings.shard, order, fx);

@@ -101,6 +101,8 @@ pub(crate) enum PendingCall {
     Amend(u64),
     /// What was called back of the conversation of a message of the outbox.
     Buried(u64),
+    /// What the message is now that an edit of the outbox is about.
+    LeftEdit(u64),
     /// A message that was not distributed before a start, by its place in the outbox.
     Undistributed(u64),
     /// A page of an inbox that is gone through for shards.
@@ -356,6 +358,7 @@ impl Chat {
             PendingCall::Edited(it, at, seq) => self.edited_read(now, (it, at, seq), result, fx),
             PendingCall::Amend(number) => self.amendment_goes_on(now, number, result, fx),
             PendingCall::Buried(number) => self.buried_read(now, number, result, fx),
+            PendingCall::LeftEdit(number) => self.left_edit_read(now, number, result, fx),
             PendingCall::Undistributed(number) => self.found_again(now, number, result, fx),
             PendingCall::Sought(inbox) => self.sought_in(now, inbox, result, fx),
             PendingCall::Person(inbox) => self.person_done(now, inbox, result, fx),

@@ -219,8 +219,8 @@ impl Chat {
         fx: &mut Effects,
     ) {
         let number = self.sends.put_since(Began::default(), StoreWait { wait, group: None });
-        let (is_operator, change, live, moved) = (true, None, None, Some(moved));
-        let order = StoreOrder { number, route, once, is_operator, body, change, live, moved };
+        let (is_operator, change, about, moved) = (true, None, None, Some(moved));
+        let order = StoreOrder { number, route, once, is_operator, body, change, about, moved };
         self.hand_to_conversation(now, order, fx);
     }
 

@@ -22,6 +22,7 @@ use crate::label::Route;
 use crate::log::{Answered, PendingCall};
 use crate::outbox::OutboxPlace;
 use crate::outbox::receivers::Receivers;
+use crate::reads::fetching;
 use crate::word::{Cargo, ChatWord};
 use crate::{Chat, Effects};
 use base::time::{Instant, Now};
@@ -87,6 +88,8 @@ enum Look {
     },
     /// Not there: was it amended?
     Overlay,
+    /// An edit: what does the message say that it is about?
+    Edit(ChatMessage),
     /// In the group that it was said to: who was a member then?
     Group {
         message: Arc<ChatMessage>,
@@ -249,11 +252,16 @@ impl Chat {
         let found = page.messages.iter().find(|placed| placed.message.id == waiting.id);
         if let Some(placed) = found {
             let message = envelope::decode(placed.message.id, placed.seq, &placed.message.body);
-            let Some(message) = message.map(Arc::new) else {
+            let Some(message) = message else {
                 return self.found(now, number, Found::Nowhere, fx);
             };
             line.near.insert(route.conversation, message.seq);
-            return self.message_found(now, number, (route, message), fx);
+            if let Some(of) = fetching::edited_by(&message) {
+                *look = Look::Edit(message);
+                let read = Call::Read(overlays::read_one(route.conversation, of));
+                return self.log.ask(PendingCall::LeftEdit(number), read, fx);
+            }
+            return self.message_found(now, number, (route, Arc::new(message)), fx);
         }
         if matches!(look, Look::Near) {
             return self.look_from_the_end(number, route.conversation, fx);
@@ -269,6 +277,37 @@ impl Chat {
             return self.look_for_overlay(number, (route.conversation, 1), fx);
         }
         self.found(now, number, Found::Nowhere, fx);
+    }
+
+    /// What the message says now that an edit is about which was left.
+    pub(crate) fn left_edit_read(
+        &mut self,
+        now: Now,
+        number: u64,
+        result: Answered,
+        fx: &mut Effects,
+    ) {
+        let line = &mut self.outbox.line;
+        let (Some(waiting), Some(look)) = (line.all.get(&number), line.looking.get_mut(&number))
+        else {
+            return;
+        };
+        let Look::Edit(edit) = look else { return };
+        let row = match result {
+            Ok(Done::Row(row)) => row,
+            Err(StoreError::Busy) => {
+                *look = Look::Refused { due: now.after(RETRY_PAUSE) };
+                return;
+            }
+            _ => return self.found(now, number, Found::Nowhere, fx),
+        };
+        let (route, edit) = (waiting.route, edit.clone());
+        let of = fetching::edited_by(&edit).unwrap_or(0);
+        let key = overlays::key_of(route.conversation, of);
+        let now_is = row.and_then(|row| Overlay::decode((&key, &row)));
+        let now_is = now_is.filter(|it| !it.is_tombstone()).map(|it| it.message);
+        let edit = fetching::with_its_text(edit, now_is.as_deref());
+        self.message_found(now, number, (route, Arc::new(edit)), fx);
     }
 
     fn look_for_overlay(

@@ -15,6 +15,7 @@ pub(crate) mod left;
 pub(crate) mod receivers;
 mod way;
 
+use crate::amendments::About;
 use crate::groups::state::Abroad;
 use crate::label::{Relation, Route};
 use crate::log::Removals;
@@ -25,7 +26,7 @@ use base::time::{Instant, Now};
 use left::Line;
 use left::scans::Scans;
 use model::account::Addressee;
-use model::chat::{ChatFault, Content, FanOut, GroupChange, GroupVerb, Mentions};
+use model::chat::{ChatFault, FanOut, GroupChange, GroupVerb, Mentions};
 use model::counters::ChatCounter;
 use model::id::ShardId;
 use model::latency::{Began, LatencyPhase};
@@ -45,8 +46,8 @@ pub(crate) struct Storing {
     pub number: u64,
     pub route: Route,
     pub message: Arc<Message>,
-    /// What is told of it now, where that is more than is stored.
-    pub live: Option<Box<Content>>,
+    /// What it is about, if it is about another message.
+    pub about: Option<Box<About>>,
     /// What it does to its group.
     pub change: Option<Box<GroupChange>>,
     /// That is told to nobody: it stands in no conversation and no outbox.

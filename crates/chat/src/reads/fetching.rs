@@ -145,7 +145,7 @@ impl Chat {
         let part = &fetching.parts[usize::from(at)];
         let older = part.beginning.as_ref().map_or(range.from, Beginning::older);
         let gap = range.gap(&page, older);
-        let edits: BTreeSet<Seq> = page.messages.iter().filter_map(edited_by).collect();
+        let edits: BTreeSet<Seq> = page.messages.iter().filter_map(edited_by_placed).collect();
         let part = &mut fetching.parts[usize::from(at)];
         part.page = Some(page);
         part.open = edits.len() as u16 + u16::from(gap.is_some()) + u16::from(range.wants_front);
@@ -379,7 +379,8 @@ impl Part {
         let page = page.into_iter().flat_map(|page| page.messages);
         let read = page.filter_map(|placed| {
             let message = envelope::decode(placed.message.id, placed.seq, &placed.message.body)?;
-            Some(Arc::new(with_its_text(message, &edited)))
+            let now_is = edited_by(&message).and_then(|seq| edited.get(&seq));
+            Some(Arc::new(with_its_text(message, now_is.map(|it| &**it))))
         });
         let mut all: Vec<_> = read.collect();
         if !amended.is_empty() {
@@ -447,25 +448,31 @@ impl Range {
     }
 }
 
-/// The place of the message that this one edits, if it does.
-fn edited_by(placed: &Placed) -> Option<Seq> {
+/// The place of the message that a stored one edits, if it does.
+fn edited_by_placed(placed: &Placed) -> Option<Seq> {
     let body = &placed.message.body;
-    let is_edit = envelope::kind_of(body) == Content::EDIT;
-    let message = envelope::decode(0, placed.seq, body).filter(|_| is_edit)?;
-    message.content.target().map(|target| target.seq)
+    if envelope::kind_of(body) != Content::EDIT {
+        return None;
+    }
+    envelope::decode(0, placed.seq, body).as_ref().and_then(edited_by)
+}
+
+/// The place of the message that this one edits, if it does.
+pub(crate) fn edited_by(message: &ChatMessage) -> Option<Seq> {
+    let is_edit = message.content.kind == Content::EDIT;
+    message.content.target().filter(|_| is_edit).map(|target| target.seq)
 }
 
 /// An edit says what its message is now; of what was called back, nothing.
-fn with_its_text(mut message: ChatMessage, edited: &HashMap<Seq, Arc<ChatMessage>>) -> ChatMessage {
-    let target = message.content.target().filter(|_| message.content.kind == Content::EDIT);
-    let now_is = target.as_ref().and_then(|target| edited.get(&target.seq));
+pub(crate) fn with_its_text(mut edit: ChatMessage, now_is: Option<&ChatMessage>) -> ChatMessage {
+    let target = edit.content.target();
     if let (Some(target), Some(now_is)) = (&target, now_is) {
         let Content { kind, text, extra, .. } = &now_is.content;
         let beside = if *kind == Content::STANZA { &**extra } else { &[][..] };
-        message.content.text = text.clone();
-        message.content.extra = target.extra(beside);
+        edit.content.text = text.clone();
+        edit.content.extra = target.extra(beside);
     }
-    message
+    edit
 }
 
 fn pull_of(range: &Range) -> Pull {

@@ -154,3 +154,49 @@ fn members_react_to_what_they_may_read_and_those_who_may_not_speak_do_not() {
         assert!(knows.left && !world.knows(BOB, &group).expect("it is known").left);
     }
 }
+
+/// An amendment that is under way.
+type Begins = fn(&mut World, &ChatMessage);
+
+#[test]
+fn an_amendment_that_a_kill_breaks_off_is_done_and_told_or_neither() {
+    let edit: Begins = |world, said| world.begins_to_edit(ANN, said, "second");
+    let reaction: Begins = |world, said| world.begins_to_react(ANN, said, "👍");
+    let recall: Begins = |world, said| world.calls_this_back(ANN, said.to.clone(), said.seq);
+    let kinds = [(Content::EDIT, edit), (Content::REACTION, reaction), (Content::RECALL, recall)];
+    for (kind, begins) in kinds {
+        let mut done = [0, 0];
+        for (shards, calls) in (1..=3).flat_map(|shards| (0..8).map(move |n| (shards, n))) {
+            println!("kind {kind}, {shards} shards, a kill after {calls} calls to the logs");
+            let mut world = world(shards);
+            let first = said(&mut world, "first");
+            begins(&mut world, &first);
+            world.dies_after(calls);
+            world.texts(BOB);
+            let is_told = world.has(BOB).iter().any(|it| it.content.kind == kind);
+            let read = world.history(BOB, &person(0), false);
+            let is_done = *read[0] != *first;
+            assert_eq!(is_done, is_told, "{:?}", read[0]);
+            let unread = world.knows(BOB, &person(0)).expect("a conversation").unread;
+            assert_eq!(unread, u16::from(kind != Content::RECALL || !is_done));
+            done[usize::from(is_done)] += 1;
+            world.check();
+        }
+        assert!(done[0] > 0 && done[1] > 0, "{done:?} were done before the kill, and not");
+    }
+}
+
+#[test]
+fn an_edit_that_is_distributed_after_a_start_is_told_with_its_text() {
+    for shards in 1..=3 {
+        for calls in 0..8 {
+            let mut world = world(shards);
+            let first = said(&mut world, "first");
+            world.texts(BOB);
+            world.begins_to_edit(ANN, &first, "second");
+            world.dies_after(calls);
+            let told = world.has(BOB).into_iter().find(|it| it.content.kind == Content::EDIT);
+            assert!(told.is_none_or(|it| *it.content.text == *"second"), "after {calls} calls");
+        }
+    }
+}

@@ -25,6 +25,9 @@ pub const ROSTER_MEMBERS_MAX: usize = 1 << 18;
 /// Timelines that one [`RosterChange`] may name. A longer roster is made by several.
 pub const ROSTER_CHANGE_MAX: usize = 4_096;
 
+/// Timelines that the message of one [`AppendWith`] may name.
+pub const REPLACE_TIMELINES_MAX: usize = 16;
+
 /// Sequence numbers that one [`Write::Remove`] may name.
 pub const REMOVE_SEQS_MAX: usize = 4_096;
 
@@ -111,6 +114,38 @@ pub enum Write {
         /// Its key.
         key: Box<[u8]>,
     },
+    /// A message takes its place at the end of timelines, and a row perhaps that of another one.
+    /// Answered by [`Done::Appended`].
+    AppendWith(Box<AppendWith>),
+}
+
+/// A message whose owner says what a retry must be like, and what becomes of another one: all of
+/// that or nothing, whatever dies meanwhile.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AppendWith {
+    /// The message, for at most [`REPLACE_TIMELINES_MAX`] timelines. If it is known by its once
+    /// key already nothing is replaced either.
+    pub append: Append,
+    /// A checksum of what makes another message with the same once key the same one. Without this
+    /// it is label and body; they still do for what was stored so.
+    pub check: u32,
+    /// What becomes of another message.
+    pub replaces: Option<Replaced>,
+}
+
+/// A row takes the place of a message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Replaced {
+    /// The timeline that the message leaves.
+    pub timeline: TimelineId,
+    /// Its place there. If it is not there, it has left already.
+    pub seq: Seq,
+    /// The row's table.
+    pub table: Table,
+    /// Its key, at most [`ROW_KEY_BYTES_MAX`].
+    pub key: Box<[u8]>,
+    /// Its value, at most [`ROW_VALUE_BYTES_MAX`].
+    pub value: Box<[u8]>,
 }
 
 /// A message for timelines.

@@ -200,6 +200,10 @@ impl Outside for Nothing {
                 let seqs = vec![1; append.to.len()];
                 Done::Appended(Appended { new: true, id: append.message.id, seqs })
             }
+            Call::Write(Write::AppendWith(with)) => {
+                let seqs = vec![1; with.append.to.len()];
+                Done::Appended(Appended { new: true, id: with.append.message.id, seqs })
+            }
             Call::Write(_) => Done::Written,
             Call::Read(Read::Pull(_)) => {
                 Done::Page(Page { messages: Vec::new(), damaged: Vec::new(), more: false })

@@ -8,7 +8,7 @@
 
 use crate::data::gathering::{CALLS_ENOUGH, Gathering};
 use crate::engine::{Engine, Finished, Planned, UpkeepTask};
-use model::ports::log::{Call, Party, Post, RosterChange, Ticket, Write};
+use model::ports::log::{AppendWith, Call, Party, Post, RosterChange, Ticket, Write};
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -330,6 +330,11 @@ pub(crate) fn write_weight(write: &Write) -> usize {
         Write::Remove { seqs, .. } => 8 * seqs.len(),
         Write::Put { key, value, .. } => key.len() + value.len(),
         Write::Delete { key, .. } => key.len(),
+        Write::AppendWith(it) => {
+            let AppendWith { append, replaces, .. } = &**it;
+            let row = replaces.as_ref().map_or(0, |it| it.key.len() + it.value.len());
+            append.message.weight() + 16 * append.to.len() + row
+        }
         Write::Acknowledge { .. } | Write::Forget(_) | Write::Disband(_) => 0,
     }
 }

@@ -72,6 +72,7 @@ impl Engine {
             let known = match write {
                 Write::Append(Append { once, message, .. })
                 | Write::Post(Post { once, message, .. }) => self.known(now_s, *once, message),
+                Write::AppendWith(it) => self.known_as(now_s, &it.append, it.check),
                 _ => None,
             };
             known.unwrap_or(Err(StoreError::Full))
@@ -128,7 +129,11 @@ impl Engine {
                 match self.known(now_s, append.once, &append.message) {
                     Some(answer) => return answer,
                     None if !takes(purpose, append) => return Err(StoreError::Full),
-                    None => return self.append(now_s, append, batch).map_err(state_failed),
+                    None => {
+                        let check = append.once.map(|_| record::crc(&append.message));
+                        let done = self.append(now_s, (append, check), batch);
+                        return done.map_err(state_failed);
+                    }
                 }
             }
             Write::Post(post) => {
@@ -139,6 +144,7 @@ impl Engine {
                     None => return self.post(now_s, post, batch),
                 }
             }
+            Write::AppendWith(with) => return self.append_with(now_s, with, purpose, batch),
             Write::Roster(change) => self.change_roster(change, ending, batch)?,
             Write::Disband(roster) => self.disband(*roster, batch),
             Write::Put { table: Table::Rosters, .. }
@@ -195,10 +201,70 @@ impl Engine {
         Some(Ok(Done::Appended(Appended { new: false, id, seqs: seqs.into_vec() })))
     }
 
+    /// The answer to an append that is known already, by what its owner says makes it the same, or
+    /// as one that was stored without that.
+    fn known_as(
+        &self,
+        now_s: u32,
+        append: &Append,
+        check: u32,
+    ) -> Option<Result<Done, StoreError>> {
+        let found = self.index.once.find(&*self.index.state, now_s, append.once?);
+        let First { crc, id, seqs, .. } = match found {
+            Ok(first) => first?,
+            Err(error) => return Some(Err(state_failed(&error))),
+        };
+        if crc != check && crc != record::crc(&append.message) {
+            return Some(Err(StoreError::Conflict));
+        }
+        Some(Ok(Done::Appended(Appended { new: false, id, seqs: seqs.into_vec() })))
+    }
+
+    /// Its records are of one batch, of which a crash leaves all or nothing.
+    fn append_with(
+        &mut self,
+        now_s: u32,
+        with: &AppendWith,
+        purpose: Purpose,
+        batch: &mut Batch,
+    ) -> Result<Done, StoreError> {
+        let AppendWith { append, check, replaces } = with;
+        let is_large = |it: &Replaced| {
+            it.key.len() > ROW_KEY_BYTES_MAX || it.value.len() > ROW_VALUE_BYTES_MAX
+        };
+        let is_large = replaces.as_ref().is_some_and(is_large);
+        if is_large || append.to.len() > REPLACE_TIMELINES_MAX {
+            return Err(StoreError::TooLarge);
+        }
+        if replaces.as_ref().is_some_and(|it| it.table == Table::Rosters) {
+            return Err(StoreError::Stale);
+        }
+        too_large(&append.message, append.to.len())?;
+        match self.known_as(now_s, append, *check) {
+            Some(answer) => return answer,
+            None if !takes(purpose, append) => return Err(StoreError::Full),
+            None => {}
+        }
+        let state_failed = |error: StateError| state_failed(&error);
+        // A head that cannot be read is found out before anything is in the batch.
+        for timeline in &append.to {
+            self.index.head(*timeline).map_err(state_failed)?;
+        }
+        if let Some(Replaced { timeline, seq, table, key, value }) = replaces {
+            let mut finder = Finder::new(*timeline);
+            let state = Arc::clone(&self.index.state);
+            let mut in_runs = |seq| finder.leaving(&*state, seq);
+            self.remove(*timeline, &[*seq], &mut in_runs, batch).map_err(state_failed)?;
+            self.log.add(RecordKind::Put, |out| record::write_put(*table, key, value, out));
+            self.set_row(*table, key, Some(value.clone()), batch);
+        }
+        self.append(now_s, (append, Some(*check)), batch).map_err(state_failed)
+    }
+
     fn append(
         &mut self,
         now_s: u32,
-        append: &Append,
+        (append, check): (&Append, Option<u32>),
         batch: &mut Batch,
     ) -> Result<Done, StateError> {
         let Append { message, to, once, .. } = append;
@@ -211,7 +277,7 @@ impl Engine {
             slots.push(self.index.head(*timeline)?);
         }
         let seqs: Vec<Seq> = slots.iter().map(|&slot| self.index.next_seq(slot)).collect();
-        let claim = once.map(|key| Claim { key, crc: record::crc(message), made_s: now_s });
+        let claim = once.zip(check).map(|(key, crc)| Claim { key, crc, made_s: now_s });
         if !to.is_empty() || claim.is_some() {
             let targets = Targets { to, seqs: &seqs };
             let (place, stored) = self.add_append(message, claim, targets, batch);
@@ -399,10 +465,8 @@ impl Engine {
         }
         for write in writes {
             match write {
-                Write::Append(append) => {
-                    let label = &append.message.label;
-                    append.to.iter().for_each(|&timeline| self.look_at(timeline, label));
-                }
+                Write::Append(append) => self.look_at_all(append),
+                Write::AppendWith(with) => self.look_at_all(&with.append),
                 Write::Post(post) => {
                     let members = self.index.rosters.get(post.roster);
                     let members = members.map(|known| Arc::clone(&known.roster.members));
@@ -418,6 +482,11 @@ impl Engine {
                 _ => {}
             }
         }
+    }
+
+    fn look_at_all(&mut self, append: &Append) {
+        let label = &append.message.label;
+        append.to.iter().for_each(|&timeline| self.look_at(timeline, label));
     }
 
     fn look_at(&mut self, timeline: TimelineId, label: &[u8]) {
@@ -465,6 +534,7 @@ fn too_large(message: &Message, timelines: usize) -> Result<(), StoreError> {
 fn appended_to(write: &Write) -> &[TimelineId] {
     match write {
         Write::Append(append) => &append.to,
+        Write::AppendWith(with) => &with.append.to,
         _ => &[],
     }
 }

@@ -38,6 +38,8 @@ pub(super) struct Once {
     key: OnceKey,
     made_s: u32,
     message: Arc<Message>,
+    /// What its owner says makes a retry the same, in place of that.
+    check: Option<u32>,
     first: Appended,
 }
 
@@ -75,11 +77,12 @@ impl MemoryLog {
                 return Err(StoreError::TooLarge);
             }
             Write::Append(Append { message, to, once, .. }) => {
-                let append = self.append(message, *once, |_| Ok(to.clone()));
+                let append = self.append(message, (*once, None), |_| Ok(to.clone()));
                 return append.map(Done::Appended);
             }
             Write::Post(post) => {
-                let append = self.append(&post.message, post.once, |log| log.members(post));
+                let once = (post.once, None);
+                let append = self.append(&post.message, once, |log| log.members(post));
                 return append.map(Done::Appended);
             }
             Write::Roster(change) => self.change(change)?,
@@ -109,8 +112,35 @@ impl MemoryLog {
             Write::Delete { table, key } => {
                 self.rows.remove(&(*table, key.clone()));
             }
+            Write::AppendWith(with) => return self.append_with(with).map(Done::Appended),
         }
         Ok(Done::Written)
+    }
+
+    fn append_with(&mut self, with: &AppendWith) -> Result<Appended, StoreError> {
+        let AppendWith { append, check, replaces } = with;
+        let is_large = |it: &Replaced| {
+            it.key.len() > ROW_KEY_BYTES_MAX || it.value.len() > ROW_VALUE_BYTES_MAX
+        };
+        let is_large = replaces.as_ref().is_some_and(is_large);
+        if is_large || append.to.len() > REPLACE_TIMELINES_MAX {
+            return Err(StoreError::TooLarge);
+        }
+        if replaces.as_ref().is_some_and(|it| it.table == Table::Rosters) {
+            return Err(StoreError::Stale);
+        }
+        let last = |log: &MemoryLog, of| log.timelines.get(&of).map_or(0, |line| line.last);
+        let lasts = replaces.as_ref().map_or(0, |it| last(self, it.timeline));
+        let once = (append.once, Some(*check));
+        let done = self.append(&append.message, once, |_| Ok(append.to.clone()))?;
+        if let (true, Some(it)) = (done.new, replaces) {
+            // What is appended by the same write is not what leaves.
+            if it.seq <= lasts {
+                self.remove(it.timeline, &[it.seq])?;
+            }
+            self.rows.insert((it.table, it.key.clone()), it.value.clone());
+        }
+        Ok(done)
     }
 
     /// Answers a read.
@@ -211,7 +241,7 @@ impl MemoryLog {
     fn append(
         &mut self,
         message: &Arc<Message>,
-        once: Option<OnceKey>,
+        (once, check): (Option<OnceKey>, Option<u32>),
         to: impl FnOnce(&MemoryLog) -> Result<Vec<TimelineId>, StoreError>,
     ) -> Result<Appended, StoreError> {
         if message.label.len() > Message::LABEL_BYTES_MAX
@@ -221,7 +251,14 @@ impl MemoryLog {
         }
         self.forget_old_keys();
         if let Some(known) = self.once.iter().find(|known| Some(known.key) == once) {
-            if (&known.message.body, &known.message.label) != (&message.body, &message.label) {
+            let is_equal =
+                (&known.message.body, &known.message.label) == (&message.body, &message.label);
+            let is_same = match (known.check, check) {
+                (Some(known), Some(check)) => known == check,
+                (None, _) => is_equal,
+                (Some(_), None) => false,
+            };
+            if !is_same {
                 return Err(StoreError::Conflict);
             }
             return Ok(Appended { new: false, ..known.first.clone() });
@@ -241,7 +278,7 @@ impl MemoryLog {
         let first = Appended { new: true, id: message.id, seqs: seqs.collect() };
         if let Some(key) = once {
             let (first, message) = (first.clone(), message.clone());
-            self.once.push_back(Once { key, made_s: self.now_s, message, first });
+            self.once.push_back(Once { key, made_s: self.now_s, message, check, first });
             self.forget_old_keys();
         }
         Ok(first)

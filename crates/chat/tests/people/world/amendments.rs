@@ -4,8 +4,8 @@ use super::recalls::name_of;
 use super::{Device, PEOPLE, Said, World, person};
 use model::account::AccountAddress;
 use model::chat::{
-    ChatFault, ChatMessage, ChatRequest, ClientMessageId, Content, Quote, SearchPage, SearchRange,
-    TargetMessage,
+    ChatFault, ChatMessage, ChatRequest, ClientMessageId, Content, Quote, Recall, SearchPage,
+    SearchRange, TargetMessage,
 };
 use model::timeline::Seq;
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,6 +70,16 @@ impl World {
         self.say_text(at, with, text);
     }
 
+    /// A device edits a message that it has, and nobody waits for the answer.
+    pub fn begins_to_edit(&mut self, at: usize, message: &ChatMessage, text: &str) {
+        self.say_text(at, message.to.clone(), text_of(EDIT, message, text));
+    }
+
+    /// Likewise, a reaction.
+    pub fn begins_to_react(&mut self, at: usize, message: &ChatMessage, emoji: &str) {
+        self.say_text(at, message.to.clone(), text_of(REACT, message, emoji));
+    }
+
     /// A device edits a message that it has; the answer, when everything is at rest.
     pub fn edits(
         &mut self,
@@ -123,17 +133,47 @@ impl World {
 
     /// Whoever reads all of it anew is told what each message is now.
     pub(super) fn check_amendments(&mut self) -> usize {
-        let mut amended = 0;
-        for n in 0..PEOPLE {
-            let at = self.devices.iter().position(|it| it.account == person(n)).expect("one");
+        let first = |n| self.devices.iter().position(|it| it.account == person(n)).expect("one");
+        let readers: Vec<usize> = (0..PEOPLE).map(first).collect();
+        for &at in &readers {
             self.devices[at].forgets();
             while let Some(request) = self.devices[at].owes() {
                 self.ask(at, request);
                 self.rest();
             }
-            amended += self.check_reader(&self.devices[at]);
         }
-        amended
+        let all = readers.iter().flat_map(|at| self.devices[*at].has.values());
+        let told: BTreeSet<Said> = all.map(|it| (it.from.clone(), it.client_id)).collect();
+        readers.iter().map(|at| self.check_reader(&self.devices[*at], &told)).sum()
+    }
+
+    /// What two have said to each other and was called back is told to both.
+    fn check_tombstones(device: &Device) {
+        let all = device.has.values().filter(|it| !it.to.is_group());
+        for gone in all.clone().filter(|it| it.content.kind == Content::RECALLED) {
+            let is_told = |it: &Arc<ChatMessage>| {
+                let of = Recall::of(&it.content).map(|recall| (recall.seq, recall.id));
+                of == Some((gone.seq, gone.id))
+            };
+            assert!(all.clone().any(is_told), "{} is not told that {gone:?}", device.account);
+        }
+    }
+
+    /// The process dies when the logs have carried out so many calls; then everybody comes back.
+    pub fn dies_after(&mut self, calls: usize) {
+        self.calm = true;
+        for _ in 0..calls {
+            let busy = (0..self.shards.len()).find(|shard| self.shards[*shard].is_busy());
+            let Some(shard) = busy else { break };
+            self.shards[shard].log_works(&mut self.rng);
+            self.shards[shard].completes(self.now);
+            self.collect(shard);
+            while self.post.values().any(|bags| !bags.is_empty()) {
+                self.a_bag_arrives();
+            }
+        }
+        self.dies();
+        self.heal();
     }
 
     /// What quotes another message says which it is, by whom, and nothing of what it says.
@@ -156,10 +196,11 @@ impl World {
         }
     }
 
-    fn check_reader(&self, device: &Device) -> usize {
+    fn check_reader(&self, device: &Device, told_to_some: &BTreeSet<Said>) -> usize {
         World::check_quotes(device);
+        World::check_tombstones(device);
         let gone: BTreeSet<_> = self.recalled.iter().map(|(of, _)| of.clone()).collect();
-        // What was tried and is told by no message may have been done all the same.
+        // What was done when one was no member any more one is not told of.
         let mut said = BTreeMap::<_, Vec<(Seq, &Arc<ChatMessage>)>>::new();
         for message in device.has.values() {
             if let Some(target) = message.content.target() {
@@ -176,6 +217,7 @@ impl World {
         let untold = |word: &str, message: &ChatMessage, by: Option<&AccountAddress>| {
             let head = text_of(word, message, "");
             let all = self.tried.iter().filter(|(said, _)| !told.contains(said));
+            let all = all.filter(|(said, _)| told_to_some.contains(said));
             let all = all.filter(|(said, _)| by.is_none_or(|by| said.0 == *by));
             let texts = all.filter_map(|(_, (_, text))| text.strip_prefix(&*head));
             texts.map(String::from).collect::<BTreeSet<String>>()

@@ -40,7 +40,8 @@ impl World {
         self.calls_this_back(at, with, seq);
     }
 
-    fn calls_this_back(&mut self, at: usize, with: AccountAddress, seq: Seq) {
+    /// A device calls something back, and nobody waits for the answer.
+    pub fn calls_this_back(&mut self, at: usize, with: AccountAddress, seq: Seq) {
         if let Some(request) = self.devices[at].recalls(with, seq) {
             self.ask(at, request);
         }

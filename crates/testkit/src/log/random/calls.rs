@@ -103,7 +103,8 @@ impl Caller {
     fn write(&mut self, now_s: u32) -> Write {
         let timeline = line(self.prng.below(u64::from(LINES)) as u8);
         match self.prng.below(100) {
-            0..30 => self.append(now_s),
+            0..24 => self.append(now_s),
+            24..30 => self.append_with(now_s, timeline),
             30..40 => self.post(now_s),
             40..46 => self.change(),
             46..65 => Write::Remove { timeline, seqs: self.places() },
@@ -129,6 +130,19 @@ impl Caller {
         let (message, once) = self.keyed(now_s);
         let to = self.lines(once.is_some());
         Write::Append(Append { message, to, once, heard: None, ends: false })
+    }
+
+    fn append_with(&mut self, now_s: u32, timeline: TimelineId) -> Write {
+        let (message, once) = self.keyed(now_s);
+        let mut to = self.lines(once.is_some());
+        to.truncate(REPLACE_TIMELINES_MAX);
+        let append = Append { message, to, once, heard: None, ends: false };
+        let (table, key) = self.row();
+        let (seq, value) = (self.place(), vec![self.prng.draw() as u8; 30].into());
+        let replaced = Replaced { timeline, seq, table, key, value };
+        let replaces = self.prng.one_in(2).then_some(replaced);
+        let check = self.prng.below(2) as u32;
+        Write::AppendWith(Box::new(AppendWith { append, check, replaces }))
     }
 
     fn post(&mut self, now_s: u32) -> Write {
@@ -328,6 +342,13 @@ pub(super) fn brief(call: &Call) -> String {
                 .map(|all| all.iter().map(|&timeline| number(timeline)).collect::<Vec<_>>());
             let roster = roster.0 >> 100;
             format!("roster {roster} from {after} to {version}: {leave:?} leave, {join:?} join")
+        }
+        Call::Write(Write::AppendWith(it)) => {
+            let AppendWith { append, check, replaces } = &**it;
+            let to: Vec<_> = append.to.iter().map(|&timeline| number(timeline)).collect();
+            let once = append.once.map_or(String::new(), |key| format!(" once {:x}", key.0));
+            let of = replaces.as_ref().map(|it| (it.seq, number(it.timeline)));
+            format!("append {} as {check} to {to:?}{once}, in place of {of:?}", append.message.id)
         }
         Call::Write(Write::Disband(roster)) => format!("disband {}", roster.0 >> 100),
         Call::Write(Write::Remove { timeline, seqs }) => {

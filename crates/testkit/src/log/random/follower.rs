@@ -228,7 +228,7 @@ fn is_doubtful(call: &Call, answer: &CallAnswer) -> bool {
 /// A full store takes this.
 fn frees(write: &Write) -> bool {
     match write {
-        Write::Append(_) | Write::Post(_) | Write::Roster(_) => false,
+        Write::Append(_) | Write::Post(_) | Write::Roster(_) | Write::AppendWith(_) => false,
         Write::Put { value, .. } => value.len() <= SMALL_ROW_BYTES,
         Write::Remove { .. }
         | Write::Acknowledge { .. }
