@@ -19,6 +19,7 @@ use crate::label::Route;
 use crate::log::{Answered, PendingCall};
 use crate::operators::rates::BESIDE_BYTES;
 use crate::people::reach::Reaching;
+use crate::reads::PartnerAsked;
 use crate::send::conversation_of;
 use crate::sessions::{Asker, Requester};
 use crate::word::Cargo;
@@ -54,6 +55,8 @@ pub(crate) enum Wish {
     Set(ConversationChange),
     /// The conversation itself.
     Look,
+    /// A part of what was said in it.
+    Reread(Box<PartnerAsked>),
     List(Part),
     /// All of it, for a round of pushes, by its number.
     Push(u64),
@@ -88,6 +91,11 @@ pub(crate) enum Subject {
         with: AccountAddress,
         /// The inbox of the other, of two.
         peer: Option<TimelineId>,
+    },
+    /// Of the one with somebody who is nobody any more: which that is the account knows alone.
+    Gone {
+        by: AccountAddress,
+        with: AccountAddress,
     },
 }
 
@@ -163,6 +171,11 @@ impl Chat {
     ) {
         let peer = match id {
             Ok(id) => with.inbox(self.settings.home, id),
+            Err(ChatFault::UnknownAccount) => {
+                let Asked { wait, asker: Asker { inbox, address: by, .. }, wish } = asked;
+                let what = Subject::Gone { by, with: with.clone() };
+                return self.for_account(now, inbox, Task { wait, wish, what }, fx);
+            }
             Err(fault) => return self.refuse_asked(asked, fault, fx),
         };
         if !matches!(asked.wish, Wish::Read(_)) {
@@ -195,6 +208,16 @@ impl Chat {
     /// Its turn has come: what is known is whole.
     pub(super) fn grant_wish(&mut self, now: Now, inbox: TimelineId, task: Task, fx: &mut Effects) {
         let Task { wait, wish, what } = task;
+        let what = match what {
+            Subject::Gone { by, with } => match self.conversation_with(inbox, &with) {
+                Some(conversation) => Subject::One { conversation, by, with, peer: None },
+                None => return self.wish_fails(wait, &wish, ChatFault::UnknownAccount, fx),
+            },
+            what => what,
+        };
+        if let (Wish::Reread(asked), Subject::One { conversation, .. }) = (&wish, &what) {
+            return self.read_with_partner(now, PartnerAsked::clone(asked), *conversation, fx);
+        }
         if let Wish::Push(number) = wish {
             return self.push_known(now, number, true, fx);
         }
@@ -368,6 +391,7 @@ impl Chat {
     }
 
     fn change_fails(&mut self, wait: Requester, why: ChatFault, fx: &mut Effects) {
+            Wish::Reread(asked) => self.nobody_to_read_with(asked, fault, fx),
         let others = self.receipts.paces.follow(wait);
         for Requester { conn, session, number } in [wait].into_iter().chain(others) {
             fx.counters.count(ChatCounter::ChangesFailed);

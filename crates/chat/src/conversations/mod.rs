@@ -25,6 +25,7 @@ use base::time::Now;
 use changes::{Changing, Subject, Task, Wish};
 use knowledge::Knowledge;
 use model::chat::ChatFault;
+use model::account::AccountAddress;
 use model::counters::ChatCounter;
 use model::ports::log::{Call, Done, PAGE_MESSAGES_MAX, Pull, Read, RowHome, Table, Write};
 use model::timeline::{ReaderId, Seq, TimelineId};
@@ -211,6 +212,17 @@ impl Chat {
     }
 
     /// Reads what stands in an inbox behind what is known.
+    /// The conversation of an account in memory with somebody, of all that had that name the one in
+    /// which something happened last.
+    pub(crate) fn conversation_with(
+        &self,
+        inbox: TimelineId,
+        with: &AccountAddress,
+    ) -> Option<TimelineId> {
+        let known = &self.conversations.known.get(&inbox)?.knowledge;
+        known.before(Seq::MAX).find(|(_, row)| row.with == *with).map(|(of, _)| of)
+    }
+
     fn load(&mut self, inbox: TimelineId, fx: &mut Effects) {
         let Some(account) = self.conversations.known.get_mut(&inbox) else { return };
         account.step = Step::Loading(account.head);

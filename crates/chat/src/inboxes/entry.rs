@@ -12,7 +12,9 @@
 use crate::label::{EntryLabel, Pointer, Relation, Route};
 use base::bytes::put_text;
 use model::account::AccountAddress;
-use model::chat::{ChatMessage, ConversationChange, FanOut, InboxChange, InboxEvent, Recall};
+use model::chat::{
+    ChatMessage, Content, ConversationChange, FanOut, InboxChange, InboxEvent, Recall,
+};
 use model::timeline::{Message, Seq, TimelineId};
 
 /// What stands at a place of an inbox.
@@ -45,7 +47,8 @@ impl Entry {
             seq: message.seq,
             relation,
             quiet: message.content.is_amendment() || FanOut::of(&message.content).is_some(),
-            counts: message.content.counts,
+            // What was called back before it came here is nothing to be read.
+            counts: message.content.counts && message.content.kind != Content::RECALLED,
             recalls: Recall::of(&message.content).map(|recall| recall.seq),
             bytes: message.weight() as u32,
         };
@@ -162,7 +165,6 @@ fn address(bytes: &[u8]) -> Option<AccountAddress> {
 mod tests {
     use super::*;
     use base::hash::HashKey;
-    use model::chat::Content;
     use model::timeline::Space;
 
     fn name(text: &str) -> AccountAddress {

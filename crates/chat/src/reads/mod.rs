@@ -17,6 +17,7 @@ pub(crate) mod fetching;
 mod search;
 
 use crate::accounts::{Waiter, fault_of};
+use crate::conversations::changes::{Subject, Task, Wish};
 use crate::conversations::lists::Listed;
 use crate::groups;
 use crate::inboxes::entry::Entry;
@@ -49,6 +50,7 @@ pub(crate) const READINGS_MAX: usize = 65_536;
 const READINGS_A_SESSION_MAX: u8 = 4;
 
 /// A part of a conversation is wanted whose partner is being found.
+#[derive(Clone)]
 pub(crate) struct PartnerAsked {
     reader: Requester,
     inbox: TimelineId,
@@ -56,6 +58,7 @@ pub(crate) struct PartnerAsked {
 }
 
 /// As what it is wanted.
+#[derive(Clone)]
 enum Asked {
     History(Box<HistoryRange>),
     Archive(Box<ArchiveRange>),
@@ -188,21 +191,55 @@ impl Chat {
         (with, partner): (&AccountAddress, Result<AccountId, ChatFault>),
         fx: &mut Effects,
     ) {
-        let PartnerAsked { reader, inbox, wanted } = asked;
-        let range = match wanted {
-            Asked::History(range) => range,
-            Asked::Archive(range) => {
-                let who = (reader, inbox);
-                return self.archive_partner_found(now, who, range, (with, partner), fx);
+        let (reader, inbox) = (asked.reader, asked.inbox);
+        match partner {
+            Ok(id) => {
+                let home = self.settings.home;
+                let conversation = conversation_of(home, inbox, with.inbox(home, id));
+                self.read_with_partner(now, asked, conversation, fx);
             }
-        };
-        let id = match partner {
-            Ok(id) => id,
-            Err(fault) => return self.read_fails(reader, fault, fx),
-        };
-        let home = self.settings.home;
-        let conversation = conversation_of(home, inbox, with.inbox(home, id));
-        self.read_conversation(now, reader, (conversation, &range), ReadBy::Anybody, fx);
+            // What was said with somebody who is gone is the account's own still.
+            Err(ChatFault::UnknownAccount) => {
+                let by = with.clone(); // it is of no matter who asks
+                let what = Subject::Gone { by, with: with.clone() };
+                let wish = Wish::Reread(Box::new(asked));
+                self.for_account(now, inbox, Task { wait: reader, wish, what }, fx);
+            }
+            Err(fault) => self.read_fails(reader, fault, fx),
+        }
+    }
+
+    /// The conversation is known of which a part is wanted.
+    pub(crate) fn read_with_partner(
+        &mut self,
+        now: Now,
+        PartnerAsked { reader, wanted, .. }: PartnerAsked,
+        conversation: TimelineId,
+        fx: &mut Effects,
+    ) {
+        match wanted {
+            Asked::History(range) => {
+                self.read_conversation(now, reader, (conversation, &range), ReadBy::Anybody, fx);
+            }
+            Asked::Archive(range) => {
+                self.archive_of_conversation(now, reader, (conversation, range), fx);
+            }
+        }
+    }
+
+    /// There is no such partner, or it is not known now who that is.
+    pub(crate) fn nobody_to_read_with(
+        &mut self,
+        asked: &PartnerAsked,
+        fault: ChatFault,
+        fx: &mut Effects,
+    ) {
+        match &asked.wanted {
+            Asked::Archive(range) if fault == ChatFault::UnknownAccount => {
+                self.archive_of_nobody(asked.reader, range, fx);
+            }
+            _ => self.read_fails(asked.reader, fault, fx),
+        }
     }
 
     /// A part of a conversation is read.

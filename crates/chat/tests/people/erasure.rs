@@ -2,7 +2,8 @@
 //! process dies meanwhile.
 
 use crate::world::{World, person};
-use model::chat::{ChatFault, Content, GroupVerb};
+use model::account::AccountAddress;
+use model::chat::{ChatFault, Content, ConversationChange, GroupVerb};
 
 const ANN: usize = 0;
 const BOB: usize = 2;
@@ -107,5 +108,31 @@ fn what_was_said_in_a_group_that_is_dissolved_is_called_back_too() {
         world.rest();
         let texts = world.texts(BOB);
         assert!(texts.iter().all(|text| !text.contains("secret")), "{texts:?}");
+    }
+}
+
+#[test]
+fn of_an_erased_account_nothing_is_unread_and_what_was_said_with_it_is_opened() {
+    for shards in 1..=4 {
+        let (mut world, ann) = (world(5, shards), person(0));
+        world.pass_ms(6_000);
+        let had = world.texts(BOB).iter().filter(|text| text.starts_with("secret")).count();
+        assert_eq!((had, world.knows(BOB, &ann).expect("a conversation").unread), (70, 70));
+        assert!(world.erases(0).is_some());
+        world.goes_on(6_000, false);
+        world.rest();
+        assert_eq!(world.erases(0), None, "nothing is left of it");
+        world.texts(BOB);
+        let knows = world.knows(BOB, &ann).expect("the conversation is his, too");
+        assert_eq!(knows.unread, 0);
+        let read = world.history(BOB, &ann, false);
+        assert!(read.len() > 1 && read.iter().all(|it| it.content.kind == Content::RECALLED));
+        assert_eq!(world.has_read(BOB, &ann, knows.last_seq), Ok(knows.last_seq));
+        assert_eq!(world.keeps(BOB, &ann, ConversationChange::Hide(true)), Ok(()));
+        assert!(world.knows(BOB, &ann).expect("it is there").hidden);
+        assert_eq!(world.says(BOB, 0, "hello"), Err(ChatFault::UnknownAccount));
+        let nobody = AccountAddress::parse("nobody", "a.example").expect("right");
+        let hide = ConversationChange::Hide(true);
+        assert_eq!(world.keeps(BOB, &nobody, hide), Err(ChatFault::UnknownAccount));
     }
 }

@@ -177,3 +177,27 @@ fn who_was_added_more_often_than_is_remembered_loses_no_stay() {
         world.check();
     }
 }
+
+#[test]
+fn what_was_called_back_while_one_was_away_is_not_unread() {
+    for shards in 1..=3 {
+        let (mut world, group) = group(shards, 1);
+        world.leaves(CAROL);
+        let all: Vec<String> = (0..70).map(|n| format!("message {n}")).collect();
+        says_all(&mut world, &group, &all.iter().map(String::as_str).collect::<Vec<_>>());
+        let is_one = |text: &str| text.starts_with("message");
+        world.texts(ANN);
+        let said = world.has(ANN).into_iter().filter(|it| is_one(&it.content.text));
+        let said: Vec<_> = said.collect();
+        for message in &said[..60] {
+            assert_eq!(world.recalls(BOB, &group, message.seq), Ok(()));
+        }
+        // What tells of the recalls stands further behind than is drawn at first.
+        world.connect(CAROL);
+        world.rest();
+        let unread = world.knows(CAROL, &group).expect("a member").unread;
+        assert!(unread <= 10, "{unread} unread, of which there are ten");
+        world.texts(CAROL);
+        assert_eq!(world.knows(CAROL, &group).expect("a member").unread, 10);
+    }
+}

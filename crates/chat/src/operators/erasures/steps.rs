@@ -3,10 +3,13 @@
 //! Invariant: a step that has its answers is followed by the next; one of which something could not
 //! be done is begun again, and finds done what was.
 
+use crate::accounts::Waiter;
+use crate::amendments::RecallAsked;
 use crate::envelope::client_id_of;
 use crate::inboxes::entry::Entry;
 use crate::label::Route;
 use crate::log::{Answered, PendingCall};
+use crate::sessions::Asker;
 use crate::{Chat, Effects};
 use base::time::Now;
 use model::account::{AccountAddress, AccountId, Addressee};
@@ -188,12 +191,18 @@ impl Chat {
                 continue;
             }
             let Some(wait) = self.errand_of_erasure(inbox, true) else { return };
-            // Of two, whose conversation it is says what is stored there.
-            let to = (!with.is_group()).then_some(inbox);
-            let (from, conversation) = (inbox, pointer.conversation);
-            let route = Route { from, to, conversation, read: None };
-            let of = (route, pointer.seq, Box::default());
-            self.order_recall(now, (wait, true), of, fx);
+            let (conversation, seq) = (pointer.conversation, pointer.seq);
+            if with.is_group() {
+                let route = Route { from: inbox, to: None, conversation, read: None };
+                self.order_recall(now, (wait, true), (route, seq, Box::default()), fx);
+                continue;
+            }
+            // Of two the other one is told, too.
+            let Some(address) = self.erasures.address_of(inbox) else { return };
+            let asker = Asker { inbox, address, device: Box::default(), is_operator: true };
+            let conversation = Some(conversation);
+            let asked = Box::new(RecallAsked { wait, asker, seq, conversation });
+            self.find_account(now, &with, None, Waiter::Recall(asked), fx);
         }
         let is_idle = self.erasures.open.get(&inbox).is_some_and(|it| it.waiting == 0);
         if is_idle {

@@ -18,14 +18,12 @@ use crate::groups;
 use crate::label::Pointer;
 use crate::log::PendingCall;
 use crate::reads::{Asked, PartnerAsked, Reading, Wanted, ranges_of};
-use crate::send::conversation_of;
 use crate::sessions::Requester;
 use crate::word::{Fetched, Range, ReadBy};
 use crate::{Chat, Effects};
 use base::time::Now;
 use conversation::ConversationArchive;
 use inbox::InboxArchive;
-use model::account::{AccountAddress, AccountId};
 use model::chat::{
     ARCHIVE_BOUNDS_MAX, ARCHIVE_NAMED_MAX, ArchiveId, ArchivePage, ArchiveRange, ChatDelivery,
     ChatFault, ChatMessage, PAGE_BYTES_MAX,
@@ -99,22 +97,14 @@ impl Chat {
         self.find_account(now, &with, None, Waiter::History(asked), fx);
     }
 
-    /// The partner of a conversation is known, or why not.
-    pub(super) fn archive_partner_found(
+    /// The conversation with a partner is known.
+    pub(super) fn archive_of_conversation(
         &mut self,
         now: Now,
-        (reader, inbox): (Requester, TimelineId),
-        range: Box<ArchiveRange>,
-        (with, partner): (&AccountAddress, Result<AccountId, ChatFault>),
+        reader: Requester,
+        (conversation, range): (TimelineId, Box<ArchiveRange>),
         fx: &mut Effects,
     ) {
-        let id = match partner {
-            Ok(id) => id,
-            Err(ChatFault::UnknownAccount) => return self.archive_of_nobody(reader, &range, fx),
-            Err(fault) => return self.read_fails(reader, fault, fx),
-        };
-        let home = self.settings.home;
-        let conversation = conversation_of(home, inbox, with.inbox(home, id));
         let count = range.count.min(self.settings.limits.chat.page_messages_max);
         let archive = ConversationArchive::new(conversation, range, count);
         let archive = Archive::Conversation(conversation, archive.into());
@@ -122,7 +112,12 @@ impl Chat {
     }
 
     /// Nothing was ever said there.
-    fn archive_of_nobody(&mut self, reader: Requester, range: &ArchiveRange, fx: &mut Effects) {
+    pub(super) fn archive_of_nobody(
+        &mut self,
+        reader: Requester,
+        range: &ArchiveRange,
+        fx: &mut Effects,
+    ) {
         let ids = [&range.after, &range.before, &range.named];
         if ids.into_iter().any(|ids| !ids.is_empty()) {
             return self.read_fails(reader, ChatFault::UnknownMessage, fx);
