@@ -87,6 +87,7 @@ pub use crate::label::{GROUP as GROUP_KIND, MESSAGE as SINGLE_KIND};
 use crate::accounts::Accounts;
 use crate::amendments::Amendments;
 use crate::conversations::Conversations;
+use crate::conversations::displayed::Displays;
 use crate::conversations::receipts::Receipts;
 use crate::groups::Groups;
 use crate::groups::catalog::Catalogue;
@@ -252,6 +253,7 @@ pub struct Chat {
     readings: Waits<Reading>,
     fetchings: Waits<Fetching>,
     conversations: Conversations,
+    displays: Displays,
     groups: Groups,
     follows: Follows,
     catalogue: Catalogue,
@@ -313,6 +315,7 @@ impl Chat {
             readings: Waits::default(),
             fetchings: Waits::default(),
             conversations: Conversations::default(),
+            displays: Displays::default(),
             groups: Groups::default(),
             follows: Follows::default(),
             catalogue: Catalogue::default(),

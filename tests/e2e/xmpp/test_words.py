@@ -3,11 +3,12 @@
 import asyncio
 import unittest
 
-from fixture import poll
+from fixture import DEADLINE_S, poll
 from im.wire import Device
-from xmpp.people import People, together
+from xmpp.people import People, slixmpp, together
 
 STATES = "http://jabber.org/protocol/chatstates"
+DISPLAYED = "urn:xmpp:mds:displayed:0"
 
 
 class Words(People):
@@ -234,6 +235,35 @@ class Amendments(Words):
                          (1, f"{self.ann}@localhost"))
         self.assertEqual(len(bob.history(self.ann).messages), 1)
 
+    @together
+    async def test_what_one_protocol_reads_is_read_for_the_other(self):
+        ann, phone, bob = await self.xmpp(self.ann), self.device(self.ann), self.device(self.bob)
+        bob.send(self.ann, "one")
+        bob.send(self.ann, "two")
+        stanza_id = "{urn:xmpp:sid:0}stanza-id"
+        ids = [(await ann.next()).xml.find(stanza_id).get("id") for _ in range(2)]
+        chat = f"{self.bob}@localhost"
+
+        async def displayed(kind, inner):
+            iq = ann.client.make_iq(itype=kind)
+            pubsub = f"<pubsub xmlns='http://jabber.org/protocol/pubsub'>{inner}</pubsub>"
+            iq.append(slixmpp().xmlstream.ET.fromstring(pubsub))
+            return (await iq.send(timeout=DEADLINE_S)).xml
+        await displayed("set", f"<publish node='{DISPLAYED}'><item id='{chat}'><displayed "
+                               f"xmlns='{DISPLAYED}'><stanza-id xmlns='urn:xmpp:sid:0' "
+                               f"id='{ids[0]}' by='{self.ann}@localhost'/></displayed></item>"
+                               "</publish>")
+        event = phone.next("event")
+        self.assertEqual((event.read, getattr(event, "with")), (1, chat))
+        self.assertEqual(phone.asks("mark_read", "marked_read", with_=chat, upto=2).upto, 2)
+        for _ in range(int(DEADLINE_S * 10)):
+            items = await displayed("get", f"<items node='{DISPLAYED}'/>")
+            if items.find(f".//{stanza_id}").get("id") == ids[1]:
+                break
+            await asyncio.sleep(0.1)
+        else:
+            self.fail("her clients of XMPP are not told")
+
     def test_bad_amendments_fail_and_harm_nobody(self):
         ann, bob = self.device(self.ann), self.device(self.bob)
         first = bob.send(self.ann, "one")
@@ -246,7 +276,7 @@ class Amendments(Words):
                 (bob, self.ann, 6, "x", nowhere, "unknown_message"),
                 (bob, self.ann, 6, "x", other, "unknown_message"),
                 (ann, self.bob, 7, "1 2 3 4 5 6 7", first, "invalid"),
-                (ann, self.bob, 7, "x" * 65, first, "invalid"),
+                (ann, self.bob, 7, "lol", first, "invalid"),
                 (ann, self.bob, 7, "👍", nowhere, "unknown_message")):
             answer = self.sent(device, to, kind, text, about)
             self.assertEqual((answer.fault, answer.word), (faults[fault], fault))

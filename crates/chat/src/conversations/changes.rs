@@ -332,8 +332,15 @@ impl Chat {
                 self.has_entry(now, (inbox, done.seqs[0]), &entry, fx);
                 if let Entry::Event(_, event) = entry {
                     let answer = answer_of(&event.what);
+                    let read = match &event.what {
+                        InboxChange::Read(upto) => Some((event.with.clone(), *upto)),
+                        _ => None,
+                    };
                     let cargo = Cargo::Event(id, Arc::new(event));
                     self.deliver(now, (inbox, done.seqs[0]), &cargo, fx);
+                    if let Some(read) = read {
+                        self.is_displayed(now, (inbox, by.clone()), read, fx);
+                    }
                     self.wish_granted(wait, answer, fx);
                 }
                 if let (Some(&place), Some(upto)) = (done.seqs.get(1), route.read) {
@@ -384,6 +391,7 @@ impl Chat {
     fn wish_fails(&mut self, wait: Requester, wish: &Wish, fault: ChatFault, fx: &mut Effects) {
         match wish {
             Wish::Read(_) | Wish::Set(_) => self.change_fails(wait, fault, fx),
+            Wish::Reread(asked) => self.nobody_to_read_with(asked, fault, fx),
             Wish::Look | Wish::List(_) | Wish::Make(_) => self.read_fails(wait, fault, fx),
             // Of these nobody waits.
             Wish::Push(_) | Wish::Position(_) | Wish::Follow | Wish::Sum => {}
@@ -391,7 +399,6 @@ impl Chat {
     }
 
     fn change_fails(&mut self, wait: Requester, why: ChatFault, fx: &mut Effects) {
-            Wish::Reread(asked) => self.nobody_to_read_with(asked, fault, fx),
         let others = self.receipts.paces.follow(wait);
         for Requester { conn, session, number } in [wait].into_iter().chain(others) {
             fx.counters.count(ChatCounter::ChangesFailed);

@@ -11,6 +11,7 @@
 //! waits in line. Invariant: what is answered is the sum of the inbox up to a place.
 
 pub(crate) mod changes;
+pub(crate) mod displayed;
 mod knowledge;
 pub(crate) mod lists;
 pub(crate) mod receipts;
@@ -24,8 +25,8 @@ use crate::{Chat, Effects};
 use base::time::Now;
 use changes::{Changing, Subject, Task, Wish};
 use knowledge::Knowledge;
-use model::chat::ChatFault;
 use model::account::AccountAddress;
+use model::chat::ChatFault;
 use model::counters::ChatCounter;
 use model::ports::log::{Call, Done, PAGE_MESSAGES_MAX, Pull, Read, RowHome, Table, Write};
 use model::timeline::{ReaderId, Seq, TimelineId};
@@ -211,7 +212,6 @@ impl Chat {
         }
     }
 
-    /// Reads what stands in an inbox behind what is known.
     /// The conversation of an account in memory with somebody, of all that had that name the one in
     /// which something happened last.
     pub(crate) fn conversation_with(
@@ -223,6 +223,7 @@ impl Chat {
         known.before(Seq::MAX).find(|(_, row)| row.with == *with).map(|(of, _)| of)
     }
 
+    /// Reads what stands in an inbox behind what is known.
     fn load(&mut self, inbox: TimelineId, fx: &mut Effects) {
         let Some(account) = self.conversations.known.get_mut(&inbox) else { return };
         account.step = Step::Loading(account.head);

@@ -38,6 +38,8 @@ pub(crate) enum Owed {
     Shard(ShardId, u64),
     /// The erasure of the account with this inbox.
     Erasure(TimelineId),
+    /// What an account has read is told to its clients, by the number of that.
+    Displays(u64),
 }
 
 pub(crate) type Errands = Waits<UnderWay>;
@@ -128,8 +130,10 @@ impl Chat {
     }
 
     fn tell_owed(&mut self, owed: Owed, told: ChatDelivery, fx: &mut Effects) {
-        if let Owed::Erasure(inbox) = owed {
-            return self.erasure_hears(inbox, told);
+        match owed {
+            Owed::Erasure(inbox) => return self.erasure_hears(inbox, told),
+            Owed::Displays(number) => return self.displays.hears(number, told),
+            Owed::Command(_) | Owed::Shard(..) => {}
         }
         let answer = match told {
             ChatDelivery::Failed { why: ChatFault::StoreFailed | ChatFault::StoreFull, .. } => {
@@ -140,7 +144,8 @@ impl Chat {
         self.answer_owed(owed, answer, fx);
     }
 
-    /// Whoever waits for an errand is answered. An erasure hears what a device would be told alone.
+    /// Whoever waits for an errand is answered. Erasures and the like hear what a device would be
+    /// told alone.
     pub(crate) fn answer_owed(&mut self, owed: Owed, answer: ChatAnswer, fx: &mut Effects) {
         match owed {
             Owed::Command(ask) => fx.answers.push((ask, answer)),
@@ -148,7 +153,7 @@ impl Chat {
                 let taken = Box::new(ArrivalTaken { number, answer });
                 fx.peer_messages.push((shard, ChatWord::ArrivalTaken(taken)));
             }
-            Owed::Erasure(_) => {}
+            Owed::Erasure(_) | Owed::Displays(_) => {}
         }
     }
 

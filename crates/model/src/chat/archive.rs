@@ -53,6 +53,19 @@ impl ArchiveId {
         ArchiveId::at((message.id, message.seq), &message.from, &message.to)
     }
 
+    /// As archives of XMPP have it, 22 letters and digits of Base64 (RFC 4648 5): number 64 bits,
+    /// pair 24, place in the conversation 40.
+    pub fn text(self) -> String {
+        const DIGITS: &[u8; 64] =
+            b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+        let seq_bits = u64::BITS - ArchiveId::PAIR_BITS;
+        let place = u64::from(self.pair) << seq_bits | self.seq & ((1 << seq_bits) - 1);
+        let all = u128::from(self.number) << 64 | u128::from(place);
+        // The last digit has two bits of it.
+        let digit = |n: u32| if n < 21 { all >> (122 - 6 * n) } else { all << 4 };
+        (0..22).map(|n| char::from(DIGITS[(digit(n) & 63) as usize])).collect()
+    }
+
     /// That of the message with this number and place, which two accounts have, in whichever order,
     /// or an account and a group.
     pub fn at(

@@ -62,11 +62,11 @@ pub use members::{
     PUBLIC_PAGE_MAX, PublicGroup, PublicPage, PublicRange,
 };
 pub use nodes::{
-    BADGE_BYTES_MAX, INTERESTS_MAX, ITEM_ID_BYTES_MAX, ItemsChosen, ItemsWanted, NODE_CHANGE_MAX,
-    NODE_GROUPS_MAX, NODE_NAME_BYTES_MAX, NODE_PAGE_BYTES_MAX, NODE_PAGE_MAX, NODES_ASKED_MAX,
-    NodeAccess, NodeChange, NodeConfig, NodeEvent, NodeFound, NodeItem, NodeItems, NodeNews,
-    NodeOptions, NodeSpace, NodesAnswer, NodesAsk, NodesFault, NodesFound, NodesRequest,
-    PROFILE_BYTES_MAX, ProfileRequest, ProfileSaid, SendLast,
+    BADGE_BYTES_MAX, DISPLAYED_NODE, INTERESTS_MAX, ITEM_ID_BYTES_MAX, ItemsChosen, ItemsWanted,
+    NODE_CHANGE_MAX, NODE_GROUPS_MAX, NODE_NAME_BYTES_MAX, NODE_PAGE_BYTES_MAX, NODE_PAGE_MAX,
+    NODES_ASKED_MAX, NodeAccess, NodeChange, NodeConfig, NodeEvent, NodeFound, NodeItem, NodeItems,
+    NodeNews, NodeOptions, NodeSpace, NodesAnswer, NodesAsk, NodesFault, NodesFound, NodesRequest,
+    PROFILE_BYTES_MAX, ProfileRequest, ProfileSaid, SendLast, displayed_item, displays,
 };
 pub use over_topics::{
     AccountDevice, CHAT_ANSWERS, CHAT_EVENTS, CHAT_EVENTS_JSON, CHAT_REQUESTS, CHAT_TOPICS,

@@ -213,4 +213,8 @@ pub const XEPS: &[Xep] = &[
     xep(484, ("Fast Authentication Streamlining Tokens", "0.2.0"), Complete, "no 0-RTT",
         "xmpp/test_resume.py::\
          test_a_client_with_a_token_is_online_in_one_round_trip_and_goes_on_in_one"),
+    xep(490, ("Message Displayed Synchronization", "1.0.0"), Partial,
+        "what is read by any protocol is published where a client has a node for it; \
+         no `server-assist`",
+        "xmpp/test_words.py::test_what_one_protocol_reads_is_read_for_the_other"),
 ];

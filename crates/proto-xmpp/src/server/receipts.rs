@@ -113,7 +113,7 @@ impl Session {
     }
 
     /// A client shows a message.
-    fn displays(&mut self, with: &AccountAddress, id: &str, out: &mut Out) {
+    pub(super) fn displays(&mut self, with: &AccountAddress, id: &str, out: &mut Out) {
         if id.is_empty() || id.len() > ID_BYTES_MAX {
             return;
         }

@@ -9,6 +9,7 @@
 
 mod avatar;
 mod bookmarks;
+mod displayed;
 mod elsewhere;
 mod forms;
 mod interests;
@@ -190,7 +191,13 @@ impl Session {
             _ => Err(NodesFault::Forbidden),
         };
         match wanted {
-            Ok((want, ask)) => self.ask_nodes((want, of), ask, about, out),
+            Ok((want, ask)) => {
+                let displayed = displayed::published(&ask);
+                self.ask_nodes((want, of), ask, about, out);
+                for (with, id) in displayed {
+                    self.displays(&with, &id, out);
+                }
+            }
             Err(fault) => self.refuse_nodes(about, (fault, false), out),
         }
     }
