@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn reactions_are_told_as_json() {
         assert_eq!(json(&[]), None);
-        let all =
+        let all: [(Box<str>, Box<str>); 2] =
             [("ann@a.example".into(), "👍 ❤️".into()), ("bob@a.example".into(), "\"\\\t".into())];
         let told = concat!(
             r#"[{"by":"ann@a.example","emoji":"👍 ❤️"},"#,

@@ -250,7 +250,9 @@ fn what_amends_a_message_goes_there_with_what_that_is_by_now() {
     let amends = |id, row: &[u8]| Message { label: row.into(), ..message(id) };
     let mut log = place.log.lock().expect("no panic");
     // The third amends a message whose row cannot be read, or that was called back.
-    [message(1), amends(2, b"a"), amends(3, b"b"), amends(4, b"a")].map(|it| log.append(it));
+    for one in [message(1), amends(2, b"a"), amends(3, b"b"), amends(4, b"a")] {
+        log.append(one);
+    }
     // The row is where its key says, which is another log's key in truth: here all are in one.
     log.rows.insert(b"a"[..].into(), b"a text"[..].into());
     log.rows.insert(b"b"[..].into(), b""[..].into());
