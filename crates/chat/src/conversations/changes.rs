@@ -225,13 +225,7 @@ impl Chat {
             return self.position_known(inbox, number, fx);
         }
         if let Wish::Make(key) = wish {
-            let home = self.settings.home;
-            let wanted = self.orders.at(key).map(|it| groups::conversation_of(home, it.group()));
-            let account = self.conversations.known.get(&inbox);
-            let knowledge = account.map(|account| &account.knowledge);
-            // One that is made again is counted by itself.
-            let is_made = knowledge.and_then(|it| it.row(wanted?)).is_some_and(Row::is_made);
-            let made = knowledge.filter(|_| !is_made).map_or(0, Knowledge::made);
+            let made = self.groups_made(inbox, key);
             return self.made_known(now, key, Ok(made), fx);
         }
         match wish {
@@ -281,6 +275,17 @@ impl Chat {
                 self.change(now, Changing { wait, entry, route, id, by, owed }, &wish, fx);
             }
         }
+    }
+
+    /// How many groups an account has made, for an order that makes one.
+    fn groups_made(&self, inbox: TimelineId, key: u64) -> usize {
+        let home = self.settings.home;
+        let wanted = self.orders.at(key).map(|it| groups::conversation_of(home, it.group()));
+        let account = self.conversations.known.get(&inbox);
+        let knowledge = account.map(|account| &account.knowledge);
+        // One that is made again is counted by itself.
+        let is_made = knowledge.and_then(|it| it.row(wanted?)).is_some_and(Row::is_made);
+        knowledge.filter(|_| !is_made).map_or(0, Knowledge::made)
     }
 
     /// A change is handed to the log; who else is to know it stands in the outbox.
