@@ -198,7 +198,8 @@ impl Chat {
                 continue;
             }
             // Of two the other one is told, too.
-            let Some(address) = self.erasures.address_of(inbox) else { return };
+            let Some(erasure) = self.erasures.open.get(&inbox) else { return };
+            let address = erasure.address.clone();
             let asker = Asker { inbox, address, device: Box::default(), is_operator: true };
             let conversation = Some(conversation);
             let asked = Box::new(RecallAsked { wait, asker, seq, conversation });
