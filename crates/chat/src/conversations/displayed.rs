@@ -103,7 +103,7 @@ impl Chat {
     fn displays_ask(&mut self, now: Now, number: u64, what: ErrandWhat, fx: &mut Effects) {
         let Some(it) = self.displays.open.at(number) else { return };
         let (inbox, address, device) = (it.inbox, it.by.clone(), Box::default());
-        let asker = Asker { inbox, address, device, is_operator: false };
+        let asker = Asker { inbox, address, device, source: None, is_operator: false };
         let Requester { conn, session, .. } = self.puts_errand(Owed::Displays(number), asker);
         self.request(now, conn, request_of(session, what), fx);
     }

@@ -200,7 +200,8 @@ impl Chat {
             // Of two the other one is told, too.
             let Some(erasure) = self.erasures.open.get(&inbox) else { return };
             let address = erasure.address.clone();
-            let asker = Asker { inbox, address, device: Box::default(), is_operator: true };
+            let device = Box::default();
+            let asker = Asker { inbox, address, device, source: None, is_operator: true };
             let conversation = Some(conversation);
             let asked = Box::new(RecallAsked { wait, asker, seq, conversation });
             self.find_account(now, &with, None, Waiter::Recall(asked), fx);
