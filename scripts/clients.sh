@@ -10,6 +10,7 @@
 # are the same is a test.
 set -u
 cd "$(dirname "$0")/.."
+. scripts/apt.sh
 
 package=clients/im-js
 page=clients/chat-page
@@ -21,8 +22,7 @@ tsc="$tools/node_modules/.bin/tsc"
 install_node() {
     command -v node >/dev/null 2>&1 && command -v npm >/dev/null 2>&1 && return 0
     [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1 || return 1
-    export DEBIAN_FRONTEND=noninteractive
-    apt-get update -qq && apt-get install -y -qq --no-install-recommends nodejs npm >&2
+    apt_get update -qq && apt_get install -y -qq --no-install-recommends nodejs npm >&2
 }
 
 install_compiler() {

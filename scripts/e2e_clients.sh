@@ -11,6 +11,7 @@
 # is there already is not fetched again, unless tests/e2e/mqtt/clients has changed.
 set -u
 cd "$(dirname "$0")/.."
+. scripts/apt.sh
 mkdir -p "$1"
 target="$(cd "$1" && pwd)"
 sources=tests/e2e/mqtt/clients
@@ -29,12 +30,11 @@ install_missing() {
         echo "holdline: not installed: ${missing[*]}; their tests are skipped" >&2
         return 0
     fi
-    export DEBIAN_FRONTEND=noninteractive
     # One by one if all together fail: one that is not to be had must not keep the others away.
-    apt-get update -qq
-    apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2 && return 0
+    apt_get update -qq
+    apt_get install -y -qq --no-install-recommends "${missing[@]}" >&2 && return 0
     for need in "${missing[@]}"; do
-        apt-get install -y -qq --no-install-recommends "$need" >&2
+        apt_get install -y -qq --no-install-recommends "$need" >&2
     done
     return 0
 }
@@ -127,7 +127,7 @@ install_botocore() {
 # Out of Debian's package, which is not installed: it would start a Prometheus.
 install_promtool() {
     (cd "$target/promtool" && { apt-get download -qq prometheus ||
-        { apt-get update -qq && apt-get download -qq prometheus; }; } &&
+        { apt_get update -qq && apt-get download -qq prometheus; }; } &&
         dpkg-deb --extract prometheus_*.deb . && rm prometheus_*.deb)
 }
 

@@ -6,6 +6,7 @@
 # missing; without root or apt-get the line says what to install by hand.
 set -u
 cd "$(dirname "$0")/.."
+. scripts/apt.sh
 
 # command:packages that bring it. The package of Redis may start a server of its own on its usual
 # port: the tests start theirs on others.
@@ -24,8 +25,7 @@ install_missing() {
         echo "holdline: the tests need these packages: ${missing[*]}" >&2
         return 1
     fi
-    export DEBIAN_FRONTEND=noninteractive
-    apt-get update -qq && apt-get install -y -qq --no-install-recommends "${missing[@]}"
+    apt_get update -qq && apt_get install -y -qq --no-install-recommends "${missing[@]}"
 }
 
 # rustup's minimal profile leaves out the formatter and the lints.

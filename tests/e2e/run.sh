@@ -8,6 +8,7 @@
 # where clients are kept. HOLDLINE_E2E_MQTT=mosquitto tries the tests of mqtt/ on mosquitto.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
+. scripts/apt.sh
 
 # command:package that brings it; Chromium and Node serve the tests of pages and libraries alone.
 needs=(python3:python3 openssl:openssl curl:curl node:nodejs chromium:chromium prlimit:util-linux
@@ -27,8 +28,7 @@ install_missing() {
             "skipped: ${missing[*]}" >&2
         return 0
     fi
-    export DEBIAN_FRONTEND=noninteractive
-    apt-get update -qq && apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
+    apt_get update -qq && apt_get install -y -qq --no-install-recommends "${missing[@]}" >&2
 }
 
 install_missing
