@@ -103,6 +103,8 @@ export class Client {
   #connects: Settle<void>[] = [];
   #asks = 0;
   #socket: WebSocketLike | undefined;
+  /** Which connection the machine takes that one for. */
+  #link = 0;
   #proof: Proof | undefined;
   #timer: unknown;
   #isWorking = false;
@@ -606,7 +608,7 @@ export class Client {
       queueMicrotask(lost);
       return;
     }
-    this.#socket = socket;
+    [this.#socket, this.#link] = [socket, link];
     socket.binaryType = "arraybuffer";
     socket.onopen = () => {
       this.#login(method).then(
@@ -654,9 +656,18 @@ export class Client {
     if (globalThis.document?.visibilityState !== "hidden") this.nudge();
   };
 
+  // A browser that has no network any more may say nothing of connections for a long time: it holds
+  // back what is on its way to them, and their end with it.
+  readonly #onOffline = (): void => {
+    if (this.#socket === undefined) return;
+    this.#drop();
+    this.#work((machine, now) => machine.lost(now, this.#link));
+  };
+
   #watch(): void {
     if (this.#isWatching || typeof document === "undefined") return;
     this.#isWatching = true;
+    globalThis.addEventListener("offline", this.#onOffline);
     globalThis.addEventListener("online", this.#onNudge);
     document.addEventListener("visibilitychange", this.#onNudge);
   }
@@ -664,6 +675,7 @@ export class Client {
   #unwatch(): void {
     if (!this.#isWatching) return;
     this.#isWatching = false;
+    globalThis.removeEventListener("offline", this.#onOffline);
     globalThis.removeEventListener("online", this.#onNudge);
     document.removeEventListener("visibilitychange", this.#onNudge);
   }

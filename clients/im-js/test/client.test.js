@@ -169,6 +169,30 @@ test("a connection that is lost is made again, and text in it is no IM", async (
   assert.deepEqual([socket().isClosed, clock.timers], [true, 0], "nothing is left behind");
 });
 
+test("where the browser has no network any more it does not wait to be told of the end", async () => {
+  const heard = new Map();
+  globalThis.document = { addEventListener() {}, removeEventListener() {}, visibilityState: "visible" };
+  globalThis.addEventListener = (name, handler) => heard.set(name, handler);
+  globalThis.removeEventListener = (name) => heard.delete(name);
+  try {
+    const { client, socket } = browser();
+    client.connect();
+    await socket().letsIn();
+    heard.get("offline")();
+    assert.deepEqual([client.state.name, socket().isClosed], ["waiting", true]);
+    heard.get("offline")();
+    assert.equal(client.state.name, "waiting", "once is enough");
+    heard.get("online")();
+    assert.equal(client.state.name, "connecting");
+    client.close();
+    assert.equal(heard.size, 0);
+  } finally {
+    for (const name of ["document", "addEventListener", "removeEventListener"]) {
+      delete globalThis[name];
+    }
+  }
+});
+
 test("an address that no socket takes is tried again like one that does not answer", async () => {
   const { client, clock } = browser({
     webSocket: class {

@@ -34,6 +34,8 @@ export class Client {
     #connects = [];
     #asks = 0;
     #socket;
+    /** Which connection the machine takes that one for. */
+    #link = 0;
     #proof;
     #timer;
     #isWorking = false;
@@ -497,7 +499,7 @@ export class Client {
             queueMicrotask(lost);
             return;
         }
-        this.#socket = socket;
+        [this.#socket, this.#link] = [socket, link];
         socket.binaryType = "arraybuffer";
         socket.onopen = () => {
             this.#login(method).then((login) => this.#work((machine, now) => machine.opened(now, link, login)), () => lost(new ImError("unavailable", "no token")));
@@ -540,10 +542,19 @@ export class Client {
         if (globalThis.document?.visibilityState !== "hidden")
             this.nudge();
     };
+    // A browser that has no network any more may say nothing of connections for a long time: it holds
+    // back what is on its way to them, and their end with it.
+    #onOffline = () => {
+        if (this.#socket === undefined)
+            return;
+        this.#drop();
+        this.#work((machine, now) => machine.lost(now, this.#link));
+    };
     #watch() {
         if (this.#isWatching || typeof document === "undefined")
             return;
         this.#isWatching = true;
+        globalThis.addEventListener("offline", this.#onOffline);
         globalThis.addEventListener("online", this.#onNudge);
         document.addEventListener("visibilitychange", this.#onNudge);
     }
@@ -551,6 +562,7 @@ export class Client {
         if (!this.#isWatching)
             return;
         this.#isWatching = false;
+        globalThis.removeEventListener("offline", this.#onOffline);
         globalThis.removeEventListener("online", this.#onNudge);
         document.removeEventListener("visibilitychange", this.#onNudge);
     }
