@@ -255,6 +255,11 @@ impl People {
         self.settings.superusers.iter().any(|other| other == name)
     }
 
+    /// Whether the configuration gives this name more than a user has.
+    pub(crate) fn is_named(&self, name: &str) -> bool {
+        self.is_super(name) || self.settings.administrators.contains(name)
+    }
+
     /// Whether somebody may have this client identifier: by the patterns, or without any unless it
     /// is another user's.
     pub(crate) fn may_be(&self, who: &Who<'_>) -> bool {

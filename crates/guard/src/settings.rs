@@ -9,12 +9,15 @@ use crate::scram::ScramHash;
 use crate::sources::SourceLimits;
 use crate::token::TokenPolicy;
 use base::words;
+use std::collections::HashSet;
 
 /// Everything that is chosen, besides files and the book.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
     /// Users who may do everything.
     pub superusers: Vec<String>,
+    /// Users who administer the server elsewhere: at its console, by protocols of chat.
+    pub administrators: HashSet<String>,
     /// Client identifiers that may be chosen, `%u` being the user and `*` at the end anything; none
     /// of these: any.
     pub client_ids: Vec<String>,
@@ -44,6 +47,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             superusers: Vec::new(),
+            administrators: HashSet::new(),
             client_ids: Vec::new(),
             allow_unmatched: false,
             doors: vec![ListenerPolicy::default()],

@@ -94,4 +94,6 @@ pub(crate) struct Users {
     pub(crate) users: Vec<User>,
     /// The next query's `after`; null at the end.
     pub(crate) next: Option<String>,
+    /// Users of the book, on all pages.
+    pub(crate) total: u64,
 }

@@ -10,10 +10,12 @@ use crate::answers::users::{self as answers, User};
 use crate::api::{Api, Shared};
 use crate::describe::{Body, OptionalBody};
 use crate::fault::Fault;
+use crate::guard::Caller;
 use crate::orders::users::{self, ImportBody, UserBody, UsersQuery};
-use axum::Json;
+use crate::tokens::scope::Scope;
 use axum::extract::State;
-use model::ports::users::{UserFault, Users};
+use axum::{Extension, Json};
+use model::ports::users::{Authority, UserFault, Users};
 use std::sync::Arc;
 
 type Told<T> = Result<Json<T>, Fault>;
@@ -29,7 +31,8 @@ pub(crate) async fn list(State(api): Api, query: Asked<UsersQuery>) -> Told<answ
     users.truncate(count);
     let next = users.last().filter(|_| more).map(|user| user.name.clone());
     let users = users.iter().map(User::from).collect();
-    Ok(Json(answers::Users { users, next }))
+    let total = api.settings.users.count();
+    Ok(Json(answers::Users { users, next, total }))
 }
 
 /// `GET /v1/users/{user}`
@@ -48,20 +51,29 @@ pub(crate) async fn keys(State(api): Api, path: Part) -> Told<answers::UserKeys>
 }
 
 /// `PUT /v1/users/{user}`
-pub(crate) async fn put(State(api): Api, path: Part, body: OptionalBody<UserBody>) -> Told<User> {
-    let name = users::name(part(path)?)?;
+pub(crate) async fn put(
+    State(api): Api,
+    Extension(caller): Extension<Caller>,
+    path: Part,
+    body: OptionalBody<UserBody>,
+) -> Told<User> {
+    let (name, authority) = (users::name(part(path)?)?, authority(&caller));
     let wish = body.read()?;
     let order = wish.order(name, &api.settings.limits.topics)?;
-    let user = ask(&api, move |book| book.put(order)).await?.map_err(fault)?;
+    let user = ask(&api, move |book| book.put(order, authority)).await?.map_err(fault)?;
     end_outdated(&api, vec![user.name.clone()]).await;
     Ok(Json(User::from(&user)))
 }
 
 /// `DELETE /v1/users/{user}`
-pub(crate) async fn remove(State(api): Api, path: Part) -> Told<Removed> {
-    let name = users::name(part(path)?)?;
+pub(crate) async fn remove(
+    State(api): Api,
+    Extension(caller): Extension<Caller>,
+    path: Part,
+) -> Told<Removed> {
+    let (name, authority) = (users::name(part(path)?)?, authority(&caller));
     let removed = name.clone();
-    match ask(&api, move |book| book.remove(&name)).await?.map_err(fault)? {
+    match ask(&api, move |book| book.remove(&name, authority)).await?.map_err(fault)? {
         true => {
             end_outdated(&api, vec![removed]).await;
             Ok(Json(Removed { removed: true }))
@@ -71,20 +83,34 @@ pub(crate) async fn remove(State(api): Api, path: Part) -> Told<Removed> {
 }
 
 /// `POST /v1/users`: makes or changes many, as lines say.
-pub(crate) async fn import(State(api): Api, body: Body<ImportBody>) -> Told<answers::Imported> {
-    let (lines, form) = body.read()?.checked()?;
-    let done = ask(&api, move |book| book.import(&lines, form)).await?.map_err(fault)?;
+pub(crate) async fn import(
+    State(api): Api,
+    Extension(caller): Extension<Caller>,
+    body: Body<ImportBody>,
+) -> Told<answers::Imported> {
+    let ((lines, form), authority) = (body.read()?.checked()?, authority(&caller));
+    let done = ask(&api, move |book| book.import(&lines, form, authority)).await?.map_err(fault)?;
     let at_console = api.sessions.users();
     end_outdated(&api, at_console).await;
     Ok(Json(answers::Imported::from(done)))
 }
 
 /// `POST /v1/users/{user}/kick`
-pub(crate) async fn kick(State(api): Api, path: Part) -> Told<User> {
-    let name = users::name(part(path)?)?;
-    let kicked = ask(&api, move |book| book.kick(&name)).await?.map_err(fault)?;
+pub(crate) async fn kick(
+    State(api): Api,
+    Extension(caller): Extension<Caller>,
+    path: Part,
+) -> Told<User> {
+    let (name, authority) = (users::name(part(path)?)?, authority(&caller));
+    let kicked = ask(&api, move |book| book.kick(&name, authority)).await?.map_err(fault)?;
     end_outdated(&api, kicked.iter().map(|user| user.name.clone()).collect()).await;
     kicked.map(|user| Json(User::from(&user))).ok_or(Fault::unknown("user"))
+}
+
+/// With which authority a caller orders: who administers the server is `admin`'s alone, or
+/// `users` would be `admin` by a detour.
+fn authority(caller: &Caller) -> Authority {
+    if caller.0.scopes.allow(&[Scope::Admin]) { Authority::Admin } else { Authority::Users }
 }
 
 /// Ends the sessions at the console of these users for which nothing stands any more, on a thread
@@ -106,6 +132,7 @@ pub(super) async fn ask<T: Send + 'static>(
 pub(super) fn fault(fault: UserFault) -> Fault {
     match fault {
         UserFault::Wrong(why) => Fault::bad(why),
+        UserFault::OutOfReach(name) => Fault::out_of_reach(&name),
         UserFault::Full => Fault::users_full(),
         UserFault::Busy => Fault::busy(),
         UserFault::StoreFailed => Fault::store(),

@@ -11,7 +11,7 @@ use model::ports::pushes::{DeviceState, PushCounts};
 use model::ports::pushes::{PushAnswer, PushCommand};
 use model::ports::tokens::NotKept;
 use model::ports::topics::{ClientState, TopicAnswer, TopicCommand};
-use model::ports::users::{UserOrder, Users};
+use model::ports::users::{Authority, UserOrder, Users};
 use model::presence::{OnlineState, PresenceVersion};
 use model::product::Product;
 use model::topic::Publication;
@@ -67,7 +67,7 @@ pub(super) fn whole_test_api(change: impl FnOnce(&mut Settings)) -> TestApi {
         is_disabled: None,
         rules: None,
     };
-    users.put(order).expect("made");
+    users.put(order, Authority::Admin).expect("made");
     let url = "http://me:s3cret@127.0.0.1:1/hook?key=s3cret".into();
     let hook = Webhook { url, secret: vec![1], product: None, types: vec![], topics: vec![] };
     let mut settings = Settings {
@@ -276,6 +276,37 @@ fn call(
 fn with_letters(folder: &tempfile::TempDir) -> impl FnOnce(&mut Settings) {
     let letters = DeadLetterSettings::in_folder(folder.path().join("letters"));
     move |settings| settings.dead_letters = Some(letters)
+}
+
+#[test]
+fn scope_users_changes_nobody_who_administers_and_admin_does() {
+    let test_api = whole_test_api(|_| {});
+    let [users, admin] = ["users", "admin"]
+        .map(|scope| make(&test_api, &json!({ "name": scope, "scopes": [scope] })));
+    let rules = rules();
+    let asks = |token: &str, method: &str, path: &str, user: &str, body: &str| {
+        let rule = rules.iter().find(|rule| (rule.method, rule.path) == (method, path));
+        let path = path.replace("{user}", user);
+        call(&test_api, token, rule.expect("it is served"), &(path, body.to_owned()))
+    };
+    for (method, path, body) in [
+        ("put", "/v1/users/{user}", r#"{"password": "mine"}"#),
+        ("post", "/v1/users", r#"{"lines": ["USER"]}"#),
+        ("post", "/v1/users/{user}/kick", ""),
+        ("delete", "/v1/users/{user}", ""),
+    ] {
+        for user in ["tills", "boss"] {
+            let body = body.replace("USER", user);
+            let told = asks(&users, method, path, user, &body);
+            let expected = match user {
+                "boss" => (403, "administrator".to_owned()),
+                _ => (200, String::new()),
+            };
+            assert_eq!(told, expected, "{method} {path} {user}");
+            let told = asks(&admin, method, path, "boss", &body);
+            assert!(user == "tills" || told.0 == 200, "{method} {path}: {told:?}");
+        }
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::description::{check_answer, check_named};
 use super::*;
-use model::ports::users::{IMPORT_LINES_MAX, ImportForm, Imported};
+use model::ports::users::{Authority, IMPORT_LINES_MAX, ImportForm, Imported};
 use model::ports::users::{UserFault, UserOrder, UserRule, UserState};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -23,6 +23,10 @@ impl Users for Book {
         self.or_says(behind.take(count).cloned().collect())
     }
 
+    fn count(&self) -> u64 {
+        self.users.lock().expect("no panic").len() as u64
+    }
+
     fn user(&self, name: &str) -> Result<Option<UserState>, UserFault> {
         self.or_says(self.users.lock().expect("no panic").get(name).cloned())
     }
@@ -33,8 +37,9 @@ impl Users for Book {
         self.or_says(users.get(name).map(keys))
     }
 
-    fn put(&self, order: UserOrder) -> Result<UserState, UserFault> {
+    fn put(&self, order: UserOrder, authority: Authority) -> Result<UserState, UserFault> {
         self.or_says(())?;
+        reaches(authority, &order.name)?;
         let mut users = self.users.lock().expect("no panic");
         let before = users.remove(&order.name);
         let has_password =
@@ -54,13 +59,15 @@ impl Users for Book {
         Ok(state)
     }
 
-    fn remove(&self, name: &str) -> Result<bool, UserFault> {
+    fn remove(&self, name: &str, authority: Authority) -> Result<bool, UserFault> {
         self.or_says(())?;
+        reaches(authority, name)?;
         Ok(self.users.lock().expect("no panic").remove(name).is_some())
     }
 
-    fn kick(&self, name: &str) -> Result<Option<UserState>, UserFault> {
+    fn kick(&self, name: &str, authority: Authority) -> Result<Option<UserState>, UserFault> {
         self.or_says(())?;
+        reaches(authority, name)?;
         let mut users = self.users.lock().expect("no panic");
         let user = users.get_mut(name);
         Ok(user.map(|user| {
@@ -69,10 +76,24 @@ impl Users for Book {
         }))
     }
 
-    fn import(&self, lines: &[String], form: ImportForm) -> Result<Imported, UserFault> {
+    fn import(
+        &self,
+        lines: &[String],
+        form: ImportForm,
+        authority: Authority,
+    ) -> Result<Imported, UserFault> {
+        lines.iter().try_for_each(|name| reaches(authority, name))?;
         *self.form.lock().expect("no panic") = Some(form);
         self.or_says(())?;
         Ok(self.take_in(lines))
+    }
+}
+
+/// Here `boss` is the only one who administers.
+fn reaches(authority: Authority, name: &str) -> Result<(), UserFault> {
+    match authority == Authority::Admin || name != "boss" {
+        true => Ok(()),
+        false => Err(UserFault::OutOfReach(name.into())),
     }
 }
 
@@ -111,7 +132,7 @@ impl Book {
                 is_disabled: None,
                 rules: None,
             };
-            self.put(order).expect("nothing is said");
+            self.put(order, Authority::Admin).expect("nothing is said");
             (told.done, told.made) = (told.done + 1, told.made + 1);
         }
         told
@@ -155,6 +176,8 @@ fn a_user_is_made_changed_shown_and_removed() {
     let (_, told) = test_api.json("GET", "/v1/users?limit=2", "");
     check_answer("get", "/v1/users", &told);
     assert_eq!((&told["users"][1]["name"], &told["next"]), (&json!("a/b"), &json!("a/b")));
+    assert_eq!(told["total"], json!(3), "of all pages");
+    assert!(test_api.send("GET", "/metrics", "").1.contains("\nholdline_users 3\n"));
     let (_, told) = test_api.json("GET", "/v1/users?limit=2&after=a%2Fb", "");
     assert_eq!((&told["users"][0]["name"], &told["next"]), (&json!("c"), &json!(null)));
     let (_, text, _) = test_api.send("GET", path, "");

@@ -100,7 +100,14 @@ impl AccessControl {
         let people = self.people();
         let has_lines =
             || people.files.acl.as_ref().is_some_and(|acl| acl.own(Some(name)).is_some());
-        people.is_user(name) || people.is_super(name) || has_lines()
+        people.is_user(name) || people.is_named(name) || has_lines()
+    }
+
+    /// Whether whoever has this name administers the server: the configuration names it, or it may
+    /// do everything.
+    pub fn administers(&self, name: &str) -> bool {
+        let people = self.people();
+        people.is_named(name) || people.standing_anywhere(name).is_super
     }
 
     /// Whether the book is all there. Until it is, nobody knows who a name is that it does not

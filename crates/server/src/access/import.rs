@@ -10,7 +10,9 @@ use guard::book::{EVERYBODY, UserEntry};
 use guard::passwords::{Kept, StoredHash};
 use model::ports::databases::accounts::{AccountChange, AccountColumns};
 use model::ports::log::{Table, Write};
-use model::ports::users::{DOMAIN, IMPORT_LINES_MAX, ImportForm, Imported, UserFault, account_key};
+use model::ports::users::{
+    Authority, DOMAIN, IMPORT_LINES_MAX, ImportForm, Imported, UserFault, account_key,
+};
 use std::collections::HashSet;
 
 /// Plain passwords in one batch: with the dearest hashing, some seconds.
@@ -73,6 +75,7 @@ impl UserBook {
         &self,
         lines: &[String],
         form: ImportForm,
+        authority: Authority,
     ) -> Result<Imported, UserFault> {
         let (batch, mut told) = batch(lines, form);
         let mut numbers = self.lock();
@@ -87,7 +90,15 @@ impl UserBook {
         };
         let (mut wishes, mut making) = (Vec::with_capacity(batch.len()), 0);
         for ((at, line), before) in batch.iter().zip(before) {
-            match self.wish(line, before, making, &mut numbers) {
+            // Before anything is hashed or compared: who may not change an administrator must not
+            // learn whether a password is the administrator's.
+            let reached = self.reaches(authority, &line.name, before.1.as_ref());
+            let wish = reached.and_then(|()| self.wish(line, before, making, &mut numbers));
+            let wish = wish.and_then(|wish| {
+                self.reaches(authority, &line.name, Some(&wish.entry))?;
+                Ok(wish)
+            });
+            match wish {
                 Ok(wish) => {
                     making += usize::from(wish.before.is_none());
                     wishes.push(wish);

@@ -20,12 +20,12 @@ use model::ports::access::GrantedAccount;
 use model::ports::chat::{ChatAnswer, ChatCommand, Errand, ErrandWhat};
 use model::ports::control::{Answer, Command, Control};
 use model::ports::users::{
-    Announcement, BOOK_ONLINE_MAX, BookAnswer, BookDone, BookFault, BookOrder, NewPassword,
-    OperatorWish, UserChange, UserFault, UserOrder, UserVerb, Users,
+    Announcement, Authority, BOOK_ONLINE_MAX, BookAnswer, BookDone, BookFault, BookOrder,
+    NewPassword, OperatorWish, UserChange, UserFault, UserOrder, UserVerb, Users,
 };
 use model::service::ServiceKind;
 use model::{event, tell};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -54,8 +54,6 @@ pub struct OrderWays {
     pub control: Arc<dyn Control>,
     /// What bounds registrations and passwords.
     pub limits: ChatLimits,
-    /// Names that nobody takes for itself: something is said of them elsewhere.
-    pub reserved: HashSet<String>,
 }
 
 /// Hears what was ordered, for the audit log and the console; before it is answered.
@@ -212,10 +210,13 @@ impl OrderDesk {
             }
             BookOrder::Leave { user, account } => {
                 let is_its = |entry: &UserEntry| is_still(entry, *account);
-                self.book.remove_if(user, &is_its).map_err(fault).and_then(|left| match left {
-                    true => Ok(BookDone::Done),
-                    false => Err(BookFault::Off),
-                })
+                // What is one's own one may end, whatever one administers.
+                self.book.remove_if(user, Authority::Admin, &is_its).map_err(fault).and_then(
+                    |left| match left {
+                        true => Ok(BookDone::Done),
+                        false => Err(BookFault::Off),
+                    },
+                )
             }
             BookOrder::Register { user, password, source } => {
                 self.registers((user, password), *source, ways)
@@ -242,7 +243,7 @@ impl OrderDesk {
         }
         let order = UserOrder { password: Some(password.reveal().into()), ..order_for(user) };
         let is_its = |entry: Option<&UserEntry>| entry.is_some_and(|it| is_still(it, account));
-        match self.book.put_if(&order, &is_its).map_err(fault)? {
+        match self.book.put_if(&order, Authority::Admin, &is_its).map_err(fault)? {
             Some(entry) => Ok(BookDone::Granted(entry.granted())),
             None => Err(BookFault::Off),
         }
@@ -258,7 +259,7 @@ impl OrderDesk {
         if !self.hour().at(clock::monotonic_us()).registers(source, &ways.limits) {
             return Err(BookFault::Rate);
         }
-        if ways.reserved.contains(user) || self.access_control.is_spoken_for(user) {
+        if self.access_control.is_spoken_for(user) {
             return Err(BookFault::Conflict);
         }
         self.adds(user, password)
@@ -266,7 +267,11 @@ impl OrderDesk {
 
     fn adds(&self, user: &str, password: &NewPassword) -> BookAnswer {
         let order = UserOrder { password: Some(password.reveal().into()), ..order_for(user) };
-        match self.book.put_if(&order, &|before| before.is_none()).map_err(fault)? {
+        match self
+            .book
+            .put_if(&order, Authority::Users, &|before| before.is_none())
+            .map_err(fault)?
+        {
             Some(_) => Ok(BookDone::Done),
             None => Err(BookFault::Conflict),
         }
@@ -303,18 +308,19 @@ impl OrderDesk {
             (UserVerb::Add, Some(password)) => return self.adds(user, password),
             (UserVerb::Add, None) => return Err(BookFault::Wrong("a password is missing".into())),
             (UserVerb::Remove, _) => {
-                let removed = self.book.remove(user).map_err(fault)?;
+                let removed = self.book.remove(user, Authority::Users).map_err(fault)?;
                 return removed.then_some(BookDone::Done).ok_or(BookFault::Unknown(user.into()));
             }
             (UserVerb::End, _) => {
-                let kicked = self.book.kick(user).map_err(fault)?;
+                let kicked = self.book.kick(user, Authority::Users).map_err(fault)?;
                 return kicked.map(|_| BookDone::Done).ok_or(BookFault::Unknown(user.into()));
             }
             (UserVerb::Disable, _) => UserOrder { is_disabled: Some(true), ..order_for(user) },
             (UserVerb::Enable, _) => UserOrder { is_disabled: Some(false), ..order_for(user) },
             (UserVerb::SetPassword, _) => UserOrder { password: password(), ..order_for(user) },
         };
-        let put = self.book.put_if(&order, &|before| before.is_some()).map_err(fault)?;
+        let put = self.book.put_if(&order, Authority::Users, &|before| before.is_some());
+        let put = put.map_err(fault)?;
         put.map(|_| BookDone::Done).ok_or(BookFault::Unknown(user.into()))
     }
 
@@ -330,7 +336,7 @@ fn is_still(entry: &UserEntry, account: GrantedAccount) -> bool {
 }
 
 /// An order of which nothing is said but whom it is about.
-fn order_for(user: &str) -> UserOrder {
+pub(super) fn order_for(user: &str) -> UserOrder {
     let (password, is_super, is_disabled, rules) = Default::default();
     UserOrder { name: user.into(), password, is_super, is_disabled, rules }
 }
@@ -396,6 +402,7 @@ fn statistics(ways: &OrderWays, address: &AccountAddress) -> BookAnswer {
 fn fault(fault: UserFault) -> BookFault {
     match fault {
         UserFault::Wrong(why) => BookFault::Wrong(why.into()),
+        UserFault::OutOfReach(_) => BookFault::Forbidden,
         UserFault::Full => BookFault::Full,
         UserFault::Busy => BookFault::Busy,
         UserFault::StoreFailed | UserFault::DatabaseFailed(_) => BookFault::StoreFailed,

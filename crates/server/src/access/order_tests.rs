@@ -11,7 +11,7 @@ use model::ports::access::GrantedAccount;
 use model::ports::chat::{ChatAccountStatus, ChatAnswer, ChatCommand, ErrandWhat};
 use model::ports::control::{Answer, Command, Control, Reply};
 use model::ports::users::{
-    Announcement, BookAnswer, BookDone, BookFault, BookOrder, NewPassword, OperatorWish,
+    Announcement, Authority, BookAnswer, BookDone, BookFault, BookOrder, NewPassword, OperatorWish,
     UserChange, UserOrder, UserState, UserVerb,
 };
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -82,7 +82,8 @@ impl Desk {
             superusers: vec!["root".into()],
             ..AccessSection::default()
         };
-        let place = Place::new(settings(light));
+        let administrators = ["boss", "chief"].map(str::to_owned).into();
+        let place = Place::new(Settings { administrators, ..settings(light) });
         let ((tell, answers), (note, notes)) = (sync_channel(9), sync_channel(9));
         let limits = ChatLimits {
             registrations_a_source_max: 6,
@@ -96,7 +97,6 @@ impl Desk {
             }),
             control: Arc::new(Shards),
             limits,
-            reserved: ["boss".to_owned()].into(),
         };
         place.entrance.take_orders(ways).expect("a thread");
         place.entrance.tell_orders(Box::new(move |it| note.send(it).expect("somebody listens")));
@@ -114,7 +114,7 @@ impl Desk {
         let (is_super, is_disabled, rules) = Default::default();
         let password = new.map(Into::into);
         let order = UserOrder { name: name.into(), password, is_super, is_disabled, rules };
-        self.place.entrance.users().put(order).expect("it is put")
+        self.place.entrance.users().put(order, Authority::Admin).expect("it is put")
     }
 
     fn user(&self, name: &str) -> Option<UserState> {
@@ -246,6 +246,37 @@ fn an_administrator_does_what_the_api_does_and_it_is_told() {
         assert_eq!(ask(OperatorWish::Announce(announcement)), result);
         assert_eq!(desk.note(), (Some("boss".into()), "announce", code));
     }
+}
+
+#[test]
+fn an_administrator_changes_nobody_else_who_administers_and_makes_nobody_who_does() {
+    let desk = Desk::new();
+    let boss = desk.put("boss", Some("secret"));
+    desk.put("eve", Some("open"));
+    let order = UserOrder { is_super: Some(true), ..order_desk::order_for("eve") };
+    desk.place.entrance.users().put(order, Authority::Admin).expect("it is put");
+    let verbs = [
+        UserVerb::Add,
+        UserVerb::Remove,
+        UserVerb::End,
+        UserVerb::Disable,
+        UserVerb::Enable,
+        UserVerb::SetPassword,
+    ];
+    // Named in the configuration and there; named and not there; a superuser of the book.
+    for name in ["boss", "chief", "root", "eve"] {
+        let before = desk.user(name);
+        for verb in verbs {
+            let answer = desk.operates(&boss, verb, &[name]);
+            assert_eq!(answer, Err(BookFault::Forbidden), "{name} {verb:?}");
+            assert_eq!(desk.note(), (Some("boss".into()), verb.name(), Some("forbidden")));
+        }
+        assert_eq!(desk.user(name), before);
+    }
+    assert!(desk.has("boss", "secret") && desk.has("eve", "open"));
+    let (user, account, password) = ("boss".into(), of(&boss), password("new"));
+    let own = desk.order(BookOrder::Password { user, account, password });
+    assert!(own.is_ok(), "everybody changes the own password: {own:?}");
 }
 
 #[test]

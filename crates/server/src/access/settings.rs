@@ -12,6 +12,7 @@ use guard::passwords::Hashing;
 use guard::scram::ScramHash;
 use guard::token::{Algorithm, Keys, TokenPolicy};
 use guard::{CacheLimits, ListenerPolicy, Method, PeopleFiles, SourceLimits};
+use std::collections::HashSet;
 use std::path::Path;
 
 /// Bytes of a file of users or rules, at most.
@@ -29,6 +30,8 @@ pub struct Settings {
     pub accounts: AccountsSection,
     /// `[mysql]`.
     pub mysql: MySqlSection,
+    /// Who administers the server by its console or by protocols of chat.
+    pub administrators: HashSet<String>,
     /// How one comes in, by the number of the listener that was opened.
     pub doors: Vec<ListenerPolicy>,
 }
@@ -76,6 +79,7 @@ impl Settings {
         }
         let settings = guard::Settings {
             superusers: access.superusers.clone(),
+            administrators: self.administrators.clone(),
             client_ids: access.client_ids.clone(),
             allow_unmatched: access.allow_unmatched,
             doors: self.doors.clone(),

@@ -7,7 +7,9 @@ use guard::{Anonymous, ListenerPolicy, Method};
 use model::id::NodeId;
 use model::ports::access::{Act, Grant, Who};
 use model::ports::log::{Call, Done, Read as LogRead, RowHome, StoreError, Table, Write};
-use model::ports::users::{DOMAIN, ImportForm, UserFault, UserOrder, UserRule, account_home};
+use model::ports::users::{
+    Authority, DOMAIN, ImportForm, UserFault, UserOrder, UserRule, account_home,
+};
 use model::service::ServiceKind;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write as _};
@@ -251,7 +253,7 @@ fn who_is_in_the_password_file_logs_in_to_the_console_and_another_password_is_an
     assert_eq!(people.standing("eve"), Ok(None), "she is gone");
     // A name that is in both is the book's, with the password that it has there.
     let order = UserOrder { password: Some("other".into()), ..order("ann") };
-    place.entrance.users().put(order).expect("it is put");
+    place.entrance.users().put(order, Authority::Admin).expect("it is put");
     assert_eq!(people.check("ann", "secret"), Ok(None));
     assert!(people.check("ann", "other").expect("asked").is_some_and(|held| held != ann));
 }
@@ -333,13 +335,13 @@ pub(super) fn order(name: &str) -> UserOrder {
 fn the_book_is_on_the_logs_before_it_holds() {
     let place = Place::new(settings(AccessSection { users_max: 2, ..AccessSection::default() }));
     let users = place.entrance.users();
-    let eve = users.put(order("eve")).expect("room");
+    let eve = users.put(order("eve"), Authority::Admin).expect("room");
     assert!(eve.has_password && eve.rules.len() == 1 && eve.epoch == 1);
-    users.put(order("bob")).expect("room");
-    assert_eq!(users.put(order("one-too-many")), Err(UserFault::Full));
-    assert!(matches!(users.put(order("bob:x")), Err(UserFault::Wrong(_))));
+    users.put(order("bob"), Authority::Admin).expect("room");
+    assert_eq!(users.put(order("one-too-many"), Authority::Admin), Err(UserFault::Full));
+    assert!(matches!(users.put(order("bob:x"), Authority::Admin), Err(UserFault::Wrong(_))));
     let bad = UserOrder { password: Some(String::new()), ..order("bob") };
-    assert!(matches!(users.put(bad), Err(UserFault::Wrong(_))));
+    assert!(matches!(users.put(bad, Authority::Admin), Err(UserFault::Wrong(_))));
     assert_eq!(granted(place.ask(question("eve", "secret"))).user.as_deref(), Some("eve"));
     for name in ["bob", "eve"] {
         let hash = account_home(HOME, DOMAIN, name);
@@ -354,14 +356,21 @@ fn the_book_is_on_the_logs_before_it_holds() {
     );
     assert_eq!(other.entrance.users().user("eve"), Ok(Some(eve)), "it is there after a restart");
     assert_eq!(granted(other.ask(question("eve", "secret"))).user.as_deref(), Some("eve"));
-    assert!(other.entrance.users().put(order("new")).is_ok());
+    assert!(other.entrance.users().put(order("new"), Authority::Admin).is_ok());
 
-    assert_eq!((users.remove("eve"), users.remove("eve")), (Ok(true), Ok(false)));
+    assert_eq!(
+        (users.remove("eve", Authority::Admin), users.remove("eve", Authority::Admin)),
+        (Ok(true), Ok(false))
+    );
     assert_eq!(place.accounts().len(), 1);
     assert_eq!(refused(place.ask(question("eve", "secret"))), Denial::BadCredentials);
     let none = Entrance::new(settings(AccessSection::default()), [6; 32]).expect("no files");
     assert!(!none.restore(b"x", b"{}") && !none.restore(&[0xff], b"{\"v\":1}"));
-    assert_eq!(none.users().put(order("new")), Err(UserFault::StoreFailed), "there is no log");
+    assert_eq!(
+        none.users().put(order("new"), Authority::Admin),
+        Err(UserFault::StoreFailed),
+        "there is no log"
+    );
     let why = none.restored().expect_err("rows of before");
     assert!(why.contains("2 users") && why.contains("earlier build"), "{why}");
 }
@@ -374,7 +383,7 @@ fn pages_go_through_all_logs_and_everybody_is_on_one_of_them() {
     let mut names: Vec<String> = (0..40).map(|number| format!("user-{number}")).collect();
     names.push("*".into());
     for name in &names {
-        users.put(UserOrder { password: None, ..order(name) }).expect("room");
+        users.put(UserOrder { password: None, ..order(name) }, Authority::Admin).expect("room");
     }
     let logs = place.accounts().into_iter().map(|(log, _)| log);
     assert_eq!(logs.collect::<std::collections::BTreeSet<_>>().len(), usize::from(LOGS));
@@ -397,11 +406,11 @@ fn a_number_is_given_once_whatever_happens() {
     let place = Place::new(settings(AccessSection::default()));
     let put = |place: &Place, name: &str| {
         let bare = UserOrder { password: None, ..order(name) };
-        place.entrance.users().put(bare).expect("room").uid
+        place.entrance.users().put(bare, Authority::Admin).expect("room").uid
     };
     let first = put(&place, "ann");
     assert_eq!(put(&place, "ann"), first, "it is who it was");
-    assert_eq!(place.entrance.users().remove("ann"), Ok(true));
+    assert_eq!(place.entrance.users().remove("ann", Authority::Admin), Ok(true));
     let second = put(&place, "ann");
     let other = put(&place, "bob");
     assert!(first < second && second < other && other < 1 << 53);
@@ -422,40 +431,46 @@ fn a_number_is_given_once_whatever_happens() {
 fn orders_that_end_sessions_are_on_the_log_first() {
     let place = Place::new(settings(AccessSection::default()));
     let (users, access) = (place.entrance.users(), place.entrance.access());
-    users.put(order("eve")).expect("room");
+    users.put(order("eve"), Authority::Admin).expect("room");
     let come = |password| place.ask(question("eve", password));
     let first = granted(come("secret")).account;
     assert!(first.is_some() && access.holds("eve", first));
     let epoch =
         |place: &Place| place.entrance.users().user("eve").expect("read").expect("there").epoch;
-    let kicked = users.kick("eve").expect("written").expect("there");
+    let kicked = users.kick("eve", Authority::Admin).expect("written").expect("there");
     assert_eq!((kicked.epoch, epoch(&place)), (2, 2));
     assert!(!access.holds("eve", first));
     let second = granted(come("secret")).account;
     let new = UserOrder { password: Some("other".into()), rules: None, ..order("eve") };
-    assert_eq!(users.put(new).map(|user| user.epoch), Ok(3));
+    assert_eq!(users.put(new, Authority::Admin).map(|user| user.epoch), Ok(3));
     assert!(!access.holds("eve", second));
     assert_eq!(refused(come("secret")), Denial::BadCredentials, "a check of before is not one");
     let third = granted(come("other")).account;
     let off = UserOrder { password: None, is_disabled: Some(true), rules: None, ..order("eve") };
-    assert_eq!(users.put(off).map(|user| (user.epoch, user.is_disabled)), Ok((4, true)));
+    assert_eq!(
+        users.put(off, Authority::Admin).map(|user| (user.epoch, user.is_disabled)),
+        Ok((4, true))
+    );
     assert!(!access.holds("eve", third));
     assert_eq!(refused(come("other")), Denial::NotAuthorized);
-    assert_eq!(users.kick("nobody"), Ok(None));
-    assert!(matches!(users.kick("*"), Err(UserFault::Wrong(_))));
+    assert_eq!(users.kick("nobody", Authority::Admin), Ok(None));
+    assert!(matches!(users.kick("*", Authority::Admin), Err(UserFault::Wrong(_))));
 }
 
 #[test]
 fn a_log_that_failed_is_not_a_wrong_password() {
     let rows = Rows::default();
     let place = Place::over(settings(AccessSection::default()), Ok(Done::Written), rows.clone());
-    place.entrance.users().put(order("eve")).expect("room");
+    place.entrance.users().put(order("eve"), Authority::Admin).expect("room");
     drop(place);
     let place = Place::over(settings(AccessSection::default()), Ok(Done::Written), rows.clone());
     rows.lock().expect("no panic").iter_mut().flatten().for_each(|(_, value)| *value = [9].into());
     assert_eq!(refused(place.ask(question("eve", "secret"))), Denial::Unavailable);
     assert_eq!(place.entrance.users().user("eve"), Err(UserFault::StoreFailed));
-    assert_eq!(place.entrance.users().put(order("eve")), Err(UserFault::StoreFailed));
+    assert_eq!(
+        place.entrance.users().put(order("eve"), Authority::Admin),
+        Err(UserFault::StoreFailed)
+    );
 }
 
 #[test]
@@ -482,10 +497,10 @@ fn rows_of_tokens_are_kept_by_the_log_and_are_there_after_a_restart() {
 fn what_the_log_does_not_take_does_not_hold() {
     let place = Place::with_log(settings(AccessSection::default()), Err(StoreError::Full));
     let users = place.entrance.users();
-    assert_eq!(users.put(order("eve")), Err(UserFault::StoreFailed));
+    assert_eq!(users.put(order("eve"), Authority::Admin), Err(UserFault::StoreFailed));
     assert_eq!(users.user("eve"), Ok(None));
     place.entrance.close();
-    assert_eq!(users.put(order("eve")), Err(UserFault::StoreFailed));
+    assert_eq!(users.put(order("eve"), Authority::Admin), Err(UserFault::StoreFailed));
 }
 
 #[test]
@@ -581,7 +596,7 @@ fn lines_become_accounts_that_can_log_in_and_again_they_change_nothing() {
     let hashed = USERS.trim_end().to_owned();
     let import = |lines: &[&str]| {
         let lines: Vec<String> = lines.iter().map(|&line| line.to_owned()).collect();
-        users.import(&lines, ImportForm::Passwords)
+        users.import(&lines, ImportForm::Passwords, Authority::Admin)
     };
     let lines = ["# a comment", &hashed, "", "eve:$plain$open super", "off:$plain$x disabled"];
     let told = import(&lines).expect("room");
@@ -611,7 +626,8 @@ fn keys_from_elsewhere_are_good_for_the_password_that_they_are_of_after_a_restar
     let keys = "ann:$scram-sha-1$4096$QSXCR+Q6sek8bf92$6dlGYMOdZcOPutkcNY8U2g7vK9Y=$\
                 D+CSWLOshSulAsxiupA+qs2/fTE=";
     let place = Place::new(settings(AccessSection::default()));
-    let told = place.entrance.users().import(&[keys.into()], ImportForm::Passwords);
+    let told =
+        place.entrance.users().import(&[keys.into()], ImportForm::Passwords, Authority::Admin);
     assert_eq!(told.expect("room").made, 1);
     let rows = place.rows.clone();
     let come = |place: &Place| {
@@ -624,6 +640,56 @@ fn keys_from_elsewhere_are_good_for_the_password_that_they_are_of_after_a_restar
 }
 
 #[test]
+fn who_administers_the_server_is_changed_by_orders_that_reach_everybody_alone() {
+    let folder = TempDir::new().expect("a folder");
+    let access = AccessSection {
+        hash_cost: guard::passwords::Cost::Light,
+        superusers: vec!["root".into()],
+        password_file: Some(file(&folder, "users", "filed:$plain$apple super\n")),
+        ..Default::default()
+    };
+    let administrators = ["boss".to_owned()].into();
+    let place = Place::new(Settings { administrators, ..settings(access.clone()) });
+    let users = place.entrance.users();
+    let supers = UserOrder { is_super: Some(true), ..order("eve") };
+    users.put(supers.clone(), Authority::Admin).expect("room");
+    users.put(order("ann"), Authority::Users).expect("she administers nothing");
+    let out = |name: &str| UserFault::OutOfReach(name.into());
+    let import = |line: String| users.import(&[line], ImportForm::Passwords, Authority::Users);
+    for name in ["boss", "root", "filed", "eve"] {
+        let before = users.user(name).expect("read");
+        let orders = [
+            order(name),
+            UserOrder { password: None, is_disabled: Some(true), rules: None, ..order(name) },
+            UserOrder { password: None, rules: None, is_super: Some(false), ..order(name) },
+        ];
+        for order in orders {
+            assert_eq!(users.put(order, Authority::Users), Err(out(name)), "{name}");
+        }
+        for line in [format!("{name}:$plain$mine"), format!("{name}:$plain$secret")] {
+            assert_eq!(import(line), Err(out(name)), "nor is a password tried so: {name}");
+        }
+        assert_eq!(users.kick(name, Authority::Users), Err(out(name)));
+        assert_eq!(users.remove(name, Authority::Users), Err(out(name)));
+        assert_eq!(users.user(name).expect("read"), before);
+    }
+    // Nobody comes to administer by such an order.
+    assert_eq!(users.put(supers.clone(), Authority::Users), Err(out("eve")));
+    let ann = UserOrder { is_super: Some(true), ..order("ann") };
+    assert_eq!(users.put(ann, Authority::Users), Err(out("ann")));
+    assert_eq!(import("new:$plain$x super".into()), Err(out("new")));
+    let lines = ["new:$plain$x", "boss:$plain$x", "newer:$plain$x"].map(str::to_owned);
+    let told = users.import(&lines, ImportForm::Passwords, Authority::Users).expect("room");
+    assert_eq!((told.done, told.made), (1, 1), "up to the first that is out of authority");
+    // Whom the configuration names later, a reload protects.
+    let administrators = ["ann".to_owned()].into();
+    place.entrance.reload(Settings { administrators, ..settings(access) }).expect("it is right");
+    assert_eq!(users.remove("ann", Authority::Users), Err(out("ann")));
+    assert_eq!(users.put(order("boss"), Authority::Users).map(|user| user.name), Ok("boss".into()));
+    assert_eq!(users.remove("ann", Authority::Admin), Ok(true));
+}
+
+#[test]
 fn an_import_stops_where_it_has_to_and_says_where() {
     let access = AccessSection {
         hash_cost: guard::passwords::Cost::Light,
@@ -633,7 +699,7 @@ fn an_import_stops_where_it_has_to_and_says_where() {
     };
     let place = Place::new(settings(access));
     let users = place.entrance.users();
-    let csv = |lines: &[String]| users.import(lines, ImportForm::Csv);
+    let csv = |lines: &[String]| users.import(lines, ImportForm::Csv, Authority::Admin);
     let line = |number: usize| format!("user-{number},secret");
     let wrong = csv(&[line(0), "no comma".into(), line(1)]).expect("room");
     assert_eq!((wrong.done, wrong.made), (1, 1));
@@ -651,6 +717,6 @@ fn an_import_stops_where_it_has_to_and_says_where() {
     assert_eq!(users.list(None, 100).expect("read").len(), 70);
     let full = Place::with_log(settings(AccessSection::default()), Err(StoreError::Full));
     let lines = [USERS.trim_end().to_owned()];
-    let told = full.entrance.users().import(&lines, ImportForm::Passwords);
+    let told = full.entrance.users().import(&lines, ImportForm::Passwords, Authority::Admin);
     assert_eq!(told, Err(UserFault::StoreFailed));
 }

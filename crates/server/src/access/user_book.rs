@@ -14,8 +14,10 @@ use guard::passwords::Kept;
 use guard::{AccessControl, NotRead};
 use model::ports::databases::accounts::{AccountChange, AccountColumns, DatabaseFault};
 use model::ports::log::{RowHome, Table, Write};
-use model::ports::users::{DOMAIN, ImportForm, Imported, UserFault, UserOrder, UserState, Users};
-use model::ports::users::{account_key, account_of_key};
+use model::ports::users::{
+    Authority, DOMAIN, ImportForm, Imported, UserFault, UserOrder, UserState, Users, account_key,
+    account_of_key,
+};
 use model::{event, tell};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -338,17 +340,38 @@ impl UserBook {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether an order with this authority may change an account: the one that there is now, if there
+    /// is one, or what it would be afterwards.
+    pub(super) fn reaches(
+        &self,
+        authority: Authority,
+        name: &str,
+        entry: Option<&UserEntry>,
+    ) -> Result<(), UserFault> {
+        let administers = || {
+            self.access_control.administers(name)
+                || entry.is_some_and(|entry| entry.account.is_super)
+        };
+        match authority == Authority::Admin || !administers() {
+            true => Ok(()),
+            false => Err(UserFault::OutOfReach(name.into())),
+        }
+    }
+
     /// Makes or changes a user, if it may be: as it is when nobody else changes it. `None`: it may
     /// not, and nothing was done.
     pub(super) fn put_if(
         &self,
         order: &UserOrder,
+        authority: Authority,
         may: &dyn Fn(Option<&UserEntry>) -> bool,
     ) -> Result<Option<UserEntry>, UserFault> {
         book::check(order).map_err(UserFault::Wrong)?;
+        self.reaches(authority, &order.name, None)?;
         let kept = order.password.as_deref().map(|password| self.kept(password)).transpose()?;
         let (mut numbers, refused) = (self.lock(), Cell::new(false));
         let put = self.change(&order.name, &mut numbers, &|before, numbers| {
+            self.reaches(authority, &order.name, before)?;
             refused.set(!may(before));
             if refused.get() {
                 return Err(UserFault::Busy); // nobody hears it
@@ -358,7 +381,9 @@ impl UserBook {
                 None => Some(self.made(&order.name, 0, numbers)?),
             };
             let base = before.or(made.as_ref()).expect("one of them is there");
-            base.ordered(order, kept.clone()).map(Some).map_err(UserFault::Wrong)
+            let after = base.ordered(order, kept.clone()).map_err(UserFault::Wrong)?;
+            self.reaches(authority, &order.name, Some(&after))?;
+            Ok(Some(after))
         });
         if refused.get() { Ok(None) } else { put }
     }
@@ -367,10 +392,12 @@ impl UserBook {
     pub(super) fn remove_if(
         &self,
         name: &str,
+        authority: Authority,
         may: &dyn Fn(&UserEntry) -> bool,
     ) -> Result<bool, UserFault> {
         let (mut numbers, refused) = (self.lock(), Cell::new(false));
         let removed = self.change(name, &mut numbers, &|before, _| {
+            self.reaches(authority, name, before)?;
             refused.set(!before.is_some_and(may));
             match (before, refused.get()) {
                 (Some(_), true) => Err(UserFault::Busy), // nobody hears it
@@ -416,6 +443,10 @@ impl Users for UserBook {
         Ok(page.into_iter().map(|(name, entry)| entry.state(&name)).collect())
     }
 
+    fn count(&self) -> u64 {
+        self.access_control.count() as u64
+    }
+
     fn user(&self, name: &str) -> Result<Option<UserState>, UserFault> {
         Ok(self.read(name)?.map(|entry| entry.state(name)))
     }
@@ -424,28 +455,35 @@ impl Users for UserBook {
         Ok(self.read(name)?.map(|entry| entry.key_texts()))
     }
 
-    fn put(&self, order: UserOrder) -> Result<UserState, UserFault> {
-        let put = self.put_if(&order, &|_| true)?;
+    fn put(&self, order: UserOrder, authority: Authority) -> Result<UserState, UserFault> {
+        let put = self.put_if(&order, authority, &|_| true)?;
         Ok(put.expect("it was put").state(&order.name))
     }
 
-    fn remove(&self, name: &str) -> Result<bool, UserFault> {
-        self.remove_if(name, &|_| true)
+    fn remove(&self, name: &str, authority: Authority) -> Result<bool, UserFault> {
+        self.remove_if(name, authority, &|_| true)
     }
 
-    fn kick(&self, name: &str) -> Result<Option<UserState>, UserFault> {
+    fn kick(&self, name: &str, authority: Authority) -> Result<Option<UserState>, UserFault> {
         if name == EVERYBODY {
             return Err(UserFault::Wrong("* stands for everybody: it has no sessions".into()));
         }
         let mut numbers = self.lock();
-        let kicked =
-            |before: Option<&UserEntry>, _: &mut Numbers| Ok(before.map(UserEntry::kicked));
+        let kicked = |before: Option<&UserEntry>, _: &mut Numbers| {
+            self.reaches(authority, name, before)?;
+            Ok(before.map(UserEntry::kicked))
+        };
         let after = self.change(name, &mut numbers, &kicked)?;
         Ok(after.map(|entry| entry.state(name)))
     }
 
-    fn import(&self, lines: &[String], form: ImportForm) -> Result<Imported, UserFault> {
-        self.import_lines(lines, form)
+    fn import(
+        &self,
+        lines: &[String],
+        form: ImportForm,
+        authority: Authority,
+    ) -> Result<Imported, UserFault> {
+        self.import_lines(lines, form, authority)
     }
 }
 

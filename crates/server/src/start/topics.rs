@@ -102,15 +102,12 @@ impl Topics {
         control: Arc<dyn Control>,
     ) -> Result<(), StartError> {
         let (boxes, over) = (boxes.clone(), storage.over.clone());
-        let (api, chat) = (&config.api, &config.chat);
-        let named = [&api.viewers, &api.operators, &api.admins, &chat.administrators];
         let ways = OrderWays {
             tell: Box::new(move |(service, shard), number, answer| {
                 insist(&boxes, shard, Mail::Booked(service, number, answer), &over);
             }),
             control,
             limits: config.limits.chat.clone(),
-            reserved: named.into_iter().flatten().cloned().collect(),
         };
         self.entrance.take_orders(ways).map_err(super::failed)
     }
@@ -119,7 +116,10 @@ impl Topics {
 /// What the operator chose of who comes in.
 pub(super) fn access_settings(config: &Config) -> Settings {
     let served = config.listen.iter().filter(|listener| doors::served(config, listener));
+    let (api, chat) = (&config.api, &config.chat);
+    let named = [&api.viewers, &api.operators, &api.admins, &chat.administrators];
     Settings {
+        administrators: named.into_iter().flatten().cloned().collect(),
         access: config.access.clone(),
         accounts: config.accounts.clone(),
         mysql: config.mysql.clone(),

@@ -63,7 +63,8 @@ impl Refusal {
             }
             Refusal::Forbidden => {
                 "The token is good for something else (`scope_missing`), or for another product \
-                 (`product_forbidden`), or a page of another origin used the console's session \
+                 (`product_forbidden`), or the user administers the server and is `admin`'s alone \
+                 (`administrator`), or a page of another origin used the console's session \
                  (`cross_origin`)."
             }
             Refusal::NotFound => {

@@ -26,6 +26,7 @@ use model::ports::chat::{
     ChatAccountStatus, ChatAnswer, ChatCommand, Errand, ErrandWhat, SYSTEM_NAME,
 };
 use model::ports::control::{Answer, Command};
+use model::ports::users::Authority;
 use model::timeline::Seq;
 
 type Told<T> = Result<Json<T>, Fault>;
@@ -62,7 +63,7 @@ pub(crate) async fn erase(State(api): Api, path: Part) -> ToldAbout<Erasure> {
     let is_own = account.domain() == api.settings.chat_domain;
     let name = if is_own { account.name() } else { account.as_str() }.to_owned();
     let book = name.clone();
-    let removed = users::ask(&api, move |users| users.remove(&book)).await?;
+    let removed = users::ask(&api, move |users| users.remove(&book, Authority::Admin)).await?;
     let user_removed = removed.map_err(users::fault)?;
     if user_removed {
         users::end_outdated(&api, vec![name]).await;

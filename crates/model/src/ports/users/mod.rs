@@ -43,11 +43,24 @@ pub fn account_of_key(key: &[u8]) -> Option<(&str, &str)> {
     (!domain.is_empty() && !name.is_empty()).then_some((domain, name))
 }
 
+/// With whose authority an order to the book is given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Authority {
+    /// Of somebody who may change users, but nobody who administers the server: neither who does
+    /// before the order nor who would after it.
+    Users,
+    /// Of somebody who may change everybody.
+    Admin,
+}
+
 /// The way to the book.
 pub trait Users: Send + Sync {
     /// Users behind the one called `after` (whether it is there or not), at most `count`. The order
     /// is that of their homes: it stays the same, and a name says where in it one stands.
     fn list(&self, after: Option<&str>, count: usize) -> Result<Vec<UserState>, UserFault>;
+
+    /// How many there are. It does not block.
+    fn count(&self) -> u64;
 
     /// One of them.
     fn user(&self, name: &str) -> Result<Option<UserState>, UserFault>;
@@ -56,19 +69,24 @@ pub trait Users: Send + Sync {
     fn keys(&self, name: &str) -> Result<Option<Vec<String>>, UserFault>;
 
     /// Makes or changes a user; as it is now.
-    fn put(&self, order: UserOrder) -> Result<UserState, UserFault>;
+    fn put(&self, order: UserOrder, authority: Authority) -> Result<UserState, UserFault>;
 
     /// Removes a user, and ends its sessions. False: there was none.
-    fn remove(&self, name: &str) -> Result<bool, UserFault>;
+    fn remove(&self, name: &str, authority: Authority) -> Result<bool, UserFault>;
 
     /// Ends all sessions of a user, of every protocol, that were begun before: its epoch rises.
     /// `None`: there is no such user.
-    fn kick(&self, name: &str) -> Result<Option<UserState>, UserFault>;
+    fn kick(&self, name: &str, authority: Authority) -> Result<Option<UserState>, UserFault>;
 
     /// Makes or changes users as lines say, one after the other, up to the first that is wrong. It
     /// may stop before the end: whoever has more lines goes on behind those that are done. A fault
     /// is of the first line; those before one are done.
-    fn import(&self, lines: &[String], form: ImportForm) -> Result<Imported, UserFault>;
+    fn import(
+        &self,
+        lines: &[String],
+        form: ImportForm,
+        authority: Authority,
+    ) -> Result<Imported, UserFault>;
 }
 
 /// Lines in one import, at most; the rest is left.
@@ -168,6 +186,9 @@ pub struct UserRule {
 pub enum UserFault {
     /// The order breaks a rule, in words.
     Wrong(String),
+    /// This user administers the server, or would afterwards, and the order is not given with that
+    /// authority.
+    OutOfReach(String),
     /// As many users as there may be.
     Full,
     /// The shards are still ending sessions of changes before: nothing was done. Try again.

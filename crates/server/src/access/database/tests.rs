@@ -168,7 +168,7 @@ impl Server {
     }
 
     fn put(&self, order: UserOrder) -> Result<UserState, UserFault> {
-        self.place.entrance.users().put(order)
+        self.place.entrance.users().put(order, Authority::Admin)
     }
 
     fn uid(&self, name: &str) -> Option<u64> {
@@ -207,10 +207,10 @@ fn a_change_is_in_the_database_before_it_holds_here() {
     assert_eq!(server.put(password("other")).map(|user| user.epoch), Ok(2));
     assert_eq!((tables.row("ann").epoch, server.come("ann", "other")), (2, Ok(1)));
     assert_eq!(server.come("ann", "secret"), Err(Denial::BadCredentials));
-    assert_eq!(server.place.entrance.users().remove("ann"), Ok(true));
+    assert_eq!(server.place.entrance.users().remove("ann", Authority::Admin), Ok(true));
     assert!(tables.edit(|all| all.rows.is_empty()) && server.uid("ann").is_none());
     assert_eq!(server.put(order("ann")).map(|user| user.uid), Ok(2), "never the same number");
-    assert_eq!(server.place.entrance.users().remove("bob"), Ok(false));
+    assert_eq!(server.place.entrance.users().remove("bob", Authority::Admin), Ok(false));
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn a_database_that_is_away_lets_in_and_changes_nothing() {
     assert!(matches!(&fault, UserFault::DatabaseFailed(why) if why.contains("gone")), "{fault:?}");
     assert_eq!((server.come("ann", "secret"), server.counts().up), (Ok(1), 0));
     assert!(server.look().is_err() && server.counts().faults >= 2);
-    assert!(server.place.entrance.users().kick("ann").is_err());
+    assert!(server.place.entrance.users().kick("ann", Authority::Admin).is_err());
     assert_eq!(server.counts().refused, 1, "nobody waits for one that is known to be away");
     // A restart goes on with the copy; strangers are strangers, for all were read once.
     let again = Server::over(&tables, server.place.rows.clone());
@@ -264,10 +264,10 @@ fn what_others_change_is_followed() {
     assert_eq!(other.look(), Ok(()));
     assert!(!other.place.entrance.access().holds("ann", held), "its sessions end");
     assert_eq!(other.come("ann", "other"), Ok(1));
-    one.place.entrance.users().remove("ann").expect("removed");
+    one.place.entrance.users().remove("ann", Authority::Admin).expect("removed");
     one.put(order("ann")).expect("put");
     assert_eq!((other.look(), other.come("ann", "secret")), (Ok(()), Ok(2)));
-    one.place.entrance.users().remove("ann").expect("removed");
+    one.place.entrance.users().remove("ann", Authority::Admin).expect("removed");
     assert_eq!((other.look(), other.uid("ann")), (Ok(()), None));
     assert_eq!(other.counts().news, 5);
 }
@@ -367,14 +367,14 @@ fn who_was_removed_while_a_server_was_away_is_gone_there_whatever_rows_are_no_ac
     assert_eq!((other.look(), other.come("bob", "secret")), (Ok(()), Ok(2)));
     let rows = other.place.rows.clone();
     drop(other);
-    one.place.entrance.users().remove("bob").expect("removed");
+    one.place.entrance.users().remove("bob", Authority::Admin).expect("removed");
     // As many rows as the copy has accounts: ann's and everybody's.
     assert_eq!(tables.count(), Ok(2));
     let again = Server::over(&tables, rows.clone()).looked();
     assert_eq!(again.come("bob", "secret"), Err(Denial::BadCredentials));
     assert_eq!(again.come("ann", "secret"), Ok(1));
     drop(again);
-    one.place.entrance.users().remove("*").expect("removed");
+    one.place.entrance.users().remove("*", Authority::Admin).expect("removed");
     let again = Server::over(&tables, rows).looked();
     assert!(again.place.entrance.users().user("*").expect("read").is_none());
 }
@@ -390,7 +390,7 @@ fn rules_of_everybody_are_followed_too() {
         found.map_or(0, |user| user.rules.len())
     };
     assert_eq!((other.look(), rules(&other)), (Ok(()), 1));
-    assert_eq!(one.place.entrance.users().remove("*"), Ok(true));
+    assert_eq!(one.place.entrance.users().remove("*", Authority::Admin), Ok(true));
     assert_eq!((other.look(), rules(&other), rules(&one)), (Ok(()), 0, 0));
 }
 
@@ -403,7 +403,10 @@ fn an_empty_database_is_filled_and_another_one_with_accounts_is_not_touched() {
         None,
     );
     let users = alone.entrance.users();
-    let (ann, bob) = (users.put(order("ann")).expect("put"), users.put(order("bob")).expect("put"));
+    let (ann, bob) = (
+        users.put(order("ann"), Authority::Admin).expect("put"),
+        users.put(order("bob"), Authority::Admin).expect("put"),
+    );
     let tables = PlayedTables::with(7);
     let server = Server::over(&tables, alone.rows.clone());
     assert_eq!(server.come("ann", "secret"), Ok(ann.uid), "its own accounts hold meanwhile");
@@ -427,9 +430,9 @@ fn a_folder_with_rules_of_everybody_fills_a_database_wherever_they_stand_among_a
         let section = settings(AccessSection::default());
         let alone = Place::with_tables(section, Ok(Done::Written), Rows::default(), None);
         let users = alone.entrance.users();
-        users.put(order("ann")).expect("put");
-        let highest = users.put(order(last)).expect("put").uid;
-        users.put(UserOrder { password: None, ..order("*") }).expect("put");
+        users.put(order("ann"), Authority::Admin).expect("put");
+        let highest = users.put(order(last), Authority::Admin).expect("put").uid;
+        users.put(UserOrder { password: None, ..order("*") }, Authority::Admin).expect("put");
         let tables = PlayedTables::with(7);
         let server = Server::over(&tables, alone.rows.clone()).looked();
         assert_eq!((tables.row(last).uid, tables.edit(|all| all.rows.len())), (highest, 3));
@@ -444,13 +447,13 @@ fn a_book_that_goes_on_without_its_database_gives_no_number_again() {
     let server = Server::new(&tables).looked();
     tables.edit(|all| all.last_uid = 200_000);
     let ann = server.put(order("ann")).expect("put").uid;
-    server.place.entrance.users().remove("ann").expect("removed");
+    server.place.entrance.users().remove("ann", Authority::Admin).expect("removed");
     let over = |rows: &Rows| {
         let section = settings(AccessSection::default());
         Place::with_tables(section, Ok(Done::Written), rows.clone(), None)
     };
     let alone = over(&server.place.rows);
-    let bob = alone.entrance.users().put(order("bob")).expect("put").uid;
+    let bob = alone.entrance.users().put(order("bob"), Authority::Admin).expect("put").uid;
     assert!(bob & ((1 << 43) - 1) > ann, "{bob} {ann}");
     // It is nobody's copy any more.
     let mut back = Server::over(&tables, over(&alone.rows).rows.clone());
@@ -473,13 +476,13 @@ fn an_import_goes_there_in_one_change() {
     let server = Server::new(&tables).looked();
     let users = server.place.entrance.users();
     let lines = ["ann:$plain$a".to_owned(), "bob:$plain$b".into()];
-    let told = users.import(&lines, ImportForm::Passwords).expect("right");
+    let told = users.import(&lines, ImportForm::Passwords, Authority::Admin).expect("right");
     assert_eq!((told.done, told.made), (2, 2));
     assert_eq!((server.come("ann", "a"), server.come("bob", "b")), (Ok(1), Ok(2)));
-    let told = users.import(&lines, ImportForm::Passwords).expect("right");
+    let told = users.import(&lines, ImportForm::Passwords, Authority::Admin).expect("right");
     assert_eq!((told.same, tables.edit(|all| all.news.len())), (2, 2));
     tables.edit(|all| all.fault = away());
-    assert!(users.import(&lines, ImportForm::Passwords).is_err());
+    assert!(users.import(&lines, ImportForm::Passwords, Authority::Admin).is_err());
 }
 
 #[test]
