@@ -17,6 +17,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+/// A listener that takes no passwords.
+const NO_PASSWORDS: u8 = 9;
+
 /// Everybody has a proof, in an epoch that rises when passwords change.
 #[derive(Default)]
 struct Book {
@@ -33,7 +36,12 @@ impl Access for Book {
     fn admit(&self, _: u32, question: &Question) -> Admission {
         let user = question.user.as_deref().map(Into::into);
         let account = Some(self.account());
-        Admission::Granted(Grant { user, account, ..Grant::OPEN }, None)
+        let by_password = question.password.is_some();
+        Admission::Granted(Grant { user, account, by_password, ..Grant::OPEN }, None)
+    }
+
+    fn takes_passwords(&self, door: u8) -> bool {
+        door != NO_PASSWORDS
     }
 
     fn renew(&self, _: &Who<'_>) -> Option<Grant> {
@@ -213,4 +221,31 @@ fn another_password_ends_all_tokens_and_too_many_devices_the_oldest() {
     }
     house.given("a", 6);
     assert!(house.is_let_in("a", 6) && !house.is_let_in("a", 4), "of this epoch alone");
+}
+
+#[test]
+fn a_token_opens_no_listener_that_takes_no_passwords() {
+    let (mut house, _) = house_of_book();
+    assert!(house.given("phone", 1) > 0);
+    let (conn, mut redeeming) = house.redeeming("phone", 1);
+    redeeming.login.door = NO_PASSWORDS;
+    assert_eq!(house.comes((conn, redeeming)).map(|_| ()), Err(Denial::BadMethod));
+    assert!(house.is_let_in("phone", 1), "and is as good as before at another one");
+}
+
+#[test]
+fn who_came_without_a_password_is_given_no_token() {
+    let (mut house, _) = house_of_book();
+    let (conn, login) = house.words();
+    let login = Login { certificate: Some("ann".into()), ..login };
+    let told = house.told(conn, ChatRequest::Login(Box::new(login)));
+    let [ChatDelivery::LoggedIn(it)] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(house.wants(conn, it.session, "phone", 1), 0);
+    assert!(!house.is_let_in("phone", 1));
+    // Who came by a token is given the next one.
+    assert!(house.given("desk", 2) > 0);
+    let redeeming = house.redeeming("desk", 2);
+    let conn = redeeming.0;
+    let it = house.comes(redeeming).expect("let in");
+    assert!(house.wants(conn, it.session, "desk", 3) > 0);
 }

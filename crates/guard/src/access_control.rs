@@ -124,6 +124,8 @@ struct Proof {
     /// Rules that came with the proof.
     rules: Option<Arc<UserRules>>,
     until_s: u32,
+    /// It is that of a password.
+    by_password: bool,
     /// The last word of an exchange.
     data: Option<Box<[u8]>>,
 }
@@ -309,7 +311,7 @@ impl AccessControl {
             ServiceVerdict::Allow { is_super, rules, expires_s } => {
                 let until_s = expires_s.map_or(0, |seconds| now_s.saturating_add(seconds));
                 let user = named(question).map(Box::from);
-                let proof = Proof { user, is_super, rules, until_s, data: None };
+                let proof = Proof { user, is_super, rules, until_s, ..Proof::default() };
                 Step::Done(self.let_in(proof, errands))
             }
         }
@@ -366,7 +368,8 @@ impl AccessControl {
             None => people.rules(user),
         };
         let user = proof.user.map(Arc::from);
-        let grant = Grant { user, rules, until_s: proof.until_s, account: person.granted };
+        let Proof { until_s, by_password, .. } = proof;
+        let grant = Grant { user, rules, until_s, account: person.granted, by_password };
         Admission::Granted(grant, proof.data)
     }
 
@@ -455,6 +458,13 @@ impl Access for AccessControl {
         let people = self.people();
         let is_super = |user| people.standing_anywhere(user).is_super;
         people.may_be(who) || who.user.is_some_and(is_super)
+    }
+
+    fn takes_passwords(&self, door: u8) -> bool {
+        let people = self.people();
+        let methods = &people.door(door).methods;
+        methods.contains(&Method::Passwords)
+            || methods.contains(&Method::Scram) && !people.settings.scram_hashes.is_empty()
     }
 
     fn holds(&self, user: &str, account: Option<GrantedAccount>) -> bool {

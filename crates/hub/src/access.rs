@@ -53,6 +53,15 @@ pub(crate) struct Access {
     retry_jitter_ms: u32,
 }
 
+/// What a session's token stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Resumable {
+    /// Until which Unix second it is good.
+    pub until: u32,
+    /// For a certificate, which whoever shows the token must show again.
+    pub certified: bool,
+}
+
 impl Access {
     /// Makes and checks tokens under the cluster's secret, and challenges under the node's.
     pub fn new(settings: &Settings) -> Access {
@@ -106,9 +115,7 @@ impl Access {
                 AnonymousFrom::Loopback => bind.from_loopback,
                 AnonymousFrom::Everywhere => true,
             },
-            Proof::Certificate(identity) => {
-                proofs.certificate && **identity == *bind.device.as_str()
-            }
+            Proof::Certificate(_) => is_certified(product, bind),
             Proof::Token(token) => proofs.token && self.token_is_good(now, bind, token),
             Proof::Hmac { .. } if proofs.hmac => return self.prove_hmac(now, product, bind),
             Proof::Classic { .. } if proofs.classic_sign => {
@@ -119,46 +126,57 @@ impl Access {
         if good { Proven::Yes } else { Proven::No(Refusal::AuthFailed) }
     }
 
-    /// Until which Unix second a Bind may go on with the device's current session by its token;
-    /// `None`: it may not.
-    pub fn resumes(&self, now: Now, product: &Product, bind: &Bind, epoch: u64) -> Option<u32> {
+    /// As what a Bind may go on with the device's current session by its token; `None`: it may
+    /// not. Where the token stands for a certificate, the certificate must be there again: else
+    /// the token would pass listeners that let in nobody without one.
+    pub fn resumes(
+        &self,
+        now: Now,
+        product: &Product,
+        bind: &Bind,
+        epoch: u64,
+    ) -> Option<Resumable> {
         let resume = bind.resume.as_ref()?;
         let (until, _) = resume.token.split_first_chunk::<4>()?;
         let until = u32::from_be_bytes(*until);
-        let token = self.session_token(product, bind.device.as_str(), epoch, until);
-        let is_same = bool::from(token.ct_eq(&resume.token));
-        let is_good = epoch != 0 && resume.epoch == epoch && is_same;
-        (is_good && until >= now.unix_s()).then_some(until)
+        let has_certificate = is_certified(product, bind);
+        let stands_for = [false, true].map(|certified| Resumable { until, certified });
+        let shown = stands_for.into_iter().find(|it| {
+            let token = self.session_token(product, bind.device.as_str(), epoch, *it);
+            bool::from(token.ct_eq(&resume.token)) && (has_certificate || !it.certified)
+        });
+        shown.filter(|_| epoch != 0 && resume.epoch == epoch && until >= now.unix_s())
     }
 
-    /// The token with which a session is gone on with until this Unix second: the second, then a
-    /// MAC.
+    /// The token with which a session is gone on with: until when, then a MAC.
     pub fn session_token(
         &self,
         product: &Product,
         device: &str,
         epoch: u64,
-        until: u32,
+        resumable: Resumable,
     ) -> [u8; 32] {
-        let until = until.to_be_bytes();
+        let until = resumable.until.to_be_bytes();
         let (key, proofs) = (product.key.as_str().as_bytes(), self.proofs(product));
         let parts: [&[u8]; 5] = [key, device.as_bytes(), &epoch.to_be_bytes(), &until, &proofs];
-        let mut token = mac(&self.cluster, b"session", &parts);
+        let label: &[u8] = if resumable.certified { b"session by certificate" } else { b"session" };
+        let mut token = mac(&self.cluster, label, &parts);
         token.copy_within(..28, 4);
         token[..4].copy_from_slice(&until);
         token
     }
 
-    /// Until which Unix second the token of a session is good that begins now with this proof.
-    pub fn resumable_until(now: Now, proof: &Proof) -> u32 {
+    /// What the token of a session stands for that begins now with the proof of this Bind.
+    pub fn resumable(now: Now, product: &Product, bind: &Bind) -> Resumable {
         let longest = now.unix_s().saturating_add(RESUME_S_MAX);
-        match proof {
+        let until = match &bind.proof {
             Proof::Token(token) => {
                 let until = until_of(token).unwrap_or(0);
                 longest.min(u32::try_from(until).unwrap_or(u32::MAX))
             }
             _ => longest,
-        }
+        };
+        Resumable { until, certified: is_certified(product, bind) }
     }
 
     /// What a product's devices prove themselves by: another one after every rotation.
@@ -249,6 +267,13 @@ impl Access {
         let mac = mac(&self.node, b"challenge", &[&parts[0], &parts[1], &parts[2]]);
         mac[..16].try_into().expect("a MAC has 32 bytes")
     }
+}
+
+/// Whether a Bind brings a certificate that proves its device.
+fn is_certified(product: &Product, bind: &Bind) -> bool {
+    let is_its = |identity: &str| *identity == *bind.device.as_str();
+    product.proofs.certificate
+        && matches!(&bind.proof, Proof::Certificate(identity) if is_its(identity))
 }
 
 fn mac(key: &Hmac<Sha256>, label: &[u8], parts: &[&[u8]]) -> [u8; 32] {

@@ -5,7 +5,7 @@
 //! that arrives late cannot follow the online that came before it. Every coming and going is a
 //! transition, by turns and with rising versions, and an event with the same one.
 
-use crate::access::{Access, Proven, terms};
+use crate::access::{Access, Proven, Resumable, terms};
 use crate::delivery::Acknowledged;
 use crate::registry::SessionEnd;
 use crate::registry::device::BindState;
@@ -32,8 +32,8 @@ const EPOCH_RETRY_MS: u32 = 200;
 struct Admitted {
     key: Key,
     resumed: bool,
-    /// How long the session's token is good, Unix seconds.
-    until: u32,
+    /// What the session's token stands for.
+    resumable: Resumable,
 }
 
 /// What a device that is detached by the server is told.
@@ -193,13 +193,13 @@ impl Hub {
         let blocked = known.is_some_and(|device| device.blocked());
         let product = self.registry.products.of(number).clone();
         let resumable = known.filter(|device| !device.is_barred());
-        let mut until =
+        let mut shown =
             resumable.and_then(|device| self.access.resumes(now, &product, bind, device.epoch));
-        let resumed = until.is_some();
+        let resumed = shown.is_some();
         // A token that anybody may have overheard does not stand for the answer to a challenge.
         if !resumed || product.proofs.challenge {
             match self.access.prove(now, &product, bind) {
-                Proven::Yes => until = None,
+                Proven::Yes => shown = None,
                 Proven::Challenge(nonce) => return Verdict::Challenge(nonce),
                 Proven::No(Refusal::Busy) => return self.later(Refusal::Busy, REPLAY_RETRY_MS),
                 Proven::No(why) => return Verdict::never(why),
@@ -214,8 +214,8 @@ impl Hub {
         }
         match self.find_or_make(now, number, bind.device.as_str()) {
             Some(key) => {
-                let until = until.unwrap_or_else(|| Access::resumable_until(now, &bind.proof));
-                Verdict::In(Admitted { key, resumed, until })
+                let resumable = shown.unwrap_or_else(|| Access::resumable(now, &product, bind));
+                Verdict::In(Admitted { key, resumed, resumable })
             }
             None => self.later(Refusal::Full, FULL_RETRY_MS),
         }
@@ -229,7 +229,7 @@ impl Hub {
         bind: Bind,
         fx: &mut Effects,
     ) {
-        let Admitted { key, resumed, until } = admitted;
+        let Admitted { key, resumed, resumable } = admitted;
         if bind.tags.is_some() {
             self.go_ahead(now, key, fx);
         }
@@ -266,7 +266,7 @@ impl Hub {
             device: DeviceRef::new(self.settings.shard, key),
             epoch,
             resumed,
-            token: self.access.session_token(&product, bind.device.as_str(), epoch, until),
+            token: self.access.session_token(&product, bind.device.as_str(), epoch, resumable),
             heartbeat_s,
             inflight_max,
             ack_ms: Hub::ACK_MS,

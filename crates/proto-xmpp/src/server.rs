@@ -82,6 +82,9 @@ pub struct XmppListener {
     pub certificates: bool,
     /// ANONYMOUS is offered.
     pub guests: bool,
+    /// Devices come back by tokens (XEP-0484) that stand for passwords of the book: where these
+    /// are taken.
+    pub fast: bool,
     /// What the server says of itself.
     pub advertised: Arc<Advertised>,
 }
@@ -145,7 +148,7 @@ impl Phase {
         match self {
             Phase::Opening(opening) => {
                 let result = opening.receive(now, input, out);
-                result.map_err(|end| opening.end(now, end, out))
+                result.map_err(|end| opening.end(end, out))
             }
             Phase::Session(session) => session.receive(now, input, out).map_err(|end| end.say(out)),
             Phase::New(_) | Phase::Over => Ok(()),
@@ -160,7 +163,7 @@ impl Phase {
                     *self = Phase::Session(session);
                     Ok(())
                 }
-                Err(end) => Err(opening.end(now, end, out)),
+                Err(end) => Err(opening.end(end, out)),
             },
             Phase::Session(session) => session.tell(now, word, out).map_err(|end| end.say(out)),
             Phase::New(_) | Phase::Over => Ok(()),
@@ -177,7 +180,7 @@ impl Phase {
             }
             Phase::Opening(opening) => {
                 let late = End::Because(StreamFault::ConnectionTimeout, CloseReason::BindTimeout);
-                Err(opening.end(now, late, out))
+                Err(opening.end(late, out))
             }
             Phase::Session(session) => {
                 session.woken(now, out);
@@ -187,14 +190,14 @@ impl Phase {
         }
     }
 
-    fn turn_away(&mut self, now: Now, away: TurnAway, out: &mut Out) {
+    fn turn_away(&mut self, away: TurnAway, out: &mut Out) {
         let (fault, reason) = match away.why {
             Refusal::Draining => (StreamFault::SystemShutdown, CloseReason::Draining),
             _ => (StreamFault::ResourceConstraint, CloseReason::Busy),
         };
         let end = End::Because(fault, reason);
         match self {
-            Phase::Opening(opening) => _ = opening.end(now, end, out),
+            Phase::Opening(opening) => _ = opening.end(end, out),
             Phase::Session(_) => _ = end.say(out),
             Phase::New(_) | Phase::Over => {}
         }
@@ -270,8 +273,8 @@ impl Machine for Server {
         })
     }
 
-    fn turn_away(&mut self, now: Now, away: TurnAway, out: &mut Out) {
-        self.with(out, |phase, out| phase.turn_away(now, away, out));
+    fn turn_away(&mut self, _: Now, away: TurnAway, out: &mut Out) {
+        self.with(out, |phase, out| phase.turn_away(away, out));
     }
 
     fn closed(&mut self, _: Now, reason: CloseReason, out: &mut Out) {

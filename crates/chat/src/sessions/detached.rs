@@ -254,10 +254,11 @@ impl Chat {
         // Whoever wanted it may have gone; then it stays away.
         let Some(own) = self.sessions.bound(conn, session) else { return };
         let Some(away) = self.sessions.resumables.take_away(key) else { return };
-        let rights = self.sessions.slab.at(own).map(|it| (it.version, it.until_s, it.account));
+        let rights = self.sessions.slab.at(own);
+        let rights = rights.map(|it| (it.version, it.until_s, it.account, it.by_password));
         self.leave(own, fx);
         let Away { kept, waiting, .. } = *away;
-        let Some((version, until_s, account)) = rights else { return };
+        let Some((version, until_s, account, by_password)) = rights else { return };
         let Some(it) = self.sessions.slab.at_mut(key) else { return };
         let inbox = it.inbox;
         let head = self.sessions.online.get(&inbox).map_or(it.acked, |online| online.head);
@@ -268,7 +269,8 @@ impl Chat {
         // It is told how far its inbox goes and pulls what it lacks of that; what comes from now on
         // it is sent.
         (it.conn, it.known, it.step, it.last_pull) = (conn, head, Step::InStep, 0);
-        (it.version, it.until_s, it.account) = (version, until_s, account);
+        (it.version, it.until_s) = (version, until_s);
+        (it.account, it.by_password) = (account, by_password);
         self.people_resume(inbox, key, conn);
         self.moves_in_chatrooms(key, Some(conn));
         fx.counters.count(ChatCounter::Resumed);

@@ -29,7 +29,8 @@ impl Chat {
         if is_over || !self.settings.access.holds(&user, Some(account)) {
             return self.turn_away(&login, conn, Denial::NotAuthorized, fx);
         }
-        let grant = Grant { user: Some(user), rules: None, until_s, account: Some(account) };
+        let (user, account, by_password) = (Some(user), Some(account), false);
+        let grant = Grant { user, rules: None, until_s, account, by_password };
         let Some(owner) = self.owner_of_login(&login, &grant) else {
             return self.turn_away(&login, conn, Denial::BadCredentials, fx);
         };

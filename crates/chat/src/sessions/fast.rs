@@ -136,6 +136,11 @@ impl Chat {
         if !self.may_try(now, conn, &redeeming.login, fx) {
             return;
         }
+        if !self.settings.access.takes_passwords(redeeming.login.door) {
+            // A token stands for a password: where no password is taken, neither is one.
+            fx.counters.count(ChatCounter::TokensRefused);
+            return self.turn_away(&redeeming.login, conn, Denial::BadMethod, fx);
+        }
         if !self.log.may_ask() {
             return self.turn_away(&redeeming.login, conn, Denial::Busy, fx);
         }
@@ -184,7 +189,8 @@ impl Chat {
             tokens.tokens.drain(..at);
             self.log.write(Write::Put { table, key, value: tokens.encode() }, fx);
         }
-        let grant = Grant { user: Some(user.into()), rules: None, until_s, account };
+        let (user, by_password) = (Some(user.into()), true);
+        let grant = Grant { user, rules: None, until_s, account, by_password };
         let login = Box::new(redeeming.login);
         let Some(owner) = self.owner_of_login(&login, &grant) else {
             return self.turn_away(&login, conn, Denial::BadCredentials, fx);
@@ -210,11 +216,11 @@ impl Chat {
         self.log.ask(PendingCall::Tokens(Box::new((from, wish))), Call::Read(read), fx);
     }
 
-    /// As whom the book has somebody whose rights have no end of their own: others' proofs are
-    /// asked for each time.
+    /// As whom the book has somebody who came by a password, and whose rights have no end of their
+    /// own: others' proofs are asked for each time.
     fn account_of_token(&self, session: SessionRef) -> Option<GrantedAccount> {
         let session = self.sessions.slab.at(session.key())?;
-        session.account.filter(|_| session.until_s == 0)
+        session.account.filter(|_| session.until_s == 0 && session.by_password)
     }
 
     /// The tokens of an account were read: it gets one more.

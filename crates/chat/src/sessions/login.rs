@@ -329,6 +329,7 @@ impl Chat {
             version,
             account: grant.account,
             until_s: grant.until_s,
+            by_password: grant.by_password,
             owner,
             source: self.settings.home.of(&[&Source::of(login.peer.ip()).bytes()]) as u32,
         };

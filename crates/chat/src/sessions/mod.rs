@@ -74,6 +74,8 @@ pub(crate) struct Session {
     pub(crate) owner: Owner,
     pub(crate) account: Option<GrantedAccount>,
     pub(crate) until_s: u32,
+    /// It came by a password, or by what stands for one.
+    pub(crate) by_password: bool,
     /// What it has told this minute that is kept nowhere.
     pub(crate) told: ToldThisMinute,
     /// A hash of where it came from when it logged in.
@@ -119,6 +121,7 @@ pub(crate) struct Arrival {
     pub version: u64,
     pub until_s: u32,
     pub account: Option<GrantedAccount>,
+    pub by_password: bool,
     pub owner: Owner,
     pub source: u32,
 }
@@ -293,6 +296,7 @@ impl Chat {
             version: arrival.version,
             account: arrival.account,
             until_s,
+            by_password: arrival.by_password,
             told: ToldThisMinute::default(),
             source: arrival.source,
         };

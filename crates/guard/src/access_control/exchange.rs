@@ -127,7 +127,10 @@ impl AccessControl {
             Found::Keys(keys) => match scram::finish(&keys, dialogue, bound, data) {
                 Ok(last) => {
                     let (user, data) = (Some(user.into()), Some(last.into()));
-                    self.let_in(Proof { user, data, ..Proof::default() }, errands)
+                    self.let_in(
+                        Proof { user, data, by_password: true, ..Proof::default() },
+                        errands,
+                    )
                 }
                 Err(_) => refused,
             },

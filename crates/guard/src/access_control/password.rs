@@ -49,7 +49,10 @@ impl AccessControl {
             hash.is_of(password)
         };
         Step::Done(match is_right {
-            true => self.let_in(Proof { user: Some(user.into()), ..Proof::default() }, errands),
+            true => {
+                let user = Some(user.into());
+                self.let_in(Proof { user, by_password: true, ..Proof::default() }, errands)
+            }
             false => Admission::Refused(Denial::BadCredentials),
         })
     }

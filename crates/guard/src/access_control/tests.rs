@@ -176,6 +176,29 @@ fn who_shows_nothing_is_let_in_by_methods_that_are_wanted() {
 }
 
 #[test]
+fn a_grant_says_whether_a_password_was_shown_and_a_listener_whether_it_takes_one() {
+    let methods = [
+        vec![Method::Certificate],
+        vec![Method::Anonymous],
+        vec![Method::Token, Method::Http],
+        vec![Method::Scram],
+        vec![Method::Certificate, Method::Passwords],
+    ];
+    let door = |methods| ListenerPolicy { methods, ..ListenerPolicy::default() };
+    let doors = methods.map(door).into();
+    let settings = Settings { doors, ..Settings::default() };
+    let control = access_control(settings.clone(), None);
+    let takes: Vec<bool> = (0..6).map(|door| control.takes_passwords(door)).collect();
+    assert_eq!(takes, [false, false, false, true, true, false]);
+    let without_scram = access_control(Settings { scram_hashes: vec![], ..settings }, None);
+    assert!(!without_scram.takes_passwords(3) && without_scram.takes_passwords(4));
+    let by = |question: Question| granted(control.admit(NOW_S, &question)).by_password;
+    let ann = Question { door: 4, ..question(Some("bob"), Some("open")) };
+    assert!(by(ann.clone()));
+    assert!(!by(Question { certificate: Some("bob".into()), ..ann }));
+}
+
+#[test]
 fn slow_hashes_are_for_threads_and_are_remembered() {
     let access_control = access_control(Settings::default(), None);
     assert_eq!(at_once(&access_control, Some("bob"), Some("open")), "bob");

@@ -341,6 +341,32 @@ fn signed_at(name: &str, device_ms: u64) -> Proof {
 }
 
 #[test]
+fn a_session_token_that_stands_for_a_certificate_is_good_with_the_certificate_alone() {
+    let mut product = product();
+    product.proofs.anonymous = AnonymousFrom::Nowhere;
+    product.proofs.certificate = true;
+    let mut world = HubHarness::with(product, settings());
+    let certified = |name: &str| Proof::Certificate(name.into());
+    let mut bind = HubHarness::bind("d");
+    bind.proof = certified("d");
+    let mut seat = world.seat_with(bind);
+    for _ in 0..2 {
+        // By another listener, which asks for no certificate; or with somebody else's.
+        assert_eq!(verdict(&mut world, resuming(&seat)), Err(Refusal::AuthFailed));
+        let foreign = Bind { proof: certified("e"), ..resuming(&seat) };
+        assert_eq!(verdict(&mut world, foreign), Err(Refusal::AuthFailed));
+        seat = world.seat_with(Bind { proof: certified("d"), ..resuming(&seat) });
+        assert!(seat.bound.resumed);
+    }
+    // One that stands for a signature is good over every connection.
+    let mut seat = world.seat_with(signed("d", 9));
+    for proof in [certified("gateway"), certified("d"), Proof::None] {
+        seat = world.seat_with(Bind { proof, ..resuming(&seat) });
+        assert!(seat.bound.resumed);
+    }
+}
+
+#[test]
 fn a_session_token_does_not_stand_for_the_answer_to_a_challenge() {
     let mut product = product();
     product.proofs.anonymous = AnonymousFrom::Nowhere;

@@ -33,6 +33,13 @@ pub trait Access: Send + Sync {
         true
     }
 
+    /// Whether clients of this listener may show a password of the book, or prove that they have
+    /// it: then they may also come by what stands for one.
+    fn takes_passwords(&self, door: u8) -> bool {
+        let _ = door;
+        true
+    }
+
     /// Whether a session that was granted to this user as `account` (`None`: as none of the book)
     /// goes on: its account is there, and no order has ended the sessions that were begun before.
     fn holds(&self, user: &str, account: Option<GrantedAccount>) -> bool {
@@ -121,11 +128,15 @@ pub struct Grant {
     pub until_s: u32,
     /// Its account, where the book has one.
     pub account: Option<GrantedAccount>,
+    /// It has shown its password, or what stands for one: it may be given something that stands for
+    /// it the next time. Whoever came by another proof brings that each time.
+    pub by_password: bool,
 }
 
 impl Grant {
     /// Everything, to anybody.
-    pub const OPEN: Grant = Grant { user: None, rules: None, until_s: 0, account: None };
+    pub const OPEN: Grant =
+        Grant { user: None, rules: None, until_s: 0, account: None, by_password: false };
 }
 
 /// Who goes by a name.

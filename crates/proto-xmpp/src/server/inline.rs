@@ -134,8 +134,11 @@ fn bound_of(link: &Link, binding: FastBinding) -> Option<Box<[u8]>> {
     }
 }
 
-/// Ways to come by a token.
-fn fast_offer(link: &Link) -> String {
+/// Ways to come by a token, where tokens are taken.
+fn fast_offer(fast: bool, link: &Link) -> String {
+    if !fast {
+        return String::new();
+    }
     let all = FastBinding::ALL.into_iter().filter(|it| bound_of(link, *it).is_some());
     let names: String =
         all.map(|it| format!("<mechanism>{}</mechanism>", mechanism_of(it))).collect();
@@ -143,7 +146,7 @@ fn fast_offer(link: &Link) -> String {
 }
 
 /// Writes what is offered of this (XEP-0388 2.3).
-pub(super) fn offer(mechanisms: &[Mechanism], link: &Link) -> String {
+pub(super) fn offer(mechanisms: &[Mechanism], fast: bool, link: &Link) -> String {
     if mechanisms.is_empty() {
         return String::new();
     }
@@ -153,7 +156,7 @@ pub(super) fn offer(mechanisms: &[Mechanism], link: &Link) -> String {
         "<authentication xmlns='{SASL2}'>{names}<inline><bind xmlns='{BIND2}'><inline>\
          <feature var='{CARBONS}'/><feature var='{CSI}'/><feature var='{SM}'/></inline></bind>\
          <sm xmlns='{SM}'/>{}</inline></authentication>",
-        fast_offer(link)
+        fast_offer(fast, link)
     )
 }
 
@@ -190,7 +193,7 @@ impl Opening {
         self.inline = Some(Box::new(Inline::of(element, limits)?));
         let first = element.child("initial-response", SASL2).map(|it| it.text().into_owned());
         let mechanism = element.attribute("mechanism").unwrap_or_default();
-        if let Some(binding) = binding_of(&mechanism) {
+        if let Some(binding) = binding_of(&mechanism).filter(|_| self.listener.fast) {
             let first = first.unwrap_or_default();
             return self.redeems((binding, &first), (now, input), out);
         }
@@ -224,15 +227,11 @@ impl Opening {
     pub(super) fn goes_inline(&mut self, data: Option<Box<[u8]>>, out: &mut Out) {
         let (Some(inline), Some(granted)) = (&mut self.inline, &self.granted) else { return };
         inline.data = data;
-        if let (Some(binding), Some(agent)) = (inline.wants, &inline.agent) {
+        if let (Some(binding), Some(agent), true) =
+            (inline.wants, &inline.agent, self.listener.fast)
+        {
             let (session, agent) = (granted.session, agent.clone());
-            let at = self.due.nanos().to_be_bytes();
-            let bits = session.bits().to_be_bytes();
-            let mut secret = FastSecret([0; 32]);
-            for (part, bytes) in (0_u8..).zip(secret.0.chunks_exact_mut(8)) {
-                let drawn = out.draw(&[b"fast", &[part], &bits, &at, agent.as_bytes()]);
-                bytes.copy_from_slice(&drawn.to_be_bytes());
-            }
+            let secret = FastSecret(out.secrets().draw());
             inline.secret = Some(secret);
             self.stage = Stage::Asked;
             let wish = FastWish { session, agent, binding, secret };
@@ -300,7 +299,6 @@ impl Inline {
     /// The resource stands: it is said with all that was asked for.
     pub(super) fn binds(
         self: Box<Inline>,
-        now: Now,
         (granted, jid): (&Granted, &str),
         out: &mut Out,
     ) -> Box<Session> {
@@ -313,7 +311,7 @@ impl Inline {
             session.set(Session::INACTIVE, bind.inactive);
             if let Some(wish) = bind.acks {
                 session.acks = Some(Box::default());
-                enabled = session.enabled(now, limits, wish, out);
+                enabled = session.enabled(limits, wish, out);
             }
         }
         let bound = format!("<bound xmlns='{BIND2}'>{enabled}</bound>");

@@ -50,6 +50,7 @@ impl DoorProfile {
             plain: true,
             certificates: true,
             guests: false,
+            fast: true,
             advertised: Arc::default(),
         });
         DoorProfile { mqtt: ListenerProfile::strict(bind_ms_max), im, xmpp }

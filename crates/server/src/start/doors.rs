@@ -169,6 +169,7 @@ impl Peers {
             secret: words.concat(),
             limits: config.limits.clone(),
             random: [random_word()?, random_word()?, random_word()?],
+            drawn: super::random()?,
             began: clock::began(),
             doors,
         };
@@ -264,6 +265,9 @@ pub(super) fn profiles(config: &Config, advertised: &Arc<Advertised>) -> Arc<[Do
             plain: listener.methods.iter().any(takes_password),
             certificates: listener.methods.contains(&Method::Certificate),
             guests: listener.methods.contains(&Method::Anonymous),
+            fast: listener.methods.contains(&Method::Passwords)
+                || has_scram(listener, ScramHash::Sha256)
+                || has_scram(listener, ScramHash::Sha1),
             advertised: advertised.clone(),
         }),
     };

@@ -152,6 +152,7 @@ mod tests {
             plain: true,
             certificates: false,
             guests: false,
+            fast: true,
             registration: model::ports::users::Registration::Off,
             advertised: Arc::new(advertised),
         };

@@ -237,12 +237,12 @@ fn a_large_page_goes_out_in_parts_and_waits_for_who_does_not_read() {
     let first = number(&mut side);
     let long = "x".repeat(40_000);
     let page = [1, 2, 3, 4].map(|seq| said("bob", "ann", seq, &long));
-    let mut out = Out::new(base::hash::HashKey::new(1, 2));
+    let mut out = Out::new(base::hash::HashKey::new(1, 2), [0; 32]);
     out.set_backlog(1_000, 999);
     side.machine.command(now(), given(first, &page, None).into(), &mut out).expect("it goes on");
     assert!(out.bytes().is_empty() && out.take_tell_drained() && out.words().next().is_none());
     let drained = |side: &mut Side, backlog| {
-        let mut out = Out::new(base::hash::HashKey::new(1, 2));
+        let mut out = Out::new(base::hash::HashKey::new(1, 2), [0; 32]);
         out.set_backlog(backlog, 999);
         side.machine.drained(now(), &mut out).expect("it goes on");
         let sent = String::from_utf8(out.bytes().clone()).expect("UTF-8");
@@ -334,7 +334,7 @@ fn a_count_is_not_known_and_a_bad_question_is_counted() {
     let bad = with("2", "no one");
     let sent = says(&mut side, &bad);
     assert!(sent.contains("<bad-request "), "{sent}");
-    let mut out = Out::new(base::hash::HashKey::new(1, 2));
+    let mut out = Out::new(base::hash::HashKey::new(1, 2), [0; 32]);
     let (link, limits) = (encrypted(), side.limits.clone());
     let mut input = Input::new(bad.as_bytes(), &link, &limits);
     side.machine.receive(now(), &mut input, &mut out).expect("it goes on");

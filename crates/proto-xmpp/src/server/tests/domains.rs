@@ -15,6 +15,7 @@ fn listener() -> XmppListener {
         plain: true,
         certificates: true,
         guests: true,
+        fast: true,
         advertised: Arc::default(),
     }
 }

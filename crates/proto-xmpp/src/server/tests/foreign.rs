@@ -23,6 +23,7 @@ pub(super) fn bound_among(domains: Arc<ForeignDomains>) -> Side {
         plain: true,
         certificates: true,
         guests: false,
+        fast: true,
         advertised: Arc::default(),
     };
     let mut side = at(listener, encrypted());

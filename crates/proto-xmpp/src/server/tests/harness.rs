@@ -64,7 +64,12 @@ pub(crate) fn domains(federates: bool) -> Arc<ForeignDomains> {
 
 /// A connection over a link that stands.
 pub(crate) fn over(link: Link) -> Side {
-    let listener = XmppListener {
+    at(listener(), link)
+}
+
+/// One that takes passwords and certificates.
+pub(crate) fn listener() -> XmppListener {
+    XmppListener {
         bind_ms_max: 10_000,
         registration: model::ports::users::Registration::Password,
         domains: domains(false),
@@ -73,9 +78,9 @@ pub(crate) fn over(link: Link) -> Side {
         plain: true,
         certificates: true,
         guests: false,
+        fast: true,
         advertised: Arc::default(),
-    };
-    at(listener, link)
+    }
 }
 
 /// A connection to such a listener.

@@ -73,7 +73,7 @@ fn an_inbox_that_cannot_be_read_is_read_again_in_a_while() {
     side.take_words();
     told(&mut side, ChatDelivery::Failed { number: 0, why: ChatFault::Busy });
     assert!(words(&mut side).is_empty());
-    let mut out = Out::new(base::hash::HashKey::new(1, 2));
+    let mut out = Out::new(base::hash::HashKey::new(1, 2), [0; 32]);
     side.machine.wake(now(), &mut out).expect("it goes on");
     let asked: Vec<_> = out.words().collect();
     assert_eq!(asked, [Request::from(pull(12))]);
@@ -82,7 +82,7 @@ fn an_inbox_that_cannot_be_read_is_read_again_in_a_while() {
 #[test]
 fn whoever_does_not_read_is_given_nothing_more_until_it_does() {
     let mut side = available();
-    let mut out = Out::new(base::hash::HashKey::new(1, 2));
+    let mut out = Out::new(base::hash::HashKey::new(1, 2), [0; 32]);
     out.set_backlog(1_000, 999);
     let hello = message("bob", "phone", "ann", "hello");
     let word = ChatDelivery::Message { seq: 13, message: hello };

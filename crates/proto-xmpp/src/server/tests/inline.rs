@@ -249,6 +249,26 @@ fn a_token_is_given_once_it_is_stored_and_shown_by_a_mac() {
 }
 
 #[test]
+fn where_no_password_is_taken_tokens_are_neither_offered_nor_given_nor_taken() {
+    let closed = || {
+        let mut side = at(XmppListener { fast: false, ..listener() }, tls());
+        let said = says(&mut side, HEADER);
+        assert!(said.contains("<authentication ") && !said.contains("urn:xmpp:fast:0"), "{said}");
+        side
+    };
+    let shown = [b"ann\0", &[9; 32][..]].concat();
+    let shown = authenticate("HT-SHA-256-EXPR", &shown, &fast(AGENT));
+    let mut side = closed();
+    assert_eq!(says(&mut side, &shown), failure("invalid-mechanism"));
+    assert!(words(&mut side).is_empty() && side.homes.is_empty());
+    let mut side = closed();
+    says(&mut side, &plain(&format!("{AGENT}{WISH}")));
+    side.take_words();
+    let said = told(&mut side, yes());
+    assert!(said.starts_with(&success("", "ann@a.example", "")), "{said}");
+}
+
+#[test]
 fn who_cannot_go_on_is_bound_instead_and_told_both() {
     let id = "0".repeat(48);
     for (id, asks) in [(&*id, true), ("x", false)] {

@@ -80,6 +80,7 @@ fn each_hash_is_offered_as_the_listener_says() {
             plain: false,
             certificates: true,
             guests: false,
+            fast: true,
             advertised: Arc::default(),
         };
         let said = says(&mut at(listener, link.clone()), HEADER);
@@ -114,6 +115,7 @@ fn each_hash_is_offered_as_the_listener_says() {
         plain: false,
         certificates: true,
         guests: false,
+        fast: true,
         advertised: Arc::default(),
     };
     let mut side = at(listener, over_tls);
@@ -134,7 +136,7 @@ fn tls_begins_within_the_stream_and_another_stream_behind_it() {
     says(&mut side, HEADER);
     let starttls = "<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>";
     assert_eq!(says(&mut side, starttls), "<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
-    let mut out = Out::new(base::hash::HashKey::new(1, 2));
+    let mut out = Out::new(base::hash::HashKey::new(1, 2), [0; 32]);
     let late = Now::new(now().after(std::time::Duration::from_secs(60)), 0);
     assert_eq!(side.machine.wake(late, &mut out), Ok(()), "the handshake has its own time");
     side.machine.tls_started(late, Ok(&encrypted()), &mut out).expect("it stands");

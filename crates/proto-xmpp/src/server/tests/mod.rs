@@ -90,7 +90,7 @@ fn stanzas_are_answered_however_they_are_cut() {
 #[test]
 fn whoever_is_not_bound_in_time_is_told_so() {
     let wake = |side: &mut Side, ms: u64| {
-        let mut out = Out::new(base::hash::HashKey::new(1, 2));
+        let mut out = Out::new(base::hash::HashKey::new(1, 2), [0; 32]);
         let later = now().after(std::time::Duration::from_millis(ms));
         let result = side.machine.wake(Now::new(later, 0), &mut out);
         (result, String::from_utf8(out.bytes().clone()).expect("UTF-8"))
@@ -113,7 +113,7 @@ fn who_is_turned_away_is_told_within_a_stream() {
     {
         for state in ["plain", "begun", "asked", "granted", "bound"] {
             let mut side = in_state(state);
-            let mut out = Out::new(base::hash::HashKey::new(1, 2));
+            let mut out = Out::new(base::hash::HashKey::new(1, 2), [0; 32]);
             side.machine.turn_away(now(), TurnAway { why, retry_after_ms: 1 }, &mut out);
             let said = String::from_utf8(out.bytes().clone()).expect("UTF-8");
             assert!(said.ends_with(&stream_error(fault)), "{said}");

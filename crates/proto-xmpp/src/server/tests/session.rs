@@ -20,7 +20,7 @@ fn sends(side: &mut Side) -> Vec<(u32, NewMessage)> {
 fn a_device_at_rest_has_one_box_and_its_jid() {
     let is_at_rest = |side: &mut Side| {
         let mut rests = false;
-        side.machine.with(&mut Out::new(base::hash::HashKey::new(1, 2)), |phase, _| {
+        side.machine.with(&mut Out::new(base::hash::HashKey::new(1, 2), [0; 32]), |phase, _| {
             rests = matches!(phase, Phase::Session(session) if session.busy.is_none());
         });
         rests
@@ -95,7 +95,7 @@ fn no_more_is_read_than_may_be_unanswered() {
     side.limits.chat.requests_a_session_max = 2;
     says(&mut side, &TO_BOB.repeat(3));
     assert_eq!((sends(&mut side).len(), side.untaken().len()), (2, TO_BOB.len()));
-    let mut out = Out::new(base::hash::HashKey::new(1, 2));
+    let mut out = Out::new(base::hash::HashKey::new(1, 2), [0; 32]);
     assert_eq!(side.machine.silent(now(), &mut out), Ok(()), "it is not heard");
     assert!(out.bytes().is_empty());
     told(&mut side, ChatDelivery::Sent { number: 2, id: 1, seq: 1, at_ms: 1, again: false });
@@ -106,7 +106,7 @@ fn no_more_is_read_than_may_be_unanswered() {
 fn whoever_is_silent_is_asked_once_and_then_let_go() {
     let mut side = bound();
     let silent = |side: &mut Side| {
-        let mut out = Out::new(base::hash::HashKey::new(1, 2));
+        let mut out = Out::new(base::hash::HashKey::new(1, 2), [0; 32]);
         let result = side.machine.silent(now(), &mut out);
         (result, String::from_utf8(out.bytes().clone()).expect("UTF-8"), out.take_silence())
     };

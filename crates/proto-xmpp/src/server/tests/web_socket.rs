@@ -73,7 +73,7 @@ fn stanzas_are_messages_of_their_own() {
     let all = messages(&mut side, &sent);
     assert_eq!(all.len(), 2);
     assert!(all.iter().all(|it| it.matches(" xmlns='jabber:client'").count() == 1), "{all:?}");
-    let mut out = Out::new(base::hash::HashKey::new(1, 2));
+    let mut out = Out::new(base::hash::HashKey::new(1, 2), [0; 32]);
     side.machine.silent(Now::new(Instant::default(), 0), &mut out).expect("it is asked");
     assert_eq!(out.take_ends(), [out.bytes().len()]);
 }

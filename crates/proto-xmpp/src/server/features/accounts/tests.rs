@@ -23,6 +23,7 @@ fn open(link: Link) -> Side {
         plain: true,
         certificates: false,
         guests: false,
+        fast: true,
         advertised: Arc::default(),
     };
     at(listener, link)
@@ -129,6 +130,7 @@ fn bound_at(registration: Registration) -> Side {
         plain: true,
         certificates: false,
         guests: false,
+        fast: true,
         advertised: Arc::default(),
     };
     let mut side = at(listener, encrypted());

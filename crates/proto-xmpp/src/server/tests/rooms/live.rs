@@ -152,7 +152,7 @@ fn leaving_is_shown_at_once_and_whoever_leaves_before_it_is_in_leaves_all_the_sa
 #[test]
 fn who_does_not_read_is_left_out_and_told_so_by_the_room() {
     let mut side = inside(GroupRole::Member);
-    let mut out = Out::new(HashKey::new(1, 2));
+    let mut out = Out::new(HashKey::new(1, 2), [0; 32]);
     let mut tell = |waiting, delivery: ChatDelivery| {
         out.set_backlog(waiting, 100);
         side.machine.command(now(), delivery.into(), &mut out).expect("it goes on");
