@@ -22,7 +22,7 @@ use crate::api::life::{Phase, said_to_be_last};
 use crate::audit_log::AuditLog;
 use crate::fault::Fault;
 use crate::feed::Feed;
-use crate::guard::{guard, nothing};
+use crate::guard::{Visitor, guard, nothing};
 use crate::listener::{DoorLimits, Seats, seated};
 use crate::orders::chat;
 use crate::orders::presence_questions::PRINCIPALS_BYTES_MAX;
@@ -44,6 +44,8 @@ use axum::response::Response;
 use model::limits::ApiLimits;
 use model::ports::control::{Answer, Command, Control};
 use model::ports::pushes::PushAnswer;
+use model::seats::{NoSeat, SourceSeat, SourceSeats};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::Builder;
 use std::time::Duration;
@@ -66,7 +68,9 @@ pub(crate) struct Shared {
     /// Tells this process's event ids from another's.
     pub(crate) boot: u64,
     pub(crate) webhooks: Vec<Arc<Address>>,
-    pub(crate) streams: Arc<Semaphore>,
+    pub(crate) streams: Arc<SourceSeats>,
+    /// Streams for which there was none.
+    pub(crate) streams_refused: AtomicU64,
     /// One backup at a time.
     pub(crate) backups: Arc<Semaphore>,
     /// One comparison of memory and directory at a time.
@@ -126,7 +130,8 @@ impl Shared {
             feed,
             boot,
             webhooks,
-            streams: room(limits.streams_max as usize),
+            streams_refused: AtomicU64::new(0),
+            streams: SourceSeats::new(limits.streams_max, limits.streams_a_source_max),
             backups: room(1),
             audits: room(1),
             lookups: room(LOOKUPS_MAX),
@@ -168,6 +173,17 @@ impl Shared {
             let standing = self.settings.people.standing(&user).ok().flatten();
             self.sessions.end_of_user(&user, self.role(&user).zip(standing));
         }
+    }
+
+    /// A seat for an answer that goes on, for somebody there.
+    pub(crate) fn stream_seat(&self, visitor: &Visitor) -> Result<SourceSeat, Fault> {
+        self.streams.take(visitor.source()).map_err(|why| {
+            self.streams_refused.fetch_add(1, Ordering::Relaxed);
+            match why {
+                NoSeat::Full => Fault::busy(),
+                NoSeat::SourceFull => Fault::source_full(),
+            }
+        })
     }
 
     /// Asks the shards; the answer comes by what is returned.
@@ -272,7 +288,8 @@ fn largest_body(settings: &Settings) -> usize {
 fn door(limits: &ApiLimits) -> DoorLimits {
     let ms = |ms: u32| Duration::from_millis(ms.into());
     DoorLimits {
-        connections_max: limits.connections_max as usize,
+        connections_max: limits.connections_max,
+        connections_a_source_max: limits.connections_a_source_max,
         head: ms(limits.head_ms_max),
         idle: ms(limits.idle_ms_max),
         write: ms(limits.write_ms_max),

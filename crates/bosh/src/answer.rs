@@ -11,13 +11,15 @@ use crate::tally::{BoshOutcome, BoshTally};
 use axum::body::{Body, HttpBody};
 use axum::http::header;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use model::link::Source;
+use model::seats::{NoSeat, SourceSeat, SourceSeats};
 use net::layer::websocket::is_known;
 use proto_xmpp::bosh::{BoshFault, BoshRequest};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 /// How stanzas are sent.
@@ -38,8 +40,8 @@ pub struct BoshListener {
 
 /// Why a body was not read.
 enum Unread {
-    /// As much is being read as may be.
-    Full,
+    /// As much is being read as may be, in all or of one source.
+    Full(NoSeat),
     /// It is larger than may be, or broke off.
     TooLarge,
 }
@@ -50,7 +52,7 @@ pub(crate) struct Desk {
     pub(crate) tally: Arc<BoshTally>,
     pub(crate) request_bytes_max: usize,
     /// What requests that are being read may take together, KiB.
-    pub(crate) reading: Arc<Semaphore>,
+    pub(crate) reading: Arc<SourceSeats>,
     pub(crate) request_time: Duration,
     /// Scheme and host of the listeners, if they are not those that are asked for.
     pub(crate) url: String,
@@ -118,21 +120,17 @@ impl Desk {
 
     /// Reads a body. It takes room as it comes: what is announced and never sent takes none from
     /// others.
-    async fn whole(&self, mut body: Body) -> Result<(Vec<u8>, OwnedSemaphorePermit), Unread> {
-        let take = |count: usize| {
-            let room = Arc::clone(&self.reading).try_acquire_many_owned(count as u32);
-            room.map_err(|_| Unread::Full)
-        };
-        let (mut bytes, mut room) = (Vec::new(), take(1)?);
+    async fn whole(&self, source: Source, mut body: Body) -> Result<(Vec<u8>, SourceSeat), Unread> {
+        let (mut bytes, mut room) = (Vec::new(), self.reading.take(source).map_err(Unread::Full)?);
         while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
             let Ok(piece) = frame.map_err(|_| Unread::TooLarge)?.into_data() else { continue };
             let length = bytes.len() + piece.len();
             if length > self.request_bytes_max {
                 return Err(Unread::TooLarge);
             }
-            let more = (length / 1_024 + 1).saturating_sub(room.num_permits());
+            let more = (length as u32 / 1_024 + 1).saturating_sub(room.count());
             if more > 0 {
-                room.merge(take(more)?);
+                room.grow(more).map_err(Unread::Full)?;
             }
             bytes.extend_from_slice(&piece);
         }
@@ -140,10 +138,11 @@ impl Desk {
     }
 
     async fn post(&self, caller: Caller, request: Request<Body>) -> Response<Body> {
-        let whole = timeout(self.request_time, self.whole(request.into_body())).await;
+        let source = Source::of(caller.peer.ip());
+        let whole = timeout(self.request_time, self.whole(source, request.into_body())).await;
         let (bytes, room) = match whole.unwrap_or(Err(Unread::TooLarge)) {
             Ok(whole) => whole,
-            Err(Unread::Full) => return self.is_full(),
+            Err(Unread::Full(why)) => return self.is_full(BoshOutcome::of(why)),
             Err(Unread::TooLarge) => {
                 let why = "larger than may be, or not whole in time";
                 return self.refuse(BoshOutcome::TooLarge, StatusCode::PAYLOAD_TOO_LARGE, why);
@@ -160,8 +159,8 @@ impl Desk {
                 return self.ended(BoshOutcome::BadRequest, BoshFault::ImproperAddressing);
             }
             None => {
-                if !self.sessions.begin(caller, Posted { request, reply, room }) {
-                    return self.is_full();
+                if let Err(why) = self.sessions.begin(caller, Posted { request, reply, room }) {
+                    return self.is_full(BoshOutcome::of(why));
                 }
                 self.tally.count(BoshOutcome::Begun);
             }
@@ -182,10 +181,13 @@ impl Desk {
         }
     }
 
-    fn is_full(&self) -> Response<Body> {
+    fn is_full(&self, outcome: BoshOutcome) -> Response<Body> {
         let status = StatusCode::SERVICE_UNAVAILABLE;
-        let why = "as many as there may be";
-        let mut response = self.refuse(BoshOutcome::Full, status, why);
+        let why = match outcome {
+            BoshOutcome::Source => "as many as there may be from where you are",
+            _ => "as many as there may be",
+        };
+        let mut response = self.refuse(outcome, status, why);
         put(response.headers_mut(), header::RETRY_AFTER, "5");
         response
     }

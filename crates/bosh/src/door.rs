@@ -5,13 +5,15 @@
 
 use crate::answer::{BoshListener, Desk};
 use crate::sessions::{Sessions, StreamGiver};
-use crate::tally::BoshTally;
+use crate::tally::{BoshOutcome, BoshTally};
 use axum::Router;
 use axum::extract::connect_info::Connected;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::serve::IncomingStream;
 use media::{Handed, Incoming};
 use model::limits::BoshLimits;
+use model::link::Source;
+use model::seats::SourceSeats;
 use proto_xmpp::bosh::BoshTerms;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -19,7 +21,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 
 /// Time after which a connection ends, whatever goes on: a client repeats what was not answered.
 const CONNECTION: Duration = Duration::from_secs(3_600);
@@ -64,7 +66,7 @@ pub struct Caller {
 #[derive(Clone)]
 pub struct BoshDoor {
     to: mpsc::Sender<(Incoming, Caller)>,
-    seats: Arc<Semaphore>,
+    seats: Arc<SourceSeats>,
     desk: Arc<Desk>,
 }
 
@@ -73,7 +75,7 @@ impl BoshDoor {
     pub fn start(settings: BoshSettings) -> io::Result<BoshDoor> {
         let limits = &settings.limits;
         let most = limits.connections_max as usize;
-        let seats = Arc::new(Semaphore::new(most));
+        let seats = SourceSeats::new(limits.connections_max, limits.connections_a_source_max);
         let (to, from) = mpsc::channel(most);
         let terms = BoshTerms {
             wait_s_max: limits.wait_s_max,
@@ -85,12 +87,15 @@ impl BoshDoor {
         };
         let tally = Arc::new(BoshTally::default());
         let silence = Duration::from_secs(limits.wait_s_max.into()) + SPARE;
-        let sessions = Sessions::new((terms, limits.sessions_max as usize), &settings);
+        let sessions = Sessions::new(terms, &settings);
         let desk = Arc::new(Desk {
             sessions,
             tally,
             request_bytes_max: settings.stanza_bytes_max as usize + 4_096,
-            reading: Arc::new(Semaphore::new(limits.reading_bytes_max as usize / 1_024)),
+            reading: SourceSeats::new(
+                limits.reading_bytes_max / 1_024,
+                limits.reading_bytes_a_source_max.div_ceil(1_024),
+            ),
             request_time: Duration::from_millis(settings.request_ms_max.into()),
             url: limits.url.clone(),
             listeners: settings.listeners,
@@ -103,14 +108,21 @@ impl BoshDoor {
         Ok(BoshDoor { to, seats, desk })
     }
 
-    /// Whether one more connection would be taken.
-    pub fn has_room(&self) -> bool {
-        self.seats.available_permits() > 0
+    /// Whether one more connection from there would be taken. A no is counted.
+    pub fn has_room(&self, peer: SocketAddr) -> bool {
+        let room = self.seats.check(Source::of(peer.ip()));
+        room.map_err(|why| self.desk.tally.count(BoshOutcome::of(why))).is_ok()
     }
 
     /// Takes a connection, or lets it go where there are too many.
     pub fn take(&self, incoming: Incoming, caller: Caller) -> bool {
-        let Ok(seat) = self.seats.clone().try_acquire_owned() else { return false };
+        let seat = match self.seats.take(Source::of(caller.peer.ip())) {
+            Ok(seat) => seat,
+            Err(why) => {
+                self.desk.tally.count(BoshOutcome::of(why));
+                return false;
+            }
+        };
         // Whoever has the connection has both seats: the one here, and that of its listener.
         let seat = Box::new((seat, incoming.seat));
         self.to.try_send((Incoming { seat, ..incoming }, caller)).is_ok()

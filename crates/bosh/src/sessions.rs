@@ -2,17 +2,19 @@
 //!
 //! A session is known by its id alone, 128 random bits, and by whether its requests are encrypted:
 //! who heard an id in plain text gets nothing of a session that is not. Invariant: there are never
-//! more than may be, and one that is over is not found.
+//! more than may be, in all or of one source, and one that is over is not found.
 
 use crate::door::{BoshSettings, Caller};
 use crate::task::{self, SessionStart};
 use base::hex;
+use model::link::Source;
+use model::seats::{NoSeat, SourceSeat, SourceSeats};
 use proto_xmpp::bosh::{BoshRequest, BoshTerms};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::UnixStream;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
 /// Requests that may wait for their session to look at them. One more waits outside.
 const QUEUE_MAX: usize = 4;
@@ -29,14 +31,14 @@ pub(crate) struct Posted {
     /// Where its answer goes.
     pub(crate) reply: oneshot::Sender<Arc<[u8]>>,
     /// What it takes of `reading_bytes_max`, until the session looks at it.
-    pub(crate) room: OwnedSemaphorePermit,
+    pub(crate) room: SourceSeat,
 }
 
 /// All sessions.
 pub(crate) struct Sessions {
     open: Arc<Mutex<HashMap<Box<str>, Seat>>>,
+    seats: Arc<SourceSeats>,
     terms: BoshTerms,
-    most: usize,
     giver: Arc<dyn StreamGiver>,
     now_us: fn() -> u64,
     random: fn(&mut [u8]),
@@ -45,14 +47,16 @@ pub(crate) struct Sessions {
 struct Seat {
     to: mpsc::Sender<Posted>,
     encrypted: bool,
+    _seat: SourceSeat,
 }
 
 impl Sessions {
-    pub(crate) fn new((terms, most): (BoshTerms, usize), settings: &BoshSettings) -> Sessions {
+    pub(crate) fn new(terms: BoshTerms, settings: &BoshSettings) -> Sessions {
+        let limits = &settings.limits;
         Sessions {
             open: Arc::default(),
+            seats: SourceSeats::new(limits.sessions_max, limits.sessions_a_source_max),
             terms,
-            most,
             giver: settings.giver.clone(),
             now_us: settings.now_us,
             random: settings.random,
@@ -70,20 +74,22 @@ impl Sessions {
         open.get(sid).filter(|seat| seat.encrypted == caller.encrypted).map(|seat| seat.to.clone())
     }
 
-    /// Begins a session. False: there is no room, and the request has no answer.
-    pub(crate) fn begin(&self, caller: Caller, posted: Posted) -> bool {
-        let Ok((ours, theirs)) = std::os::unix::net::UnixStream::pair() else { return false };
+    /// Begins a session. `Err`: there is no room, and the request has no answer.
+    pub(crate) fn begin(&self, caller: Caller, posted: Posted) -> Result<(), NoSeat> {
+        let seat = self.seats.take(Source::of(caller.peer.ip()))?;
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(|_| NoSeat::Full)?;
         let ready = ours.set_nonblocking(true).and_then(|()| theirs.set_nonblocking(true));
-        let Ok(stream) = ready.and_then(|()| UnixStream::from_std(ours)) else { return false };
+        let stream = ready.and_then(|()| UnixStream::from_std(ours));
+        let stream = stream.map_err(|_| NoSeat::Full)?;
         let mut id = [0; 16];
         (self.random)(&mut id);
         let sid: Box<str> = hex::encode(&id).into();
         let (to, from) = mpsc::channel(QUEUE_MAX);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.len() >= self.most || !self.giver.give(theirs.into(), caller) {
-            return false;
+        if !self.giver.give(theirs.into(), caller) {
+            return Err(NoSeat::Full);
         }
-        open.insert(sid.clone(), Seat { to, encrypted: caller.encrypted });
+        open.insert(sid.clone(), Seat { to, encrypted: caller.encrypted, _seat: seat });
         drop(open);
         let place = Place { open: self.open.clone(), sid: sid.clone() };
         let start = SessionStart { terms: self.terms, sid, now_us: self.now_us };
@@ -91,7 +97,7 @@ impl Sessions {
             task::run(start, posted, from, stream).await;
             drop(place);
         });
-        true
+        Ok(())
     }
 }
 

@@ -1,5 +1,6 @@
 //! What became of requests: counted once each, by its reason.
 
+use model::seats::NoSeat;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! outcomes {
@@ -33,9 +34,20 @@ outcomes! {
     BadRequest "bosh_bad_total" "Requests that make no sense.";
     Unknown "bosh_unknown_total" "Requests of a session that there is not (any more).";
     Full "bosh_full_total" "As many sessions, or requests, as there may be, or no room in a shard.";
+    Source "bosh_source_total" "As many sessions, or connections, of one source as there may be.";
     TooLarge "bosh_too_large_total" "Requests that are too large, or did not come in time.";
     Origin "bosh_origin_total" "Requests by another site's web page, which is not let in.";
     Method "bosh_method_total" "A method or path that is not served.";
+}
+
+impl BoshOutcome {
+    /// How it is counted that there is no room.
+    pub(crate) fn of(why: NoSeat) -> BoshOutcome {
+        match why {
+            NoSeat::Full => BoshOutcome::Full,
+            NoSeat::SourceFull => BoshOutcome::Source,
+        }
+    }
 }
 
 /// Counts of all that.

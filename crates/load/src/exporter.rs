@@ -21,6 +21,7 @@ use tokio::sync::watch;
 /// Connections at once, of which the oldest makes room for one more; and their times.
 const LIMITS: DoorLimits = DoorLimits {
     connections_max: 32,
+    connections_a_source_max: 32,
     head: Duration::from_secs(10),
     idle: Duration::from_secs(10),
     write: Duration::from_secs(30),

@@ -5,6 +5,7 @@
 //! every request has one answer and is counted once.
 
 use crate::bucket::shown_how;
+use crate::door::outcome;
 use crate::folder::{Folder, Unwritten, Written};
 use crate::keyed::escaped;
 use crate::permit::{May, Permit};
@@ -17,6 +18,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use base::hex;
 use futures_util::{StreamExt, stream};
+use model::link::Source;
 use model::media::UNKNOWN_TYPE;
 use model::{event, tell};
 use std::fs::File;
@@ -45,12 +47,16 @@ type Answer = (TransferOutcome, StatusCode, &'static str);
 
 impl Desk {
     /// Answers a request.
-    pub(crate) async fn answer(self: Arc<Desk>, request: Request<Body>) -> Response<Body> {
+    pub(crate) async fn answer(
+        self: Arc<Desk>,
+        source: Source,
+        request: Request<Body>,
+    ) -> Response<Body> {
         let (head, body) = request.into_parts();
         let answered = match head.method {
             Method::OPTIONS => Ok(self.options()),
             Method::GET | Method::HEAD => self.clone().give(&head).await,
-            Method::PUT => self.clone().take(&head, body).await,
+            Method::PUT => self.clone().take(source, &head, body).await,
             _ => {
                 Err((TransferOutcome::Method, StatusCode::METHOD_NOT_ALLOWED, "GET, HEAD and PUT"))
             }
@@ -60,7 +66,8 @@ impl Desk {
             let mut response = Response::new(Body::from(format!("{why}\n")));
             *response.status_mut() = status;
             put(response.headers_mut(), header::CONTENT_TYPE, "text/plain; charset=utf-8");
-            if matches!(outcome, TransferOutcome::Busy | TransferOutcome::Account) {
+            let passes = [TransferOutcome::Busy, TransferOutcome::Source, TransferOutcome::Account];
+            if passes.contains(&outcome) {
                 put(response.headers_mut(), header::RETRY_AFTER, "5");
             }
             response
@@ -164,12 +171,17 @@ impl Desk {
         Ok(response)
     }
 
-    async fn take(self: Arc<Desk>, request: &Parts, body: Body) -> Result<Response<Body>, Answer> {
+    async fn take(
+        self: Arc<Desk>,
+        source: Source,
+        request: &Parts,
+        body: Body,
+    ) -> Result<Response<Body>, Answer> {
         let permit = self.permit(request, May::Put)?;
         self.agreed(&request.headers, &permit)?;
-        let seat = self.uploads.take(permit.account).map_err(|refused| match refused {
-            Refused::All => {
-                (TransferOutcome::Busy, StatusCode::SERVICE_UNAVAILABLE, "too many at once")
+        let seat = self.uploads.take(permit.account, source).map_err(|refused| match refused {
+            Refused::Room(why) => {
+                (outcome(why), StatusCode::SERVICE_UNAVAILABLE, "too many at once")
             }
             Refused::Account => (
                 TransferOutcome::Account,

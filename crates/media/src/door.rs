@@ -7,18 +7,23 @@ use crate::answer::Desk;
 use crate::folder::Folder;
 use crate::storage::{FolderSettings, folder_key};
 use crate::stream::{Handed, Incoming};
-use crate::tally::MediaTally;
+use crate::tally::{MediaTally, TransferOutcome};
 use crate::uploads::Uploads;
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::connect_info::Connected;
+use axum::extract::{ConnectInfo, Request, State};
+use axum::serve::IncomingStream;
 use model::limits::MediaLimits;
+use model::link::Source;
+use model::seats::{NoSeat, SourceSeats};
 use model::{event, tell};
 use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
@@ -30,8 +35,8 @@ const SWEEP: Duration = Duration::from_secs(600);
 /// The way in, for listeners.
 #[derive(Clone)]
 pub struct MediaDoor {
-    to: mpsc::Sender<Incoming>,
-    seats: Arc<Semaphore>,
+    to: mpsc::Sender<(Incoming, Caller)>,
+    seats: Arc<SourceSeats>,
     tally: Arc<MediaTally>,
     desk: Arc<Desk>,
 }
@@ -46,10 +51,12 @@ impl MediaDoor {
         let folder = Folder::open(&settings.folder, settings.folder_bytes_max)?;
         let tally = Arc::new(MediaTally::default());
         let most = limits.transfers_max as usize;
-        let seats = Arc::new(Semaphore::new(most));
+        let seats = SourceSeats::new(limits.transfers_max, limits.transfers_a_source_max);
         let (to, from) = mpsc::channel(most);
-        let uploads =
-            Uploads::new(limits.uploads_max as usize, limits.uploads_an_account_max.into());
+        let uploads = Uploads::new(
+            SourceSeats::new(limits.uploads_max, limits.uploads_a_source_max),
+            limits.uploads_an_account_max.into(),
+        );
         let key = folder_key(&settings.secret);
         let desk = Arc::new(Desk { folder, key, uploads, tally: tally.clone(), now_s });
         let times = (
@@ -67,17 +74,25 @@ impl MediaDoor {
         Ok(MediaDoor { to, seats, tally, desk })
     }
 
-    /// Whether one more would be taken.
-    pub fn has_room(&self) -> bool {
-        self.seats.available_permits() > 0
+    /// Whether one more from there would be taken. A no is counted.
+    pub fn has_room(&self, peer: SocketAddr) -> bool {
+        let room = self.seats.check(Source::of(peer.ip()));
+        room.map_err(|why| self.tally.count(outcome(why))).is_ok()
     }
 
     /// Takes a connection, or lets it go where there are too many.
-    pub fn take(&self, incoming: Incoming) -> bool {
-        let Ok(seat) = self.seats.clone().try_acquire_owned() else { return false };
+    pub fn take(&self, incoming: Incoming, peer: SocketAddr) -> bool {
+        let caller = Caller(Source::of(peer.ip()));
+        let seat = match self.seats.take(caller.0) {
+            Ok(seat) => seat,
+            Err(why) => {
+                self.tally.count(outcome(why));
+                return false;
+            }
+        };
         // Whoever has the connection has both seats: the one here, and that of its listener.
         let seat = Box::new((seat, incoming.seat));
-        self.to.try_send(Incoming { seat, ..incoming }).is_ok()
+        self.to.try_send((Incoming { seat, ..incoming }, caller)).is_ok()
     }
 
     /// What became of requests.
@@ -94,13 +109,36 @@ impl MediaDoor {
 async fn serve(listener: Listener, desk: Arc<Desk>) {
     tokio::spawn(sweep(desk.clone()));
     let router = Router::new().fallback(answer).with_state(desk);
-    if let Err(error) = axum::serve(listener, router).await {
+    let service = router.into_make_service_with_connect_info::<Caller>();
+    if let Err(error) = axum::serve(listener, service).await {
         tell!(event::MEDIA_DOOR_SHUT, %error);
     }
 }
 
-async fn answer(State(desk): State<Arc<Desk>>, request: Request) -> axum::response::Response {
-    desk.answer(request).await
+async fn answer(
+    State(desk): State<Arc<Desk>>,
+    ConnectInfo(Caller(source)): ConnectInfo<Caller>,
+    request: Request,
+) -> axum::response::Response {
+    desk.answer(source, request).await
+}
+
+/// How it is counted that there is no room.
+pub(crate) fn outcome(why: NoSeat) -> TransferOutcome {
+    match why {
+        NoSeat::Full => TransferOutcome::Busy,
+        NoSeat::SourceFull => TransferOutcome::Source,
+    }
+}
+
+/// Where a connection came from.
+#[derive(Clone, Copy, Debug)]
+struct Caller(Source);
+
+impl Connected<IncomingStream<'_, Listener>> for Caller {
+    fn connect_info(stream: IncomingStream<'_, Listener>) -> Caller {
+        *stream.remote_addr()
+    }
 }
 
 /// Removes what is over, now and then.
@@ -127,19 +165,20 @@ async fn sweep(desk: Arc<Desk>) {
 
 /// Connections that others hand over.
 struct Listener {
-    from: mpsc::Receiver<Incoming>,
+    from: mpsc::Receiver<(Incoming, Caller)>,
     times: (Duration, Duration),
 }
 
 impl axum::serve::Listener for Listener {
     type Io = Handed<TcpStream>;
-    type Addr = ();
+    type Addr = Caller;
 
-    async fn accept(&mut self) -> (Handed<TcpStream>, ()) {
+    async fn accept(&mut self) -> (Handed<TcpStream>, Caller) {
         loop {
             match self.from.recv().await {
-                Some(incoming) => match Handed::new(incoming, self.times.0, self.times.1) {
-                    Ok(handed) => return (handed, ()),
+                Some((incoming, caller)) => match Handed::new(incoming, self.times.0, self.times.1)
+                {
+                    Ok(handed) => return (handed, caller),
                     Err(error) => tell!(event::MEDIA_CONNECTION_LOST, %error),
                 },
                 // Nobody can hand anything over any more: the process ends.
@@ -148,7 +187,7 @@ impl axum::serve::Listener for Listener {
         }
     }
 
-    fn local_addr(&self) -> io::Result<()> {
+    fn local_addr(&self) -> io::Result<Caller> {
         Err(ErrorKind::Unsupported.into())
     }
 }

@@ -1,12 +1,14 @@
-//! Uploads under way: how many, and how many of each account.
+//! Uploads under way: how many, how many of each source, and how many of each account.
 
+use model::link::Source;
+use model::seats::{NoSeat, SourceSeat, SourceSeats};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Those of a folder.
 #[derive(Debug)]
 pub(crate) struct Uploads {
-    most: usize,
+    seats: Arc<SourceSeats>,
     most_an_account: usize,
     open: Mutex<HashMap<u64, usize>>,
 }
@@ -14,29 +16,31 @@ pub(crate) struct Uploads {
 /// Why one more may not begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refused {
-    /// There are as many as there may be.
-    All,
+    /// There are as many as there may be, of all or of its source.
+    Room(NoSeat),
     /// Its account has as many.
     Account,
 }
 
 impl Uploads {
-    pub(crate) fn new(most: usize, most_an_account: usize) -> Arc<Uploads> {
-        Arc::new(Uploads { most, most_an_account, open: Mutex::default() })
+    pub(crate) fn new(seats: Arc<SourceSeats>, most_an_account: usize) -> Arc<Uploads> {
+        Arc::new(Uploads { seats, most_an_account, open: Mutex::default() })
     }
 
     /// One more of this account, until what it is given is dropped.
-    pub(crate) fn take(self: &Arc<Uploads>, account: u64) -> Result<UploadSeat, Refused> {
+    pub(crate) fn take(
+        self: &Arc<Uploads>,
+        account: u64,
+        source: Source,
+    ) -> Result<UploadSeat, Refused> {
+        let seat = self.seats.take(source).map_err(Refused::Room)?;
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.values().sum::<usize>() >= self.most {
-            return Err(Refused::All);
-        }
         let count = open.entry(account).or_default();
         if *count >= self.most_an_account {
             return Err(Refused::Account);
         }
         *count += 1;
-        Ok(UploadSeat { uploads: self.clone(), account })
+        Ok(UploadSeat { uploads: self.clone(), account, _seat: seat })
     }
 }
 
@@ -45,6 +49,7 @@ impl Uploads {
 pub(crate) struct UploadSeat {
     uploads: Arc<Uploads>,
     account: u64,
+    _seat: SourceSeat,
 }
 
 impl Drop for UploadSeat {
@@ -65,13 +70,15 @@ mod tests {
 
     #[test]
     fn there_are_so_many_and_so_many_of_one_account() {
-        let uploads = Uploads::new(3, 2);
-        let one = [1, 1].map(|account| uploads.take(account).expect("there is room"));
-        assert_eq!(uploads.take(1).err(), Some(Refused::Account));
-        let other = uploads.take(2).expect("there is room");
-        assert_eq!(uploads.take(2).err(), Some(Refused::All));
+        let uploads = Uploads::new(SourceSeats::new(4, 3), 2);
+        let [near, far] = [[10, 0, 0, 1], [10, 0, 0, 2]].map(|it| Source::of(it.into()));
+        let one = [1, 1].map(|account| uploads.take(account, near).expect("there is room"));
+        assert_eq!(uploads.take(1, near).err(), Some(Refused::Account));
+        let other = [(2, near), (2, far)].map(|(it, from)| uploads.take(it, from).expect("room"));
+        assert_eq!(uploads.take(3, near).err(), Some(Refused::Room(NoSeat::SourceFull)));
+        assert_eq!(uploads.take(3, far).err(), Some(Refused::Room(NoSeat::Full)));
         drop(one);
-        assert!(uploads.take(1).is_ok());
+        assert!(uploads.take(1, near).is_ok());
         drop(other);
         assert!(uploads.open.lock().expect("nobody failed").is_empty(), "nobody is remembered");
     }

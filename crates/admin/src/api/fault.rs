@@ -94,6 +94,15 @@ impl Fault {
         Fault::new(StatusCode::FORBIDDEN, "scope_missing", message)
     }
 
+    /// The user administers the server, or is to: its account is for `admin`.
+    pub(crate) fn out_of_reach(user: &str) -> Fault {
+        let message = format!(
+            "{user} administers the server, or would afterwards (it is named in [api], in [chat] \
+             administrators or in [access] superusers, or is a superuser): this wants `admin`"
+        );
+        Fault::new(StatusCode::FORBIDDEN, "administrator", message)
+    }
+
     /// The token is for other products.
     pub(crate) fn product_forbidden(token: &Token) -> Fault {
         let products: Vec<_> = token.products.iter().map(ProductKey::as_str).collect();
@@ -175,6 +184,14 @@ impl Fault {
 
     pub(crate) fn busy() -> Fault {
         let fault = Fault::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "nothing was done: retry");
+        Fault { retry_after_s: Some(1), ..fault }
+    }
+
+    /// The source of the caller has its share of answers that go on.
+    pub(crate) fn source_full() -> Fault {
+        let message = "as many streams go on as one address may have ([api] \
+                       streams_a_source_max): end one";
+        let fault = Fault::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message);
         Fault { retry_after_s: Some(1), ..fault }
     }
 

@@ -23,7 +23,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use std::net::IpAddr;
+use model::link::Source;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 /// Milliseconds in which messages that are alike share an entry of the audit log.
@@ -43,6 +44,13 @@ pub(crate) struct Caller(pub(crate) Arc<Token>, pub(crate) Option<Arc<Session>>)
 pub(crate) struct Visitor {
     pub(crate) caller: Option<Caller>,
     pub(crate) address: Option<IpAddr>,
+}
+
+impl Visitor {
+    /// Where it comes from; those of whom nobody knows are one source.
+    pub(crate) fn source(&self) -> Source {
+        Source::of(self.address.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED)))
+    }
 }
 
 impl Caller {

@@ -49,7 +49,9 @@ const LEAVING_MAX: usize = 64;
 pub struct DoorLimits {
     /// Connections of all its listeners. One more takes the seat of one that has not shown a
     /// token, else of one that has asked nothing for longest, else it is told to come back.
-    pub connections_max: usize,
+    pub connections_max: u32,
+    /// Of them, those of one source; 0 is half. One more takes the seat of another of its source.
+    pub connections_a_source_max: u32,
     /// Time for the head of a request. Then the connection ends.
     pub head: Duration,
     /// Time between two requests of a caller that is known. Likewise.
@@ -70,7 +72,11 @@ impl Seats {
     /// All of them free.
     pub fn new(limits: DoorLimits) -> Seats {
         let told = Arc::new(Semaphore::new(TOLD_MAX));
-        Seats { limits, table: Table::new(limits.connections_max), told }
+        Seats {
+            limits,
+            table: Table::new(limits.connections_max, limits.connections_a_source_max),
+            told,
+        }
     }
 
     /// Connections that hold a seat.

@@ -12,6 +12,8 @@ use crate::roles::ConsoleRole;
 use crate::tokens::{Token, Wrong};
 use base::hex;
 use model::limits::ApiLimits;
+use model::link::Source;
+use model::seats::share_of;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +25,8 @@ pub(crate) struct Session {
     pub(crate) token: Arc<Token>,
     /// What stood for the user that it is of: with another number it is over. Of a token: 0.
     epoch: u64,
+    /// Where it was begun.
+    from: Source,
     /// From then on it opens nothing.
     pub(crate) ends_ms: u64,
     idle_ms_max: u64,
@@ -52,18 +56,24 @@ impl Session {
     }
 }
 
-/// All of them, by the hash of their cookie.
+/// Those that go on, by the hash of their cookie.
+type Open = HashMap<[u8; 32], Arc<Session>>;
+
+/// All of them.
 pub(crate) struct Sessions {
     sessions_max: usize,
+    share: usize,
     idle_ms_max: u64,
     age_ms_max: u64,
-    open: Mutex<HashMap<[u8; 32], Arc<Session>>>,
+    open: Mutex<Open>,
 }
 
 impl Sessions {
     pub(crate) fn new(limits: &ApiLimits) -> Sessions {
         Sessions {
             sessions_max: limits.console_sessions_max as usize,
+            share: share_of(limits.console_sessions_a_source_max, limits.console_sessions_max)
+                as usize,
             idle_ms_max: u64::from(limits.console_idle_s_max) * 1_000,
             age_ms_max: u64::from(limits.console_age_s_max) * 1_000,
             open: Mutex::default(),
@@ -75,27 +85,37 @@ impl Sessions {
         &self,
         now_ms: u64,
         (token, epoch): (Arc<Token>, u64),
-        random: [u8; 24],
+        (random, from): ([u8; 24], Source),
     ) -> (Arc<Session>, String) {
         let cookie = hex::encode(&random);
         let session = Arc::new(Session {
             ends_ms: now_ms.saturating_add(self.age_ms_max),
             idle_ms_max: self.idle_ms_max,
             epoch,
+            from,
             token,
             seen_ms: AtomicU64::new(now_ms),
             over: watch::Sender::new(false),
         });
         let mut open = self.open();
         open.retain(|_, session| !session.is_over(now_ms));
-        while open.len() >= self.sessions_max {
-            let seen = |session: &Arc<Session>| session.seen_ms.load(Ordering::Relaxed);
-            let oldest = open.iter().min_by_key(|(_, session)| seen(session));
-            let Some(oldest) = oldest.map(|(hash, _)| *hash) else { break };
-            open.remove(&oldest).inspect(|session| _ = session.over.send_replace(true));
+        while let Some(idlest) = self.too_many(&open, from) {
+            open.remove(&idlest).inspect(|session| _ = session.over.send_replace(true));
         }
         open.insert(Sha256::digest(&cookie).into(), Arc::clone(&session));
         (session, cookie)
+    }
+
+    /// Which one ends before another may begin there: of its own, where its source has its share.
+    fn too_many(&self, open: &Open, from: Source) -> Option<[u8; 32]> {
+        let own = |session: &Arc<Session>| session.from == from;
+        let is_beyond = open.values().filter(|session| own(session)).count() >= self.share;
+        if !is_beyond && open.len() < self.sessions_max {
+            return None;
+        }
+        let may = open.iter().filter(|(_, session)| !is_beyond || own(session));
+        let idlest = may.min_by_key(|(_, session)| session.seen_ms.load(Ordering::Relaxed));
+        idlest.map(|(hash, _)| *hash)
     }
 
     /// The one with this cookie, which asks something now.
@@ -147,7 +167,32 @@ impl Sessions {
         self.open().values().filter(|session| !session.is_over(now_ms)).count()
     }
 
-    fn open(&self) -> MutexGuard<'_, HashMap<[u8; 32], Arc<Session>>> {
+    fn open(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_that_has_its_share_ends_a_session_of_its_own() {
+        let limits = ApiLimits { console_sessions_max: 6, ..ApiLimits::default() };
+        let sessions = Sessions::new(&limits);
+        let token = Arc::new(Token::of_user("ann".into(), ConsoleRole::Admin));
+        let begin = |now_ms: u64, host: u8| {
+            let (random, from) = ([now_ms as u8; 24], Source::of([10, 0, 0, host].into()));
+            sessions.begin(now_ms, (token.clone(), 0), (random, from)).0
+        };
+        let other = begin(1, 9);
+        let crowd: Vec<_> = (2..6).map(|now_ms| begin(now_ms, 1)).collect();
+        let is_over = |session: &Arc<Session>| session.is_over(6);
+        assert!(!is_over(&other), "though it has asked nothing for longest");
+        assert_eq!(crowd.iter().map(is_over).collect::<Vec<_>>(), [true, false, false, false]);
+        assert_eq!(sessions.count(6), 4);
+        let _more = [2, 3].map(|host| begin(6, host));
+        begin(7, 4);
+        assert!(is_over(&other), "of all, where there is no room");
     }
 }

@@ -137,7 +137,7 @@ fn exports(api: &Shared) -> [MetricReading; 2] {
 }
 
 /// The API's own figures.
-fn own(api: &Shared) -> [MetricReading; 6] {
+fn own(api: &Shared) -> [MetricReading; 9] {
     let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let reading = |name, help, value| MetricReading { name, help, value };
     let (seats, tally) = (api.seats.taken() as u64, api.seats.tally());
@@ -155,10 +155,23 @@ fn own(api: &Shared) -> [MetricReading; 6] {
             of(&tally.refused),
         ),
         reading(
+            "api_connections_beyond_source_total",
+            "Connections to the API beyond the share of their source: one of its own made room, \
+             or it was told to come back.",
+            of(&tally.beyond_source),
+        ),
+        reading(
+            "api_streams_refused_total",
+            "Event streams, traces and exports for which there was no room, in all or for their \
+             source.",
+            of(&api.streams_refused),
+        ),
+        reading(
             "api_connections_timed_out_total",
             "Connections of the API that ended because nothing came, or nothing was taken.",
             of(&tally.timed_out),
         ),
+        reading("users", "Users of the book of accounts.", api.settings.users.count()),
         reading("console_sessions", "Sessions of the console.", sessions as u64),
         reading(
             "api_audit_log_lost_total",

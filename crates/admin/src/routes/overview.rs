@@ -13,17 +13,18 @@ use crate::api::life::{Phase, reached};
 use crate::api::{Api, Shared};
 use crate::describe::{Answers, Operation};
 use crate::fault::Fault;
-use crate::guard::Caller;
+use crate::guard::{Caller, Visitor};
 use axum::extract::State;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use futures_util::stream;
+use model::seats::SourceSeat;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
 /// Time between two looks.
@@ -118,15 +119,16 @@ struct Onlooker {
     api: Arc<Shared>,
     caller: Caller,
     figures: watch::Receiver<Option<Arc<str>>>,
-    _permit: OwnedSemaphorePermit,
+    _permit: SourceSeat,
 }
 
 /// `GET /v1/overview/stream`
 pub(crate) async fn stream(
     State(api): Api,
     Extension(caller): Extension<Caller>,
+    Extension(visitor): Extension<Visitor>,
 ) -> Result<Overviews, Fault> {
-    let permit = Arc::clone(&api.streams).try_acquire_owned().map_err(|_| Fault::busy())?;
+    let permit = api.stream_seat(&visitor)?;
     let heartbeat = Duration::from_millis(api.settings.heartbeat_ms.max(1));
     let figures = Live::follow(&api);
     let onlooker = Onlooker { api, caller, figures, _permit: permit };

@@ -123,7 +123,7 @@ pub(crate) async fn begin(
     let of_user = token.0.role.map(|_| token.0.name.clone());
     let mut random = [0; 24];
     (api.settings.random)(&mut random);
-    let (session, cookie) = api.sessions.begin(now_ms, token, random);
+    let (session, cookie) = api.sessions.begin(now_ms, token, (random, visitor.source()));
     if let Some(user) = of_user {
         // It may have been changed while its password was looked at.
         users::end_outdated(&api, vec![user]).await;

@@ -10,7 +10,7 @@ use crate::api::{Api, Shared};
 use crate::events::{self, Filter, MESSAGE};
 use crate::fault::Fault;
 use crate::feed::{Reader, Taken};
-use crate::guard::Caller;
+use crate::guard::{Caller, Visitor};
 use crate::orders::{self, EventsQuery, messages};
 use crate::tokens::scope::Scope;
 use axum::Extension;
@@ -18,10 +18,10 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::stream::{self, Stream, StreamExt};
+use model::seats::SourceSeat;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::OwnedSemaphorePermit;
 
 /// Events taken from the feed at once.
 const BATCH: usize = 256;
@@ -29,11 +29,12 @@ const BATCH: usize = 256;
 /// `GET /v1/events`
 pub(crate) async fn events(
     State(api): Api,
-    Extension(caller): Extension<Caller>,
+    Extension(visitor): Extension<Visitor>,
     headers: HeaderMap,
     query: Asked<EventsQuery>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Fault> {
     let query = asked(query)?;
+    let caller = visitor.caller.clone().expect("the guard let it in");
     let product = query.product.as_deref().map(orders::product).transpose()?;
     let types = query.types.as_deref().unwrap_or("");
     let types = types.split(',').filter(|name| !name.is_empty());
@@ -59,7 +60,7 @@ pub(crate) async fn events(
     if has_topic && of_messages.is_none() {
         return Err(Fault::bad(format!("`topic` goes with `type={MESSAGE}` only")));
     }
-    let permit = Arc::clone(&api.streams).try_acquire_owned().map_err(|_| Fault::busy())?;
+    let permit = api.stream_seat(&visitor)?;
     let header = headers.get("last-event-id").and_then(|value| value.to_str().ok());
     let last = header.or(query.last_event_id.as_deref());
     let place_after = if of_chat { events::chat_place_after } else { events::place_after };
@@ -98,7 +99,7 @@ struct Source {
     /// Makes ids of boot and place.
     id: fn(u64, u64) -> String,
     caller: Caller,
-    _permit: OwnedSemaphorePermit,
+    _permit: SourceSeat,
 }
 
 impl Source {

@@ -10,7 +10,7 @@ use crate::api::life::{Phase, reached};
 use crate::api::{Api, Shared};
 use crate::describe::{Answers, Operation};
 use crate::fault::Fault;
-use crate::guard::Caller;
+use crate::guard::{Caller, Visitor};
 use crate::orders::trace::TraceQuery;
 use axum::Extension;
 use axum::extract::State;
@@ -18,12 +18,13 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use model::ports::trace::{Trace, TraceRefusal, TraceSink, TraceTold};
+use model::seats::SourceSeat;
 use serde::Serialize;
 use serde_json::json;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 /// What was told and is not read yet. The trace waits with more.
@@ -58,17 +59,18 @@ struct Spectator {
     until: Instant,
     is_over: bool,
     _trace: Box<dyn Trace>,
-    _permit: OwnedSemaphorePermit,
+    _permit: SourceSeat,
 }
 
 /// `GET /v1/trace`
 pub(crate) async fn follow(
     State(api): Api,
     Extension(caller): Extension<Caller>,
+    Extension(visitor): Extension<Visitor>,
     query: Asked<TraceQuery>,
 ) -> Result<Traced, Fault> {
     let (order, lasts) = asked(query)?.order(&api.settings.api, &api.settings.limits.topics)?;
-    let permit = Arc::clone(&api.streams).try_acquire_owned().map_err(|_| Fault::busy())?;
+    let permit = api.stream_seat(&visitor)?;
     let (tell, told) = mpsc::channel(UNREAD_MAX);
     let sink: TraceSink = Box::new(move |what| tell.blocking_send(what).is_ok());
     let trace = api.settings.traces.follow(order, sink).map_err(|refusal| match refusal {

@@ -227,7 +227,10 @@ fn a_session_ends_when_it_is_idle_when_it_is_old_and_with_its_token() {
 
 #[test]
 fn one_session_too_many_ends_the_one_that_asked_nothing_for_longest() {
-    let (api, clock) = timed_api(|settings| settings.api.console_sessions_max = 2);
+    let (api, clock) = timed_api(|settings| {
+        settings.api.console_sessions_max = 2;
+        settings.api.console_sessions_a_source_max = 2;
+    });
     let first = log_in(&api, TOKEN).cookie();
     clock.fetch_add(1_000, Ordering::Relaxed);
     let second = log_in(&api, TOKEN).cookie();

@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 const HEADER: &str = "<?xml version='1.0'?><stream:stream xmlns='jabber:client' \
     xmlns:stream='http://etherx.jabber.org/streams' id='7' from='a.example' version='1.0'>";
@@ -39,6 +40,10 @@ const CALLER: Caller = Caller {
 
 impl House {
     fn new(limits: BoshLimits, is_full: bool) -> House {
+        House::with(limits, is_full, |bytes| bytes.fill(7))
+    }
+
+    fn with(limits: BoshLimits, is_full: bool, random: fn(&mut [u8])) -> House {
         let shards = Arc::new(Shards { is_full, ..Shards::default() });
         let listener = BoshListener { path: "/bind".into(), ..BoshListener::default() };
         let door = BoshDoor::start(BoshSettings {
@@ -50,7 +55,7 @@ impl House {
             listeners: vec![listener],
             giver: shards.clone(),
             now_us: || 0,
-            random: |bytes| bytes.fill(7),
+            random,
         });
         House { door: door.expect("it starts"), shards }
     }
@@ -172,5 +177,34 @@ fn there_are_as_many_as_there_may_be() {
     assert_eq!(full.door.sessions(), 0);
     let none = House::new(BoshLimits { connections_max: 1, ..BoshLimits::default() }, false);
     let _first = none.post(CALLER, "rid='1' to='a.example'", "");
-    assert!(!none.door.has_room());
+    assert!(!none.door.has_room(CALLER.peer));
+}
+
+#[test]
+fn one_source_begins_its_share_of_sessions_and_others_find_room() {
+    static NEXT: AtomicU8 = AtomicU8::new(0);
+    let random = |bytes: &mut [u8]| bytes.fill(NEXT.fetch_add(1, Ordering::Relaxed));
+    let limits = BoshLimits { sessions_max: 4, ..BoshLimits::default() };
+    let house = House::with(limits, false, random);
+    let begin = |caller| house.post(caller, "rid='1' to='a.example'", "");
+    let wait_for = |count| {
+        while house.shards.given.lock().expect("nobody failed").len() < count {
+            std::thread::yield_now();
+        }
+    };
+    let _crowd = [1, 2].map(|count| {
+        let held = begin(CALLER);
+        wait_for(count);
+        held
+    });
+    let told = answer(begin(CALLER));
+    assert!(told.starts_with("HTTP/1.1 503 ") && told.contains("from where you are"), "{told}");
+    assert_eq!(house.door.tally().of(BoshOutcome::Source), 1);
+    let other = Caller { peer: ([10, 0, 0, 9], 7).into(), ..CALLER };
+    let _held = begin(other);
+    wait_for(3); // one address does not shut BOSH
+    assert_eq!((house.door.sessions(), house.door.tally().of(BoshOutcome::Begun)), (3, 3));
+    let house = House::new(BoshLimits { connections_max: 2, ..BoshLimits::default() }, false);
+    let _first = house.post(CALLER, "rid='1' to='a.example'", "");
+    assert!(!house.door.has_room(CALLER.peer) && house.door.has_room(other.peer));
 }

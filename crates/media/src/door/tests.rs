@@ -10,6 +10,13 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use tempfile::TempDir;
 
+/// Where connections come from.
+const NEAR: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7);
+
+/// And where others do.
+const FAR: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 9)), 7);
+
 const NOW_S: u64 = 1_000_000_000;
 
 fn now_s() -> u64 {
@@ -60,7 +67,7 @@ impl House {
             unsent: Vec::new(),
             seat: Box::new(()),
         };
-        assert!(self.door.take(incoming));
+        assert!(self.door.take(incoming, NEAR));
         ours
     }
 
@@ -247,19 +254,39 @@ fn there_are_so_many_uploads_at_once_and_so_many_of_an_account() {
 fn one_connection_too_many_is_not_taken_and_a_full_folder_says_so() {
     let house = House::with(&MediaLimits { transfers_max: 1, ..usual() }, 5);
     let open = house.connect(b"");
-    assert!(!house.door.has_room());
+    assert!(!house.door.has_room(NEAR));
     let (_ours, theirs) = UnixStream::pair().expect("a pair");
     let socket = theirs.into();
     let more =
         Incoming { socket, cipher: None, said: Vec::new(), unsent: Vec::new(), seat: Box::new(()) };
-    assert!(!house.door.take(more));
+    assert!(!house.door.take(more, NEAR));
     drop(open);
-    while !house.door.has_room() {
+    while !house.door.has_room(NEAR) {
         std::thread::yield_now();
     }
     let slot = house.slot(6);
     assert_eq!(house.put(&slot.put_url, "", b"abcdef"), 507);
     assert_eq!(house.counted(TransferOutcome::Full), 1);
+}
+
+#[test]
+fn one_source_takes_its_share_of_transfers_and_uploads_and_no_more() {
+    let house = House::new(&MediaLimits { transfers_max: 4, ..usual() });
+    let slow = [(), ()].map(|()| house.connect(b"GET /media/x HTTP/1.1\r\n"));
+    assert!(!house.door.has_room(NEAR), "half of all is one source's");
+    assert_eq!(house.counted(TransferOutcome::Source), 1);
+    assert!(house.door.has_room(FAR), "and the other half everybody else's");
+    assert_eq!(house.counted(TransferOutcome::Busy), 0);
+    drop(slow);
+    let house = House::new(&MediaLimits { uploads_a_source_max: 1, ..usual() });
+    let (first, second) = (house.slot(3), house.slot(3));
+    let head = format!("PUT {} HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\na", first.put_url);
+    let _held = house.connect(head.as_bytes());
+    while house.door.bytes() == 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(house.put(&second.put_url, "", b"abc"), 503);
+    assert_eq!(house.counted(TransferOutcome::Source), 1);
 }
 
 #[test]

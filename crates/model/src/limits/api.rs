@@ -12,8 +12,14 @@ section! {
         /// one that has asked nothing for longest; where all are being answered it is told to come
         /// back (503).
         connections_max: u32 = 512, whole(8..=65_536, "connections");
+        /// Of them, those of one source: an IPv4 address, or a /64 of IPv6. One more takes the
+        /// place of another one of its source, in the same order. 0: half of connections_max.
+        connections_a_source_max: u32 = 0, whole(0..=65_536, "connections");
         /// Event streams at once. One more is told to come back (503).
         streams_max: u32 = 64, whole(0..=65_536, "streams");
+        /// Of them, those of one source. One more is told to come back (503). 0: half of
+        /// streams_max.
+        streams_a_source_max: u32 = 0, whole(0..=65_536, "streams");
         /// Traces at once; they are event streams, too. One more is told to come back (503).
         traces_max: u32 = 8, whole(0..=64, "traces");
         /// Longest time that a trace goes on. One that wants more is refused (400).
@@ -50,6 +56,9 @@ section! {
         /// Sessions of the console at once, of all who logged in. One more ends the one that has
         /// asked nothing for longest.
         console_sessions_max: u32 = 256, whole(1..=65_536, "sessions");
+        /// Of them, those that were begun from one source. One more ends the one of these that has
+        /// asked nothing for longest. 0: half of console_sessions_max.
+        console_sessions_a_source_max: u32 = 0, whole(0..=65_536, "sessions");
         /// Time after which a session of the console that asks nothing ends. A page that is in
         /// front and shows live figures asks.
         console_idle_s_max: u32 = 30 * 60, whole(1..=604_800, "seconds");

@@ -12,12 +12,20 @@ section! {
         url: String = String::new(), text("an http:// or https:// host, or empty", is_url_or_none);
         /// Connections of HTTP at once. One more is answered 503.
         connections_max: u32 = 8_192, whole(1..=1_000_000, "connections");
+        /// Of them, those of one source: an IPv4 address, or a /64 of IPv6. One more is answered
+        /// 503. 0: half of connections_max. All that a proxy brings without a PROXY header is of
+        /// one source.
+        connections_a_source_max: u32 = 0, whole(0..=1_000_000, "connections");
         /// Sessions at once, each a connection more of [limits] connections_max. One more is
         /// answered 503.
         sessions_max: u32 = 4_096, whole(1..=1_000_000, "sessions");
+        /// Of them, those of one source. One more is answered 503. 0: half of sessions_max.
+        sessions_a_source_max: u32 = 0, whole(0..=1_000_000, "sessions");
         /// Bytes of requests that are being read, of all connections. A request that would make it
         /// more is answered 503.
         reading_bytes_max: u32 = 64 * 1024 * 1024, whole(1 << 20..=1 << 30, "bytes");
+        /// Of them, those of one source. 0: half of reading_bytes_max.
+        reading_bytes_a_source_max: u32 = 0, whole(0..=1 << 30, "bytes");
         /// How long an answer may be held for want of something to say; a client may wish for less.
         wait_s_max: u32 = 60, whole(1..=600, "seconds");
         /// Time without a request after which a session ends.

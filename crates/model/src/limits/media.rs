@@ -25,8 +25,14 @@ section! {
         keep_s: u32 = 30 * 86_400, whole(60..=315_360_000, "seconds");
         /// Connections that the folder serves at once. One more is answered 503.
         transfers_max: u32 = 256, whole(1..=65_536, "connections");
+        /// Of them, those of one source: an IPv4 address, or a /64 of IPv6. One more is answered
+        /// 503. 0: half of transfers_max. All that a proxy brings without a PROXY header is of one
+        /// source.
+        transfers_a_source_max: u32 = 0, whole(0..=65_536, "connections");
         /// Files that are being uploaded into the folder at once. One more is answered 503.
         uploads_max: u32 = 64, whole(1..=65_536, "files");
+        /// Of them, those of one source. One more is answered 503. 0: half of uploads_max.
+        uploads_a_source_max: u32 = 0, whole(0..=65_536, "files");
         /// Of them, those of one account. One more is answered 429.
         uploads_an_account_max: u16 = 4, whole(1..=65_535, "files");
         /// Time in which something of a file must go on. Then the connection ends.

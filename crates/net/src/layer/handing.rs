@@ -28,8 +28,8 @@ pub struct HandedPaths {
 
 /// Whoever answers them.
 pub trait StreamTaker: Send + Sync {
-    /// Whether one more would be taken.
-    fn has_room(&self) -> bool;
+    /// Whether one more from there would be taken. A no is counted: whoever asks is told it.
+    fn has_room(&self, peer: SocketAddr) -> bool;
 
     /// Takes a connection; false: it was let go.
     fn take(&self, stream: HandedStream) -> bool;

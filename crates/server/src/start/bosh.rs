@@ -15,6 +15,7 @@ use model::link::Protocol;
 use net::layer::ListenerSetup;
 use net::layer::handing::{HandedPaths, HandedStream, StreamTaker};
 use net::shard::{GivenConnection, ShardMessage};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -114,8 +115,8 @@ struct Taker {
 }
 
 impl StreamTaker for Taker {
-    fn has_room(&self) -> bool {
-        self.into.has_room()
+    fn has_room(&self, peer: SocketAddr) -> bool {
+        self.into.has_room(peer)
     }
 
     fn take(&self, stream: HandedStream) -> bool {

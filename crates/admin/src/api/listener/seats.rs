@@ -3,12 +3,16 @@
 //! A caller becomes known when a request of its brought a token that opens something. Who was
 //! never known gives way first: of the address that has most of them, the one that came first, so
 //! that one stranger's crowd costs its own. Then whoever is known and has asked nothing for
-//! longest. Those whose request is being answered, or whose answer is being taken, stay. It reads
-//! no clock and knows no socket.
-//! Invariant: no more than `connections_max` hold a seat that was not taken back.
+//! longest. Those whose request is being answered, or whose answer is being taken, stay. Of a
+//! source that has its share one of its own gives way, in the same order. It reads no clock and
+//! knows no socket.
+//! Invariant: no more than `connections_max`, and of one source no more than its share, hold a seat
+//! that was not taken back.
 
+use model::link::Source;
+use model::seats::share_of;
 use std::collections::{BTreeMap, HashMap};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -32,6 +36,8 @@ pub struct SeatTally {
     pub(crate) evicted: AtomicU64,
     /// All others were being answered: it was told to come back.
     pub(crate) refused: AtomicU64,
+    /// Its source had its share: one of its own gave way, or it was told to come back.
+    pub(crate) beyond_source: AtomicU64,
     /// A head, the next request or a reader did not come in time.
     pub(crate) timed_out: AtomicU64,
 }
@@ -39,6 +45,7 @@ pub struct SeatTally {
 /// The places of all listeners of a door.
 pub(super) struct Table {
     max: usize,
+    share: usize,
     places: Mutex<Places>,
     pub(super) tally: SeatTally,
     /// A connection ended or became a stream, or something was done.
@@ -50,6 +57,8 @@ struct Places {
     /// Rises with each thing that happens: it stands for time.
     moment: u64,
     taken: BTreeMap<u64, Place>,
+    /// Seats of each source that were not taken back.
+    of_sources: HashMap<Source, usize>,
     /// Seats that were taken back and whose connections are not gone yet.
     leaving: usize,
     /// What is done although its caller may go.
@@ -57,7 +66,7 @@ struct Places {
 }
 
 struct Place {
-    from: IpAddr,
+    from: Source,
     is_known: bool,
     requests: u32,
     stage: Stage,
@@ -93,16 +102,21 @@ impl std::fmt::Debug for ApiSlot {
 }
 
 impl Table {
-    pub(super) fn new(max: usize) -> Arc<Table> {
+    /// So many, of which one source has at most its share ([`share_of`]).
+    pub(super) fn new(max: u32, share: u32) -> Arc<Table> {
         let (places, tally, changed) = (Mutex::default(), SeatTally::default(), Notify::new());
-        Arc::new(Table { max: max.max(1), places, tally, changed })
+        let (max, share) = (max.max(1) as usize, share_of(share, max.max(1)) as usize);
+        Arc::new(Table { max, share, places, tally, changed })
     }
 
-    /// A seat for a new connection; `None`: all others are being answered.
+    /// A seat for a new connection; `None`: all others, or all of its source, are being answered.
     pub(super) fn take(self: &Arc<Table>, peer: SocketAddr) -> Option<ApiSlot> {
         let mut places = self.lock();
-        if places.taken.len() - places.leaving >= self.max {
-            let Some(victim) = places.victim() else {
+        let from = Source::of(peer.ip());
+        let is_beyond = places.of_sources.get(&from).is_some_and(|own| *own >= self.share);
+        if is_beyond || places.taken.len() - places.leaving >= self.max {
+            self.tally.beyond_source.fetch_add(u64::from(is_beyond), Ordering::Relaxed);
+            let Some(victim) = places.victim(is_beyond.then_some(from)) else {
                 self.tally.refused.fetch_add(1, Ordering::Relaxed);
                 return None;
             };
@@ -111,10 +125,13 @@ impl Table {
             let place = places.taken.get_mut(&victim).expect("the victim has a place");
             place.is_out = true;
             place.wakers.iter_mut().filter_map(Option::take).for_each(Waker::wake);
+            let from = place.from;
+            places.let_go(from);
         }
         let number = places.tick();
+        *places.of_sources.entry(from).or_default() += 1;
         let place = Place {
-            from: peer.ip().to_canonical(),
+            from,
             is_known: false,
             requests: 0,
             stage: Stage::Head,
@@ -158,12 +175,23 @@ impl Places {
         self.moment
     }
 
-    /// Who gives up its seat.
-    fn victim(&self) -> Option<u64> {
-        let here = || self.taken.iter().filter(|(_, place)| !place.is_out);
-        let mut strangers: HashMap<IpAddr, (usize, u64)> = HashMap::new();
+    /// A seat of this source is none of its any more.
+    fn let_go(&mut self, from: Source) {
+        if let Some(own) = self.of_sources.get_mut(&from) {
+            *own -= 1;
+            if *own == 0 {
+                self.of_sources.remove(&from);
+            }
+        }
+    }
+
+    /// Who gives up its seat, of all or of one source.
+    fn victim(&self, of: Option<Source>) -> Option<u64> {
+        let may = |place: &Place| !place.is_out && of.is_none_or(|of| place.from == of);
+        let here = || self.taken.iter().filter(|(_, place)| may(place));
+        let mut strangers: HashMap<Source, (usize, u64)> = HashMap::new();
         for (&number, place) in here().filter(|(_, place)| !place.is_known) {
-            // The first one seen of an address is its oldest: numbers rise.
+            // The first one seen of a source is its oldest: numbers rise.
             strangers.entry(place.from).or_insert((0, number)).0 += 1;
         }
         let most = |&(count, oldest): &(usize, u64)| (count, std::cmp::Reverse(oldest));
@@ -269,8 +297,10 @@ impl ApiSlot {
     /// The connection is gone.
     pub(super) fn leave(&self) {
         let mut places = self.table.lock();
-        if places.taken.remove(&self.number).is_some_and(|place| place.is_out) {
-            places.leaving -= 1;
+        match places.taken.remove(&self.number) {
+            Some(place) if place.is_out => places.leaving -= 1,
+            Some(place) => places.let_go(place.from),
+            None => {}
         }
         drop(places);
         self.table.changed.notify_one();
@@ -308,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_stranger_gives_way_before_anybody_who_is_known() {
-        let table = Table::new(3);
+        let table = Table::new(3, 3);
         let known = table.take(from(1)).expect("room");
         known.know();
         let strangers = [2, 2].map(|host| table.take(from(host)).expect("room"));
@@ -323,7 +353,7 @@ mod tests {
 
     #[test]
     fn of_strangers_the_address_with_most_of_them_pays() {
-        let table = Table::new(4);
+        let table = Table::new(4, 4);
         let lone = table.take(from(1)).expect("room");
         let crowd = [2, 2, 2].map(|host| table.take(from(host)).expect("room"));
         table.take(from(3)).expect("room is made");
@@ -335,8 +365,30 @@ mod tests {
     }
 
     #[test]
+    fn a_source_that_has_its_share_gives_up_one_of_its_own() {
+        let table = Table::new(9, 2);
+        let at = |text: &str| text.parse::<SocketAddr>().expect("an address");
+        let stranger = table.take(from(1)).expect("room");
+        let crowd = [1, 2].map(|host| table.take(at(&format!("[2001:db8::{host}]:1"))));
+        let crowd = crowd.map(|seat| seat.expect("room"));
+        let newcomer = table.take(at("[2001:db8::3]:1")).expect("its oldest gives way");
+        assert_eq!(crowd.each_ref().map(is_out), [true, false], "a /64 is one source");
+        assert!(!is_out(&stranger), "though it is older");
+        for seat in [&crowd[1], &newcomer] {
+            seat.begin();
+            seat.know();
+        }
+        assert!(table.take(at("[2001:db8::4]:1")).is_none(), "both of its are being answered");
+        assert_eq!(table.tally.beyond_source.load(Ordering::Relaxed), 2);
+        crowd[1].leave();
+        assert!(table.take(at("[2001:db8::4]:1")).is_some());
+        [stranger, newcomer].iter().for_each(ApiSlot::leave);
+        assert_eq!(table.lock().of_sources.len(), 1, "who left is not remembered");
+    }
+
+    #[test]
     fn of_those_known_the_one_idle_for_longest_goes_and_the_busy_stay() {
-        let table = Table::new(2);
+        let table = Table::new(2, 2);
         let seats = [1, 2].map(|host| table.take(from(host)).expect("room"));
         for seat in &seats {
             seat.begin();
@@ -352,7 +404,7 @@ mod tests {
 
     #[test]
     fn who_still_takes_an_answer_keeps_its_seat() {
-        let table = Table::new(2);
+        let table = Table::new(2, 2);
         let seats = [1, 2].map(|host| table.take(from(host)).expect("room"));
         for seat in &seats {
             seat.know();
@@ -370,7 +422,7 @@ mod tests {
 
     #[test]
     fn all_is_answered_when_only_streams_are_left_and_nothing_is_being_done() {
-        let table = Table::new(3);
+        let table = Table::new(3, 3);
         assert!(table.is_finished());
         let [stream, idle] = [1, 2].map(|host| table.take(from(host)).expect("room"));
         stream.begin();
@@ -387,7 +439,7 @@ mod tests {
 
     #[test]
     fn a_seat_says_what_it_is_at() {
-        let table = Table::new(1);
+        let table = Table::new(1, 1);
         let seat = table.take(from(1)).expect("room");
         let stage = || seat.look(Side::Read, Waker::noop()).expect("it stays").0;
         assert_eq!(stage(), Stage::Head);

@@ -14,6 +14,7 @@ use crate::answers::chat::export::*;
 use crate::api::{Api, Shared};
 use crate::describe::{Answers, Operation};
 use crate::fault::Fault;
+use crate::guard::Visitor;
 use crate::routes::chat as routes;
 use crate::table::About;
 use axum::Extension;
@@ -29,12 +30,12 @@ use model::chat::{
 };
 use model::media::FileNote;
 use model::ports::chat::ErrandWhat;
+use model::seats::SourceSeat;
 use model::timeline::Seq;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::OwnedSemaphorePermit;
 
 /// What is asked for at once.
 const PAGE: u16 = 64;
@@ -100,16 +101,17 @@ struct Export {
     step: Step,
     /// Lines that were written.
     lines: u64,
-    _permit: OwnedSemaphorePermit,
+    _permit: SourceSeat,
 }
 
 /// `GET /v1/chat/accounts/{account}/export`
 pub(crate) async fn export(
     State(api): Api,
+    Extension(visitor): Extension<Visitor>,
     path: Part,
 ) -> Result<(Extension<About>, Lines), Fault> {
     let by = routes::of(&api, path)?;
-    let permit = Arc::clone(&api.streams).try_acquire_owned().map_err(|_| Fault::busy())?;
+    let permit = api.stream_seat(&visitor)?;
     let status = routes::status(&api, &by).await?;
     let about = Extension(About(format!("{by} export")));
     let first = line(&ExportLine::Account(Account::new(by.as_str(), &status)));

@@ -18,6 +18,7 @@ use net::layer::tls::TlsSession;
 use net::layer::{Flow, ListenEndpoint, ListenerSetup};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -141,12 +142,13 @@ pub(in crate::start) fn unusable(config: &Config) -> Option<String> {
 struct Taker(MediaDoor);
 
 impl StreamTaker for Taker {
-    fn has_room(&self) -> bool {
-        self.0.has_room()
+    fn has_room(&self, peer: SocketAddr) -> bool {
+        self.0.has_room(peer)
     }
 
     fn take(&self, stream: HandedStream) -> bool {
-        self.0.take(incoming(stream))
+        let peer = stream.peer;
+        self.0.take(incoming(stream), peer)
     }
 }
 
