@@ -192,6 +192,8 @@ pub struct FederationSettings {
     pub limits: Limits,
     /// Random words.
     pub random: [u64; 3],
+    /// Random: the key of the secrets that are drawn.
+    pub drawn: [u8; 32],
     /// When the process began.
     pub began: std::time::Instant,
     /// All listeners, with what they are for here, and their sockets.
@@ -218,7 +220,7 @@ pub fn start(
         true => Box::new(asker(&Resolver::start(look_ups)?, way.clone())),
         false => Box::new(NoNames),
     };
-    let [seed, key, other] = settings.random;
+    let ([seed, key, other], secrets) = (settings.random, settings.drawn);
     let net_limits = net_limits(limits, settings.limits);
     let answers = way.clone();
     let tell = Arc::new(move |taken| {
@@ -261,6 +263,7 @@ pub fn start(
         doors,
         census: Arc::<Census>::default(),
         seed,
+        secrets,
     };
     let mailboxes = Arc::new([way.mailbox.clone()]);
     let net = Epoll::new(ShardId(0), sockets, mailboxes, settings.began).map_err(failed)?;

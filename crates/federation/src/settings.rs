@@ -33,6 +33,10 @@ section! {
         certificate: Option<PathBuf> = None;
         /// PEM file of its private key.
         key: Option<PathBuf> = None;
+        /// Whether domains are called at public addresses alone: none that is an address itself,
+        /// and none whose name leads to this machine, a private network or another address that
+        /// not everybody reaches. What hosts says is called all the same.
+        public_only: bool = true;
         /// Where domains are, instead of what the domain name system says.
         hosts: Vec<String> = Vec::new(), list(
             1_024,

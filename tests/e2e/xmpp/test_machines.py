@@ -38,7 +38,7 @@ class Machines(Case):
             server = Server({
                 "chat": {"domain": domain}, "names": {"servers": [cls.zone.at]},
                 "api": {"address": f"{address}:0"},
-                "federation": {"enabled": True, "require_tls": False},
+                "federation": {"enabled": True, "require_tls": False, "public_only": False},
                 "listen.xmpp": {"address": f"{address}:5222", "protocol": "xmpp"},
                 "listen.servers": {"address": f"{address}:5269", "protocol": "xmpp-server"},
             }, prefix=cls.net.words(machine))

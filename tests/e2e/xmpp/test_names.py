@@ -51,7 +51,7 @@ class Names(Case):
                 "tls": {"certificate": certificate, "key": key},
                 "names": {"servers": [cls.zone.at], "absence_s_max": 0, "answer_s_max": 0},
                 "federation": {"enabled": True, "ca": cls.authority, "require_certificates": True,
-                               "pause_ms": 0},
+                               "pause_ms": 0, "public_only": False},
                 "listen.xmpp": {"address": "127.0.0.1:0", "protocol": "xmpp"},
                 "listen.direct": {**listener, "address": f"{shown}:{direct}", "tls": True},
                 "listen.within": {**listener, "address": f"127.0.0.1:{within}"}})

@@ -47,6 +47,8 @@ impl FederationLogic {
                 services: Vec::new(),
                 host: Some((port, within)),
                 from: None,
+                // Whoever runs this server said where that is.
+                public_only: false,
                 tag,
             },
             None => NamedCall {
@@ -57,6 +59,7 @@ impl FederationLogic {
                 ],
                 host: Some((PORT, within)),
                 from: None,
+                public_only: self.parts.section.public_only,
                 tag,
             },
         };
@@ -208,9 +211,9 @@ impl FederationLogic {
 fn why(fault: CallFault) -> (StanzaFault, bool) {
     match fault {
         CallFault::Busy => (StanzaFault::ResourceConstraint, false),
-        CallFault::Name(NameFault::Absent | NameFault::Malformed) | CallFault::NotOffered => {
-            (StanzaFault::RemoteServerNotFound, true)
-        }
+        CallFault::Name(NameFault::Absent | NameFault::Malformed)
+        | CallFault::NotOffered
+        | CallFault::NotPublic => (StanzaFault::RemoteServerNotFound, true),
         _ => (StanzaFault::RemoteServerTimeout, true),
     }
 }

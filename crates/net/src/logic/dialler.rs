@@ -12,6 +12,7 @@
 //! [`take_failed`](Dialler::take_failed), and leaves no attempt behind.
 
 mod fault;
+mod public;
 mod route;
 
 pub use fault::CallFault;
@@ -49,6 +50,9 @@ pub struct NamedCall {
     pub host: Option<(u16, ClientLayers)>,
     /// From which address; the kernel chooses when absent.
     pub from: Option<IpAddr>,
+    /// Somebody else said the name: it is no address, and leads to public ones alone. Else anybody
+    /// could have this server call what only this server reaches.
+    pub public_only: bool,
     /// Given back with the connection or the fault.
     pub tag: u64,
 }
@@ -127,6 +131,10 @@ impl Dialler {
         let Some((id, mut call)) = self.begin(now, named) else { return };
         let literal = call.named.domain.trim_start_matches('[').trim_end_matches(']').parse();
         match (literal, call.named.host.clone()) {
+            // It has nothing to try, so it ends in its first turn.
+            (Ok(_), _) if call.named.public_only => {
+                call.fault = Some(CallFault::NotPublic);
+            }
             (Ok(address), Some((port, layers))) => {
                 call.addresses.push_back((SocketAddr::new(address, port).into(), layers));
             }
@@ -147,8 +155,8 @@ impl Dialler {
 
     /// Begins a call to whoever listens at a socket file.
     pub fn call_file(&mut self, now: Now, path: Arc<Path>, layers: ClientLayers, tag: u64) {
-        let named =
-            NamedCall { domain: "".into(), services: Vec::new(), host: None, from: None, tag };
+        let (domain, services, public_only) = ("".into(), Vec::new(), false);
+        let named = NamedCall { domain, services, host: None, from: None, public_only, tag };
         let Some((id, mut call)) = self.begin(now, named) else { return };
         call.addresses.push_back((DialAddress::Unix(path), layers));
         self.calls.insert(id, call);
@@ -392,9 +400,16 @@ impl Call {
     fn addresses_found(&mut self, place: Place, answer: NameAnswer) {
         match answer {
             Ok(NameRecords::Addresses(addresses)) => {
+                let (public_only, before) = (self.named.public_only, self.addresses.len());
                 for address in route::interleave(&addresses) {
+                    if public_only && !public::is_public(address) {
+                        continue;
+                    }
                     let to = SocketAddr::new(address, place.port);
                     self.addresses.push_back((to.into(), place.layers.clone()));
+                }
+                if self.addresses.len() == before {
+                    self.fault = Some(CallFault::NotPublic);
                 }
             }
             Ok(NameRecords::Services(_)) => self.fault = Some(CallFault::Name(NameFault::Failed)),

@@ -50,7 +50,7 @@ impl BridgeLogic {
         dialler: Dialler,
         names: Box<dyn NameResolver + Send>,
     ) -> BridgeLogic {
-        let out = Outbox::new(HashKey::new(0, 0));
+        let out = Outbox::new(HashKey::new(0, 0), [0; 32]);
         BridgeLogic { bridges, legs: HashMap::new(), dialler, names, out, ends_at: None }
     }
 
@@ -124,7 +124,8 @@ impl BridgeLogic {
             Endpoint::Unix(path) => self.dialler.call_file(now, path.into(), layers, tag),
             Endpoint::Host(host, port) => {
                 let (domain, host) = (host.into(), Some((port, layers)));
-                let named = NamedCall { domain, services: Vec::new(), host, from: None, tag };
+                let (services, from, public_only) = (Vec::new(), None, false);
+                let named = NamedCall { domain, services, host, from, public_only, tag };
                 self.dialler.call(now, named, &mut *self.names);
             }
         }

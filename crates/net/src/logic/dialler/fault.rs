@@ -12,6 +12,8 @@ pub enum CallFault {
     Busy,
     /// No address was found.
     Name(NameFault),
+    /// The name is an address, or leads to none that is public, and somebody else said it.
+    NotPublic,
     /// The domain says that it does not offer the service (RFC 2782, a target of `.`).
     NotOffered,
     /// The last address did not answer, or what goes around the protocol did not open.
@@ -24,6 +26,7 @@ impl fmt::Display for CallFault {
         match self {
             CallFault::Busy => f.write_str("too many calls are under way"),
             CallFault::Name(fault) => fault.fmt(f),
+            CallFault::NotPublic => f.write_str("it is at no public address"),
             CallFault::NotOffered => f.write_str("the domain does not offer it"),
             CallFault::Failed(_, Detail::Errno(errno), _) => errno.fmt(f),
             CallFault::Failed(_, Detail::Certificate(doubt), _) => {

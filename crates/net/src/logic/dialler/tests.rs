@@ -47,6 +47,7 @@ struct World {
     next: Option<Instant>,
     conns: u32,
     has_services: bool,
+    public_only: bool,
 }
 
 const TAG: u64 = 4_242;
@@ -61,6 +62,7 @@ impl World {
             next: None,
             conns: 0,
             has_services: false,
+            public_only: false,
         }
     }
 
@@ -72,6 +74,7 @@ impl World {
             services: services.iter().map(|&service| (service, plain())).collect(),
             host: port.map(|port| (port, plain())),
             from: None,
+            public_only: self.public_only,
             tag: TAG,
         };
         self.dialler.call(self.now, named, &mut self.names);
@@ -222,6 +225,30 @@ fn a_second_address_is_tried_beside_one_that_does_not_answer() {
     assert_eq!(world.closed(), [(first[0].2, CloseReason::OwnStop)], "the slower one goes");
     world.fails(first[0].1);
     assert!(world.is_clean() && world.dialler.take_failed().is_empty());
+}
+
+#[test]
+fn what_somebody_else_names_is_called_at_public_addresses_alone() {
+    let of_others = || World { public_only: true, ..World::new() };
+    for literal in ["127.0.0.1", "[::1]", "8.8.8.8", "2001:db8::1"] {
+        let mut world = of_others();
+        world.call(literal, &["_s._tcp"], Some(7));
+        assert!(world.dialled().is_empty() && world.names.0.is_empty(), "{literal}");
+        assert_eq!(world.dialler.take_failed(), [(TAG, CallFault::NotPublic)], "{literal}");
+        assert!(world.is_clean());
+    }
+    let mut world = of_others();
+    world.call("a.example", &[], Some(7));
+    world.answer("a.example", addresses(&["10.0.0.1", "fe80::1", "127.0.0.1"]));
+    assert!(world.dialled().is_empty());
+    assert_eq!(world.dialler.take_failed(), [(TAG, CallFault::NotPublic)]);
+    let mut world = of_others();
+    world.call("a.example", &["_s._tcp"], Some(7));
+    world.answer("_s._tcp.a.example", places(&[(5, 1, "inside"), (9, 2, "outside")]));
+    world.answer("inside", addresses(&["192.168.0.1"]));
+    world.answer("outside", addresses(&["10.0.0.1", "1.1.1.1"]));
+    let dialled = world.dialled();
+    assert_eq!(dialled.iter().map(|(to, ..)| &**to).collect::<Vec<_>>(), ["1.1.1.1:2"]);
 }
 
 #[test]

@@ -385,6 +385,7 @@ impl World {
             doors: vec![Arc::new(door)],
             census: Arc::<Census>::default(),
             seed: 1,
+            secrets: [1; 32],
         };
         let shard = Shard::new(settings, net.expect("a poller"), Notes::default());
         World { shard, at, refusing: Vec::new() }
@@ -730,6 +731,7 @@ impl World {
             services: vec![("_toy._tcp", layers)],
             host: None,
             from: None,
+            public_only: false,
             tag,
         };
         dialler.call(now, named, &mut notes.names);
