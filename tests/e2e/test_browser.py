@@ -40,6 +40,9 @@ class Pages(http.server.BaseHTTPRequestHandler):
 
 
 class Browser(Case):
+    # Pages are served at another port, which is another site.
+    CHANGES = {"listen.any": {"websocket_origins": ["*"]}}
+
     def test_a_page_in_chromium_binds_by_websocket_and_shows_a_push(self):
         chromium = shutil.which("chromium") or shutil.which("chromium-browser")
         if not chromium:

@@ -118,7 +118,8 @@ def holdline_changes(plan):
     changes = {
         "listen.any": None,
         "listen.mqtt": {"address": at["mqtt"], "protocol": "mqtt", **doors},
-        "listen.ws": {"address": at["ws"], "protocol": "http", "websocket": "/mqtt", **doors},
+        "listen.ws": {"address": at["ws"], "protocol": "http", "websocket": "/mqtt",
+                      "websocket_origins": ["*"], **doors},
         "access": {"password_file": plan.users_file, "acl_file": plan.acl_file},
         "mqtt": dict(plan.limits),
     }

@@ -344,6 +344,12 @@ pub fn answer(bytes: &[u8], offer: &UpgradeOffer<'_>) -> Upgrade {
         let found = request.headers.iter().find(|h| h.name.eq_ignore_ascii_case(name));
         found.and_then(|h| std::str::from_utf8(h.value).ok()).unwrap_or("")
     };
+    let has = |name: &str| request.headers.iter().any(|h| h.name.eq_ignore_ascii_case(name));
+    if has("transfer-encoding") && has("content-length") {
+        // Two readers of one connection may differ about where such a request ends (RFC 9112 6.1).
+        let why = "a length and a transfer coding at once";
+        return Upgrade::Refuse(refusal("400 Bad Request", why));
+    }
     let asked = request.path.unwrap_or("").split('?').next().unwrap_or("");
     let upgrades = header("upgrade").eq_ignore_ascii_case("websocket");
     let (method, known) = (request.method.unwrap_or(""), header("if-none-match"));
@@ -366,7 +372,11 @@ pub fn answer(bytes: &[u8], offer: &UpgradeOffer<'_>) -> Upgrade {
         return Upgrade::Refuse(refusal("400 Bad Request", "RFC 6455, version 13, is spoken here"));
     }
     let (origin, host) = (header("origin"), header("host"));
-    let told = request.headers.iter().any(|h| h.name.eq_ignore_ascii_case("origin"));
+    if has("transfer-encoding") || !["", "0"].contains(&header("content-length")) {
+        let why = "an upgrade has no body";
+        return Upgrade::Refuse(refusal("400 Bad Request", why));
+    }
+    let told = has("origin");
     if told && !is_known(origin, host, offer.origins) {
         let why = "not from this origin: the listener's websocket_origins names those that may";
         return Upgrade::Foreign(refusal("403 Forbidden", why));
@@ -396,32 +406,35 @@ pub fn answer(bytes: &[u8], offer: &UpgradeOffer<'_>) -> Upgrade {
     Upgrade::Accept { head, answer, protocol: chosen.map(|(_, protocol)| protocol), renamed }
 }
 
-/// Whether a page of this origin (RFC 6454 7) may upgrade: one of the host that was asked for, or
-/// one that is listed. `null`, which pages without an origin say, is nobody's own.
+/// Whether a page of this origin (RFC 6454 7) may upgrade: one of the host and port that were asked
+/// for, or one that is listed. `null`, which pages without an origin say, is nobody's own.
 pub fn is_known(origin: &str, host: &str, origins: &[String]) -> bool {
     if origins.iter().any(|known| known == "*" || known.eq_ignore_ascii_case(origin)) {
         return true;
     }
-    let Some((_, authority)) = origin.split_once("://") else { return false };
-    let (theirs, ours) = (without_port(authority), without_port(host));
-    !theirs.is_empty() && theirs.eq_ignore_ascii_case(ours)
+    let Some((scheme, authority)) = origin.split_once("://") else { return false };
+    // Whether the browser asked by TLS only a proxy may know: what it leaves out is its scheme's.
+    let usual = if scheme.eq_ignore_ascii_case("https") { "443" } else { "80" };
+    let (theirs, ours) = (host_and_port(authority, usual), host_and_port(host, usual));
+    !theirs.0.is_empty() && theirs.0.eq_ignore_ascii_case(ours.0) && theirs.1 == ours.1
 }
 
 /// Whether a host is a name, and not one of this machine alone. Its owner can let it point here
 /// (DNS rebinding), so that a page of another site seems to be of this host: nothing is to be
 /// had for it by being near.
 fn is_renamed(host: &str) -> bool {
-    let name = without_port(host).trim_end_matches('.');
+    let name = host_and_port(host, "").0.trim_end_matches('.');
     let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
     let local = name.rsplit('.').next().is_some_and(|last| last.eq_ignore_ascii_case("localhost"));
     !is_address && !local
 }
 
-/// The host of a host and port.
-fn without_port(authority: &str) -> &str {
+/// Host and port; the usual one, where none is said.
+fn host_and_port<'a>(authority: &'a str, usual: &'a str) -> (&'a str, &'a str) {
     match authority.rsplit_once(':') {
-        Some((host, port)) if !port.contains(']') => host,
-        _ => authority,
+        Some((host, "")) => (host, usual),
+        Some((host, port)) if !port.contains(']') => (host, port),
+        _ => (authority, usual),
     }
 }
 
@@ -764,6 +777,8 @@ mod tests {
             ("GET /miop HTTP/1.1\r\nHost: h\r\n\r\n".to_string(), "426"),
             (good.replace("Version: 13", "Version: 8"), "400"),
             (good.replace(": miop", ": soap"), "400"),
+            (good.replace("Host:", "Content-Length: 3\r\nHost:"), "400"),
+            (good.replace("Host:", "Transfer-Encoding: chunked\r\nHost:"), "400"),
         ];
         for (bad, status) in cases {
             let Upgrade::Refuse(text) = answered(bad.as_bytes()) else { panic!("{bad}") };
@@ -807,7 +822,7 @@ mod tests {
     struct Nobody;
 
     impl StreamTaker for Nobody {
-        fn has_room(&self) -> bool {
+        fn has_room(&self, _: std::net::SocketAddr) -> bool {
             false
         }
 
@@ -830,6 +845,20 @@ mod tests {
         };
         let of = |request: &str| answer(request.as_bytes(), &offer);
         assert!(matches!(of("PUT /media/x HTTP/1.1\r\n\r\nbody"), Upgrade::Handed(0)));
+        for both in [
+            "Content-Length: 3\r\nTransfer-Encoding: chunked",
+            "transfer-encoding: identity\r\nCONTENT-LENGTH: 0",
+        ] {
+            let Upgrade::Refuse(told) = of(&format!("PUT /media/x HTTP/1.1\r\n{both}\r\n\r\n"))
+            else {
+                panic!("a request with two ends: {both}")
+            };
+            assert!(told.starts_with("HTTP/1.1 400 ") && told.contains("Connection: close"));
+        }
+        assert!(matches!(
+            of("GET /media/x HTTP/1.1\r\nContent-Length: 0\r\n\r\n"),
+            Upgrade::Handed(0)
+        ));
         assert!(matches!(of("POST /http-bind HTTP/1.1\r\n\r\n<"), Upgrade::Handed(1)));
         assert!(matches!(of("GET /media/?q HTTP/1.1\r\nHost: h\r\n\r\n"), Upgrade::Handed(0)));
         assert!(matches!(of("GET /media/x HTTP/1.1\r\nHost: h\r\n"), Upgrade::More));
@@ -884,14 +913,22 @@ mod tests {
     fn a_page_of_another_site_is_refused_unless_it_is_named() {
         let near = Some(true);
         for (origin, host, taken) in [
-            ("http://localhost:3000", "localhost:8083", near),
-            ("http://127.0.0.1", "127.0.0.1:8083", near),
-            ("http://[::1]:80", "[::1]:8083", near),
-            ("http://[::1]", "[::1]", near),
-            ("http://app.localhost", "app.localhost:8083", near),
+            ("http://localhost:8083", "localhost:8083", near),
+            ("http://[::1]:80", "[::1]", near),
+            ("http://[::1]", "[::1]:80", near),
+            ("http://127.0.0.1", "127.0.0.1:", near),
+            ("http://app.localhost:8083", "APP.localhost:8083", near),
+            // Another port is another site.
+            ("http://localhost:3000", "localhost:8083", None),
+            ("http://127.0.0.1", "127.0.0.1:8083", None),
+            ("http://[::1]:80", "[::1]:8083", None),
+            ("https://localhost", "localhost:80", None),
+            ("http://localhost", "localhost:443", None),
             // Of its own host, but anybody's name may point here.
             ("https://App.example", "app.example", Some(false)),
-            ("https://evil.example", "evil.example:8083", Some(false)),
+            ("https://app.example", "app.example:443", Some(false)),
+            ("https://evil.example:8083", "evil.example:8083", Some(false)),
+            ("https://evil.example", "evil.example:8083", None),
             ("https://evil.example", "127.0.0.1:8083", None),
             ("https://evil.example", "localhost:8083", None),
             ("https://localhost.evil.example", "localhost:8083", None),
@@ -907,6 +944,6 @@ mod tests {
         assert_eq!(of_page(evil, "localhost", &["*"]), near);
         assert_eq!(of_page(evil, "localhost", &["https://app.example", evil]), near);
         assert_eq!(of_page("null", "localhost", &["null"]), near);
-        assert_eq!(of_page("http://localhost", "localhost:1", &[evil]), near, "its own host too");
+        assert_eq!(of_page("http://localhost:1", "localhost:1", &[evil]), near, "its own, too");
     }
 }

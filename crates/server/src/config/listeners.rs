@@ -53,8 +53,9 @@ section! {
         /// bounds it is in [bosh].
         bosh: String = String::new(), text("a path such as \"/http-bind\", or empty", is_bosh_path);
         /// Web pages whose scripts may connect, by their origin; "*" is any page. Pages of the host
-        /// that the browser asks for always may, so [] is those alone. A page of another site is
-        /// refused with 403. Who is no browser names no origin, and is not asked.
+        /// and port that the browser asks for always may, so [] is those alone. A page of another
+        /// site, or of another port, is refused with 403. Who is no browser names no origin, and is
+        /// not asked.
         web_socket_origins as "websocket_origins": Vec<String> = Vec::new(), list(
             64,
             "origins, such as \"https://app.example\", or \"*\" for any",
