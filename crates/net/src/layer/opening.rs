@@ -45,9 +45,10 @@ impl Layers {
             (Protocol::Tls, Some(server)) => {
                 let mut session = Box::new(TlsSession::server(server)?);
                 let bytes = std::mem::take(&mut handshake.pending);
-                session.receive(&bytes, &mut handshake.pending, outer)?;
+                let received = session.receive(&bytes, &mut handshake.pending, outer);
+                // It is kept all the same: it knows why it failed.
                 self.tls = Some(session);
-                Ok(Some(Stage::Handshake))
+                received.map(|_| Some(Stage::Handshake))
             }
             (Protocol::Tls, None) => Err(CloseReason::ProtocolNotServed),
             _ if door.tls_only => Err(CloseReason::TlsFailed),
@@ -181,7 +182,7 @@ impl Handshake {
     /// told that it is full is told so.
     fn may_leave(&self, to: u8) -> bool {
         let Side::Accepted(door, _) = &self.side else { return false };
-        let has_room = |handed: &HandedPaths| handed.taker.has_room();
+        let has_room = |handed: &HandedPaths| handed.taker.has_room(self.link.peer);
         !self.link.crowded && door.handed.get(usize::from(to)).is_some_and(has_room)
     }
 

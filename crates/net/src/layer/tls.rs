@@ -16,8 +16,8 @@ use rustls::client::Resumption;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateRevocationListDer, ServerName};
-use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 pub use session::TlsSession;
 use std::fmt;
@@ -222,15 +222,27 @@ fn verifier(
         let lists = CertificateRevocationListDer::pem_file_iter(path)
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)
             .map_err(|error| wrong(path, format!("no list in PEM can be read: {error}")))?;
+        if lists.is_empty() {
+            // With none nobody would be kept out.
+            return Err(wrong(path, "it has no revocation list in PEM".into()));
+        }
         // Authorities between, whose own state no list tells, are believed.
         verifier = verifier.with_crls(lists).allow_unknown_revocation_status();
     }
     if clients != ClientCertificates::Required {
         verifier = verifier.allow_unauthenticated();
     }
-    verifier.build().map_err(|error| wrong(path, error.to_string()))
+    verifier.build().map_err(|error| match (&error, &files.revoked) {
+        (VerifierBuilderError::InvalidCrl(why), Some(path)) => {
+            wrong(path, format!("a revocation list is broken: {why:?}"))
+        }
+        _ => wrong(path, error.to_string()),
+    })
 }
 
 pub(super) fn wrong(path: &Path, what: String) -> TlsError {
     TlsError { path: path.into(), what }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,7 @@
 //! Below `debug` a life costs a comparison.
 
 use super::{Conn, Shard, ShardMessageOf};
+use crate::detail::Detail;
 use crate::logic::ShardLogic;
 use crate::transport::Net;
 use base::slab::Key;
@@ -59,6 +60,21 @@ where
             let proto = ended.machine.as_ref().map(|_| ended.protocol.name());
             tell!(event::CONNECTION_ENDED, shard, conn, proto, ?peer, reason);
         }
+    }
+
+    /// TLS of somebody who called failed.
+    pub(super) fn tell_tls_failed(&mut self, ended: &Conn<N, H>, detail: Detail) {
+        let reason = detail.of_tls_failed();
+        if !self.notices.see(self.now.mono, reason) {
+            return;
+        }
+        // Behind a proxy it is who the header says.
+        let layers = ended.extra.as_ref().and_then(|extra| extra.layers.as_ref());
+        let told = layers.and_then(|layers| layers.opening_link()).map(|link| link.peer);
+        let peer = told.or_else(|| self.net.peer(&ended.socket));
+        let listener = &*self.settings.doors[usize::from(ended.door)].name;
+        let (shard, peer) = (self.settings.shard.0, peer.map(tracing::field::display));
+        tell!(event::TLS_FAILED, shard, listener, reason, peer);
     }
 
     /// Somebody was turned away, or a limit was reached.

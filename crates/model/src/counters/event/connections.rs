@@ -21,6 +21,10 @@ kinds! {
         /// told.
         MORE_TURNED_AWAY "more_turned_away" warn "... and more of them in 10 s"
             [shard reason count] = "connections_closed_total";
+        /// TLS of somebody who called did not come about, or broke. Of each reason the first is
+        /// told, with its address; others in ten seconds are counted by `more_turned_away`.
+        TLS_FAILED "tls_failed" warn "TLS with a client failed"
+            [shard listener reason peer] = "connections_closed_total";
         /// A stream to another server of XMPP is open.
         FOREIGN_STREAM_OPEN "foreign_stream_open" debug "a stream to another server" [peer];
         /// A stream to or from another server of XMPP is over.

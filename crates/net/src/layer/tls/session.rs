@@ -21,6 +21,9 @@ use rustls::unbuffered::{
 use rustls::{CommonState, HandshakeKind, ProtocolVersion};
 use std::mem::size_of;
 
+/// Records that wait to be said when a session fails: what was under way, and an alert.
+const ALERTS_MAX: usize = 16;
+
 /// One connection's session.
 pub struct TlsSession {
     session: Session,
@@ -157,10 +160,7 @@ impl TlsSession {
                 Next::Ended => break Flow::Ended,
                 Next::Failed(why) => {
                     self.failed = Some(Box::new(why));
-                    if let Session::Client(session) = &mut self.session {
-                        // The server is told by an alert (RFC 8446 6.2), if there is one to send.
-                        step(session.process_tls_records(&mut records[from..]), plain, out);
-                    }
+                    self.alert(out);
                     return Err(CloseReason::TlsFailed);
                 }
             }
@@ -168,6 +168,23 @@ impl TlsSession {
         self.pending = records.split_off(from);
         self.pending.shrink_to_fit();
         Ok(flow)
+    }
+
+    /// The peer is told by an alert why it failed (RFC 8446 6.2), if there is one to send.
+    fn alert(&mut self, out: &mut Vec<u8>) {
+        // rustls gives out what waits to be said, and nothing else is asked of it: it panics where
+        // it is shown again what was the fault.
+        for _ in 0..ALERTS_MAX {
+            match &mut self.session {
+                Session::Server(session) if session.wants_write() => {
+                    step(session.process_tls_records(&mut []), &mut Vec::new(), out);
+                }
+                Session::Client(session) if session.wants_write() => {
+                    step(session.process_tls_records(&mut []), &mut Vec::new(), out);
+                }
+                _ => return,
+            }
+        }
     }
 
     /// Something was said aside during the handshake.
