@@ -4,6 +4,7 @@ pub mod audit_log;
 pub mod chat;
 pub mod clients;
 pub mod devices;
+mod flow;
 pub mod retained;
 pub mod status;
 pub mod token;
@@ -12,8 +13,8 @@ pub mod trace;
 pub mod user;
 
 use clap::Args;
+use flow::Flow;
 use serde_json::Value;
-use std::io::Read;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -44,8 +45,15 @@ pub struct Server {
 /// Bytes of an answer: ten thousand differences with all that is told of them, and room.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
+/// Pages that are asked for, whatever the server says: some may be empty.
+const PAGES_MAX: u32 = 100_000;
+
 /// Time for an answer, unless somebody says that it takes long.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Time for what takes as long as it takes, a day: a copy of a data folder, a comparison of all
+/// devices. What is there no more by then is not waited for.
+pub const LONG: Duration = Duration::from_secs(24 * 3_600);
 
 impl Server {
     /// The server with this API, token and data folder.
@@ -117,14 +125,21 @@ impl Server {
     }
 
     /// Opens a stream, which goes on as long as the server says something.
-    pub fn stream(&self, path: &str) -> Result<impl Read + use<>, String> {
+    pub fn stream(&self, path: &str) -> Result<Flow, String> {
         let bearer = format!("Bearer {}", self.token()?);
         let url = format!("{}{path}", self.url.trim_end_matches('/'));
-        let answer = self.agent(None).get(&url).header("Authorization", &bearer).call();
+        let agent = ureq::Agent::config_builder()
+            .timeout_connect(Some(PATIENCE))
+            .timeout_recv_response(Some(PATIENCE))
+            .http_status_as_error(false)
+            .proxy(if self.env_proxy { ureq::Proxy::try_from_env() } else { None })
+            .build();
+        let agent = ureq::Agent::from(agent);
+        let answer = agent.get(&url).header("Authorization", &bearer).call();
         let mut answer = answer.map_err(|error| self.unreached(&error))?;
         let status = answer.status().as_u16();
         if status == 200 {
-            return Ok(answer.into_body().into_reader());
+            return Flow::of(answer.into_body().into_reader()).map_err(|error| error.to_string());
         }
         let told = answer.body_mut().read_json().unwrap_or(Value::Null);
         Err(self.told(status, told).err().unwrap_or_default())
@@ -177,18 +192,23 @@ impl Server {
     pub fn pages(&self, query: &str, list: &str, limit: u32) -> Result<Vec<Value>, String> {
         let mut found = Vec::new();
         let mut after = String::new();
-        while (found.len() as u32) < limit {
+        if limit == 0 {
+            return Ok(found);
+        }
+        for _ in 0..PAGES_MAX {
             let left = (limit - found.len() as u32).min(1_000);
             let mut page = self.call("GET", &format!("{query}limit={left}{after}"), None)?;
             if let Some(entries) = page[list].as_array_mut() {
                 found.append(entries);
             }
             match page["next"].as_str() {
-                Some(next) => after = format!("&after={}", encoded(next)),
-                None => break,
+                Some(next) if (found.len() as u32) < limit => {
+                    after = format!("&after={}", encoded(next));
+                }
+                _ => return Ok(found),
             }
         }
-        Ok(found)
+        Err(format!("{}: {PAGES_MAX} pages have no end", self.place()))
     }
 
     /// Asks to delete each of these, whose paths are so, and tells a line for each: the answer as

@@ -5,7 +5,7 @@
 use base::text::escaped;
 use clap::{Args, ValueEnum};
 use lab::host::{Fitness, HostRow, Need, Role};
-use observe::doctor::{Applied, apply, examine, first_limit, fit, grouped};
+use observe::doctor::{Applied, apply, examine, first_limit, fit, grouped, lasting};
 use std::cmp::Reverse;
 use std::process::ExitCode;
 
@@ -67,24 +67,34 @@ pub fn doctor(arguments: Arguments) -> ExitCode {
         return ExitCode::from(2);
     }
     let mut rows = examine(&need);
+    let files = lasting(&rows);
     let mut applied = Vec::new();
     if arguments.apply {
         applied = apply(&rows);
         rows = examine(&need);
     }
     let text = if arguments.json {
-        json(&need, &rows, &applied).to_string()
+        json(&need, (&rows, &files), &applied).to_string()
     } else {
         let done: String = applied.iter().map(done).collect();
         let table = table(rows.clone(), crate::out::is_terminal());
         let space = if done.is_empty() { "" } else { "\n" };
-        format!("{table}{space}{done}\n{}", sentence(&need, &rows))
+        let stays = stays(&files);
+        format!("{table}{space}{done}{stays}\n{}", sentence(&need, &rows))
     };
     crate::out::paint(&format!("{text}\n"));
     if fit(&rows) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn json(need: &Need, rows: &[HostRow], applied: &[Applied]) -> serde_json::Value {
+/// Files with their text.
+type Files = [(&'static str, String)];
+
+fn json(
+    need: &Need,
+    (rows, files): (&[HostRow], &Files),
+    applied: &[Applied],
+) -> serde_json::Value {
+    let files = files.iter().map(|(path, text)| serde_json::json!({ "path": path, "text": text }));
     let limit = first_limit(rows);
     let applied = applied.iter().map(|applied| {
         let done = applied.outcome.is_ok();
@@ -98,6 +108,7 @@ fn json(need: &Need, rows: &[HostRow], applied: &[Applied]) -> serde_json::Value
         "first_limit": limit.map(|row| &row.item),
         "applied": applied.collect::<Vec<_>>(),
         "rows": rows,
+        "lasting": files.collect::<Vec<_>>(),
     })
 }
 
@@ -144,6 +155,18 @@ fn table(mut rows: Vec<HostRow>, colours: bool) -> String {
         }
     }
     out
+}
+
+/// What holds over a restart of the machine, to be written by whoever wants it.
+fn stays(files: &Files) -> String {
+    let indented =
+        |text: &str| text.lines().map(|line| format!("    {line}\n")).collect::<String>();
+    let each = |(path, text): &(&str, String)| format!("  {path}\n{}", indented(text));
+    let files: String = files.iter().map(each).collect();
+    match files.is_empty() {
+        true => files,
+        false => format!("\nTo have it so after a restart of the machine, too:\n{files}"),
+    }
 }
 
 fn done(applied: &Applied) -> String {

@@ -4,7 +4,7 @@
 //! output, what is under way to standard error. It ends with 0, with 1 if damage was found, and
 //! with 2 if nothing could be done.
 
-use crate::client::Server;
+use crate::client::{LONG, Server};
 use crate::out::Raw;
 use base::secret::ClusterSecret;
 use clap::{Args, Subcommand};
@@ -333,7 +333,7 @@ fn backup(data: &Path, to: &Path, server: &Server) -> Result<ExitCode, String> {
         Err(BackupError::InUse) => {
             note!("a server uses the folder: asking it ...");
             let body = json!({ "to": to });
-            let answer = server.call_within(None, "POST", "/v1/backup", Some(&body))?;
+            let answer = server.call_within(Some(LONG), "POST", "/v1/backup", Some(&body))?;
             out!("{} bytes", answer["bytes"]);
         }
         Err(BackupError::Failed(why)) => return Err(why),

@@ -9,6 +9,7 @@ mod apply;
 mod files;
 mod firewall;
 mod kernel;
+mod lasting;
 mod listen;
 mod memory;
 mod network;
@@ -16,6 +17,7 @@ mod ports;
 mod row;
 
 pub use apply::{Applied, apply, apply_at};
+pub use lasting::lasting;
 pub use row::grouped;
 
 use crate::place::KernelFiles;

@@ -12,8 +12,8 @@ use crate::host::uptime_s;
 use crate::listeners;
 use crate::place::KernelFiles;
 use lab::series::{Column, Reading};
-pub(crate) use member::open_files_max;
 use member::{Member, Spent};
+pub(crate) use member::{limit_of, open_files_max};
 pub(crate) use owner::sockets;
 use std::collections::{HashMap, HashSet};
 

@@ -4,7 +4,7 @@
 //! not), and with 2 when they could not be compared, so that a script can tell the three apart.
 
 use super::{moment, state};
-use crate::client::Server;
+use crate::client::{LONG, Server};
 use crate::clients::text;
 use clap::Args;
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ pub fn audit(arguments: Arguments) -> ExitCode {
         "told_max": arguments.told,
     });
     let path = "/v1/presence/audit";
-    let found = match arguments.server.call_within(None, "POST", path, Some(&order)) {
+    let found = match arguments.server.call_within(Some(LONG), "POST", path, Some(&order)) {
         Ok(found) if found["persistent"].is_object() => found,
         Ok(_) => {
             note!("the server's answer is no audit: is it a Holdline of this version?");

@@ -4,6 +4,7 @@
 use super::Look;
 use super::row::{Say, at_least, grouped, one_of, row, unknown};
 use crate::host::{Group, Stat};
+use crate::process::limit_of;
 use crate::process::open_files_max;
 use lab::host::{Fitness, HostRow};
 
@@ -28,6 +29,7 @@ pub(super) fn rows(look: &Look) -> Vec<HostRow> {
     rows.push(nodes(look));
     rows.push(locked(look));
     rows.push(threads(look));
+    rows.push(processes(look));
     rows.push(at_least(look, "kernel.threads-max", 4_096, Fitness::Weak).symptom(NO_THREADS));
     rows.extend([governor(look), idle(look), interrupts(look), clock(look), synchrony(look)]);
     rows.push(redis(look));
@@ -100,11 +102,15 @@ fn locked(look: &Look) -> HostRow {
     }
 }
 
+/// Threads that all processes may want.
+fn threads_of(look: &Look) -> u64 {
+    let cores = look.place.text("proc/stat").map_or(1, |text| Stat::of(&text).cores() as u64);
+    (cores * 4 + 64) * u64::from(look.need.processes.max(1))
+}
+
 /// A thread a core is what servers of this kind have; some have one a connection.
 fn threads(look: &Look) -> HostRow {
-    let item = "pids.max (TasksMax)";
-    let cores = look.place.text("proc/stat").map_or(1, |text| Stat::of(&text).cores() as u64);
-    let need = (cores * 4 + 64) * u64::from(look.need.processes.max(1));
+    let (item, need) = ("pids.max (TasksMax)", threads_of(look));
     let wanted = format!("at least {}", grouped(need));
     let Some(max) = Group::find(look.place, look.need.pid).pids_max(look.place) else {
         return row(item, "unlimited", wanted).symptom(NO_THREADS);
@@ -114,6 +120,23 @@ fn threads(look: &Look) -> HostRow {
         .judged(fitness)
         .symptom(NO_THREADS)
         .by_root("TasksMax=infinity in the unit, or --pids-limit of the container")
+}
+
+/// All threads of a user count, whatever process they are of.
+fn processes(look: &Look) -> HostRow {
+    let (item, need) = ("RLIMIT_NPROC (soft)", threads_of(look));
+    let who = look.need.pid.map_or("self".to_owned(), |pid| pid.to_string());
+    let text = look.place.text(&format!("proc/{who}/limits")).unwrap_or_default();
+    let wanted = format!("at least {}", grouped(need));
+    let Some(max) = limit_of(&text, "Max processes", 0) else {
+        return unknown(item, "cannot be read", wanted);
+    };
+    let value = if max == u64::MAX { "unlimited".to_owned() } else { grouped(max) };
+    let fitness = if max >= need { Fitness::Good } else { Fitness::Bad };
+    row(item, value, wanted)
+        .judged(fitness)
+        .symptom(NO_THREADS)
+        .by_root(format!("ulimit -u {need}   # a service: LimitNPROC="))
 }
 
 fn governor(look: &Look) -> HostRow {

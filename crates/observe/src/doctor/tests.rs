@@ -78,6 +78,7 @@ const LIST: &[(&str, &str)] = &[
     ("NUMA nodes", "SC"),
     ("RLIMIT_MEMLOCK", "SC"),
     ("pids.max (TasksMax)", "SC"),
+    ("RLIMIT_NPROC (soft)", "SC"),
     ("kernel.threads-max", "SC"),
     ("CPU governor", "SC"),
     ("CPU idle states", "SC"),
@@ -217,6 +218,32 @@ fn the_listeners_of_a_running_server_are_looked_at() {
 }
 
 #[test]
+fn what_is_set_right_stays_so_where_the_files_say_it() {
+    let folder = Folder::machine();
+    let limits = "Max processes  60  60  processes\nMax open files  1024  1024  files\n";
+    folder.put("proc/self/limits", limits);
+    let rows = rows(&folder, &Need::of(1_500_000, Role::Server));
+    let files = lasting(&rows);
+    let text = |path: &str| {
+        let found = files.iter().find(|(of, _)| *of == path);
+        found.unwrap_or_else(|| panic!("no {path}")).1.clone()
+    };
+    let kernel = text("/etc/sysctl.d/61-holdline-doctor.conf");
+    for row in rows.iter().filter(|row| row.remedy.starts_with("sysctl -w ")) {
+        assert!(kernel.contains(&format!("{} = ", row.item)), "{}: {kernel}", row.item);
+    }
+    let shells = text("/etc/security/limits.d/61-holdline-doctor.conf");
+    for line in ["* soft nofile 1650256", "root hard nofile 1650256", "* hard nproc 72"] {
+        assert!(shells.lines().any(|it| it == line), "{line}: {shells}");
+    }
+    let services = text("/etc/systemd/system.conf.d/61-holdline-doctor.conf");
+    assert!(services.starts_with("[Manager]\nDefaultLimitNOFILE=1650256\n"), "{services}");
+    assert!(services.contains("\nDefaultLimitNPROC=72\n"), "{services}");
+    let good = HostRow { fitness: Fitness::Good, ..rows[0].clone() };
+    assert!(lasting(&[good]).is_empty(), "nothing is written of what is good");
+}
+
+#[test]
 fn what_is_a_setting_of_the_kernel_is_applied_and_good_afterwards() {
     let folder = Folder::machine();
     let need = Need::of(1_500_000, Role::Server);
@@ -281,7 +308,7 @@ fn of_package(name: &str) -> Vec<(String, String)> {
 fn what_the_package_sets_is_what_the_doctor_wants_for_a_million() {
     let need = Need::of(1_000_000, Role::Server);
     let settings = of_package("sysctl.conf");
-    assert_eq!(settings.len(), 4);
+    assert_eq!(settings.len(), 5);
     for (name, value) in settings {
         let file = format!("proc/sys/{}", name.replace('.', "/"));
         let with = |value: &str| {
@@ -292,7 +319,10 @@ fn what_the_package_sets_is_what_the_doctor_wants_for_a_million() {
         };
         assert_eq!(with(&value), Fitness::Good, "{name}");
         let number: u64 = value.parse().expect("a number");
-        if number > 1 {
+        if name == "fs.nr_open" {
+            let unit = of_package("holdline.service");
+            assert!(unit.iter().any(|(key, it)| key == "LimitNOFILE" && *it == value));
+        } else if number > 1 {
             assert_eq!(
                 with(&(number - 1).to_string()),
                 Fitness::Weak,

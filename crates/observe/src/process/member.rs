@@ -144,7 +144,12 @@ fn fds(place: &KernelFiles, folder: &str, count: bool) -> Option<u64> {
 
 /// A limit of open files in /proc/PID/limits: the soft one (0) or the hard one (1).
 pub(crate) fn open_files_max(limits: &str, which: usize) -> Option<u64> {
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    limit_of(limits, "Max open files", which)
+}
+
+/// The limit of this name there.
+pub(crate) fn limit_of(limits: &str, name: &str, which: usize) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix(name))?;
     let limit = line.split_ascii_whitespace().nth(which)?;
     if limit == "unlimited" { Some(u64::MAX) } else { limit.parse().ok() }
 }
