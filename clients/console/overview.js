@@ -282,7 +282,7 @@ function details(now, places) {
     ['Longest turn, last second', `${number(status.turn_us_max)} µs`], ['Sessions', number(status.sessions)],
     ['Of these online', number(status.sessions_online)], ['Subscriptions', number(status.subscriptions)],
     ['Devices', number(status.devices)], ['Of these online', number(status.online)],
-    ['Chat, devices online', number(status.chat_sessions)], ['Connections of the API', number(readings.api_connections)],
+    ['Users of the book', number(readings.users)], ['Chat, devices online', number(status.chat_sessions)], ['Connections of the API', number(readings.api_connections)],
     ['Sessions of the console', number(readings.console_sessions)],
   ]));
 }

@@ -40,7 +40,7 @@ impl<M: Machine> Driver<M> {
         Driver {
             machine,
             words: VecDeque::new(),
-            out: Outbox::new(HashKey::new(0, 0)),
+            out: Outbox::new(HashKey::new(0, 0), [0; 32]),
             link: None,
             known: Known::loopback(protocol),
             limits: Limits::default(),

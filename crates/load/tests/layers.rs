@@ -93,6 +93,7 @@ fn server() -> SocketAddr {
         doors: vec![Arc::new(door)],
         census: Arc::default(),
         seed: 1,
+        secrets: [1; 32],
     };
     let mut shard = Shard::new(settings, net.expect("a poller"), Host);
     std::thread::Builder::new().spawn(move || shard.run()).expect("a thread");

@@ -10,6 +10,7 @@ use crate::counters::{Counter, Counters, ProcessCounter};
 use crate::limits::Limits;
 use crate::link::{Link, StartTlsRefusal};
 use crate::request::Refusal;
+use crate::secrets::SecretSource;
 use crate::topic::Publication;
 use base::hash::HashKey;
 use base::time::{Instant, Now};
@@ -150,12 +151,13 @@ pub struct Outbox<Up> {
     start_tls: bool,
     counts: Vec<Counter>,
     hash_key: HashKey,
+    secrets: SecretSource,
     frames: FrameCache,
 }
 
 impl<Up> Outbox<Up> {
-    /// An empty outbox; `hash_key` is the process's.
-    pub fn new(hash_key: HashKey) -> Self {
+    /// An empty outbox; `hash_key` is the process's, `secrets` random and this outbox's alone.
+    pub fn new(hash_key: HashKey, secrets: [u8; 32]) -> Self {
         Outbox {
             bytes: Vec::new(),
             shared: Vec::new(),
@@ -174,6 +176,7 @@ impl<Up> Outbox<Up> {
             start_tls: false,
             counts: Vec::new(),
             hash_key,
+            secrets: SecretSource::new(secrets),
             frames: FrameCache::default(),
         }
     }
@@ -244,10 +247,16 @@ impl<Up> Outbox<Up> {
         self.wake = Some(at);
     }
 
-    /// A number that nobody foretells who does not know the process's key: for names that are made
-    /// up. The same parts give the same one.
+    /// A number for a name that is made up. The same parts give the same one, on every shard. It is
+    /// no secret: see [`Self::secrets`].
     pub fn draw(&self, parts: &[&[u8]]) -> u64 {
         self.hash_key.of(parts)
+    }
+
+    /// Where a machine draws what nobody may guess: what proves something, and names under which
+    /// something of somebody else could be had.
+    pub fn secrets(&mut self) -> &mut SecretSource {
+        &mut self.secrets
     }
 
     /// From now on, [`Machine::silent`] is called when nothing was received for so many

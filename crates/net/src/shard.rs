@@ -116,6 +116,8 @@ pub struct Settings {
     pub census: Arc<Census>,
     /// For jitter.
     pub seed: u64,
+    /// Random, and this shard's alone: the key of the secrets that its machines draw.
+    pub secrets: [u8; 32],
 }
 
 /// Limits of frames by protocol.
@@ -202,7 +204,7 @@ where
         let now = net.now();
         let room = settings.limits.connections_max as usize + settings.limits.crowd_max as usize;
         Shard {
-            outbox: Outbox::new(settings.hash_key),
+            outbox: Outbox::new(settings.hash_key, settings.secrets),
             frames: FrameTable::of(H::WIRES, &settings.limits),
             jitter: Prng::new(settings.seed ^ u64::from(settings.shard.0)),
             conns: Slab::new(room),
@@ -619,6 +621,9 @@ where
             self.logic.ended(self.now, machine, reason, &mut self.handle);
         } else if let Some((tag, _)) = conn.extra.as_ref().and_then(|extra| extra.call.as_deref()) {
             self.logic.dial_failed(self.now, *tag, reason, &mut self.handle);
+        }
+        if reason == CloseReason::TlsFailed && !conn.has(Conn::<N, H>::DIALLED) {
+            self.tell_tls_failed(&conn, detail);
         }
         if let Some(extra) = conn.extra.take() {
             self.pool_extra(extra);

@@ -534,7 +534,7 @@ fn an_idle_pair_stays_and_one_that_hears_nothing_ends() {
     let mut silent = conversation(Profile { silence_s: 10, ..Profile::new("ann", "tv") }, 2);
     settle(&mut silent, &mut diary);
     let later = base::time::Now::new(silent.now.after(Duration::from_secs(16)), 0);
-    let mut out = model::machine::Outbox::new(base::hash::HashKey::new(1, 2));
+    let mut out = model::machine::Outbox::new(base::hash::HashKey::new(1, 2), [0; 32]);
     let ended = model::machine::Machine::silent(&mut silent.b.machine, later, &mut out);
     assert_eq!(ended, Err(CloseReason::KeepAliveTimeout));
 }

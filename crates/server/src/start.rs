@@ -393,7 +393,10 @@ impl RunningServer {
         if !self.switchboard.tell_all(|| Mail::Install(products.clone())) {
             tell!(event::RELOAD_UNHEARD);
         }
-        let asked = Config { listen: self.config.listen.clone(), ..new.clone() };
+        let mut asked = Config { listen: self.config.listen.clone(), ..new.clone() };
+        // They go on until the restart, and those of the new configuration begin with it: neither
+        // name may be had by anybody meanwhile.
+        asked.chat.administrators.extend(self.config.chat.administrators.iter().cloned());
         let asked = self.inside.iter().fold(asked, |asked, inside| inside.in_front_of(asked));
         match self.entrance.reload(topics::access_settings(&asked)) {
             Ok(()) => tell!(event::ACCESS_READ),
@@ -452,6 +455,8 @@ struct Seeds {
     /// For homes; the cluster's for good.
     home: HashKey,
     seed: u64,
+    /// By shard, the key of the secrets that it draws.
+    drawn: Vec<[u8; 32]>,
     secrets: Secrets,
     node: NodeId,
     report_hooks: Vec<ReportHook>,
@@ -469,6 +474,7 @@ impl Seeds {
         Ok(Seeds {
             hash_key: HashKey::new(random_word()?, random_word()?),
             seed: random_word()?,
+            drawn: (0..count).map(|_| random()).collect::<Result<_, _>>()?,
             report_hooks: if config.api.enabled { report_hooks(hooks, timelines) } else { vec![] },
             secrets: folder.secrets(),
             node: folder.node().0,
@@ -625,6 +631,7 @@ fn logics(
             doors: Vec::new(),
             census: parts.census.clone(),
             seed: seeds.seed,
+            secrets: seeds.drawn[number],
         };
         let outside = ServerOutside::new(settings.shard, parts);
         let Joined { backlog, profiles } = &joined;
@@ -746,7 +753,8 @@ pub(crate) fn random_word() -> Result<u64, StartError> {
     random().map(u64::from_le_bytes)
 }
 
-fn random<const N: usize>() -> Result<[u8; N], StartError> {
+/// Random bytes, from the system.
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], StartError> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|error| StartError(format!("no random bytes: {error}")))?;
     Ok(bytes)

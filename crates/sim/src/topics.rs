@@ -115,6 +115,7 @@ impl TopicSimulation {
             doors: Vec::new(),
             census: Arc::new(Census::default()),
             seed,
+            secrets: [9; 32],
         };
         let net = SimNet::new(fabric.clone(), post, ShardId(0));
         let mut callers = CallerLogic::new(seed ^ 4, ADDRESS, plan.devices);

@@ -68,7 +68,7 @@ impl<M: Machine> PairSide<M> {
             starting: None,
             ends: Vec::new(),
             wants_drained: false,
-            out: Outbox::new(HashKey::new(1, 2)),
+            out: Outbox::new(HashKey::new(1, 2), [0; 32]),
             inbox: Vec::new(),
             wire: Vec::new(),
             wakes: Vec::new(),

@@ -65,7 +65,7 @@ pub struct Scratch(Mutex<(Outbox<Observation>, Outbox<MqttEvent>)>);
 impl Scratch {
     /// Two empty outboxes.
     pub fn new(key: HashKey) -> Arc<Scratch> {
-        Arc::new(Scratch(Mutex::new((Outbox::new(key), Outbox::new(key)))))
+        Arc::new(Scratch(Mutex::new((Outbox::new(key, [0; 32]), Outbox::new(key, [0; 32])))))
     }
 }
 

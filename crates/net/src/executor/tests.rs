@@ -113,6 +113,7 @@ impl World {
                 doors: Vec::new(),
                 census: Arc::default(),
                 seed: 1,
+                secrets: [1; 32],
             };
             let net = Wire { world: world.clone(), number, posted: Vec::new(), nested: Vec::new() };
             Box::new(Shard::new(settings, net, Relay { world: world.clone(), number, heard: 0 }))

@@ -239,6 +239,7 @@ fn shard(script: Script) -> Shard<Told, Nobody> {
         doors: vec![Arc::new(door)],
         census: Arc::default(),
         seed: 1,
+        secrets: [1; 32],
     };
     Shard::new(settings, Told { now: SECOND, script, ..Told::default() }, Nobody::default())
 }

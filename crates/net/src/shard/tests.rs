@@ -322,6 +322,7 @@ impl ShardHarness {
             doors: vec![Arc::new(door)],
             census: Arc::default(),
             seed: 1,
+            secrets: [1; 32],
         };
         ShardHarness { shard: Shard::new(settings, net, notes), at }
     }
@@ -783,7 +784,7 @@ struct Taker {
 }
 
 impl StreamTaker for Taker {
-    fn has_room(&self) -> bool {
+    fn has_room(&self, _: SocketAddr) -> bool {
         self.room.load(std::sync::atomic::Ordering::Relaxed) > 0
     }
 

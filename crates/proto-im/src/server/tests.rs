@@ -105,7 +105,7 @@ fn who_is_turned_away_is_told_when_to_come_back() {
     {
         for (side, frame) in [(opened(), "refused"), (asked(), "refused"), (in_session(), "end")] {
             let mut side = side;
-            let mut out = Out::new(base::hash::HashKey::new(1, 2));
+            let mut out = Out::new(base::hash::HashKey::new(1, 2), [0; 32]);
             side.machine.turn_away(now(), TurnAway { why, retry_after_ms: 1_234 }, &mut out);
             let said = frames(out.bytes());
             let expected = format!(
@@ -134,14 +134,14 @@ fn an_end_of_the_service_is_told_and_ends() {
 #[test]
 fn silence_ends_a_session_unless_the_server_itself_does_not_listen() {
     let mut side = in_session();
-    let mut out = Out::new(base::hash::HashKey::new(1, 2));
+    let mut out = Out::new(base::hash::HashKey::new(1, 2), [0; 32]);
     assert_eq!(side.machine.silent(now(), &mut out), Err(CloseReason::KeepAliveTimeout));
     assert_eq!(frames(out.bytes()), ["end { reason: REASON_SILENCE word: \"silence\" }"]);
     let mut side = in_session();
     side.limits.chat.requests_a_session_max = 1;
     let pulls = client(&ClientFrame::Pull(Default::default())).repeat(2);
     side.hear(now(), &pulls);
-    let mut out = Out::new(base::hash::HashKey::new(1, 2));
+    let mut out = Out::new(base::hash::HashKey::new(1, 2), [0; 32]);
     assert_eq!(side.machine.silent(now(), &mut out), Ok(()));
 }
 

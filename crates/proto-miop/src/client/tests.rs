@@ -41,7 +41,7 @@ fn what_a_server_must_not_send_ends_the_connection() {
         };
         let bytes = vector.bytes("bytes");
         let version = Version::sniff(&bytes).expect("a version").expect("a version");
-        let mut out = Outbox::new(HashKey::new(1, 2));
+        let mut out = Outbox::new(HashKey::new(1, 2), [0; 32]);
         let mut limits = Limits::default();
         if let Some(limit) = vector.text("limit") {
             limits.frame_bytes_max = limit.parse().expect("a number");
@@ -58,7 +58,7 @@ fn what_a_server_must_not_send_ends_the_connection() {
 fn every_bind_has_its_own_nonce() {
     let mut seen = std::collections::BTreeSet::new();
     let mut device = client(Version::V7);
-    let mut out = Outbox::new(HashKey::new(1, 2));
+    let mut out = Outbox::new(HashKey::new(1, 2), [0; 32]);
     for _ in 0..3 {
         device.opened(Now::default(), &Link::loopback(Protocol::Miop), &mut out).expect("binds");
         let bytes = std::mem::take(out.bytes());
@@ -71,7 +71,7 @@ fn every_bind_has_its_own_nonce() {
 
 #[test]
 fn an_unbound_device_does_nothing_it_is_told() {
-    let mut out = Outbox::new(HashKey::new(1, 2));
+    let mut out = Outbox::new(HashKey::new(1, 2), [0; 32]);
     for action in [Action::Ping, Action::Pull(1), Action::Unbind, Action::Report([].into())] {
         client(Version::V7).command(Now::default(), action, &mut out).expect("nothing happens");
         assert!(out.is_empty());
@@ -80,7 +80,7 @@ fn an_unbound_device_does_nothing_it_is_told() {
 
 #[test]
 fn a_version_7_error_before_the_bind_is_a_refusal() {
-    let mut out = Outbox::new(HashKey::new(1, 2));
+    let mut out = Outbox::new(HashKey::new(1, 2), [0; 32]);
     let mut device = client(Version::V7);
     let error = [0, 7, 1, 17, 0, 0, 0, 4, 3, 15, 1, 44];
     hear(&mut device, &error, &mut out).expect("the server closes");

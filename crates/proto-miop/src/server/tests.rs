@@ -313,7 +313,7 @@ fn a_bind_that_does_not_come_ends_the_connection() {
         let mut machine = Server::new(BIND_MS_MAX);
         let link = Link::loopback(Protocol::Miop);
         let limits = model::limits::Limits::default();
-        let mut out = Outbox::new(base::hash::HashKey::new(1, 2));
+        let mut out = Outbox::new(base::hash::HashKey::new(1, 2), [0; 32]);
         machine.opened(now(), &link, &mut out).expect("opens");
         let due = now().after(Duration::from_secs(10));
         assert_eq!(out.take_wake(), Some(due));
@@ -328,7 +328,7 @@ fn a_bind_that_does_not_come_ends_the_connection() {
         assert!(!told || error_said(&sent).0 == 44);
     }
     let mut side = bound(7);
-    let mut out = Outbox::new(base::hash::HashKey::new(1, 2));
+    let mut out = Outbox::new(base::hash::HashKey::new(1, 2), [0; 32]);
     assert_eq!(side.machine.wake(late, &mut out), Ok(()), "a bound device need not bind");
     assert!(out.is_empty());
 }
@@ -337,7 +337,7 @@ fn a_bind_that_does_not_come_ends_the_connection() {
 fn a_silent_device_is_told_in_version_7() {
     for version in [5, 6, 7] {
         let mut side = bound(version);
-        let mut out = Outbox::new(base::hash::HashKey::new(1, 2));
+        let mut out = Outbox::new(base::hash::HashKey::new(1, 2), [0; 32]);
         let end = side.machine.silent(now(), &mut out);
         assert_eq!(end, Err(CloseReason::KeepAliveTimeout));
         assert_eq!(out.bytes().is_empty(), version != 7);
@@ -413,7 +413,7 @@ fn a_push_is_encoded_for_its_version_and_shared_when_many_have_it() {
     let word = PushRequest::Unsendable { device: device(1), id: MessageId(6), why };
     assert_eq!(side.take_words_as::<PushRequest>(), [word]);
 
-    let mut out = Outbox::new(base::hash::HashKey::new(1, 2));
+    let mut out = Outbox::new(base::hash::HashKey::new(1, 2), [0; 32]);
     for again in [false, true] {
         let mut machine = bound(7).machine;
         let push = push(7, b"hi");
@@ -576,7 +576,7 @@ fn going_away_and_being_turned_away_are_said_in_each_version() {
     let away = TurnAway { why: Refusal::Draining, retry_after_ms: 100 };
     for (version, told) in [(7, true), (6, false), (5, true)] {
         let mut machine = fresh().machine;
-        let mut out = Outbox::new(base::hash::HashKey::new(1, 2));
+        let mut out = Outbox::new(base::hash::HashKey::new(1, 2), [0; 32]);
         machine.turn_away(now(), away, &mut out);
         assert!(out.is_empty(), "nothing is known of the peer");
         let (link, limits) = (Link::loopback(Protocol::Miop), model::limits::Limits::default());
@@ -619,7 +619,7 @@ fn a_heartbeat_after_too_long_a_silence_is_answered_and_counted_as_late() {
     for (version, ping) in [(7, &[0, 7, 0, 0][..]), (6, &[0, 6, 0, 0]), (5, &[0, 5, 0, 0])] {
         let PairSide { mut machine, link, .. } = bound(version);
         for (silent_ms, late) in [(300_000, 0), (330_000, 0), (330_001, 1), (0, 0)] {
-            let mut out = Outbox::new(base::hash::HashKey::new(1, 2));
+            let mut out = Outbox::new(base::hash::HashKey::new(1, 2), [0; 32]);
             let limits = model::limits::Limits::default();
             out.set_silent(silent_ms, 450_000);
             let mut input = Input::new(ping, &link, &limits);
@@ -656,7 +656,7 @@ fn what_is_written_is_told_for_each_device() {
     side.hear(now(), &five(2, "u:b@2"));
     side.take_words_as::<PushRequest>();
     side.tell(now(), yes(1));
-    let mut out = Outbox::new(base::hash::HashKey::new(0, 0));
+    let mut out = Outbox::new(base::hash::HashKey::new(0, 0), [0; 32]);
     for (term, is_here) in [(7, false), (1, true), (0, true)] {
         let told = side.machine.command(now(), PushDelivery::TellWritten { term }.into(), &mut out);
         assert_eq!((told, out.take_tell_drained()), (Ok(()), is_here), "{term}");

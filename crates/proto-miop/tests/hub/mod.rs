@@ -184,7 +184,7 @@ pub fn reconnect(pair: &mut Conversation, hub: &mut Hub) {
     pair.b.close(now, model::close::CloseReason::PeerReset);
     talk(pair, hub);
     let reason = model::close::CloseReason::PeerReset;
-    let mut out = model::machine::Outbox::new(base::hash::HashKey::new(1, 2));
+    let mut out = model::machine::Outbox::new(base::hash::HashKey::new(1, 2), [0; 32]);
     pair.a.machine.closed(now, reason, &mut out);
     pair.b = PairSide::new(Server::new(10_000), Link::loopback(Protocol::Miop));
     pair.open();

@@ -192,7 +192,7 @@ fn an_idle_client_pings_before_its_keep_alive_is_over_and_ends_when_nobody_answe
     let mut pings = Vec::new();
     for second in 1..=30 {
         play.now = Now::new(play.now.after(Duration::from_secs(1)), play.now.wall_ms + 1_000);
-        let mut out = Outbox::new(base::hash::HashKey::new(1, 2));
+        let mut out = Outbox::new(base::hash::HashKey::new(1, 2), [0; 32]);
         play.side.machine.wake(play.now, &mut out).expect("it goes on");
         let mut sent = Vec::new();
         out.drain_wire(|piece| match piece {
@@ -206,7 +206,7 @@ fn an_idle_client_pings_before_its_keep_alive_is_over_and_ends_when_nobody_answe
     }
     assert_eq!(pings, [9, 18, 27]);
     assert_eq!(play.side.silence_ms, 15_000);
-    let mut out = Outbox::new(base::hash::HashKey::new(1, 2));
+    let mut out = Outbox::new(base::hash::HashKey::new(1, 2), [0; 32]);
     let silent = play.side.machine.silent(play.now, &mut out);
     assert_eq!(silent, Err(CloseReason::KeepAliveTimeout));
 }
@@ -650,7 +650,7 @@ fn after_its_farewell_a_client_closes_and_sends_nothing() {
         let sent = play.tell(ClientOrder::Disconnect { reason, properties });
         assert_eq!(sent, [format!("disconnect {:02x}", reason.number())]);
         assert_eq!(play.side.ended, Some(CloseReason::OwnStop));
-        let mut out = Outbox::new(base::hash::HashKey::new(1, 2));
+        let mut out = Outbox::new(base::hash::HashKey::new(1, 2), [0; 32]);
         let _ = play.side.machine.command(play.now, publish(1, "a", 0), &mut out);
         assert!(out.wire_is_empty());
     }
@@ -738,7 +738,7 @@ fn a_virtual_client_publishes_by_formula_and_counts_what_was_taken() {
     assert_eq!(play.tell(to(Some(9), 1)), ["publish 3 out/9=hey"]);
     assert_eq!(play.tell(to(None, 0)), ["publish 0 out/7=hey"]);
     let drained = |play: &mut Play<VirtualClient>| {
-        let mut out = Outbox::new(base::hash::HashKey::new(1, 2));
+        let mut out = Outbox::new(base::hash::HashKey::new(1, 2), [0; 32]);
         play.side.machine.drained(play.now, &mut out).expect("it goes on");
         out.words().collect::<Vec<_>>()
     };

@@ -40,7 +40,7 @@ impl ComponentStream {
         around: &Around<'_>,
         out: &mut Out,
     ) -> Result<(), PeerEnd> {
-        let id = new_id(around, out);
+        let id = new_id(out);
         let domain = header.attribute("to").and_then(|to| jid::domain(&to));
         write_header(COMPONENT, (domain.as_deref(), None, Some(&id)), false, out.bytes());
         check_namespace(header, COMPONENT)?;

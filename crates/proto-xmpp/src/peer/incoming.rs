@@ -64,7 +64,7 @@ impl IncomingStream {
         out: &mut Out,
     ) -> Result<(), PeerEnd> {
         let domain = |name: &str| header.attribute(name).and_then(|text| jid::domain(&text));
-        (self.says, self.id) = (domain("from"), new_id(around, out));
+        (self.says, self.id) = (domain("from"), new_id(out));
         let is_new = check_header(header);
         self.is_new = is_new == Ok(true);
         let (profile, to) = (around.profile, domain("to"));

@@ -327,7 +327,7 @@ mod tests {
             DialbackProof { pair, id, key: "k".into() }
         };
         let mut stream = OutgoingStream::new(pair.clone());
-        let mut out = Out::new(HashKey::new(1, 2));
+        let mut out = Out::new(HashKey::new(1, 2), [0; 32]);
         (0..ASKED_MAX + 5)
             .for_each(|at| stream.verify(proof(at), (Now::default(), &profile), &mut out));
         assert_eq!((stream.proofs.len(), stream.asked.len()), (ASKED_MAX, 0));

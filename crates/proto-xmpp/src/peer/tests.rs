@@ -554,7 +554,7 @@ fn a_stream_that_ends_in_peace_tells_the_other_server_first_what_is_taken() {
     let farewell = format!("{has}</stream:stream>");
     assert_eq!(says(&mut counted(), "</stream:stream>"), farewell);
     assert_eq!(told(&mut counted(), PeerOrder::End), farewell);
-    let (mut side, mut out) = (counted(), Out::new(base::hash::HashKey::new(1, 2)));
+    let (mut side, mut out) = (counted(), Out::new(base::hash::HashKey::new(1, 2), [0; 32]));
     let away = TurnAway { why: model::request::Refusal::Draining, retry_after_ms: 1 };
     side.machine.turn_away(Now::default(), away, &mut out);
     let said = String::from_utf8(std::mem::take(out.bytes())).expect("UTF-8");

@@ -1,6 +1,6 @@
 //! What streams between servers and of components have in common on the wire.
 
-use super::{Around, Out};
+use super::Out;
 use crate::fault::StreamFault;
 use crate::jid;
 use crate::stanza::put_attribute;
@@ -11,11 +11,8 @@ use crate::xml::scan::{CLIENT, DIALBACK, Element, SERVER, STREAMS};
 pub(super) const DIALBACK_FEATURE: &str = "urn:xmpp:features:dialback";
 
 /// An id for a stream, which nobody can guess.
-pub(super) fn new_id(around: &Around<'_>, out: &Out) -> String {
-    let peer = around.link.peer.to_string();
-    let at = around.now.mono.nanos().to_be_bytes();
-    let words = [b"one", b"two"].map(|word| out.draw(&[b"peer", word, &at, peer.as_bytes()]));
-    format!("{:016x}{:016x}", words[0], words[1])
+pub(super) fn new_id(out: &mut Out) -> String {
+    format!("{:032x}", out.secrets().number())
 }
 
 /// Writes the header of a stream in this namespace: from whom, to whom, with which id.

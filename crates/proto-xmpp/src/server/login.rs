@@ -219,9 +219,7 @@ impl Opening {
         let guest = match self.login.guest.take() {
             Some(guest) => guest,
             None => {
-                let (peer, at) = (self.peer.to_string(), now.mono.nanos().to_be_bytes());
-                let word = |of: &[u8]| out.draw(&[b"guest", of, &at, peer.as_bytes()]);
-                let name = format!("guest-{:016x}{:016x}", word(b"one"), word(b"two"));
+                let name = format!("guest-{:032x}", out.secrets().number());
                 match jid::account(&name, &self.domain) {
                     Some(guest) => guest,
                     None => return true,

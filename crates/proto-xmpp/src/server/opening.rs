@@ -141,12 +141,12 @@ impl Opening {
                 Some(StreamPiece::Header(count)) => {
                     let scan = Scan::header(input.take(count))?;
                     self.is_for(stream::check(scan.root(), &self.listener.domains)?)?;
-                    self.header(now, input.link, out)?;
+                    self.header(input.link, out)?;
                 }
                 Some(StreamPiece::Element(count)) if self.stage == Stage::Header => {
                     let scan = Scan::element(input.take(count))?;
                     self.is_for(stream::check_open(scan.root(), &self.listener.domains)?)?;
-                    self.header(now, input.link, out)?;
+                    self.header(input.link, out)?;
                 }
                 Some(StreamPiece::Element(count)) => {
                     let scan = Scan::element(&input.rest()[..count])?;
@@ -176,11 +176,11 @@ impl Opening {
     }
 
     /// A stream begins (RFC 6120 4.3.1, 4.3.2).
-    fn header(&mut self, now: Now, link: &Link, out: &mut Out) -> Result<(), End> {
+    fn header(&mut self, link: &Link, out: &mut Out) -> Result<(), End> {
         if link.crowded {
             return Err(StreamFault::ResourceConstraint.into());
         }
-        self.open(now, out);
+        self.open(out);
         self.stage = Stage::Features;
         if self.granted.is_some() {
             let capabilities = self.listener.advertised.stream_capabilities(self.has_accounts());
@@ -193,12 +193,11 @@ impl Opening {
     }
 
     /// Says the server's header, if it was not said.
-    fn open(&mut self, now: Now, out: &mut Out) {
+    fn open(&mut self, out: &mut Out) {
         if std::mem::replace(&mut self.is_open, true) {
             return;
         }
-        let peer = self.peer.to_string();
-        let id = out.draw(&[b"stream", &now.mono.nanos().to_be_bytes(), peer.as_bytes()]);
+        let id = out.secrets().number() as u64;
         stream::write_header(&self.domain, id, out.bytes());
     }
 
@@ -209,8 +208,8 @@ impl Opening {
             if may_start { Vec::new() } else { self.listener.mechanisms(link, &self.domain) };
         let is_bound = mechanisms.iter().any(|mechanism| mechanism.is_bound());
         let bindings = if is_bound { bindings_of(link) } else { Vec::new() };
-        let more =
-            inline::offer(&mechanisms, link) + stream_feature(self.listener.registration, link);
+        let more = inline::offer(&mechanisms, self.listener.fast, link)
+            + stream_feature(self.listener.registration, link);
         LoginOffer { tls: may_start, tls_required: may_start, mechanisms, bindings, more }
     }
 
@@ -372,7 +371,7 @@ impl Opening {
                 self.stage = Stage::Challenged;
             }
             ChatDelivery::Refused(refused) => self.refused(&refused, out)?,
-            ChatDelivery::Bound { device } => return self.bound(now, &device, out).map(Some),
+            ChatDelivery::Bound { device } => return self.bound(&device, out).map(Some),
             ChatDelivery::Token { until_s } => {
                 self.has_token(until_s, out);
                 if self.stage != Stage::Features {
@@ -421,13 +420,13 @@ impl Opening {
         }
     }
 
-    fn bound(&mut self, now: Now, device: &str, out: &mut Out) -> Result<Box<Session>, End> {
+    fn bound(&mut self, device: &str, out: &mut Out) -> Result<Box<Session>, End> {
         let (Some(granted), Stage::Binding(id)) = (&self.granted, &self.stage) else {
             return Err(End::Close(unexpected("Bound to nobody")));
         };
         let jid = format!("{}/{device}", granted.address);
         if let Some(inline) = self.inline.take() {
-            let mut session = inline.binds(now, (granted, &jid), out);
+            let mut session = inline.binds((granted, &jid), out);
             session.set(Session::IN_WEB_SOCKET, self.in_web_socket);
             session.is_by(&self.listener, (self.is_private, self.has_accounts()));
             self.release(out);
@@ -447,9 +446,9 @@ impl Opening {
     }
 
     /// Says why the connection ends, within a stream (RFC 6120 4.9.1.1); how it does.
-    pub(super) fn end(&mut self, now: Now, end: End, out: &mut Out) -> CloseReason {
+    pub(super) fn end(&mut self, end: End, out: &mut Out) -> CloseReason {
         if !matches!(end, End::Close(_)) && self.stage != Stage::Tls {
-            self.open(now, out);
+            self.open(out);
         }
         match self.stage {
             Stage::Tls => end.reason(),

@@ -230,7 +230,7 @@ impl Session {
             return Err(End::Farewell);
         }
         if stanza.namespace() == SM {
-            return self.manage(now, &limits.chat, &stanza, out);
+            return self.manage(&limits.chat, &stanza, out);
         }
         if stanza.namespace() == CSI && self.looks(&stanza, out) {
             return Ok(());

@@ -20,7 +20,7 @@ pub mod settings;
 pub use map::{Direction, Topic};
 pub use settings::{BridgeProtocol, BridgeSection, LocalBroker};
 
-use crate::start::random_word;
+use crate::start::{self, random_word};
 use admin::BridgeStatus;
 use base::hash::HashKey;
 use client::Endpoint;
@@ -95,6 +95,7 @@ pub fn start(
         doors: Vec::new(),
         census: Arc::<Census>::default(),
         seed,
+        secrets: start::random().map_err(|error| error.to_string())?,
     };
     let net = Epoll::new(ShardId(0), Vec::new(), Arc::new([mailbox.clone()]), began);
     let mut shard = Shard::new(settings, net.map_err(failed)?, logic);

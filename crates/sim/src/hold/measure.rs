@@ -371,6 +371,7 @@ fn shard(
         doors: vec![Arc::new(door)],
         census: census.clone(),
         seed: 5,
+        secrets: [number as u8; 32],
     };
     let mut hub = Hub::new(hub::Settings {
         shard: settings.shard,

@@ -167,6 +167,7 @@ impl Simulation {
             doors: Vec::new(),
             census: virtual_clients_census.clone(),
             seed,
+            secrets: [9; 32],
         };
         let events = Rc::new(RefCell::new(Feed::default()));
         let hash_key = HashKey::new(rng.draw(), rng.draw());
@@ -258,6 +259,7 @@ pub(crate) fn raise(
             doors: vec![door.clone()],
             census: census.clone(),
             seed: plan.seed,
+            secrets: [number as u8; 32],
         };
         let net = SimNet::new(fabric.clone(), post.clone(), shard);
         fabric.borrow_mut().listen(host, 0, ADDRESS);

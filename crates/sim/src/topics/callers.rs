@@ -284,7 +284,7 @@ impl CallerMachine {
         out: &mut Outbox<Said>,
         act: impl FnOnce(&mut Client, &mut Outbox<MqttEvent>) -> Result<(), CloseReason>,
     ) -> Result<(), CloseReason> {
-        let mut inner = Outbox::new(HashKey::new(0, 0));
+        let mut inner = Outbox::new(HashKey::new(0, 0), [0; 32]);
         let result = act(&mut lock(&self.client), &mut inner);
         inner.drain_wire(|piece| match piece {
             Piece::Own(bytes) => out.bytes().extend_from_slice(bytes),

@@ -69,7 +69,7 @@ pub enum ScriptOrder {
 
 /// The bytes with which a client that was never opened binds.
 pub(super) fn bind_bytes(now: Now, mut client: Client) -> Vec<u8> {
-    let mut out = Outbox::new(HashKey::new(0, 0));
+    let mut out = Outbox::new(HashKey::new(0, 0), [0; 32]);
     let opened = client.opened(now, &Link::loopback(Protocol::Miop), &mut out);
     opened.expect("a client that opens has no reason to end");
     std::mem::take(out.bytes())
@@ -99,7 +99,7 @@ impl ClientMachine {
         out: &mut Outbox<Saw>,
         act: impl FnOnce(&mut Client, &mut Outbox<Observation>) -> Result<(), CloseReason>,
     ) -> Result<(), CloseReason> {
-        let mut inner = Outbox::new(HashKey::new(0, 0));
+        let mut inner = Outbox::new(HashKey::new(0, 0), [0; 32]);
         let result = act(&mut lock(&self.client), &mut inner);
         inner.drain_wire(|piece| match piece {
             Piece::Own(bytes) => out.bytes().extend_from_slice(bytes),
@@ -133,7 +133,7 @@ impl Machine for ClientMachine {
         if self.script == ConnectionScript::Mute {
             return Ok(());
         }
-        let mut bind = Outbox::new(HashKey::new(0, 0));
+        let mut bind = Outbox::new(HashKey::new(0, 0), [0; 32]);
         let result = lock(&self.client).opened(now, link, &mut bind);
         let bytes = bind.bytes();
         match self.script {

@@ -104,7 +104,7 @@ mod tests {
     /// What a client that asked `asked` times says of these bytes, come in pieces of `step`.
     fn hear(asked: u32, bytes: &[u8], step: usize) -> Result<Vec<Observation>, CloseReason> {
         let mut client = Client::new(Arc::new(HttpProfile::get("h", "/")));
-        let mut out = Outbox::new(HashKey::new(1, 2));
+        let mut out = Outbox::new(HashKey::new(1, 2), [0; 32]);
         client.opened(&mut out)?;
         (1..asked).for_each(|_| client.ask(&[], &mut out));
         let (limits, link) = (Limits::default(), Link::loopback(Protocol::Http));

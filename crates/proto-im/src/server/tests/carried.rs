@@ -17,7 +17,7 @@ use model::service::Request;
 const ID: &[u8; 16] = b"0123456789abcdef";
 
 fn out() -> Out {
-    Out::new(HashKey::new(1, 2))
+    Out::new(HashKey::new(1, 2), [0; 32])
 }
 
 /// A client's frame without its length.

@@ -45,7 +45,7 @@ fn said(text: &str, important: bool) -> Arc<ChatroomMessage> {
 /// hears.
 fn told(waiting: usize, delivery: ChatDelivery) -> (Vec<String>, Vec<Request>) {
     let mut side = in_session();
-    let mut out = Out::new(HashKey::new(1, 2));
+    let mut out = Out::new(HashKey::new(1, 2), [0; 32]);
     out.set_backlog(waiting, 100);
     assert_eq!(side.machine.command(now(), delivery.into(), &mut out), Ok(()));
     let mut wire = Vec::new();

@@ -192,7 +192,7 @@ fn a_device_that_does_not_read_is_told_that_there_is_more() {
             "failed { number: 8 fault: FAULT_BUSY word: \"busy\" }",
         ),
     ] {
-        let mut out = Out::new(HashKey::new(1, 2));
+        let mut out = Out::new(HashKey::new(1, 2), [0; 32]);
         out.set_backlog(101, 100);
         assert_eq!(side.machine.command(now(), Delivery::Chat(word), &mut out), Ok(()));
         assert_eq!(frames(out.bytes()), [expected]);

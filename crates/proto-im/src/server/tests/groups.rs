@@ -22,7 +22,7 @@ fn order(verb: u32) -> GroupFields<'static> {
 /// What a session says to a frame, and what it counts.
 fn said(frame: &ClientFrame<'_>) -> (Vec<String>, Vec<Counter>, usize) {
     let mut side = in_session();
-    let mut out = Out::new(HashKey::new(1, 2));
+    let mut out = Out::new(HashKey::new(1, 2), [0; 32]);
     let bytes = client(frame);
     let mut input = Input::new(&bytes, &side.link, &side.limits);
     assert_eq!(side.machine.receive(now(), &mut input, &mut out), Ok(()));
@@ -147,7 +147,7 @@ fn answers_are_told_and_let_the_next_request_in() {
 
 #[test]
 fn a_page_for_a_device_that_does_not_read_is_put_off() {
-    let mut out = Out::new(HashKey::new(1, 2));
+    let mut out = Out::new(HashKey::new(1, 2), [0; 32]);
     out.set_backlog(101, 100);
     let mut side = in_session();
     let fields = MembersFields { number: 8, group: GROUP, count: 1, ..Default::default() };

@@ -98,7 +98,7 @@ pub(crate) fn frames(mut bytes: &[u8]) -> Vec<String> {
 
 /// Wakes the machine so many milliseconds later; what it says.
 pub(crate) fn wake(side: &mut Side, ms: u64) -> String {
-    let mut out = model::machine::Outbox::new(base::hash::HashKey::new(1, 2));
+    let mut out = model::machine::Outbox::new(base::hash::HashKey::new(1, 2), [0; 32]);
     let later = Now::new(Instant::from_nanos(ms * 1_000_000), 0);
     if let Err(reason) = side.machine.wake(later, &mut out) {
         side.close(later, reason);
@@ -109,7 +109,7 @@ pub(crate) fn wake(side: &mut Side, ms: u64) -> String {
 /// What a new session says to a frame, what it counts, and how much it asks of the service.
 pub(super) fn said(frame: &ClientFrame<'_>) -> (Vec<String>, Vec<Counter>, usize) {
     let mut side = in_session();
-    let mut out = Out::new(HashKey::new(1, 2));
+    let mut out = Out::new(HashKey::new(1, 2), [0; 32]);
     let bytes = client(frame);
     let mut input = Input::new(&bytes, &side.link, &side.limits);
     assert_eq!(side.machine.receive(now(), &mut input, &mut out), Ok(()));

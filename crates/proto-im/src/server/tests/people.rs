@@ -188,7 +188,7 @@ fn a_page_of_contacts_ends_where_its_bytes_do_and_goes_on_behind_its_last() {
     let said = frames(&sent).remove(0);
     assert!(said.contains(" upto: 900 ") && !said.contains("more"));
     side.hear(now(), &client(&ClientFrame::Contacts(ContactsFields::default())));
-    let mut out = Out::new(HashKey::new(1, 2));
+    let mut out = Out::new(HashKey::new(1, 2), [0; 32]);
     out.set_backlog(101, 100);
     let word = Delivery::Chat(ChatDelivery::ContactsPage(Box::new(page(1))));
     assert_eq!(side.machine.command(now(), word, &mut out), Ok(()));

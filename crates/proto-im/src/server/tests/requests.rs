@@ -158,7 +158,7 @@ fn as_many_requests_are_read_as_may_be_unanswered() {
 
 #[test]
 fn reading_is_held_and_let_go_once_each() {
-    let mut out = Out::new(HashKey::new(1, 2));
+    let mut out = Out::new(HashKey::new(1, 2), [0; 32]);
     let mut side = in_session();
     side.limits.chat.requests_a_session_max = 1;
     let bytes = client(&ClientFrame::Pull(PullFields::default())).repeat(3);
@@ -174,7 +174,7 @@ fn reading_is_held_and_let_go_once_each() {
 
 #[test]
 fn a_device_that_does_not_read_is_told_that_there_is_more() {
-    let mut out = Out::new(HashKey::new(1, 2));
+    let mut out = Out::new(HashKey::new(1, 2), [0; 32]);
     out.set_backlog(101, 100);
     let mut side = in_session();
     side.hear(now(), &client(&ClientFrame::Pull(PullFields::default())).repeat(2));
@@ -241,7 +241,7 @@ fn whom_messages_mention_counts_among_the_bytes_of_a_page() {
 fn a_ping_is_answered_and_is_a_heartbeat() {
     let mut side = in_session();
     let ping = client(&ClientFrame::Ping);
-    let mut out = Out::new(HashKey::new(1, 2));
+    let mut out = Out::new(HashKey::new(1, 2), [0; 32]);
     let mut input = Input::new(&ping, &side.link, &side.limits);
     assert_eq!(side.machine.receive(now(), &mut input, &mut out), Ok(()));
     assert_eq!((frames(out.bytes()), out.take_beats()), (vec!["pong { }".to_owned()], 1));

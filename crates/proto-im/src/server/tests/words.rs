@@ -122,7 +122,7 @@ fn who_reads_is_told_and_who_does_not_is_not() {
     let expected = "transient { to: \"ann@a.example\" state: CHAT_STATE_PAUSED \
          from: \"bob@a.example\" device: \"desk\" }";
     assert_eq!(frames(&sent), [expected]);
-    let mut out = Out::new(HashKey::new(1, 2));
+    let mut out = Out::new(HashKey::new(1, 2), [0; 32]);
     out.set_backlog(101, 100);
     let told = Delivery::Chat(ChatDelivery::Transient(told));
     assert_eq!(side.machine.command(now(), told, &mut out), Ok(()));

@@ -158,7 +158,7 @@ fn a_ping_is_due_an_eighth_before_the_keep_alive_is_over() {
         play.online(false, &[]);
         let span = Duration::from_millis(ms);
         play.now = Now::new(play.now.after(span), play.now.wall_ms + ms);
-        let mut out = Outbox::new(base::hash::HashKey::new(1, 2));
+        let mut out = Outbox::new(base::hash::HashKey::new(1, 2), [0; 32]);
         play.side.machine.wake(play.now, &mut out).expect("it goes on");
         assert_eq!(out.bytes().is_empty(), !pings, "{ms}");
         let next = out.take_wake().expect("it asks again");

@@ -338,7 +338,7 @@ fn one_whose_shard_has_no_room_is_told_in_its_own_words() {
         let (now, link, limits) =
             (Now::default(), Link::loopback(Protocol::Mqtt), Limits::default());
         let mut machine = Server::new(ListenerProfile::strict(BIND_MS));
-        let mut out = Outbox::new(HashKey::new(1, 2));
+        let mut out = Outbox::new(HashKey::new(1, 2), [0; 32]);
         machine.opened(now, &link, &mut out).expect("it waits");
         let mut input = Input::new(&bytes, &link, &limits);
         machine.receive(now, &mut input, &mut out).expect("it asks for its home");

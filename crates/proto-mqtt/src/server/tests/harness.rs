@@ -85,7 +85,7 @@ impl ServerHarness {
             ended: None,
             kind: false,
             lenient: profile.lenient,
-            out: Outbox::new(HashKey::new(1, 2)),
+            out: Outbox::new(HashKey::new(1, 2), [0; 32]),
             inbox: Vec::new(),
             unread: Vec::new(),
             wakes: Vec::new(),

@@ -31,7 +31,7 @@ impl Bench {
             machine: Server::new(ListenerProfile::strict(BIND_MS)),
             link: Link::loopback(Protocol::Mqtt),
             limits: Limits::default(),
-            out: Outbox::new(HashKey::new(1, 2)),
+            out: Outbox::new(HashKey::new(1, 2), [0; 32]),
         };
         bench.machine.opened(Now::default(), &bench.link, &mut bench.out).expect("open");
         let mut bytes = Vec::new();

@@ -13,7 +13,6 @@ use crate::server::session::Session;
 use crate::server::{End, Out};
 use crate::stream::{SM, management_failed};
 use crate::xml::scan::Element;
-use base::time::Now;
 use model::chat::ChatRequest;
 use model::limits::ChatLimits;
 use model::timeline::Seq;
@@ -81,7 +80,6 @@ impl Session {
     /// An element of stream management.
     pub(in crate::server) fn manage(
         &mut self,
-        now: Now,
         limits: &ChatLimits,
         element: &Element<'_, '_>,
         out: &mut Out,
@@ -90,7 +88,7 @@ impl Session {
             ("enable", false) => {
                 self.acks = Some(Box::default());
                 let wish = Wish::of(element);
-                let enabled = self.enabled(now, KeepLimits::of(limits), wish, out);
+                let enabled = self.enabled(KeepLimits::of(limits), wish, out);
                 out.bytes().extend_from_slice(enabled.as_bytes());
             }
             ("r", true) => self.acknowledge(out),

@@ -158,7 +158,6 @@ impl Session {
     /// Acknowledgements begin, perhaps of a stream that may be resumed; what is answered.
     pub(in crate::server) fn enabled(
         &mut self,
-        now: Now,
         limits: KeepLimits,
         wish: Wish,
         out: &mut Out,
@@ -168,9 +167,7 @@ impl Session {
         if !wish.resume || seconds == 0 {
             return format!("<enabled xmlns='{SM}'/>");
         }
-        let [bits, at] = [self.session.bits(), now.mono.nanos()].map(u64::to_be_bytes);
-        let draw = |half: &[u8]| u128::from(out.draw(&[b"resumption", half, &bits, &at]));
-        let secret = draw(b"0") << 64 | draw(b"1");
+        let secret = out.secrets().number();
         if let Some(acks) = &mut self.acks {
             acks.resumption = Some(Box::new(Resumption {
                 secret,

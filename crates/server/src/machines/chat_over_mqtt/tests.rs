@@ -73,7 +73,7 @@ impl Client {
         let machine = ServerMachine::new(&link, &profile).expect("MQTT is served");
         let mut client = Client {
             machine,
-            out: Outbox::new(HashKey::new(1, 2)),
+            out: Outbox::new(HashKey::new(1, 2), [0; 32]),
             version,
             at_s: 0,
             ended: None,

@@ -81,7 +81,7 @@ fn connect(client_id: &str, user: Option<&str>) -> Request {
 
 impl Shard {
     fn new() -> Shard {
-        let out = Outbox::new(HashKey::new(1, 2));
+        let out = Outbox::new(HashKey::new(1, 2), [0; 32]);
         Shard { tap: TraceTap::new(ShardId(0)), out }
     }
 

@@ -39,7 +39,7 @@ impl Device {
         change(&mut profile);
         let client = Client::new(Arc::new(profile), 7);
         let now = Now::new(Instant::default(), 1);
-        Device { client, out: Outbox::new(HashKey::new(1, 2)), now }
+        Device { client, out: Outbox::new(HashKey::new(1, 2), [0; 32]), now }
     }
 
     /// Calls, and is let in with so much of its inbox read, of so much.

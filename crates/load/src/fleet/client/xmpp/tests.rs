@@ -26,7 +26,7 @@ impl Device {
             is_lite: false,
         };
         let client = Client::new(Arc::new(profile), 7);
-        Device { client, out: Outbox::new(HashKey::new(1, 2)) }
+        Device { client, out: Outbox::new(HashKey::new(1, 2), [0; 32]) }
     }
 
     /// What it makes of this, for the logic and for the server, however it is cut.
