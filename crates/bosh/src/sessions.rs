@@ -7,8 +7,8 @@
 use crate::door::{BoshSettings, Caller};
 use crate::task::{self, SessionStart};
 use base::hex;
+use model::limits::seats::{NoSeat, SourceSeat, SourceSeats};
 use model::link::Source;
-use model::seats::{NoSeat, SourceSeat, SourceSeats};
 use proto_xmpp::bosh::{BoshRequest, BoshTerms};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;

@@ -1,6 +1,6 @@
 //! What became of requests: counted once each, by its reason.
 
-use model::seats::NoSeat;
+use model::limits::seats::NoSeat;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! outcomes {

@@ -37,7 +37,7 @@ outcomes! {
     MediaType "media_http_type_total" "The type is not the one that was agreed.";
     Taken "media_http_taken_total" "A file is there already, or is being uploaded.";
     Busy "media_http_busy_total" "As many transfers as there may be.";
-    Source "media_http_source_total" "As many transfers, or uploads, of one source as there may be.";
+    Source "media_http_source_total" "As many transfers or uploads of one source as may be.";
     Account "media_http_account_total" "As many uploads of one account as there may be.";
     Full "media_http_full_total" "The folder has no room.";
     Torn "media_http_torn_total" "An upload that ended, or was silent, before it was whole.";

@@ -1,7 +1,7 @@
 //! Uploads under way: how many, how many of each source, and how many of each account.
 
+use model::limits::seats::{NoSeat, SourceSeat, SourceSeats};
 use model::link::Source;
-use model::seats::{NoSeat, SourceSeat, SourceSeats};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -21,8 +21,6 @@ pub mod presence;
 pub mod product;
 pub mod push;
 pub mod request;
-pub mod seats;
-pub mod secrets;
 pub mod service;
 pub mod session;
 pub mod timeline;

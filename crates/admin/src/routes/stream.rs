@@ -18,7 +18,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::stream::{self, Stream, StreamExt};
-use model::seats::SourceSeat;
+use model::limits::seats::SourceSeat;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;

@@ -13,6 +13,7 @@ mod media;
 mod notifications;
 pub mod pressure;
 mod pushes;
+pub mod seats;
 mod topics;
 
 pub use api::ApiLimits;

@@ -338,17 +338,17 @@ pub fn answer(bytes: &[u8], offer: &UpgradeOffer<'_>) -> Upgrade {
     let head = match request.parse(bytes) {
         Ok(httparse::Status::Complete(head)) => head,
         Ok(httparse::Status::Partial) => return Upgrade::More,
-        Err(_) => return Upgrade::Refuse(refusal("400 Bad Request", "not an HTTP request")),
+        Err(_) => return bad("not an HTTP request"),
     };
     let header = |name: &str| {
         let found = request.headers.iter().find(|h| h.name.eq_ignore_ascii_case(name));
         found.and_then(|h| std::str::from_utf8(h.value).ok()).unwrap_or("")
     };
     let has = |name: &str| request.headers.iter().any(|h| h.name.eq_ignore_ascii_case(name));
-    if has("transfer-encoding") && has("content-length") {
-        // Two readers of one connection may differ about where such a request ends (RFC 9112 6.1).
-        let why = "a length and a transfer coding at once";
-        return Upgrade::Refuse(refusal("400 Bad Request", why));
+    let (is_coded, length) = (has("transfer-encoding"), header("content-length"));
+    if is_coded && has("content-length") {
+        // Two readers may differ about where such a request ends (RFC 9112 6.1).
+        return bad("a length and a transfer coding at once");
     }
     let asked = request.path.unwrap_or("").split('?').next().unwrap_or("");
     let upgrades = header("upgrade").eq_ignore_ascii_case("websocket");
@@ -369,19 +369,16 @@ pub fn answer(bytes: &[u8], offer: &UpgradeOffer<'_>) -> Upgrade {
         return Upgrade::Refuse(refusal("426 Upgrade Required", "this path speaks WebSocket"));
     }
     if header("sec-websocket-version") != "13" || header("sec-websocket-key").len() != 24 {
-        return Upgrade::Refuse(refusal("400 Bad Request", "RFC 6455, version 13, is spoken here"));
+        return bad("RFC 6455, version 13, is spoken here");
     }
     let (origin, host) = (header("origin"), header("host"));
-    if has("transfer-encoding") || !["", "0"].contains(&header("content-length")) {
-        let why = "an upgrade has no body";
-        return Upgrade::Refuse(refusal("400 Bad Request", why));
+    if is_coded || !["", "0"].contains(&length) {
+        return bad("an upgrade has no body");
     }
     let told = has("origin");
     if told && !is_known(origin, host, offer.origins) {
-        let why = "not from this origin: the listener's websocket_origins names those that may";
-        return Upgrade::Foreign(refusal("403 Forbidden", why));
+        return Upgrade::Foreign(refusal("403 Forbidden", FOREIGN));
     }
-    let renamed = told && is_renamed(host);
     let offered = header("sec-websocket-protocol");
     let names = |wire: &&'static WireProfile| {
         let protocol = wire.protocol;
@@ -393,8 +390,7 @@ pub fn answer(bytes: &[u8], offer: &UpgradeOffer<'_>) -> Upgrade {
     });
     if !offered.trim().is_empty() && chosen.is_none() {
         let names: Vec<&str> = served.iter().map(|(name, _)| *name).collect();
-        let why = format!("the subprotocols served here: {}", names.join(", "));
-        return Upgrade::Refuse(refusal("400 Bad Request", &why));
+        return bad(&format!("the subprotocols served here: {}", names.join(", ")));
     }
     let accept = accept_key(header("sec-websocket-key"));
     let name = chosen.map(|(name, _)| format!("Sec-WebSocket-Protocol: {name}\r\n"));
@@ -403,7 +399,8 @@ pub fn answer(bytes: &[u8], offer: &UpgradeOffer<'_>) -> Upgrade {
          Sec-WebSocket-Accept: {accept}\r\n{}\r\n",
         name.unwrap_or_default()
     );
-    Upgrade::Accept { head, answer, protocol: chosen.map(|(_, protocol)| protocol), renamed }
+    let (protocol, renamed) = (chosen.map(|(_, it)| it), told && is_renamed(host));
+    Upgrade::Accept { head, answer, protocol, renamed }
 }
 
 /// Whether a page of this origin (RFC 6454 7) may upgrade: one of the host and port that were asked
@@ -513,6 +510,14 @@ fn accept_key(key: &str) -> String {
     hash.update(key.as_bytes());
     hash.update(b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
     STANDARD.encode(hash.finalize())
+}
+
+/// What a page of another site is told.
+const FOREIGN: &str = "not from this origin: the listener's websocket_origins names those that may";
+
+/// The request makes no sense.
+fn bad(why: &str) -> Upgrade {
+    Upgrade::Refuse(refusal("400 Bad Request", why))
 }
 
 fn refusal(status: &str, why: &str) -> String {

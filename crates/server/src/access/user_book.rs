@@ -340,8 +340,8 @@ impl UserBook {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether an order with this authority may change an account: the one that there is now, if there
-    /// is one, or what it would be afterwards.
+    /// Whether an order with this authority may change an account: the one that there is now, if
+    /// there is one, or what it would be afterwards.
     pub(super) fn reaches(
         &self,
         authority: Authority,

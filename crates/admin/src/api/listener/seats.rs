@@ -9,8 +9,8 @@
 //! Invariant: no more than `connections_max`, and of one source no more than its share, hold a seat
 //! that was not taken back.
 
+use model::limits::seats::share_of;
 use model::link::Source;
-use model::seats::share_of;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};

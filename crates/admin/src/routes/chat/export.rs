@@ -28,9 +28,9 @@ use model::chat::{
     ChatDelivery, ContactsRange, Content, ItemsChosen, ItemsWanted, MembersRange, NodeSpace,
     NodesAsk, NodesFault, NodesFound,
 };
+use model::limits::seats::SourceSeat;
 use model::media::FileNote;
 use model::ports::chat::ErrandWhat;
-use model::seats::SourceSeat;
 use model::timeline::Seq;
 use std::collections::VecDeque;
 use std::convert::Infallible;
