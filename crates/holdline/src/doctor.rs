@@ -234,7 +234,7 @@ mod tests {
     fn json_names_the_limit_and_what_was_done() {
         let rows = [row("a", Fitness::Weak, Some(9)), row("b", Fitness::Good, Some(8))];
         let applied = [Applied { item: "a".to_owned(), outcome: Err("no".to_owned()) }];
-        let value = json(&Need::of(10, Role::Client), &rows, &applied);
+        let value = json(&Need::of(10, Role::Client), (&rows, &[]), &applied);
         assert_eq!((&value["fit"], &value["first_limit"]), (&true.into(), &"b".into()));
         assert_eq!(
             (&value["applied"][0]["done"], &value["rows"][0]["fitness"]),
