@@ -79,7 +79,7 @@ impl Door {
         let epoch = self.epoch.load(Ordering::Relaxed);
         let uid = 1 + self.removed.load(Ordering::Relaxed);
         let account = (epoch > 0).then_some(GrantedAccount { uid, epoch });
-        Grant { user: user.map(Arc::from), rules, until_s, account }
+        Grant { user: user.map(Arc::from), rules, until_s, account, ..Grant::OPEN }
     }
 }
 
@@ -107,7 +107,7 @@ impl Access for Key {
                 let rules: Arc<dyn Rules> = Arc::new(Token(Prefixes(vec!["open/"])));
                 let until_s = self.0.until_s.load(Ordering::Relaxed);
                 let (user, rules) = (user.map(Arc::from), Some(rules));
-                Admission::Granted(Grant { user, rules, until_s, account: None }, None)
+                Admission::Granted(Grant { user, rules, until_s, ..Grant::OPEN }, None)
             }
             _ => Admission::Granted(self.0.grant(user), None),
         }

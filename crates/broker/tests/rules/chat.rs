@@ -29,7 +29,7 @@ impl Book {
     fn grant(user: Option<&str>) -> Grant {
         let account = user.map(|user| GrantedAccount { uid: user.len() as u64, epoch: 1 });
         let rules: Option<Arc<dyn Rules>> = Some(Arc::new(Nothing));
-        Grant { user: user.map(Arc::from), rules, until_s: 0, account }
+        Grant { user: user.map(Arc::from), rules, account, ..Grant::OPEN }
     }
 }
 

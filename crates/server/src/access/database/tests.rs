@@ -5,7 +5,7 @@ use super::*;
 use crate::config::AccessSection;
 use model::ports::databases::accounts::AccountNews;
 use model::ports::log::Done;
-use model::ports::users::{ImportForm, UserOrder, UserState};
+use model::ports::users::{Authority, ImportForm, UserOrder, UserState};
 use model::session::Denial;
 use std::collections::BTreeMap;
 
