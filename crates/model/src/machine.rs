@@ -573,7 +573,7 @@ mod tests {
 
     #[test]
     fn pieces_keep_their_order() {
-        let mut out = Outbox::<()>::new(HashKey::new(1, 2));
+        let mut out = Outbox::<()>::new(HashKey::new(1, 2), [0; 32]);
         out.bytes().extend_from_slice(b"ab");
         out.share(Arc::from(*b"XY"));
         out.share(Arc::from(*b"Z"));
@@ -590,7 +590,7 @@ mod tests {
 
     #[test]
     fn a_copied_frame_is_patched_and_not_sent_when_it_is_too_long() {
-        let mut out = Outbox::<()>::new(HashKey::new(1, 2));
+        let mut out = Outbox::<()>::new(HashKey::new(1, 2), [0; 32]);
         for id in [5, 6] {
             let encode = |bytes: &mut Vec<u8>| bytes.extend_from_slice(b"a0c");
             assert!(out.copy_encoded((99, 1), 3, encode, |frame| frame[1] = id));
@@ -610,7 +610,7 @@ mod tests {
         ] {
             let late = |silent_ms: u32| {
                 let (mut out, mut counters) =
-                    (Outbox::<()>::new(HashKey::new(1, 2)), Counters::default());
+                    (Outbox::<()>::new(HashKey::new(1, 2), [0; 32]), Counters::default());
                 out.set_silent(silent_ms, silence_ms);
                 out.beat();
                 out.beat();
@@ -625,7 +625,7 @@ mod tests {
 
     #[test]
     fn a_frame_is_encoded_once_for_each_form() {
-        let mut out = Outbox::<()>::new(HashKey::new(1, 2));
+        let mut out = Outbox::<()>::new(HashKey::new(1, 2), [0; 32]);
         let mut encoded = 0;
         for form in [7, 6, 7, 6, 7] {
             out.share_encoded(99, form, |bytes| {
@@ -677,7 +677,7 @@ mod tests {
             ("TLS", |out| out.start_tls(), |out| out.take_start_tls()),
         ];
         for (name, say, take) in said {
-            let mut out = Outbox::<u8>::new(HashKey::new(1, 2));
+            let mut out = Outbox::<u8>::new(HashKey::new(1, 2), [0; 32]);
             assert!(out.is_empty() && !take(&mut out), "{name} before it is said");
             say(&mut out);
             assert!(!out.is_empty(), "{name} is said");
@@ -690,7 +690,7 @@ mod tests {
 
     #[test]
     fn the_wire_has_every_byte_once_and_no_empty_piece() {
-        let mut out = Outbox::<u8>::new(HashKey::new(1, 2));
+        let mut out = Outbox::<u8>::new(HashKey::new(1, 2), [0; 32]);
         let publication = Arc::new(Publication::new("t", &[], b"payload"));
         out.share(Arc::from(*b"XY"));
         out.bytes().extend_from_slice(b"a");
@@ -704,7 +704,8 @@ mod tests {
 
     #[test]
     fn counts_are_handed_over_once() {
-        let (mut out, mut counters) = (Outbox::<u8>::new(HashKey::new(1, 2)), Counters::default());
+        let (mut out, mut counters) =
+            (Outbox::<u8>::new(HashKey::new(1, 2), [0; 32]), Counters::default());
         out.count(ProcessCounter::Pings);
         out.count(ProcessCounter::Pings);
         out.packets(3, 5);
@@ -723,7 +724,7 @@ mod tests {
 
     #[test]
     fn a_backlog_is_what_was_told() {
-        let mut out = Outbox::<u8>::new(HashKey::new(1, 2));
+        let mut out = Outbox::<u8>::new(HashKey::new(1, 2), [0; 32]);
         assert_eq!((out.backlog(), out.backlog_max()), (0, usize::MAX));
         out.set_backlog(7, 9);
         assert_eq!((out.backlog(), out.backlog_max()), (7, 9));
@@ -731,7 +732,7 @@ mod tests {
 
     #[test]
     fn the_last_eight_frames_are_remembered_until_they_are_forgotten() {
-        let mut out = Outbox::<u8>::new(HashKey::new(1, 2));
+        let mut out = Outbox::<u8>::new(HashKey::new(1, 2), [0; 32]);
         let encoded = |out: &mut Outbox<u8>, message: u64| {
             let mut calls = 0;
             out.share_encoded(message, 1, |bytes| {
