@@ -190,10 +190,15 @@ fn a_quiet_stream_has_a_heartbeat() {
 
 #[test]
 fn one_stream_too_many_is_told_to_come_back() {
-    let test_api = TestApi::new(|_| Answer::Busy);
-    let clients: Vec<_> =
-        (0..ApiLimits::default().streams_max).map(|_| Client::open(&test_api, "", None)).collect();
-    let (status, text, retry) = test_api.send("GET", "/v1/events", "");
-    assert_eq!((status, retry.as_deref()), (503, Some("1")), "{text}");
-    drop(clients);
+    let bounds = [
+        ApiLimits { streams_max: 4, streams_a_source_max: 4, ..ApiLimits::default() },
+        ApiLimits { streams_a_source_max: 4, ..ApiLimits::default() },
+    ];
+    for api in bounds {
+        let test_api = TestApi::with(Settings { api, ..settings() }, |_| Answer::Busy);
+        let clients: Vec<_> = (0..4).map(|_| Client::open(&test_api, "", None)).collect();
+        let (status, text, retry) = test_api.send("GET", "/v1/events", "");
+        assert_eq!((status, retry.as_deref()), (503, Some("1")), "{text}");
+        drop(clients);
+    }
 }
