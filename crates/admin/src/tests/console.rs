@@ -242,6 +242,7 @@ fn one_session_too_many_ends_the_one_that_asked_nothing_for_longest() {
     }
     let page = api.send("GET", "/metrics", "").1;
     assert!(page.contains("\nholdline_console_sessions 2\n"), "{page}");
+    assert!(page.contains("\nholdline_users 1\n"), "{page}");
 }
 
 #[test]
