@@ -44,7 +44,7 @@ pub(crate) const INDEX: &str =
   GET  /metrics          the same for Prometheus
   POST /v1/backup        copy the data folder to another one
 
-Everything but the first three and this page wants `Authorization: Bearer TOKEN`. An error has a
+Everything but the first four and this page wants `Authorization: Bearer TOKEN`. An error has a
 code, and says what would be right.
 ";
 
