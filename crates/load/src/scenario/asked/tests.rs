@@ -148,6 +148,7 @@ fn what_was_not_named_is_skipped_with_a_word() {
         "redis-killed",
         "redis-flushed",
         "redis-flapping",
+        "redis-again-and-again",
         "descriptors-starved",
         "server-paused",
         "server-killed",

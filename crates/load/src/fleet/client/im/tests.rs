@@ -149,9 +149,13 @@ fn say(number: u32) -> ChatSay {
 }
 
 fn heard(again: bool) -> Observation {
+    heard_from("ann@h", again)
+}
+
+fn heard_from(sender: &str, again: bool) -> Observation {
     let mut head = [0; HEAD_BYTES];
     head[0] = 9;
-    let claim = DeliveryClaim::Sender(sender_sum("ann@h"));
+    let claim = DeliveryClaim::Sender(sender_sum(sender));
     Observation::Heard { bytes: 3, head, rest: crc32fast::hash(b"hi"), again, claim }
 }
 
@@ -307,7 +311,7 @@ fn who_audits_has_what_its_account_said_to_groups_and_to_nobody_else() {
     let page = PageFields { number: PULL, entries, upto: 4, head: 4, events: vec![] };
     let (told, _) = bob.hear(&ServerFrame::Page(page));
     let fetched = Observation::Fetched { messages: 2, behind: 0 };
-    assert_eq!(told, [heard(false), heard(false), fetched]);
+    assert_eq!(told, [heard_from("bob7@h", false), heard(false), fetched]);
 }
 
 #[test]
