@@ -131,7 +131,7 @@ pub struct Series {
 /// Rows of a series, at most: an hour of seconds.
 pub const ROWS_MAX: usize = 3_600;
 /// Columns of a series, at most. A figure beyond is left out and counted.
-pub const COLUMNS_MAX: usize = 2_048;
+pub const COLUMNS_MAX: usize = 1_536;
 
 impl Default for Series {
     fn default() -> Self {

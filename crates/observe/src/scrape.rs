@@ -12,8 +12,8 @@ use std::time::Duration;
 
 /// Bytes of a page that are read, at most.
 const PAGE_BYTES_MAX: u64 = 4 << 20;
-/// Figures of a page, at most: twice what Holdline's own page has.
-pub(crate) const FIGURES_MAX: usize = 1_500;
+/// Figures of a page, at most: half as many again as Holdline's own page has.
+pub(crate) const FIGURES_MAX: usize = 1_100;
 /// Names of figures that were left out and are told, at most.
 const LEFT_OUT_TOLD: usize = 3;
 /// Characters of a figure's name, at most.

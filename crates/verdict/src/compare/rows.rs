@@ -156,6 +156,9 @@ fn row(label: &str, name: &str, good: Good, scopes: &[Vec<Scope>; 2]) -> Option<
     }
     let difference = values[1] - values[0];
     let change = (values[0] != 0.0).then(|| difference / values[0].abs());
+    // Of the smaller one: what is worse one way round is better the other way round.
+    let least = values[0].abs().min(values[1].abs());
+    let apart = (least > 0.0).then(|| difference / least);
     let measure = figure.measure_in(scopes[0].first()?.series);
     Some(ComparisonRow {
         figure: format!("{label}{name}"),
@@ -164,7 +167,7 @@ fn row(label: &str, name: &str, good: Good, scopes: &[Vec<Scope>; 2]) -> Option<
         shown: values.map(|value| shown(value, measure)),
         change,
         interval,
-        better: better((difference, change), interval, good, &Doubt::of(&figure, repeated)),
+        better: better((difference, apart), interval, good, &Doubt::of(&figure, repeated)),
         method: if interval.is_some() { method } else { "too little to tell" }.to_owned(),
     })
 }
