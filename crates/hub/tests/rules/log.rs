@@ -77,6 +77,7 @@ impl Log {
                 self.rows.remove(&(*table as u8, key.clone()));
             }
             Write::Acknowledge { .. } => panic!("the hub has no cursors"),
+            Write::AppendWith(_) => panic!("the hub replaces nothing"),
             Write::Post(_) | Write::Roster(_) | Write::Disband(_) => {
                 panic!("the hub has no rosters")
             }
