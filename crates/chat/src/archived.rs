@@ -132,11 +132,12 @@ mod tests {
             let overlay = Overlay::of(from, of);
             let reactions = vec![Reaction { by: name("bob"), emoji: "👍".into() }];
             let amended = Amended { edited_ms: 7, reactions };
-            let edited = overlay.amended(1, Content::text("bye"), amended);
+            let at = overlays::Moment { number: 100, left: 0 };
+            let edited = overlay.amended(at, 1, Content::text("bye"), amended);
             let state = archived_state(&key, &edited.encode()).expect("it is there");
             assert_eq!((state.kind, &*state.text, state.edited_ms), (Content::TEXT, "bye", 7));
             assert_eq!(state.reactions, [("bob@a.example".into(), "👍".into())]);
-            assert_eq!(archived_state(&key, &edited.buried(None).encode()), None);
+            assert_eq!(archived_state(&key, &edited.buried(101, None).encode()), None);
         }
     }
 }
