@@ -191,8 +191,8 @@ mod tests {
         assert!(!is_over(&other), "though it has asked nothing for longest");
         assert_eq!(crowd.iter().map(is_over).collect::<Vec<_>>(), [true, false, false, false]);
         assert_eq!(sessions.count(6), 4);
-        let _more = [2, 3].map(|host| begin(6, host));
-        begin(7, 4);
+        let _more = [(6, 2), (7, 3)].map(|(now_ms, host)| begin(now_ms, host));
+        begin(8, 4);
         assert!(is_over(&other), "of all, where there is no room");
     }
 }

@@ -68,19 +68,21 @@ impl Epochs {
     }
 
     /// Whether there is another epoch, and the version of an end before it.
-    pub fn has_next(&self) -> bool {
-        self.follows_clock() || (self.last >> 22) + 1 < self.bound >> 22
+    pub fn has_next(&self, now: Now) -> bool {
+        self.follows_clock(now) || (self.last >> 22) + 1 < self.bound >> 22
     }
 
-    /// Whether epochs may pass the bound.
-    fn follows_clock(&self) -> bool {
-        self.free || (self.asked && !self.refused)
+    /// Whether epochs may pass the bound: it is given up, or it fell behind the clock in an idle
+    /// time and a new one is on its way to the log.
+    fn follows_clock(&self, now: Now) -> bool {
+        let fell_behind = self.bound != 0 && self.bound.max(self.last) >> 22 <= clock(now);
+        self.free || (fell_behind && self.asked && !self.refused)
     }
 
     /// The next epoch: by the wall clock as far as the bound lets it.
     pub fn next(&mut self, now: Now) -> u64 {
         let fresh = PresenceVersion::after(self.last, now.wall_ms).0;
-        self.last = match self.follows_clock() || fresh >> 22 < self.bound >> 22 {
+        self.last = match self.follows_clock(now) || fresh >> 22 < self.bound >> 22 {
             true => fresh,
             false => PresenceVersion::after(self.last, 0).0,
         };
@@ -89,7 +91,7 @@ impl Epochs {
 
     /// The version of the end of the session with this epoch.
     pub fn end_of(&mut self, now: Now, epoch: u64) -> PresenceVersion {
-        match self.has_next() {
+        match self.has_next(now) {
             true => PresenceVersion(self.next(now)),
             false => self.behind(epoch),
         }
@@ -154,13 +156,13 @@ mod tests {
         epochs.marked(16_000 << 22, Ok(()));
         let later = at(3_600_000);
         epochs.raise(later, &mut log, &mut fx);
-        assert!(epochs.has_next());
+        assert!(epochs.has_next(later));
         assert_eq!(epochs.next(later) >> 22, 3_600_000, "an epoch tells when it was given");
         epochs.marked(3_615_000 << 22, Err(StoreError::Busy));
         epochs.raise(later, &mut log, &mut fx);
-        assert!(!epochs.has_next(), "the log may not have a bound for some time");
+        assert!(!epochs.has_next(later), "the log may not have a bound for some time");
         epochs.marked(3_615_000 << 22, Ok(()));
-        assert!(epochs.has_next());
+        assert!(epochs.has_next(later));
         assert_eq!(epochs.next(at(3_600_001)) >> 22, 3_600_001);
     }
 
@@ -169,23 +171,23 @@ mod tests {
         let (mut epochs, mut log, mut fx) =
             (Epochs::new(ShardId(3)), LogCalls::default(), Effects::default());
         let now = Now::new(Instant::default(), MessageId::EPOCH_MS + 1_000);
-        assert!(!epochs.has_next(), "the log has said nothing");
+        assert!(!epochs.has_next(now), "the log has said nothing");
         epochs.raise(now, &mut log, &mut fx);
         epochs.raise(now, &mut log, &mut fx);
         assert_eq!(fx.calls.len(), 1, "asked once");
         epochs.marked(2_000 << 22, Err(StoreError::Busy));
-        assert!(!epochs.has_next());
+        assert!(!epochs.has_next(now));
         epochs.marked(2_000 << 22, Ok(()));
         let given = [(); 3].map(|()| epochs.next(now));
         assert!(given.is_sorted() && given[0] < given[2] && epochs.last() == given[2]);
         let end = epochs.end_of(now, given[2]);
         assert!(end.0 > given[2], "an offline follows its online");
         epochs.observe(PresenceVersion(1_999 << 22));
-        assert!(!epochs.has_next());
+        assert!(!epochs.has_next(now));
         let behind = epochs.end_of(now, end.0);
         assert!(behind.0 > end.0 && behind.0 - end.0 < 1 << 22, "right behind");
         epochs.marked(0, Err(StoreError::Failed));
-        assert!(epochs.has_next(), "better a number that may come again than none");
+        assert!(epochs.has_next(now), "better a number that may come again than none");
         epochs.restore_id(u64::MAX);
         assert_eq!(epochs.id_floor(), MessageId(u64::MAX));
     }

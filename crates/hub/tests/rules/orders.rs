@@ -62,7 +62,7 @@ fn now_or_never_needs_the_device_at_once() {
     world.ack(&seat, &[push]);
     assert_eq!(world.outcome(reply), Some(Outcome::Delivered));
     let (_, reply) = world.push("d", now);
-    world.pass_ms(1_200);
+    world.pass_ms(10_200);
     assert_eq!(world.outcome(reply), Some(Outcome::Expired));
     let (_, reply) = world.push("d", now);
     world.close(&seat);
@@ -96,7 +96,7 @@ fn now_or_never_without_a_wait_is_given_the_time_that_devices_have_to_acknowledg
     let (_, reply) = world.push("d", |order| {
         (order.time_to_live_s, order.wait_ms) = (0, 0);
     });
-    world.pass_ms(10_000);
+    world.pass_ms(10_200);
     assert_eq!(world.outcome(reply), Some(Outcome::Expired));
 }
 
