@@ -164,8 +164,12 @@ fn a_message_goes_through_every_door_and_version() {
             }
         }
     }
-    let status = status(&server);
-    assert_eq!((status.subscriptions, status.sessions_online), (1, 1));
+    // The last of those who published may not have been seen to go: a question is answered before
+    // sockets are read.
+    while status(&server).sessions_online > 1 {
+        std::thread::yield_now();
+    }
+    assert_eq!(status(&server).subscriptions, 1);
     let file = folder.path().join("mqtt.sock");
     assert!(file.exists());
     stop(server);
