@@ -45,7 +45,8 @@ fn whatever_happens_members_of_groups_that_are_read_have_everything_once_and_in_
         let seen = history(seed, (shards, 1 + seed as u32 / 3 % 2), 1_500);
         (turns, made) = (turns + seen[4], made + seen[6]);
     }
-    assert!(turns > 100, "{turns} turns");
+    // Whoever left by itself is not added again, so fewer groups grow.
+    assert!(turns > 60, "{turns} turns");
     assert!(made > 8, "{made} groups under names of others before them");
 }
 

@@ -81,6 +81,7 @@ fn who_wants_to_be_asked_is_invited_and_accepts_or_declines() {
         assert_eq!(world.orders(ANN, GroupVerb::Invite, all, &[1]), Err(ChatFault::Unchanged));
         // It holds over a start.
         world.dies();
+        world.pass_ms(1_000);
         for at in [ANN, BOB, CAROL, DAVE] {
             world.connect(at);
             world.rest();
