@@ -54,6 +54,8 @@ impl Town {
     fn new() -> Town {
         let chat = ChatLimits {
             sends_an_account_per_s: 0,
+            bytes_an_account_per_s: 0,
+            share_an_account_percent: 0,
             undistributed_bytes_max: UNDISTRIBUTED,
             ..ChatLimits::default()
         };

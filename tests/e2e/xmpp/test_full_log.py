@@ -19,9 +19,11 @@ class FullLog(ComponentCase):
                                "anonymous": "loopback"},
                "listen.im-ws": {**PAGE["listen.im-ws"]},
                "limits": {"connections_max": 200, "bind_ms_max": 5_000},
-               "chat": {"sends_an_account_per_s": 0},
+               # What keeps one domain from filling a log, and a log from being filled, is off.
+               "chat": {"sends_an_account_per_s": 0, "bytes_a_domain_per_s": 0,
+                        "share_a_domain_percent": 0},
                "store": {"log_bytes_max": 8 << 20, "segment_bytes": 1 << 20,
-                         "check_bytes": 0}}
+                         "gives_way_percent": 0, "check_bytes": 0}}
 
     def floods(self, whom):
         """Messages from made-up names until nothing more is taken, large ones and then small."""
