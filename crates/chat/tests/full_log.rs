@@ -26,13 +26,15 @@ const UNDISTRIBUTED: u64 = 1 << 20;
 
 const ANN: u32 = 1;
 const BOB: u32 = 2;
+const CAROL: u32 = 3;
 
-/// One shard, its log, and what its two accounts were told.
+/// One shard, its log, and what its accounts were told.
 struct Town {
+    settings: Settings,
     shard: Shard,
     now: Now,
     /// By account: its connection's session.
-    sessions: [Option<SessionRef>; 3],
+    sessions: [Option<SessionRef>; 4],
     /// Places where nothing can be put.
     full: Vec<Space>,
     said: u32,
@@ -43,7 +45,8 @@ struct Town {
 type MessageKey = (u64, u64);
 
 fn address(who: u32) -> AccountAddress {
-    AccountAddress::parse(if who == ANN { "ann" } else { "bob" }, "a.example").expect("right")
+    let name = ["", "ann", "bob", "carol"][who as usize];
+    AccountAddress::parse(name, "a.example").expect("right")
 }
 
 fn conn(who: u32) -> ConnRef {
@@ -61,14 +64,24 @@ impl Town {
         };
         let limits = Arc::new(Limits { chat, ..Limits::default() });
         let settings = Settings { limits, ..plain::settings(ShardId(0), 1) };
-        Town {
+        let mut town = Town {
+            settings: settings.clone(),
             shard: Shard::new(&settings, 0),
             now: Now::new(Instant::default(), 1_700_000_000_000),
-            sessions: [None; 3],
+            sessions: [None; 4],
             full: Vec::new(),
             said: 0,
             answers: Vec::new(),
-        }
+        };
+        assert!(town.logs_in(ANN) && town.logs_in(BOB));
+        town
+    }
+
+    /// It is killed, and starts again over the same log.
+    fn dies(&mut self) {
+        self.passes_s(1);
+        self.shard.restart(self.now, &self.settings, 0);
+        self.sessions = [None; 4];
     }
 
     fn is_refused(&self, call: &Call) -> bool {
@@ -142,7 +155,6 @@ impl Town {
 #[test]
 fn a_shard_whose_inboxes_are_full_reads_on_lets_in_and_says_store_full() {
     let mut town = Town::new();
-    assert!(town.logs_in(ANN));
     town.full = vec![Space::Inbox];
     let mut accepted = 0;
     let refused = loop {
@@ -156,7 +168,13 @@ fn a_shard_whose_inboxes_are_full_reads_on_lets_in_and_says_store_full() {
     assert!(accepted > 10 && town.undistributed() == accepted, "{accepted}");
     assert_eq!(refused, ChatFault::StoreFull, "it is not busy: nothing goes on");
     assert!(!Service::is_behind(&town.shard.chat), "to read nobody would help nobody");
-    assert!(town.logs_in(BOB), "whoever comes is let in");
+    assert!(town.logs_in(CAROL), "whoever comes is let in");
+    town.dies();
+    for _ in 0..30 {
+        town.passes_s(1);
+    }
+    assert!(!Service::is_behind(&town.shard.chat), "nor after a start");
+    assert!(town.logs_in(ANN) && town.undistributed() == accepted);
     town.full.clear();
     town.passes_s(60);
     assert_eq!((town.undistributed(), town.says(10).is_ok()), (0, true));
@@ -165,7 +183,6 @@ fn a_shard_whose_inboxes_are_full_reads_on_lets_in_and_says_store_full() {
 #[test]
 fn a_shard_that_distributes_too_slowly_reads_no_more_until_it_has() {
     let mut town = Town::new();
-    assert!(town.logs_in(ANN));
     town.full = vec![Space::Inbox];
     while !Service::is_behind(&town.shard.chat) {
         assert!(town.says(50_000).is_ok(), "there is room for as much again");
