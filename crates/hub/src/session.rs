@@ -182,7 +182,7 @@ impl Hub {
         let Some(number) = self.registry.products.number(&bind.product) else {
             return Verdict::never(Refusal::UnknownProduct);
         };
-        if !self.epochs.has_next(now) {
+        if !self.epochs.has_next() {
             return self.later(Refusal::Busy, EPOCH_RETRY_MS);
         }
         if let Err(wait_ms) = self.access.admit(now) {

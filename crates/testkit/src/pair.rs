@@ -76,6 +76,12 @@ impl<M: Machine> PairSide<M> {
         }
     }
 
+    /// Draws a secret, as an earlier connection would have: what the machine draws next is another
+    /// one than the first of a new side.
+    pub fn spend_secret(&mut self) {
+        self.out.secrets().draw();
+    }
+
     /// Takes what the machine said.
     pub fn take_words(&mut self) -> Vec<M::Up> {
         std::mem::take(&mut self.words)

@@ -127,6 +127,7 @@ fn a_client_may_wish_for_less_or_for_none() {
 fn ids_are_drawn_for_each_session() {
     let (one, other) = (resumable().1, {
         let mut side = available();
+        side.spend_secret();
         let later = Now::new(Instant::from_nanos(2_000_000_000), now().wall_ms);
         let enabled = String::from_utf8(side.hear(later, ENABLE.as_bytes())).expect("UTF-8");
         id_of(&enabled, &mut side).0
