@@ -142,7 +142,7 @@ fn a_login_says_a_name_or_that_it_binds() {
 }
 
 #[test]
-fn a_device_that_binds_is_sent_what_it_says_to_a_group_and_no_other_is() {
+fn a_device_that_binds_is_sent_what_it_says_to_a_group_or_its_own_account_and_no_other_is() {
     let mut house = House::new();
     let (ann, _) = house.bound("ann", "desk");
     let (conn, session) = ann;
@@ -157,7 +157,7 @@ fn a_device_that_binds_is_sent_what_it_says_to_a_group_and_no_other_is() {
     let told = house.ask(conn, ChatRequest::Group { session, number: 1, order });
     assert_eq!(told.len(), 2, "the answer, and what happened: {told:?}");
     assert_eq!(house.say(ann, "lunch@conference.a.example", 1), [conn], "it is reflected");
-    assert!(house.say(ann, "ann", 2).is_empty(), "to itself it is not");
+    assert_eq!(house.say(ann, "ann", 2), [conn], "to its own account too (RFC 6121 8.5.2.1.1)");
     let (conn, phone) = match house.login("ann", "phone", false) {
         (conn, ChatDelivery::LoggedIn(told)) => (conn, told.session),
         (_, other) => panic!("{other:?}"),
