@@ -41,7 +41,8 @@ pub(super) struct Upkeep {
     pub(super) compact_from_s: u32,
     /// How long the last rest of compaction was, seconds; 0: it found room since.
     pub(super) rest_s: u32,
-    /// Live entries below which a segment that compaction has written may be compacted itself.
+    /// Segments that compaction has written, with how many entries had left each by then: more
+    /// have to leave before it is compacted itself.
     pub(super) settled: BTreeMap<u32, u64>,
     /// Segments whose compaction did not work out, until the next restart.
     pub(super) refused: BTreeSet<u32>,

@@ -8,6 +8,7 @@
 
 use crate::engine::Engine;
 use crate::engine::commit::{Batch, TARGETS_BESIDE_MAX};
+use crate::engine::index::counts::Count;
 use crate::engine::index::head_in_state;
 use crate::engine::index::heads::HeadRow;
 use crate::engine::post::SLICE_MEMBERS;
@@ -207,8 +208,8 @@ impl Engine {
             let live = count.live_bytes().max(count.live.saturating_mul(MOVED_ENTRY_BYTES));
             (bytes_all, live_all) = (bytes_all + bytes, live_all + live);
             let share = live.saturating_mul(100) / bytes.max(1);
-            let settled = self.upkeep.settled.get(&segment).copied().unwrap_or(u64::MAX);
-            let worth = count.live > 0 && share <= percent.into() && count.live < settled;
+            let worth =
+                count.live > 0 && share <= percent.into() && self.has_lost_enough(segment, count);
             if worth
                 && !self.upkeep.refused.contains(&segment)
                 && best.is_none_or(|(least, _)| share < least)
@@ -232,14 +233,22 @@ impl Engine {
         closed.any(|(segment, _)| self.index.counts.of(segment).live == 0)
     }
 
+    /// Whether some of a segment has left since compaction wrote into it; true if it did not.
+    fn has_lost_enough(&self, segment: u32, count: Count) -> bool {
+        let Some(&left_then) = self.upkeep.settled.get(&segment) else { return true };
+        let left = count.ever.saturating_sub(count.live);
+        let all = count.ever.saturating_sub(left_then);
+        left.saturating_sub(left_then).saturating_mul(LEFT_PART) >= all.max(1)
+    }
+
     /// What was written again is as small as it can be made: it is let alone until some of it has
     /// left. Else a segment whose records are small would be compacted for ever and win nothing.
     fn settle(&mut self, into: &BTreeSet<u32>) {
         let there: BTreeSet<u32> = self.log.segments().map(|(number, _)| number).collect();
         self.upkeep.settled.retain(|segment, _| there.contains(segment));
         for &segment in into {
-            let live = self.index.counts.of(segment).live;
-            self.upkeep.settled.insert(segment, live - live / LEFT_PART);
+            let count = self.index.counts.of(segment);
+            self.upkeep.settled.insert(segment, count.ever.saturating_sub(count.live));
         }
     }
 
