@@ -215,6 +215,9 @@ impl Engine {
 
     /// The next slice of forgetting once keys: now and then, and when there are too many.
     fn forget_work(&mut self, now_s: u32) -> Option<Work> {
+        if !self.index.once.is_stored() {
+            return None;
+        }
         let from = self.upkeep.forget_from.take();
         let rests = |forgot_s| now_s.saturating_sub(forgot_s) < self.settings.sweep_s;
         let is_due = from.is_some() || !self.upkeep.forgot_s.is_some_and(rests);

@@ -303,6 +303,11 @@ impl Once {
         Forget { from, now_s, age_s_max: self.limits.age_s_max, spare, sealed: self.sealed }
     }
 
+    /// Whether state has any.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.stored > 0
+    }
+
     /// Whether state has more than may be, by so much that a row of it can go.
     pub(crate) fn is_over(&self) -> bool {
         self.stored >= self.limits.count_max.saturating_add(ROW_KEYS_MAX) as u64
