@@ -200,7 +200,7 @@ class Groups(CommandLine, Case):
     def test_orders_that_make_no_sense_fail_and_are_counted_once(self):
         (ann, _, _, _), made = self.four()
         before = self.server.count("chat_invalid_total")
-        bad = ({"verb": 0}, {"verb": 24}, {"verb": "add", "group": ""},
+        bad = ({"verb": 0}, {"verb": 25}, {"verb": "add", "group": ""},
                {"verb": "create", "group": made.group}, {"verb": "add", "members": ["bob", ""]},
                {"verb": "add", "members": ["Bob"]}, {"verb": "add", "client_id": b"short"})
         for wrong in bad:
