@@ -250,7 +250,7 @@ class Links(unittest.TestCase):
 
     def test_a_link_that_leads_nowhere_is_noticed(self):
         text = ("# One\n# One\n[a](start.md) [b](no.md) [c](#one-1) [d](#two)\n"
-                "[f](../README.md#start) [g](../README.md#no)\n```\n[h](no.md)\n```\n")
+                "[f](../README.md#install) [g](../README.md#no)\n```\n[h](no.md)\n```\n")
         self.assertEqual(list(self.broken("docs/start.md", text)),
                          ["no.md", "#two", "../README.md#no"])
 
