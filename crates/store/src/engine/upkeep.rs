@@ -21,7 +21,7 @@ use compaction::{Compaction, Scan, Scanned};
 use model::{event, tell};
 use retention::{Sweep, Swept, Trim, Trimmed};
 use room::{Weighed, Weighing};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What is under way.
@@ -41,9 +41,8 @@ pub(super) struct Upkeep {
     pub(super) compact_from_s: u32,
     /// How long the last rest of compaction was, seconds; 0: it found room since.
     pub(super) rest_s: u32,
-    /// Segments that compaction has written, with how many entries had left each by then: more
-    /// have to leave before it is compacted itself.
-    pub(super) settled: BTreeMap<u32, u64>,
+    /// Segments into which compaction has written.
+    pub(super) settled: BTreeSet<u32>,
     /// Segments whose compaction did not work out, until the next restart.
     pub(super) refused: BTreeSet<u32>,
     /// Segments in which nothing is alive and of which state knows nothing any more.

@@ -233,23 +233,19 @@ impl Engine {
         closed.any(|(segment, _)| self.index.counts.of(segment).live == 0)
     }
 
-    /// Whether some of a segment has left since compaction wrote into it; true if it did not.
+    /// Whether compacting a segment may win something: where compaction has written into it before,
+    /// some of its entries must have left.
     fn has_lost_enough(&self, segment: u32, count: Count) -> bool {
-        let Some(&left_then) = self.upkeep.settled.get(&segment) else { return true };
         let left = count.ever.saturating_sub(count.live);
-        let all = count.ever.saturating_sub(left_then);
-        left.saturating_sub(left_then).saturating_mul(LEFT_PART) >= all.max(1)
+        !self.upkeep.settled.contains(&segment) || left.saturating_mul(LEFT_PART) >= count.ever
     }
 
     /// What was written again is as small as it can be made: it is let alone until some of it has
     /// left. Else a segment whose records are small would be compacted for ever and win nothing.
     fn settle(&mut self, into: &BTreeSet<u32>) {
         let there: BTreeSet<u32> = self.log.segments().map(|(number, _)| number).collect();
-        self.upkeep.settled.retain(|segment, _| there.contains(segment));
-        for &segment in into {
-            let count = self.index.counts.of(segment);
-            self.upkeep.settled.insert(segment, count.ever.saturating_sub(count.live));
-        }
+        self.upkeep.settled.retain(|segment| there.contains(segment));
+        self.upkeep.settled.extend(into);
     }
 
     /// The next slice to be read.
