@@ -137,7 +137,7 @@ impl Knowledge {
         let strange = || all().filter(|(.., row)| row.is_strange());
         let others = || all().filter(|(_, of, _)| *of != this);
         let is_loose = |row: &Row| !row.pinned && !row.drawn;
-        let too_many = || (strange().count() > most / STRANGE_SHARE).then(|| strange().last());
+        let too_many = || (strange().count() > most / STRANGE_SHARE).then(|| strange().next_back());
         let one = strange()
             .find(|(.., row)| row.left)
             .or_else(|| too_many().flatten())
