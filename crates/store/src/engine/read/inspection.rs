@@ -122,13 +122,16 @@ impl Engine {
     }
 }
 
+/// From where up to where a file is not as it was written, and why.
+type BadRecord = (u64, u64, String);
+
 /// Records of a file up to `end` that are not as they were written: from where up to where, and
 /// why. At most about so many bytes are read; how many.
 fn bad_records(
     source: &dyn ReadFile,
     end: u64,
     bytes_max: u64,
-) -> io::Result<(u64, Vec<(u64, u64, String)>)> {
+) -> io::Result<(u64, Vec<BadRecord>)> {
     let (mut at, mut bad) = (0, Vec::new());
     while at < end && bad.len() < DAMAGES_MAX {
         let mut scan = RecordScan::new(source, at, end);
