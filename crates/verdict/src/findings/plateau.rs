@@ -82,7 +82,8 @@ pub fn plateau(case: &Case) -> Option<Plateau> {
     // The calls that were refused may all have been made before the first row that shows it.
     let before = first.checked_sub(1).map_or(0, |at| rows[at].0);
     let refused = refused(case, (before, window.1));
-    if !is_held && !(refused >= 1.0 && is_over(case, window)) {
+    let is_refused = refused >= 1.0 && is_over(case, window);
+    if !(is_held || is_refused) {
         return None;
     }
     let calls = window::growth(case.series(), "clients.attempts", window).unwrap_or(0.0);
