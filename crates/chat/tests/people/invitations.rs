@@ -89,7 +89,7 @@ fn who_wants_to_be_asked_is_invited_and_accepts_or_declines() {
         world.orders(BOB, GroupVerb::Join, all, &[]).expect("he is invited");
         world.says_to(BOB, &group, "hello").expect("a member");
         assert!(world.texts(CAROL).contains(&"hello".to_owned()));
-        assert_eq!(world.list_groups(BOB), [group.clone()]);
+        assert_eq!(world.list_groups(BOB), std::slice::from_ref(&group));
         let read = world.history(BOB, &group, false);
         assert!(!read.iter().any(|it| *it.content.text == *"before"), "as one who is added");
         // Whoever has left is not added again, but invited; and may decline.

@@ -272,7 +272,7 @@ fn old_broker(at: &Path, to: &Mosquitto) -> String {
     use std::os::unix::net::{UnixListener, UnixStream};
     let listener = UnixListener::bind(at).expect("a socket");
     let to = to.folder.join("socket");
-    std::thread::spawn(move || {
+    let relay = move || {
         let (mut first, _) = listener.accept().expect("a connection");
         let mut bytes = [0; 1_024];
         let count = first.read(&mut bytes).expect("a CONNECT");
@@ -286,9 +286,11 @@ fn old_broker(at: &Path, to: &Mosquitto) -> String {
             (there, second),
         ];
         for (mut from, mut to) in ways {
-            std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+            let copy = move || std::io::copy(&mut from, &mut to);
+            std::thread::Builder::new().name("relay".into()).spawn(copy).expect("a thread");
         }
-    });
+    };
+    std::thread::Builder::new().name("old-broker".into()).spawn(relay).expect("a thread");
     format!("unix://{}", at.display())
 }
 
