@@ -232,7 +232,7 @@ impl Accounts {
 }
 
 impl Waiter {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     fn weight(&self) -> u64 {
         let beside = match self {
             Waiter::Send(sending) => sending.weight(),

@@ -85,7 +85,7 @@ fn silenced(now: Now, until_s: u32) -> Rejected {
 const _: () = assert!(size_of::<StoreWait>() <= 32, "of each message that is on its way");
 
 impl Sending {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         size_of::<Sending>() + self.message.weight()
     }

@@ -405,7 +405,7 @@ impl Weigh for ChatWord {
 }
 
 impl StoreOrder {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         let named = self.change.as_ref().map_or(0, |asked| {
             let names = asked.wish.members.iter();
@@ -444,7 +444,7 @@ impl Cargo {
         }
     }
 
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         match self {
             Cargo::Message(message) => message.weight(),

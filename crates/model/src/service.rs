@@ -230,7 +230,7 @@ impl Event {
 
 /// Something that is counted by its bytes while it is on its way.
 pub trait Weigh {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     fn weight(&self) -> usize;
 }
 

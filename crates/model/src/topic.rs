@@ -114,7 +114,7 @@ impl Publication {
         self.expire_at != 0 && self.expire_at <= unix_s
     }
 
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
         self.bytes.len() + size_of::<Publication>() + 16
     }

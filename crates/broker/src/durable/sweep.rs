@@ -32,7 +32,7 @@ const SWEEPS_MAX: usize = 64;
 pub(crate) type Sweeps = BTreeMap<Key, u64>;
 
 impl Broker {
-    /// What of a session's queue has expired. A queue of which that is not known, or of which
+    /// Expired messages of a session's queue. A queue of which that is not known, or of which
     /// something has, is swept.
     pub(crate) fn expired_of(&mut self, now: Now, key: Key, fx: &mut Effects) -> Load {
         let unix_s = now.unix_s();

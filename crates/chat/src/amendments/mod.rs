@@ -126,7 +126,7 @@ impl About {
         })
     }
 
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         let becomes = self.becomes.as_ref().map_or(0, |it| it.message.weight());
         size_of::<About>() + self.live.text.len() + self.live.extra.len() + becomes
@@ -479,7 +479,7 @@ impl AmendOrder {
         }
     }
 
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         let said = match &self.what {
             Amendment::Recall { reason, .. } => reason.len(),

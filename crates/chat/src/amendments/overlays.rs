@@ -245,7 +245,7 @@ impl Overlay {
     }
 }
 
-/// What the message with this number, at this place, said before it was edited.
+/// Earlier texts of the message with this number and place, from before its edits.
 fn earlier(bytes: &mut ByteReader<'_>, (id, seq): (u64, Seq)) -> Option<Vec<Earlier>> {
     let count = bytes.byte()?;
     let mut all = Vec::with_capacity(count.into());

@@ -39,7 +39,7 @@ pub(crate) struct Displaying {
     /// What the node says of it.
     item: Option<Arc<NodeItem>>,
     is_published: bool,
-    /// It was read further meanwhile.
+    /// The account has read further meanwhile.
     is_behind: bool,
 }
 

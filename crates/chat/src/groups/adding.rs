@@ -34,7 +34,7 @@ pub struct AddingAsked {
 }
 
 impl AddingAsked {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         size_of::<AddingAsked>() + self.account.as_str().len() + self.by.as_str().len()
     }

@@ -66,7 +66,7 @@ impl VoicePace {
 }
 
 impl VoiceAsked {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         size_of::<VoiceAsked>() + self.group.as_str().len()
     }

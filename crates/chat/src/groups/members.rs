@@ -193,7 +193,7 @@ impl GroupState {
 }
 
 impl MembersAsked {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         size_of::<MembersAsked>() + self.group.as_str().len()
     }

@@ -250,7 +250,7 @@ impl Chat {
         }
     }
 
-    /// It is known of one more who is named whether it is added.
+    /// One more named account has been judged: it is added, or it is not.
     fn member_told(&mut self, now: Now, key: u64, fx: &mut Effects) {
         let Some(ordering) = self.orders.at_mut(key) else { return };
         ordering.left -= 1;

@@ -71,7 +71,7 @@ pub struct PublicAsked {
 }
 
 impl PublicAsked {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         size_of::<PublicAsked>() + self.range.weight()
     }

@@ -57,7 +57,7 @@ pub struct ShowSaid {
 }
 
 impl ShowSaid {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         let show = self.show.as_ref().map_or(0, MemberShow::weight);
         size_of::<ShowSaid>() + self.group.as_str().len() + self.device.len() + show

@@ -56,7 +56,7 @@ pub(crate) struct Arriving {
 }
 
 impl MovingIn {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         size_of::<MovingIn>() + self.moved.content.weight()
     }

@@ -42,7 +42,7 @@ pub struct ArrivalTaken {
 }
 
 impl ArrivalTaken {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         let beside = match &self.answer {
             ChatAnswer::Told(Some(told)) => match &**told {

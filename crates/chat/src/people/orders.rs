@@ -29,7 +29,7 @@ pub(crate) struct Wanting {
 }
 
 impl Wanting {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         size_of::<Wanting>() + GREETING_BYTES_MAX + GREETING_EXTRA_BYTES_MAX
     }

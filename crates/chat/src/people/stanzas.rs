@@ -58,14 +58,14 @@ pub(crate) struct Handing {
 }
 
 impl Handing {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         size_of::<Handing>() + self.xml.len()
     }
 }
 
 impl StanzaHanded {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         size_of::<StanzaHanded>() + self.xml.len()
     }

@@ -79,14 +79,14 @@ pub struct TransientTold {
 }
 
 impl Telling {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         size_of::<Telling>() + self.transient.weight()
     }
 }
 
 impl TransientSaid {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         size_of::<TransientSaid>() + self.transient.weight()
     }
@@ -100,14 +100,14 @@ pub struct BoundTold {
 }
 
 impl BoundTold {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         size_of::<BoundTold>() + size_of_val(&*self.to) + weight_of(&self.delivery) as usize
     }
 }
 
 impl TransientTold {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         size_of::<TransientTold>() + size_of_val(&*self.to) + self.transient.weight()
     }

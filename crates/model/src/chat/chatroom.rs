@@ -251,14 +251,14 @@ impl ChatroomOrder {
 }
 
 impl ChatroomMessage {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
         size_of::<ChatroomMessage>() + self.message.weight()
     }
 }
 
 impl ChatroomJoined {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
         size_of::<ChatroomJoined>() + self.history.iter().map(|it| it.weight()).sum::<usize>()
     }

@@ -105,7 +105,7 @@ pub struct Excerpt {
 }
 
 impl Excerpt {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
         size_of::<Excerpt>() + self.from.as_str().len() + self.text.len()
     }

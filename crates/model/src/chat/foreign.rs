@@ -192,7 +192,7 @@ pub struct AsideWord {
 }
 
 impl ForeignWord {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
         let beside = match self {
             ForeignWord::Message(queued) => queued.message.weight(),
@@ -239,7 +239,7 @@ pub struct ForeignStanza {
 }
 
 impl ForeignStanza {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
         size_of::<ForeignStanza>() + self.domain.len() + self.xml.len()
     }
@@ -357,7 +357,7 @@ pub enum ArrivalWhat {
 }
 
 impl ForeignArrival {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
         let beside = match &self.what {
             ArrivalWhat::Send { message, .. } => message.weight(),

@@ -86,7 +86,7 @@ pub struct MembersPage {
 }
 
 impl MembersPage {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
         let texts = self.title.len() + self.description.len();
         let members = self.members.iter().chain(self.own.as_deref()).map(MemberStatus::weight);
@@ -127,7 +127,7 @@ pub struct PublicPage {
 }
 
 impl PublicPage {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
         let of =
             |it: &PublicGroup| size_of::<PublicGroup>() + it.group.as_str().len() + it.title.len();
@@ -160,7 +160,7 @@ pub struct MemberStatus {
 }
 
 impl MemberStatus {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
         let show = self.show.as_ref().map_or(0, |it| it.weight());
         let reason = self.reason.as_ref().map_or(0, |it| it.len());
@@ -183,7 +183,7 @@ impl MemberShow {
         *self == MemberShow::default()
     }
 
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
         size_of::<MemberShow>() + self.status.len()
     }
@@ -250,7 +250,7 @@ pub struct MemberShown {
 }
 
 impl MemberShown {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
         size_of::<MemberShown>() + self.group.as_str().len() + self.status.weight()
     }

@@ -532,14 +532,14 @@ pub struct ChatMessage {
 }
 
 impl NewMessage {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
         size_of::<NewMessage>() + self.content.weight()
     }
 }
 
 impl ChatMessage {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
         let addresses = self.from.as_str().len() + self.to.as_str().len();
         let amended = self.amended.as_deref().map_or(0, Amended::weight);

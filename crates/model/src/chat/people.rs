@@ -165,7 +165,7 @@ impl Contact {
         !self.is_listed && !self.is_blocked && self.subscription == Subscription::default()
     }
 
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
         let groups: usize = self.groups.iter().map(|group| 16 + group.len()).sum();
         let texts = self.address.as_str().len() + self.name.len() + self.greeting.len();
@@ -295,7 +295,7 @@ pub struct Availability {
 }
 
 impl Availability {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
         let badge = self.badge.as_ref().map_or(0, |badge| badge.len());
         size_of::<Availability>() + self.status.len() + self.extra.len() + badge
@@ -314,7 +314,7 @@ pub struct Presence {
 }
 
 impl Presence {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
         size_of::<Presence>() + self.availability.as_ref().map_or(0, |it| it.weight())
     }

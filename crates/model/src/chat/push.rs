@@ -90,7 +90,7 @@ impl PushService {
         format!("{} {}", self.address, self.node).into()
     }
 
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
         let options = self.options.iter().map(|(name, value)| name.len() + value.len() + 32);
         size_of::<PushService>() + self.address.len() + self.node.len() + options.sum::<usize>()

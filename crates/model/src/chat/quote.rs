@@ -41,7 +41,7 @@ impl Quote {
         Quote { target, from: None, text: "".into() }
     }
 
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
         let from = self.from.as_ref().map_or(0, |from| from.as_str().len());
         size_of::<Quote>() + self.target.name.len() + from + self.text.len()
@@ -67,7 +67,7 @@ impl Mentions {
         Mentions { accounts, ..self }
     }
 
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
         let of = |it: &Addressee| size_of::<Addressee>() + it.as_str().len();
         size_of::<Mentions>() + self.accounts.iter().map(of).sum::<usize>()

@@ -67,7 +67,7 @@ pub struct DeliveredNews {
 }
 
 impl ReadersPage {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
         let named = self.readers.iter().map(|it| size_of::<Reader>() + it.account.as_str().len());
         size_of::<ReadersPage>() + named.sum::<usize>()

@@ -85,7 +85,7 @@ pub enum AsideWhat {
 }
 
 impl GroupAside {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
         let why = match &self.what {
             AsideWhat::Declined(why) => why.len(),
@@ -108,7 +108,7 @@ impl NewTransient {
 }
 
 impl Transient {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
         let names = self.from.as_str().len() + self.device.len() + self.to.as_str().len();
         size_of::<Transient>() + names + self.content.text.len() + self.content.extra.len()

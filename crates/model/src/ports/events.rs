@@ -212,7 +212,7 @@ impl ChatEvent {
         ChatEvent { at_ms: message.at_ms, what: what(message.clone()) }
     }
 
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
         let beside = match &self.what {
             ChatWhat::Stored(message)

@@ -46,7 +46,7 @@ pub struct NotificationOrder {
 }
 
 impl NotificationOrder {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
         let targets = match &self.targets {
             NotificationTargets::Gateway { app, tokens } => {

@@ -62,14 +62,14 @@ pub(super) struct Marking {
 }
 
 impl Awaited {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub(super) fn weight(&self) -> usize {
         size_of::<Awaited>() + self.to.as_str().len() + self.id.len()
     }
 }
 
 impl Marking {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub(super) fn weight(&self) -> usize {
         size_of::<Marking>() + self.lookup.held()
     }

@@ -80,7 +80,7 @@ impl Seen {
         Seen { what, ..*self }
     }
 
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub(super) fn weight(&self) -> usize {
         let own = match &self.what {
             SeenWhat::Bytes(_, bytes) => bytes.len(),

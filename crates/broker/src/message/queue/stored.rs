@@ -342,7 +342,7 @@ impl Queue {
         self.close_stored(totals)
     }
 
-    /// What of it is in the log alone and has expired, as far as is known.
+    /// Expired messages that only the log has, as far as known.
     pub fn expired(&mut self, unix_s: u32) -> Load {
         let expiries = self.stored.as_mut().and_then(|stored| stored.expiries.as_mut());
         expiries.map_or(Load::default(), |expiries| expiries.expired(unix_s))

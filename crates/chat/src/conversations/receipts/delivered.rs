@@ -50,7 +50,7 @@ pub struct DeliveredTold {
 }
 
 impl DeliveredTold {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         size_of::<DeliveredTold>() + self.to.as_str().len() + self.by.as_str().len()
     }

@@ -164,14 +164,14 @@ impl Chat {
 }
 
 impl PositionsAsked {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         size_of::<PositionsAsked>() + size_of_val(&*self.inboxes)
     }
 }
 
 impl PositionsTold {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         let found = self.result.as_ref().map_or(0, Vec::len);
         size_of::<PositionsTold>() + found * size_of::<(TimelineId, ReaderPosition)>()

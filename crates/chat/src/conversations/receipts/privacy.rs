@@ -39,7 +39,7 @@ struct Setting {
     fault: Option<ChatFault>,
 }
 
-/// What names its rows among those of an account.
+/// The key that names its rows among those of an account.
 const READS: &[u8] = b"reads";
 const ADDING: &[u8] = b"adding";
 

@@ -314,7 +314,7 @@ impl GroupState {
 }
 
 impl ReadersSought {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         size_of::<ReadersSought>() + self.group.as_str().len()
     }

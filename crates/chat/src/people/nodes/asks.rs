@@ -55,7 +55,7 @@ pub(super) enum Reply {
 }
 
 impl NodesWanted {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         size_of::<NodesWanted>() + weight_of(&self.ask)
     }

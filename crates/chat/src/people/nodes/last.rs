@@ -57,7 +57,7 @@ pub(super) struct Lasts {
 }
 
 impl LastAsked {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         let of = self.of.iter().map(|(address, _)| 48 + address.as_str().len());
         size_of::<LastAsked>() + of.sum::<usize>()

@@ -122,7 +122,7 @@ enum Task {
 }
 
 impl Task {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     fn bytes(&self) -> u64 {
         let beside = match self {
             Task::Ask(asked, _) => asked.weight(),

@@ -29,7 +29,7 @@ pub struct NodesTold {
 }
 
 impl NodesTold {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         let part = |(node, events, to): &ToldPart| {
             let events: usize = events.iter().map(NodeEvent::weight).sum();

@@ -177,7 +177,7 @@ impl Amended {
         true
     }
 
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
         let of = |it: &Reaction| size_of::<Reaction>() + it.by.as_str().len() + it.emoji.len();
         size_of::<Amended>() + self.reactions.iter().map(of).sum::<usize>()

@@ -190,7 +190,7 @@ pub struct NodeNews {
 }
 
 impl NodeEvent {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
         let beside = match self {
             NodeEvent::Published(item) => item.weight(),
@@ -202,7 +202,7 @@ impl NodeEvent {
 }
 
 impl NodeNews {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
         let events: usize = self.events.iter().map(NodeEvent::weight).sum();
         size_of::<NodeNews>() + self.node.len() + events
@@ -210,7 +210,7 @@ impl NodeNews {
 }
 
 impl NodeItem {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
         size_of::<NodeItem>() + self.id.len() + self.payload.len()
     }

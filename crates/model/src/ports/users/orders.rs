@@ -120,7 +120,7 @@ impl Announcement {
         is_right.then(|| Announcement { subject: subject.into(), body: body.into() })
     }
 
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
         size_of::<Announcement>() + self.subject.len() + self.body.len()
     }

@@ -46,7 +46,7 @@ enum Then {
 }
 
 impl Finding {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub(in crate::server) fn weight(&self) -> usize {
         let content = match &self.then {
             Then::Say(_, content) => content.weight(),

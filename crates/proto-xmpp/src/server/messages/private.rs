@@ -26,7 +26,7 @@ pub(in crate::server) struct Knock {
 }
 
 impl Knock {
-    /// What it costs in memory, bytes, roughly.
+    /// Approximate memory, bytes.
     pub(in crate::server) fn weight(&self) -> usize {
         size_of::<Knock>() + self.resource.len() + self.message.weight()
     }
