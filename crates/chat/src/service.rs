@@ -219,6 +219,7 @@ impl Service for Chat {
             self.turn_announcements(now, fx),
             self.turn_catalogue(now, fx),
             self.turn_reads(now, fx),
+            self.turn_reads_ahead(now, fx),
             self.turn_follows(now, fx),
             self.turn_people(now, fx),
             self.turn_nodes(now, fx),

@@ -252,6 +252,10 @@ impl Chat {
         let account = self.conversations.known.get(&inbox);
         let row = account.and_then(|account| account.knowledge.row(conversation));
         match judge(row, &with, &change) {
+            Err(ChatFault::Invalid) if matches!(wish, Wish::Read(_)) => {
+                let what = Subject::One { conversation, by, with, peer };
+                self.reads_ahead(now, (inbox, conversation), Task { wait, wish, what }, fx);
+            }
             Err(fault) => self.wish_fails(wait, &wish, fault, fx),
             Ok(Some(answer)) => self.wish_granted(wait, answer, fx),
             Ok(None) => {

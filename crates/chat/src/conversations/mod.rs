@@ -21,8 +21,9 @@ use crate::accounts::fault_of;
 use crate::inboxes::entry::Entry;
 use crate::log::{Answered, PendingCall};
 use crate::sessions::Requester;
+use crate::waits::Waits;
 use crate::{Chat, Effects};
-use base::time::Now;
+use base::time::{Instant, Now};
 use changes::{Changing, Subject, Task, Wish};
 use knowledge::Knowledge;
 use model::account::AccountAddress;
@@ -42,6 +43,12 @@ const LOAD_BYTES_MAX: usize = 256 * 1024;
 /// what is old of it.
 const SUMMED_AFTER: Seq = 1_024;
 
+/// How long a read cursor waits for the message that it names to reach the reader's inbox.
+const READ_AHEAD_MS: u32 = 1_000;
+
+/// So many cursors wait for that on a shard. One more is answered as invalid at once.
+const READS_AHEAD_MAX: usize = 1_024;
+
 /// What an account costs as if it were conversations.
 const BESIDE_CONVERSATIONS: usize = 2;
 
@@ -53,6 +60,16 @@ pub(crate) struct Conversations {
     count: usize,
     /// Counts what is asked: who was asked for last is kept longest.
     clock: u64,
+    /// Read cursors of messages that the reader's inbox does not have yet: a message is answered
+    /// when its conversation has it, a moment before the sender's own inbox does.
+    ahead: Waits<ReadAhead>,
+}
+
+/// A read cursor that came before the message that it names.
+struct ReadAhead {
+    inbox: TimelineId,
+    conversation: TimelineId,
+    task: Task,
 }
 
 /// What one of them knows, and who waits for it.
@@ -310,6 +327,47 @@ impl Chat {
         }
         self.conversations.counts(inbox);
         self.store_if_due(inbox, fx);
+        self.judge_reads_ahead(now, (inbox, entry.conversation()), fx);
+    }
+
+    /// A read cursor names a message that the reader's inbox does not have: it waits until that
+    /// has something more of the conversation.
+    fn reads_ahead(
+        &mut self,
+        now: Now,
+        (inbox, conversation): (TimelineId, TimelineId),
+        task: Task,
+        fx: &mut Effects,
+    ) {
+        if self.conversations.ahead.len() >= READS_AHEAD_MAX {
+            return self.refuse_wish(now, (inbox, task), ChatFault::Invalid, fx);
+        }
+        self.conversations.ahead.put(ReadAhead { inbox, conversation, task });
+    }
+
+    /// An inbox has something more of a conversation: cursors that waited for it are judged again.
+    fn judge_reads_ahead(
+        &mut self,
+        now: Now,
+        (inbox, conversation): (TimelineId, TimelineId),
+        fx: &mut Effects,
+    ) {
+        if self.conversations.ahead.len() == 0 {
+            return;
+        }
+        let is_of = |it: &ReadAhead| it.inbox == inbox && it.conversation == conversation;
+        for ahead in self.conversations.ahead.take_all(is_of) {
+            self.for_account(now, inbox, ahead.task, fx);
+        }
+    }
+
+    /// Cursors whose message did not come are refused; when to look again.
+    pub(crate) fn turn_reads_ahead(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        let (over, next) = self.conversations.ahead.overdue(now, READ_AHEAD_MS);
+        for ReadAhead { inbox, task, .. } in over {
+            self.refuse_wish(now, (inbox, task), ChatFault::Invalid, fx);
+        }
+        next
     }
 
     /// Stores what an account knows, if much was added since it was stored; the more it knows, the

@@ -36,6 +36,14 @@ const HIDE: u8 = 4;
 const DRAFT: u8 = 6;
 
 impl Entry {
+    /// The conversation that it is about.
+    pub(crate) fn conversation(&self) -> TimelineId {
+        match self {
+            Entry::Message(pointer, _) => pointer.conversation,
+            Entry::Event(conversation, _) => *conversation,
+        }
+    }
+
     /// The entry of a message in inboxes of accounts to which it is this.
     pub(crate) fn of_message(
         conversation: TimelineId,

@@ -103,6 +103,24 @@ fn a_cursor_goes_no_further_than_the_inbox_and_only_where_there_is_something() {
 }
 
 #[test]
+fn a_cursor_right_behind_ones_own_message_waits_until_the_inbox_has_that() {
+    for shards in 1..=4 {
+        let (mut world, bob) = (world(shards), person(1));
+        said(&mut world, 1);
+        // What ann knows is in memory, so her cursor is judged before her inbox has the message.
+        assert_eq!(world.knows(ANN, &bob).expect("a conversation").last_seq, 1);
+        assert_eq!(world.says_and_has_read(ANN, (&bob, 2)), Ok(2));
+        assert_eq!(
+            world.says_and_has_read(ANN, (&bob, 4)),
+            Err(ChatFault::Invalid),
+            "nobody says it"
+        );
+        world.heal();
+        world.check();
+    }
+}
+
+#[test]
 fn a_list_has_the_newest_first_in_pages_and_what_is_kept_how() {
     for shards in 1..=4 {
         let mut world = world(shards);

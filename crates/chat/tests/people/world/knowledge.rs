@@ -88,9 +88,27 @@ impl World {
         self.pass_ms(1_000);
         self.has_read_this(at, with.clone(), upto);
         self.rest();
+        // A cursor ahead of the inbox waits for a moment.
+        for _ in 0..3 {
+            self.pass_ms(500);
+            self.rest();
+        }
         let answer = self.devices[at].cursors.last().map(|(_, upto)| *upto);
         let fault = self.devices[at].failed.take();
         fault.map_or_else(|| Ok(answer.expect("answered")), Err)
+    }
+
+    /// A device says something, and how far it has read right behind that.
+    pub fn says_and_has_read(
+        &mut self,
+        at: usize,
+        (with, upto): (&AccountAddress, Seq),
+    ) -> Result<Seq, ChatFault> {
+        let id = ClientMessageId((self.tried.len() as u128).to_be_bytes());
+        let said = (self.devices[at].account.clone(), id);
+        self.tried.insert(said.clone(), (with.clone(), "a text".into()));
+        self.say_this(at, said, with.clone(), "a text".into());
+        self.has_read(at, with, upto)
     }
 
     /// A device says several cursors at once.
