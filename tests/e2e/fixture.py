@@ -395,9 +395,10 @@ class Case(unittest.TestCase):
 class Sse:
     """Server-sent events, read by a thread of its own into a list."""
 
-    def __init__(self, server, query="", last=None, path="/v1/events"):
+    def __init__(self, server, query="", last=None, path="/v1/events", source=None):
         self.events, self.changed = [], threading.Condition()
-        self.link = http.client.HTTPConnection(*server.ports["api"], timeout=DEADLINE_S)
+        self.link = http.client.HTTPConnection(*server.ports["api"], timeout=DEADLINE_S,
+                                               source_address=source and (source, 0))
         headers = {"Authorization": f"Bearer {server.token}"}
         if last:
             headers["Last-Event-ID"] = last

@@ -176,22 +176,25 @@ class Stream(Case):
         kind, data, _ = stream.wait(1)[0]
         self.assertEqual((kind, data), ("gap", {"lost": None}))
 
-    def test_one_stream_more_than_64_is_told_busy(self):
+    def test_one_stream_more_than_a_source_or_all_may_have_is_answered_busy(self):
         server = self.start()
-        streams = [Sse(server) for _ in range(64)]
-        for stream in streams:
-            self.addCleanup(stream.close)
-        self.assertEqual({stream.status for stream in streams}, {200})
+
+        def streams(count, source):
+            made = [Sse(server, source=source) for _ in range(count)]
+            for stream in made:
+                self.addCleanup(stream.close)
+            return made
+
+        first = streams(32, "127.0.0.1")
+        self.assertEqual({stream.status for stream in first}, {200})
         status, answer = server.api("GET", "/v1/events")
         self.assertEqual((status, answer["error"]["code"]), (503, "busy"))
         self.assertEqual(server.headers["retry-after"], "1")
-        streams[0].close()
-
-        def again():
-            stream = Sse(server)
-            self.addCleanup(stream.close)
-            return stream.status == 200
-        poll(again, "there is room for one")
+        # Another source still has half of all, which are 64.
+        self.assertEqual({stream.status for stream in streams(32, "127.0.0.2")}, {200})
+        self.assertEqual(streams(1, "127.0.0.3")[0].status, 503)
+        first[0].close()
+        poll(lambda: streams(1, "127.0.0.3")[0].status == 200, "there is room for one")
 
     def test_a_filter_of_an_unknown_type_is_an_error(self):
         status, answer = self.server.api("GET", "/v1/events?type=onlin")

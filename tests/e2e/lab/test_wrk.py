@@ -290,7 +290,7 @@ class Miop(Case):
         url = self.url("ref").replace(":demo@", ":nobody@")
         text = self.wrk(f"./wrk {url} -t 1 -c 5 -d 2s").stdout
         self.assertRegex(text, r"Non-2xx or 3xx responses: 5\n")
-        self.assertRegex(text, r"refused \d+: 5\n")
+        self.assertRegex(text, r"refused \d+: 5 \(no such product\)\n")
         self.assertRegex(text, r"5 in bind: bind_refused \(target\)")
 
     def test_a_server_that_says_nothing_is_a_bind_that_timed_out(self):

@@ -166,7 +166,7 @@ fn what_was_not_named_is_skipped_with_a_word() {
     let named = Asked { target, clients: Some(100), ..Asked::default() };
     let ready = of("exception", named).expect("ready");
     assert!(ready.skipped.is_empty());
-    assert_eq!(ready.plan.stages.len(), 14);
+    assert_eq!(ready.plan.stages.len(), 15);
     let hold = Asked { hold: Some(Span::from_secs(0)), ..to(MQTT) };
     assert!(of("exception", hold).expect_err("no time at all").contains("at least a moment"));
 }

@@ -505,12 +505,12 @@ fn what_was_sent_behind_the_request_is_never_taken_for_a_stanza() {
         assert!(!world.tags(0).contains(&"<iq/>"), "{behind:?}");
         let mut answer = Vec::new();
         let _ = raw.read_to_end(&mut answer); // it may end with a reset
-        let expected = format!("{ASK}{PROCEED}");
-        assert_eq!(
-            String::from_utf8_lossy(&answer),
-            expected,
-            "nothing else goes out in plain text"
-        );
+        let in_plain = format!("{ASK}{PROCEED}");
+        let after = answer.strip_prefix(in_plain.as_bytes()).expect("what was asked is answered");
+        // Nothing else goes out in plain text: there is only the alert of TLS, a record of type 21
+        // with two bytes (RFC 8446 5.1, 6), and not even that where the reset was faster.
+        let is_alert = matches!(after, [21, 3, _, 0, 2, _, _]);
+        assert!(is_alert || after.is_empty(), "{behind:?}: {after:02x?}");
     }
 }
 

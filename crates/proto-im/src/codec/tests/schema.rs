@@ -68,7 +68,7 @@ impl Sink for Text<'_> {
             return;
         }
         let words = ["Reason", "Fault", "GroupVerb", "GroupRole", "Setting"];
-        let people = ["ContactVerb", "Half", "Show", "Reads"];
+        let people = ["ContactVerb", "Half", "Show", "Reads", "Adding"];
         let more = [&people[..], &["ChatState", "ChatroomVerb", "ChatroomOut"]].concat();
         let kinds = [&["uint32"][..], &words, &more].concat();
         let kind = self.field(field, &kinds).kind;
