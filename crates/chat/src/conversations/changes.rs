@@ -218,22 +218,15 @@ impl Chat {
         if let (Wish::Reread(asked), Subject::One { conversation, .. }) = (&wish, &what) {
             return self.read_with_partner(now, PartnerAsked::clone(asked), *conversation, fx);
         }
-        if let Wish::Push(number) = wish {
-            return self.push_known(now, number, true, fx);
-        }
-        if let Wish::Position(number) = wish {
-            return self.position_known(inbox, number, fx);
-        }
-        if let Wish::Make(key) = wish {
-            let made = self.groups_made(inbox, key);
-            return self.made_known(now, key, Ok(made), fx);
-        }
-        match wish {
-            Wish::Follow => return self.cursors_known(now, inbox, true),
-            Wish::Sum => return,
-            _ => {}
-        }
         let (of, change) = match (what, &wish) {
+            (_, Wish::Push(number)) => return self.push_known(now, *number, true, fx),
+            (_, Wish::Position(number)) => return self.position_known(inbox, *number, fx),
+            (_, Wish::Make(key)) => {
+                let made = self.groups_made(inbox, *key);
+                return self.made_known(now, *key, Ok(made), fx);
+            }
+            (_, Wish::Follow) => return self.cursors_known(now, inbox, true),
+            (_, Wish::Sum) => return,
             (Subject::All, Wish::List(part)) => {
                 return self.list_conversations(now, (inbox, wait), *part, fx);
             }
