@@ -83,6 +83,8 @@ pub const ALL: &[Target] = &[
     target("mqtt-shapes", "fan-in q0: against the best peer", 0.5, 0.3333),
     target("mqtt-shapes", "fan-in q1: against the best peer", 0.5, 0.3333),
     target("mqtt-shapes", "share q1: against the best peer", 0.5, 0.3333),
+    target("mqtt-shapes", "fan-in q0, window 2: against the best peer", 0.5, 0.3333),
+    target("mqtt-shapes", "share q1, window 2: against the best peer", 0.5, 0.3333),
     target("mqtt-latency", "lone q0: against the best peer", 1.0, 0.5),
     target("mqtt-latency", "lone q1: against the best peer", 1.0, 0.5),
     target("mqtt-latency", "lone q0 p50: against the best peer", 1.0, 0.5),

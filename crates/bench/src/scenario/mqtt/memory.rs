@@ -12,8 +12,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
-const STEP: u32 = 3_000;
-const STEPS: u32 = 5;
+/// Connections at which memory is read: up to what a process of 20,000 descriptors holds, over the
+/// sizes at which tables double (7,168 and 14,336 entries of each of two shards' tables).
+const POINTS: [u32; 5] = [4_000, 7_500, 11_000, 14_500, 18_000];
 /// After a step, before memory is read: longer than our own `bind_ms_max`, whose timers are not
 /// part of an idle connection.
 const SETTLE: Duration = Duration::from_secs(12);
@@ -22,7 +23,7 @@ const CONNECTS: u32 = 4_000;
 /// User bytes a connection: no subscription, an exact one, one with a wildcard.
 pub fn memory(scale: Scale) -> io::Result<Outcome> {
     let mut outcome = Outcome::new(json!({
-        "connections": (1..=STEPS).map(|at| at * scale.of(STEP)).collect::<Vec<_>>(),
+        "connections": POINTS.map(|point| scale.of(point)),
         "client_id_bytes": 16, "settle_ms": SETTLE.as_millis(), "user_memory": "Private_Dirty",
         "filters": { "exact": "bench/N/in", "wildcard": "bench/N/#" }, "brokers": versions(),
     }));
@@ -33,9 +34,11 @@ pub fn memory(scale: Scale) -> io::Result<Outcome> {
     ] {
         for kind in present() {
             match grow(kind, kind_of, scale) {
-                Ok(grown) => {
-                    outcome.figure(&format!("{name}: {}", kind.name()), grown.each, "bytes");
-                    outcome.figure(&format!("{name}: {}, R²", kind.name()), grown.r2, "");
+                Ok((grown, average)) => {
+                    let kind = kind.name();
+                    outcome.figure(&format!("{name}: {kind}"), grown.each, "bytes");
+                    outcome.figure(&format!("{name}: {kind}, average of all"), average, "bytes");
+                    outcome.figure(&format!("{name}: {kind}, R²"), grown.r2, "");
                 }
                 Err(error) => eprintln!("  {name} {}: {error}", kind.name()),
             }
@@ -44,17 +47,21 @@ pub fn memory(scale: Scale) -> io::Result<Outcome> {
     Ok(outcome)
 }
 
-fn grow(kind: Kind, subscribed: &str, scale: Scale) -> io::Result<slope::Slope> {
+/// The slope, and the last point's memory beyond that of nobody by its connections.
+fn grow(kind: Kind, subscribed: &str, scale: Scale) -> io::Result<(slope::Slope, f64)> {
     let peer = kind.start(false)?;
+    let empty = Memory::of(peer.pid())?.private_dirty as f64;
     let mut swarm = Remote::start(peer.address)?;
-    let (step, mut points) = (scale.of(STEP), Vec::new());
-    for at in 0..STEPS {
-        swarm.open(&format!("hold {step} {} 100 {subscribed}", 100_000 + at * step))?;
+    let (mut open, mut points) = (0, Vec::new());
+    for point in POINTS.map(|point| scale.of(point)) {
+        swarm.open(&format!("hold {} {} 100 {subscribed}", point - open, 100_000 + open))?;
+        open = point;
         std::thread::sleep(if kind == Kind::Holdline { SETTLE } else { SETTLE / 4 });
         let memory = Memory::of(peer.pid())?;
-        points.push((f64::from((at + 1) * step), memory.private_dirty as f64));
+        points.push((f64::from(point), memory.private_dirty as f64));
     }
-    Ok(slope::through(&points))
+    let average = points.last().map_or(0.0, |(open, memory)| (memory - empty) / open);
+    Ok((slope::through(&points), average))
 }
 
 /// Server CPU from accept to CONNACK, in rounds that take turns.

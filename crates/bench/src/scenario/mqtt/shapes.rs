@@ -24,7 +24,7 @@ const fn shape(name: &'static str, open: &'static str, window: u32, copies: u32)
     Shape { name, open, window, copies }
 }
 
-const SHAPES: [Shape; 8] = [
+const SHAPES: [Shape; 10] = [
     shape("pair q0", "pair 0 50", 10, 600_000),
     shape("pair q1", "pair 1 50", 10, 300_000),
     shape("pair q2", "pair 2 50", 10, 150_000),
@@ -33,6 +33,9 @@ const SHAPES: [Shape; 8] = [
     shape("fan-in q0", "fanin 0 100", 10, 600_000),
     shape("fan-in q1", "fanin 1 100", 10, 200_000),
     shape("share q1", "share 1 100", 10, 200_000),
+    // Little can be batched: what a message costs by itself.
+    shape("fan-in q0, window 2", "fanin 0 100", 2, 400_000),
+    shape("share q1, window 2", "share 1 100", 2, 200_000),
 ];
 
 /// Messages a second of the lone shape, in all, and for how long.
