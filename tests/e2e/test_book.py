@@ -172,9 +172,10 @@ def shown(text):
 
 
 def pages():
-    """Every page of docs/ and the README, by paths from the root."""
+    """Every page of docs/ and both READMEs, by paths from the root."""
     found = glob.glob(os.path.join(terminal.DOCS, "**", "*.md"), recursive=True)
-    return ["README.md", *sorted(os.path.relpath(path, fixture.ROOT) for path in found)]
+    docs = sorted(os.path.relpath(path, fixture.ROOT) for path in found)
+    return ["README.md", "README.zh.md", *docs]
 
 
 def content(path):
@@ -223,6 +224,15 @@ class Reference(unittest.TestCase):
         original = {terminal.bare(command) for command in shown(page("laboratory"))}
         self.assertGreater(len(own), 6)
         self.assertEqual(own - original, set())
+
+    def test_the_readme_and_its_translation_show_the_same_code_and_links(self):
+        def shows(path):
+            text = content(path)
+            code = re.findall(r"`([^`\n]+)`|^    (.+)$", text, re.M)
+            links = {target.replace(".zh.md", ".md") for target in book.targets(text)}
+            return sorted(code), sorted(links)
+        self.assertGreater(len(shows("README.md")[0]), 30)
+        self.assertEqual(shows("README.zh.md"), shows("README.md"))
 
     def test_a_flag_that_there_is_not_is_noticed(self):
         text = "    holdline status\n    $ holdline status --jsno | cat\nholdline stauts\n"
