@@ -24,7 +24,7 @@ import book  # noqa: E402
 
 GUIDES = ["start", "operate", "security", "chat-over-mqtt", "from-mosquitto", "from-emqx",
           "from-prosody", "from-ejabberd"]
-TRANSLATED = {"start.zh": "start", "console.zh": "console"}
+TRANSLATED = {"start.zh": "start", "console.zh": "console", "operate.zh": "operate"}
 
 # By guide: commands that are not run, and why. One that its guide does not have is an error.
 NOT_RUN = {
