@@ -10,45 +10,48 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/events.md");
 const HEAD: &str = "\
 # Events
 
-Everything that the server tells of itself, by the name that it has everywhere. This list is \
-printed from `crates/model/src/counters/event`; a test holds the two together, and no line of \
-the log is written but by it.
+Every event of the server, under the one name that log, metrics, API and console use for it. \
+The first part lists the lines of the log, for those who write alert rules or look up a \
+message; [the second part](#in-streams-and-webhooks) lists the events that streams and \
+webhooks receive. The page is generated from `crates/model/src/counters/event`; a test keeps \
+the two identical, and the server logs no other lines.
 
 ## In the log
 
-A line has a level, the words below, its fields, and the event's name as `event`: `… WARN a \
+A log line has a level, a message, fields, and the name of its event as `event`: `… WARN a \
 client was turned away shard=0 reason=\"bad_credentials\" client=\"till-7\" \
-peer=192.0.2.7:51212 event=\"client_turned_away\"`, and the same as members of an object with \
-`[server] log_format = \"json\"`. So a rule about a line asks for `event`, and a change of \
-words breaks none.
+peer=192.0.2.7:51212 event=\"client_turned_away\"`. With `[server] log_format = \"json\"` \
+these are the members of an object. Match `event` in alert rules: the name stays when the \
+message is reworded.
 
-- `error`: a person must act. `warn`: something is degraded, or a limit was reached. `info`: \
-the life of the process. `debug`: that of a connection; off by default.
-- `holdline_log_events_total` in `/metrics` has, by `event`, how often each `error` and `warn` \
-was told since the start, if the log's filter lets them pass.
-- `GET /v1/log` and the console's page *Log* have the newest `error` and `warn`, with what \
-they mean.
-- Where a metric is named it counts the same thing, those times included that were not told.
+- Levels: `error`: a person must act. `warn`: something is degraded, or a limit was reached. \
+`info`: the life of the process. `debug`: the life of a connection; off by default.
+- `holdline_log_events_total` in `/metrics` counts by `event` how often each `error` and \
+`warn` was logged since the start, if the log's filter passes them.
+- `GET /v1/log` and the console's page *Log* show the newest `error` and `warn` lines with \
+their meanings.
+- The metric in the last column counts the same thing, including the times that were not logged.
 ";
 
 const STREAMS: &str = "
 ## In streams and webhooks
 
 The `type` of an event of [`GET /v1/events`](api.md#events) and of \
-[webhooks](api.md#webhooks). Each has `id`, `type` and `at_ms` besides its fields; fields that \
-say nothing are absent. *By name* is told only to who names it.
+[webhooks](api.md#webhooks). Each event has `id`, `type` and `at_ms` besides its fields; \
+fields without a value are absent. Events marked *by name* are sent only to subscribers that \
+name them.
 ";
 
 fn written() -> String {
     let mut page = HEAD.to_owned();
     let titles = [
-        (EventGroup::Process, "The process"),
+        (EventGroup::Process, "Process"),
         (EventGroup::Storage, "Storage"),
-        (EventGroup::Outside, "What is asked or told elsewhere"),
+        (EventGroup::Outside, "External services"),
         (EventGroup::Connections, "Connections"),
-        (EventGroup::Devices, "Of devices"),
-        (EventGroup::Clients, "Of clients of topics"),
-        (EventGroup::Chat, "Of chat"),
+        (EventGroup::Devices, "Devices"),
+        (EventGroup::Clients, "MQTT clients"),
+        (EventGroup::Chat, "Chat"),
     ];
     for (group, title) in titles {
         let kinds: Vec<_> = all().filter(|kind| kind.of == group).collect();
@@ -56,7 +59,7 @@ fn written() -> String {
         if group == EventGroup::Devices {
             page.push_str(STREAMS);
         }
-        let column = if is_streamed { "told" } else { "level, words" };
+        let column = if is_streamed { "sent" } else { "level, message" };
         write!(page, "\n### {title}\n| event | {column} | fields | meaning | metric |\n")
             .expect("text");
         page.push_str("| --- | --- | --- | --- | --- |\n");
