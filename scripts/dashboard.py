@@ -75,6 +75,13 @@ ROWS = {
          each("bytes_received_total", "bytes_sent_total")),
         ("MQTT packets", "Received and sent.", "ops",
          each("packets_received_total", "packets_sent_total")),
+        ("MIOP and IM frames, by kind", "Received and sent.", "ops",
+         [(by("kind", rate(f"holdline_{of}_frames_{way}_total")) + " > 0",
+           f"{of} {{{{kind}}}} {way}")
+          for of in ("miop", "im") for way in ("received", "sent")]),
+        ("XMPP stanzas, by kind", "Received and sent.", "ops",
+         [(by("kind", rate(f"holdline_xmpp_stanzas_{way}_total")) + " > 0",
+           f"{{{{kind}}}} {way}") for way in ("received", "sent")]),
         ("Sends that the socket did not take whole", "Peers that read more slowly than is sent.",
          "ops", each("short_writes_total")),
     ],

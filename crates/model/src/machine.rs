@@ -6,6 +6,7 @@
 //! are the server and the laboratory.
 
 use crate::close::CloseReason;
+use crate::counters::frames::FrameKind;
 use crate::counters::{Counter, Counters, ProcessCounter};
 use crate::limits::Limits;
 use crate::link::{Link, StartTlsRefusal};
@@ -146,6 +147,7 @@ pub struct Outbox<Up> {
     beats: u64,
     is_late: bool,
     packets: (u64, u64),
+    frame_kinds: Vec<FrameKind>,
     backlog: usize,
     backlog_max: usize,
     tell_drained: bool,
@@ -171,6 +173,7 @@ impl<Up> Outbox<Up> {
             beats: 0,
             is_late: false,
             packets: (0, 0),
+            frame_kinds: Vec::new(),
             backlog: 0,
             backlog_max: usize::MAX,
             tell_drained: false,
@@ -330,17 +333,31 @@ impl<Up> Outbox<Up> {
         std::mem::take(&mut self.packets)
     }
 
+    /// Counts a frame, a packet or a stanza.
+    pub fn count_frame(&mut self, kind: FrameKind) {
+        self.frame_kinds.push(kind);
+    }
+
+    /// Counts the frames that are to be sent: `walk` is shown pieces of whole frames, and adds
+    /// their kinds. Once an input, for what was counted is shown again until it is sent.
+    pub fn count_wire(&mut self, walk: impl Fn(&[u8], &mut Vec<FrameKind>)) {
+        let mut kinds = std::mem::take(&mut self.frame_kinds);
+        self.look_at_wire(|piece| walk(piece, &mut kinds));
+        self.frame_kinds = kinds;
+    }
+
     /// Takes what was counted.
     pub fn counts(&mut self) -> std::vec::Drain<'_, Counter> {
         self.counts.drain(..)
     }
 
-    /// Moves what was counted, packets too, to `counters`.
+    /// Moves what was counted, packets and frames too, to `counters`.
     pub fn count_into(&mut self, counters: &mut Counters) {
         self.counts().for_each(|counter| counters.count(counter));
         let (received, sent) = self.take_packets();
         counters.count_by(ProcessCounter::PacketsIn, received);
         counters.count_by(ProcessCounter::PacketsOut, sent);
+        self.frame_kinds.drain(..).for_each(|kind| counters.frame(kind));
     }
 
     /// Takes whether the machine wants to be told when all is written.

@@ -15,6 +15,7 @@
 pub mod carried;
 mod chatrooms;
 mod conversations;
+mod counted;
 mod groups;
 mod login;
 mod pages;
@@ -212,26 +213,37 @@ impl Machine for Server {
         input: &mut Input<'_>,
         out: &mut Out,
     ) -> Result<(), CloseReason> {
-        self.with(|phase| phase.receive(now, input, out))
+        let before = input.rest();
+        let result = self.with(|phase| phase.receive(now, input, out));
+        counted::taken(before, input, out);
+        counted::sent(out);
+        result
     }
 
     fn command(&mut self, _: Now, down: Delivery, out: &mut Out) -> Result<(), CloseReason> {
-        match down {
-            Delivery::Chat(word) => self.with(|phase| phase.command(word, out)),
-            _ => Err(unexpected("a delivery of another service")),
-        }
+        let Delivery::Chat(word) = down else {
+            return Err(unexpected("a delivery of another service"));
+        };
+        let result = self.with(|phase| phase.command(word, out));
+        counted::sent(out);
+        result
     }
 
     fn wake(&mut self, now: Now, out: &mut Out) -> Result<(), CloseReason> {
-        self.with(|phase| phase.wake(now, out))
+        let result = self.with(|phase| phase.wake(now, out));
+        counted::sent(out);
+        result
     }
 
     fn silent(&mut self, _: Now, out: &mut Out) -> Result<(), CloseReason> {
-        self.with(|phase| phase.silent(out))
+        let result = self.with(|phase| phase.silent(out));
+        counted::sent(out);
+        result
     }
 
     fn turn_away(&mut self, _: Now, away: TurnAway, out: &mut Out) {
         self.with(|phase| phase.turn_away(away, out));
+        counted::sent(out);
     }
 
     fn closed(&mut self, _: Now, reason: CloseReason, out: &mut Out) {

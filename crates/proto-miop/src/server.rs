@@ -14,6 +14,7 @@
 
 mod bind;
 mod classic;
+mod counted;
 mod many;
 mod newest;
 
@@ -132,6 +133,41 @@ impl Server {
             }
             _ => true,
         }
+    }
+
+    /// Takes frames as long as there are whole ones, and none of them has to wait.
+    fn take_frames(&mut self, input: &mut Input<'_>, out: &mut Out) -> Result<(), CloseReason> {
+        while !self.waits() {
+            match self.step(input, out) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(fault) => return Err(self.fail(fault, out)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The hub has something for a device.
+    fn tell(&mut self, down: PushDelivery, out: &mut Out) -> Result<(), CloseReason> {
+        match down {
+            PushDelivery::Bound(bound) => return self.bound(*bound, out),
+            PushDelivery::Refused(refused) => return self.refused(*refused, out),
+            PushDelivery::Challenge { term, nonce } => return self.challenge(term, nonce, out),
+            PushDelivery::Push { term, push, again } => self.push(term, &push, again, out),
+            PushDelivery::TellWritten { term } if self.device(term).is_some() => out.tell_drained(),
+            PushDelivery::Unbound { term } => return self.unbound(term, out),
+            PushDelivery::Kick(kick) => return self.kick(&kick, out),
+            PushDelivery::GoAway { retry_after_ms, addrs } => {
+                return self.go_away(retry_after_ms, &addrs, out);
+            }
+            PushDelivery::Configure { heartbeat_s, .. } if self.version() == Some(Version::V7) => {
+                newest::answer(self.version(), &down, out.bytes());
+                out.silence(patience_ms(heartbeat_s));
+            }
+            _ if self.is_bound() => newest::answer(self.version(), &down, out.bytes()),
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Takes one frame; false when there is no whole one, or it has to wait.
@@ -315,14 +351,11 @@ impl Machine for Server {
     }
 
     fn receive(&mut self, _: Now, input: &mut Input<'_>, out: &mut Out) -> Result<(), CloseReason> {
-        while !self.waits() {
-            match self.step(input, out) {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(fault) => return Err(self.fail(fault, out)),
-            }
-        }
-        Ok(())
+        let before = input.rest();
+        let result = self.take_frames(input, out);
+        counted::taken(before, input, out);
+        counted::sent(out);
+        result
     }
 
     fn command(&mut self, _: Now, down: Delivery, out: &mut Out) -> Result<(), CloseReason> {
@@ -330,25 +363,9 @@ impl Machine for Server {
             base::never!(true, "what is not about devices goes to other machines");
             return Ok(());
         };
-        match down {
-            PushDelivery::Bound(bound) => return self.bound(*bound, out),
-            PushDelivery::Refused(refused) => return self.refused(*refused, out),
-            PushDelivery::Challenge { term, nonce } => return self.challenge(term, nonce, out),
-            PushDelivery::Push { term, push, again } => self.push(term, &push, again, out),
-            PushDelivery::TellWritten { term } if self.device(term).is_some() => out.tell_drained(),
-            PushDelivery::Unbound { term } => return self.unbound(term, out),
-            PushDelivery::Kick(kick) => return self.kick(&kick, out),
-            PushDelivery::GoAway { retry_after_ms, addrs } => {
-                return self.go_away(retry_after_ms, &addrs, out);
-            }
-            PushDelivery::Configure { heartbeat_s, .. } if self.version() == Some(Version::V7) => {
-                newest::answer(self.version(), &down, out.bytes());
-                out.silence(patience_ms(heartbeat_s));
-            }
-            _ if self.is_bound() => newest::answer(self.version(), &down, out.bytes()),
-            _ => {}
-        }
-        Ok(())
+        let result = self.tell(down, out);
+        counted::sent(out);
+        result
     }
 
     fn drained(&mut self, _: Now, out: &mut Out) -> Result<(), CloseReason> {
@@ -374,6 +391,7 @@ impl Machine for Server {
         }
         if self.version() == Some(Version::V7) {
             error(ResultCode::BindTimeout, "no_bind", out.bytes());
+            counted::sent(out);
         }
         Err(CloseReason::BindTimeout)
     }
@@ -383,6 +401,7 @@ impl Machine for Server {
             let result = Some(ResultCode::HeartbeatTimeout.number());
             let props = Props { result, ..Props::default() };
             Frame::new(Opcode::Kick, props).write(out.bytes());
+            counted::sent(out);
         }
         Err(CloseReason::KeepAliveTimeout)
     }
@@ -402,6 +421,7 @@ impl Machine for Server {
             Some(version) => classic::write_no(version, None, code, &[], out.bytes()),
             None => {}
         }
+        counted::sent(out);
     }
 
     fn closed(&mut self, _: Now, reason: CloseReason, out: &mut Out) {

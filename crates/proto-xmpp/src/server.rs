@@ -47,6 +47,7 @@ pub(crate) use web_socket::put_standalone;
 
 use crate::fault::StreamFault;
 use crate::stream::{self, SM};
+use crate::xml::counted;
 use base::time::Now;
 use model::chat::ChatDelivery;
 use model::chat::foreign::ForeignDomains;
@@ -118,6 +119,7 @@ impl Server {
         if phase.is_in_web_socket() && !out.wire_is_empty() {
             web_socket::frame(out);
         }
+        counted::sent(out);
         self.0 = Packed::of(phase);
         result
     }

@@ -10,6 +10,7 @@ use base::hash::HashKey;
 use base::prng::Prng;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
+use model::counters::Counters;
 use model::limits::Limits;
 use model::link::{Link, StartTlsRefusal, TlsFacts};
 use model::machine::{Input, Machine, Outbox, Piece};
@@ -91,6 +92,13 @@ impl<M: Machine> PairSide<M> {
     pub fn take_words_as<W: TryFrom<M::Up, Error: std::fmt::Debug>>(&mut self) -> Vec<W> {
         let words = self.take_words().into_iter();
         words.map(|word| W::try_from(word).expect("a word of this service")).collect()
+    }
+
+    /// Takes what it has counted since the last time.
+    pub fn take_counters(&mut self) -> Counters {
+        let mut counters = Counters::default();
+        self.out.count_into(&mut counters);
+        counters
     }
 
     /// Bytes that arrived and that the machine has left untaken.

@@ -5,9 +5,11 @@
 
 #[macro_use]
 pub mod event;
+pub mod frames;
 pub mod latency;
 
 use crate::close::CloseReason;
+use crate::counters::frames::FrameKind;
 use crate::latency::{Latencies, LatencyPhase};
 use crate::session::Drop;
 use std::time::Duration;
@@ -68,6 +70,7 @@ macro_rules! counters {
             $($field: [u64; $group::COUNT],)+
             closed: [u64; CloseReason::COUNT],
             dropped: [u64; Drop::ALL.len()],
+            frames: [u64; FrameKind::COUNT],
             latencies: Latencies,
         }
 
@@ -77,6 +80,7 @@ macro_rules! counters {
                     $($field: [0; $group::COUNT],)+
                     closed: [0; CloseReason::COUNT],
                     dropped: [0; Drop::ALL.len()],
+                    frames: [0; FrameKind::COUNT],
                     latencies: Latencies::default(),
                 }
             }
@@ -192,6 +196,8 @@ counters! {
         SendsFailed "chat_sends_failed_total" "Sends, group changes, recalls refused.";
         Silenced "chat_silenced_total" "Messages of muted accounts, which were refused.";
         RateLimited "chat_rate_limited_total" "Messages that came too fast, and were refused.";
+        ReadsLimited "chat_reads_limited_total"
+            "Questions about other people and groups that came too fast, and were refused.";
         BytesOfAccount "chat_bytes_an_account_limited_total"
             "Messages and changes refused: their account had too many bytes stored at once.";
         BytesOfSource "chat_bytes_a_source_limited_total"
@@ -343,6 +349,16 @@ impl Counters {
         self.dropped[why as usize] += by;
     }
 
+    /// Counts a frame, a packet or a stanza of its kind.
+    pub fn frame(&mut self, kind: FrameKind) {
+        self.frames[kind.index()] += 1;
+    }
+
+    /// How many frames of this kind there were.
+    pub fn frames_of(&self, kind: FrameKind) -> u64 {
+        self.frames[kind.index()]
+    }
+
     /// Counts how long a phase lasted.
     pub fn lasted(&mut self, phase: LatencyPhase, lasted: Duration) {
         self.latencies.record(phase, lasted);
@@ -378,6 +394,7 @@ impl Counters {
         Counter::ALL.iter().for_each(|&counter| *self.at_mut(counter) += other.at(counter));
         self.closed.iter_mut().zip(other.closed).for_each(|(mine, theirs)| *mine += theirs);
         self.dropped.iter_mut().zip(other.dropped).for_each(|(mine, theirs)| *mine += theirs);
+        self.frames.iter_mut().zip(other.frames).for_each(|(mine, theirs)| *mine += theirs);
         self.latencies.add(&other.latencies);
     }
 }

@@ -85,7 +85,7 @@ impl<'a> Fields<'a> {
 
 /// The number at the front, and of how many bytes it is; `None`: it goes on. One of more than
 /// `bytes_max` bytes is a fault, as is one beyond 64 bits.
-pub(super) fn varint(bytes: &[u8], bytes_max: usize) -> Result<Option<(u64, usize)>, WireFault> {
+pub(crate) fn varint(bytes: &[u8], bytes_max: usize) -> Result<Option<(u64, usize)>, WireFault> {
     let mut value = 0u64;
     for (at, &byte) in bytes.iter().enumerate() {
         if at == bytes_max || at == 9 && byte > 1 {

@@ -666,3 +666,25 @@ fn what_is_written_is_told_for_each_device() {
     assert_eq!(written.len(), 2);
     assert!(written.contains(&PushRequest::Written { device: device(1) }.into()));
 }
+
+#[test]
+fn frames_are_counted_by_kind_in_both_directions() {
+    use model::counters::frames::{FrameKind, FrameLane};
+    for version in [5, 6, 7] {
+        let mut side = fresh();
+        side.hear(now(), &bind_bytes(version));
+        side.tell(now(), yes(0));
+        let ping = [0, version, 0, 0].repeat(3);
+        ping.iter().for_each(|byte| _ = side.hear(now(), &[*byte]));
+        let counters = side.take_counters();
+        let of = |lane, opcode: Opcode| {
+            counters.frames_of(FrameKind::of(lane, u32::from(opcode.number()) + 1))
+        };
+        let taken = [Opcode::Bind, Opcode::Ping].map(|opcode| of(FrameLane::MiopIn, opcode));
+        let sent = [Opcode::BindAck, Opcode::Pong].map(|opcode| of(FrameLane::MiopOut, opcode));
+        assert_eq!((taken, sent), ([1, 3], [1, 3]), "{version}");
+        let lanes = [FrameLane::MiopIn, FrameLane::MiopOut].into_iter();
+        let all: u64 = lanes.flat_map(FrameKind::of_lane).map(|it| counters.frames_of(it)).sum();
+        assert_eq!(all, 8, "{version}: and nothing else");
+    }
+}

@@ -16,6 +16,7 @@ use crate::fault::StreamFault;
 use crate::jid;
 use crate::stanza::{StanzaReply, kind};
 use crate::stream::{self, BIND, FRAMING, LoginOffer, SASL2, SM, TLS};
+use crate::xml::counted;
 use crate::xml::framer::{Framer, StreamPiece};
 use crate::xml::scan::{CLIENT, Element, Scan};
 use crate::xml::text;
@@ -156,6 +157,7 @@ impl Opening {
                     if !self.element(&scan.root(), (now, input), out)? {
                         return Ok(()); // it is shown again, at its home
                     }
+                    counted::of_login(out);
                     input.take(count);
                 }
                 Some(StreamPiece::Close(count)) => {
@@ -177,6 +179,7 @@ impl Opening {
 
     /// A stream begins (RFC 6120 4.3.1, 4.3.2).
     fn header(&mut self, link: &Link, out: &mut Out) -> Result<(), End> {
+        counted::header(out);
         if link.crowded {
             return Err(StreamFault::ResourceConstraint.into());
         }

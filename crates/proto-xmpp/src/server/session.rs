@@ -17,6 +17,7 @@ use crate::jid::{JID_BYTES_MAX, Jid};
 use crate::render;
 use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind};
 use crate::stream::{CSI, FRAMING, SM};
+use crate::xml::counted;
 use crate::xml::framer::StreamPiece;
 use crate::xml::scan::{CLIENT, Element, Scan};
 use base::time::Now;
@@ -226,6 +227,7 @@ impl Session {
         stanza: Element<'_, '_>,
         out: &mut Out,
     ) -> Result<(), End> {
+        counted::element(&stanza, out);
         if self.has(Session::IN_WEB_SOCKET) && stanza.is("close", FRAMING) {
             return Err(End::Farewell);
         }

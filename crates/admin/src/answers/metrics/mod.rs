@@ -12,6 +12,7 @@ use crate::process;
 use crate::webhook::Address;
 use crate::webhook::dead::DeadTally;
 use model::close::CloseReason;
+use model::counters::frames::{FrameKind, FrameLane};
 use model::counters::{Counter, Counters, TopicCounter};
 use model::event;
 use model::ports::control::{ShardLoop, Status};
@@ -69,6 +70,7 @@ pub(crate) fn text(figures: &Figures<'_>) -> String {
         let labels = format!("{{reason=\"{}\"}}", why.name());
         sample(&mut out, dropped, &labels, status.counters.dropped_of(why));
     }
+    frames(&mut out, &status.counters);
     log(&mut out, log_events);
     latencies::metric(&mut out, &status.counters);
     for &MetricReading { name, help, value } in gauges(status).iter().chain(readings) {
@@ -94,6 +96,17 @@ pub(crate) fn text(figures: &Figures<'_>) -> String {
     }
     hooks(&mut out, webhooks);
     out
+}
+
+/// Frames and stanzas of each kind that there is, also of those that never came.
+fn frames(out: &mut String, counters: &Counters) {
+    for lane in FrameLane::ALL {
+        head(out, lane.metric(), "counter", lane.help());
+        for kind in FrameKind::of_lane(*lane) {
+            let labels = format!("{{kind=\"{}\"}}", kind.name());
+            sample(out, lane.metric(), &labels, counters.frames_of(kind));
+        }
+    }
 }
 
 /// What the log told, by kind: those that it never told are there as zero.
