@@ -106,6 +106,7 @@ use crate::operators::erasures::Erasures;
 use crate::operators::errands::Errands;
 use crate::operators::mutes::Mutes;
 use crate::operators::rates::ByteRates;
+use crate::operators::reading::ReadRates;
 use crate::operators::reviews::Reviews;
 use crate::operators::shares::Shares;
 use crate::operators::words::WordShelf;
@@ -244,6 +245,7 @@ pub struct Chat {
     account_rates: Buckets<TimelineId>,
     group_rates: Buckets<TimelineId>,
     byte_rates: ByteRates,
+    read_rates: ReadRates,
     shares: Shares,
     making_rates: Buckets<TimelineId>,
     sessions: Sessions,
@@ -307,6 +309,7 @@ impl Chat {
             account_rates: Buckets::new(of_account, rates_max),
             group_rates: Buckets::new(of_group, rates_max),
             byte_rates: ByteRates::new(&settings),
+            read_rates: ReadRates::new(chat, settings.home),
             shares: Shares::new(chat, settings.log_bytes),
             making_rates: Buckets::a_minute(of_making, rates_max),
             sessions: Sessions::new(sessions_max, settings.access.version()),

@@ -324,6 +324,7 @@ impl Service for Chat {
 impl Chat {
     /// What a connection asks for is done.
     pub(crate) fn asks(&mut self, now: Now, from: ConnRef, request: ChatRequest, fx: &mut Effects) {
+        let Some(request) = self.in_pace(now, from, request, fx) else { return };
         match request {
             ChatRequest::Login(login) => self.login(now, from, login, fx),
             ChatRequest::Enter(entering) => self.enter_granted(now, from, *entering, fx),

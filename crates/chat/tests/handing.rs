@@ -50,6 +50,7 @@ impl Town {
             to: Addressee::from(address(to)),
             device: device.map(Box::from),
             xml: xml.as_bytes().into(),
+            is_question: xml.starts_with("<iq"),
             directed,
         };
         self.ask(by, ChatRequest::HandTo(Box::new(handing)))

@@ -11,6 +11,7 @@ pub(crate) mod errands;
 pub(crate) mod moving;
 pub(crate) mod mutes;
 pub(crate) mod rates;
+pub(crate) mod reading;
 pub(crate) mod reviews;
 pub(crate) mod shares;
 pub mod words;

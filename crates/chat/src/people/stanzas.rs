@@ -80,7 +80,7 @@ impl Chat {
         handing: HandingTo,
         fx: &mut Effects,
     ) {
-        let HandingTo { session, number, to, device, xml, directed } = handing;
+        let HandingTo { session, number, to, device, xml, directed, .. } = handing;
         let Some(key) = self.sessions.bound(from, session) else { return };
         let Some(asker) = self.asker(from, session) else { return };
         let wait = Requester { conn: from, session, number };

@@ -129,6 +129,8 @@ pub struct HandingTo {
     /// The stanza, as it is written to a client; empty: it is asked whether the device is there,
     /// and nothing else.
     pub xml: Arc<[u8]>,
+    /// It asks the device something: a rate holds.
+    pub is_question: bool,
     /// What it says of whether the device is there, if it does.
     pub directed: Option<DirectedPresence>,
 }

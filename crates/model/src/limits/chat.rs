@@ -222,6 +222,14 @@ section! {
         sends_a_group_per_s: u32 = 1_000, whole(0..=1_000_000, "messages a second");
         /// Messages that a group may have saved up.
         sends_a_group_burst: u32 = 10_000, whole(1..=10_000_000, "messages");
+        /// Questions about other people and groups that one account may ask in a second, over all
+        /// its devices: vCards, avatars and other items that somebody publishes, what they and
+        /// their devices support (disco), members and readers of groups, public groups. Beyond,
+        /// after those that it has saved up, they are refused (rate_limited; resource-constraint).
+        /// 0: as many as it likes.
+        reads_an_account_per_s: u32 = 50, whole(0..=1_000_000, "questions a second");
+        /// Questions that an account may have saved up: one for each contact of a long list.
+        reads_an_account_burst: u32 = 6_000, whole(1..=10_000_000, "questions");
         /// Bytes that one account of this server may have stored in a second: texts, what stands
         /// beside them, 512 for each message, drafts. Beyond, after those that it has saved up,
         /// they are refused (rate_limited). 0: as many as it likes.

@@ -104,10 +104,11 @@ impl Session {
         let is_passed_on = |child: &Element<'_, '_>| !is_message || !render::is_forged(child);
         let xml = render::passed_on(stanza, Some(self.jid()), is_passed_on).into();
         let (id, name) = (stanza.attribute("id"), stanza.attribute("to"));
+        let is_question = matches!(sent_as, SentAs::Iq);
         let number = self.unanswered((id.as_deref(), name.as_deref()), sent_as);
         let (session, device) = (self.session, to.resource.clone());
         let to = Addressee::from(account);
-        let handing = HandingTo { session, number, to, device, xml, directed };
+        let handing = HandingTo { session, number, to, device, xml, is_question, directed };
         out.say(ChatRequest::HandTo(Box::new(handing)));
     }
 }

@@ -483,6 +483,7 @@ fn fault_for(fault: ChatFault) -> NodesFault {
         ChatFault::UnknownAccount => NodesFault::UnknownAccount,
         ChatFault::StoreFull => NodesFault::StoreFull,
         ChatFault::Busy => NodesFault::Busy,
+        ChatFault::RateLimited => NodesFault::RateLimited,
         ChatFault::TooLarge => NodesFault::TooLarge,
         _ => NodesFault::StoreFailed,
     }

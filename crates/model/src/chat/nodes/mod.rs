@@ -489,6 +489,7 @@ faults! {
     SubscribersFull "subscribers_full" "The node may not have so many subscribers or members.";
     NoSubscription "no_subscription" "Whoever asks is not subscribed.";
     Blocked "blocked" "Whoever asks has blocked the account.";
+    RateLimited "rate_limited" "Whoever asks asks too much at once: ask again later.";
     Busy "busy" "Too much at once, or no answer in time: ask again.";
     StoreFull "store_full" "The log has no room.";
     StoreFailed "store_failed" "The log takes nothing until a restart.";

@@ -59,7 +59,8 @@ impl Session {
         let number = self.unanswered(about, SentAs::Message);
         let (session, device, xml) = (self.session, Some(resource.clone()), Arc::from([]));
         self.busy().knocks.push(Knock { number, resource, message });
-        let handing = HandingTo { session, number, to, device, xml, directed: None };
+        let (is_question, directed) = (false, None);
+        let handing = HandingTo { session, number, to, device, xml, is_question, directed };
         out.say(ChatRequest::HandTo(Box::new(handing)));
     }
 

@@ -319,9 +319,10 @@ fn stanza_fault(fault: NodesFault) -> (StanzaFault, &'static str) {
         NodesFault::SubscribersFull => (StanzaFault::PolicyViolation, "too-many-subscriptions"),
         NodesFault::NoSubscription => (StanzaFault::UnexpectedRequest, "not-subscribed"),
         NodesFault::Blocked => (StanzaFault::NotAcceptable, ""),
-        NodesFault::Busy | NodesFault::StoreFull | NodesFault::StoreFailed => {
-            (StanzaFault::ResourceConstraint, "")
-        }
+        NodesFault::Busy
+        | NodesFault::RateLimited
+        | NodesFault::StoreFull
+        | NodesFault::StoreFailed => (StanzaFault::ResourceConstraint, ""),
     }
 }
 
