@@ -104,8 +104,10 @@ function showClient(place, id) {
   const back = h('p', {}, h('a', { href: '#/clients' }, '← All clients'));
   const state = h('div');
   const subscriptions = h('div');
+  const past = h('div');
   const wish = h('input', { name: 'filter', required: true, autocomplete: 'off' });
   const look = () => Promise.all([
+    loaded(past, () => history(place, { client: id })),
     loaded(state, async () => clientState(await ask('GET', clientPath(id), undefined, place.gone))),
     loaded(subscriptions, async () => {
       const told = await ask('GET', withQuery('v1/client/subscriptions', { client_id: id }), undefined, place.gone);
@@ -144,7 +146,7 @@ function showClient(place, id) {
     await look();
   });
   put(place.root, back, h('section', { class: 'card' }, h('h2', {}, 'Client ', name(id)), state, acts, trace),
-    card('Subscriptions', subscriptions, subscribe));
+    card('Subscriptions', subscriptions, subscribe), card('When it came and went', past));
   look();
 }
 
@@ -216,11 +218,29 @@ function showDevices(place) {
   ], rows, 'Nobody. A device is here from its first Bind on.'));
 }
 
+/**
+ * The last times that a device or client came and went.
+ * @param {Place} place
+ * @param {Record<string, string>} of who
+ */
+async function history(place, of) {
+  const { transitions } = await ask('GET', withQuery('v1/presence/history', { ...of, limit: 50 }), undefined, place.gone);
+  return table('History', [
+    { title: 'When', head: true, cell: it => moment(it.at_ms) },
+    { title: 'State', cell: it => online(it.online) },
+    { title: 'Protocol', cell: it => it.protocol },
+    { title: 'From', cell: it => it.peer ?? '–' },
+    { title: 'Why it went', cell: it => it.reason ?? '–' },
+    { title: 'Server', cell: it => `${it.node}, start ${it.boot}` },
+  ], transitions.reverse(), 'The history has nothing of it: it came before the oldest line that is kept, or never.');
+}
+
 /** @param {Place} place @param {string} product @param {string} device */
 function showDevice(place, product, device) {
   const of = { product, device };
   const state = h('div');
-  const look = () => loaded(state, async () => {
+  const past = h('div');
+  const look = () => Promise.all([loaded(past, () => history(place, of)), loaded(state, async () => {
     const it = await ask('GET', withQuery('v1/device', of), undefined, place.gone);
     const manage = place.may('manage') && h('div', { class: 'row' },
       button('End its connection', async () => {
@@ -239,12 +259,13 @@ function showDevice(place, product, device) {
       ['Pushes on the way', number(it.inflight)], ['Pushes that wait', number(it.waiting)], ['Tags', it.tags.join(', ') || '–'],
       ['Blocked', it.blocked ? 'yes' : 'no'], ['Session', it.epoch],
     ]), manage];
-  });
+  })]);
   put(place.root, h('p', {}, h('a', { href: '#/devices' }, '← All devices')),
     h('section', { class: 'card' }, h('h2', {}, 'Device ', name(device)), state, h('div', { class: 'row' },
       button('Look again', look, { class: 'second' }),
       place.may('push') && h('a', { href: `#/push?${new URLSearchParams(of)}` }, 'Push to it'),
-      place.may('admin') && h('a', { href: `#/trace?client=${encodeURIComponent(device)}` }, 'Trace it'))));
+      place.may('admin') && h('a', { href: `#/trace?client=${encodeURIComponent(device)}` }, 'Trace it'))),
+    card('When it came and went', past));
   look();
 }
 

@@ -48,6 +48,21 @@ pub struct Arguments {
 enum Action {
     /// How the directory stands: circuit, lag, last fault, counters
     Status,
+    /// The last times that one device or client came and went, and why
+    History {
+        /// The device; without --product a key: product#device
+        #[arg(value_name = "DEVICE", required_unless_present = "client")]
+        device: Option<String>,
+        /// The product of the device
+        #[arg(long, requires = "device")]
+        product: Option<String>,
+        /// A client of topics instead
+        #[arg(long, value_name = "ID", conflicts_with_all = ["device", "product"])]
+        client: Option<String>,
+        /// At most so many lines, the newest
+        #[arg(long, default_value_t = 20)]
+        count: u32,
+    },
     /// Online, arrivals, departures and heartbeats of the last seconds or minutes
     Statistics {
         /// Distance between two lines
@@ -78,6 +93,25 @@ fn act(arguments: &Arguments) -> Result<String, String> {
     match &arguments.action {
         Some(Action::Status) => {
             server.call("GET", "/v1/presence/status", None).map(|answer| shown(answer, card))
+        }
+        Some(Action::History { device, product, client, count }) => {
+            let key = match (device, product) {
+                (Some(device), None) if !device.contains('#') => {
+                    return Err(of_which_product(device));
+                }
+                (Some(device), None) => Some(device.clone()),
+                _ => None,
+            };
+            let named = device.clone().filter(|_| product.is_some());
+            let filters = [
+                ("product", product.clone()),
+                ("device", named),
+                ("client", client.clone()),
+                ("key", key),
+                ("limit", Some(count.to_string())),
+            ];
+            let answer = server.call("GET", &query("/v1/presence/history", &filters), None)?;
+            Ok(shown(answer, history))
         }
         Some(Action::Statistics { step, count }) => {
             let step = match step {
@@ -118,10 +152,7 @@ impl Arguments {
             None => self.devices.clone(),
         };
         if let Some(key) = keys.iter().find(|key| !key.contains('#')) {
-            return Err(format!(
-                "{key}: of which product? Give --product, or a key: product#{key}. A client of \
-                 topics is --client {key}."
-            ));
+            return Err(of_which_product(key));
         }
         keys.extend(self.clients.iter().map(|id| format!("#{id}")));
         let mut seen = BTreeSet::new();
@@ -165,6 +196,13 @@ impl Arguments {
         }
         Ok(found)
     }
+}
+
+fn of_which_product(device: &str) -> String {
+    format!(
+        "{device}: of which product? Give --product, or a key: product#{device}. A client of \
+         topics is --client {device}."
+    )
 }
 
 /// A name as it is, for the next question; to be shown it has to be made fit.
@@ -242,6 +280,25 @@ fn states(keys: &[String], found: &BTreeMap<String, Value>) -> String {
         let (since, seen) = (moment(&one["since_ms"]), moment(&one["seen_ms"]));
         let (key, version) = (escaped(key), text(&one["version"]));
         out += &format!("{key:<32} {state:<7} {by:<18} {since:<24} {seen:<24} {version}\n");
+    }
+    out
+}
+
+/// A line a transition, and one where the server was started in between.
+fn history(answer: &Value) -> String {
+    let mut out = format!(
+        "{:<24} {:<7} {:<8} {:<24} {:<22} NODE\n",
+        "AT", "STATE", "PROTOCOL", "FROM", "REASON"
+    );
+    let mut boot = None;
+    for one in answer["transitions"].as_array().into_iter().flatten() {
+        if boot.replace(&one["boot"]).is_some_and(|before| *before != one["boot"]) {
+            out += "-- the server was started --\n";
+        }
+        let [state, _] = state(one);
+        let (at, protocol) = (moment(&one["at_ms"]), text(&one["protocol"]));
+        let [from, reason, node] = ["peer", "reason", "node"].map(|what| text(&one[what]));
+        out += &format!("{at:<24} {state:<7} {protocol:<8} {from:<24} {reason:<22} {node}\n");
     }
     out
 }

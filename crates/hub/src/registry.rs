@@ -29,6 +29,7 @@ use model::id::{ConnRef, DeviceId, ProductKey, Tag};
 use model::ports::events::{DeviceEvent, DeviceWhat};
 use model::presence::{OnlineState, PresenceVersion, Principal, Transition};
 use model::timeline::TimelineId;
+use std::net::SocketAddr;
 use std::ops::Range;
 
 /// Name of a device, known or not: the number of its product, and its id.
@@ -296,13 +297,18 @@ impl Registry {
         }
     }
 
-    /// Says to whoever keeps presence what the device is from now on.
-    pub fn transition(&self, key: Key, state: OnlineState, fx: &mut Effects) {
+    /// Says to whoever keeps presence what the device is from now on, and, if it came, from where.
+    pub fn transition(
+        &self,
+        key: Key,
+        (state, peer): (OnlineState, Option<SocketAddr>),
+        fx: &mut Effects,
+    ) {
         let (Some(device), Some(names)) = (self.at(key), self.names(key)) else { return };
         let version = device.version();
         let protocol = self.protocol_name(device.protocol());
         let who = Principal::Device(names.0, names.1);
-        fx.transitions.push(Transition { who, user: None, state, protocol, version });
+        fx.transitions.push(Transition { who, user: None, state, protocol, peer, version });
     }
 
     /// Tells what happened to a device, if anybody listens.

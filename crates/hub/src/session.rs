@@ -248,7 +248,8 @@ impl Hub {
         device.heartbeat_s = self.access.heartbeat_s(&product, bind.heartbeat);
         device.window = terms::window(&product, bind.inflight_max);
         let (heartbeat_s, inflight_max) = (device.heartbeat_s, device.window);
-        self.registry.transition(key, OnlineState::Online(bind.protocol), fx);
+        let online = OnlineState::Online(bind.protocol);
+        self.registry.transition(key, (online, Some(bind.peer)), fx);
         let tags = bind.tags.as_ref();
         let tagged = tags.is_some_and(|tags| self.registry.set_tags(now, key, tags));
         // That it is known, and what it told of itself, is written at once; the rest can wait.
@@ -301,7 +302,7 @@ impl Hub {
     fn leave(&mut self, now: Now, key: Key, end: SessionEnd, fx: &mut Effects) {
         let reason = end.reason;
         self.registry.detach(key, end);
-        self.registry.transition(key, OnlineState::Offline(reason), fx);
+        self.registry.transition(key, (OnlineState::Offline(reason), None), fx);
         self.registry.tell(now, key, || DeviceWhat::Offline { reason }, fx);
     }
 

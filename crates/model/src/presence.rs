@@ -8,6 +8,7 @@
 use crate::close::CloseReason;
 use crate::id::{DeviceId, MessageId, ProductKey, number_after};
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Whose presence it is.
@@ -144,6 +145,8 @@ pub struct Transition {
     pub state: OnlineState,
     /// The protocol over which it came, or was connected until now: what it is counted under.
     pub protocol: &'static str,
+    /// Of one that came: the address that its connection has.
+    pub peer: Option<SocketAddr>,
     /// Above the version of every earlier transition of this principal.
     pub version: PresenceVersion,
 }

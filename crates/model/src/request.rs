@@ -8,6 +8,7 @@ use crate::close::CloseReason;
 use crate::id::{DeviceId, DeviceRef, MessageId, ProductKey, ShardId, Tag};
 use crate::push::{Push, Rejection};
 use base::hash::{self, HashKey};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Request of a machine to the hub.
@@ -114,6 +115,8 @@ pub struct Bind {
     pub proof: Proof,
     /// The protocol, for events and queries: `miop5`, `miop6`, `miop7`.
     pub protocol: &'static str,
+    /// The peer's address.
+    pub peer: SocketAddr,
     /// Whether the peer's address is of this machine.
     pub from_loopback: bool,
     /// Whether the connection was only let in to be told BUSY.

@@ -14,6 +14,7 @@ mod shard_presence;
 use self::outside::Outside;
 pub use self::peers::{PeerBacklog, PeerBag};
 pub use self::running::{AnyService, RunningService};
+pub use self::shard_presence::history_line;
 pub use self::shard_presence::topic::EventTopic;
 pub use self::shard_presence::{Figures, FiguresCell, ShardPresence};
 use crate::machines::{DoorProfile, ServerMachine, WIRES};
@@ -437,8 +438,9 @@ impl<O: Outside> Carrier for Carrying<'_, O> {
     }
 
     fn note(&mut self, transition: Transition) {
-        let message = self.around.shard_presence.note(self.now, transition);
-        self.around.publications.extend(message);
+        let Around { shard_presence, outside, publications, .. } = &mut *self.around;
+        let message = shard_presence.note(self.now, transition, outside);
+        publications.extend(message);
     }
 
     fn publish(&mut self, message: Publication) {

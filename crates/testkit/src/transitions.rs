@@ -68,7 +68,7 @@ mod tests {
 
     fn transition(state: OnlineState, version: u64) -> Transition {
         let (who, version) = (Principal::Client("c".into()), PresenceVersion(version));
-        Transition { who, user: None, state, protocol: "mqtt5", version }
+        Transition { who, user: None, state, protocol: "mqtt5", peer: None, version }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::texts::{Bucket, CloseWord, Version};
 use model::close::CloseReason;
 use model::ports::presence::directory;
 use model::ports::presence::queries::{
-    self as queries, Circuit, Count, DifferenceKind, Remembered, ReplicationStatus,
+    self as queries, Circuit, Count, DifferenceKind, PastTransition, Remembered, ReplicationStatus,
 };
 use model::presence::{self, OnlineState, PresenceVersion, bucket};
 use schemars::JsonSchema;
@@ -105,6 +105,64 @@ pub(crate) struct PresenceList {
     pub(crate) found: Vec<Presence>,
     /// Keys of the others.
     pub(crate) unknown: Vec<String>,
+}
+
+/// The last transitions of a device or client.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct PresenceHistory {
+    #[serde(flatten)]
+    who: Principal,
+    /// Oldest first; empty: the history has nothing of it, or not any more.
+    transitions: Vec<PresenceEntry>,
+}
+
+impl PresenceHistory {
+    pub(crate) fn new(who: &presence::Principal, found: &[PastTransition]) -> PresenceHistory {
+        PresenceHistory { who: who.into(), transitions: found.iter().map(Into::into).collect() }
+    }
+}
+
+/// A transition as the history has it.
+#[derive(Serialize, JsonSchema)]
+struct PresenceEntry {
+    /// Unix millisecond in its version.
+    at_ms: u64,
+    /// It came; false: it went.
+    online: bool,
+    /// Of the connection that came, or ended.
+    protocol: String,
+    /// How the connection ended, of one that went.
+    reason: Option<String>,
+    /// Address and port that the connection came from. Null of one that went whose arrival is not
+    /// in the history.
+    peer: Option<String>,
+    /// Its user, where it has one.
+    user: Option<String>,
+    /// The server that noted it.
+    node: String,
+    /// Which start of the node: hexadecimal, drawn at random. Where it changes between two entries
+    /// the server was started, and whoever was online had gone.
+    boot: String,
+    /// Of this transition: 64 bits as sixteen hexadecimal digits, so that texts sort as versions
+    /// do.
+    #[schemars(with = "Version")]
+    version: String,
+}
+
+impl From<&PastTransition> for PresenceEntry {
+    fn from(found: &PastTransition) -> PresenceEntry {
+        PresenceEntry {
+            at_ms: found.version.unix_ms(),
+            online: found.online,
+            protocol: found.protocol.to_string(),
+            reason: found.reason.as_deref().map(str::to_owned),
+            peer: found.peer.map(|peer| peer.to_string()),
+            user: found.user.as_deref().map(str::to_owned),
+            node: found.lease.node.as_str().into(),
+            boot: boot(found.lease.boot),
+            version: found.version.to_string(),
+        }
+    }
 }
 
 /// A record of the directory by its fields, and as the text that is kept.

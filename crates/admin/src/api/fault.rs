@@ -285,6 +285,12 @@ impl Fault {
         Fault::new(StatusCode::CONFLICT, "no_directory", message)
     }
 
+    pub(crate) fn no_history() -> Fault {
+        let message = "this server keeps no history of presence (`[presence] history_bytes_max` \
+                       is 0), or cannot read it: its log says why";
+        Fault::new(StatusCode::CONFLICT, "no_history", message)
+    }
+
     /// The message says why, in the port's words.
     pub(crate) fn directory(why: DirectoryError) -> Fault {
         let message = why.to_string();

@@ -413,7 +413,7 @@ fn clients() -> Vec<Route> {
 #[rustfmt::skip] // a row a route
 fn presence() -> Vec<Route> {
     use Of::Other;
-    use Refusal::{DirectoryFailed, NoDirectory, NotFound};
+    use Refusal::{Busy, DirectoryFailed, NoAnswer, NoDirectory, NoHistory, NotFound};
     use Scope::{Manage, Metrics, Read};
     vec![
         get("/v1/presence", presence_routes::one).wants(&[Read], Other).refuses(FINDS)
@@ -421,6 +421,11 @@ fn presence() -> Vec<Route> {
                 "What memory knows of it."),
         post("/v1/presence", presence_routes::many).wants(&[Read], Other).refuses(ASKS)
             .told("queryPresence", "The same of up to 1000", "What memory knows of them."),
+        get("/v1/presence/history", presence_routes::history)
+            .wants(&[Read], Other).refuses(&[NoHistory, Busy, NoAnswer])
+            .told("presenceHistory", "The last times that it came and went",
+                "Its transitions that this server's history has, oldest first.")
+            .more("When, from which address, over which protocol, and how each connection ended."),
         get("/v1/presence/stored", presence_routes::stored_one)
             .wants(&[Read], Other).refuses(&[NotFound, NoDirectory, DirectoryFailed])
             .told("getStoredPresence", "What the directory has of it",

@@ -31,6 +31,10 @@ const SETTLE_MS_DEFAULT: u32 = 2_000;
 const TOLD_MAX: u32 = 10_000;
 const TOLD_DEFAULT: u32 = 100;
 
+/// Transitions of one principal, at most and when the query does not say.
+const TRANSITIONS_MAX: u32 = 10_000;
+const TRANSITIONS_DEFAULT: u32 = 20;
+
 /// Moments in one answer, at most (a day of minutes) and when the query does not say.
 const MOMENTS_MAX: u32 = 1_440;
 const MOMENTS_DEFAULT: u32 = 60;
@@ -63,6 +67,39 @@ impl PrincipalQuery {
             (None, None, None, Some(text)) => key(&text, limits),
             _ => Err(Fault::bad("give `product` and `device`, or `client`, or `key`")),
         }
+    }
+}
+
+/// Query of `GET /v1/presence/history`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HistoryQuery {
+    /// With `device`: of which product.
+    #[schemars(with = "Option<ProductName>")]
+    product: Option<String>,
+    /// With `product`: which device.
+    #[schemars(with = "Option<DeviceName>")]
+    device: Option<String>,
+    /// Or: a client of topics, by its identifier.
+    #[schemars(with = "Option<ClientName>")]
+    client: Option<String>,
+    /// Or: a key, `product#device` or `#client`; its # is written %23.
+    #[schemars(with = "Option<PrincipalKey>")]
+    key: Option<String>,
+    /// The newest so many transitions; 20 when it is not said. `history_told_max` is the most.
+    #[schemars(range(min = 1, max = TRANSITIONS_MAX))]
+    limit: Option<u32>,
+}
+
+impl HistoryQuery {
+    pub(crate) fn wish(self, limits: &TopicLimits) -> Result<(Principal, usize), Fault> {
+        let count = self.limit.unwrap_or(TRANSITIONS_DEFAULT);
+        if !(1..=TRANSITIONS_MAX).contains(&count) {
+            return Err(Fault::bad(format!("`limit` is 1 to {TRANSITIONS_MAX}")));
+        }
+        let HistoryQuery { product, device, client, key, .. } = self;
+        let who = PrincipalQuery { product, device, client, key }.principal(limits)?;
+        Ok((who, count as usize))
     }
 }
 

@@ -7,14 +7,14 @@
 use super::{Asked, asked};
 use crate::answers::presence as answers;
 use crate::answers::presence::{
-    Audit, Presence, PresenceList, PresenceMoment, PresenceStatistics, StoredPresence,
-    StoredPresenceList,
+    Audit, Presence, PresenceHistory, PresenceList, PresenceMoment, PresenceStatistics,
+    StoredPresence, StoredPresenceList,
 };
 use crate::api::{Api, Shared};
 use crate::describe::{Body, OptionalBody};
 use crate::fault::Fault;
 use crate::orders::presence_questions::{
-    AuditBody, PrincipalQuery, PrincipalsBody, StatisticsQuery,
+    AuditBody, HistoryQuery, PrincipalQuery, PrincipalsBody, StatisticsQuery,
 };
 use axum::Json;
 use axum::extract::State;
@@ -79,6 +79,21 @@ pub(crate) async fn stored_many(
         unknown: unknown.collect(),
         leases: leases.iter().map(Into::into).collect(),
     }))
+}
+
+/// `GET /v1/presence/history`
+pub(crate) async fn history(State(api): Api, query: Asked<HistoryQuery>) -> Told<PresenceHistory> {
+    let (who, count) = asked(query)?.wish(&api.settings.limits.topics)?;
+    // The shard hands over what it has noted of it before it answers.
+    find(&api, vec![who.clone()]).await?;
+    let permit = Arc::clone(&api.lookups).try_acquire_owned().map_err(|_| Fault::busy())?;
+    let queries = Arc::clone(&api.settings.presence);
+    let asked = tokio::task::spawn_blocking(move || {
+        let found = queries.history(&who, count);
+        drop(permit);
+        found.map(|found| Json(PresenceHistory::new(&who, &found)))
+    });
+    asked.await.map_err(|_| Fault::internal())?.ok_or(Fault::no_history())
 }
 
 /// `GET /v1/presence/status`

@@ -5,6 +5,7 @@ use super::description::{check_answer, check_named};
 use super::metrics::check_metrics;
 use super::*;
 use model::ports::presence::directory::{DirectoryError, Lease};
+use model::ports::presence::queries::PastTransition;
 use model::ports::presence::queries::{
     Audit, AuditOrder, Circuit, Count, Difference, DifferenceKind, Moment, PresenceAnswer,
     PresenceCommand, PresenceCounts, PresenceQueries, PresenceStatus, Remembered,
@@ -72,6 +73,23 @@ impl PresenceQueries for ScriptedQueries {
 
     fn stored(&self, who: &[Principal]) -> Stored {
         (self.stored)(who)
+    }
+
+    fn history(&self, who: &Principal, count: usize) -> Option<Vec<PastTransition>> {
+        let one = |n: u64| PastTransition {
+            version: PresenceVersion(n << 22),
+            online: n % 2 == 1,
+            protocol: "mqtt5".into(),
+            reason: (n % 2 == 0).then(|| "peer_closed".into()),
+            peer: (n > 2).then(|| "192.0.2.7:4711".parse().expect("an address")),
+            user: None,
+            lease: lease(),
+        };
+        let all: Vec<PastTransition> = (1..=4).map(one).collect();
+        (self.kind != "none").then(|| match who.key().ends_with("gone") {
+            true => Vec::new(),
+            false => all[all.len() - count.min(all.len())..].to_vec(),
+        })
     }
 
     fn audit(&self, order: AuditOrder) -> Result<Audit, DirectoryError> {
@@ -452,4 +470,34 @@ fn metrics_of_many_products_are_bounded_and_nothing_is_lost_of_the_sum() {
     assert_eq!(samples.len(), 257);
     samples.retain(|line| line.contains("\"*\""));
     assert_eq!(samples, ["holdline_presence_online{product=\"*\",protocol=\"miop7\"} 44"]);
+}
+
+#[test]
+fn the_history_of_one_is_told_oldest_first_with_where_it_came_from() {
+    let test_api = test_api(ScriptedQueries::redis());
+    let (status, told) = test_api.json("GET", "/v1/presence/history?client=a&limit=3", "");
+    assert_eq!((status, &told["key"]), (200, &json!("#a")), "{told}");
+    check_answer("get", "/v1/presence/history", &told);
+    let all = told["transitions"].as_array().expect("a list");
+    assert_eq!(all.len(), 3);
+    let gone = json!({
+        "at_ms": PresenceVersion(2 << 22).unix_ms(), "online": false, "protocol": "mqtt5",
+        "reason": "peer_closed", "peer": null, "user": null, "node": "node-1", "boot": "feed",
+        "version": PresenceVersion(2 << 22).to_string(),
+    });
+    assert_eq!(all[0], gone);
+    assert_eq!((&all[1]["online"], &all[1]["peer"]), (&json!(true), &json!("192.0.2.7:4711")));
+    let (status, told) = test_api.json("GET", "/v1/presence/history?key=shop%23gone", "");
+    assert_eq!((status, &told["transitions"]), (200, &json!([])), "nothing is known of it");
+    for wrong in ["client=a&limit=0", "client=a&limit=10001", "limit=3", "client=a&device=b"] {
+        let (status, _) = test_api.json("GET", &format!("/v1/presence/history?{wrong}"), "");
+        assert_eq!(status, 400, "{wrong}");
+    }
+}
+
+#[test]
+fn where_no_history_is_kept_the_answer_says_so() {
+    let test_api = test_api(ScriptedQueries { kind: "none", ..ScriptedQueries::redis() });
+    let (status, told) = test_api.json("GET", "/v1/presence/history?client=a", "");
+    assert_eq!((status, &told["error"]["code"]), (409, &json!("no_history")));
 }

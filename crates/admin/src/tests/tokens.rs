@@ -207,7 +207,7 @@ pub(super) fn good(rule: &Rule) -> (String, String) {
         (_, "/v1/retained_message") => "?topic=t",
         (_, "/v1/trace") => "?client=c",
         ("delete", "/v1/clients/{client}/subscriptions") => "?filter=a",
-        ("get", "/v1/presence" | "/v1/presence/stored") => "?client=c",
+        ("get", "/v1/presence" | "/v1/presence/history" | "/v1/presence/stored") => "?client=c",
         ("get", "/v1/chat/accounts/{account}/history") => "?with=bob",
         ("get", "/v1/devices" | "/v1/events") => "?product=shop",
         (_, path) if path == "/v1/device" || path.starts_with("/v1/device/") => {

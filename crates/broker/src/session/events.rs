@@ -31,7 +31,9 @@ impl Sessions {
         let (who, version) = (Who::Client(Box::<str>::from(session.id())), session.version());
         let user = self.principal(session).user.clone();
         let protocol = self.protocol_name(session.protocol());
-        fx.transitions.push(Transition { who, user, state, protocol, version });
+        // Of one that goes the address may be that of whoever took its place already.
+        let peer = state.is_online().then(|| session.peer()).flatten();
+        fx.transitions.push(Transition { who, user, state, protocol, peer, version });
     }
 
     /// Messages for a session are dropped.

@@ -88,3 +88,23 @@ fn figures_and_standing_are_small_tables() {
     let last: Vec<&str> = told.lines().last().expect("a line").split_whitespace().collect();
     assert_eq!(last, ["directory_calls_total", "3"]);
 }
+
+#[test]
+fn a_history_has_a_line_for_each_transition_and_one_for_a_start_in_between() {
+    let one = |online: bool, boot: &str| {
+        json!({
+            "at_ms": 86_401_002, "online": online, "protocol": "mqtt5", "peer": "192.0.2.7:4711",
+            "reason": (!online).then_some("peer_closed"), "node": "one", "boot": boot,
+        })
+    };
+    let told =
+        history(&json!({ "transitions": [one(true, "a"), one(false, "a"), one(true, "b")] }));
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(lines.len(), 5, "{told}");
+    let words: Vec<&str> = lines[2].split_whitespace().collect();
+    let expected =
+        ["1970-01-02T00:00:01.002Z", "away", "mqtt5", "192.0.2.7:4711", "peer_closed", "one"];
+    assert_eq!(words, expected);
+    assert_eq!(lines[3], "-- the server was started --");
+    assert_eq!(history(&json!({ "transitions": [] })).lines().count(), 1);
+}

@@ -51,7 +51,7 @@ pub(super) fn who(key: &str) -> Principal {
 
 pub(super) fn came(key: &str, version: PresenceVersion) -> Transition {
     let (who, state) = (who(key), OnlineState::Online("miop7"));
-    Transition { who, user: None, state, protocol: "miop7", version }
+    Transition { who, user: None, state, protocol: "miop7", peer: None, version }
 }
 
 pub(super) fn went(key: &str, version: PresenceVersion) -> Transition {

@@ -154,7 +154,10 @@ impl Node {
         let drawn = || shard.clock.next(now.wall_ms);
         let version = version.unwrap_or_else(drawn);
         let who = who.clone();
-        shard.tracker.note(now, Transition { who, user: None, state, protocol: PROTOCOL, version });
+        shard.tracker.note(
+            now,
+            Transition { who, user: None, state, protocol: PROTOCOL, peer: None, version },
+        );
         shard.due_ms = Some(ms);
         version
     }

@@ -49,6 +49,13 @@ section! {
         /// while its connection here is still open. A million devices cost Redis about a second of
         /// processor time a round.
         compare_s: u32 = 60, whole(5..=86_400, "seconds");
+        /// Bytes on the disk for the history: who came and went when, from which address, over
+        /// which protocol, and how each connection ended, about 150 bytes each; memory has none of
+        /// it. When half of it is full the older half goes. 0: no history is kept.
+        history_bytes_max: u64 = 64 << 20, whole(0..=1 << 36, "bytes");
+        /// Transitions of one device or client that the history tells at once. A longer wish is
+        /// cut.
+        history_told_max: u32 = 100, whole(1..=10_000, "transitions");
         /// Transitions that are remembered, 24 bytes each, to be shown with what differs. Beyond,
         /// the oldest is forgotten.
         history_max: u32 = 65_536, whole(0..=100_000_000, "transitions");

@@ -87,4 +87,14 @@ pub trait Outside {
     /// Hands over what is to be written to the directory. What became of it comes by mail; an
     /// error: it was not taken.
     fn copy(&mut self, batches: Vec<Batch>) -> Result<(), DirectoryError>;
+
+    /// Whether a history of transitions is kept.
+    fn keeps_history(&self) -> bool {
+        false
+    }
+
+    /// Takes lines of the history; what has no room now is left there.
+    fn remember(&mut self, lines: &mut String) {
+        lines.clear();
+    }
 }

@@ -5,6 +5,7 @@
 //! wants of the services is done before they are asked anything else. Invariant: nothing here
 //! waits, and a tracker hears of every batch that it handed out.
 
+pub mod history_line;
 pub mod topic;
 
 use super::{Around, ServerLogic};
@@ -35,6 +36,8 @@ pub struct ShardPresence {
     tracker: PresenceTracker,
     effects: Effects,
     topic: Option<EventTopic>,
+    /// Lines for the history that were not handed over.
+    lines: String,
     /// Something was noted since the tracker's last turn.
     noted: bool,
     /// The directory did not take what was handed out last.
@@ -59,6 +62,7 @@ impl ShardPresence {
             tracker,
             effects,
             topic,
+            lines: String::new(),
             noted: false,
             refused: false,
             figures,
@@ -72,7 +76,15 @@ impl ShardPresence {
     }
 
     /// Somebody came or went. The message that says so, if it is to be published.
-    pub(super) fn note(&mut self, now: Now, transition: Transition) -> Option<Publication> {
+    pub(super) fn note(
+        &mut self,
+        now: Now,
+        transition: Transition,
+        outside: &impl Outside,
+    ) -> Option<Publication> {
+        if outside.keeps_history() {
+            history_line::put(&transition, &mut self.lines);
+        }
         let message = self.topic.as_ref().and_then(|topic| topic.message(&transition));
         self.tracker.note(now, transition);
         self.noted = true;
@@ -95,6 +107,7 @@ impl ShardPresence {
             user: known.and_then(|known| known.user).map(Into::into),
             state: OnlineState::Offline(CloseReason::ServerStopped),
             protocol: "",
+            peer: None,
             version: PresenceVersion(version.0.saturating_add(1)),
         };
         self.topic.as_ref()?.message(&transition)
@@ -135,7 +148,15 @@ impl ShardPresence {
         self.hand_out(now, outside);
     }
 
+    /// Hands over what the history lacks.
+    pub(super) fn hand_lines(&mut self, outside: &mut impl Outside) {
+        if !self.lines.is_empty() {
+            outside.remember(&mut self.lines);
+        }
+    }
+
     fn hand_out(&mut self, now: Now, outside: &mut impl Outside) {
+        self.hand_lines(outside);
         let batches = std::mem::take(&mut self.effects.batches);
         if batches.is_empty() {
             return;
@@ -248,7 +269,10 @@ impl<O: Outside> ServerLogic<O> {
         }
     }
 
-    pub(super) fn ask_presence(&self, now: Now, command: PresenceCommand, part: ShardPart) {
+    pub(super) fn ask_presence(&mut self, now: Now, command: PresenceCommand, part: ShardPart) {
+        // Who asks for the history next finds in it what is answered here.
+        let Around { shard_presence, outside, .. } = &mut self.around;
+        shard_presence.hand_lines(outside);
         let find = |who: &Principal| self.find(now, who);
         part.answer(Answer::Presence(self.around.shard_presence.answer(command, find)));
     }

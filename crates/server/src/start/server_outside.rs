@@ -7,6 +7,7 @@
 
 use super::SharedParts;
 use super::notices::Notices;
+use super::presence_setup::history::HistoryInbox;
 use super::presence_setup::replication::ReplicatorInbox;
 use super::storage::Storage;
 use crate::access::Entrance;
@@ -39,6 +40,8 @@ pub struct ServerOutside {
     reviews: Option<Arc<ReviewDesk>>,
     /// The way to the directory's thread, where there is one.
     copies: Option<ReplicatorInbox>,
+    /// The way to the history, where one is kept.
+    history: Option<HistoryInbox>,
     gauge: Arc<Gauge>,
     awake: Arc<AwakeThreads>,
     /// Who tells devices something that are not connected, and where the answers go.
@@ -58,6 +61,7 @@ impl ServerOutside {
             entrance: parts.entrance.clone(),
             reviews: parts.reviews.clone(),
             copies: parts.presence.copies(),
+            history: parts.presence.history(),
             gauge: parts.gauge.clone(),
             awake: parts.awake.clone(),
             notices: parts.notices.clone(),
@@ -162,6 +166,16 @@ impl Outside for ServerOutside {
         match &self.copies {
             Some(copies) => copies.offer(self.shard, batches),
             None => Err(DirectoryError::Refused("no directory is configured".into())),
+        }
+    }
+
+    fn keeps_history(&self) -> bool {
+        self.history.is_some()
+    }
+
+    fn remember(&mut self, lines: &mut String) {
+        if let Some(history) = &self.history {
+            history.offer(lines);
         }
     }
 }

@@ -22,6 +22,7 @@ pub(crate) enum Refusal {
     ChatRefused,
     TooFast,
     NoDirectory,
+    NoHistory,
     NoDeadLetters,
     TooLarge,
     TooManyLogins,
@@ -32,7 +33,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    pub(crate) const ALL: [Refusal; 18] = [
+    pub(crate) const ALL: [Refusal; 19] = [
         Refusal::Bad,
         Refusal::Unauthorized,
         Refusal::Forbidden,
@@ -44,6 +45,7 @@ impl Refusal {
         Refusal::ChatRefused,
         Refusal::TooFast,
         Refusal::NoDirectory,
+        Refusal::NoHistory,
         Refusal::NoDeadLetters,
         Refusal::TooLarge,
         Refusal::TooManyLogins,
@@ -87,6 +89,7 @@ impl Refusal {
             }
             Refusal::TooFast => "The account, or the group, says too much at once.",
             Refusal::NoDirectory => "No directory is configured.",
+            Refusal::NoHistory => "No history of presence is kept, or it cannot be read.",
             Refusal::NoDeadLetters => "This server keeps no dead letters.",
             Refusal::TooLarge => "The body is too large.",
             Refusal::TooManyLogins => {
@@ -149,6 +152,7 @@ impl Refusal {
                 vec![Fault::rejected(&SendRejected { number, why, reason, retry_after_ms })]
             }
             Refusal::NoDirectory => vec![Fault::no_directory()],
+            Refusal::NoHistory => vec![Fault::no_history()],
             Refusal::NoDeadLetters => vec![Fault::no_dead_letters()],
             Refusal::TooLarge => {
                 vec![Fault::too_large("the push has 5000 bytes of at most 4096")]

@@ -65,7 +65,8 @@ pub fn orders(words: &[String]) -> io::Result<()> {
         let mut say = |state| {
             let version = versions.next(at(ms).wall_ms);
             let who = device(number);
-            let transition = Transition { who, user: None, state, protocol: "mqtt5", version };
+            let transition =
+                Transition { who, user: None, state, protocol: "mqtt5", peer: None, version };
             rig.tracker.note(at(ms), transition);
         };
         say(OnlineState::Online("mqtt5"));

@@ -123,7 +123,8 @@ impl Rig {
         };
         let version = self.clock.next(now.wall_ms);
         let who = self.devices[number as usize].clone();
-        let transition = Transition { who, user: None, state, protocol: PROTOCOL, version };
+        let transition =
+            Transition { who, user: None, state, protocol: PROTOCOL, peer: None, version };
         self.tracker.note(now, transition);
         self.said += 1;
         version

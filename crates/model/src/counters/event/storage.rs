@@ -65,6 +65,12 @@ kinds! {
         /// is refused until something is taken or expires.
         LOG_FULL "log_full" warn "the log or its disk is full" [bytes limit folder]
             = "store_failures_total";
+        /// The history of presence in the data folder cannot be written: the disk is full, or
+        /// refuses. Nothing else depends on it; what is missing is counted.
+        HISTORY_AWAY "history_away" warn "the history of presence is not written" [error]
+            = "presence_history_lost_total";
+        /// The history of presence is written again.
+        HISTORY_BACK "history_back" info "the history of presence is written again" [];
         /// What is to be stored is taken again.
         LOG_HAS_ROOM "log_has_room" info "the log has room again" [folder];
         /// The file that says up to where answers were given cannot be written. Only after a

@@ -7,6 +7,7 @@
 use crate::ports::presence::directory::{DirectoryEntry, DirectoryError, Lease};
 use crate::presence::{OnlineState, PresenceRecord, PresenceVersion, Principal};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 /// Transitions remembered of a principal.
 pub const HISTORY: usize = 8;
@@ -73,6 +74,25 @@ pub struct Remembered {
     pub state: OnlineState,
 }
 
+/// A transition as the history on the disk has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PastTransition {
+    /// Its version, which has its time.
+    pub version: PresenceVersion,
+    /// Whether it made the principal online.
+    pub online: bool,
+    /// The protocol of the connection that came, or ended.
+    pub protocol: Box<str>,
+    /// Reason why the connection ended, of one that went.
+    pub reason: Option<Box<str>>,
+    /// Address that the connection came from; of one that went only if its arrival is known.
+    pub peer: Option<SocketAddr>,
+    /// Its user, where it has one.
+    pub user: Option<Box<str>>,
+    /// The node that noted it, and which start of that node.
+    pub lease: Lease,
+}
+
 /// Counts by product (empty: clients without one) and protocol.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PresenceCounts {
@@ -114,6 +134,10 @@ pub trait PresenceQueries: Send + Sync {
         &self,
         who: &[Principal],
     ) -> Result<(Vec<Option<PresenceRecord>>, Vec<Lease>), DirectoryError>;
+
+    /// The last transitions of one principal that the history on the disk has, at most so many,
+    /// oldest first; `None` if this server keeps no history, or cannot read it.
+    fn history(&self, who: &Principal, count: usize) -> Option<Vec<PastTransition>>;
 
     /// Compares memory and directory.
     fn audit(&self, order: AuditOrder) -> Result<Audit, DirectoryError>;

@@ -127,6 +127,7 @@ mod tests {
             user: Some("bob".into()),
             state,
             protocol: "miop7",
+            peer: None,
             version: PresenceVersion(5 << 22),
         }
     }

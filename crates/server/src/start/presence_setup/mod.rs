@@ -2,13 +2,15 @@
 //! queries.
 //!
 //! What can refuse (certificates, settings) does so before any shard runs; a directory that is away
-//! refuses nothing. [`replication`] is the thread that carries what trackers hand out, [`queries`]
-//! answers operators, [`figures`] notes totals once a second, [`connector`] makes directories as
-//! configured, [`recall`] puts right what a killed server left on the topic of events. Invariant:
-//! the lease is released after the shards have ended, and nothing is written after that.
+//! refuses nothing. [`replication`] is the thread that carries what trackers hand out, [`history`]
+//! the one that keeps who came and went on the disk, [`queries`] answers operators, [`figures`]
+//! notes totals once a second, [`connector`] makes directories as configured, [`recall`] puts right
+//! what a killed server left on the topic of events. Invariant: the lease is released after the
+//! shards have ended, and nothing is written after that.
 
 pub(super) mod connector;
 mod figures;
+pub(super) mod history;
 mod node;
 mod queries;
 mod recall;
@@ -23,6 +25,7 @@ use crate::switchboard::{Mailboxes, Switchboard};
 use ::presence::{Digests, PresenceTracker, Replicator, ReplicatorSettings, Settings, Statistics};
 use admin::{Feed, Readings};
 use connector::DirectoryConnector;
+use history::{HistoryInbox, HistoryThread};
 use model::id::ShardId;
 use model::ports::presence::directory::Lease;
 use model::presence::Principal;
@@ -40,7 +43,9 @@ pub(super) struct PresenceSetup {
     digests: Arc<Digests>,
     topic: Option<EventTopic>,
     history_max: u32,
+    history_told_max: usize,
     flush_ms: u32,
+    history: Option<HistoryThread>,
     copying: Option<ReplicatorThread>,
     stream: Option<stream::Running>,
     /// Each shard's totals.
@@ -49,6 +54,7 @@ pub(super) struct PresenceSetup {
 
 /// Presence at work.
 pub(super) struct Running {
+    history: Option<HistoryThread>,
     copying: Option<ReplicatorThread>,
     stream: Option<stream::Running>,
 }
@@ -68,20 +74,27 @@ impl PresenceSetup {
             digests: Digests::new(),
             topic: EventTopic::parse(&config.events_topic).map(|topic| topic.of(&name)),
             history_max: config.history_max,
+            history_told_max: config.history_told_max as usize,
             flush_ms: config.flush_ms,
+            history: None,
             copying: None,
             stream: None,
             figures: (0..shards).map(|_| FiguresCell::default()).collect(),
         })
     }
 
-    /// Starts the directory's thread, if there is a directory, and the courier to its stream.
+    /// Starts the thread of the history, and, if there is a directory, the directory's and the
+    /// courier to its stream.
     pub(super) fn begin(
         &mut self,
         config: &Config,
         seed: u64,
         (boxes, storage, feed): (&Mailboxes<ServerOutside>, &Storage, &Arc<Feed>),
     ) -> Result<(), StartError> {
+        let history = HistoryThread::start(&config.server.data, &config.presence, &self.lease);
+        self.history = history.map_err(|error| {
+            StartError(format!("{}/presence-history: {error}", config.server.data.display()))
+        })?;
         let Some(connector) = &self.connector else { return Ok(()) };
         let Lease { node, boot } = &self.lease;
         if let Some(stream) = connector.stream(&config.presence).map_err(wrong)? {
@@ -124,6 +137,11 @@ impl PresenceSetup {
         self.copying.as_ref().and_then(ReplicatorThread::copies)
     }
 
+    /// The way to the history.
+    pub(super) fn history(&self) -> Option<HistoryInbox> {
+        self.history.as_ref().map(HistoryThread::inbox)
+    }
+
     /// A shard's tracker.
     pub(super) fn shard_presence(&self, seeds: &Seeds, shard: ShardId) -> ShardPresence {
         let settings = Settings {
@@ -147,6 +165,7 @@ impl PresenceSetup {
         switchboard: &Switchboard<ServerOutside>,
     ) -> Result<(Arc<DirectoryQueries>, Running, PeriodicTask), StartError> {
         let statistics = Arc::new(Mutex::new(Statistics::new()));
+        let history = self.history();
         let PresenceSetup { lease, connector, digests, copying, topic, stream, figures, .. } = self;
         let copy = match connector.zip(copying.as_ref()) {
             None => None,
@@ -179,19 +198,28 @@ impl PresenceSetup {
             recall::begin(topic, control, Box::new(ask)).map_err(failed)?;
         }
         let figures = figures::task(figures, statistics.clone());
-        let queries = Arc::new(DirectoryQueries { lease, copy, statistics });
-        Ok((queries, Running { copying, stream }, figures))
+        let history = (history, self.history_told_max);
+        let queries = Arc::new(DirectoryQueries { lease, copy, history, statistics });
+        Ok((queries, Running { history: self.history, copying, stream }, figures))
     }
 }
 
 impl Running {
-    /// Figures of the stream of events, where there is one.
+    /// Figures of the history and of the stream of events, where there are such.
     pub(super) fn readings(&self) -> Option<Readings> {
-        self.stream.as_ref().map(|stream| Arc::new(stream.readings()) as Readings)
+        let stream = self.stream.as_ref().map(|stream| Arc::new(stream.readings()) as Readings);
+        let history = self.history.as_ref().map(|history| history.inbox().readings());
+        let all: Vec<Readings> = history.into_iter().chain(stream).collect();
+        (!all.is_empty()).then(|| -> Readings {
+            Arc::new(move || all.iter().flat_map(|readings| readings()).collect())
+        })
     }
 
     /// The shards have ended: ends the lease and the threads.
     pub(super) fn stop(&mut self) {
+        if let Some(history) = &mut self.history {
+            history.stop();
+        }
         if let Some(stream) = &self.stream {
             stream.stop();
         }

@@ -4,13 +4,14 @@
 //! of their own, so that neither waits for the other nor holds the replicator up. Memory answers by
 //! the control port, like everybody. Invariant: at most one call is under way on a connection.
 
+use super::history::HistoryInbox;
 use super::replication::Latest;
 use crate::clock;
 use model::ports::control::{Answer, Command, Control};
 use model::ports::presence::directory::{Directory, DirectoryEntry, DirectoryError, Lease};
 use model::ports::presence::queries::{
-    Audit, AuditOrder, Circuit, MemoryEntry, Moment, PresenceAnswer, PresenceCommand,
-    PresenceQueries, Remembered, ReplicationStatus, StatisticsStep,
+    Audit, AuditOrder, Circuit, MemoryEntry, Moment, PastTransition, PresenceAnswer,
+    PresenceCommand, PresenceQueries, Remembered, ReplicationStatus, StatisticsStep,
 };
 use model::presence::{PresenceRecord, Principal};
 use presence::{AuditSides, Digests, MemoryReader, Statistics};
@@ -30,6 +31,8 @@ pub struct DirectoryQueries {
     pub lease: Lease,
     /// The copy; absent without a directory.
     pub copy: Option<Copy>,
+    /// The history, where one is kept, and how many transitions of it are told at once.
+    pub history: (Option<HistoryInbox>, usize),
     /// Figures over time.
     pub statistics: Arc<Mutex<Statistics>>,
 }
@@ -89,6 +92,11 @@ impl PresenceQueries for DirectoryQueries {
         let keys: Vec<Box<str>> = who.iter().map(Principal::key).collect();
         let records = if keys.is_empty() { Vec::new() } else { reader.find(&keys)? };
         Ok((records, reader.nodes()?))
+    }
+
+    fn history(&self, who: &Principal, count: usize) -> Option<Vec<PastTransition>> {
+        let (history, most) = &self.history;
+        history.as_ref()?.read(who, count.min(*most))
     }
 
     fn audit(&self, order: AuditOrder) -> Result<Audit, DirectoryError> {
