@@ -61,20 +61,21 @@ pub fn audit(
     let mut audit = Audit::default();
     let buckets = sides.differing(&mut audit)?;
     let mut first = HashMap::new();
-    sides.read(&buckets, &mut |_, found| {
-        first.extend(found.iter().map(|found| (found.hash(), found.first())));
+    // A copy of a record may stand in a bucket that is not its own: each bucket is by itself.
+    sides.read(&buckets, &mut |bucket, found| {
+        first.extend(found.iter().map(|found| ((bucket, found.hash()), found.first())));
     })?;
     audit.differing = first.len() as u64;
     if first.is_empty() {
         return Ok(audit);
     }
     wait(u64::from(order.settle_ms));
-    let again: BTreeSet<u16> = first.values().map(|first| first.bucket).collect();
+    let again: BTreeSet<u16> = first.keys().map(|(bucket, _)| *bucket).collect();
     let again: Vec<u16> = again.into_iter().collect();
     let (told_max, mut stale) = (order.told_max as usize, BTreeMap::new());
     sides.read(&again, &mut |bucket, found| {
         for found in found {
-            let Some(first) = first.get(&found.hash()) else { continue };
+            let Some(first) = first.get(&(bucket, found.hash())) else { continue };
             if !first.lasts(&found) {
                 continue;
             }

@@ -6,7 +6,7 @@
 use crate::digests::sum;
 use model::ports::presence::directory::{DirectoryEntry, Lease};
 use model::ports::presence::queries::{Difference, DifferenceKind, MemoryEntry};
-use model::presence::{PresenceRecord, PresenceVersion, bucket};
+use model::presence::{PresenceRecord, PresenceVersion};
 use std::collections::BTreeMap;
 
 /// A difference in one reading.
@@ -20,7 +20,6 @@ pub struct FoundDifference {
 /// First reading of a bucket, kept until the second.
 #[derive(Clone, Copy)]
 pub struct FirstReading {
-    pub bucket: u16,
     memory: PresenceVersion,
     stored: PresenceVersion,
 }
@@ -47,11 +46,7 @@ impl FoundDifference {
         let version = |record: &Option<PresenceRecord>| {
             record.as_ref().map_or(PresenceVersion(0), |record| record.version)
         };
-        FirstReading {
-            bucket: bucket(&self.key),
-            memory: version(&self.memory),
-            stored: version(&self.stored),
-        }
+        FirstReading { memory: version(&self.memory), stored: version(&self.stored) }
     }
 
     /// The difference as it is told, without a history yet.

@@ -123,6 +123,21 @@ fn each_kind_is_told_with_its_history_and_repaired_on_request() {
 }
 
 #[test]
+fn a_copy_of_a_record_in_another_bucket_does_not_hide_that_the_record_is_missing() {
+    for at in [bucket("demo#moved") + 1, bucket("demo#moved") - 1] {
+        let both = Both::new();
+        both.in_memory("demo#moved", record(1, true));
+        let copy = vec![("demo#moved".into(), record(1, true))];
+        both.table.another().put(&[Batch { bucket: at, entries: copy }]).expect("it works");
+        let audit = both.audit(true, &mut |_| {}).expect("it works");
+        let kinds: Vec<_> = audit.persistent.iter().map(|(kind, count)| (*kind, *count)).collect();
+        assert_eq!(kinds, [("extra", 1), ("missing", 1)]);
+        let repaired = [at, bucket("demo#moved")];
+        assert!(repaired.iter().all(|it| both.memory.compared.borrow().contains(it)));
+    }
+}
+
+#[test]
 fn a_copy_that_is_only_behind_is_no_difference() {
     let both = Both::new();
     both.in_memory("demo#caught-up", record(2, true));
