@@ -68,6 +68,8 @@ interface Row {
   readonly isRecallable?: boolean;
   /** The place of an own message in a group: who has read it may be asked. */
   readonly counted?: number;
+  /** The place of an invitation that waits for an answer. */
+  readonly invites?: number;
 }
 
 /** Emoji that are offered. */
@@ -92,6 +94,8 @@ export class Conversation {
   #peerRead = 0;
   readonly #receipts: Receipts;
   readonly #quotes: Quotes;
+  /** Invitations that were answered here, by their places. */
+  readonly #answered = new Set<number>();
 
   constructor(
     private readonly client: Client,
@@ -346,7 +350,8 @@ export class Conversation {
     };
     if (change !== undefined) {
       const sentence = sentenceOfChange(this.language, from, change, this.domain);
-      return { key, text: sentence, kind: "change", about: at, reactions: "" };
+      const row = { key, text: sentence, kind: "change", about: at, reactions: "" } as const;
+      return this.#isInvited(message) ? { ...row, invites: seq } : row;
     }
     if (kind === RECALLED) {
       const sentence = sentenceOfRecall(this.language, from, this.domain);
@@ -367,6 +372,15 @@ export class Conversation {
     const by = isGroup(this.peer) || this.#isRoom ? `${shortName(from, this.domain)} · ` : "";
     const about = `${by}${at}${edited}`;
     return { key, text, kind: "theirs", about, file, ...beside, ...menu };
+  }
+
+  /** Whether a message invites whoever is here, and nothing has come of that. */
+  #isInvited({ seq, change }: Message): boolean {
+    const { account } = this;
+    if (change?.verb !== "invite" || !change.members.includes(account)) return false;
+    const isAnswer = (it: Message) => it.seq > seq && it.change !== undefined &&
+      (it.from === account || it.change.members.includes(account) || it.change.verb === "dissolve");
+    return !this.#answered.has(seq) && !this.#talk.shown.some(isAnswer);
   }
 
   /** What a message quotes, as it is now; where that is not known yet, as it was. */
@@ -419,6 +433,7 @@ export class Conversation {
         if (its.textContent !== text) its.textContent = text;
       }
       this.#offer(element, row.failed);
+      this.#offerAnswers(element, row.invites);
       this.#offerMenu(element, row);
       if (element === next) next = next.nextElementSibling;
       else list.insertBefore(element, next);
@@ -445,6 +460,34 @@ export class Conversation {
       again.addEventListener("click", () => this.wishes.sendAgain(failed));
       element.append(again);
     }
+  }
+
+  /** Accept and Decline, behind an invitation. */
+  #offerAnswers(element: HTMLElement, seq: number | undefined): void {
+    const answers = element.querySelector(".answers");
+    if (seq === undefined) answers?.remove();
+    else if (answers === null) {
+      const box = made("div", "", "answers");
+      for (const [word, verb] of [["accept", "join"], ["decline", "leave"]] as const) {
+        const button = made("button", wordOf(this.language, word), "plain", word);
+        button.addEventListener("click", () => void this.#answer(seq, verb));
+        box.append(button);
+      }
+      element.append(box);
+    }
+  }
+
+  /** Accepts an invitation, or declines it. */
+  async #answer(seq: number, verb: "join" | "leave"): Promise<void> {
+    by("say-fault").textContent = "";
+    try {
+      await this.client.changeGroup(this.peer, verb, { members: [] });
+      this.#answered.add(seq);
+      if (verb === "join" && !this.#isOver) await this.begin();
+    } catch (error) {
+      this.#tellFault((error as ImError).code);
+    }
+    if (!this.#isOver) this.show();
   }
 
   /** Asks who has read a message of a group. */

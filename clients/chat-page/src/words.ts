@@ -5,6 +5,7 @@ export type Language = "en" | "zh";
 
 const EN = {
   about: "Everything you say is stored before it counts as sent.",
+  accept: "Accept",
   account: "Your name",
   add: "Add",
   addNames: "Add people by name",
@@ -16,6 +17,7 @@ const EN = {
   connect: "Connect now",
   closed: "closed",
   connecting: "Connecting …",
+  decline: "Decline",
   delivered: "delivered",
   describe: "Describe the picture",
   draft: "Draft",
@@ -90,6 +92,7 @@ export type Word = keyof typeof EN;
 
 const ZH: Readonly<Record<Word, string>> = {
   about: "每条消息先存储，才算已发送。",
+  accept: "接受",
   account: "你的名字",
   add: "添加",
   addNames: "按名字添加成员",
@@ -101,6 +104,7 @@ const ZH: Readonly<Record<Word, string>> = {
   connect: "立即连接",
   closed: "全员禁言",
   connecting: "正在连接……",
+  decline: "拒绝",
   delivered: "已送达",
   describe: "描述这张图片",
   draft: "草稿",

@@ -75,7 +75,7 @@ pub(crate) struct Relation {
     pub own: bool,
     /// The account is no member of the group any more.
     pub ends: bool,
-    /// It mentions the account.
+    /// It mentions the account, or invites it.
     pub mentioned: bool,
     /// The account drew it from its conversation: it follows the group.
     pub drawn: bool,
@@ -192,6 +192,16 @@ impl EntryLabel {
 }
 
 impl Pointer {
+    /// Whether it says that the account is invited to a group, where it has to accept that.
+    pub(crate) const fn invites(&self) -> bool {
+        !self.counts && self.relation.mentioned && self.relation.ends
+    }
+
+    /// Whether a device is woken that is not here.
+    pub(crate) const fn wakes(&self) -> bool {
+        (self.counts || self.invites()) && !self.relation.own
+    }
+
     fn encode(&self) -> Box<[u8]> {
         let flag = |is: bool, bit: u8| if is { bit } else { 0 };
         let recalls = self.recalls.map(Seq::to_le_bytes);

@@ -28,8 +28,8 @@ use crate::sessions::transients::{BoundTold, TransientSaid, TransientTold};
 use model::account::AccountAddress;
 use model::chat::foreign::ForeignArrival;
 use model::chat::{
-    AttendanceAsked, AttendanceTold, ChatFault, ChatMessage, Excerpt, InboxChange, InboxEvent,
-    PUSH_TOKEN_BYTES_MAX, PublicPage, PushRoute,
+    AttendanceAsked, AttendanceTold, ChatFault, ChatMessage, Excerpt, GroupChange, GroupVerb,
+    InboxChange, InboxEvent, PUSH_TOKEN_BYTES_MAX, PublicPage, PushRoute,
 };
 use model::service::Weigh;
 use model::timeline::{Seq, TimelineId};
@@ -425,6 +425,16 @@ impl Parcel {
 }
 
 impl Cargo {
+    /// What it says, if it invites somebody to a group.
+    pub(crate) fn invitation(&self) -> Option<GroupChange> {
+        let Cargo::Message(message) = self else { return None };
+        GroupChange::of(&message.content).filter(|change| change.verb == GroupVerb::Invite)
+    }
+
+    pub(crate) fn invites(&self) -> bool {
+        self.invitation().is_some()
+    }
+
     /// The number by which the outbox knows it.
     pub(crate) fn id(&self) -> u64 {
         match self {

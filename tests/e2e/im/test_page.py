@@ -311,6 +311,29 @@ class Browsers(PageCase):
         ann.until(f"{ROWS}.length === 6", "all of it is there")
         self.calm(ann, bob, carol)
 
+    def test_an_invitation_is_accepted_or_declined_by_a_button(self):
+        ann, bob, carol = (self.person(name) for name in ("ann", "bob", "carol"))
+        for name in ("bob", "carol"):
+            self.im("privacy", name, "--adding", "nobody")
+        ann.run("document.getElementById('make-side').open = true")
+        ann.type("#group-title", "Lunch")
+        ann.type("#names", "bob, carol")
+        ann.key("Enter", "#names")
+        for page in (bob, carol):
+            page.until("document.querySelector('#people button')", "the invitation is listed")
+            page.run("document.querySelector('#people button').click()")
+            page.shows(["change: ann invited bob, carol"])
+            page.until("document.querySelectorAll('#rows .answers button').length === 2", "offered")
+        bob.run("document.querySelector('#rows .accept').click()")
+        ann.until("/bob joined/.test(document.getElementById('rows').textContent)", "he is in it")
+        carol.run("document.querySelector('#rows .decline').click()")
+        for page in (bob, carol):
+            page.until("!document.querySelector('#rows .answers')", "it is answered")
+        ann.say("Hello, Bob")
+        bob.until("/Hello, Bob/.test(document.getElementById('rows').textContent)", "he hears")
+        self.members(ann, ["ann owner", "bob member Remove"])
+        self.calm(ann, bob, carol)
+
     def members(self, page, expected, opens=True):
         """Who is in the group that a page looks at, each with a role and what can be done."""
         if opens:

@@ -49,6 +49,8 @@ export class Conversation {
     #peerRead = 0;
     #receipts;
     #quotes;
+    /** Invitations that were answered here, by their places. */
+    #answered = new Set();
     constructor(client, peer, account, domain, language, failed, wishes, 
     /** The place that it is opened at; without it, the first that was not read, or the end. */
     place) {
@@ -321,7 +323,8 @@ export class Conversation {
         };
         if (change !== undefined) {
             const sentence = sentenceOfChange(this.language, from, change, this.domain);
-            return { key, text: sentence, kind: "change", about: at, reactions: "" };
+            const row = { key, text: sentence, kind: "change", about: at, reactions: "" };
+            return this.#isInvited(message) ? { ...row, invites: seq } : row;
         }
         if (kind === RECALLED) {
             const sentence = sentenceOfRecall(this.language, from, this.domain);
@@ -342,6 +345,15 @@ export class Conversation {
         const by = isGroup(this.peer) || this.#isRoom ? `${shortName(from, this.domain)} · ` : "";
         const about = `${by}${at}${edited}`;
         return { key, text, kind: "theirs", about, file, ...beside, ...menu };
+    }
+    /** Whether a message invites whoever is here, and nothing has come of that. */
+    #isInvited({ seq, change }) {
+        const { account } = this;
+        if (change?.verb !== "invite" || !change.members.includes(account))
+            return false;
+        const isAnswer = (it) => it.seq > seq && it.change !== undefined &&
+            (it.from === account || it.change.members.includes(account) || it.change.verb === "dissolve");
+        return !this.#answered.has(seq) && !this.#talk.shown.some(isAnswer);
     }
     /** What a message quotes, as it is now; where that is not known yet, as it was. */
     #quoted({ quote }) {
@@ -398,6 +410,7 @@ export class Conversation {
                     its.textContent = text;
             }
             this.#offer(element, row.failed);
+            this.#offerAnswers(element, row.invites);
             this.#offerMenu(element, row);
             if (element === next)
                 next = next.nextElementSibling;
@@ -426,6 +439,36 @@ export class Conversation {
             again.addEventListener("click", () => this.wishes.sendAgain(failed));
             element.append(again);
         }
+    }
+    /** Accept and Decline, behind an invitation. */
+    #offerAnswers(element, seq) {
+        const answers = element.querySelector(".answers");
+        if (seq === undefined)
+            answers?.remove();
+        else if (answers === null) {
+            const box = made("div", "", "answers");
+            for (const [word, verb] of [["accept", "join"], ["decline", "leave"]]) {
+                const button = made("button", wordOf(this.language, word), "plain", word);
+                button.addEventListener("click", () => void this.#answer(seq, verb));
+                box.append(button);
+            }
+            element.append(box);
+        }
+    }
+    /** Accepts an invitation, or declines it. */
+    async #answer(seq, verb) {
+        by("say-fault").textContent = "";
+        try {
+            await this.client.changeGroup(this.peer, verb, { members: [] });
+            this.#answered.add(seq);
+            if (verb === "join" && !this.#isOver)
+                await this.begin();
+        }
+        catch (error) {
+            this.#tellFault(error.code);
+        }
+        if (!this.#isOver)
+            this.show();
     }
     /** Asks who has read a message of a group. */
     async #count(seq) {

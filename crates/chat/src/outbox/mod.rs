@@ -305,14 +305,19 @@ impl Chat {
         }
     }
 
-    /// Whom what is distributed mentions: by their names, whichever account goes by one.
+    /// Whom what is distributed mentions, or invites: by their names, whichever account goes by
+    /// one.
     pub(crate) fn mentioned_by(&self, cargo: &Cargo) -> Mentioned {
-        let mentions = match cargo {
-            Cargo::Message(message) => message.content.mentions.as_deref(),
-            Cargo::Event(..) => None,
+        let Cargo::Message(message) = cargo else { return Mentioned::default() };
+        let key = self.settings.home;
+        if let Some(change) = cargo.invitation() {
+            let homes = change.members.iter().map(|it| it.address.home_hash(key)).collect();
+            return Mentioned { homes, everybody: false };
+        }
+        let Some(Mentions { accounts, everybody }) = message.content.mentions.as_deref() else {
+            return Mentioned::default();
         };
-        let Some(Mentions { accounts, everybody }) = mentions else { return Mentioned::default() };
-        let home = |account: &Addressee| account.within("").home_hash(self.settings.home);
+        let home = |account: &Addressee| account.within("").home_hash(key);
         Mentioned { homes: accounts.iter().map(home).collect(), everybody: *everybody }
     }
 

@@ -191,7 +191,7 @@ impl Pushes {
         let has_badge = registered.badges != [0; BADGED] || is_in_round;
         match entry {
             Entry::Message(pointer, _) if pointer.recalls.is_some() => has_badge,
-            Entry::Message(pointer, _) => pointer.counts && !pointer.relation.own,
+            Entry::Message(pointer, _) => pointer.wakes(),
             Entry::Event(_, event) => {
                 let mute = matches!(event.what, InboxChange::Set(ConversationChange::Mute(_)));
                 has_badge && (mute || matches!(event.what, InboxChange::Read(_)))

@@ -382,7 +382,7 @@ impl Round {
                     if let Some(said) = self.said.get_mut(&pointer.conversation) {
                         said.places.retain(|(of, _)| *of != seq);
                     }
-                } else if pointer.counts && !pointer.relation.own {
+                } else if pointer.wakes() {
                     if !is_known && self.said.len() >= most {
                         return;
                     }

@@ -3,7 +3,8 @@
 use crate::world::pushes::{notified, summary};
 use crate::world::{World, person};
 use model::chat::{
-    ChatFault, ConversationChange, GroupVerb, Loudness, PushRoute, PushWish, QuietHours,
+    Adding, ChatFault, ConversationChange, GroupVerb, Loudness, PrivacyWish, PushRoute, PushWish,
+    QuietHours,
 };
 use model::ports::access::NameOwner;
 use model::ports::notifications::Notified;
@@ -16,7 +17,11 @@ const CAROL: usize = 4;
 
 /// Ann and Carol are here; Bob has registered a device, and is not.
 fn world(shards: u16) -> World {
-    let mut world = World::new(3, shards);
+    world_with(shards, 0)
+}
+
+fn world_with(shards: u16, border: u32) -> World {
+    let mut world = World::with_border(3, shards, border);
     for at in [ANN, BOB, CAROL] {
         world.connect(at);
         world.rest();
@@ -66,6 +71,34 @@ fn who_is_away_is_told_once_and_who_is_here_is_not() {
         world.says(BOB, 0, "i said it myself").expect("sent");
         world.leaves(BOB);
         assert_eq!(told(&mut world), []);
+    }
+}
+
+#[test]
+fn an_invitation_wakes_who_is_away_and_no_other_change_of_a_group_does() {
+    for (shards, border) in [(1, 0), (2, 0), (3, 0), (3, 1)] {
+        let mut world = world_with(shards, border);
+        world.connect(BOB);
+        world.rest();
+        let wish = PrivacyWish { adding: Some(Adding::Nobody), ..PrivacyWish::default() };
+        world.wants_privacy(BOB, wish);
+        world.leaves(BOB);
+        world.orders(ANN, GroupVerb::Create, None, &[1, 2]).expect("made");
+        let all = told(&mut world);
+        assert_eq!(all.len(), 1, "{shards} shards: {all:?}");
+        assert_eq!((all[0].0, all[0].1, all[0].2), (Loudness::High, 0, 1));
+        assert_eq!(told(&mut world), [], "once");
+        let group = world.groups().last().cloned().expect("made");
+        world.connect(BOB);
+        world.rest();
+        world.orders(BOB, GroupVerb::Join, Some(&group), &[]).expect("he accepts");
+        world.texts(BOB);
+        world.acknowledges_all(BOB);
+        world.leaves(BOB);
+        told(&mut world);
+        world.orders(ANN, GroupVerb::Promote, Some(&group), &[2]).expect("done");
+        world.orders(ANN, GroupVerb::Remove, Some(&group), &[1]).expect("done");
+        assert_eq!(told(&mut world), [], "what happens in a group wakes nobody");
     }
 }
 

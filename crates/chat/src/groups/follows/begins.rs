@@ -22,6 +22,8 @@ pub(super) struct Beginning {
     inboxes: Arc<[TimelineId]>,
     conversation: TimelineId,
     from: Seq,
+    /// They are invited: whoever is away is woken.
+    wakes: bool,
     /// Rows that are not written, once they are being written.
     left: Option<usize>,
 }
@@ -42,7 +44,8 @@ impl Chat {
         for inbox in &*inboxes {
             *self.follows.to_begin.entry(*inbox).or_default() += 1;
         }
-        let beginning = Beginning { inboxes, conversation, from: seq, left: None };
+        let wakes = cargo.invites();
+        let beginning = Beginning { inboxes, conversation, from: seq, wakes, left: None };
         self.follows.begins.insert(from, beginning);
     }
 
@@ -58,8 +61,13 @@ impl Chat {
                 it.inboxes.clone(),
                 Begin { conversation: it.conversation, from: it.from, parcel },
             );
+            let wakes = it.wakes;
             for &inbox in &*inboxes {
                 self.follows.begins_now(inbox);
+                if wakes && !self.pushes.registered_of(&[inbox]).is_empty() {
+                    // Its mark stands before its row, and is drawn for.
+                    self.owes_undrawn(now, inbox, fx);
+                }
                 self.follows.followers.entry(inbox).or_default().line.push_back(begin);
                 self.advance_follower(now, inbox, fx);
             }
