@@ -9,7 +9,7 @@
 //!
 //! The protocol is told in `docs/wire/im.md`; clauses are cited as `IM 4.2`.
 
-use codec::frame::{SERVER_BYTES_MAX, client_bytes_max};
+use codec::frame::{client_bytes_max, server_bytes_max};
 use model::limits::Limits;
 use model::link::{FrameLimits, Protocol, WireProfile};
 
@@ -32,13 +32,13 @@ pub const WIRE: WireProfile = WireProfile {
 };
 
 fn frame_limits(limits: &Limits) -> FrameLimits {
-    let out = limits.out_bytes_max as usize;
+    let (out, frame) = (limits.out_bytes_max as usize, server_bytes_max(limits));
     FrameLimits {
         unbound_bytes_max: limits.frame_bytes_unbound_max as usize,
         bytes_max: client_bytes_max(limits),
         // The machine goes by the backlog and may add one frame to it: one page is not a slow
         // reader.
-        out_bytes_max: out.max(SERVER_BYTES_MAX) + SERVER_BYTES_MAX,
+        out_bytes_max: out.max(frame) + frame,
         out_frames_max: limits.out_frames_max as usize,
         counts_shared_alone: true,
         backlog_bytes_max: out / 2,

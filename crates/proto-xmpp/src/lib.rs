@@ -11,7 +11,6 @@
 //!
 //! What of XMPP is spoken is told in `docs/xmpp.md`.
 
-use model::chat::{EXTRA_BYTES_MAX, TEXT_BYTES_MAX};
 use model::limits::Limits;
 use model::link::{FrameLimits, Protocol, WireProfile};
 
@@ -48,15 +47,18 @@ pub const WIRE: WireProfile = WireProfile {
 
 /// The longest stanza that is made of a message, bytes: each byte of its text may have to be
 /// written as six.
-const WRITTEN_BYTES_MAX: usize = 6 * TEXT_BYTES_MAX + EXTRA_BYTES_MAX + 12 * 1024;
+fn written_bytes_max(limits: &Limits) -> usize {
+    let chat = &limits.chat;
+    6 * chat.text_bytes_max as usize + chat.extra_bytes_max as usize + 12 * 1024
+}
 
 fn frame_limits(limits: &Limits) -> FrameLimits {
-    let out = limits.out_bytes_max as usize;
+    let (out, written) = (limits.out_bytes_max as usize, written_bytes_max(limits));
     FrameLimits {
         unbound_bytes_max: limits.frame_bytes_unbound_max as usize,
         bytes_max: limits.chat.stanza_bytes_max as usize,
         // The machine goes by the backlog, and may add to it a part of a page.
-        out_bytes_max: out.max(WRITTEN_BYTES_MAX) + WRITTEN_BYTES_MAX,
+        out_bytes_max: out.max(written) + written,
         out_frames_max: limits.out_frames_max as usize,
         counts_shared_alone: true,
         backlog_bytes_max: out / 2,

@@ -113,8 +113,8 @@ pub const DEVICE_NAME_BYTES_MAX: usize = 64;
 /// Longest reason why something was done or refused, for people, bytes.
 pub const REASON_BYTES_MAX: usize = 512;
 
-/// Longest text of a message, bytes.
-pub const TEXT_BYTES_MAX: usize = 64 * 1024;
+/// Longest text of a message that the limits may allow, bytes.
+pub const TEXT_BYTES_MAX: usize = 1024 * 1024;
 
 /// Most bytes that a message carries beside its text.
 pub const EXTRA_BYTES_MAX: usize = 64 * 1024;
@@ -457,7 +457,7 @@ pub struct ClientMessageId(pub [u8; 16]);
 pub struct Content {
     /// What it is: 1 is text; below 1,000 are ours, the others an application's own.
     pub kind: u16,
-    /// For people, and to be searched; at most [`TEXT_BYTES_MAX`] bytes.
+    /// For people, and to be searched; at most `text_bytes_max` of the limits, bytes.
     pub text: Box<str>,
     /// Opaque bytes beside it, at most [`EXTRA_BYTES_MAX`].
     pub extra: Box<[u8]>,

@@ -19,6 +19,10 @@ pub const OVERHEAD_BYTES_MAX: usize = 2048;
 /// Bytes of messages from which on no further one is put into a page (IM 5.4).
 pub const PAGE_BYTES_MAX: usize = 256 * 1024;
 
+/// Bytes by which the last of several messages may go beyond that: clients of builds that had
+/// smaller texts take no longer frames (IM 2.2).
+pub const LAST_BYTES_MAX: usize = 128 * 1024;
+
 /// Bytes of the longest address of an account.
 const ADDRESS_BYTES_MAX: usize = ACCOUNT_NAME_BYTES_MAX + 1 + DOMAIN_BYTES_MAX;
 
@@ -27,17 +31,25 @@ const ADDRESS_BYTES_MAX: usize = ACCOUNT_NAME_BYTES_MAX + 1 + DOMAIN_BYTES_MAX;
 pub const ORDER_BYTES_MAX: usize =
     GROUP_NAMED_MAX * (ADDRESS_BYTES_MAX + 3) + REASON_BYTES_MAX + OVERHEAD_BYTES_MAX;
 
-/// Longest frame of a server: a page that one more message was put into.
+/// Longest frame of a server, whatever its limits: a page that one more message was put into.
 pub const SERVER_BYTES_MAX: usize =
     PAGE_BYTES_MAX + TEXT_BYTES_MAX + EXTRA_BYTES_MAX + 2 * OVERHEAD_BYTES_MAX;
+
+/// Longest frame of a server with these limits.
+pub fn server_bytes_max(limits: &Limits) -> usize {
+    let page = PAGE_BYTES_MAX + LAST_BYTES_MAX;
+    page.max(message_bytes_max(limits)) + 2 * OVERHEAD_BYTES_MAX
+}
+
+fn message_bytes_max(limits: &Limits) -> usize {
+    limits.chat.text_bytes_max as usize + limits.chat.extra_bytes_max as usize
+}
 
 /// Longest frame of a client that has its session: its message is as large as allowed, or it is an
 /// order to a group.
 pub fn client_bytes_max(limits: &Limits) -> usize {
-    let chat = &limits.chat;
-    let message = chat.text_bytes_max as usize + chat.extra_bytes_max as usize;
     let unbound = limits.frame_bytes_unbound_max as usize;
-    (message + OVERHEAD_BYTES_MAX).max(ORDER_BYTES_MAX).max(unbound)
+    (message_bytes_max(limits) + OVERHEAD_BYTES_MAX).max(ORDER_BYTES_MAX).max(unbound)
 }
 
 /// Whether the preface stands at the front, as far as it has come; true: it is whole.

@@ -8,7 +8,7 @@ use super::session::write_failed;
 use crate::codec::content::{EntryFields, MessageFields};
 use crate::codec::conversation::EventFields;
 use crate::codec::conversations::{ConversationFields, ConversationsPageFields};
-use crate::codec::frame::PAGE_BYTES_MAX;
+use crate::codec::frame::{LAST_BYTES_MAX, PAGE_BYTES_MAX};
 use crate::codec::server_frame::{HistoryPageFields, PageFields, ServerFrame};
 use model::chat::{
     Amended, ChatFault, ChatMessage, Conversation, ConversationChange, ConversationsPage,
@@ -82,11 +82,13 @@ pub(super) fn entry_of((seq, message): &(Seq, Arc<ChatMessage>)) -> EntryFields<
     EntryFields { seq: *seq, message: MessageFields::of(message) }
 }
 
-/// How many of these go into one page: one more than fit, so that one always does.
+/// How many of these go into one page: one more than fit, so that one always does; a large one
+/// begins a page of its own.
 pub(super) fn fitting(sizes: impl Iterator<Item = usize>) -> usize {
     let mut bytes = 0;
     let fits = |size: &usize| {
-        let fits = bytes < PAGE_BYTES_MAX;
+        let is_small = bytes + size <= PAGE_BYTES_MAX + LAST_BYTES_MAX;
+        let fits = bytes < PAGE_BYTES_MAX && (bytes == 0 || is_small);
         bytes += size;
         fits
     };
