@@ -379,6 +379,21 @@ pub fn write(message: &ChatMessage, how: Rendering<'_>, out: &mut Vec<u8>) -> bo
     true
 }
 
+/// A stanza that a device of an account has sent, as a carbon for its others (XEP-0280 6); to whom
+/// that goes is for each of them to say.
+pub(crate) fn sent_carbon(account: &str, stanza: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let account = text::escaped(account);
+    let head = format!(
+        "<message from='{account}' type='chat'><sent xmlns='{CARBONS}'>\
+         <forwarded xmlns='{FORWARD}'><message xmlns='{CLIENT}'"
+    );
+    out.extend_from_slice(head.as_bytes());
+    out.extend_from_slice(stanza.strip_prefix(b"<message").unwrap_or_default());
+    out.extend_from_slice(b"</forwarded></sent></message>");
+    out
+}
+
 /// Appends a message as the stanza that goes to another server. False: there is nothing to show.
 pub fn write_out(message: &ChatMessage, out: &mut Vec<u8>) -> bool {
     let begin = out.len();

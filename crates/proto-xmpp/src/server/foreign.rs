@@ -128,6 +128,11 @@ impl Session {
     pub(super) fn hears_from_elsewhere(&mut self, xml: &[u8], out: &mut Out) {
         let is_result = |child: &Element<'_, '_>| child.is("result", MAM);
         if let Ok(scan) = Scan::element(xml)
+            && self.hears_carbon(&scan.root(), out)
+        {
+            return;
+        }
+        if let Ok(scan) = Scan::element(xml)
             && let root = scan.root()
             && !self.has_asked_archive(&root)
             && root.children().any(|child| is_result(&child))

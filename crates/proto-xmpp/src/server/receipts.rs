@@ -10,14 +10,15 @@
 //! asked for, each once; of those read together only the last is said to be displayed (XEP-0333 1).
 
 use super::Out;
+use super::messages::SentAs;
 use super::messages::lookup::{Lookup, Seen};
 use super::session::Session;
 use crate::jid::Jid;
-use crate::render;
+use crate::render::{self, CARBONS, FORWARD};
 use crate::stanza::{ID_BYTES_MAX, StanzaReply, put_attribute};
 use crate::xml::scan::{CLIENT, Element};
 use model::account::AccountAddress;
-use model::chat::{ChatDelivery, ChatRequest, HistoryPage, InboxChange, InboxEvent};
+use model::chat::{ChatDelivery, ChatRequest, HandingTo, HistoryPage, InboxChange, InboxEvent};
 use model::timeline::Seq;
 
 /// The namespace of receipts (XEP-0184 9).
@@ -108,8 +109,46 @@ impl Session {
         let shown = shown.into_iter().find_map(|name| message.child(name, MARKERS));
         if let Some(id) = shown.and_then(|it| it.attribute("id")) {
             self.displays(with, &id, out);
+            if !id.is_empty() && !render::is_private(message) {
+                self.copies_marker(message, out);
+            }
         }
         is_received || shown.is_some()
+    }
+
+    /// A marker goes to the other devices of the account as a carbon (XEP-0280 6.1): they take it
+    /// off what they show as unread. Its service has no message of it to make one from.
+    fn copies_marker(&mut self, message: &Element<'_, '_>, out: &mut Out) {
+        let Some(own) = Jid::parse(self.account()).and_then(|jid| jid.account) else { return };
+        let marker =
+            render::passed_on(message, Some(self.jid()), |child| !render::is_of_own_server(child));
+        let xml = render::sent_carbon(self.account(), &marker).into();
+        let number = self.unanswered((None, None), SentAs::Quiet);
+        let (session, to, device, directed) = (self.session, own.into(), None, None);
+        let handing = HandingTo { session, number, to, device, xml, directed };
+        out.say(ChatRequest::HandTo(Box::new(handing)));
+    }
+
+    /// A carbon of what another device of the account has shown, for a client that wants carbons.
+    /// False: it is something else.
+    pub(super) fn hears_carbon(&mut self, stanza: &Element<'_, '_>, out: &mut Out) -> bool {
+        let is_own = stanza.attribute("from").is_some_and(|from| *from == *self.account());
+        let Some(sent) = stanza.child("sent", CARBONS).filter(|_| is_own) else { return false };
+        let forwarded = sent.child("forwarded", FORWARD);
+        let by = forwarded.as_ref().and_then(|it| it.child("message", CLIENT)?.attribute("from"));
+        if self.has(Session::CARBONS) && by.is_some_and(|by| *by != *self.jid()) {
+            let head = StanzaReply {
+                name: "message",
+                from: Some(self.account()),
+                to: self.jid(),
+                id: None,
+            };
+            head.open("chat", out.bytes());
+            out.bytes().extend_from_slice(sent.whole().as_bytes());
+            head.close(out.bytes());
+            self.counts_sent(out);
+        }
+        true
     }
 
     /// A client shows a message.

@@ -10,7 +10,10 @@ const SHOWN: &str = "<displayed xmlns='urn:xmpp:chat-markers:0' id='ID'/>";
 fn shows(side: &mut Side, to: &str, id: &str) -> Vec<ChatRequest> {
     let marker = SHOWN.replace("ID", id);
     assert_eq!(says(side, &format!("<message to='{to}@a.example'>{marker}</message>")), "");
-    words(side)
+    let mut asked = words(side);
+    // The carbon for the other devices.
+    asked.retain(|request| !matches!(request, ChatRequest::HandTo(_)));
+    asked
 }
 
 fn looks(number: u32, with: &str, from: u64) -> ChatRequest {
@@ -59,6 +62,47 @@ fn a_displayed_message_is_looked_for_and_the_cursor_moved_up_to_it() {
     assert_eq!(asked, [ChatRequest::Read { session: SESSION, number, with, upto: 7 }]);
     assert_eq!(told(&mut side, ChatDelivery::Read { number, upto: 7 }), "");
     assert!(words(&mut side).is_empty());
+}
+
+#[test]
+fn a_marker_goes_to_the_accounts_other_devices_as_a_carbon() {
+    let mut side = available();
+    let marker = SHOWN.replace("ID", "a");
+    for (hint, copied) in
+        [("", true), ("<private xmlns='urn:xmpp:carbons:2'/>", false), ("<x/>", true)]
+    {
+        let stanza = format!("<message id='7' to='bob@a.example'>{marker}{hint}</message>");
+        assert_eq!(says(&mut side, &stanza), "");
+        let handed = words(&mut side).into_iter().find_map(|request| match request {
+            ChatRequest::HandTo(handing) => Some(handing),
+            _ => None,
+        });
+        assert_eq!(handed.is_some(), copied, "{hint}");
+        let Some(handing) = handed else { continue };
+        assert_eq!((handing.to.as_str(), &handing.device), ("ann@a.example", &None));
+        let failed =
+            ChatDelivery::Failed { number: handing.number, why: ChatFault::UnknownAccount };
+        assert_eq!(told(&mut side, failed), "", "nobody else is there");
+        // It comes back to the device that said it, too, and is none for that.
+        let own = ChatDelivery::Stanza(handing.xml.clone());
+        let xml = String::from_utf8_lossy(&handing.xml).into_owned();
+        let others = xml.replace("ann@a.example/desk", "ann@a.example/phone");
+        let others = ChatDelivery::Stanza(others.into_bytes().into());
+        assert_eq!(told(&mut side, others.clone()), "", "carbons are not enabled");
+        let enable = "<iq type='set' id='c'><enable xmlns='urn:xmpp:carbons:2'/></iq>";
+        assert!(says(&mut side, enable).contains("result"));
+        assert_eq!(told(&mut side, own), "");
+        let shown = told(&mut side, others);
+        let whole = format!(
+            "<message type='chat' from='ann@a.example' to='ann@a.example/desk'>\
+             <sent xmlns='urn:xmpp:carbons:2'><forwarded xmlns='urn:xmpp:forward:0'>\
+             <message xmlns='jabber:client' id='7' to='bob@a.example' \
+             from='ann@a.example/phone'>{marker}{hint}</message></forwarded></sent></message>"
+        );
+        assert_eq!(shown, whole);
+        let disable = enable.replace("enable", "disable");
+        assert!(says(&mut side, &disable).contains("result"));
+    }
 }
 
 #[test]
