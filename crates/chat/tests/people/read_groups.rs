@@ -2,7 +2,7 @@
 
 use crate::world::World;
 use model::account::AccountAddress;
-use model::chat::GroupVerb;
+use model::chat::{Excerpt, GroupVerb};
 use model::counters::ChatCounter;
 
 /// The first devices of three people, who are in a group, and of one who is not.
@@ -64,6 +64,66 @@ fn nothing_is_written_for_who_is_away_until_it_comes() {
         world.heal();
         world.check();
     }
+}
+
+#[test]
+fn who_comes_after_a_long_absence_is_listed_the_last_message_of_each_group() {
+    for shards in 1..=4 {
+        let (mut world, loud) = group(shards, 1);
+        world.orders(ANN, GroupVerb::Create, None, &[1, 2]).expect("made");
+        let quiet = world.groups().last().cloned().expect("everybody has heard of it");
+        assert_ne!(loud, quiet);
+        world.texts(CAROL);
+        world.acknowledges_all(CAROL);
+        world.leaves(CAROL);
+        for n in 0..40 {
+            world.says_to(BOB, &loud, &format!("loud {n}")).expect("a member");
+        }
+        says_all(&mut world, &quiet, &["quiet 0", "quiet 1"]);
+        says_all(&mut world, &loud, &["the last"]);
+        world.connect(CAROL);
+        world.rest();
+        let seen = |world: &mut World| {
+            let page = world.list(CAROL, u64::MAX, 5).expect("told");
+            let all =
+                page.conversations.into_iter().filter(|it| [&loud, &quiet].contains(&&it.with));
+            let text = |last: Option<Excerpt>| last.map(|last| last.text.to_string());
+            let mut all: Vec<_> =
+                all.map(|it| (text(it.last).unwrap_or_default(), it.unread)).collect();
+            all.sort();
+            all
+        };
+        let listed = seen(&mut world);
+        let texts: Vec<&str> = listed.iter().map(|(text, _)| text.as_str()).collect();
+        assert_eq!(texts, ["quiet 1", "the last"], "{shards} shards");
+        assert!(listed[1].1 > 30, "{listed:?}");
+        assert_eq!(said(&mut world, CAROL).len(), 43, "each once");
+        assert_eq!(seen(&mut world), listed, "it was right before they were read");
+        world.heal();
+        world.check();
+    }
+}
+
+#[test]
+fn a_loud_group_does_not_keep_a_quiet_one_from_being_listed() {
+    let (mut world, loud) = group(2, 1);
+    world.orders(ANN, GroupVerb::Create, None, &[1, 2]).expect("made");
+    let quiet = world.groups().last().cloned().expect("everybody has heard of it");
+    world.leaves(CAROL);
+    for n in 0..500 {
+        world.says_to(BOB, &loud, &format!("loud {n}")).expect("a member");
+    }
+    says_all(&mut world, &quiet, &["quiet 1"]);
+    world.connect(CAROL);
+    world.rest();
+    let before = placed(&world).1;
+    let page = world.list(CAROL, u64::MAX, 5).expect("told");
+    let found = page.conversations.iter().find(|it| it.with == quiet).expect("listed");
+    assert_eq!(found.last.as_ref().map(|last| &*last.text), Some("quiet 1"));
+    // What is drawn for a list has an end, also when it is asked for again.
+    world.list(CAROL, u64::MAX, 5).expect("told");
+    let drawn = placed(&world).1 - before;
+    assert!((100..=264).contains(&drawn), "{drawn}");
 }
 
 #[test]

@@ -40,8 +40,9 @@ section! {
         /// Times in an hour that one account is given another password by its own devices. One more
         /// is refused.
         passwords_an_account_max: u32 = 20, whole(1..=100_000, "passwords an hour");
-        /// Bytes of a message's text. A longer one is refused.
-        text_bytes_max: u32 = 64 * 1024, whole(256..=TEXT, "bytes");
+        /// Bytes of a message's text. A longer one is refused (in XMPP by policy-violation). With
+        /// as many as stanza_bytes_max, whatever fits into a stanza is taken.
+        text_bytes_max: u32 = 256 * 1024, whole(256..=TEXT, "bytes");
         /// Bytes that a message carries beside its text. More is refused.
         extra_bytes_max: u32 = 64 * 1024, whole(0..=EXTRA, "bytes");
         /// Messages in one answer: of an inbox, or of a conversation. A longer wish is cut.
@@ -90,6 +91,9 @@ section! {
         /// Messages of such groups that an inbox has beyond what any device of its account was
         /// sent. What is more is drawn when a device has come further.
         drawn_ahead_max: u16 = 1_024, whole(1..=65_535, "messages");
+        /// The same, once, when a device that comes asks for the beginning of its list of
+        /// conversations: so many more are drawn, from all such groups in turn, before it is told.
+        drawn_for_list_max: u32 = 16_384, whole(0..=1 << 20, "messages");
         /// Messages that were said in such a group and wait for the log together, a shard. With one
         /// more each of its members that is here draws them by itself.
         drawn_together_max: u16 = 256, whole(1..=4_096, "messages");

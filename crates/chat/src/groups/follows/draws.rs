@@ -118,6 +118,7 @@ impl Chat {
         }
         if let Some(follower) = self.follows.followers.get_mut(&inbox) {
             follower.step = Step::Messages(conversation, target);
+            follower.last_drawn = Some(conversation);
         }
         let (from, backwards, count) = (behind, false, AT_ONCE);
         let range = Range::part(conversation, from, backwards, count);
@@ -208,6 +209,7 @@ impl Chat {
         }
         if let Some(follower) = self.follows.followers.get_mut(&inbox) {
             let (left, has_failed) = (wanted.len() as u32, false);
+            follower.list_room = follower.list_room.saturating_sub(left);
             follower.step = Step::Places { conversation, left, has_failed, more };
         }
         for (relation, message) in wanted {

@@ -81,6 +81,12 @@ struct Follower {
     is_asked: bool,
     /// Pushes wait for that.
     wakes: bool,
+    /// Messages that may be drawn besides, for a list of conversations.
+    list_room: u32,
+    /// There was such room since all was drawn the last time.
+    had_list_room: bool,
+    /// The group that was drawn from last.
+    last_drawn: Option<TimelineId>,
     /// What devices have asked of the inbox meanwhile.
     held: Vec<held::Held>,
 }
@@ -149,9 +155,13 @@ impl Followed {
 }
 
 impl Follower {
-    /// A group of which something may be drawn by this account alone.
+    /// A group of which something may be drawn by this account alone: one after the other, so that
+    /// a loud one does not keep others from being drawn.
     fn next_to_draw(&self) -> Option<(TimelineId, Seq, Seq)> {
-        let open = self.groups.iter().filter(|(_, it)| it.is_behind && it.together == 0);
+        let last = self.last_drawn;
+        let behind_last = self.groups.iter().filter(|(of, _)| Some(**of) > last);
+        let others = self.groups.iter().filter(|(of, _)| Some(**of) <= last);
+        let open = behind_last.chain(others).filter(|(_, it)| it.is_behind && it.together == 0);
         let next = |it: &Followed| Some((it.following.next_behind()?, it.target));
         open.filter_map(|(of, it)| next(it).map(|(behind, target)| (*of, behind, target))).next()
     }
@@ -341,7 +351,12 @@ impl Chat {
         }
         let draws_all = draws_all && !self.has_what_was_wanted(now, inbox, fx);
         let Some(follower) = self.follows.followers.get_mut(&inbox) else { return };
-        if let Some(next) = follower.next_to_draw().filter(|_| may_draw || draws_all) {
+        let may_draw = may_draw || draws_all || follower.list_room > 0;
+        let next = follower.next_to_draw();
+        if next.is_none() && follower.is_ready() {
+            (follower.list_room, follower.had_list_room) = (0, false);
+        }
+        if let Some(next) = next.filter(|_| may_draw) {
             return self.fetch_next(now, inbox, next, fx);
         }
         if self.follows.followers.get(&inbox).is_some_and(|it| it.is_loaded) {

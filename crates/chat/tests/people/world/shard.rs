@@ -54,6 +54,7 @@ pub fn limits(group_written_members_max: u32) -> Limits {
         group_members_known_max: 12,
         group_written_members_max,
         drawn_ahead_max: 6,
+        drawn_for_list_max: 200,
         drawn_together_max: 3,
         followed_known_max: 3,
         conversations_known_max: 14,
