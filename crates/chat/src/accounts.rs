@@ -10,6 +10,7 @@
 
 use crate::label::Route;
 use crate::log::{Answered, PendingCall};
+use crate::people::partings;
 use crate::waits::Waits;
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
@@ -127,7 +128,7 @@ impl AccountRow {
         [&[VERSION][..], &numbers, &self.made_s.to_le_bytes()].concat().into()
     }
 
-    fn decode(value: &[u8]) -> Option<AccountRow> {
+    pub(crate) fn decode(value: &[u8]) -> Option<AccountRow> {
         let mut bytes = ByteReader::of(VERSION, value)?;
         let (id, owner) = (AccountId(bytes.u64()?), Owner::of_number(bytes.u64()?));
         let made_s = bytes.u32()?;
@@ -349,7 +350,42 @@ impl Chat {
                 return self.end_finding(now, number, Err(ChatFault::UnknownAccount), fx);
             }
         };
-        let (table, key, value) = (Table::ChatAccounts, self.row_key(&address), made.encode());
+        if let Some(AccountRow { id, owner: Owner::Booked(uid), .. }) = row
+            && made.id != id
+        {
+            // The row of an account that was removed is about to be written over: its ties end.
+            let write = partings::row(self.settings.home, (&address, uid), Some(id));
+            let noted = PendingCall::Noted(Box::new((number, made)));
+            return self.log.ask(noted, Call::Write(write), fx);
+        }
+        self.write_account(number, &address, made, fx);
+    }
+
+    /// It is stored that the ties of an account that was removed end: the next one of its name is
+    /// made.
+    pub(crate) fn parting_noted(
+        &mut self,
+        now: Now,
+        (number, made): (u64, AccountRow),
+        result: Answered,
+        fx: &mut Effects,
+    ) {
+        if let Err(error) = result {
+            return self.end_finding(now, number, Err(fault_of(error)), fx);
+        }
+        self.people.partings.look_again();
+        let Some(address) = self.accounts.asked.at(number).cloned() else { return };
+        self.write_account(number, &address, made, fx);
+    }
+
+    fn write_account(
+        &mut self,
+        number: u64,
+        address: &AccountAddress,
+        made: AccountRow,
+        fx: &mut Effects,
+    ) {
+        let (table, key, value) = (Table::ChatAccounts, self.row_key(address), made.encode());
         let write = Write::Put { table, key, value };
         self.log.ask(PendingCall::Made(Box::new((number, made))), Call::Write(write), fx);
     }

@@ -72,6 +72,7 @@ pub use groups::shows::ShowSaid;
 pub use operators::reviews::ReviewSettings;
 pub use operators::words;
 pub use people::nodes::{LastAsked, NodesAnswered, NodesAsked, NodesTold};
+pub use people::partings::row as row_of_parting;
 pub use people::{
     ArrivalTaken, PresenceTold, ProbeAsked, Probed, TieReceipt, TieTold, TieVerb, TieWord,
 };

@@ -39,6 +39,8 @@ pub(crate) enum PendingCall {
     Account(u64),
     /// A new account's row, likewise.
     Made(Box<(u64, AccountRow)>),
+    /// A row says whose ties end, before the row of a new account of the same name is written.
+    Noted(Box<(u64, AccountRow)>),
     /// Where an inbox and a device stand: the last thing before it is let in.
     Standing(Box<LetIn>, AccountId),
     /// Where an inbox stands, for a command.
@@ -109,6 +111,8 @@ pub(crate) enum PendingCall {
     Sought(TimelineId),
     /// What an account of this shard waits for, of its contacts.
     Person(TimelineId),
+    /// Accounts that were removed, or the row of one of them.
+    Partings,
     /// The tokens of a device that comes back by one.
     Redeemed(Box<crate::sessions::fast::Coming>),
     /// Tokens of an account, before another is given.
@@ -327,6 +331,7 @@ impl Chat {
         match pending {
             PendingCall::Account(number) => self.account_read(now, number, result, fx),
             PendingCall::Made(made) => self.account_made(now, *made, result, fx),
+            PendingCall::Noted(made) => self.parting_noted(now, *made, result, fx),
             PendingCall::Standing(let_in, id) => self.enter(now, *let_in, id, result, fx),
             PendingCall::Looked(look) => self.looked(now, *look, result, fx),
             PendingCall::Muted(muting) => self.muted(*muting, result, fx),
@@ -362,6 +367,7 @@ impl Chat {
             PendingCall::Undistributed(number) => self.found_again(now, number, result, fx),
             PendingCall::Sought(inbox) => self.sought_in(now, inbox, result, fx),
             PendingCall::Person(inbox) => self.person_done(now, inbox, result, fx),
+            PendingCall::Partings => self.partings_read(now, result, fx),
             PendingCall::Redeemed(coming) => self.tokens_read(now, *coming, result, fx),
             PendingCall::Tokens(wish) => self.gives_token(now, *wish, result, fx),
             PendingCall::Given(given) => self.token_given(*given, result, fx),

@@ -18,6 +18,7 @@ pub(crate) mod foreign;
 mod lists;
 pub(crate) mod nodes;
 mod orders;
+pub(crate) mod partings;
 mod presence;
 pub(crate) mod reach;
 pub(crate) mod stanzas;
@@ -54,6 +55,7 @@ use model::counters::ChatCounter;
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::ports::chat::ChatAnswer;
 use model::timeline::TimelineId;
+use partings::Partings;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use store::Step;
@@ -100,6 +102,7 @@ pub(crate) struct People {
     /// Accounts that have said too much of it, and when they may again.
     held: BTreeSet<(Instant, TimelineId)>,
     departures: Departures,
+    pub(crate) partings: Partings,
     /// What sessions said of themselves last, the oldest first: most say what others do.
     said_lately: VecDeque<Arc<Availability>>,
 }
@@ -178,6 +181,8 @@ pub(crate) enum Task {
     NodeNews(Box<UntoldNode>),
     /// Somebody wants to add it to a group, or to invite it.
     Adding(ShardId, Box<AddingAsked>),
+    /// It was removed: one more of its ties ends.
+    Part,
     /// It owed something at the start.
     Settle,
 }
@@ -384,6 +389,7 @@ impl Chat {
             Task::Receipt(receipt) => self.tie_heard(now, inbox, &receipt, fx),
             Task::NodeNews(news) => self.node_changed(inbox, *news, fx),
             Task::Adding(from, asked) => self.adding_known((from, asked), None, fx),
+            Task::Part => self.part_person(now, inbox, fx),
             Task::Settle => {}
         }
     }
@@ -422,6 +428,8 @@ impl Chat {
             Task::NodeNews(news) => {
                 fx.counters.count_by(ChatCounter::NodeNewsLost, news.events.len() as u64);
             }
+            // It is tried again ([`Partings`]).
+            Task::Part => {}
             // Whoever is here has said what it owes.
             Task::Settle => {}
         }
@@ -467,9 +475,10 @@ impl Chat {
         let walks = self.turn_walks(now, fx);
         let remembered = self.settings.limits.chat.departures_known_max as usize;
         self.people.departures.turn(now, remembered);
+        let partings = self.turn_partings(now, fx);
         let stanzas = self.turn_stanzas(now, fx);
         let arrivals = self.turn_arrivals(now, fx);
-        earliest([left, words, blocks, walks, stanzas, arrivals])
+        earliest([left, words, blocks, walks, partings, stanzas, arrivals])
     }
 
     /// Accounts that owed something at the start say it, a few in each turn.

@@ -203,7 +203,7 @@ fn wants_account(contact: &AccountAddress, order: &ContactOrder) -> bool {
 
 /// Makes a tie what is wanted of it; `number` is one that no wish had before. Nobody wishes to see
 /// whom it has blocked.
-fn wish(
+pub(super) fn wish(
     tie: &mut Tie,
     (order, number): (ContactOrder, u64),
     is_blocked: bool,

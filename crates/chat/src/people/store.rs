@@ -58,6 +58,8 @@ pub(super) enum Then {
     AnswerLater(Requester),
     /// The contact's home.
     Confirm(ShardId, Box<TieTold>),
+    /// The next tie of an account that was removed.
+    Part,
     Nobody,
 }
 
@@ -276,6 +278,7 @@ impl Chat {
             Then::Answer(wait) => self.answer_people(wait, Ok(()), fx),
             Then::AnswerLater(wait) => self.answer_when_told(inbox, contact, wait, fx),
             Then::Confirm(to, told) => self.confirm(now, to, (*told, false), fx),
+            Then::Part => self.parts_on(inbox),
             Then::Nobody => {}
         }
     }

@@ -29,6 +29,8 @@ pub struct TieTold {
     pub(crate) to: AccountAddress,
     pub(crate) inbox: TimelineId,
     pub(crate) word: TieWord,
+    /// Its account was removed: if the name is another's by now, that one's ties stay.
+    pub(crate) is_gone: bool,
 }
 
 /// It was taken, or refused.
@@ -103,10 +105,11 @@ impl Chat {
         let (from, words) = (person.address.clone(), tie.words().collect::<Vec<_>>());
         self.people.said.put((inbox, contact.clone()));
         let owner = self.settings.shard_at(peer);
+        let is_gone = self.people.partings.has(inbox);
         for word in words {
             fx.counters.count(ChatCounter::ContactsTold);
-            let to = contact.clone();
-            let told = Box::new(TieTold { from: from.clone(), by: inbox, to, inbox: peer, word });
+            let (from, to) = (from.clone(), contact.clone());
+            let told = Box::new(TieTold { from, by: inbox, to, inbox: peer, word, is_gone });
             if owner == self.settings.shard {
                 self.tie_arrives(now, owner, told, fx);
             } else {
@@ -159,6 +162,10 @@ impl Chat {
         let limits = &self.settings.limits.chat;
         let Some(person) = self.people.known.get(&inbox) else { return };
         let known = person.ties.get(&told.from);
+        let is_others = |tie: &Tie| tie.peer.is_some_and(|peer| peer != told.by);
+        if told.is_gone && known.is_some_and(is_others) {
+            return self.confirm(now, from, (told, false), fx);
+        }
         let mut tie = known.cloned().unwrap_or_else(|| Tie::new(told.from.clone()));
         tie.is_now(told.by);
         let mut said = None;

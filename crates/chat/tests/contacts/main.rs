@@ -6,5 +6,6 @@ mod histories;
 mod last_there;
 mod nodes;
 mod nodes_histories;
+mod removed;
 mod storm;
 mod world;

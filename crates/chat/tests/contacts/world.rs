@@ -391,6 +391,15 @@ impl World {
         }
     }
 
+    /// The book removes somebody's account, and the name is somebody else's or nobody's.
+    pub fn removes(&mut self, who: u32, uid: u64, next: NameOwner) {
+        let address = person(who);
+        let home = base::hash::home(address.home_hash(HOME), self.shards.len() as u16);
+        let row = chat::row_of_parting(HOME, (&address, uid), None);
+        self.shards[usize::from(home)].log.answer(&Call::Write(row)).expect("stored");
+        self.names.give(address.name(), next);
+    }
+
     /// Rows of a table in all logs.
     pub fn rows(&mut self, table: Table) -> usize {
         let rows = |shard: &mut Shard| {

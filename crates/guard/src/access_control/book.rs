@@ -113,7 +113,13 @@ impl AccessControl {
     /// Whether the book is all there. Until it is, nobody knows who a name is that it does not
     /// have: whoever brings one is told to come again.
     pub fn set_whole(&self, is_whole: bool) {
-        self.is_whole.store(is_whole, Ordering::Release);
+        let people = self.people_mut();
+        let was_whole = self.is_whole.swap(is_whole, Ordering::AcqRel);
+        // Whoever was removed is known from now on: sessions and accounts are looked at again.
+        if is_whole && !was_whole {
+            self.rise();
+        }
+        drop(people);
     }
 
     /// Whether the book is all there.

@@ -255,6 +255,8 @@ counters! {
             "Orders about contacts and presence that were refused, for whatever reason.";
         ContactsTold "chat_contacts_told_total"
             "Words about contacts said to the contact's home, those said again included.";
+        AccountsParted "chat_accounts_parted_total"
+            "Accounts that were removed and have left the lists of all their contacts.";
         RequestsRefused "chat_requests_refused_total"
             "Wishes to see an account refused, for it had too many that it had not answered.";
         PresenceChanges "chat_presence_changes_total" "Times a session said how it is there.";

@@ -368,13 +368,16 @@ pub enum Table {
     ChatPublic = 29,
     /// Temporary groups of chat, by their conversations: address.
     ChatTemporary = 30,
+    /// Accounts that were removed from the book and whose contacts have not all heard of it, by
+    /// address and number.
+    ChatPartings = 31,
     /// Anything else: tests, and protocols to come.
     Other = 255,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 30] = [
+    pub const ALL: [Table; 31] = [
         Table::Products,
         Table::Devices,
         Table::Marks,
@@ -404,6 +407,7 @@ impl Table {
         Table::Chatrooms,
         Table::ChatPublic,
         Table::ChatTemporary,
+        Table::ChatPartings,
         Table::Other,
     ];
 
@@ -428,6 +432,7 @@ impl Table {
                 | Table::ChatGroups
                 | Table::ChatFollows
                 | Table::MediaUse
+                | Table::ChatPartings
         )
     }
 
@@ -455,6 +460,7 @@ impl Table {
             | Table::Chatrooms
             | Table::ChatPublic
             | Table::ChatTemporary
+            | Table::ChatPartings
             | Table::ChatPushes
             | Table::ChatNodes
             | Table::ChatItems

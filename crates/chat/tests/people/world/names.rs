@@ -42,6 +42,10 @@ impl Access for Names {
         owners.get(user).copied().unwrap_or(NameOwner::Unknown)
     }
 
+    fn is_removed(&self, user: &str, uid: u64) -> bool {
+        self.owner(user) != NameOwner::Account(uid)
+    }
+
     fn version(&self) -> u64 {
         self.version.load(Ordering::Relaxed)
     }
