@@ -33,7 +33,7 @@ class Talk(Case):
         _, told = self.online(self.ann, silence_s=60)
         self.assertEqual(told.account, f"{self.ann}@localhost")
         self.assertEqual((told.head, told.cursor, told.silence_s), (0, 0, 60))
-        self.assertEqual((told.text_bytes_max, told.extra_bytes_max), (65536, 65536))
+        self.assertEqual((told.text_bytes_max, told.extra_bytes_max), (262144, 65536))
         self.assertGreater(told.server_ms, 1_700_000_000_000)
 
     def test_what_is_said_is_stored_and_comes_at_once(self):

@@ -118,7 +118,7 @@ class Talk(People):
         ann, bob = self.mqtt(self.ann), self.im(self.bob)
         told = ann.events()
         self.assertEqual((told.account, told.head), (f"{self.ann}@localhost", 0))
-        self.assertEqual((told.requests_max, told.text_bytes_max), (256, 65536))
+        self.assertEqual((told.requests_max, told.text_bytes_max), (256, 262144))
         kind, sent = self.send(ann, self.bob, "hello", extra=b"\0\xff")
         self.assertEqual((kind, sent.number, sent.seq, sent.again), ("sent", 7, 1, False))
         said = bob.next("message").message

@@ -130,7 +130,7 @@ fn what_no_device_could_have_said_does_not_come_in() {
             ChatFault::Invalid,
         ),
         (
-            MovedMessage { content: Content::text(&"x".repeat(65_537)), ..whole.clone() },
+            MovedMessage { content: Content::text(&"x".repeat(262_145)), ..whole.clone() },
             ChatFault::TooLarge,
         ),
         (MovedMessage { with: with("nobody"), ..whole.clone() }, ChatFault::UnknownAccount),

@@ -299,7 +299,7 @@ fn what_makes_no_sense_does_not_come_in() {
         (MovedMessage { with: to("x@channel.a.example"), ..whole.clone() }, ChatFault::Invalid),
         (MovedMessage { with: to("x@live.a.example"), ..whole.clone() }, ChatFault::Invalid),
         (
-            MovedMessage { content: Content::text(&"x".repeat(65_537)), ..whole.clone() },
+            MovedMessage { content: Content::text(&"x".repeat(262_145)), ..whole.clone() },
             ChatFault::TooLarge,
         ),
     ] {

@@ -285,7 +285,7 @@ section! {
         chatrooms_waiting_bytes_max: u64 = 64 * 1024 * 1024, whole(1 << 20..=1 << 40, "bytes");
         /// Bytes of a message in a chatroom, with what it carries beside its text. A larger one is
         /// refused.
-        chatroom_message_bytes_max: u32 = 4_096, whole(1..=TEXT, "bytes");
+        chatroom_message_bytes_max: u32 = 4_096, whole(1..=65_536, "bytes");
         /// Messages that a chatroom keeps for those who join, at most. A longer wish is cut.
         chatroom_keeps_max: u16 = 50, whole(0..=KEEPS, "messages");
         /// Accounts that are muted in a chatroom, and as many that are banned. One more is not.

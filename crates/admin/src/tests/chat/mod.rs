@@ -394,7 +394,7 @@ fn orders_that_make_no_sense_reach_nobody() {
         let message = told["error"]["message"].as_str().expect("text");
         assert!(message.contains(word), "{path}: {message}");
     }
-    let large = json!({ "to": "b", "message": { "text": "x".repeat(70_000) } }).to_string();
+    let large = json!({ "to": "b", "message": { "text": "x".repeat(300_000) } }).to_string();
     let (status, told) = test_api.json("POST", "/v1/chat/accounts/ann/messages", &large);
     assert_eq!((status, &told["error"]["code"]), (413, &json!("too_large")));
     assert_eq!(test_api.asked(), []);
