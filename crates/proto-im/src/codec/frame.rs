@@ -21,7 +21,7 @@ pub const PAGE_BYTES_MAX: usize = 256 * 1024;
 
 /// Bytes by which the last of several messages may go beyond that: clients of builds that had
 /// smaller texts take no longer frames (IM 2.2).
-pub const LAST_BYTES_MAX: usize = 128 * 1024;
+pub const LAST_BYTES_MAX: usize = 128 * 1024 + OVERHEAD_BYTES_MAX;
 
 /// Bytes of the longest address of an account.
 const ADDRESS_BYTES_MAX: usize = ACCOUNT_NAME_BYTES_MAX + 1 + DOMAIN_BYTES_MAX;

@@ -132,11 +132,10 @@ impl UserBook {
             let key = account_key(home, DOMAIN, &it.row.name);
             Write::Put { table: Table::Users, key, value: it.entry.row() }
         };
-        let replaced = |it: &'_ News| {
+        self.note_removed(news.iter().filter_map(|it| {
             let uid = gone(it.before.as_ref(), Some(&it.entry))?;
             Some((it.row.name.as_str(), uid))
-        };
-        self.note_removed(news.iter().filter_map(replaced))?;
+        }))?;
         self.logs.write(news.iter().map(put).collect())?;
         let (everybody, accounts): (Vec<News>, _) =
             news.into_iter().partition(|it| it.row.name == EVERYBODY);
