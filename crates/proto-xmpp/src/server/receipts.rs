@@ -133,6 +133,7 @@ impl Session {
     /// False: it is something else.
     pub(super) fn hears_carbon(&mut self, stanza: &Element<'_, '_>, out: &mut Out) -> bool {
         let is_own = stanza.attribute("from").is_some_and(|from| *from == *self.account());
+        let is_own = is_own && stanza.name() == "message";
         let Some(sent) = stanza.child("sent", CARBONS).filter(|_| is_own) else { return false };
         let forwarded = sent.child("forwarded", FORWARD);
         let by = forwarded.as_ref().and_then(|it| it.child("message", CLIENT)?.attribute("from"));
