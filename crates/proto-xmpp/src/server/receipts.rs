@@ -124,8 +124,9 @@ impl Session {
             render::passed_on(message, Some(self.jid()), |child| !render::is_of_own_server(child));
         let xml = render::sent_carbon(self.account(), &marker).into();
         let number = self.unanswered((None, None), SentAs::Quiet);
-        let (session, to, device, directed) = (self.session, own.into(), None, None);
-        let handing = HandingTo { session, number, to, device, xml, directed };
+        let (session, to, device) = (self.session, own.into(), None);
+        let (is_question, directed) = (false, None);
+        let handing = HandingTo { session, number, to, device, xml, is_question, directed };
         out.say(ChatRequest::HandTo(Box::new(handing)));
     }
 
