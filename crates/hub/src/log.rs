@@ -238,8 +238,14 @@ pub(crate) fn rejection(error: StoreError) -> Rejection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Hub;
+    use crate::orders::scans::Errand;
+    use crate::push::Sending;
     use base::hash::HashKey;
-    use model::id::ProductKey;
+    use base::secret::ClusterSecret;
+    use model::id::{ProductKey, ShardId};
+    use model::limits::Limits;
+    use model::product::Product;
     use model::push::Priority;
 
     #[test]
@@ -259,18 +265,63 @@ mod tests {
     }
 
     #[test]
-    fn appends_of_one_push_go_together_and_removals_of_one_timeline_do() {
-        let (mut log, mut fx, now) = (LogCalls::default(), Effects::default(), Now::default());
-        let push = Arc::new(Push {
+    fn a_fan_out_stays_at_a_device_while_there_is_no_room_for_an_earlier_one() {
+        let mut hub = Hub::new(crate::Settings {
+            shard: ShardId(0),
+            shards: 1,
+            limits: Arc::new(Limits::default()),
+            devices_max: 10,
+            offline_bytes_max: 1 << 20,
+            binds_per_s: 1_000,
+            secret: ClusterSecret::new([6; 32]),
+            node_secret: [7; 32],
+            hash_key: HashKey::new(11, 12),
+            home: HashKey::new(21, 22),
+            report_hooks: Vec::new(),
+            seed: 13,
+        });
+        let (mut fx, now) = (Effects::default(), Now::default());
+        let name = ProductKey::parse("p").expect("a name");
+        hub.install(Arc::new(Product::new(name.clone(), 7)));
+        let number = hub.registry.products.number(&name).expect("it is installed");
+        let key = hub.find_or_make(now, number, "d").expect("there is room");
+        let begin = |hub: &mut Hub, id| {
+            let push = Push { id: MessageId(id), product: name.clone(), ..push() };
+            let sending = Sending { push: Arc::new(push), receipts: false, counted: false };
+            hub.scans.begin(Errand::Push(sending), number, None, &hub.registry);
+        };
+        // The later one comes to the device first.
+        begin(&mut hub, 2);
+        begin(&mut hub, 1);
+        let waits = std::mem::replace(&mut hub.log.load.waits, LogCalls::WAITS_MAX);
+        let scan = hub.scans.take().expect("it has begun");
+        assert!(!hub.visit(now, key, &scan.errand, &mut fx));
+        assert!(fx.calls.is_empty() && fx.deliveries.is_empty());
+        hub.scans.put_back(scan);
+        hub.log.load.waits = waits;
+        hub.turn_scans(now, &mut fx);
+        let ids = hub.registry.at(key).and_then(|device| device.queue());
+        let ids: Vec<_> = ids.expect("they wait").items().map(|item| item.id.0).collect();
+        assert_eq!(ids, [1, 2]);
+    }
+
+    fn push() -> Push {
+        Push {
             id: MessageId(7),
             product: ProductKey::parse("p").expect("a name"),
             app_id: 0,
             body: [1].into(),
             collapse: None,
-            expire_at: 9,
+            expire_at: u32::MAX,
             priority: Priority::Normal,
             silent: false,
-        });
+        }
+    }
+
+    #[test]
+    fn appends_of_one_push_go_together_and_removals_of_one_timeline_do() {
+        let (mut log, mut fx, now) = (LogCalls::default(), Effects::default(), Now::default());
+        let push = Arc::new(push());
         let timeline = |name| durable::timeline_of(HashKey::new(1, 2), "p", name);
         let key = |slot| Key { slot, generation: 0 };
         log.append(now, &push, key(0), timeline("a"), &mut fx);

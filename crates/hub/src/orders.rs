@@ -153,7 +153,11 @@ impl Hub {
                 Some(key) => {
                     if let Some(key) = key {
                         left -= 1;
-                        self.visit(now, key, &scan.errand, fx);
+                        if !self.visit(now, key, &scan.errand, fx) {
+                            scan.stay(key);
+                            self.scans.put_last(scan);
+                            return Some(now.after(PAUSE));
+                        }
                     }
                     self.scans.put_back(scan);
                 }
@@ -202,9 +206,7 @@ impl Hub {
             };
             self.visit_with(now, key, &earlier, fx);
         }
-        !self.scans.iter().any(|scan| {
-            scan.order().is_some_and(|order| order < id) && scan.is_ahead(&self.registry, key)
-        })
+        !self.scans.has_earlier(&self.registry, key, id)
     }
 
     /// The device's key, with a new record if it is not known: no order that is open is for that.
@@ -283,16 +285,20 @@ impl Hub {
             || waits.is_some_and(|queue| queue.items().any(|item| item.id == id))
     }
 
-    /// Does what there is to do at a device.
-    fn visit(&mut self, now: Now, key: Key, errand: &Errand, fx: &mut Effects) {
+    /// Does what there is to do at a device. False: not now, for the log has no room for what
+    /// comes before.
+    pub(crate) fn visit(&mut self, now: Now, key: Key, errand: &Errand, fx: &mut Effects) -> bool {
         match errand {
             Errand::Push(sending) => {
-                self.catch_up(now, key, sending.push.id, fx);
+                if !self.catch_up(now, key, sending.push.id, fx) {
+                    return false;
+                }
                 self.visit_with(now, key, sending, fx);
             }
             Errand::Terms => self.tell_terms(key, fx),
             Errand::Drop => self.discard(now, key, fx),
         }
+        true
     }
 
     /// Takes an order's push to a device.

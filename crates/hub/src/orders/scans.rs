@@ -58,7 +58,7 @@ impl DeviceScan {
     }
 
     /// Whether it has still to come to a device.
-    pub fn is_ahead(&self, registry: &Registry, key: Key) -> bool {
+    fn is_ahead(&self, registry: &Registry, key: Key) -> bool {
         let Some(device) = registry.at(key) else { return false };
         device.product == self.product
             && (self.from..self.end).contains(&key.slot)
@@ -69,6 +69,16 @@ impl DeviceScan {
     /// Passes over a device when it comes to it, for it has been visited.
     pub fn pass_over(&mut self, key: Key) {
         self.visited.insert(key.slot);
+    }
+
+    /// Comes to a device again, the one that it came to last.
+    pub fn stay(&mut self, key: Key) {
+        self.from = key.slot;
+    }
+
+    /// Whether it has still to bring a device an order from before `id`.
+    fn is_earlier(&self, registry: &Registry, key: Key, id: MessageId) -> bool {
+        self.order().is_some_and(|order| order < id) && self.is_ahead(registry, key)
     }
 
     /// The order whose push it takes to devices.
@@ -143,9 +153,8 @@ impl Scans {
         key: Key,
         id: MessageId,
     ) -> Option<Sending> {
-        let earlier = |scan: &&mut DeviceScan| scan.order().is_some_and(|order| order < id);
-        let ahead = self.0.iter_mut().filter(earlier).filter(|scan| scan.is_ahead(registry, key));
-        let scan = ahead.min_by_key(|scan| scan.order())?;
+        let earlier = self.0.iter_mut().filter(|scan| scan.is_earlier(registry, key, id));
+        let scan = earlier.min_by_key(|scan| scan.order())?;
         scan.pass_over(key);
         match &scan.errand {
             Errand::Push(sending) => Some(sending.clone()),
@@ -156,5 +165,10 @@ impl Scans {
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &DeviceScan> {
         self.0.iter()
+    }
+
+    /// Whether a push that was ordered before `id` has still to come to this device.
+    pub fn has_earlier(&self, registry: &Registry, key: Key, id: MessageId) -> bool {
+        self.0.iter().any(|scan| scan.is_earlier(registry, key, id))
     }
 }
