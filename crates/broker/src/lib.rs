@@ -100,8 +100,10 @@ pub struct Settings {
     ///
     /// [`CHAT_TOPICS`]: model::chat::CHAT_TOPICS
     pub chat_domain: Option<Arc<str>>,
-    /// For identifiers that are given to clients, and for jitter.
+    /// For jitter.
     pub seed: u64,
+    /// Random, and this broker's alone: the key of the identifiers that it gives clients.
+    pub secrets: [u8; 32],
 }
 
 impl Settings {
@@ -182,7 +184,11 @@ impl Broker {
             sweeps: Sweeps::default(),
             retained: RetainedRows::new(settings.home, retained),
             delayed: Delayed::new(settings.home, share(limits.delayed_max.into()) as u32),
-            admissions: Admissions::new(settings.hash_key, settings.seed, connects),
+            admissions: Admissions::new(
+                settings.hash_key,
+                (settings.seed, settings.secrets),
+                connects,
+            ),
             rights: Rights::new(settings.access.version()),
             timers: SessionTimers::default(),
             answers: Answers::new(),

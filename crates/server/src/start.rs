@@ -457,6 +457,8 @@ struct Seeds {
     seed: u64,
     /// By shard, the key of the secrets that it draws.
     drawn: Vec<[u8; 32]>,
+    /// The same of the identifiers that its broker gives clients.
+    client_ids: Vec<[u8; 32]>,
     secrets: Secrets,
     node: NodeId,
     report_hooks: Vec<ReportHook>,
@@ -475,6 +477,7 @@ impl Seeds {
             hash_key: HashKey::new(random_word()?, random_word()?),
             seed: random_word()?,
             drawn: (0..count).map(|_| random()).collect::<Result<_, _>>()?,
+            client_ids: (0..count).map(|_| random()).collect::<Result<_, _>>()?,
             report_hooks: if config.api.enabled { report_hooks(hooks, timelines) } else { vec![] },
             secrets: folder.secrets(),
             node: folder.node().0,

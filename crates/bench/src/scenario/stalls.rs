@@ -108,6 +108,7 @@ impl Shard {
             auto_subscribes: None,
             chat_domain: None,
             seed: 7,
+            secrets: [7; 32],
         });
         let log = MemoryLog::new(LogOptions { now_s: now.unix_s(), ..LogOptions::default() });
         Shard { broker, fx: Effects::default(), log, now, conns: 0, longest: 0 }

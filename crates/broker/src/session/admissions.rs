@@ -8,10 +8,11 @@
 use crate::rewrite::Names;
 use base::hash::HashKey;
 use base::pace::AdmissionPace;
-use base::prng::{Prng, scramble};
+use base::prng::Prng;
 use base::slab::Key;
 use base::time::Now;
 use model::id::ConnRef;
+use model::machine::SecretSource;
 use model::ports::access::Grant;
 use model::session::{ConnectRequest, Connected};
 use std::collections::{BTreeMap, BTreeSet};
@@ -112,6 +113,8 @@ pub(crate) struct Admissions {
     welcomes: BTreeMap<ConnRef, Key>,
     /// Identifiers that were given and are not in use yet.
     assigned: BTreeSet<Box<str>>,
+    /// Where they come from: whoever guessed one could take a session over.
+    secrets: SecretSource,
     /// How often each client took its own connection over in this window of time, by hash.
     flaps: BTreeMap<u64, u16>,
     flap_window: u32,
@@ -120,8 +123,12 @@ pub(crate) struct Admissions {
 }
 
 impl Admissions {
-    /// None; so many a second may come in.
-    pub fn new(hash_key: HashKey, seed: u64, connects_per_s: u32) -> Admissions {
+    /// None; so many a second may come in. `seed` and `secrets` are what is drawn from.
+    pub fn new(
+        hash_key: HashKey,
+        (seed, secrets): (u64, [u8; 32]),
+        connects_per_s: u32,
+    ) -> Admissions {
         Admissions {
             hash_key,
             pace: AdmissionPace::new(connects_per_s),
@@ -129,6 +136,7 @@ impl Admissions {
             late: Numbered::new(),
             welcomes: BTreeMap::new(),
             assigned: BTreeSet::new(),
+            secrets: SecretSource::new(secrets),
             flaps: BTreeMap::new(),
             flap_window: 0,
             rng: Prng::new(seed),
@@ -144,7 +152,7 @@ impl Admissions {
     /// An identifier for a client that has none, such as fits.
     pub fn assign(&mut self, fits: impl Fn(&str) -> bool) -> Box<str> {
         loop {
-            let number = scramble(self.rng.draw());
+            let number = self.secrets.number() as u64;
             let id = format!("{ASSIGNED}{number:016x}").into_boxed_str();
             if fits(&id) {
                 self.assigned.insert(id.clone());
@@ -269,7 +277,7 @@ mod tests {
     use base::time::Instant;
 
     fn admissions() -> Admissions {
-        Admissions::new(HashKey::new(1, 2), 1, 1_000)
+        Admissions::new(HashKey::new(1, 2), (1, [1; 32]), 1_000)
     }
 
     #[test]
@@ -281,6 +289,18 @@ mod tests {
         let window = u64::from(FLAP_S) * 1_000_000_000;
         let later = Now::new(Instant::from_nanos(window + 1_000_000_000), NOW.wall_ms);
         assert!(!flaps(later, "a", None), "another window");
+    }
+
+    #[test]
+    fn given_identifiers_do_not_follow_from_the_seed_of_jitter() {
+        let given = |seed, key| {
+            let mut admissions = Admissions::new(HashKey::new(1, 2), (seed, [key; 32]), 1_000);
+            [(); 2].map(|()| admissions.assign(|_| true))
+        };
+        let [first, second] = given(1, 1);
+        assert!(first != second && first.len() == ASSIGNED.len() + 16, "{first} {second}");
+        assert_eq!(given(2, 1), given(1, 1));
+        assert_ne!(given(1, 2), given(1, 1));
     }
 
     #[test]

@@ -32,6 +32,7 @@ pub(crate) fn broker(change: impl FnOnce(&mut Settings)) -> Broker {
         auto_subscribes: None,
         chat_domain: None,
         seed: 1,
+        secrets: [1; 32],
     };
     change(&mut settings);
     Broker::new(settings)

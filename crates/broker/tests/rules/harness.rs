@@ -184,6 +184,7 @@ impl BrokerHarness {
                 auto_subscribes: None,
                 chat_domain: None,
                 seed: at as u64,
+                secrets: [at as u8; 32],
             };
             (self.make)(&mut settings);
             let mut broker = Broker::new(settings);

@@ -68,6 +68,7 @@ impl Topics {
             auto_subscribes: self.auto_subscribes.clone(),
             chat_domain: self.chat_domain.clone(),
             seed: seeds.seed ^ u64::from(shard.0),
+            secrets: seeds.client_ids[usize::from(shard.0)],
         })
     }
 

@@ -401,6 +401,7 @@ fn shard(
         auto_subscribes: None,
         chat_domain: None,
         seed: 7,
+        secrets: [number as u8; 32],
     });
     let chat = Chat::new(chat::Settings {
         shard: settings.shard,

@@ -311,6 +311,7 @@ fn logic(
         auto_subscribes: None,
         chat_domain: None,
         seed: plan.seed ^ u64::from(settings.shard.0),
+        secrets: [settings.shard.0 as u8; 32],
     });
     let now = parts.fabric.borrow().now();
     let mut services = vec![RunningService::boxed(hub), RunningService::boxed(broker)];
