@@ -551,7 +551,7 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
         let tracker = self.turn_presence(now);
         self.carry_out(now, Some(&mut *handle));
         let figures = self.tell_figures(now, handle);
-        earliest([next, tracker, figures])
+        earliest([next, tracker, figures, self.around.outside.give_back(now)])
     }
 
     fn tell_shards(&mut self, _: Now, handle: &mut ShardHandle<Self>) {

@@ -42,6 +42,9 @@ pub(crate) const LOOKS_MAX: usize = 2_048;
 /// What a page counts for besides its topics.
 const PAGE_LOOKS: usize = 8;
 
+/// What a page counts for that another shard is asked for.
+const PAGE_ELSEWHERE_LOOKS: usize = 64;
+
 /// The replays of one session.
 #[derive(Default)]
 pub(crate) struct RetainedReplays {
@@ -85,6 +88,11 @@ enum Stage {
 impl RetainedReplays {
     pub fn is_empty(&self) -> bool {
         self.replay.is_none() && self.waiting.is_empty() && !self.rests && !self.drains
+    }
+
+    /// Whether nothing is replayed, nor to be.
+    fn has_no_wish(&self) -> bool {
+        self.replay.is_none() && self.waiting.is_empty()
     }
 
     /// The connection is gone: what is sent next is as it is by then.
@@ -147,6 +155,8 @@ pub(crate) struct Replays {
     askers: Askers,
     /// Sessions whose replays took enough for one turn.
     resting: VecDeque<Key>,
+    /// Topics that may be looked at before the next turn.
+    looks_left: usize,
     /// The number of the last page that was asked for.
     last_page: u32,
     /// Sessions that wait for another shard's page: which, and since when.
@@ -159,7 +169,8 @@ impl Replays {
     pub fn new(notes_bytes_max: u64) -> Replays {
         let (newcomers, askers) = (Newcomers::new(notes_bytes_max), Askers::default());
         let (asked, rounds) = (BTreeMap::new(), Rounds::default());
-        Replays { newcomers, askers, resting: VecDeque::new(), last_page: 0, asked, rounds }
+        let (resting, looks_left) = (VecDeque::new(), LOOKS_MAX);
+        Replays { newcomers, askers, resting, looks_left, last_page: 0, asked, rounds }
     }
 
     /// What was given to those who have just subscribed.
@@ -238,8 +249,20 @@ impl Broker {
         self.sessions.rest(key);
     }
 
-    /// Asks for the next pages, if it is time, and looks at so many topics, nearly; at how many.
-    pub(crate) fn replay_on(&mut self, now: Now, key: Key, most: usize, fx: &mut Effects) -> usize {
+    /// Asks for the next pages, if it is time, and looks at so many topics, nearly. What all calls
+    /// between two turns look at is bounded: a session that finds nothing left goes on in the turn,
+    /// and so does one that had enough before, whatever its client asks for meanwhile.
+    pub(crate) fn replay_on(&mut self, now: Now, key: Key, most: usize, fx: &mut Effects) {
+        let Some(more) = self.sessions.more(key) else { return };
+        if more.replays.rests || more.replays.has_no_wish() {
+            return;
+        }
+        let most = most.min(self.replays.looks_left);
+        let looks = self.replay_some(now, key, most, fx);
+        self.replays.looks_left = self.replays.looks_left.saturating_sub(looks);
+    }
+
+    fn replay_some(&mut self, now: Now, key: Key, most: usize, fx: &mut Effects) -> usize {
         let mut looks = 0;
         while looks < most {
             let Some(session) = self.sessions.at_mut(key) else { return looks };
@@ -275,15 +298,14 @@ impl Broker {
                 since: replay.since,
             };
             let owner = ShardId(replay.shard);
-            looks += PAGE_LOOKS;
             if owner != self.settings.shard {
                 let asked = (wanted.page, self.replays.rounds.stamp());
                 self.replays.asked.insert(key, asked);
                 fx.peer_messages.push((owner, PeerMessage::PageWanted(Box::new(wanted))));
-                return looks;
+                return looks + PAGE_ELSEWHERE_LOOKS;
             }
             let (page, looked) = self.page(now, &wanted);
-            looks += looked;
+            looks += PAGE_LOOKS + looked;
             self.units.spend(PAGE_LOOKS + looked);
             self.hand_page(now, key, page, fx);
             self.pump_queue(now, key, fx);
@@ -299,19 +321,20 @@ impl Broker {
 
     /// Goes on with replays that took enough for one turn.
     pub(crate) fn turn_replays(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        let mut left = LOOKS_MAX;
+        self.replays.looks_left = LOOKS_MAX;
         for _ in 0..self.replays.resting.len() {
-            if left == 0 {
+            if self.replays.looks_left == 0 {
                 break;
             }
             let Some(key) = self.replays.resting.pop_front() else { break };
             let more = self.sessions.more_mut(key);
             let Some(more) = more else { continue };
             more.replays.rests = false;
-            let looks = self.replay_on(now, key, left.min(LOOKS_MAX / 4), fx);
-            left = left.saturating_sub(looks.max(1));
+            self.replay_on(now, key, LOOKS_MAX / 4, fx);
             self.sessions.rest(key);
         }
+        // For the calls up to the next turn.
+        self.replays.looks_left = LOOKS_MAX;
         (!self.replays.resting.is_empty()).then_some(now.mono)
     }
 

@@ -572,3 +572,33 @@ fn retained_messages_at_qos_1_come_as_far_as_they_are_acknowledged() {
     }
     assert_eq!(count, 8, "all of them come");
 }
+
+#[test]
+fn replays_of_all_sessions_together_are_bounded_between_two_turns() {
+    let mut world = BrokerHarness::new(1);
+    let source = world.client(connect("source"));
+    for n in 0..3_000 {
+        publish(&mut world, &source, retained(&format!("big/{n}/a"), Qos::AtLeastOnce, "x"));
+    }
+    publish(&mut world, &source, retained("big/9/b", Qos::AtLeastOnce, "wanted"));
+    let names = (0..50).map(|n| format!("w{n}"));
+    let clients: Vec<Client> = names.map(|name| world.client(connect(&name))).collect();
+    let before = world.nodes[0].broker.units_spent();
+    for client in &clients {
+        for id in 1..=10 {
+            let wishes = vec![wish("big/+/b", Qos::AtMostOnce)];
+            let (session, subscription_id) = (client.session, None);
+            let packet = SubscribeRequest { session, id, subscription_id, wishes };
+            world.tell(client.conn, SessionRequest::Subscribe(Box::new(packet)));
+        }
+    }
+    let spent = world.nodes[0].broker.units_spent() - before;
+    assert!(spent < 10_000, "{spent} units of 500 packets");
+    world.run();
+    for client in &clients {
+        let heard = world.heard(client.conn);
+        let is_wanted = |word: &SessionDelivery| matches!(word, SessionDelivery::Publish(_));
+        assert!(heard.iter().any(is_wanted), "they all come");
+    }
+    world.audit();
+}

@@ -75,6 +75,9 @@ section! {
         publishes_per_s: u32 = 0, whole(0..=100_000_000, "messages a second");
         /// Bytes that one client may publish; 0 is any. Beyond, the same.
         publish_bytes_per_s: u32 = 0, whole(0..=ANY, "bytes a second");
+        /// Filters that one client may subscribe to or unsubscribe from, and twice as many at once;
+        /// 0 is any. Beyond, it is read more slowly.
+        subscribes_per_s: u32 = 1_000, whole(0..=100_000_000, "filters a second");
         /// Retained messages. One more is not kept, and its publisher told.
         retained_max: u32 = 2_000_000, whole(0..=1 << 30, "messages");
         /// Their bytes. Beyond, the same.

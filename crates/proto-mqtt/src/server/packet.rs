@@ -59,6 +59,14 @@ impl Bound {
         {
             return Ok(false);
         }
+        let filters = match &packet {
+            Packet::Subscribe(packet) => packet.subscriptions.iter().count(),
+            Packet::Unsubscribe(packet) => packet.filters.iter().count(),
+            _ => 0,
+        };
+        if filters > 0 && !self.paces_filters(now, filters, &input.limits.topics, out) {
+            return Ok(false);
+        }
         input.take(bytes);
         out.packets(1, 0);
         tolerated(passed, out);

@@ -11,7 +11,7 @@ use super::state::{Bound, Marks};
 use crate::codec::fanout::passed_on;
 use crate::codec::publish::Publish;
 use crate::codec::{PacketFault, Qos, Version};
-use base::time::Now;
+use base::time::{Instant, Now};
 use model::counters::TopicCounter;
 use model::limits::TopicLimits;
 use model::session::SessionRequest;
@@ -39,9 +39,7 @@ impl Bound {
         if Pace::is_set(limits)
             && let Err(at) = self.more().pace.take(now, bytes, limits)
         {
-            self.more().pace.resume_at = Some(at);
-            self.hold(out);
-            out.wake(at);
+            self.hold_until(at, out);
             return Ok(false);
         }
         if !self.marks.has(Marks::LENIENT) && !publish.payload_is_as_said() {
@@ -58,6 +56,37 @@ impl Bound {
         let message = Arc::new(message);
         out.say(SessionRequest::Publish { session, id, again, message });
         Ok(true)
+    }
+
+    /// Takes a packet of so many filters; false as for a message.
+    pub(super) fn paces_filters(
+        &mut self,
+        now: Now,
+        count: usize,
+        limits: &TopicLimits,
+        out: &mut Out,
+    ) -> bool {
+        if limits.subscribes_per_s == 0 {
+            return true;
+        }
+        let pace = &mut self.more().pace;
+        match pace.take_filters(now, count, limits) {
+            Ok(begins) => {
+                let paid_at = pace.paid(now).filter(|_| begins);
+                paid_at.into_iter().for_each(|at| out.wake(at));
+                true
+            }
+            Err(at) => {
+                self.hold_until(at, out);
+                false
+            }
+        }
+    }
+
+    fn hold_until(&mut self, at: Instant, out: &mut Out) {
+        self.more().pace.resume_at = Some(at);
+        self.hold(out);
+        out.wake(at);
     }
 
     /// A message that brings an alias, or has one for its topic (MQTT5 3.3.2-7 to 3.3.2-12).
@@ -115,6 +144,7 @@ impl Bound {
     /// A time has come for which the pace asked.
     pub(super) fn woken(&mut self, now: Now, out: &mut Out) {
         let Some(more) = &mut self.more else { return };
+        more.pace.paid(now).into_iter().for_each(|at| out.wake(at));
         match more.pace.resume_at {
             Some(at) if at > now.mono => out.wake(at),
             Some(_) => {

@@ -1,6 +1,7 @@
 //! What a logic needs of the world outside its shard: its log, the event feed, whoever answers slow
 //! questions about access, and whoever carries records to a directory.
 
+use base::time::{Instant, Now};
 use model::chat::foreign::{ForeignRefused, ForeignWord};
 use model::ports::access::{Admission, Question};
 use model::ports::log::{Call, Completion, Ticket};
@@ -34,6 +35,12 @@ pub trait Outside {
     /// How short memory is.
     fn pressure(&self) -> Pressure {
         Pressure::Calm
+    }
+
+    /// While memory is short: has the allocator give back what this thread has freed. When it is to
+    /// be called again, whatever else happens.
+    fn give_back(&mut self, _now: Now) -> Option<Instant> {
+        None
     }
 
     /// Threads that run shards now.

@@ -7,6 +7,7 @@
 
 use super::SharedParts;
 use super::notices::Notices;
+use super::periodic::memory;
 use super::presence_setup::history::HistoryInbox;
 use super::presence_setup::replication::ReplicatorInbox;
 use super::storage::Storage;
@@ -14,6 +15,7 @@ use crate::access::Entrance;
 use crate::shard_logic::outside::Outside;
 use crate::switchboard::reviews::ReviewDesk;
 use admin::Feed;
+use base::time::{Instant, Now};
 use federation::WayOut;
 use model::chat::foreign::{ForeignRefused, ForeignWord};
 use model::id::ShardId;
@@ -29,6 +31,10 @@ use model::timeline::Space;
 use net::executor::exchange::AwakeThreads;
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// Time between two times that a shard's allocator gives back, while memory is short.
+const GIVE_BACK_TIME: Duration = Duration::from_millis(250);
 
 /// The log and the event feed of a real server.
 pub struct ServerOutside {
@@ -43,6 +49,8 @@ pub struct ServerOutside {
     /// The way to the history, where one is kept.
     history: Option<HistoryInbox>,
     gauge: Arc<Gauge>,
+    /// When the allocator is made to give back next.
+    gives_back_at: Instant,
     awake: Arc<AwakeThreads>,
     /// Who tells devices something that are not connected, and where the answers go.
     notices: Notices,
@@ -63,6 +71,7 @@ impl ServerOutside {
             copies: parts.presence.copies(),
             history: parts.presence.history(),
             gauge: parts.gauge.clone(),
+            gives_back_at: Instant::default(),
             awake: parts.awake.clone(),
             notices: parts.notices.clone(),
             way_out: parts.way_out.clone(),
@@ -110,6 +119,17 @@ impl Outside for ServerOutside {
 
     fn pressure(&self) -> Pressure {
         self.gauge.now()
+    }
+
+    fn give_back(&mut self, now: Now) -> Option<Instant> {
+        if self.gauge.now() == Pressure::Calm {
+            return None;
+        }
+        if self.gives_back_at <= now.mono {
+            memory::give_back();
+            self.gives_back_at = now.after(GIVE_BACK_TIME);
+        }
+        Some(self.gives_back_at)
     }
 
     fn threads(&self) -> u32 {

@@ -5,7 +5,8 @@
 //!
 //! The allocator keeps pages that nothing is in any more for a second, and gives them back when a
 //! thread frees a page after that. A server that has become quiet, or turns everybody away, frees
-//! none: so while it is not calm a look begins by having them given back, and judges what is left.
+//! none: so while it is not calm a look begins by having them given back, as do turns of shards
+//! (each thread has pages of its own). Judged is what is left.
 //!
 //! What may be used is `limits.memory_max`, or three quarters of what the machine or its control
 //! group gives. What is used is what is resident without files, which the kernel takes back when it
@@ -90,7 +91,7 @@ const OWN_PAGE_BYTES: usize = 8 << 20;
 
 /// Has the allocator give back to the system what nothing is in: it looks for that whenever a page
 /// is freed. Nothing is written to the block, so it costs no memory.
-fn give_back() {
+pub(in crate::start) fn give_back() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(OWN_PAGE_BYTES)));
 }
 
