@@ -150,7 +150,11 @@ impl Entrance {
         let lane = || Lane::new(room);
         let logs = Arc::new(RowLogs::default());
         let shared = AccessShared {
-            book: Arc::new(UserBook::new(access_control.clone(), logs.clone(), database)),
+            book: Arc::new(UserBook::new(
+                access_control.clone(),
+                (logs.clone(), settings.chat_domain.clone()),
+                database,
+            )),
             access_control,
             hashing: lane(),
             asking: lane(),

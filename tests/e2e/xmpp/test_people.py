@@ -75,6 +75,16 @@ class Friends(people.People):
 
 class Contacts(Friends):
     @together
+    async def test_an_account_that_is_removed_leaves_the_list_of_its_contact(self):
+        ann, bob = await self.friend(self.ann).here(), await self.friend(self.bob).here()
+        hers, _ = await self.befriend(ann, bob)
+        status, answer = self.server.api("DELETE", f"/v1/users/{self.ann}")
+        self.assertIn(status, (200, 204), answer)
+        await bob.until("presence_unavailable", hers)
+        await bob.until("presence_unsubscribed", hers)
+        await bob.item(hers, "none")
+
+    @together
     async def test_two_subscribe_and_see_each_other_come_and_go(self):
         ann, bob = await self.friend(self.ann).here(), await self.friend(self.bob).here()
         _, his = await self.befriend(ann, bob)

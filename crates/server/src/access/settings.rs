@@ -32,6 +32,8 @@ pub struct Settings {
     pub mysql: MySqlSection,
     /// Who administers the server by its console or by protocols of chat.
     pub administrators: HashSet<String>,
+    /// The domain of chat whose accounts are users by their bare names.
+    pub chat_domain: Box<str>,
     /// How one comes in, by the number of the listener that was opened.
     pub doors: Vec<ListenerPolicy>,
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::config::{AccessSection, Hidden, HiddenList, Http, Token};
 use base::hash::HashKey;
 use guard::{Anonymous, ListenerPolicy, Method};
+use model::account::AccountAddress;
 use model::id::NodeId;
 use model::ports::access::{Act, Grant, Who};
 use model::ports::log::{Call, Done, Read as LogRead, RowHome, StoreError, Table, Write};
@@ -41,7 +42,8 @@ const HOME: HashKey = HashKey::new(1, 2);
 
 /// With this section, and a listener that takes what listeners take.
 pub(super) fn settings(access: AccessSection) -> Settings {
-    Settings { access, doors: vec![ListenerPolicy::default()], ..Settings::default() }
+    let doors = vec![ListenerPolicy::default()];
+    Settings { access, doors, ..Settings::default() }
 }
 
 /// Who asks.
@@ -80,6 +82,7 @@ impl Place {
         for ((table, key), value) in rows.lock().expect("no panic").iter().flatten() {
             assert!(match table {
                 Table::Users => entrance.restore(key, value),
+                Table::ChatPartings => true, // chat's
                 _ => entrance.restore_token(key, value),
             });
         }
@@ -102,6 +105,17 @@ impl Place {
         let logs = LogWay { submit: Box::new(submit), home: HOME, shards: LOGS, node };
         entrance.begin_alone(Outbound { logs, tell: Box::new(tell) }).expect("threads");
         Place { entrance, answers, rows }
+    }
+
+    /// Rows that say that the ties of this account end.
+    pub(super) fn partings(&self, name: &str, uid: u64) -> usize {
+        let address = AccountAddress::parse(name, "a.example").expect("right");
+        let Write::Put { table, key, .. } = chat::row_of_parting(HOME, (&address, uid), None)
+        else {
+            panic!("a row")
+        };
+        let rows = self.rows.lock().expect("no panic");
+        rows.iter().filter(|log| log.contains_key(&(table, key.clone()))).count()
     }
 
     /// The accounts' rows, and in which log each is.
@@ -491,6 +505,24 @@ fn rows_of_tokens_are_kept_by_the_log_and_are_there_after_a_restart() {
     let full = Place::with_log(settings(AccessSection::default()), Err(StoreError::Full));
     let rows = full.entrance.token_rows();
     assert!(rows.put("ci", b"row".into()).is_err() && rows.all().is_empty());
+}
+
+#[test]
+fn that_an_account_goes_is_stored_for_its_contacts_and_of_nobody_who_stays() {
+    let settings = settings(AccessSection::default());
+    let place = Place::new(Settings { chat_domain: "a.example".into(), ..settings });
+    let users = place.entrance.users();
+    let put = |name: &str| {
+        let order = UserOrder { password: None, ..order(name) };
+        users.put(order, Authority::Admin).expect("put").uid
+    };
+    let (ann, bob) = (put("ann"), put("bob"));
+    users.kick("ann", Authority::Admin).expect("kicked");
+    assert_eq!((place.partings("ann", ann), place.partings("bob", bob)), (0, 0));
+    assert_eq!(users.remove("ann", Authority::Admin), Ok(true));
+    assert_eq!((place.partings("ann", ann), place.partings("bob", bob)), (1, 0));
+    let again = put("ann");
+    assert!(again != ann && place.partings("ann", again) == 0);
 }
 
 #[test]

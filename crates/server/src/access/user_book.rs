@@ -12,6 +12,7 @@ use super::row_logs::{LogFailed, RowLogs};
 use guard::book::{self, EVERYBODY, UserEntry};
 use guard::passwords::Kept;
 use guard::{AccessControl, NotRead};
+use model::account::AccountAddress;
 use model::ports::databases::accounts::{AccountChange, AccountColumns, DatabaseFault};
 use model::ports::log::{RowHome, Table, Write};
 use model::ports::users::{
@@ -65,6 +66,8 @@ impl Numbers {
 pub(super) struct UserBook {
     pub(super) access_control: Arc<AccessControl>,
     pub(super) logs: Arc<RowLogs>,
+    /// The domain of chat whose accounts are users by their bare names.
+    chat_domain: Box<str>,
     /// Where the book is kept, if not here.
     pub(super) database: Option<Arc<BookDatabase>>,
     /// Whose copy it is, as the logs have it.
@@ -84,11 +87,11 @@ impl From<LogFailed> for UserFault {
 impl UserBook {
     pub(super) fn new(
         access_control: Arc<AccessControl>,
-        logs: Arc<RowLogs>,
+        (logs, chat_domain): (Arc<RowLogs>, Box<str>),
         database: Option<Arc<BookDatabase>>,
     ) -> UserBook {
         let (changing, old_rows, copy) = (Mutex::default(), AtomicU64::new(0), Mutex::default());
-        UserBook { access_control, logs, database, copy, changing, old_rows }
+        UserBook { access_control, logs, chat_domain, database, copy, changing, old_rows }
     }
 
     /// A row that a log kept. False: it cannot be read.
@@ -222,6 +225,7 @@ impl UserBook {
         after: Option<UserEntry>,
     ) -> Result<Option<UserEntry>, UserFault> {
         let (table, key) = (Table::Users, account_key(self.logs.way()?.home, DOMAIN, name));
+        self.note_removed(gone(held, after.as_ref()).map(|uid| (name, uid)))?;
         match &after {
             Some(entry) => {
                 let ends = ends(held, Some(entry));
@@ -235,6 +239,23 @@ impl UserBook {
             }
         }
         Ok(after)
+    }
+
+    /// Stores that accounts are about to be removed: chat ends their ties, after a kill too.
+    /// Nothing is removed if that cannot be stored.
+    pub(super) fn note_removed<'a>(
+        &self,
+        gone: impl IntoIterator<Item = (&'a str, u64)>,
+    ) -> Result<(), LogFailed> {
+        let home = self.logs.way()?.home;
+        let row = |(name, uid): (&str, u64)| {
+            // Whoever has a name that chat does not take has no account there.
+            let address = AccountAddress::parse(name, &self.chat_domain).ok()?;
+            Some(chat::row_of_parting(home, (&address, uid), None))
+        };
+        let rows: Vec<Write> =
+            gone.into_iter().filter(|(_, uid)| *uid != 0).filter_map(row).collect();
+        if rows.is_empty() { Ok(()) } else { self.logs.write(rows) }
     }
 
     /// Whose copy the book is.
@@ -491,6 +512,12 @@ impl Users for UserBook {
 pub(super) fn ends(held: Option<&UserEntry>, after: Option<&UserEntry>) -> bool {
     let of = |entry: &UserEntry| entry.granted();
     held.is_some_and(|held| after.is_none_or(|after| of(after) != of(held)))
+}
+
+/// The number of an account that is there no longer after a change.
+pub(super) fn gone(held: Option<&UserEntry>, after: Option<&UserEntry>) -> Option<u64> {
+    let held = held?.uid;
+    after.is_none_or(|after| after.uid != held).then_some(held)
 }
 
 /// The change of a row; `None`: there is none to make.

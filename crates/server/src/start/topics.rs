@@ -124,6 +124,7 @@ pub(super) fn access_settings(config: &Config) -> Settings {
         access: config.access.clone(),
         accounts: config.accounts.clone(),
         mysql: config.mysql.clone(),
+        chat_domain: chat.domain.as_str().into(),
         doors: served.map(door).collect(),
     }
 }

@@ -5,7 +5,7 @@
 //! ends, end everywhere. Rows that are no accounts count as none. Invariant: a copy is made under
 //! the book's lock from rows that were read under it, so no older one comes over a newer.
 
-use super::super::user_book::{Numbers, UserBook, ends};
+use super::super::user_book::{Numbers, UserBook, ends, gone};
 use super::BookDatabase;
 use guard::book::{EVERYBODY, UserEntry};
 use model::ports::databases::accounts::{AccountChange, AccountColumns, DatabaseFault};
@@ -132,6 +132,10 @@ impl UserBook {
             let key = account_key(home, DOMAIN, &it.row.name);
             Write::Put { table: Table::Users, key, value: it.entry.row() }
         };
+        self.note_removed(news.iter().filter_map(|it| {
+            let uid = gone(it.before.as_ref(), Some(&it.entry))?;
+            Some((it.row.name.as_str(), uid))
+        }))?;
         self.logs.write(news.iter().map(put).collect())?;
         let (everybody, accounts): (Vec<News>, _) =
             news.into_iter().partition(|it| it.row.name == EVERYBODY);
@@ -147,7 +151,8 @@ impl UserBook {
     fn remove_copies(&self, absent: &[String]) -> Result<(), UserFault> {
         let names: Vec<&str> = absent.iter().map(String::as_str).collect();
         let held = names.iter().zip(self.before(&names)?).filter(|(_, held)| held.is_some());
-        let gone: Vec<&str> = held.map(|(name, _)| *name).collect();
+        let held = held.map(|(name, held)| (*name, held.map_or(0, |held| held.uid)));
+        let gone: Vec<(&str, u64)> = held.collect();
         if gone.is_empty() {
             return Ok(());
         }
@@ -155,12 +160,13 @@ impl UserBook {
             return Err(UserFault::Busy);
         }
         let home = self.logs.way()?.home;
-        let delete = |name: &&str| {
+        self.note_removed(gone.iter().copied())?;
+        let delete = |(name, _): &(&str, u64)| {
             let key = account_key(home, DOMAIN, name);
             Write::Delete { table: Table::Users, key }
         };
         self.logs.write(gone.iter().map(delete).collect())?;
-        for name in gone {
+        for (name, _) in gone {
             self.access_control.remove(name);
         }
         Ok(())

@@ -152,7 +152,9 @@ impl Server {
     fn over(tables: &Arc<PlayedTables>, rows: Rows) -> Server {
         let tables = Some(tables.clone() as Arc<dyn AccountTables>);
         let section = AccessSection { users_max: 9, ..AccessSection::default() };
-        let place = Place::with_tables(settings(section), Ok(Done::Written), rows, tables);
+        let settings =
+            crate::access::Settings { chat_domain: "a.example".into(), ..settings(section) };
+        let place = Place::with_tables(settings, Ok(Done::Written), rows, tables);
         let book = place.entrance.shared.book.clone();
         let database = book.database.clone().expect("there is one");
         Server { follower: Follower::new(book, database), place }
@@ -373,6 +375,8 @@ fn who_was_removed_while_a_server_was_away_is_gone_there_whatever_rows_are_no_ac
     let again = Server::over(&tables, rows.clone()).looked();
     assert_eq!(again.come("bob", "secret"), Err(Denial::BadCredentials));
     assert_eq!(again.come("ann", "secret"), Ok(1));
+    assert_eq!((again.place.partings("bob", 2), again.place.partings("ann", 1)), (1, 0));
+    assert_eq!(one.place.partings("bob", 2), 1);
     drop(again);
     one.place.entrance.users().remove("*", Authority::Admin).expect("removed");
     let again = Server::over(&tables, rows).looked();
