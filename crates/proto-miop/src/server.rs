@@ -33,6 +33,7 @@ use model::machine::{Input, Machine, Outbox, TurnAway};
 use model::push::{Push, Rejection};
 use model::request::{Bind, Bound, Kick, PushDelivery, PushRequest, Refusal, Refused};
 use model::service::{Delivery, Request};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ enum State {
     /// Not opened.
     New { bind_ms_max: u32 },
     /// No Bind has been taken; one is due.
-    Fresh { due: Instant, version: Option<Version>, homed: bool },
+    Fresh(Box<Fresh>),
     /// The first Bind is with the hub, or its challenge with the device.
     Asked(Box<Asked>),
     /// One device, and nothing on the way.
@@ -56,6 +57,16 @@ enum State {
     Leaving { app_id: u32, version: Version },
     /// Several devices (version 5).
     Many(Box<Many>),
+}
+
+struct Fresh {
+    /// When the device must be bound.
+    due: Instant,
+    version: Option<Version>,
+    /// The connection is on the shard of its device.
+    homed: bool,
+    /// The connection itself forgets its peer's address when it is open.
+    peer: SocketAddr,
 }
 
 struct Asked {
@@ -82,7 +93,7 @@ impl Server {
     pub fn version(&self) -> Option<Version> {
         match &self.0 {
             State::New { .. } => None,
-            State::Fresh { version, .. } => *version,
+            State::Fresh(fresh) => fresh.version,
             State::Asked(asked) => Some(asked.version),
             State::Bound { version, .. } | State::Leaving { version, .. } => Some(*version),
             State::Many(_) => Some(Version::V5),
@@ -105,7 +116,7 @@ impl Server {
     /// Whether an answer of the hub is outstanding, so that no input is taken.
     fn waits(&self) -> bool {
         match &self.0 {
-            State::New { .. } | State::Fresh { .. } | State::Bound { .. } => false,
+            State::New { .. } | State::Fresh(_) | State::Bound { .. } => false,
             State::Asked(asked) => asked.nonce.is_none(),
             State::Leaving { .. } => true,
             State::Many(many) => many.waits(),
@@ -180,8 +191,8 @@ impl Server {
         if self.version().is_some_and(|first| first != version) {
             return Err(FrameFault::VersionChanged);
         }
-        if let State::Fresh { version: seen, .. } = &mut self.0 {
-            *seen = Some(version);
+        if let State::Fresh(fresh) = &mut self.0 {
+            fresh.version = Some(version);
         }
         let limits = input.limits;
         let bytes_max =
@@ -196,7 +207,7 @@ impl Server {
     /// Classic devices may end a Bind with an empty data length, which may come in a later
     /// segment. No frame begins with two zeros, so it cannot be mistaken (MIOP 4.3).
     fn skips_zeros(&self) -> bool {
-        !matches!(self.0, State::New { .. } | State::Fresh { .. })
+        !matches!(self.0, State::New { .. } | State::Fresh(_))
             && self.version().is_some_and(Version::is_classic)
     }
 
@@ -341,10 +352,11 @@ impl Machine for Server {
     type Up = Request;
     type Down = Delivery;
 
-    fn opened(&mut self, now: Now, _: &Link, out: &mut Out) -> Result<(), CloseReason> {
+    fn opened(&mut self, now: Now, link: &Link, out: &mut Out) -> Result<(), CloseReason> {
         if let State::New { bind_ms_max } = self.0 {
             let due = now.after(Duration::from_millis(u64::from(bind_ms_max)));
-            self.0 = State::Fresh { due, version: None, homed: false };
+            let fresh = Fresh { due, version: None, homed: false, peer: link.peer };
+            self.0 = State::Fresh(Box::new(fresh));
             out.wake(due);
         }
         Ok(())
@@ -381,7 +393,7 @@ impl Machine for Server {
 
     fn wake(&mut self, now: Now, out: &mut Out) -> Result<(), CloseReason> {
         let due = match &self.0 {
-            State::Fresh { due, .. } => *due,
+            State::Fresh(fresh) => fresh.due,
             State::Asked(asked) => asked.due,
             _ => return Ok(()),
         };

@@ -26,7 +26,7 @@ impl Server {
             return Ok(false);
         };
         let done = match (&self.0, frame.opcode) {
-            (State::Fresh { .. }, ClassicOpcode::Bind) => {
+            (State::Fresh(_), ClassicOpcode::Bind) => {
                 self.bind_first(version, frame.props, input, out)?
             }
             (State::Bound { .. } | State::Many(_), _) => {
@@ -48,16 +48,17 @@ impl Server {
         input: &Input<'_>,
         out: &mut Out,
     ) -> Result<bool, FrameFault> {
-        let (bind, u) = bind::classic(version, props, input.link)?;
-        let State::Fresh { homed, due, .. } = &mut self.0 else {
+        let (mut bind, u) = bind::classic(version, props, input.link)?;
+        let State::Fresh(fresh) = &mut self.0 else {
             return Err(FrameFault::OutOfOrder);
         };
-        if !*homed {
-            *homed = true;
+        if !fresh.homed {
+            fresh.homed = true;
             out.home(&[bind.product.as_str().as_bytes(), bind.device.as_str().as_bytes()]);
             return Ok(false);
         }
-        let (product, name, due) = (bind.product.clone(), name_hash(u), *due);
+        bind.peer = fresh.peer;
+        let (product, name, due) = (bind.product.clone(), name_hash(u), fresh.due);
         let asked = Asked { version, product, name, due, bind: None, nonce: None };
         self.0 = State::Asked(Box::new(asked));
         out.say(PushRequest::Bind(Box::new(bind)));

@@ -3,13 +3,12 @@
 //!
 //! An unknown opcode is answered and skipped; a known one out of its place ends the connection.
 
-use super::{Asked, Out, Server, State, bind, error};
+use super::{Asked, Fresh, Out, Server, State, bind, error};
 use crate::codec::frame::{self, Frame, Opcode};
 use crate::codec::property::Props;
 use crate::codec::result::ResultCode;
 use crate::codec::{FrameFault, Version, carried};
 use crate::sign;
-use base::time::Instant;
 use model::id::{DeviceRef, MessageId};
 use model::machine::Input;
 use model::request::{Bound, Kick, Proof, PushDelivery, PushRequest, Refused};
@@ -33,15 +32,15 @@ impl Server {
             return Ok(true);
         }
         match &mut self.0 {
-            State::Fresh { homed, due, .. } if frame.opcode == Opcode::Bind => {
-                if !*homed {
+            State::Fresh(fresh) if frame.opcode == Opcode::Bind => {
+                if !fresh.homed {
                     let product = frame.props.product_key.ok_or(FrameFault::MissingProperty)?;
                     let device = frame.props.device_id.ok_or(FrameFault::MissingProperty)?;
-                    *homed = true;
+                    fresh.homed = true;
                     out.home(&[product, device]);
                     return Ok(false);
                 }
-                let asked = ask(*due, &frame, input, out)?;
+                let asked = ask(fresh, &frame, input, out)?;
                 self.0 = State::Asked(Box::new(asked));
             }
             State::Asked(asked) if frame.opcode == Opcode::Auth => {
@@ -64,16 +63,17 @@ impl Server {
 }
 
 fn ask(
-    due: Instant,
+    fresh: &Fresh,
     frame: &Frame<'_>,
     input: &Input<'_>,
     out: &mut Out,
 ) -> Result<Asked, FrameFault> {
-    let bind = Box::new(bind::newest(frame, input)?);
+    let mut bind = Box::new(bind::newest(frame, input)?);
+    bind.peer = fresh.peer;
     let kept = matches!(bind.proof, Proof::Hmac { .. }).then(|| bind.clone());
     let product = bind.product.clone();
     out.say(PushRequest::Bind(bind));
-    Ok(Asked { version: Version::V7, product, name: 0, due, bind: kept, nonce: None })
+    Ok(Asked { version: Version::V7, product, name: 0, due: fresh.due, bind: kept, nonce: None })
 }
 
 /// Asks the hub again, with the device's signature over both nonces.

@@ -307,6 +307,22 @@ fn who_is_of_this_machine_is_told_by_the_link_and_not_by_an_address() {
 }
 
 #[test]
+fn a_bind_has_the_address_of_its_connection_though_that_forgets_it() {
+    for version in [5, 7] {
+        let mut link = Link::loopback(Protocol::Miop);
+        let opened = "192.0.2.7:4711".parse().expect("an address");
+        link.peer = opened;
+        let mut side = PairSide::new(Server::new(BIND_MS_MAX), link);
+        assert!(side.open(now()).is_empty(), "the device speaks first");
+        side.link.peer = "0.0.0.0:0".parse().expect("an address");
+        side.hear(now(), &bind_bytes(version));
+        let words = side.take_words_as::<PushRequest>();
+        let [PushRequest::Bind(bind)] = words.as_slice() else { panic!("{words:?}") };
+        assert_eq!(bind.peer, opened, "version {version}");
+    }
+}
+
+#[test]
 fn a_bind_that_does_not_come_ends_the_connection() {
     let late = Now::new(now().after(Duration::from_secs(11)), WALL_MS);
     for (bytes, told) in [(vec![], false), (vec![0, 6, 0], false), (vec![0, 7, 1], true)] {
