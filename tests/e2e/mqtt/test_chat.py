@@ -286,7 +286,7 @@ class Talk(People):
                 ("send", b"", PAYLOAD, "invalid"),
                 ("send/json", b"{", PAYLOAD, "invalid"),
                 ("send/json", b'{"two": 1}', PAYLOAD, "invalid"),
-                ("send", b"x" * 140_000, PAYLOAD, "too_large"),
+                ("send", b"x" * 340_000, PAYLOAD, "too_large"),
         ]:
             with self.subTest(op=op, payload=payload[:9]):
                 id = ann.raw(op, payload)
