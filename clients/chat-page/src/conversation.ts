@@ -262,8 +262,13 @@ export class Conversation {
       // Who has no account has said nothing; what the connection kept from us is asked for again.
       const { code } = error as ImError;
       this.#hasBegun ||= code === "unknown_account";
+      const invitation = code === "not_member" ? this.#invitation() : undefined;
+      if (invitation !== undefined) {
+        this.#talk.begin([invitation], false);
+        this.#hasBegun = true;
+      }
       const isTold = ["unknown_account", "disconnected", "closed"].includes(code);
-      if (!isTold) this.#tellFault(code);
+      if (!isTold && invitation === undefined) this.#tellFault(code);
     } finally {
       this.#isReading = false;
     }
@@ -273,6 +278,15 @@ export class Conversation {
     this.#meanwhile = [];
     meanwhile.forEach((message) => this.live(message));
     if (next !== undefined) await this.#read({ after: next });
+  }
+
+  /** The invitation that was said last, which the invited cannot read from the group. */
+  #invitation(): Message | undefined {
+    const known = this.#known;
+    const last = known?.last;
+    if (known === undefined || last?.change?.verb !== "invite") return undefined;
+    const beside = { device: "", clientId: "", to: this.peer, peer: this.peer, reactions: [] };
+    return { ...beside, ...last, seq: known.seq } as unknown as Message;
   }
 
   /** Is in the room from now on. */

@@ -233,8 +233,13 @@ export class Conversation {
             // Who has no account has said nothing; what the connection kept from us is asked for again.
             const { code } = error;
             this.#hasBegun ||= code === "unknown_account";
+            const invitation = code === "not_member" ? this.#invitation() : undefined;
+            if (invitation !== undefined) {
+                this.#talk.begin([invitation], false);
+                this.#hasBegun = true;
+            }
             const isTold = ["unknown_account", "disconnected", "closed"].includes(code);
-            if (!isTold)
+            if (!isTold && invitation === undefined)
                 this.#tellFault(code);
         }
         finally {
@@ -248,6 +253,15 @@ export class Conversation {
         meanwhile.forEach((message) => this.live(message));
         if (next !== undefined)
             await this.#read({ after: next });
+    }
+    /** The invitation that was said last, which the invited cannot read from the group. */
+    #invitation() {
+        const known = this.#known;
+        const last = known?.last;
+        if (known === undefined || last?.change?.verb !== "invite")
+            return undefined;
+        const beside = { device: "", clientId: "", to: this.peer, peer: this.peer, reactions: [] };
+        return { ...beside, ...last, seq: known.seq };
     }
     /** Is in the room from now on. */
     async #join() {
