@@ -164,8 +164,8 @@ class Talk(Case):
         self.assertEqual(ann.pull(count=0).word, "invalid")
         self.assertEqual(ann.history(self.bob, count=0).word, "invalid")
         self.assertEqual(ann.history("B").word, "invalid")
-        self.assertEqual(ann.send(self.bob, "x" * 65537).word, "too_large")
-        self.assertEqual(ann.send(self.bob, "x" * 65536).seq, 1)
+        self.assertEqual(ann.send(self.bob, "x" * 262145).word, "too_large")
+        self.assertEqual(ann.send(self.bob, "x" * 262144).seq, 1)
 
     def test_bad_frames_are_told_what_is_wrong_with_them(self):
         login = framed(schema()["ClientFrame"](login={"name": self.ann, "device": "phone"}))

@@ -54,8 +54,12 @@ class Nodes(Case):
         newer = self.client(two, self.name)
         self.online(key, "node-2")
         older.reset()
-        poll(lambda: not (one.ask("GET", f"/v1/presence?client={self.name}"))["online"],
-             "node-1 knows it is gone")
+
+        def is_gone():
+            # Offline, or forgotten with its session.
+            status, answer = one.api("GET", f"/v1/presence?client={self.name}")
+            return status == 404 or not answer["online"]
+        poll(is_gone, "node-1 knows that it is gone")
         self.settled(one)
         self.online(key, "node-2")
         newer.ping()

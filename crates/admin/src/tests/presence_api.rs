@@ -80,7 +80,7 @@ impl PresenceQueries for ScriptedQueries {
             version: PresenceVersion(n << 22),
             online: n % 2 == 1,
             protocol: "mqtt5".into(),
-            reason: (n % 2 == 0).then(|| "peer_closed".into()),
+            reason: n.is_multiple_of(2).then(|| "peer_closed".into()),
             peer: (n > 2).then(|| "192.0.2.7:4711".parse().expect("an address")),
             user: None,
             lease: lease(),

@@ -187,8 +187,11 @@ fn one_source_begins_its_share_of_sessions_and_others_find_room() {
     let limits = BoshLimits { sessions_max: 4, ..BoshLimits::default() };
     let house = House::with(limits, false, random);
     let begin = |caller| house.post(caller, "rid='1' to='a.example'", "");
-    let wait_for = |count| {
-        while house.shards.given.lock().expect("nobody failed").len() < count {
+    // A shard is given the session a moment before it is counted.
+    let wait_for = |count: u64| {
+        while (house.shards.given.lock().expect("nobody failed").len() as u64) < count
+            || house.door.tally().of(BoshOutcome::Begun) < count
+        {
             std::thread::yield_now();
         }
     };

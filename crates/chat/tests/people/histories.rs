@@ -74,7 +74,7 @@ fn whatever_happens_what_is_said_to_people_elsewhere_is_there_once_in_order_or_r
     assert!(there > 1_000 && refused > 60, "{there} are there, {refused} were refused");
     assert!(from_there > 1_000, "{from_there} came from there");
     // Whoever left by itself is not added again, so fewer are in a group at the end.
-    assert!(rooms > 10 && guests > 5, "{rooms} in groups with them, {guests} with guests");
+    assert!(rooms > 3 && guests > 5, "{rooms} in groups with them, {guests} with guests");
 }
 
 #[test]
