@@ -22,8 +22,9 @@ DEADLINE_S = 600
 
 # What a schema cannot say: that one of several fields is wanted, or goes with another one only;
 # addresses of IPv6; that a message has a text or something beside it; what a group's domain is.
-ASKED_FREELY = ("GET /v1/presence", "POST /v1/presence", "GET /v1/presence/stored",
-                "POST /v1/presence/stored", "POST /v1/tokens", "PUT /v1/products/{product}",
+ASKED_FREELY = ("GET /v1/presence", "GET /v1/presence/history", "POST /v1/presence",
+                "GET /v1/presence/stored", "POST /v1/presence/stored", "POST /v1/tokens",
+                "PUT /v1/products/{product}",
                 "GET /v1/chat/accounts/{account}/history", "GET /v1/chat/groups/{group}/history",
                 "POST /v1/chat/accounts/{account}/messages", "POST /v1/chat/groups",
                 "POST /v1/chat/groups/{group}/changes",
