@@ -1,5 +1,6 @@
 //! What people may expect of nodes, one thing at a time, on one to four shards.
 
+use crate::directed::comes;
 use crate::world::{World, person};
 use model::chat::*;
 use model::ports::log::Table;
@@ -63,12 +64,7 @@ fn done(result: Result<NodesFound, NodesFault>) -> Result<(), NodesFault> {
 pub fn world(shards: u16) -> World {
     let mut world = World::new(7, shards, 3);
     for at in [ANN, BOB, CARL] {
-        world.connect(at);
-        world.rest();
-        world.lists(at);
-        world.rest();
-        world.presents(at, Some(1));
-        world.rest();
+        comes(&mut world, at);
     }
     world.orders(ANN, 1, ContactOrder::Befriend(Box::default())).expect("done");
     world.orders(BOB, 0, ContactOrder::Befriend(Box::default())).expect("done");

@@ -1,5 +1,6 @@
 //! Accounts that are removed leave the lists of their contacts, whoever has the name next.
 
+use crate::directed::comes;
 use crate::world::{World, person};
 use model::chat::*;
 use model::ports::access::NameOwner;
@@ -16,12 +17,7 @@ fn world(seed: u64, shards: u16) -> World {
     world.names.give("p0", NameOwner::Account(FIRST));
     world.rest(); // from now on nothing is lost
     for at in [ANN, BOB, CARL] {
-        world.connect(at);
-        world.rest();
-        world.lists(at);
-        world.rest();
-        world.presents(at, Some(1));
-        world.rest();
+        comes(&mut world, at);
     }
     befriend(&mut world);
     world.orders(CARL, 0, said(SubscriptionVerb::Subscribe)).expect("asked");
