@@ -388,7 +388,7 @@ export class Conversation {
     return { key, text, kind: "theirs", about, file, ...beside, ...menu };
   }
 
-  /** Whether a message invites whoever is here, and nothing has come of that. */
+  /** Whether a message invites this account, and the account has not answered it. */
   #isInvited({ seq, change }: Message): boolean {
     const { account } = this;
     if (change?.verb !== "invite" || !change.members.includes(account)) return false;

@@ -425,7 +425,7 @@ impl Parcel {
 }
 
 impl Cargo {
-    /// What it says, if it invites somebody to a group.
+    /// The group change in it, if that is an invitation.
     pub(crate) fn invitation(&self) -> Option<GroupChange> {
         let Cargo::Message(message) = self else { return None };
         GroupChange::of(&message.content).filter(|change| change.verb == GroupVerb::Invite)

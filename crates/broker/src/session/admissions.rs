@@ -113,7 +113,7 @@ pub(crate) struct Admissions {
     welcomes: BTreeMap<ConnRef, Key>,
     /// Identifiers that were given and are not in use yet.
     assigned: BTreeSet<Box<str>>,
-    /// Where they come from: whoever guessed one could take a session over.
+    /// Draws those identifiers. They are secret: a client that guesses one takes the session over.
     secrets: SecretSource,
     /// How often each client took its own connection over in this window of time, by hash.
     flaps: BTreeMap<u64, u16>,

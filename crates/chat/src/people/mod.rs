@@ -181,7 +181,7 @@ pub(crate) enum Task {
     NodeNews(Box<UntoldNode>),
     /// Somebody wants to add it to a group, or to invite it.
     Adding(ShardId, Box<AddingAsked>),
-    /// It was removed: one more of its ties ends.
+    /// Ends one more tie of an account that was removed.
     Part,
     /// It owed something at the start.
     Settle,

@@ -91,8 +91,8 @@ section! {
         /// Messages of such groups that an inbox has beyond what any device of its account was
         /// sent. What is more is drawn when a device has come further.
         drawn_ahead_max: u16 = 1_024, whole(1..=65_535, "messages");
-        /// The same, once, when a device that comes asks for the beginning of its list of
-        /// conversations: so many more are drawn, from all such groups in turn, before it is told.
+        /// Further messages of such groups that the server draws, from all of them in turn, before
+        /// it answers a device's first request for the beginning of its list of conversations.
         drawn_for_list_max: u32 = 16_384, whole(0..=1 << 20, "messages");
         /// Messages that were said in such a group and wait for the log together, a shard. With one
         /// more each of its members that is here draws them by itself.

@@ -1,7 +1,6 @@
 //! Which frames came and went, by the field that stands in their envelope.
 //!
-//! What a machine took and what it wrote are whole frames, so their first bytes alone are looked
-//! at.
+//! A machine takes and writes whole frames, so this reads only the first bytes of each.
 
 use super::Out;
 use crate::codec::frame::{PREFACE, split};

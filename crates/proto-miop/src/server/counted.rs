@@ -1,7 +1,6 @@
 //! Which frames came and went, by their opcodes.
 //!
-//! What a machine took and what it wrote are whole frames, so heads alone are looked at: a frame
-//! costs a few nanoseconds whatever its length.
+//! A machine takes and writes whole frames, so this reads only the header of each.
 
 use super::Out;
 use crate::codec::Version;

@@ -27,10 +27,10 @@ use std::time::Duration;
 /// Bytes that a shard hands over at once, about: then what is not taken is lost.
 const LINES_BYTES: usize = 64 * 1024;
 
-/// What may wait for the thread: eight megabytes of lines, at most.
+/// Orders in the queue of the thread: at most eight megabytes of lines.
 const WORDS_MAX: usize = 128;
 
-/// How long whoever asks waits for the thread.
+/// How long a query waits for the answer of the thread.
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// For the thread.
