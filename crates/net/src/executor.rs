@@ -22,7 +22,8 @@ use crate::shard::{Shard, ShardMessageOf};
 use crate::transport::{NestedWait, ReadyEvent};
 use base::time::{Instant, Now};
 use exchange::ShardExchange;
-use load::LoadMeter;
+use load::{LoadMeter, Trials, WindowReading};
+use model::counters::ProcessCounter;
 use model::id::ShardId;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +47,7 @@ pub struct Executor<N: NestedWait, H: ShardLogic> {
     ended: Vec<Box<Shard<N, H>>>,
     ready: Vec<ReadyEvent>,
     meter: LoadMeter,
+    trials: Trials,
     /// The clock, as it was read last.
     now: Instant,
 }
@@ -79,6 +81,7 @@ where
             ended: Vec::new(),
             ready: Vec::new(),
             meter: LoadMeter::new(Instant::default()),
+            trials: Trials::new(Instant::default()),
             now: Instant::default(),
         }
     }
@@ -127,8 +130,18 @@ where
 
     /// Takes what other threads have given to this one; they turn in the next round.
     pub fn take_in(&mut self) {
-        for shard in self.exchange.take(usize::from(self.number)) {
-            self.hold(shard);
+        let came = self.exchange.take(usize::from(self.number));
+        if came.is_empty() {
+            return;
+        }
+        let had_none = self.held.is_empty();
+        came.into_iter().for_each(|shard| self.hold(shard));
+        if self.number == 0 {
+            if let Some(of_two) = self.exchange.take_trial() {
+                self.meter.tries(self.now, moved(&self.held), of_two);
+            }
+        } else if had_none {
+            self.trials.came(self.now);
         }
     }
 
@@ -165,7 +178,7 @@ where
         if self.number == 0 {
             self.exchange.tell_first(None);
         }
-        self.meter.changed(self.now);
+        self.meter.changed(self.now, moved(&self.held));
         // It sleeps there, for it holds nothing while its own shard is here.
         let given = self.exchange.give(usize::from(to), going, |_| {});
         given.unwrap_or_else(|back| back.into_iter().for_each(|shard| self.hold(shard)));
@@ -193,7 +206,6 @@ where
     /// others goes home, where nobody runs anything.
     fn hold(&mut self, mut shard: Box<Shard<N, H>>) {
         self.now = shard.net_mut().mono();
-        self.meter.changed(self.now);
         match self.held.first_mut() {
             None => self.exchange.set_awake(true),
             Some(first) => {
@@ -206,6 +218,7 @@ where
         }
         let (next, over, busy) = (Some(self.now), self.now, Duration::ZERO);
         self.held.push(Held { shard, ready: true, mail: true, next, over, busy });
+        self.meter.changed(self.now, moved(&self.held));
     }
 
     /// A shard leaves this thread.
@@ -307,7 +320,8 @@ where
 
     /// Hands shards over where this thread is busy, and gives them back where it is not.
     fn balance(&mut self, busy: Duration) {
-        let reading = self.meter.note(self.now, busy);
+        let held = &self.held;
+        let reading = self.meter.note(self.now, busy, || moved(held));
         if reading.is_busy && self.held.len() > 1 {
             let busy: Vec<Duration> = self.held.iter().map(|held| held.busy).collect();
             let going = load::half(&busy).into_iter().map(|at| self.held[at].shard.number());
@@ -316,16 +330,40 @@ where
         if reading.is_short_over {
             self.held.iter_mut().for_each(|held| held.busy /= 2);
         }
-        let Some(permille) = reading.permille else { return };
+        let Some(long) = reading.long else { return };
         if self.number == 0 {
-            return self.exchange.tell_first(Some(permille));
+            return self.exchange.tell_first(Some(long));
         }
         let mut held = self.held.iter();
         let are_small = held.all(|held| held.shard.connections() <= NESTED_CONNECTIONS_MAX);
-        if are_small && self.exchange.reserve(permille) {
+        if are_small && (self.exchange.reserve(long.permille) || self.begins_trial(long)) {
             self.give_back();
         }
     }
+
+    /// Whether it is time to see if the first thread does as much alone.
+    fn begins_trial(&mut self, long: WindowReading) -> bool {
+        let begins =
+            self.trials.is_time(self.now) && self.exchange.begin_trial(long.bytes_a_second);
+        if begins {
+            self.trials.begins(self.now);
+        }
+        begins
+    }
+}
+
+/// Bytes that shards have moved since their beginning.
+fn moved<N, S, H>(held: &[Held<N, H>]) -> u64
+where
+    H: ShardLogic,
+    N: NestedWait<Socket = S, Message = ShardMessageOf<H, S>>,
+    S: Send,
+{
+    let of = |held: &Held<N, H>| {
+        let counters = &held.shard.handle().counters;
+        counters.of(ProcessCounter::BytesIn) + counters.of(ProcessCounter::BytesOut)
+    };
+    held.iter().map(of).sum()
 }
 
 /// A thread that panics takes its shards with it: the others must not wait for them.

@@ -5,12 +5,15 @@
 //! what was given is taken, for an inbox is closed under the lock under which it is filled, and
 //! what is in it then goes with the answer.
 
-use super::load::GATHER_PERMILLE;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use super::load::{GATHER_PERMILLE, WindowReading};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The load of the first thread while it is not known.
 const UNKNOWN: u32 = u32::MAX;
+
+/// Bytes a second that one thread is compared with while it is compared with nothing.
+const NO_TRIAL: u64 = u64::MAX;
 
 /// How many threads run shards: a gauge that others may look at.
 #[derive(Default, Debug)]
@@ -39,6 +42,10 @@ pub struct ShardExchange<T> {
     awake: Arc<AwakeThreads>,
     /// How busy the first thread is, with what others are about to give it, in thousandths.
     first: AtomicU32,
+    /// Bytes a second that the first thread moved.
+    first_moved: AtomicU64,
+    /// Bytes a second that two threads moved, with which the first is to be compared.
+    trial: AtomicU64,
 }
 
 struct Inbox<T> {
@@ -62,10 +69,16 @@ impl<T> ShardExchange<T> {
             came: Condvar::new(),
         };
         let others = (1..count).map(|_| inbox(Vec::new()));
-        let first = AtomicU32::new(UNKNOWN);
         let left = AtomicUsize::new(count);
         let inboxes = std::iter::once(inbox(shards)).chain(others).collect();
-        Arc::new(ShardExchange { inboxes, left, awake, first })
+        Arc::new(ShardExchange {
+            inboxes,
+            left,
+            awake,
+            first: AtomicU32::new(UNKNOWN),
+            first_moved: AtomicU64::new(0),
+            trial: AtomicU64::new(NO_TRIAL),
+        })
     }
 
     /// Gives shards to a thread, or gives them back when it takes none any more. `wake` is called
@@ -151,8 +164,26 @@ impl<T> ShardExchange<T> {
     }
 
     /// How busy the first thread was; nothing: it is not known yet.
-    pub(super) fn tell_first(&self, permille: Option<u32>) {
-        self.first.store(permille.unwrap_or(UNKNOWN), Ordering::SeqCst);
+    pub(super) fn tell_first(&self, reading: Option<WindowReading>) {
+        let moved = reading.map_or(0, |it| it.bytes_a_second);
+        self.first_moved.store(moved, Ordering::SeqCst);
+        self.first.store(reading.map_or(UNKNOWN, |it| it.permille), Ordering::SeqCst);
+    }
+
+    /// The second of two threads is about to give its shards to the first for a trial, after it
+    /// moved so many bytes a second. False: more than two are awake, or the first is not known.
+    pub(super) fn begin_trial(&self, bytes_a_second: u64) -> bool {
+        if self.awake() != 2 || self.first.swap(UNKNOWN, Ordering::SeqCst) == UNKNOWN {
+            return false;
+        }
+        let both = bytes_a_second.saturating_add(self.first_moved.load(Ordering::SeqCst));
+        self.trial.store(both.min(NO_TRIAL - 1), Ordering::SeqCst);
+        true
+    }
+
+    /// The bytes a second with which the first thread is to be compared, once.
+    pub(super) fn take_trial(&self) -> Option<u64> {
+        Some(self.trial.swap(NO_TRIAL, Ordering::SeqCst)).filter(|rate| *rate != NO_TRIAL)
     }
 
     /// Whether the first thread can do this too. If so it is counted as its own from now on, so

@@ -7,6 +7,11 @@
 //! Two windows, since one may be a turn during which the kernel ran somebody else. Between the
 //! thresholds nothing moves: work costs no less on two threads than on one, so that what is given
 //! back at [`GATHER_PERMILLE`] cannot pass [`SPREAD_PERMILLE`] by that alone.
+//!
+//! Two threads may do less than one. Where little can be batched most of their time goes into
+//! waking each other, and they take it from the clients on a small machine. So the second of two
+//! gives its work back for a [`TRIAL`] now and then. One thread keeps it if it has time left, or
+//! if it moves at least as many bytes a second as the two did.
 
 use base::time::Instant;
 use std::time::Duration;
@@ -22,6 +27,16 @@ pub const SPREAD_PERMILLE: u32 = 600;
 pub const GATHER_WINDOW: Duration = Duration::from_secs(1);
 /// A thread that is together with the first busy for no more than this gives its shards back.
 pub const GATHER_PERMILLE: u32 = 300;
+/// How long one thread does the work of two before they are compared.
+pub const TRIAL: Duration = Duration::from_millis(100);
+/// A thread that is this busy has no time left.
+pub const FULL_PERMILLE: u32 = 950;
+/// Full windows in a row after which a thread that had passed its trial hands shards over again.
+pub const FULL_WINDOWS: u32 = 4;
+/// The shortest time between two comparisons; each with the same result doubles it.
+pub const PAUSE_MIN: Duration = Duration::from_secs(1);
+/// The longest.
+pub const PAUSE_MAX: Duration = Duration::from_secs(64);
 
 const _: () = assert!(GATHER_PERMILLE * 2 <= SPREAD_PERMILLE, "what moves back does not return");
 
@@ -32,6 +47,24 @@ pub struct LoadMeter {
     long: Window,
     /// Busy windows in a row.
     busy: u32,
+    /// Full windows in a row.
+    full: u32,
+    alone: Alone,
+    /// How long one thread that was as fast as two goes on before they are compared again.
+    pause: Duration,
+}
+
+/// What is known of one thread that does all.
+#[derive(Clone, Debug)]
+enum Alone {
+    /// Nothing.
+    Unknown,
+    /// It is being compared with two, which moved so many bytes a second.
+    Trial(Window, u64),
+    /// It had time left.
+    Enough,
+    /// It was full and moved as much as two. They are compared again then.
+    AsFast(Instant),
 }
 
 /// What a thread has learnt of itself.
@@ -41,31 +74,90 @@ pub struct LoadReading {
     pub is_busy: bool,
     /// A short window is over.
     pub is_short_over: bool,
-    /// Its share in the long window that is over, in thousandths.
-    pub permille: Option<u32>,
+    /// The long window that is over.
+    pub long: Option<WindowReading>,
+}
+
+/// A window that is over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WindowReading {
+    /// The share of it that the thread was busy, in thousandths.
+    pub permille: u32,
+    /// Bytes that its shards moved in a second.
+    pub bytes_a_second: u64,
 }
 
 impl LoadMeter {
     /// Nothing was done before `now`.
     pub fn new(now: Instant) -> LoadMeter {
-        LoadMeter { short: Window::new(now), long: Window::new(now), busy: 0 }
+        let window = Window::new(now, 0);
+        LoadMeter {
+            short: window.clone(),
+            long: window,
+            busy: 0,
+            full: 0,
+            alone: Alone::Unknown,
+            pause: PAUSE_MIN,
+        }
     }
 
-    /// So much more was spent in turns, until `now`.
-    pub fn note(&mut self, now: Instant, busy: Duration) -> LoadReading {
+    /// So much more was spent in turns, until `now`. `moved` are the bytes that the thread's
+    /// shards have moved since their beginning; it is called at the end of a window.
+    pub fn note(&mut self, now: Instant, busy: Duration, moved: impl Fn() -> u64) -> LoadReading {
         let mut reading = LoadReading::default();
-        if let Some(permille) = self.short.note(now, busy, SPREAD_WINDOW) {
-            self.busy = if permille >= SPREAD_PERMILLE { self.busy + 1 } else { 0 };
-            reading.is_busy = self.busy >= SPREAD_WINDOWS;
+        if let Alone::Trial(window, _) = &mut self.alone {
+            window.busy += busy;
+        }
+        if let Some(short) = self.short.note(now, busy, SPREAD_WINDOW, || 0) {
+            let counts = |count, least| if short.permille >= least { count + 1 } else { 0 };
+            self.busy = counts(self.busy, SPREAD_PERMILLE);
+            self.full = counts(self.full, FULL_PERMILLE);
+            reading.is_busy = self.is_to_spread(now, &moved);
             reading.is_short_over = true;
         }
-        reading.permille = self.long.note(now, busy, GATHER_WINDOW);
+        reading.long = self.long.note(now, busy, GATHER_WINDOW, moved);
+        if reading.long.is_some_and(|long| long.permille <= GATHER_PERMILLE) {
+            (self.alone, self.pause) = (Alone::Unknown, PAUSE_MIN);
+        }
         reading
     }
 
-    /// The long window begins anew: the thread has other shards now.
-    pub fn changed(&mut self, now: Instant) {
-        (self.long, self.busy) = (Window::new(now), 0);
+    /// Whether another thread should join, at the end of a short window.
+    fn is_to_spread(&mut self, now: Instant, moved: &impl Fn() -> u64) -> bool {
+        match &mut self.alone {
+            Alone::Unknown => self.busy >= SPREAD_WINDOWS,
+            Alone::Enough => self.full >= FULL_WINDOWS,
+            Alone::AsFast(until) => now >= *until && self.busy >= SPREAD_WINDOWS,
+            Alone::Trial(window, of_two) => {
+                let of_two = *of_two;
+                let Some(trial) = window.note(now, Duration::ZERO, TRIAL, moved) else {
+                    return false;
+                };
+                if trial.permille < FULL_PERMILLE {
+                    self.alone = Alone::Enough;
+                    return false;
+                }
+                if trial.bytes_a_second < of_two {
+                    return true;
+                }
+                self.alone = Alone::AsFast(now + self.pause);
+                self.pause = (self.pause * 2).min(PAUSE_MAX);
+                false
+            }
+        }
+    }
+
+    /// The long window begins anew: the thread has other shards now, which have moved so many
+    /// bytes since their beginning.
+    pub fn changed(&mut self, now: Instant, moved: u64) {
+        (self.long, self.busy, self.full) = (Window::new(now, moved), 0, 0);
+        self.alone = Alone::Unknown;
+    }
+
+    /// The thread has all shards, to be compared with two that moved so many bytes a second.
+    pub fn tries(&mut self, now: Instant, moved: u64, of_two: u64) {
+        self.changed(now, moved);
+        self.alone = Alone::Trial(Window::new(now, moved), of_two);
     }
 
     /// When the long window is over.
@@ -74,28 +166,75 @@ impl LoadMeter {
     }
 }
 
-/// Busy time since a moment.
+/// When the second of two threads gives its work to the first for a trial.
+#[derive(Clone, Debug)]
+pub struct Trials {
+    next: Instant,
+    pause: Duration,
+    gave: Option<Instant>,
+}
+
+impl Trials {
+    /// None was made.
+    pub fn new(now: Instant) -> Trials {
+        Trials { next: now, pause: PAUSE_MIN, gave: None }
+    }
+
+    /// Shards came to a thread that had none. Those that come back from a trial say that two
+    /// threads do more than one.
+    pub fn came(&mut self, now: Instant) {
+        let has_failed = self.gave.take().is_some_and(|gave| now - gave < GATHER_WINDOW);
+        self.pause = if has_failed { (self.pause * 2).min(PAUSE_MAX) } else { PAUSE_MIN };
+        self.next = now + self.pause;
+    }
+
+    /// Whether it is time for one.
+    pub fn is_time(&self, now: Instant) -> bool {
+        now >= self.next
+    }
+
+    /// One begins.
+    pub fn begins(&mut self, now: Instant) {
+        self.gave = Some(now);
+    }
+}
+
+/// Busy time and moved bytes since a moment.
 #[derive(Clone, Debug)]
 struct Window {
     since: Instant,
     busy: Duration,
+    /// Bytes that were moved before it.
+    moved: u64,
 }
 
 impl Window {
-    fn new(since: Instant) -> Window {
-        Window { since, busy: Duration::ZERO }
+    fn new(now: Instant, moved: u64) -> Window {
+        Window { since: now, busy: Duration::ZERO, moved }
     }
 
-    /// The share in a window that is over by now; the next one begins.
-    fn note(&mut self, now: Instant, busy: Duration, span: Duration) -> Option<u32> {
+    /// A window that is over by now; the next one begins.
+    fn note(
+        &mut self,
+        now: Instant,
+        busy: Duration,
+        span: Duration,
+        moved: impl Fn() -> u64,
+    ) -> Option<WindowReading> {
         self.busy += busy;
         let passed = now - self.since;
         if passed < span {
             return None;
         }
-        let permille = self.busy.as_nanos() * 1_000 / passed.as_nanos().max(1);
-        *self = Window::new(now);
-        Some(permille.min(1_000) as u32)
+        let passed = passed.as_nanos().max(1);
+        let moved = moved();
+        let bytes = u128::from(moved.saturating_sub(self.moved));
+        let reading = WindowReading {
+            permille: (self.busy.as_nanos() * 1_000 / passed).min(1_000) as u32,
+            bytes_a_second: u64::try_from(bytes * 1_000_000_000 / passed).unwrap_or(u64::MAX),
+        };
+        *self = Window::new(now, moved);
+        Some(reading)
     }
 }
 
