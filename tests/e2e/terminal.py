@@ -23,7 +23,7 @@ HOLDS = [
     ("holdline serve", "grep -q '^Stop with' $OUT"),
     ("holdline wrk", "test \"$(holdline devices --online --json --limit 1000 | wc -l)\" -ge $C"),
     ("holdline sub -v", "holdline status | grep -Eq 'subscriptions +[1-9]'"),
-    ("holdline im chat", "grep -q 'talks with' $OUT"),
+    ("holdline im chat", "grep -q 'chats with' $OUT"),
     ("redis-server", "redis-cli ping | grep -q PONG"),
     ("mosquitto ", "grep -q running $OUT"),
 ]

@@ -147,7 +147,7 @@ class Shell(Case):
         answer = run("devices", "--url", "http://127.0.0.1:1", "--token", "0123456789abcdef")
         self.assertNotEqual(answer.returncode, 0)
         self.assertIn("http://127.0.0.1:1", answer.stderr)
-        self.assertIn("Is the server up?", answer.stderr)
+        self.assertIn("Is the server running?", answer.stderr)
 
 
 class Watching(Case):
@@ -172,7 +172,7 @@ class Watching(Case):
         server.kill()
         answer = run("status", *self.where(server))
         self.assertEqual((answer.returncode, answer.stdout), (2, ""))
-        self.assertIn("Is the server up?", answer.stderr)
+        self.assertIn("Is the server running?", answer.stderr)
 
     def test_top_prints_a_line_a_look_where_there_is_no_terminal(self):
         server = self.start()

@@ -110,7 +110,7 @@ class Output(Case):
             self.addCleanup(server.close)
             self.assertEqual(self.lost(server), 0)
             with open(lane.name, encoding="utf-8") as log:
-                self.assertIn("is up", log.read())
+                self.assertIn("is running", log.read())
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ use std::time::Duration;
 /// Where the server is, and how one proves that one may ask.
 #[derive(Args)]
 pub struct Server {
-    /// The server's API
+    /// URL of the server's HTTP API
     #[arg(
         long,
         visible_alias = "api",
@@ -31,13 +31,13 @@ pub struct Server {
         default_value = "http://127.0.0.1:7080"
     )]
     url: String,
-    /// The API's token; without it, the one in the data folder is taken
+    /// API token; by default the one in the data folder
     #[arg(long, global = true, env = "HOLDLINE_TOKEN", hide_env_values = true)]
     token: Option<String>,
-    /// The server's data folder, for its token
+    /// The server's data folder, to read the token from
     #[arg(long, global = true, value_name = "DIR", default_value = "data")]
     data: PathBuf,
-    /// Go through the proxy that HTTP_PROXY, HTTPS_PROXY or ALL_PROXY names, token and all
+    /// Use the proxy in HTTP_PROXY, HTTPS_PROXY or ALL_PROXY; the token passes through it
     #[arg(long, global = true)]
     env_proxy: bool,
 }
@@ -84,12 +84,15 @@ impl Server {
         if (200..300).contains(&status) {
             return Ok(json);
         }
-        let message = json["error"]["message"].as_str().unwrap_or("no explanation");
+        let message = json["error"]["message"].as_str().unwrap_or("no error message");
         let from = match (status, &self.token) {
-            (401, Some(_)) => "\nIt was given with --token or HOLDLINE_TOKEN.".to_owned(),
+            (401, Some(_)) => "\nThe token was given with --token or HOLDLINE_TOKEN.".to_owned(),
             (401, None) => {
                 let path = self.data.join("api.token");
-                format!("\nIt stood in {}: is that the server's data folder?", path.display())
+                format!(
+                    "\nThe token was read from {}: is that the server's data folder?",
+                    path.display()
+                )
             }
             _ => String::new(),
         };
@@ -156,7 +159,7 @@ impl Server {
 
     fn unreached(&self, error: &ureq::Error) -> String {
         let place = self.place();
-        format!("{place}: {error}\nIs the server up? `holdline serve` prints its addresses.")
+        format!("{place}: {error}\nIs the server running? `holdline serve` prints its addresses.")
     }
 
     fn answer(
@@ -208,7 +211,7 @@ impl Server {
                 _ => return Ok(found),
             }
         }
-        Err(format!("{}: {PAGES_MAX} pages have no end", self.place()))
+        Err(format!("{}: no end after {PAGES_MAX} pages", self.place()))
     }
 
     /// Asks to delete each of these, whose paths are so, and tells a line for each: the answer as

@@ -17,14 +17,14 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Translate a mosquitto.conf and what it includes; what it cannot have here is told
+    /// Convert a mosquitto.conf and its includes; unsupported options are reported
     Import {
-        /// The file
+        /// The file to convert
         file: PathBuf,
-        /// Where to write the result, a new file; without it, standard output
+        /// File to create; standard output by default
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
-        /// Write nothing when something in it would be lost
+        /// Write nothing if an option is unsupported
         #[arg(long)]
         strict: bool,
     },
@@ -47,7 +47,7 @@ fn import(file: &Path, out: Option<&Path>, strict: bool) -> Result<(), String> {
     translated.notes.iter().filter(|n| n.fate != OptionFate::Becomes).for_each(|n| note!("{n}"));
     let lost = translated.lost().count();
     if strict && lost > 0 {
-        return Err(format!("nothing is written, for {lost} of these would be lost (--strict)"));
+        return Err(format!("nothing written: {lost} of these options are unsupported (--strict)"));
     }
     // The variables of this shell are none of that server's.
     let config = mosquitto::config(&translated, std::iter::empty());

@@ -12,25 +12,25 @@ use std::process::ExitCode;
 /// For what the machine shall be fit.
 #[derive(Args)]
 pub struct Arguments {
-    /// Connections that it shall hold at once
+    /// Number of concurrent connections
     #[arg(long, value_name = "N")]
     connections: u64,
-    /// Which end of them
+    /// Which end of the connections this machine is
     #[arg(long, value_enum, default_value_t = End::Server)]
     role: End,
-    /// Source addresses that they are spread over (client)
+    /// Number of source addresses used (client)
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = some())]
     sources: u32,
-    /// Ports and addresses of the target that they are spread over (client)
+    /// Number of target addresses and ports used (client)
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = some())]
     targets: u32,
-    /// Processes that they are spread over
+    /// Number of processes that share the connections
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = some())]
     processes: u32,
-    /// The process that will hold them, if it runs already: its own limits and listeners count
+    /// PID of the running server or client: check its own limits and listeners
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// Carry out the remedies that are settings of the kernel or limits of the process
+    /// Apply the remedies that are kernel settings or process limits
     #[arg(long)]
     apply: bool,
     /// Print JSON
@@ -45,9 +45,9 @@ fn some() -> clap::builder::RangedI64ValueParser<u32> {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum End {
-    /// It accepts them
+    /// Accepts connections
     Server,
-    /// It makes them
+    /// Opens connections
     Client,
 }
 
@@ -165,7 +165,7 @@ fn stays(files: &Files) -> String {
     let files: String = files.iter().map(each).collect();
     match files.is_empty() {
         true => files,
-        false => format!("\nTo have it so after a restart of the machine, too:\n{files}"),
+        false => format!("\nTo keep the settings across a reboot:\n{files}"),
     }
 }
 
@@ -184,7 +184,7 @@ fn sentence(need: &Need, rows: &[HostRow]) -> String {
     let unknown = number(Fitness::Unknown);
     let verdict = match (bad, weak) {
         (0, 0) => "is fit".to_owned(),
-        (0, _) => format!("is fit, though {weak} settings are weak,"),
+        (0, _) => format!("is fit, with {weak} weak settings,"),
         _ => format!("is NOT fit ({bad} bad, {weak} weak)"),
     };
     let mut text =
@@ -194,7 +194,7 @@ fn sentence(need: &Need, rows: &[HostRow]) -> String {
             &format!(".\nThe first hard limit is {}, at {} connections", row.item, grouped(most));
     }
     if unknown > 0 {
-        text += &format!(". What is marked ? cannot be seen from here ({unknown})");
+        text += &format!(". Settings marked ? could not be read ({unknown})");
     }
     text + "."
 }

@@ -16,16 +16,16 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum What {
-    /// Print completions for a shell
+    /// Print shell completions
     Completions {
         /// The shell
         shell: Shell,
     },
-    /// Print what of XMPP the server does, as a DOAP file
+    /// Print the supported XMPP extensions as a DOAP file
     Doap,
-    /// Write a man page of each command into a folder
+    /// Write a man page for each command into a folder
     Man {
-        /// The folder; it is made if it is not there
+        /// The folder; created if missing
         folder: PathBuf,
     },
 }
@@ -54,7 +54,7 @@ fn pages(command: Command, folder: &Path) -> Result<String, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     fs::create_dir_all(folder).map_err(failed)?;
     clap_mangen::generate_to(command, folder).map_err(failed)?;
-    Ok(format!("the pages are in {}\n", folder.display()))
+    Ok(format!("man pages written to {}\n", folder.display()))
 }
 
 #[cfg(test)]
@@ -70,7 +70,7 @@ mod tests {
             fs::read_to_string(folder.path().join("man1").join(name)).expect("it was written")
         };
         assert!(read("holdline.1").contains("status"));
-        assert!(read("holdline-top.1").contains("Seconds between two looks"));
+        assert!(read("holdline-top.1").contains("Seconds between two refreshes"));
         assert!(read("holdline-store-split.1").contains("NAME"));
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let (mut command, mut text) = (crate::Arguments::command(), Vec::new());

@@ -45,44 +45,43 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Log in, say who one is and how much waits, and go
+    /// Log in, print the account and the state of its inbox, and exit
     Login(Common),
-    /// Make groups, change them, and print who is in them
+    /// Create groups, change them and list their members
     Groups(groups::Arguments),
-    /// Send one message, or a file, and print the server's number for it when it is stored
+    /// Send a message or a file; print its server-side number once it is stored
     Send(send::Arguments),
-    /// Talk with somebody, or in a group: lines that are typed are sent, what comes is printed;
-    /// /quit ends
+    /// Chat with a user or in a group: typed lines are sent, incoming messages printed; /quit ends
     Chat(chat::Arguments),
-    /// Make chatrooms, change them, talk in them, and print who is there
+    /// Create chatrooms, change them, chat in them and list the participants
     Chatrooms(chatrooms::Arguments),
-    /// Print what was said with somebody, or in a group
+    /// Print the messages of a conversation
     History(history::Arguments),
-    /// Print all that arrives, a line of JSON each
+    /// Print everything that arrives, one JSON object per line
     Listen(listen::Arguments),
-    /// Print one's conversations, the newest first: with whom, what is unread, and the last words
+    /// List your conversations, newest first: with whom, unread messages, last message
     Conversations(conversations::List),
-    /// Say that one has read a conversation, on all devices; the other of two is told
+    /// Mark a conversation as read on all devices, and send a read receipt
     Read(conversations::Read),
-    /// Print how far others have got and read a conversation, or who has read a message of it
+    /// Print delivery and read receipts of a conversation, or the readers of a message
     Readers(receipts::Readers),
-    /// Share what one has read with others, or keep it private, both ways
+    /// Share read receipts or keep them private, in both directions
     Privacy(receipts::Privacy),
-    /// Keep a conversation otherwise: pinned, muted, hidden, with a draft
+    /// Change settings of a conversation: pinned, muted, hidden, draft
     Keep(conversations::Keep),
-    /// Call a message of one's own back
+    /// Recall a message of yours
     Recall(conversations::Recall),
-    /// Have a message of one's own say something else
+    /// Edit a message of yours
     Edit(amend::Edit),
-    /// React to a message by emoji
+    /// React to a message with emoji
     React(amend::React),
-    /// Print the messages that have a text in them, the newest first
+    /// Search messages for a text, newest first
     Search(search::Arguments),
-    /// Print and change whom one knows: contacts, friends, who asks, who is blocked
+    /// List and change contacts, friends, contact requests and blocked users
     Contacts(contacts::Arguments),
-    /// Be there until ^C, and print how others are, a line of JSON each
+    /// Be online until Ctrl-C and print the presence of others, one JSON object per line
     Presence(presence::Arguments),
-    /// Say how devices are woken while they are away, and when it is to be quiet
+    /// Set up push notifications for offline devices, and quiet hours
     Push(push::Arguments),
 }
 
@@ -95,26 +94,25 @@ struct Common {
     /// Port; 7005, or 7006 with TLS
     #[arg(short, long, value_name = "PORT")]
     port: Option<u16>,
-    /// All in one: im(s)|ws(s)://[USER[:PASSWORD]@]HOST[:PORT][/PATH]
+    /// URL with all of these: im(s)|ws(s)://[USER[:PASSWORD]@]HOST[:PORT][/PATH]
     #[arg(long, value_name = "URL", conflicts_with_all = ["host", "port"])]
     url: Option<String>,
-    /// Over a WebSocket, at this path
+    /// Connect over WebSocket, at this path
     #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = "/im")]
     ws: Option<String>,
-    /// The account: NAME, or NAME@DOMAIN
+    /// Account: NAME or NAME@DOMAIN
     #[arg(short, long, value_name = "USER")]
     user: Option<String>,
-    /// Its password, or a token
+    /// Password or token
     #[arg(long, value_name = "PASSWORD", env = "HOLDLINE_IM_PASSWORD", hide_env_values = true)]
     password: Option<String>,
-    /// The password is the first line of this file
+    /// Read the password from the first line of this file
     #[arg(long, value_name = "FILE", conflicts_with = "password")]
     password_file: Option<PathBuf>,
-    /// Prove the password by SCRAM-SHA-256 instead of showing it
+    /// Authenticate with SCRAM-SHA-256 instead of sending the password
     #[arg(long)]
     scram: bool,
-    /// Name of this device, under which it is remembered what it has read; by default each command
-    /// has its own
+    /// Device name, for which the server stores the read position; by default one per command
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
     #[command(flatten)]
@@ -171,7 +169,7 @@ pub fn im(arguments: Arguments) -> ExitCode {
 fn login(common: &Common) -> Result<(), Failure> {
     let (session, welcome) = common.login("login")?;
     let Welcome { account, head, cursor, .. } = *welcome;
-    out!("{account}: {head} in the inbox, this device has read {cursor}");
+    out!("{account}: {head} messages in the inbox, {cursor} read by this device");
     goodbye(session);
     Ok(())
 }
@@ -187,7 +185,7 @@ impl Common {
     fn settings(&self, command: &str) -> Result<ImSettings, String> {
         let address = self.address()?;
         let user = self.user.clone().or(address.user.clone());
-        let user = user.ok_or("who are you? give --user NAME")?;
+        let user = user.ok_or("user name missing: give --user NAME")?;
         let password = match &self.password_file {
             Some(file) => Some(first_line(file)?),
             None => self.password.clone().or(address.password.clone()),
@@ -195,7 +193,7 @@ impl Common {
         let device = self.device.clone().unwrap_or_else(|| format!("holdline-{command}"));
         let mut profile = Profile::new(&user, &device);
         let scram = match (self.scram, password) {
-            (true, None) => return Err("--scram proves a password: give one".into()),
+            (true, None) => return Err("--scram needs a password".into()),
             // The proof is about the name that the account's keys were made for.
             (true, Some(password)) => {
                 let user = user.split('@').next().unwrap_or_default().to_owned();

@@ -29,8 +29,8 @@ pub const NOT_RUN: u8 = 2;
 pub const INVALID: u8 = 3;
 
 /// What exit codes mean, for the help.
-const CODES: &str = "Exit codes: 0 all rules held, 1 one did not (or the run was ended early), \
-                     2 nothing could be run, 3 the tester was saturated and its figures are not \
+const CODES: &str = "Exit codes: 0 all rules held, 1 a rule failed (or the run was ended early), \
+                     2 the run could not start, 3 the load generator was saturated: figures not \
                      valid.\nPlans, figures and causes: docs/laboratory.md";
 
 /// What to do in the laboratory.
@@ -43,32 +43,33 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Stage 1: adds links in steps until the first limit, and names it
+    /// Stage 1: adds connections in steps until the first limit, and names it
     #[command(after_help = CODES)]
     LinkLimit(Box<Stage>),
     /// Stage 2: holds sizes with heartbeats and light traffic
     #[command(after_help = CODES)]
     Stability(Box<Stage>),
-    /// Stage 3: everybody at once, in rungs of 100 thousand to a million
+    /// Stage 3: all clients connect at once, in steps of 100,000 to a million
     #[command(after_help = CODES)]
     Ladder(Box<Stage>),
-    /// Stage 4: flapping, herds, half-open links, slow readers, broken Redis, network, server
+    /// Stage 4: flapping, reconnect storms, half-open connections, slow readers; failures of Redis,
+    /// network and server
     #[command(after_help = CODES)]
     Exception(Box<Stage>),
-    /// Runs a plan: a file, or one that comes along, by name
+    /// Runs a plan: a file or a built-in plan
     #[command(after_help = CODES)]
     Run {
-        /// A file of TOML, or the name of a plan that comes along (`holdline load plans`)
+        /// A TOML file, or the name of a built-in plan (`holdline load plans`)
         plan: String,
         /// What to run it with
         #[command(flatten)]
         stage: Box<Stage>,
     },
-    /// Lists the plans that come along
+    /// Lists the built-in plans
     Plans,
-    /// Prints a plan that comes along, to be changed
+    /// Prints a built-in plan, as a starting point for your own
     Plan {
-        /// Its name
+        /// Name of the plan
         name: String,
     },
     /// Runs Coolpy7's benchmark line: -workers=N -cid=P -topic=T%i -qos=0 -url=tcp://… …
@@ -78,14 +79,14 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,
     },
-    /// Makes a run's report anew
+    /// Generates the report of a run again
     Report {
-        /// Its folder, or its run.json
+        /// Folder of the run, or its run.json
         run: PathBuf,
     },
     /// Compares two runs, or two sets of runs, with confidence bands
     Compare(shelf::Compare),
-    /// Makes a part of another machine's load, or watches a server for it
+    /// Agent: generates a part of the load for a coordinator, or observes a server for it
     Agent(agent::Arguments),
     /// Clients on behalf of another process, by standard input and output
     #[command(hide = true)]
@@ -145,8 +146,8 @@ fn run(plan: &str, stage: &Stage) -> Result<u8, String> {
                 made::run(scenario.name, scenario.text, &stage.asked, &stage.show, true)
             }
             None => Err(format!(
-                "{plan}: {error}; and no plan of that name comes along (`holdline load plans` \
-                 lists them)"
+                "{plan}: {error}; and there is no built-in plan of that name \
+                 (`holdline load plans` lists them)"
             )),
         },
     }

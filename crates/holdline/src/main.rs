@@ -40,7 +40,7 @@ const VERSION: &str = match option_env!("HOLDLINE_VERSION") {
 
 #[derive(Parser)]
 #[command(name = "holdline", version = VERSION)]
-#[command(about = "Holds connections: a push server and its load tool")]
+#[command(about = "A server for millions of persistent connections, and its load tool")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -50,76 +50,76 @@ struct Arguments {
 enum Command {
     /// Run the server
     Serve {
-        /// Configuration file; without one, the defaults hold
+        /// Configuration file; default settings without it
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
-        /// Configuration of mosquitto instead: what it cannot have here is told
+        /// Use a mosquitto.conf instead; unsupported options are reported
         #[arg(long, value_name = "FILE", conflicts_with = "config")]
         mosquitto_conf: Option<PathBuf>,
-        /// Do not start when something in it would be lost
+        /// Refuse to start if an option of it is unsupported
         #[arg(long, requires = "mosquitto_conf")]
         strict: bool,
-        /// Data folder, instead of server.data
+        /// Data folder; overrides server.data
         #[arg(long, value_name = "DIR")]
         data: Option<PathBuf>,
-        /// Take the place of the server that runs on this data folder: nobody who calls is refused
+        /// Take over from the server running on this data folder, without refusing a connection
         #[arg(long)]
         take_over: bool,
     },
-    /// Read a configuration and print what it comes to, or what is wrong with it
+    /// Check a configuration and print the resulting settings, or its errors
     Check {
-        /// Configuration file; without one, the defaults
+        /// Configuration file; default settings without it
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
-        /// Print only what is wrong
+        /// Print errors and warnings only
         #[arg(long)]
         quiet: bool,
     },
-    /// Write a configuration of this server from another one's
+    /// Convert another server's configuration
     Config(config::Arguments),
-    /// Push a message to devices of a running server
+    /// Push a message to devices
     Push(push::Arguments),
-    /// Say how a running server is; exit 0 when it takes everything, 1 when not, 2 without answer
+    /// Show a running server's status; exit code 0: ready, 1: not ready, 2: no answer
     Status(status::Arguments),
-    /// Watch a running server live on the terminal
+    /// Watch a running server live in the terminal
     Top(top::Arguments),
-    /// Follow a client, a user, an address or a topic of a running server, live and decoded
+    /// Trace the traffic of a client, a user, an address or a topic, live and decoded
     Trace(trace::Arguments),
-    /// List or look up devices of a running server
+    /// List or look up push devices
     Devices(devices::Arguments),
-    /// List, show or kick clients of topics of a running server
+    /// List, show or disconnect MQTT and other topic clients
     Clients(clients::Arguments),
-    /// List, show or clear retained messages of a running server
+    /// List, show or clear retained messages
     Retained(retained::Arguments),
-    /// Who is online: by a running server's memory, by the directory, or both side by side
+    /// Show who is online: from the server's memory, from the presence directory, or both
     Presence(presence_command::Arguments),
-    /// Compare a running server's memory with the directory of presence; exit 0, 1 or 2
+    /// Compare the server's memory with the presence directory; exit code 0, 1 or 2
     Audit(presence_command::audit::Arguments),
-    /// List, show, make or remove users, of a running server or in a password file
+    /// Manage users of a running server or of a password file
     User(user::Arguments),
-    /// Make, list, show or revoke tokens of a running server's API
+    /// Create, list, show or revoke API tokens
     Token(token::Arguments),
-    /// Accounts and groups of chat of a running server: mute, say, read, change, call back
+    /// Administer chat: accounts, groups, chatrooms, messages
     Chat(chat::Arguments),
-    /// Who called what of a running server's API, and what came of it
+    /// Show the audit log: administrative API calls, who made them, and their results
     AuditLog(audit_log::Arguments),
-    /// Publish to an MQTT broker, with the flags of mosquitto_pub
+    /// Publish to an MQTT broker (options of mosquitto_pub)
     Pub(Box<mqtt::publish::Arguments>),
-    /// Subscribe at an MQTT broker, with the flags of mosquitto_sub
+    /// Subscribe to topics of an MQTT broker (options of mosquitto_sub)
     Sub(Box<mqtt::subscribe::Arguments>),
-    /// Talk by instant messaging: log in, send, chat, read, listen
+    /// Instant messaging client: log in, send, chat, read, listen
     Im(Box<im::Arguments>),
-    /// Check, count, export, import, compact or copy a data folder
+    /// Check, inspect, export, import, compact or back up a data folder
     Store(store::Arguments),
-    /// Say whether this machine is fit for so many connections, and what to change
+    /// Check whether this machine can hold a number of connections, and what to change
     Doctor(doctor::Arguments),
-    /// Watch the kernel and a process beside any server, and name the limit that was met
+    /// Monitor the kernel and the process of any server, and name the limit it reaches
     Observe(observe::Arguments),
-    /// Find a server's limits: stages, plans, agents, reports
+    /// Load-test a server and find its limits: stages, plans, agents, reports
     Load(load::Arguments),
-    /// Make completions for a shell, and man pages
+    /// Generate shell completions and man pages
     Generate(generate::Arguments),
-    /// Load a server, with the command line of wrk
+    /// Load-test a server with the command line of wrk
     #[command(disable_help_flag = true)]
     Wrk {
         /// As for wrk: URL -t THREADS -c CONNECTIONS -d DURATION --latency --timeout SECONDS

@@ -31,34 +31,34 @@ pub struct Common {
     /// Port; 1883, or 8883 with TLS
     #[arg(short, long, value_name = "PORT")]
     port: Option<u16>,
-    /// Everything in one: mqtt(s)|ws(s)://[USER[:PASSWORD]@]HOST[:PORT]/TOPIC
+    /// URL with all of these: mqtt(s)|ws(s)://[USER[:PASSWORD]@]HOST[:PORT]/TOPIC
     #[arg(short = 'L', long, value_name = "URL", conflicts_with_all = ["host", "port"])]
     url: Option<String>,
     /// Unix socket of the broker
     #[arg(long, value_name = "PATH", conflicts_with_all = ["host", "port", "url"])]
     unix: Option<PathBuf>,
-    /// Over a WebSocket, at this path
+    /// Connect over WebSocket, at this path
     #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = "/mqtt")]
     ws: Option<String>,
-    /// Address to call from
+    /// Local address to connect from
     #[arg(short = 'A', value_name = "ADDRESS")]
     from: Option<IpAddr>,
-    /// Client identifier; without one the broker gives one
+    /// Client identifier; assigned by the broker by default
     #[arg(short, long, value_name = "ID")]
     id: Option<String>,
-    /// Client identifier: this, followed by the number of this process
+    /// Client identifier prefix; the process ID is appended
     #[arg(short = 'I', long, value_name = "PREFIX", conflicts_with = "id")]
     id_prefix: Option<String>,
-    /// Keep the session when this ends (with -i)
+    /// Keep the session after disconnecting (needs -i)
     #[arg(short = 'c', long = "disable-clean-session")]
     keep: bool,
-    /// Seconds the session is kept (MQTT 5); with -c and without this: for ever
+    /// Session expiry in seconds (MQTT 5); with -c alone, the session never expires
     #[arg(short = 'x', long, value_name = "SECONDS")]
     session_expiry_interval: Option<u32>,
-    /// Version of the protocol: 31, 311 or 5
+    /// Protocol version: 31, 311 or 5
     #[arg(short = 'V', long, value_name = "VERSION", value_parser = version)]
     protocol_version: Option<Version>,
-    /// Keep-alive, seconds
+    /// Keep-alive in seconds
     #[arg(short, long, value_name = "SECONDS", default_value_t = 60)]
     keepalive: u16,
     /// User name
@@ -67,21 +67,21 @@ pub struct Common {
     /// Password
     #[arg(short = 'P', long = "pw", value_name = "PASSWORD")]
     password: Option<String>,
-    /// Prove the password by SCRAM-SHA-256 instead of showing it (MQTT 5)
+    /// Authenticate with SCRAM-SHA-256 instead of sending the password (MQTT 5)
     #[arg(long, requires = "username", requires = "password")]
     scram: bool,
     /// QoS: 0, 1 or 2
     #[arg(short, long, value_name = "QOS", default_value_t = 0,
         value_parser = clap::value_parser!(u8).range(0..=2))]
     qos: u8,
-    /// A property (MQTT 5): -D connect|publish|subscribe|unsubscribe|disconnect|will NAME VALUE
+    /// Property (MQTT 5): -D connect|publish|subscribe|unsubscribe|disconnect|will NAME VALUE
     #[arg(short = 'D', long, num_args = 3..=4, value_names = ["PACKET", "NAME", "VALUE"],
         action = clap::ArgAction::Append)]
     property: Vec<String>,
-    /// Say what happens on the way
+    /// Print debug messages
     #[arg(short, long)]
     debug: bool,
-    /// Say nothing of faults
+    /// Print no error messages
     #[arg(long)]
     quiet: bool,
     #[command(flatten)]
@@ -93,45 +93,45 @@ pub struct Common {
 /// Flags of TLS, of every command that calls a server by a protocol.
 #[derive(Args)]
 pub struct Tls {
-    /// TLS: file with the authority that vouches for the broker
+    /// TLS: file with the CA certificates to trust
     #[arg(long, value_name = "FILE")]
     cafile: Option<PathBuf>,
-    /// TLS: folder with such files
+    /// TLS: folder with CA certificates to trust
     #[arg(long, value_name = "DIR")]
     capath: Option<PathBuf>,
-    /// TLS: our certificate
+    /// TLS: client certificate
     #[arg(long, value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
-    /// TLS: the key of our certificate
+    /// TLS: private key of the client certificate
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// TLS with the authorities of the system
+    /// TLS: trust the system's CA certificates
     #[arg(long)]
     tls_use_os_certs: bool,
-    /// TLS: do not look at the name in the broker's certificate; without --cafile, at nothing of it
+    /// TLS: do not verify the host name; without --cafile, do not verify the certificate at all
     #[arg(long)]
     insecure: bool,
-    /// TLS: tlsv1.2 or tlsv1.3 alone
+    /// TLS: use this version only, tlsv1.2 or tlsv1.3
     #[arg(long, value_name = "VERSION")]
     tls_version: Option<String>,
-    /// TLS: protocol that is offered by ALPN
+    /// TLS: ALPN protocol to offer
     #[arg(long, value_name = "NAME")]
     tls_alpn: Option<String>,
 }
 
 #[derive(Args)]
 struct LastWill {
-    /// Topic of the will
+    /// Will topic
     #[arg(long, value_name = "TOPIC")]
     will_topic: Option<String>,
-    /// What the will says
+    /// Will payload
     #[arg(long, value_name = "TEXT", requires = "will_topic")]
     will_payload: Option<String>,
-    /// QoS of the will
+    /// Will QoS
     #[arg(long, value_name = "QOS", requires = "will_topic", default_value_t = 0,
         value_parser = clap::value_parser!(u8).range(0..=2))]
     will_qos: u8,
-    /// The will is retained
+    /// Retain the will message
     #[arg(long, requires = "will_topic")]
     will_retain: bool,
 }
@@ -141,7 +141,7 @@ fn version(text: &str) -> Result<Version, String> {
         "31" | "mqttv31" => Ok(Version::V31),
         "311" | "mqttv311" => Ok(Version::V311),
         "5" | "mqttv5" => Ok(Version::V5),
-        _ => Err("31, 311 and 5 are known".to_owned()),
+        _ => Err("expected 31, 311 or 5".to_owned()),
     }
 }
 
@@ -211,7 +211,7 @@ impl Call {
     /// Connects, and says so when that is wished.
     pub fn connect(&self) -> Result<Session, Failure> {
         let mut session = Session::new(self.settings.clone())?;
-        self.note(|| format!("calling {}", session.address()));
+        self.note(|| format!("connecting to {}", session.address()));
         let version = self.settings.profile.version;
         let accepted = session.connect().map_err(|fault| {
             let mut failure = Failure::from(fault.clone());
@@ -221,7 +221,7 @@ impl Call {
             }
             failure
         })?;
-        let goes_on = if accepted.session_present { ", the session goes on" } else { "" };
+        let goes_on = if accepted.session_present { ", session resumed" } else { "" };
         self.note(|| format!("connected{goes_on}"));
         Ok(session)
     }
@@ -246,7 +246,7 @@ impl Common {
         let wants_5 = !given.is_empty() || self.session_expiry_interval.is_some() || self.scram;
         let version = match self.protocol_version {
             Some(version) if wants_5 && version != Version::V5 => {
-                return Err("-D, -x and --scram need MQTT 5: give -V 5, or leave -V out".into());
+                return Err("-D, -x and --scram need MQTT 5: give -V 5, or omit -V".into());
             }
             Some(version) => version,
             None if wants_5 => Version::V5,
@@ -265,7 +265,7 @@ impl Common {
         };
         if scram.is_none() {
             if user.is_none() && password.is_some() && version != Version::V5 {
-                return Err("a password needs a user name before MQTT 5: give -u".into());
+                return Err("before MQTT 5, a password needs a user name: give -u".into());
             }
             profile.user = user.map(|user| Formula::plain(&user));
             profile.password = password.map(|password| password.into_bytes().into());
@@ -306,7 +306,9 @@ impl Common {
             (Some(id), _) => id.clone(),
             (None, Some(prefix)) => format!("{prefix}{pid}"),
             (None, None) if self.keep => {
-                return Err("a session that is kept needs a name: give -i with -c".into());
+                return Err(
+                    "a persistent session needs a client identifier: give -i with -c".into()
+                );
             }
             (None, None) if version == Version::V31 => format!("holdline-{pid}"),
             (None, None) => String::new(),
@@ -365,7 +367,7 @@ impl Tls {
     pub fn trust(&self) -> Result<Trust, String> {
         let named = self.cafile.is_some() || self.capath.is_some() || self.tls_use_os_certs;
         let version = self.tls_version.as_deref().map(|name| {
-            Trust::version_of(name).ok_or(format!("{name}: tlsv1.2 and tlsv1.3 are known"))
+            Trust::version_of(name).ok_or(format!("{name}: expected tlsv1.2 or tlsv1.3"))
         });
         Ok(Trust {
             ca_file: self.cafile.clone(),
@@ -390,14 +392,16 @@ pub fn unpublished(event: &MqttEvent) -> Option<String> {
     Some(match why {
         Unpublished::Refused(reason) => {
             let name = reason.name(client::PacketKind::Puback).replace('_', " ");
-            format!("the broker did not take the message: {name}")
+            format!("the broker refused the message: {name}")
         }
-        Unpublished::QueueFull => "too many messages wait".to_owned(),
-        Unpublished::TooLarge => "the message is larger than the broker takes".to_owned(),
+        Unpublished::QueueFull => "too many messages are queued".to_owned(),
+        Unpublished::TooLarge => "the message is larger than the broker accepts".to_owned(),
         Unpublished::QosNotServed => {
-            "the broker does not serve this QoS: give a lower one (-q)".to_owned()
+            "the broker does not support this QoS: use a lower one (-q)".to_owned()
         }
-        Unpublished::RetainNotServed => "the broker keeps no messages: leave -r out".to_owned(),
+        Unpublished::RetainNotServed => {
+            "the broker does not support retained messages: omit -r".to_owned()
+        }
         Unpublished::Expired => "the message expired before it was sent".to_owned(),
         Unpublished::Offline => "the connection was lost before the message was sent".to_owned(),
     })

@@ -21,31 +21,31 @@ use std::time::Duration;
 /// What to watch, and for how long.
 #[derive(Args)]
 pub struct Arguments {
-    /// A process of this machine, by number
+    /// PID of a local process
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// A process of this machine, by the TCP port it listens on; found again after a restart
+    /// TCP port of a local process; the process is found again after a restart
     #[arg(long, value_name = "N", conflicts_with = "pid")]
     port: Option<u16>,
-    /// Count the children of --pid with it, as --port does
+    /// Include the child processes of --pid, as --port does
     #[arg(long, requires = "pid")]
     children: bool,
-    /// The server's own metrics, a page in Prometheus' text format
+    /// URL of the server's Prometheus metrics
     #[arg(long, value_name = "URL")]
     metrics: Option<String>,
-    /// Token for that page
+    /// Token for the metrics
     #[arg(long, env = "HOLDLINE_TOKEN", hide_env_values = true, requires = "metrics")]
     token: Option<String>,
-    /// Time between two readings
+    /// Sampling interval
     #[arg(long, value_name = "TIME", default_value = "1s")]
     every: Span,
-    /// Time to watch; without it, until ^C
+    /// How long to run; until Ctrl-C by default
     #[arg(long = "for", value_name = "TIME")]
     whole: Option<Span>,
-    /// Write all figures to this file, a row a reading
+    /// Write all figures to this CSV file, one row per sample
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     csv: Option<PathBuf>,
-    /// Print JSON instead of lines, a row a reading
+    /// Print JSON, one object per sample
     #[arg(long)]
     json: bool,
 }

@@ -66,7 +66,7 @@ pub fn is_told() -> bool {
 pub fn settle(code: ExitCode) -> ExitCode {
     match fault().take() {
         Some(error) if error.kind() != ErrorKind::BrokenPipe => {
-            note!("standard output: {error}: the result is not complete");
+            note!("standard output: {error}: the output is incomplete");
             ExitCode::from(UNWRITTEN)
         }
         _ => code,

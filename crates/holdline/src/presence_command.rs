@@ -22,22 +22,22 @@ pub struct Arguments {
     /// Print JSON
     #[arg(long, global = true)]
     json: bool,
-    /// What the directory has, instead of the server's memory
+    /// Ask the presence directory instead of the server's memory
     #[arg(long)]
     stored: bool,
-    /// Memory and directory side by side
+    /// Show memory and directory side by side
     #[arg(long, conflicts_with = "stored")]
     both: bool,
-    /// The product of these devices; without devices, all it has
+    /// Product of the devices; without devices, all its devices
     #[arg(long)]
     product: Option<String>,
-    /// A client of topics; may be given several times
+    /// Topic client (MQTT); can be repeated
     #[arg(long = "client", value_name = "ID")]
     clients: Vec<String>,
-    /// At most so many devices of a product, when none is named
+    /// Maximum number of devices when none is named
     #[arg(long, default_value_t = 20)]
     limit: u32,
-    /// Devices of the product; without --product, keys as the directory has them: product#device
+    /// Devices of the product; without --product, keys of the directory: product#device
     #[arg(value_name = "DEVICE")]
     devices: Vec<String>,
     #[command(subcommand)]
@@ -46,29 +46,29 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Action {
-    /// How the directory stands: circuit, lag, last fault, counters
+    /// Show the directory's status: circuit breaker, lag, last error, counters
     Status,
-    /// The last times that one device or client came and went, and why
+    /// Show the last connects and disconnects of a device or client, with reasons
     History {
-        /// The device; without --product a key: product#device
+        /// Device; without --product, a key: product#device
         #[arg(value_name = "DEVICE", required_unless_present = "client")]
         device: Option<String>,
-        /// The product of the device
+        /// Product of the device
         #[arg(long, requires = "device")]
         product: Option<String>,
-        /// A client of topics instead
+        /// Topic client (MQTT) instead of a device
         #[arg(long, value_name = "ID", conflicts_with_all = ["device", "product"])]
         client: Option<String>,
-        /// At most so many lines, the newest
+        /// Maximum number of lines, newest first
         #[arg(long, default_value_t = 20)]
         count: u32,
     },
-    /// Online, arrivals, departures and heartbeats of the last seconds or minutes
+    /// Show online counts, connects, disconnects and heartbeats of the last seconds or minutes
     Statistics {
-        /// Distance between two lines
+        /// Time between two lines
         #[arg(long, value_enum, default_value_t = Step::Second)]
         step: Step,
-        /// So many lines
+        /// Number of lines
         #[arg(long, default_value_t = 20)]
         count: u32,
     },
@@ -200,8 +200,8 @@ impl Arguments {
 
 fn of_which_product(device: &str) -> String {
     format!(
-        "{device}: of which product? Give --product, or a key: product#{device}. A client of \
-         topics is --client {device}."
+        "{device}: product missing. Give --product, or a key: product#{device}. For a topic \
+         client, give --client {device}."
     )
 }
 
@@ -264,7 +264,7 @@ fn moment(unix_ms: &Value) -> String {
 fn state(found: &Value) -> [String; 2] {
     match &found["online"] {
         Value::Bool(true) => ["online".into(), text(&found["protocol"])],
-        Value::Bool(false) => ["away".into(), text(&found["reason"])],
+        Value::Bool(false) => ["offline".into(), text(&found["reason"])],
         _ => ["unknown".into(), "-".into()],
     }
 }
@@ -293,7 +293,7 @@ fn history(answer: &Value) -> String {
     let mut boot = None;
     for one in answer["transitions"].as_array().into_iter().flatten() {
         if boot.replace(&one["boot"]).is_some_and(|before| *before != one["boot"]) {
-            out += "-- the server was started --\n";
+            out += "-- server started --\n";
         }
         let [state, _] = state(one);
         let (at, protocol) = (moment(&one["at_ms"]), text(&one["protocol"]));
@@ -407,10 +407,10 @@ fn card(status: &Value) -> String {
     for (name, value) in [
         ("node", node),
         ("circuit", text(&status["circuit"])),
-        ("unwritten", text(&status["unwritten"])),
+        ("not yet written", text(&status["unwritten"])),
         ("lag", format!("{} ms", status["lag_ms"])),
         ("buckets to compare", text(&status["resync_left"])),
-        ("last fault", fault),
+        ("last error", fault),
     ] {
         out += &format!("  {name:<28} {value}\n");
     }

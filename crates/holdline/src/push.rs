@@ -12,34 +12,34 @@ use std::process::ExitCode;
 pub struct Arguments {
     #[command(flatten)]
     server: Server,
-    /// Whose devices
+    /// Product of the devices
     #[arg(long)]
     product: String,
-    /// To this device; may be given several times
+    /// Push to this device; can be repeated
     #[arg(long, value_name = "ID", required_unless_present_any = ["tag", "all"])]
     device: Vec<String>,
-    /// To all devices with this tag
+    /// Push to all devices with this tag
     #[arg(long, conflicts_with = "device")]
     tag: Option<String>,
-    /// To all devices of the product
+    /// Push to all devices of the product
     #[arg(long, conflicts_with_all = ["device", "tag"])]
     all: bool,
-    /// Seconds it may wait for a device that is away; 0: now or never
+    /// Seconds to keep the message for offline devices; 0: deliver to online devices only
     #[arg(long, value_name = "SECONDS", default_value_t = 86_400)]
     ttl: u32,
-    /// Replaces an earlier one with the same key that still waits
+    /// Collapse key: replaces an undelivered message with the same key
     #[arg(long, value_name = "KEY")]
     collapse: Option<String>,
-    /// Before others that wait
+    /// High priority: delivered before other queued messages
     #[arg(long)]
     high: bool,
-    /// Shows nothing on the device
+    /// Silent: the device shows no notification
     #[arg(long)]
     silent: bool,
     /// Milliseconds to wait for acknowledgements
     #[arg(long, value_name = "MS", default_value_t = 2_000)]
     wait: u32,
-    /// The message; `-` reads it from standard input
+    /// The message; `-`: read it from standard input
     body: String,
 }
 

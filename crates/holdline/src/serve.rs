@@ -81,7 +81,7 @@ pub fn serve(source: Source, data: Option<PathBuf>, takes_over: bool) -> ExitCod
         (Err(error), Some(old)) => {
             let pid = old.pid();
             return refuse(&format!(
-                "{error}\nThe server whose place was to be taken, process {pid}, is to serve again"
+                "{error}\nThe take-over failed; the old server, process {pid}, continues to serve"
             ));
         }
     };
@@ -123,7 +123,7 @@ fn refuse(why: &str) -> ExitCode {
 fn welcome(running: &RunningServer) -> String {
     let config = running.config();
     let data = config.server.data.display().to_string();
-    let mut text = format!("holdline {} is up\n\n", env!("CARGO_PKG_VERSION"));
+    let mut text = format!("holdline {} is running\n\n", env!("CARGO_PKG_VERSION"));
     for (name, address) in running.listening() {
         text += &format!("  {name:<8} {address}\n");
     }
@@ -139,7 +139,7 @@ fn welcome(running: &RunningServer) -> String {
     text += &tries_im(running).unwrap_or_default();
     text += &tries_page(running).unwrap_or_default();
     text += &tries_console(running).unwrap_or_default();
-    text + "\nStop with Ctrl-C. SIGHUP reads the configuration again.\n\n"
+    text + "\nStop with Ctrl-C. SIGHUP reloads the configuration.\n\n"
 }
 
 /// Where one gets in, in the clear, by the first of these protocols that is served so.
@@ -175,7 +175,7 @@ fn tries_mqtt(running: &RunningServer) -> Option<String> {
     };
     is_open(listener, addr).then(|| {
         format!(
-            "\nTry, with any client of MQTT, each in a terminal of its own:\n\
+            "\nTry MQTT with any client, each command in its own terminal:\n\
              \x20 mosquitto_sub {at} -v -t 'room/#'\n\
              \x20 mosquitto_pub {at} -q 1 -t room/1 -m Hello\n"
         )
@@ -193,7 +193,7 @@ fn tries_im(running: &RunningServer) -> Option<String> {
     let program = program();
     is_open(listener, addr).then(|| {
         format!(
-            "\nTry, two people who talk, each in a terminal of its own:\n\
+            "\nTry a chat, each command in its own terminal:\n\
              \x20 {program} im chat bob --user ann{at}\n\
              \x20 {program} im chat ann --user bob{at}\n"
         )
@@ -209,7 +209,7 @@ fn tries_page(running: &RunningServer) -> Option<String> {
     let mut open = open.filter(|(listener, addr)| is_open(listener, *addr)).collect::<Vec<_>>();
     open.sort_by_key(|(listener, _)| listener.protocol != ListenerProtocol::Im);
     let (_, addr) = open.first()?;
-    Some(format!("\nOr in a browser, each in a tab of their own:\n  http://{addr}{CHAT_PATH}\n"))
+    Some(format!("\nOr in a browser, one tab per user:\n  http://{addr}{CHAT_PATH}\n"))
 }
 
 /// Where the console is, and what it asks for.
@@ -222,7 +222,7 @@ fn tries_console(running: &RunningServer) -> Option<String> {
         Some(file) => format!("the token in {}", file.display()),
         None => "the token of [api] token".to_owned(),
     };
-    Some(format!("\nThe console, in a browser; log in with {token}:\n  http://{address}/\n"))
+    Some(format!("\nOpen the console in a browser and log in with {token}:\n  http://{address}/\n"))
 }
 
 /// Whether clients come in here without a proof.
@@ -256,7 +256,7 @@ fn tries(running: &RunningServer, data: &str) -> Option<String> {
         _ => String::new(),
     };
     Some(format!(
-        "\nTry, in another terminal, the last two while the first one runs:\n\
+        "\nTry push, each command in its own terminal while the first one runs:\n\
          \x20 {program} wrk miop://tom:{product}@{addr}/ -t 2 -c 1000 -R 1000 --latency -d 30s\n\
          \x20 {program} devices{folder}{api} --product {product} --online\n\
          \x20 {program} push{folder}{api} --product {product} --device tom-1 'Hello'\n"

@@ -38,64 +38,64 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Read everything and say what is damaged, with file and byte
+    /// Verify all records; report damage with file and offset
     Check,
-    /// Say how much there is, of what, in each log
+    /// Show record counts and sizes for each log
     Stats,
-    /// Write everything that can be read as lines of JSON; the cluster's secret is among them
+    /// Export all readable records as JSON lines; includes the cluster secret
     Export {
-        /// File to be made; without one, standard output
+        /// File to create; standard output by default
         #[arg(value_name = "FILE")]
         to: Option<PathBuf>,
     },
-    /// Make a new folder of what is whole of a damaged one, and say what is missing
+    /// Copy the intact records of a damaged folder to a new one; report what is missing
     Salvage {
-        /// Folder to be made
+        /// Folder to create
         #[arg(value_name = "DIR")]
         to: PathBuf,
     },
-    /// Make a data folder of an export
+    /// Create a data folder from an export
     Import {
-        /// The export; without one, standard input
+        /// The export; standard input by default
         #[arg(value_name = "FILE")]
         from: Option<PathBuf>,
-        /// Shards of the server that will use it; 0: one for each core
+        /// Number of shards of the server that will use it; 0: one per core
         #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=99))]
         shards: u16,
     },
-    /// Split the folder by slots into new ones, an equal part each
+    /// Split the folder by slots into new folders of equal size
     Split {
-        /// Folders to be made, two at least
+        /// Folders to create, at least two
         #[arg(value_name = "DIR", required = true, num_args = 2..)]
         to: Vec<PathBuf>,
     },
-    /// Make a new data folder (--data) of all parts of one that was split
+    /// Join all parts of a split folder into a new data folder (--data)
     Join {
-        /// The parts
+        /// Folders of the parts
         #[arg(value_name = "DIR", required = true)]
         parts: Vec<PathBuf>,
     },
-    /// Show the fingerprint of the cluster's secret, under which everything stored is named
+    /// Show the fingerprint of the cluster secret, from which stored identifiers are derived
     Secret {
-        /// Show the secret itself: who has it can make tokens of every device
+        /// Show the secret itself; its owner can create tokens for every device
         #[arg(long, conflicts_with = "set")]
         reveal: bool,
-        /// Make a new data folder with the secret in this file, as --reveal shows it; -: standard
+        /// Create a data folder with the secret in this file, as shown by --reveal; -: standard
         /// input
         #[arg(long, value_name = "FILE")]
         set: Option<PathBuf>,
     },
-    /// Write the logs anew without what is dead
+    /// Rewrite the logs without dead records
     Compact,
-    /// Copy the folder; a server that uses it is asked to do it
+    /// Back up the folder; a running server makes the copy itself
     Backup {
-        /// Folder to be made, on the server's disk
+        /// Folder to create, on the server's machine
         #[arg(value_name = "DIR")]
         to: PathBuf,
-        /// The server's API, if it runs
+        /// URL of the server's HTTP API, if the server is running
         #[arg(long, env = "HOLDLINE_URL", default_value = "http://127.0.0.1:7080")]
         url: String,
-        /// The API's token; without it, the one in the data folder is taken
+        /// API token; by default the one in the data folder
         #[arg(long, env = "HOLDLINE_TOKEN", hide_env_values = true)]
         token: Option<String>,
     },
@@ -177,7 +177,7 @@ fn stats(data: &Path) -> Result<ExitCode, String> {
         let sizes = &log.sizes;
         let live = (sizes.live_bytes * 100).checked_div(sizes.log_bytes).unwrap_or(100);
         out!(
-            "log-{number:02}: {} bytes in {} segments, {live}% alive; {} records behind the last \
+            "log-{number:02}: {} bytes in {} segments, {live}% alive; {} records after the last \
              checkpoint",
             sizes.log_bytes,
             sizes.segments,
@@ -193,7 +193,7 @@ fn stats(data: &Path) -> Result<ExitCode, String> {
         }
         out!("  {} cursors", log.cursors);
         if let Some(oldest_s) = log.oldest_s {
-            out!("  the oldest message is of the Unix second {oldest_s}");
+            out!("  oldest message: Unix time {oldest_s}");
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -231,20 +231,20 @@ fn export(data: &Path, to: Option<&Path>) -> Result<ExitCode, String> {
     if lost == 0 {
         return Ok(ExitCode::SUCCESS);
     }
-    note!("{lost} messages cannot be read and are not in it");
+    note!("{lost} messages are unreadable and not exported");
     Ok(ExitCode::from(DAMAGED))
 }
 
 fn salvage(data: &Path, to: &Path) -> Result<ExitCode, String> {
-    note!("reading {}, making {} ...", data.display(), to.display());
+    note!("reading {}, creating {} ...", data.display(), to.display());
     let salvaged = tools::salvage(data, to)?;
     for Damage { file, offset, why } in &salvaged.damages {
         out!("damage: {} byte {offset}: {why}", file.display());
     }
     for log in &salvaged.from_records {
         out!(
-            "log-{log:02}: its derived state cannot be read, and its first segments are gone: \
-             messages that had been removed may be there again"
+            "log-{log:02}: its derived state is unreadable and its first segments are missing: \
+             removed messages may reappear"
         );
     }
     let sums = salvaged.sums;
@@ -258,7 +258,7 @@ fn salvage(data: &Path, to: &Path) -> Result<ExitCode, String> {
 }
 
 fn import(data: &Path, from: Option<&Path>, shards: u16) -> Result<ExitCode, String> {
-    note!("making {} ...", data.display());
+    note!("creating {} ...", data.display());
     let sums = match from {
         Some(path) => {
             let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -281,7 +281,7 @@ fn split(data: &Path, to: &[PathBuf]) -> Result<ExitCode, String> {
 }
 
 fn join(parts: &[PathBuf], data: &Path) -> Result<ExitCode, String> {
-    note!("making {} ...", data.display());
+    note!("creating {} ...", data.display());
     let sums = tools::join(parts, data)?;
     out!("{} rows, {} messages in {} timelines", sums.rows, sums.entries, sums.timelines);
     Ok(ExitCode::SUCCESS)
@@ -306,7 +306,7 @@ fn set_secret(data: &Path, from: &Path) -> Result<ExitCode, String> {
     };
     let secret = ClusterSecret::parse(text.trim()).ok_or_else(|| {
         format!(
-            "{} does not have the 64 hexadecimal digits that --reveal shows, and nothing else",
+            "{} must contain the 64 hexadecimal digits printed by --reveal, and nothing else",
             from.display()
         )
     })?;
@@ -331,7 +331,7 @@ fn backup(data: &Path, to: &Path, server: &Server) -> Result<ExitCode, String> {
             out!("{} bytes in {segments} segments, {linked} of them shared", copied.bytes);
         }
         Err(BackupError::InUse) => {
-            note!("a server uses the folder: asking it ...");
+            note!("a running server uses the folder: asking it for the backup ...");
             let body = json!({ "to": to });
             let answer = server.call_within(Some(LONG), "POST", "/v1/backup", Some(&body))?;
             out!("{} bytes", answer["bytes"]);

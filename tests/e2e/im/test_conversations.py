@@ -198,7 +198,7 @@ class Tools(Terminal):
         self.im("send", self.ann, self.bob, "two\x1b[2J\nthree")
         poll(lambda: self.rows(self.bob)[self.ann]["unread"] == 2, "both are unread")
         table = self.im("conversations", self.bob).splitlines()
-        self.assertEqual(table[0].split(), ["WITH", "UNREAD", "KEPT", "LAST"])
+        self.assertEqual(table[0].split(), ["WITH", "UNREAD", "FLAGS", "LAST"])
         self.assertEqual(table[1].split(None, 2),
                          [f"{self.ann}@localhost", "2", f"{self.ann}: two\\u001b[2J\\u000athree"])
         self.assertEqual(self.im("read", self.bob, self.ann), "2\n")
@@ -210,12 +210,12 @@ class Tools(Terminal):
         self.assertGreater(int(self.im("recall", self.ann, self.bob, "1")), 0)
         told = self.im("history", self.bob, self.ann)
         self.assertNotIn("one", told)
-        self.assertIn(f"{self.ann} called this message back", told)
-        self.assertIn(f"{self.ann} called message 1 back", told)
+        self.assertIn(f"{self.ann} recalled this message", told)
+        self.assertIn(f"{self.ann} recalled message 1", told)
         self.assertEqual(self.fails("recall", self.bob, self.ann, "2"),
-                         "not called back: forbidden")
+                         "not recalled: forbidden")
         self.assertEqual(self.fails("read", self.bob, self.ann, "--upto", "99"),
-                         "not done: invalid")
+                         "failed: invalid")
         self.im("keep", self.bob, self.ann, "--muted", "true")
         self.im("keep", self.bob, self.ann, "--pinned", "false")
         self.im("keep", self.bob, self.ann, "--draft", "- Dear A")
@@ -238,7 +238,7 @@ class Tools(Terminal):
         row = self.rows(self.bob)[name]
         self.assertEqual((row["unread"], row["read"], row["peer_read"]), (0, 2, 0))
         self.assertEqual(self.fails("read", self.name + ".carol", group, "--upto", "1"),
-                         "not done: not_member")
+                         "failed: not_member")
 
     def test_who_talks_is_told_of_receipts_and_of_what_is_called_back(self):
         self.im("login", self.bob)
@@ -247,7 +247,7 @@ class Tools(Terminal):
         listener, lines = self.open("listen", self.bob)
         poll(lambda: lines, "it comes")
         bob, _, _ = self.talk(self.bob, self.ann)
-        receipt = f"{self.bob} has read up to 1"
+        receipt = f"read by {self.bob}: 1"
         poll(lambda: receipt in notes, "what Bob is shown, he has read")
         poll(lambda: len(lines) == 2, "the listener hears of it")
         event = json.loads(lines[1])
@@ -256,7 +256,7 @@ class Tools(Terminal):
         self.im("send", self.bob, self.ann, "oops")
         self.im("recall", self.bob, self.ann, "2")
         poll(lambda: len(to_ann) == 2, "both come")
-        self.assertTrue(to_ann[1].endswith(f" {self.bob} called message 2 back"), to_ann)
+        self.assertTrue(to_ann[1].endswith(f" {self.bob} recalled message 2"), to_ann)
         for process in (ann, bob):
             process.stdin.close()
             self.assertEqual(process.wait(DEADLINE_S), 0)

@@ -242,9 +242,9 @@ class Groups(CommandLine, Case):
         self.assertEqual(sorted(told), ["ann@localhost owner", "bob@localhost admin"])
         told = self.im("history", "ann", group).splitlines()
         self.assertEqual([line.split(" ", 2)[2] for line in told],
-                         ["ann made the group \"lunch\" with bob, carol", "ann: before",
-                          "ann made bob admin", "ann removed carol",
-                          "ann called the group \"dinner\""])
+                         ["ann created the group \"lunch\" with bob, carol", "ann: before",
+                          "ann promoted bob to admin", "ann removed carol",
+                          "ann renamed the group to \"dinner\""])
         self.im("send", "ann", group, "by command")
         self.assertEqual(self.word(bob.send(group, "after")), "done")
         self.assertEqual([text for _, text in ann.pull_all()],
@@ -295,23 +295,23 @@ class Commands(Terminal):
         told = self.im("history", self.bob, group, "--count", "100").splitlines()
         told = [line.split(" ", 2)[2].replace(f"{self.name}.", "") for line in told]
         self.assertEqual(told, [
-            "ann made the group \"lu\\u001bnch\" with bob, carol", "ann added dave",
-            "ann made bob admin", "ann muted dave",
-            "ann closed the group: only its owner and admins may speak",
-            "ann opened the group: everybody may speak", "ann lets dave speak again",
-            "ann made bob member again", "ann called the group \"dinner\"", "ann removed dave",
-            "ann handed the group over to bob", "ann left", "carol: where is everybody?"])
+            "ann created the group \"lu\\u001bnch\" with bob, carol", "ann added dave",
+            "ann promoted bob to admin", "ann muted dave",
+            "ann closed the group: only its owner and admins can write",
+            "ann opened the group: everybody can write", "ann unmuted dave",
+            "ann demoted bob to member", "ann renamed the group to \"dinner\"", "ann removed dave",
+            "ann transferred the ownership to bob", "ann left", "carol: where is everybody?"])
         self.groups(self.bob, "dissolve", group)
         answer = run("im", "history", *self.flags(self.bob), group)
-        self.assertEqual(answer.stderr, "there is no such group, or you are no member of it\n")
+        self.assertEqual(answer.stderr, "unknown group, or you are not a member of it\n")
 
     def test_what_is_so_already_is_done_and_what_may_not_be_is_told(self):
         carol, group = self.people()
         self.assertEqual(self.groups(self.ann, "add", group, carol), "")
         self.assertEqual(self.groups(self.bob, "remove", group, carol, code=1),
-                         "not done: forbidden\n")
+                         "failed: forbidden\n")
         self.assertEqual(self.groups(f"{self.name}.eve", "members", group, code=1),
-                         "no list: not_member\n")
+                         "list not available: not_member\n")
         word = "00112233445566778899aabbccddeeff"
         first = self.groups(self.ann, "make", "--id", word, self.bob)
         self.assertEqual(self.groups(self.ann, "make", "--id", word, self.bob), first)

@@ -408,13 +408,13 @@ class Tools(Terminal):
         row = json.loads(self.contacts("list", self.bob, "--json"))
         self.assertEqual((row["address"], row["blocked"], row["sees"], row["seen"]),
                          (f"{self.ann}@localhost", True, "subscribed", "subscribed"))
-        self.assertIn("not done: blocked", self.fails("request", self.bob, self.ann))
+        self.assertIn("failed: blocked", self.fails("request", self.bob, self.ann))
         self.contacts("unblock", self.bob, self.ann)
         self.contacts("refuse", self.bob, self.ann)
         poll(lambda: self.state(self.ann, self.bob)[0] == "seen", "she sees him no more")
         self.contacts("remove", self.bob, self.ann)
         self.assertIsNone(self.state(self.bob, self.ann))
-        self.assertIn("not done: unknown_account",
+        self.assertIn("failed: unknown_account",
                       self.fails("request", self.ann, self.name + ".nobody"))
 
     def test_who_is_there_prints_who_else_comes_and_goes(self):

@@ -40,7 +40,7 @@ class Positions(CommandLine, Case):
         reader, = told.readers
         self.assertEqual((reader.account, reader.read, reader.delivered, told.total, told.read),
                          (f"{self.bob}@localhost", 1, 2, 1, 1))
-        self.assertIn("has all up to 2, and has read up to 1", self.im("readers", self.ann, self.bob))
+        self.assertIn(": delivered 2, read 1\n", self.im("readers", self.ann, self.bob))
 
     def test_positions_outlive_a_kill(self):
         data = self.server.data + ".receipts"
@@ -87,10 +87,10 @@ class Positions(CommandLine, Case):
 
     def test_who_keeps_what_it_reads_private_tells_nobody_and_is_told_nothing(self):
         ann, bob = self.online(self.ann), self.online(self.bob)
-        added = "added to groups by everybody\n"
-        self.assertEqual(self.im("privacy", self.bob), "reads are shared\n" + added)
+        added = "added to groups directly by everybody\n"
+        self.assertEqual(self.im("privacy", self.bob), "read receipts are shared\n" + added)
         self.assertEqual(self.im("privacy", self.bob, "--share-reads", "false"),
-                         "reads are private\n" + added)
+                         "read receipts are private\n" + added)
         ann.send(self.bob, "one")
         bob.next("message")
         bob.ask(mark_read={"number": 99, "with": self.ann, "upto": 1})
@@ -104,7 +104,7 @@ class Positions(CommandLine, Case):
         reader, = self.readers(bob, self.ann).readers
         self.assertEqual(reader.read, 0, "nor is bob told of her")
         self.assertEqual(self.im("privacy", self.bob, "--share-reads", "true"),
-                         "reads are shared\n" + added)
+                         "read receipts are shared\n" + added)
         reader, = self.readers(bob, self.ann).readers
         self.assertEqual(reader.read, 2)
 

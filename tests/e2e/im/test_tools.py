@@ -10,7 +10,7 @@ from im.terminal import Terminal
 class Tools(Terminal):
     def test_login_says_who_one_is(self):
         self.assertEqual(self.im("login", self.ann),
-                         f"{self.ann}@localhost: 0 in the inbox, this device has read 0\n")
+                         f"{self.ann}@localhost: 0 messages in the inbox, 0 read by this device\n")
 
     def test_a_message_is_sent_once_and_stands_in_the_history(self):
         self.im("login", self.bob)
@@ -87,4 +87,4 @@ class Tools(Terminal):
         self.assertIn("im://localhost:1: ", answer.stderr)
         answer = run("im", "login")
         self.assertEqual((answer.returncode, answer.stderr),
-                         (1, "who are you? give --user NAME\n"))
+                         (1, "user name missing: give --user NAME\n"))

@@ -369,11 +369,11 @@ class Book(Case):
         lines = "ida:$plain$one\nivo:$plain$two disabled\n"
         made = self.imported(lines)
         self.assertEqual(made.returncode, 0, made)
-        self.assertIn("2 made, 0 changed, 0 as before", made.stdout)
+        self.assertIn("2 created, 0 changed, 0 unchanged", made.stdout)
         self.opened5(self.name, user="ida", password="one").leave()
         self.refused("ivo", "two")
         again = self.imported(lines)
-        self.assertIn("0 made, 0 changed, 2 as before", again.stdout)
+        self.assertIn("0 created, 0 changed, 2 unchanged", again.stdout)
         broken = self.imported("ina,three\nida,changed\nbroken\nivy,four\n", "--csv")
         self.assertEqual(broken.returncode, 1, broken)
         self.assertIn(":3: a line is a name, a comma and a password", broken.stderr)

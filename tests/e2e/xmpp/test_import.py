@@ -215,12 +215,12 @@ Somebody.makes_room = makes_room
 class FromProsody(Importing):
     def test_what_came_over_is_counted(self):
         self.assertEqual(self.told.returncode, 0, self.told)
-        self.assertIn("4 made, 0 changed, 0 as before, 0 left out", self.told.stdout)
+        self.assertIn("4 created, 0 changed, 0 unchanged, 0 left out", self.told.stdout)
         for count, what in ((2, "contacts"), (1, "blocks"), (1, "vCards"), (1, "nodes"),
-                            (1, "things that clients keep"), (12, "messages"),
-                            (1, "messages that wait"), (1, "rooms")):
+                            (1, "private storage items"), (12, "messages"),
+                            (1, "queued messages"), (1, "rooms")):
             self.assertRegex(self.told.stdout, rf"(?m)^ +{count} {what}$")
-        self.assertNotIn("not taken", self.told.stdout)
+        self.assertNotIn("not imported", self.told.stdout)
 
     @together
     async def test_contacts_see_each_other_under_their_names(self):
@@ -285,16 +285,16 @@ class FromProsody(Importing):
 
     def test_once_more_changes_nothing(self):
         once_more = self.imported(self.server)
-        self.assertIn("0 made, 0 changed, 4 as before", once_more.stdout)
+        self.assertIn("0 created, 0 changed, 4 unchanged", once_more.stdout)
         self.assertRegex(once_more.stdout,
-                         r"(?m)^ +13 messages as before, or older than what was said here$")
+                         r"(?m)^ +13 messages unchanged, or older than the conversation here$")
         self.assertNotIn("rooms", once_more.stdout)
-        self.assertNotIn("not taken", once_more.stdout)
+        self.assertNotIn("not imported", once_more.stdout)
 
     def test_a_dry_run_counts_and_asks_no_server(self):
         folder = self.prosody.path("data/b%2eexample")
         told = run("user", "import", "--prosody", folder, "--dry-run")
-        self.assertIn("4 can be taken over, 0 not", told.stdout)
+        self.assertIn("4 can be imported, 0 cannot", told.stdout)
         self.assertRegex(told.stdout, r"(?m)^ +1 rooms$")
 
 

@@ -122,8 +122,8 @@ class RoomsFromProsody(Importing):
     def test_what_came_over_is_counted(self):
         self.assertEqual(self.told.returncode, 0, self.told)
         for count, what in ((2, "rooms"), (8, "messages in rooms"),
-                            (2, "  it was taken back by whoever said it in a room"),
-                            (2, "  it takes back what was said in a room")):
+                            (2, "  a room message retracted by its sender"),
+                            (2, "  a retraction of a room message")):
             self.assertRegex(self.told.stdout, rf"(?m)^ +{count} {what}$")
 
     @together
@@ -160,7 +160,7 @@ class RoomsFromProsody(Importing):
         self.assertEqual(history(), said)
         once_more = self.imported(server)
         self.assertRegex(once_more.stdout,
-                         r"(?m)^ +8 messages as before, or older than what was said here$")
+                         r"(?m)^ +8 messages unchanged, or older than the conversation here$")
         self.assertNotRegex(once_more.stdout, r"(?m) (rooms|messages in rooms)$")
         self.assertEqual(history(), said)
         # Prosody went on.
@@ -194,7 +194,7 @@ class RoomsFromProsody(Importing):
             with open(accounts, "wb") as file:
                 file.write(kept)
         self.assertRegex(told.stdout,
-                         r"(?m)^ +1 messages in rooms, of which only the nick is known$")
+                         r"(?m)^ +1 messages in rooms, with only the nickname known$")
         found = await self.read("bob", NICKS, server)
         self.assertEqual([it[:2] for it in found],
                          [*self.SAID[:3], ("system", "[ann] without me")])

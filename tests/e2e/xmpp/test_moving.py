@@ -135,9 +135,9 @@ class FromProsody(Moving):
         for host, name in HOSTS.items():
             told = self.imported("--prosody", self.folder_of(host), "--strict")
             self.assertEqual((told.returncode, told.stderr), (0, ""), told)
-            self.assertIn("1 made, 0 changed, 0 as before, 0 left out", told.stdout)
+            self.assertIn("1 created, 0 changed, 0 unchanged, 0 left out", told.stdout)
             told = self.imported("--prosody", self.folder_of(host))
-            self.assertIn("0 made, 0 changed, 1 as before", told.stdout)
+            self.assertIn("0 created, 0 changed, 1 unchanged", told.stdout)
             self.assertTrue(await self.comes(name, "PLAIN"), host)
             self.assertFalse(await self.comes(name, "PLAIN", "correct horse"), host)
         for host, is_in in (("old.example", True), ("plain.example", True),
@@ -174,10 +174,10 @@ class FromProsody(Moving):
             self.assertIn(reason, told.stderr)
         self.assertEqual(self.server.api("GET", "/v1/users/ida")[0], 404, "nothing was imported")
         told = self.imported("--prosody", folder, "--dry-run")
-        self.assertEqual((told.returncode, told.stdout), (0, "1 can be taken over, 2 not\n"), told)
+        self.assertEqual((told.returncode, told.stdout), (0, "1 can be imported, 2 cannot\n"), told)
         self.assertEqual(self.server.api("GET", "/v1/users/ida")[0], 404, "nor now")
         told = self.imported("--prosody", folder)
-        self.assertIn("1 made, 0 changed, 0 as before, 2 left out", told.stdout)
+        self.assertIn("1 created, 0 changed, 0 unchanged, 2 left out", told.stdout)
         for reason in reasons:
             self.assertIn(reason, told.stderr)
         self.assertEqual(self.server.api("GET", "/v1/users/ida")[0], 200)
@@ -192,7 +192,7 @@ class FromEjabberd(Moving):
         for host in HOSTS:
             told = self.imported("--xep-0227", export(host), "--strict", "--host", host)
             self.assertEqual((told.returncode, told.stderr), (0, ""), told)
-            self.assertIn("1 made, 0 changed, 0 as before, 0 left out", told.stdout)
+            self.assertIn("1 created, 0 changed, 0 unchanged, 0 left out", told.stdout)
             self.assertTrue(await self.comes(HOSTS[host], "PLAIN"), host)
             self.assertFalse(await self.comes(HOSTS[host], "PLAIN", "correct horse"), host)
         for host, is_in in (("old.example", True), ("plain.example", True),
@@ -208,7 +208,7 @@ class FromEjabberd(Moving):
 
     def test_what_cannot_come_is_told(self):
         told = self.imported("--xep-0227", export("longer.example"))
-        self.assertIn("0 made, 0 changed, 0 as before, 1 left out", told.stdout)
+        self.assertIn("0 created, 0 changed, 0 unchanged, 1 left out", told.stdout)
         self.assertIn("longer_example.xml: gus-h: its keys are of SCRAM-SHA-512", told.stderr)
         both = [export("old.example"), export("new.example")]
         told = self.imported("--xep-0227", *both)

@@ -15,13 +15,13 @@ pub struct Arguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Only those of the token with this name; `api.token` is the file's
+    /// Only calls made with the token of this name; `api.token` is the token in the data folder
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
-    /// Only those that ended so: done, refused or failed
+    /// Only calls with this outcome: done, refused or failed
     #[arg(long)]
     outcome: Option<String>,
-    /// At most so many, the newest first
+    /// Maximum number of entries, newest first
     #[arg(long, default_value_t = 20)]
     limit: u32,
 }

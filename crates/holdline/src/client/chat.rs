@@ -31,118 +31,118 @@ pub struct Arguments {
 enum Action {
     /// Show an account: its devices, and whether it is muted
     Show {
-        /// Its name or address
+        /// Name or address
         account: String,
     },
-    /// Mute an account: it may say nothing for a time
+    /// Mute an account for a time
     Mute {
-        /// Its name or address
+        /// Name or address
         account: String,
-        /// For so many seconds
+        /// Duration in seconds
         #[arg(long = "for", value_name = "SECONDS", default_value_t = 3_600)]
         seconds: u64,
     },
-    /// Lift a mute
+    /// Unmute an account
     Unmute {
-        /// Its name or address
+        /// Name or address
         account: String,
     },
-    /// Say something to an account or a group
+    /// Send a message to an account or a group
     Send {
-        /// To whom
+        /// Account or group
         to: String,
-        /// What
+        /// Text of the message
         text: String,
-        /// In whose name
+        /// Sender
         #[arg(long, default_value = "system")]
         from: String,
-        /// A UUID of one's own: sent again with it, it is there once
+        /// A UUID of your own: retries with it never duplicate the message
         #[arg(long, value_name = "UUID")]
         id: Option<String>,
     },
-    /// Read the last of what was said, between two accounts or in a group
+    /// Show the last messages between two accounts or in a group
     History {
-        /// An account, or a group
+        /// Account or group
         of: String,
-        /// The other account; of a group, nobody
+        /// The other account; omit for a group
         with: Option<String>,
-        /// At most so many messages
+        /// Maximum number of messages
         #[arg(long, default_value_t = 50)]
         limit: u16,
     },
-    /// List all groups: members, owner, when something was said last
+    /// List all groups with members, owner and the time of the last message
     Groups,
     /// Show a group and its members
     Group {
-        /// Its name or address
+        /// Name or address
         group: String,
     },
     /// Change a group: add, remove, hand-over, promote, demote, mute, unmute, close, open, rename,
     /// dissolve
     Change {
-        /// Its name or address
+        /// Name or address
         group: String,
-        /// What to do
+        /// Action
         verb: String,
-        /// Whom it is about
+        /// Members or accounts concerned
         members: Vec<String>,
-        /// The new title, for rename
+        /// New title, for rename
         #[arg(long, default_value = "")]
         title: String,
     },
-    /// List chatrooms, and how many are in each
+    /// List chatrooms with the number of participants
     Chatrooms {
-        /// Those behind this one
+        /// Only rooms after this one, in the order of the list
         #[arg(long, value_name = "ROOM")]
         after: Option<String>,
-        /// At most so many
+        /// Maximum number of entries
         #[arg(long, default_value_t = 50)]
         limit: u16,
     },
-    /// Do something to a chatroom: create, rename, announce, promote, demote, mute, unmute, kick,
-    /// ban, unban, quiet, open, close
+    /// Change a chatroom: create, rename, announce, promote, demote, mute, unmute, kick, ban,
+    /// unban, quiet, open, close
     Chatroom {
-        /// Its name or address
+        /// Name or address
         room: String,
-        /// What to do
+        /// Action
         verb: String,
-        /// Whom it is about
+        /// Members or accounts concerned
         accounts: Vec<String>,
         /// Title or announcement
         #[arg(long, default_value = "")]
         text: String,
     },
-    /// Call back a message, whoever said it and however long ago
+    /// Recall a message of any sender and any age
     Recall {
-        /// The message's place in the conversation
+        /// Sequence number of the message in the conversation
         seq: u64,
-        /// An account, or a group
+        /// Account or group
         of: String,
-        /// The other account; of a group, nobody
+        /// The other account; omit for a group
         with: Option<String>,
     },
-    /// Print all that is kept of an account, a line of JSON each; the last one says `end`
+    /// Export all data of an account as JSON lines; the last line is `end`
     Export {
-        /// Its name or address
+        /// Name or address
         account: String,
     },
-    /// Erase an account for good: what it said, its groups, contacts, nodes, and its name in the
-    /// book. Without --wait, say how far it is
+    /// Erase an account permanently: its messages, groups, contacts, nodes and user entry. Without
+    /// --wait, show the progress
     Erase {
-        /// Its name or address
+        /// Name or address
         account: String,
-        /// Ask again until nothing is left
+        /// Wait until the account is erased
         #[arg(long)]
         wait: bool,
     },
-    /// Say something to every account of the book, or look how far that is
+    /// Broadcast a message to all accounts, or show the progress of broadcasts
     Broadcast {
-        /// What; without it, list the broadcasts
+        /// Text of the message; without it, list the broadcasts
         text: Option<String>,
-        /// In whose name
+        /// Sender
         #[arg(long, default_value = "system")]
         from: String,
-        /// Cancel the one with this number
+        /// Cancel the broadcast with this number
         #[arg(long, value_name = "NUMBER", conflicts_with = "text")]
         cancel: Option<u64>,
     },
@@ -164,7 +164,7 @@ fn export(server: &Server, account: &str) -> Result<(), String> {
     let stream = server.stream(&of_account(account, "/export"))?;
     let mut is_whole = false;
     for line in BufReader::new(stream).lines() {
-        let line = line.map_err(|error| format!("the server broke the export off: {error}"))?;
+        let line = line.map_err(|error| format!("the server aborted the export: {error}"))?;
         let what: Value = serde_json::from_str(&line).unwrap_or(Value::Null);
         is_whole = what["type"] == "end";
         out!("{line}");
@@ -174,7 +174,7 @@ fn export(server: &Server, account: &str) -> Result<(), String> {
     }
     match is_whole {
         true => Ok(()),
-        false => Err("the export is not whole: its last line is not `end`".into()),
+        false => Err("the export is incomplete: its last line is not `end`".into()),
     }
 }
 
@@ -298,10 +298,10 @@ fn shown(action: &Action, told: &Value) -> String {
         }
         Action::Export { .. } => String::new(),
         Action::Erase { .. } => match told["erased"] == true {
-            true => "erased: nothing is left of it\n".into(),
+            true => "erased\n".into(),
             false => {
                 let of = |key: &str| text(&told[key]);
-                format!("being erased: {}, {} messages called back\n", of("step"), of("messages"))
+                format!("being erased: {}, {} messages recalled\n", of("step"), of("messages"))
             }
         },
         Action::Groups => {
@@ -329,14 +329,18 @@ fn shown(action: &Action, told: &Value) -> String {
             let line = |it: &Value| {
                 let of = |key: &str| text(&it[key]);
                 let quiet = if it["quiet"] == true { "  quiet" } else { "" };
-                format!("{}  {} here  {}{quiet}\n", of("room"), of("here"), of("title"))
+                format!("{}  {} participants  {}{quiet}\n", of("room"), of("here"), of("title"))
             };
             rows("chatrooms").iter().map(line).collect()
         }
         Action::Chatroom { .. } => format!("done: {}\n", text(&told["room"])),
         Action::Send { .. } | Action::Change { .. } | Action::Recall { .. } => {
-            let again = if told["again"] == true { ", as before" } else { "" };
-            format!("done: message {} at place {}{again}\n", text(&told["id"]), text(&told["seq"]))
+            let again = if told["again"] == true { " (sent before)" } else { "" };
+            format!(
+                "sent: message {}, sequence number {}{again}\n",
+                text(&told["id"]),
+                text(&told["seq"])
+            )
         }
     }
 }

@@ -23,43 +23,43 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Action {
-    /// List clients, one a line
+    /// List clients, one per line
     List {
-        /// Only those with a connection
+        /// Only connected clients
         #[arg(long, conflicts_with = "offline")]
         online: bool,
-        /// Only those without one
+        /// Only disconnected clients
         #[arg(long)]
         offline: bool,
-        /// Only those of this user
+        /// Only clients of this user
         #[arg(long)]
         user: Option<String>,
-        /// Only those whose identifier begins so
+        /// Only clients whose identifier starts with this
         #[arg(long)]
         prefix: Option<String>,
-        /// At most so many
+        /// Maximum number of entries
         #[arg(long, default_value_t = 20)]
         limit: u32,
     },
-    /// List those who do not keep up, worst first: by bytes that wait for them
+    /// List slow clients, worst first: by queued bytes
     Slow {
-        /// By messages that they lost
+        /// Order by dropped messages instead
         #[arg(long)]
         lost: bool,
-        /// At most so many
+        /// Maximum number of entries
         #[arg(long, default_value_t = 20)]
         limit: u32,
     },
     /// Show a client and its subscriptions
     Show {
-        /// Its identifier
+        /// Client identifier
         client: String,
     },
-    /// End a client's connection; it may come back
+    /// Disconnect a client; it may reconnect
     Kick {
-        /// Its identifier
+        /// Client identifier
         client: String,
-        /// End its session too: subscriptions and what waits are forgotten
+        /// Also delete its session, with subscriptions and queued messages
         #[arg(long)]
         session: bool,
     },
@@ -86,7 +86,7 @@ fn act(arguments: &Arguments) -> Result<String, String> {
             let found = worst(server.pages(&asked, "clients", SLOW_READ_MAX)?, by, *limit);
             Ok(match (json, found.is_empty()) {
                 (true, _) => lines(&found),
-                (false, true) => "nobody: everybody keeps up\n".to_owned(),
+                (false, true) => "no slow clients\n".to_owned(),
                 (false, false) => table(&found),
             })
         }
@@ -112,9 +112,9 @@ fn act(arguments: &Arguments) -> Result<String, String> {
                 return Ok(format!("{answer}\n"));
             }
             Ok(match (session, answer["was_online"] == true) {
-                (true, _) => format!("{client}: its session is over\n"),
-                (false, true) => format!("{client}: its connection is over\n"),
-                (false, false) => format!("{client}: it had no connection\n"),
+                (true, _) => format!("{client}: session deleted\n"),
+                (false, true) => format!("{client}: disconnected\n"),
+                (false, false) => format!("{client}: was not connected\n"),
             })
         }
     }
@@ -142,18 +142,18 @@ pub fn text(value: &Value) -> String {
 }
 
 fn state(client: &Value) -> &'static str {
-    if client["online"] == true { "online" } else { "away" }
+    if client["online"] == true { "online" } else { "offline" }
 }
 
 fn table(clients: &[Value]) -> String {
     let mut out = format!(
-        "{:<32} {:<16} {:<6} {:<8} {:>6} {:>7} {:>7}  PEER\n",
+        "{:<32} {:<16} {:<7} {:<8} {:>6} {:>7} {:>7}   PEER\n",
         "CLIENT", "USER", "STATE", "PROTOCOL", "SUBS", "QUEUED", "DROPPED"
     );
     for client in clients {
         let column = |key: &str| text(&client[key]);
         out += &format!(
-            "{:<32} {:<16} {:<6} {:<8} {:>6} {:>7} {:>7}  {}\n",
+            "{:<32} {:<16} {:<7} {:<8} {:>6} {:>7} {:>7}   {}\n",
             column("client_id"),
             column("user"),
             state(client),
@@ -170,18 +170,18 @@ fn table(clients: &[Value]) -> String {
 fn card(client: &Value, subscriptions: &[Value]) -> String {
     let mut out = format!("{} is {}\n", text(&client["client_id"]), state(client));
     let expiry = match &client["session_expiry_s"] {
-        Value::Null => "for ever".to_owned(),
+        Value::Null => "never expires".to_owned(),
         seconds => format!("{seconds} s"),
     };
     for (name, value) in [
         ("user", text(&client["user"])),
         ("protocol", text(&client["protocol"])),
         ("peer", text(&client["peer"])),
-        ("last end", text(&client["reason"])),
+        ("last disconnect reason", text(&client["reason"])),
         ("keep-alive", format!("{} s", client["keep_alive_s"])),
-        ("session outlives connection", expiry),
-        ("on the way", text(&client["inflight"])),
-        ("waiting", format!("{} ({} bytes)", client["queued"], client["queued_bytes"])),
+        ("session expiry", expiry),
+        ("in flight", text(&client["inflight"])),
+        ("queued", format!("{} ({} bytes)", client["queued"], client["queued_bytes"])),
         ("dropped", text(&client["dropped"])),
         ("will", if client["has_will"] == true { "yes" } else { "no" }.to_owned()),
     ] {
@@ -216,7 +216,7 @@ mod tests {
         });
         let shown = card(&client, &[json!({ "filter": "a/#", "granted": 1 })]);
         assert!(shown.starts_with("till-7 is online\n") && shown.contains("2 (9 bytes)"));
-        assert!(shown.contains("for ever") && shown.ends_with("a/#\n"), "{shown}");
+        assert!(shown.contains("never expires") && shown.ends_with("a/#\n"), "{shown}");
         let listed = table(&[client]);
         assert!(listed.lines().nth(1).is_some_and(|line| line.ends_with("192.0.2.7:1")));
     }

@@ -11,25 +11,25 @@ use std::process::ExitCode;
 pub struct Arguments {
     #[command(flatten)]
     server: Server,
-    /// Only of this product
+    /// Only devices of this product
     #[arg(long)]
     product: Option<String>,
-    /// Only those online
+    /// Only online devices
     #[arg(long, conflicts_with = "offline")]
     online: bool,
-    /// Only those offline
+    /// Only offline devices
     #[arg(long)]
     offline: bool,
-    /// Only those with this tag
+    /// Only devices with this tag
     #[arg(long)]
     tag: Option<String>,
-    /// At most so many
+    /// Maximum number of entries
     #[arg(long, default_value_t = 20)]
     limit: u32,
-    /// Print JSON, one device a line
+    /// Print JSON, one device per line
     #[arg(long)]
     json: bool,
-    /// These devices of the product
+    /// Look up these devices of the product
     #[arg(requires = "product")]
     ids: Vec<String>,
 }

@@ -59,7 +59,7 @@ impl Read for Flow {
                 Ok(piece) => piece?,
                 Err(RecvTimeoutError::Disconnected) => Vec::new(),
                 Err(RecvTimeoutError::Timeout) => {
-                    let why = format!("it has said nothing for {} s", self.silence.as_secs());
+                    let why = format!("the server sent nothing for {} s", self.silence.as_secs());
                     return Err(io::Error::new(ErrorKind::TimedOut, why));
                 }
             };

@@ -21,23 +21,23 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Action {
-    /// List them in the order of their topics, one a line
+    /// List retained messages in topic order, one per line
     List {
-        /// Only those on topics that match; quote it, for the shell knows # too
+        /// Topic filter; quote it, because # has a meaning in the shell
         #[arg(default_value = "#")]
         filter: String,
-        /// At most so many
+        /// Maximum number of entries
         #[arg(long, default_value_t = 20)]
         limit: u32,
     },
-    /// Show the message of a topic
+    /// Show the retained message of a topic
     Get {
-        /// The topic
+        /// Topic
         topic: String,
     },
-    /// Forget the messages of these topics
+    /// Clear the retained messages of these topics
     Clear {
-        /// The topics
+        /// Topics
         #[arg(required = true)]
         topics: Vec<String>,
     },

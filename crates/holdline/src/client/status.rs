@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Arguments {
     #[command(flatten)]
     server: Server,
-    /// Print JSON: the server's readiness and its status
+    /// Print the server's readiness and status as JSON
     #[arg(long)]
     json: bool,
 }
@@ -106,14 +106,14 @@ fn text(place: &str, reading: &ServerReading) -> String {
     let lines = [
         ("connections", count("connections")),
         ("devices", format!("{} online, {} known", count("online"), count("devices"))),
-        ("sessions", format!("{} online, {} kept", count("sessions_online"), count("sessions"))),
+        ("sessions", format!("{} online, {} stored", count("sessions_online"), count("sessions"))),
         ("subscriptions", count("subscriptions")),
         ("retained", format!("{} messages, {}", count("retained"), bytes("retained_bytes"))),
-        ("pushes waiting", format!("{}, {}", count("waiting"), bytes("waiting_bytes"))),
-        ("messages waiting", format!("{}, {}", count("queued"), bytes("queued_bytes"))),
-        ("for later", count("delayed")),
+        ("pushes queued", format!("{}, {}", count("waiting"), bytes("waiting_bytes"))),
+        ("messages queued", format!("{}, {}", count("queued"), bytes("queued_bytes"))),
+        ("delayed", count("delayed")),
         ("memory", reading.pressure.clone()),
-        ("longest turn", words::micros(number("turn_us_max"))),
+        ("longest loop turn", words::micros(number("turn_us_max"))),
     ];
     let mut out = format!("holdline {} at {place}: {}\n", reading.version, reading.readiness);
     for (name, value) in lines {
@@ -155,8 +155,8 @@ mod tests {
             "holdline 1.2.3 at http://here: ready",
             "  connections       1,234",
             "  devices           7 online, 9 known",
-            "  pushes waiting    3, 2.0 KB",
-            "  longest turn      187 us",
+            "  pushes queued     3, 2.0 KB",
+            "  longest loop turn 187 us",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}:\n{text}");
         }

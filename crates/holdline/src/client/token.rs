@@ -24,35 +24,34 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Make a token and print it, this once
+    /// Create a token and print it; it is shown only once
     Make {
-        /// Its name: letters, digits, `-`, `_` and `.`
+        /// Name: letters, digits, `-`, `_` and `.`
         name: String,
-        /// What it is good for: metrics, read, push, publish, manage, users, chat, view, trace,
-        /// admin
+        /// Scopes: metrics, read, push, publish, manage, users, chat, view, trace, admin
         #[arg(long = "scope", value_name = "SCOPE", required = true, value_delimiter = ',')]
         scopes: Vec<String>,
-        /// Only for this product; with push, read and manage
+        /// Limit push, read and manage to this product
         #[arg(long = "product", value_name = "PRODUCT", value_delimiter = ',')]
         products: Vec<String>,
-        /// Seconds after which it opens nothing; for good without it
+        /// Lifetime in seconds; unlimited by default
         #[arg(long, value_name = "SECONDS")]
         ttl: Option<u64>,
     },
-    /// List tokens by their names; what they are is not shown again
+    /// List tokens by name; secrets are not shown
     List {
-        /// At most so many
+        /// Maximum number of entries
         #[arg(long, default_value_t = 100)]
         limit: u32,
     },
-    /// Show what a token is good for
+    /// Show the scopes and the expiry of a token
     Show {
-        /// Its name
+        /// Name
         name: String,
     },
-    /// Revoke tokens: they open nothing any more, and their event streams end
+    /// Revoke tokens: they become invalid, and their event streams end
     Revoke {
-        /// Their names
+        /// Names
         #[arg(required = true)]
         names: Vec<String>,
     },
@@ -90,7 +89,7 @@ fn act(arguments: &Arguments) -> Result<String, String> {
 fn table(tokens: &[Value]) -> String {
     let mut out = format!(
         "{:<24} {:<24} {:<20} {:<20} {:<20} {}\n",
-        "TOKEN", "SCOPES", "PRODUCTS", "EXPIRES", "USED", "MADE BY"
+        "TOKEN", "SCOPES", "PRODUCTS", "EXPIRES", "USED", "CREATED BY"
     );
     for token in tokens {
         let words = |key: &str| {
@@ -109,7 +108,7 @@ fn table(tokens: &[Value]) -> String {
             "{:<24} {:<24} {products:<20} {expires:<20} {:<20} {}\n",
             text(&token["name"]),
             words("scopes"),
-            moment(&token["used_ms"], "not since the start"),
+            moment(&token["used_ms"], "not since start"),
             text(&token["made_by"]),
         );
     }

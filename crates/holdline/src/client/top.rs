@@ -20,13 +20,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub struct Arguments {
     #[command(flatten)]
     server: Server,
-    /// Seconds between two looks
+    /// Seconds between two refreshes
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=3_600))]
     interval: u32,
-    /// End after so many looks; exit 2 when the last one had no answer
+    /// End after this many refreshes; exit code 2 if the last one got no answer
     #[arg(long)]
     count: Option<u64>,
-    /// Lines, even on a terminal
+    /// Print lines, even on a terminal
     #[arg(long)]
     plain: bool,
 }

@@ -22,11 +22,11 @@ use std::sync::atomic::AtomicBool;
 pub struct Arguments {
     #[command(flatten)]
     server: Server,
-    /// A client identifier of MQTT, a device, or name@domain/device of IM and XMPP; it need not be
-    /// there yet
+    /// An MQTT client identifier, a device, or name@domain/device for IM and XMPP; need not be
+    /// connected yet
     #[arg(group = "whom")]
     client: Option<String>,
-    /// The clients of this user or account
+    /// Clients of this user or account
     #[arg(long, group = "whom", value_name = "NAME")]
     user: Option<String>,
     /// Connections from this address
@@ -35,13 +35,13 @@ pub struct Arguments {
     /// Messages on topics that match this filter, as they are published and delivered
     #[arg(long, group = "whom", value_name = "FILTER")]
     topic: Option<String>,
-    /// How much of payloads is shown
+    /// How much of each payload to show
     #[arg(long, value_enum, default_value_t = Shown::Head)]
     payload: Shown,
-    /// End after so long: 90s, 5m, 1h
+    /// End after this time: 90s, 5m, 1h
     #[arg(long = "for", value_name = "TIME", value_parser = seconds, default_value = "5m")]
     lasts_s: u32,
-    /// An object a line
+    /// Print JSON, one object per line
     #[arg(long)]
     json: bool,
 }
@@ -49,11 +49,11 @@ pub struct Arguments {
 /// How much of payloads is shown.
 #[derive(Clone, Copy, ValueEnum)]
 enum Shown {
-    /// Their lengths alone
+    /// Length only
     None,
-    /// Their first 64 bytes
+    /// First 64 bytes
     Head,
-    /// All of them, up to a limit of the server
+    /// Everything, up to the server's limit
     Whole,
 }
 
@@ -64,10 +64,10 @@ fn seconds(text: &str) -> Result<u32, String> {
         "" | "s" => 1,
         "m" => 60,
         "h" => 3_600,
-        _ => return Err("a time is a number and s, m or h, as in 90s".into()),
+        _ => return Err("a duration is a number followed by s, m or h, e.g. 90s".into()),
     };
     let number = digits.parse::<u32>().ok().and_then(|number| number.checked_mul(unit));
-    number.filter(|&all| all > 0).ok_or_else(|| "a time is a number above 0, as in 90s".into())
+    number.filter(|&all| all > 0).ok_or_else(|| "a duration must be above 0, e.g. 90s".into())
 }
 
 /// Prints what is told until the trace is over.
@@ -115,7 +115,7 @@ impl Arguments {
         });
         match is_whole {
             true => Ok(()),
-            false => Err("the server broke the trace off".into()),
+            false => Err("the server aborted the trace".into()),
         }
     }
 }
@@ -155,11 +155,11 @@ fn object(name: &str, data: &Value) -> Value {
 fn line(name: &str, data: &Value) -> String {
     match name {
         "trace" => event(data),
-        "left_out" => format!("… {} are left out here: they came too fast", data["count"]),
+        "left_out" => format!("… {} events dropped here: too many per second", data["count"]),
         _ => match data["reason"].as_str() {
-            Some("time") => "the time of the trace is over".into(),
-            Some("stopping") => "the server stops".into(),
-            reason => format!("the trace is over: {}", escaped(reason.unwrap_or("no reason"))),
+            Some("time") => "trace finished".into(),
+            Some("stopping") => "the server is stopping".into(),
+            reason => format!("trace ended: {}", escaped(reason.unwrap_or("unknown reason"))),
         },
     }
 }
@@ -263,8 +263,8 @@ mod tests {
                 "23:59:59.007 #ff till\\u001b[2J mqtt5 in  CONNECT \
                  filters=[\"a/# qos=1\", b] keep_alive_s=60 password=(redacted, 6 bytes) \
                  user=\"a b\" (42 bytes) payload 100 bytes: \"op\\u000ae\"…",
-                "… 3 are left out here: they came too fast",
-                "the time of the trace is over",
+                "… 3 events dropped here: too many per second",
+                "trace finished",
             ]
         );
     }

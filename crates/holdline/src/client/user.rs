@@ -36,43 +36,43 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Action {
-    /// List the users of the book
+    /// List the users
     List {
-        /// At most so many
+        /// Maximum number of entries
         #[arg(long, default_value_t = 100)]
         limit: u32,
     },
-    /// Show a user and what it may do
+    /// Show a user and its permissions
     Show {
-        /// Its name; `*` holds the rules of everybody
+        /// User name; `*`: the rules for everybody
         name: String,
     },
-    /// Make or change a user; what is not given stays
+    /// Create or change a user; options not given keep their values
     Put(Put),
     /// Remove users
     Remove {
-        /// Their names
+        /// User names
         #[arg(required = true)]
         names: Vec<String>,
     },
-    /// Make or change the users of a file; what is so already stays
+    /// Create or change the users in a file; identical ones are left alone
     Import(Import),
-    /// Write accounts with their keys, contacts, vCards, what they publish and keep, and archives,
-    /// as a file of XEP-0227
+    /// Export accounts to an XEP-0227 file: keys, contacts, vCards, PubSub nodes, private storage,
+    /// archives
     Export(Export),
-    /// End all sessions of users, of every protocol; they may come again
+    /// End all sessions of users, of every protocol; they may reconnect
     Kick {
-        /// Their names
+        /// User names
         #[arg(required = true)]
         names: Vec<String>,
     },
-    /// Write a user's password into a password file, without a server; it is made if it is missing
+    /// Set a user's password in a password file, without a server; the file is created if missing
     Passwd {
-        /// The file, as mosquitto_passwd makes them
+        /// Password file, in the format of mosquitto_passwd
         file: PathBuf,
-        /// The user's name
+        /// User name
         name: String,
-        /// Take the user out of the file
+        /// Remove the user from the file
         #[arg(long)]
         remove: bool,
     },
@@ -80,31 +80,31 @@ enum Action {
 
 #[derive(Args)]
 struct Put {
-    /// Its name; `*` holds the rules of everybody
+    /// User name; `*`: the rules for everybody
     name: String,
     /// Read a new password from standard input
     #[arg(long)]
     password: bool,
-    /// It may do everything, or (false) no longer
+    /// Superuser: may do everything; `false` revokes it
     #[arg(long = "super", value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     is_super: Option<bool>,
-    /// It is refused, or (false) no longer
+    /// Disable the user: logins are refused; `false` enables it again
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     disabled: Option<bool>,
-    /// May publish and read there: a topic filter with %c for the client, %u for the user. The
-    /// rules given here, in their order, take the place of all that it had
+    /// May publish and subscribe: a topic filter; %c is the client, %u the user. The rules given,
+    /// in this order, replace all rules of the user
     #[arg(long, value_name = "FILTER")]
     allow: Vec<String>,
-    /// May publish there
+    /// May publish
     #[arg(long, value_name = "FILTER")]
     publish: Vec<String>,
-    /// May read there
+    /// May subscribe
     #[arg(long, value_name = "FILTER")]
     read: Vec<String>,
-    /// May do nothing there; looked at before the others
+    /// May neither publish nor subscribe; checked before the other rules
     #[arg(long, value_name = "FILTER")]
     deny: Vec<String>,
-    /// Take all its rules away
+    /// Remove all rules of the user
     #[arg(long, conflicts_with_all = ["allow", "publish", "read", "deny"])]
     no_rules: bool,
 }
@@ -136,7 +136,7 @@ fn act(arguments: &Arguments) -> Result<String, String> {
         Action::Kick { names } => {
             let kick = |name: &String| {
                 let user = server.call("POST", &format!("{}/kick", path(name)), None)?;
-                let told = format!("{}: its sessions are ended\n", text(&user["name"]));
+                let told = format!("{}: all sessions ended\n", text(&user["name"]));
                 Ok::<_, String>(if json { format!("{user}\n") } else { told })
             };
             names.iter().map(kick).collect()
@@ -203,9 +203,9 @@ fn card(user: &Value) -> String {
     let word = |key: &str, word: &'static str| if user[key] == true { word } else { "" };
     let mut out = format!("{}, account {}", text(&user["name"]), text(&user["uid"]));
     for part in [
-        if user["has_password"] == true { "" } else { ", without a password" },
-        word("superuser", ", may do everything"),
-        word("disabled", ", is refused"),
+        if user["has_password"] == true { "" } else { ", no password" },
+        word("superuser", ", superuser"),
+        word("disabled", ", disabled"),
     ] {
         out += part;
     }
@@ -221,13 +221,13 @@ fn card(user: &Value) -> String {
 fn password(name: &str) -> Result<String, String> {
     let input = std::io::stdin();
     if input.is_terminal() {
-        crate::out::note(&format!("New password of {name} (it will be seen): "));
+        crate::out::note(&format!("New password for {name} (input is visible): "));
     }
     let mut line = String::new();
     input.lock().read_line(&mut line).map_err(|error| format!("standard input: {error}"))?;
     let password = line.trim_end_matches(['\r', '\n']);
     match password.is_empty() {
-        true => Err("give the password on standard input, as one line".into()),
+        true => Err("expected the password on standard input, as one line".into()),
         false => Ok(password.into()),
     }
 }
@@ -251,7 +251,7 @@ fn passwd(file: &Path, name: &str, line: Option<&str>) -> Result<String, String>
     };
     let (text, was_there) = replaced(&before, name, line);
     if line.is_none() && !was_there {
-        return Err(format!("{shown}: has no user {name}"));
+        return Err(format!("{shown}: no user {name}"));
     }
     let next = file.with_extension("next");
     write_private(&next, &text).map_err(|error| format!("{}: {error}", next.display()))?;
@@ -260,11 +260,11 @@ fn passwd(file: &Path, name: &str, line: Option<&str>) -> Result<String, String>
     }
     std::fs::rename(&next, file).map_err(told)?;
     let what = match (line, was_there) {
-        (None, _) => "is out of",
-        (Some(_), true) => "has a new password in",
-        (Some(_), false) => "is in",
+        (None, _) => "removed from",
+        (Some(_), true) => "password changed in",
+        (Some(_), false) => "added to",
     };
-    Ok(format!("{name} {what} {shown}; a running server reads it at SIGHUP\n"))
+    Ok(format!("{name}: {what} {shown}; a running server loads it on SIGHUP\n"))
 }
 
 /// A file that nobody else reads.

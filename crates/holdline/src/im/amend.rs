@@ -11,13 +11,13 @@ use model::timeline::Seq;
 pub struct Edit {
     #[command(flatten)]
     common: Common,
-    /// With whom: NAME, of one's own domain, or NAME@DOMAIN, or a group's address
+    /// The other side: NAME, of your own domain, NAME@DOMAIN, or the address of a group
     #[arg(value_name = "WITH")]
     with: String,
-    /// The message's place in the conversation, as `im history --places` prints it
+    /// Sequence number of the message, as printed by `im history --places`
     #[arg(value_name = "PLACE", value_parser = clap::value_parser!(u64).range(1..))]
     place: Seq,
-    /// The new text
+    /// New text
     #[arg(value_name = "TEXT")]
     text: String,
 }
@@ -27,13 +27,13 @@ pub struct Edit {
 pub struct React {
     #[command(flatten)]
     common: Common,
-    /// With whom: NAME, of one's own domain, or NAME@DOMAIN, or a group's address
+    /// The other side: NAME, of your own domain, NAME@DOMAIN, or the address of a group
     #[arg(value_name = "WITH")]
     with: String,
-    /// The message's place in the conversation, as `im history --places` prints it
+    /// Sequence number of the message, as printed by `im history --places`
     #[arg(value_name = "PLACE", value_parser = clap::value_parser!(u64).range(1..))]
     place: Seq,
-    /// Emoji, in place of those before; none takes them back
+    /// Emoji, replacing your earlier ones; none removes them
     #[arg(value_name = "EMOJI")]
     emoji: Vec<String>,
 }
@@ -60,7 +60,7 @@ fn amend(
     let found = history::last(&mut session, &to, place.saturating_add(1), 1)?;
     let message = found.unwrap_or_default().pop().filter(|message| message.seq == place);
     let Some(message) = message else {
-        return Err(format!("there is no message at place {place}").into());
+        return Err(format!("no message with sequence number {place}").into());
     };
     let extra = TargetMessage { seq: place, id: message.id, name: "".into() }.extra(b"");
     let content = Content { kind, text: text.into(), extra, ..Content::default() };
@@ -68,7 +68,7 @@ fn amend(
     session.order(ImOrder::Send { number: 1, to, client_id, content });
     let id = answer(&mut session, |event| match event {
         ImEvent::Sent { number: 1, id, .. } => Some(Ok(id)),
-        ImEvent::Failed { number: 1, word, .. } => Some(Err(format!("not done: {word}"))),
+        ImEvent::Failed { number: 1, word, .. } => Some(Err(format!("failed: {word}"))),
         _ => None,
     })?;
     out!("{id}");

@@ -15,14 +15,17 @@ pub(super) fn told(message: &ChatMessage) -> Option<String> {
         None => (by, String::new()),
     };
     if message.content.kind == Content::RECALLED {
-        return Some(format!("{whoever} called this message back{why}"));
+        return Some(format!("{whoever} recalled this message{why}"));
     }
     if let Some(Recall { seq, .. }) = Recall::of(&message.content) {
-        return Some(format!("{whoever} called message {seq} back{why}"));
+        return Some(format!("{whoever} recalled message {seq}{why}"));
     }
     if let Some(fan_out) = FanOut::of(&message.content) {
         return Some(match fan_out {
-            FanOut::Read => "the group is large: from here on its members read it".to_owned(),
+            FanOut::Read => {
+                "the group is large: from here on, members read its messages from the group"
+                    .to_owned()
+            }
             FanOut::Write => "the group is small again".to_owned(),
         });
     }
@@ -40,38 +43,38 @@ fn sentence(by: &str, change: GroupChange, near: &AccountAddress) -> String {
             // Whoever makes it is named first.
             let others = names(members.get(1..).unwrap_or_default(), near);
             let with = if others.is_empty() { others } else { format!(" with {others}") };
-            format!("{by} made the group{}{with}", quoted(&title))
+            format!("{by} created the group{}{with}", quoted(&title))
         }
         GroupVerb::Add => format!("{by} added {named}"),
         GroupVerb::Invite => format!("{by} invited {named}"),
         GroupVerb::Remove => format!("{by} removed {named}"),
         GroupVerb::Leave => format!("{by} left"),
-        GroupVerb::HandOver => format!("{by} handed the group over to {named}"),
-        GroupVerb::Promote => format!("{by} made {named} admin"),
-        GroupVerb::Demote => format!("{by} made {named} member again"),
+        GroupVerb::HandOver => format!("{by} transferred the ownership to {named}"),
+        GroupVerb::Promote => format!("{by} promoted {named} to admin"),
+        GroupVerb::Demote => format!("{by} demoted {named} to member"),
         GroupVerb::Mute => format!("{by} muted {named}"),
-        GroupVerb::Unmute => format!("{by} lets {named} speak again"),
-        GroupVerb::Close => format!("{by} closed the group: only its owner and admins may speak"),
-        GroupVerb::Open => format!("{by} opened the group: everybody may speak"),
-        GroupVerb::Rename if title.is_empty() => format!("{by} took the group's title away"),
-        GroupVerb::Rename => format!("{by} called the group{}", quoted(&title)),
+        GroupVerb::Unmute => format!("{by} unmuted {named}"),
+        GroupVerb::Close => format!("{by} closed the group: only its owner and admins can write"),
+        GroupVerb::Open => format!("{by} opened the group: everybody can write"),
+        GroupVerb::Rename if title.is_empty() => format!("{by} removed the group's title"),
+        GroupVerb::Rename => format!("{by} renamed the group to{}", quoted(&title)),
         GroupVerb::Dissolve => format!("{by} dissolved the group{venue}"),
         GroupVerb::Join => format!("{by} joined"),
         GroupVerb::Ban => format!("{by} banned {named}"),
-        GroupVerb::Unban => format!("{by} lets {named} come again"),
+        GroupVerb::Unban => format!("{by} unbanned {named}"),
         GroupVerb::Describe if title.is_empty() => {
-            format!("{by} took the group's description away")
+            format!("{by} removed the group's description")
         }
-        GroupVerb::Describe => format!("{by} described the group{}", quoted(&title)),
-        GroupVerb::Lock => format!("{by} locked the group: only who is added comes in"),
+        GroupVerb::Describe => format!("{by} changed the group's description to{}", quoted(&title)),
+        GroupVerb::Lock => format!("{by} locked the group: only added or invited users can join"),
         GroupVerb::Unlock => {
-            format!("{by} unlocked the group: whoever knows its address may join")
+            format!("{by} unlocked the group: anybody who knows its address can join")
         }
-        GroupVerb::Reveal => format!("{by} made the group public: whoever looks for it finds it"),
-        GroupVerb::Hide => format!("{by} hid the group: it is in no list any more"),
-        GroupVerb::Persist => format!("{by} made the group persistent: it stays"),
+        GroupVerb::Reveal => format!("{by} made the group public: it is listed"),
+        GroupVerb::Hide => format!("{by} hid the group: it is no longer listed"),
+        GroupVerb::Persist => format!("{by} made the group persistent"),
         GroupVerb::Unpersist => {
-            format!("{by} made the group temporary: it ends when nobody is in its room any more")
+            format!("{by} made the group temporary: it ends when its room is empty")
         }
     }
 }
@@ -140,9 +143,9 @@ mod tests {
             "ann added bob, eve@b.example"
         );
         let made = line(GroupVerb::Create, "us\n\x1b[2J", &["ann", "bob", "carol"]);
-        assert_eq!(made, "ann made the group \"us\\u000a\\u001b[2J\" with bob, carol");
-        assert_eq!(line(GroupVerb::Create, "", &["ann"]), "ann made the group");
-        assert_eq!(line(GroupVerb::Rename, "", &[]), "ann took the group's title away");
+        assert_eq!(made, "ann created the group \"us\\u000a\\u001b[2J\" with bob, carol");
+        assert_eq!(line(GroupVerb::Create, "", &["ann"]), "ann created the group");
+        assert_eq!(line(GroupVerb::Rename, "", &[]), "ann removed the group's title");
         let removed = line(GroupVerb::Remove, "too loud\n", &["bob"]);
         assert_eq!(removed, "ann removed bob: \"too loud\\u000a\"");
         let tea = line(GroupVerb::Dissolve, "", &["tea@conference.a.example"]);
@@ -153,15 +156,15 @@ mod tests {
     fn a_recall_is_told_and_so_is_what_was_called_back() {
         let said = |content| told(&message(content));
         let recall = Recall { seq: 12, id: 7 }.content("");
-        assert_eq!(said(recall).as_deref(), Some("ann called message 12 back"));
+        assert_eq!(said(recall).as_deref(), Some("ann recalled message 12"));
         let gone = Content { kind: Content::RECALLED, counts: false, ..Content::text("") };
-        assert_eq!(said(gone).as_deref(), Some("ann called this message back"));
+        assert_eq!(said(gone).as_deref(), Some("ann recalled this message"));
         let by = AccountAddress::parse("eve", "a.example").expect("right");
         let by = Moderated { by, at_ms: 1, reason: "spam".into() };
         let recall = Recall { seq: 12, id: 7 }.moderated("", Some(&by));
-        assert_eq!(said(recall).as_deref(), Some("eve called message 12 back: \"spam\""));
+        assert_eq!(said(recall).as_deref(), Some("eve recalled message 12: \"spam\""));
         let left = Content { kind: Content::RECALLED, extra: by.write(), ..Content::default() };
-        assert_eq!(said(left).as_deref(), Some("eve called this message back: \"spam\""));
+        assert_eq!(said(left).as_deref(), Some("eve recalled this message: \"spam\""));
         let extra = b"twelve".as_slice().into();
         let none = Content { kind: Content::RECALL, extra, ..Content::text("") };
         assert_eq!(said(none), None);

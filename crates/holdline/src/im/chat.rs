@@ -24,10 +24,10 @@ use std::collections::{HashMap, HashSet};
 pub struct Arguments {
     #[command(flatten)]
     common: Common,
-    /// With whom: NAME, of one's own domain, or NAME@DOMAIN, or a group's address
+    /// The other side: NAME, of your own domain, NAME@DOMAIN, or the address of a group
     #[arg(value_name = "TO")]
     to: String,
-    /// So many messages of the past are shown first
+    /// Number of earlier messages to show first
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     past: u32,
 }
@@ -45,7 +45,7 @@ pub(super) fn chat(arguments: &Arguments) -> Result<(), Failure> {
         count => history::last(&mut session, &to, 0, count)?,
     };
     if past.is_none() {
-        note!("nobody has come as {peer} yet: what is said before that is refused");
+        note!("{peer} has never logged in: messages are refused until then");
     }
     let past = past.unwrap_or_default();
     past.iter().for_each(|message| out!("{}", line(message)));
@@ -62,7 +62,7 @@ pub(super) fn chat(arguments: &Arguments) -> Result<(), Failure> {
         typed: HashSet::new(),
         number: 0,
     };
-    note!("{} talks with {}; /quit ends", talk.me, talk.peer);
+    note!("{} chats with {}; /quit ends", talk.me, talk.peer);
     talk.go_on(&mut Keyboard::new()?)?;
     goodbye(talk.session);
     Ok(())
@@ -147,7 +147,7 @@ impl Talk {
         if let ImEvent::Delivered(news) = event
             && news.with == self.peer
         {
-            note!("{} has all up to {}", self.peer.name(), news.upto);
+            note!("delivered to {}: {}", self.peer.name(), news.upto);
         }
         for (_, came) in self.follower.hear(event) {
             match came {
@@ -160,7 +160,7 @@ impl Talk {
     /// The other has read what was said here: a receipt.
     fn tell(&self, event: &InboxEvent) {
         if let (InboxChange::PeerRead(upto), true) = (&event.what, event.with == self.peer) {
-            note!("{} has read up to {upto}", self.peer.name());
+            note!("read by {}: {upto}", self.peer.name());
         }
     }
 
@@ -177,7 +177,7 @@ impl Talk {
         let is_theirs = message.from == self.peer && message.to == self.me || is_groups;
         let is_ours = message.from == self.me && message.to == self.peer;
         if !is_theirs && !is_ours {
-            return note!("(a message of {})", escaped(message.from.as_str()));
+            return note!("(a message from {})", escaped(message.from.as_str()));
         }
         if message.seq <= self.shown {
             return; // the history had it

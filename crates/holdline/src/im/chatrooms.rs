@@ -26,13 +26,13 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Make a chatroom, which one owns from then on
+    /// Create a chatroom that you own
     Make(Made),
-    /// Be in a chatroom: lines that are typed are said, what is said is printed; /quit ends
+    /// Chat in a chatroom: typed lines are sent, incoming messages printed; /quit ends
     Talk(Talked),
-    /// Print who is in a chatroom, a line each: address, role, and whether muted
+    /// List participants, one per line: address, role, and whether muted
     Members(Room),
-    /// Change a chatroom, or show somebody out of it
+    /// Change a chatroom, or remove participants
     Change(Changed),
 }
 
@@ -41,7 +41,7 @@ enum Command {
 struct Room {
     #[command(flatten)]
     common: Common,
-    /// The room: NAME, of one's own domain, or NAME@live.DOMAIN
+    /// Room: NAME, of your own domain, or NAME@live.DOMAIN
     #[arg(value_name = "ROOM")]
     room: String,
 }
@@ -51,13 +51,13 @@ struct Room {
 struct Made {
     #[command(flatten)]
     room: Room,
-    /// Its title
+    /// Title
     #[arg(long, value_name = "TITLE", default_value = "")]
     title: String,
-    /// So many of its last messages are kept for those who join
+    /// Number of last messages to keep for participants who join
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     keeps: u16,
-    /// They are kept over a restart of the server, too
+    /// Keep them across a restart of the server
     #[arg(long)]
     durable: bool,
 }
@@ -67,7 +67,7 @@ struct Made {
 struct Talked {
     #[command(flatten)]
     room: Room,
-    /// So many of the last messages are shown first
+    /// Number of last messages to show first
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     past: u16,
 }
@@ -77,13 +77,13 @@ struct Talked {
 struct Changed {
     #[command(flatten)]
     room: Room,
-    /// What
+    /// Action
     #[arg(value_name = "VERB")]
     verb: Verb,
-    /// Whom it is about: NAME, of one's own domain, or NAME@DOMAIN
+    /// Users: NAME, of your own domain, or NAME@DOMAIN
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// The title, or the announcement
+    /// Title or announcement
     #[arg(long, value_name = "TEXT", default_value = "", allow_hyphen_values = true)]
     text: String,
 }
@@ -155,7 +155,7 @@ fn give(common: &Common, order: ChatroomOrder) -> Result<(), Failure> {
     session.order(ImOrder::Chatroom { number: 1, ask: Box::new(ChatroomAsk::Order(order)) });
     answer(&mut session, |event| match event {
         ImEvent::Done { number: 1 } => Some(Ok(())),
-        ImEvent::Failed { number: 1, word, .. } => Some(Err(format!("not done: {word}"))),
+        ImEvent::Failed { number: 1, word, .. } => Some(Err(format!("failed: {word}"))),
         _ => None,
     })?;
     goodbye(session);
@@ -183,7 +183,9 @@ fn members(room: &Room) -> Result<(), Failure> {
         session.order(ImOrder::Members { number: 2, range });
         let page = answer(&mut session, |event| match event {
             ImEvent::Members(page) if page.number == 2 => Some(Ok(page)),
-            ImEvent::Failed { number: 2, word, .. } => Some(Err(format!("no list: {word}"))),
+            ImEvent::Failed { number: 2, word, .. } => {
+                Some(Err(format!("list not available: {word}")))
+            }
             _ => None,
         })?;
         for it in &page.members {
@@ -263,7 +265,7 @@ impl Guest {
         match event {
             ImEvent::Sent { number, .. } => drop(self.unanswered.remove(number)),
             ImEvent::Failed { number, word, .. } if self.unanswered.remove(number) => {
-                note!("not said: {word}");
+                note!("not sent: {word}");
             }
             ImEvent::ChatroomSaid { message, .. }
                 if message.to == self.room && message.from != self.me =>
@@ -271,12 +273,12 @@ impl Guest {
                 out!("{}", line(message));
             }
             ImEvent::ChatroomMissed { room, missed } if *room == self.room => {
-                note!("{missed} messages were left out");
+                note!("{missed} messages were skipped");
             }
             ImEvent::ChatroomNews { room, what } if **room == self.room => match &**what {
                 ChatroomTold::State(state) => self.show(state.clone()),
                 ChatroomTold::Out(why) => {
-                    return Err(format!("out of {}: {}", self.room, why.word()).into());
+                    return Err(format!("removed from {}: {}", self.room, why.word()).into());
                 }
             },
             _ => {}
@@ -287,7 +289,7 @@ impl Guest {
     /// Says how the room is, where that is new.
     fn show(&mut self, state: ChatroomState) {
         if state.here != self.shown.here {
-            note!("{} here", state.here);
+            note!("{} participants", state.here);
         }
         if state.title != self.shown.title {
             note!("title: {}", escaped(&state.title));
@@ -298,7 +300,11 @@ impl Guest {
         if state.quiet != self.shown.quiet {
             note!(
                 "{}",
-                if state.quiet { "quiet: moderators speak" } else { "open: all may speak" }
+                if state.quiet {
+                    "quiet: only moderators can write"
+                } else {
+                    "open: everybody can write"
+                }
             );
         }
         self.shown = state;

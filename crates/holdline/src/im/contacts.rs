@@ -27,26 +27,26 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Print one's contacts, those who ask, and those who are blocked, a line each
+    /// List contacts, contact requests and blocked users, one per line
     List(List),
-    /// Have people in the list, by a name and in groups of one's own
+    /// Add or change contacts, with a name and groups of your own
     Set(Kept),
-    /// Have people in the list no more; neither sees the other
+    /// Remove contacts; presence is no longer shared in either direction
     Remove(Named),
-    /// Be friends: ask to see them, and let them see oneself; so is a friend's wish answered, too
+    /// Become friends: request their presence and share yours; also accepts a friend request
     #[command(visible_alias = "add")]
     Befriend(Greeted),
-    /// Ask people to let one see them
+    /// Request the presence of users
     Request(Greeted),
-    /// See people no longer, or ask no longer
+    /// Stop seeing the presence of users, or withdraw a request
     Cancel(Named),
-    /// Let people see one, who ask or will
+    /// Let users see your presence: accept their request, or approve it in advance
     Accept(Named),
-    /// Do not let people see one, or no longer
+    /// Refuse a request, or stop sharing your presence
     Refuse(Named),
-    /// Let nothing of people reach one, nor the other way round
+    /// Block users: nothing passes in either direction
     Block(Named),
-    /// Let it again
+    /// Unblock users
     Unblock(Named),
 }
 
@@ -55,7 +55,7 @@ enum Command {
 struct List {
     #[command(flatten)]
     common: Common,
-    /// A line of JSON each, with all that is known
+    /// Print JSON, one object per line, with all fields
     #[arg(long)]
     json: bool,
 }
@@ -65,7 +65,7 @@ struct List {
 struct Named {
     #[command(flatten)]
     common: Common,
-    /// Whom: NAME, of one's own domain, NAME@DOMAIN, or @DOMAIN for a whole domain of others
+    /// Users: NAME, of your own domain, NAME@DOMAIN, or @DOMAIN for a whole other domain
     #[arg(value_name = "NAME", required = true)]
     names: Vec<String>,
 }
@@ -75,7 +75,7 @@ struct Named {
 struct Greeted {
     #[command(flatten)]
     named: Named,
-    /// What they are told with it
+    /// Greeting sent with the request
     #[arg(long, value_name = "TEXT", default_value = "", allow_hyphen_values = true)]
     greeting: String,
 }
@@ -85,10 +85,10 @@ struct Greeted {
 struct Kept {
     #[command(flatten)]
     named: Named,
-    /// What one calls them; empty: nothing
+    /// Your name for them; empty: none
     #[arg(long, value_name = "TEXT", default_value = "", allow_hyphen_values = true)]
     name: String,
-    /// A group that they are in; may be given more than once
+    /// Group of your contact list; can be repeated
     #[arg(long = "group", value_name = "GROUP", allow_hyphen_values = true)]
     groups: Vec<String>,
 }
@@ -134,7 +134,7 @@ impl Named {
             answer(&mut session, |event| match event {
                 ImEvent::Done { number: 1 } => Some(Ok(())),
                 ImEvent::Failed { number: 1, word, .. } => {
-                    Some(Err(format!("{}: not done: {word}", escaped(&name))))
+                    Some(Err(format!("{}: failed: {word}", escaped(&name))))
                 }
                 _ => None,
             })?;
@@ -166,7 +166,9 @@ fn whole_list(session: &mut ImSession) -> Result<Vec<Arc<Contact>>, Failure> {
         session.order(ImOrder::Contacts { number: 2, range });
         let page = answer(session, |event| match event {
             ImEvent::Contacts(page) if page.number == 2 => Some(Ok(page)),
-            ImEvent::Failed { number: 2, word, .. } => Some(Err(format!("no list: {word}"))),
+            ImEvent::Failed { number: 2, word, .. } => {
+                Some(Err(format!("list not available: {word}")))
+            }
             _ => None,
         })?;
         if page.is_anew {
@@ -174,7 +176,7 @@ fn whole_list(session: &mut ImSession) -> Result<Vec<Arc<Contact>>, Failure> {
             seen.clear();
         }
         if anew > ANEW_MAX {
-            return Err("the list changes all the time: try again".to_owned().into());
+            return Err("the list keeps changing: try again".to_owned().into());
         }
         (after, since) = (page.upto, page.since);
         for contact in page.contacts {

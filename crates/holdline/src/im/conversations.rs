@@ -20,14 +20,14 @@ const NUMBER: u32 = 2;
 pub struct List {
     #[command(flatten)]
     common: Common,
-    /// So many, the newest
+    /// Maximum number, newest first
     #[arg(long, value_name = "COUNT", default_value_t = 100,
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     count: u32,
-    /// Those with groups alone, hidden ones too
+    /// Only conversations with groups, including hidden ones
     #[arg(long)]
     groups: bool,
-    /// A line of JSON each, with all that is known
+    /// Print JSON, one object per line, with all fields
     #[arg(long)]
     json: bool,
 }
@@ -37,10 +37,10 @@ pub struct List {
 pub struct Read {
     #[command(flatten)]
     common: Common,
-    /// With whom: NAME, of one's own domain, or NAME@DOMAIN, or a group's address
+    /// The other side: NAME, of your own domain, NAME@DOMAIN, or the address of a group
     #[arg(value_name = "WITH")]
     with: String,
-    /// Up to this place in the conversation; by default all
+    /// Up to this sequence number; all by default
     #[arg(long, value_name = "PLACE")]
     upto: Option<Seq>,
 }
@@ -50,7 +50,7 @@ pub struct Read {
 pub struct Keep {
     #[command(flatten)]
     common: Common,
-    /// With whom: NAME, of one's own domain, or NAME@DOMAIN, or a group's address
+    /// The other side: NAME, of your own domain, NAME@DOMAIN, or the address of a group
     #[arg(value_name = "WITH")]
     with: String,
     #[command(flatten)]
@@ -61,16 +61,16 @@ pub struct Keep {
 #[derive(clap::Args)]
 #[group(required = true, multiple = false)]
 struct How {
-    /// Before the others
+    /// Pin to the top
     #[arg(long)]
     pinned: Option<bool>,
-    /// Without noise
+    /// Mute notifications
     #[arg(long)]
     muted: Option<bool>,
-    /// Not in the list, until something is said there
+    /// Hide from the list until a new message arrives
     #[arg(long)]
     hidden: Option<bool>,
-    /// With this text that somebody began to write; empty: with none
+    /// Draft text; empty: none
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     draft: Option<String>,
 }
@@ -80,10 +80,10 @@ struct How {
 pub struct Recall {
     #[command(flatten)]
     common: Common,
-    /// With whom: NAME, of one's own domain, or NAME@DOMAIN, or a group's address
+    /// The other side: NAME, of your own domain, NAME@DOMAIN, or the address of a group
     #[arg(value_name = "WITH")]
     with: String,
-    /// The message's place, as `history --places` prints it
+    /// Sequence number of the message, as printed by `history --places`
     #[arg(value_name = "PLACE")]
     place: Seq,
 }
@@ -125,7 +125,7 @@ pub(super) fn read(arguments: &Read) -> Result<(), Failure> {
             let (found, _) = asked(&mut session, one)?;
             let last = found.first().map_or(0, |one| one.last_seq);
             if last == 0 {
-                return Err(format!("nothing was said with {}", escaped(with.as_str())).into());
+                return Err(format!("no conversation with {}", escaped(with.as_str())).into());
             }
             last
         }
@@ -133,7 +133,7 @@ pub(super) fn read(arguments: &Read) -> Result<(), Failure> {
     session.order(ImOrder::MarkRead { number: 1, with, upto });
     let upto = answer(&mut session, |event| match event {
         ImEvent::MarkedRead { number: 1, upto } => Some(Ok(upto)),
-        ImEvent::Failed { number: 1, word, .. } => Some(Err(format!("not done: {word}"))),
+        ImEvent::Failed { number: 1, word, .. } => Some(Err(format!("failed: {word}"))),
         _ => None,
     })?;
     out!("{upto}");
@@ -149,13 +149,14 @@ pub(super) fn keep(arguments: &Keep) -> Result<(), Failure> {
     let change = pinned.map(ConversationChange::Pin);
     let change = change.or(muted.map(ConversationChange::Mute));
     let change = change.or(hidden.map(ConversationChange::Hide)).or(draft);
-    let change =
-        change.ok_or_else(|| "how? give --pinned, --muted, --hidden or --draft".to_owned())?;
+    let change = change.ok_or_else(|| {
+        "nothing to change: give --pinned, --muted, --hidden or --draft".to_owned()
+    })?;
     let (mut session, _) = arguments.common.login("keep")?;
     session.order(ImOrder::Set { number: 1, with, change });
     answer(&mut session, |event| match event {
         ImEvent::Set { number: 1 } => Some(Ok(())),
-        ImEvent::Failed { number: 1, word, .. } => Some(Err(format!("not done: {word}"))),
+        ImEvent::Failed { number: 1, word, .. } => Some(Err(format!("failed: {word}"))),
         _ => None,
     })?;
     goodbye(session);
@@ -169,7 +170,7 @@ pub(super) fn recall(arguments: &Recall) -> Result<(), Failure> {
     session.order(ImOrder::Recall { number: 1, with, seq });
     let id = answer(&mut session, |event| match event {
         ImEvent::Sent { number: 1, id, .. } => Some(Ok(id)),
-        ImEvent::Failed { number: 1, word, .. } => Some(Err(format!("not called back: {word}"))),
+        ImEvent::Failed { number: 1, word, .. } => Some(Err(format!("not recalled: {word}"))),
         _ => None,
     })?;
     out!("{id}");
@@ -184,7 +185,9 @@ fn asked(session: &mut ImSession, wish: ImOrder) -> Result<(Vec<Conversation>, b
         ImEvent::Conversations(page) if page.number == NUMBER => {
             Some(Ok((page.conversations, page.more)))
         }
-        ImEvent::Failed { number: NUMBER, word, .. } => Some(Err(format!("no list: {word}"))),
+        ImEvent::Failed { number: NUMBER, word, .. } => {
+            Some(Err(format!("list not available: {word}")))
+        }
         _ => None,
     })
 }
@@ -192,7 +195,7 @@ fn asked(session: &mut ImSession, wish: ImOrder) -> Result<(Vec<Conversation>, b
 /// The list for people: pinned conversations first.
 fn table(all: &[Conversation]) {
     let width = all.iter().map(|one| one.with.as_str().len()).max().unwrap_or(0).max(4);
-    out!("{:<width$} {:>6} {:<8} LAST", "WITH", "UNREAD", "KEPT");
+    out!("{:<width$} {:>6} {:<8} LAST", "WITH", "UNREAD", "FLAGS");
     for one in all.iter().filter(|one| one.pinned).chain(all.iter().filter(|one| !one.pinned)) {
         let marks = [(one.pinned, "pin"), (one.muted, "mute")];
         let kept: Vec<_> = marks.iter().filter(|(is, _)| *is).map(|(_, word)| *word).collect();
@@ -212,7 +215,7 @@ fn last_words(one: &Conversation) -> String {
     let Some(last) = &one.last else { return String::new() };
     let from = last.from.name();
     match last.kind {
-        Content::RECALL | Content::RECALLED => format!("{from} called a message back"),
+        Content::RECALL | Content::RECALLED => format!("{from} recalled a message"),
         Content::GROUP => format!("{from} changed the group"),
         _ => {
             let cut = if last.whole { "" } else { "..." };

@@ -25,58 +25,58 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Make a group of oneself and others, and print its address
+    /// Create a group with you and others, and print its address
     Make(Made),
-    /// Print who is in a group, a line each: address, role, and whether muted
+    /// List members, one per line: address, role, and whether muted
     Members(Group),
-    /// Make people members
+    /// Add members
     Add(Named),
-    /// Invite people: they become members if they join
+    /// Invite users: they become members when they join
     Invite(Named),
-    /// Remove members, or take an invitation back
+    /// Remove members, or withdraw an invitation
     Remove(Named),
-    /// Subscribe to a channel, NAME@channel.DOMAIN, or join a group that is unlocked, or that one
-    /// is invited to
+    /// Join an unlocked group or one you are invited to, or subscribe to a channel,
+    /// NAME@channel.DOMAIN
     Join(Changed),
-    /// Leave a group, or a channel, or decline an invitation
+    /// Leave a group or a channel, or decline an invitation
     Leave(Changed),
-    /// Make a member the owner, and oneself an admin
+    /// Transfer the ownership to a member; you become an admin
     HandOver(Given),
-    /// Make members admins
+    /// Promote members to admins
     Promote(Named),
-    /// Make admins members like others
+    /// Demote admins to members
     Demote(Named),
-    /// Let members say nothing
+    /// Mute members
     Mute(Named),
-    /// Let them speak again
+    /// Unmute members
     Unmute(Named),
-    /// Let only owner and admins speak
+    /// Allow only the owner and admins to send messages
     Close(Changed),
-    /// Let everybody speak again
+    /// Allow all members to send messages again
     Open(Changed),
-    /// Give a group another title
+    /// Change the title of a group
     Rename(Renamed),
-    /// End a group for all its members
+    /// Dissolve a group for all its members
     Dissolve(Changed),
-    /// Make people no members, and let nobody add them before that is undone
+    /// Ban users: they are removed and cannot be added until unbanned
     Ban(Named),
-    /// Let banned people become members again
+    /// Lift a ban
     Unban(Named),
-    /// Print who is banned from a group, an address a line
+    /// List banned users, one address per line
     Banned(Group),
-    /// Say what a group is about
+    /// Set the description of a group
     Describe(Described),
-    /// Let nobody in but who is added
+    /// Lock a group: only added or invited users get in
     Lock(Changed),
-    /// Let in whoever knows the group's address
+    /// Unlock a group: anybody who knows its address can join
     Unlock(Changed),
-    /// Make a group public: whoever looks for groups of its domain finds it
+    /// Make a group public: list it among the groups of its domain
     Reveal(Changed),
-    /// Take a group out of the list of its domain
+    /// Remove a group from the list of its domain
     Hide(Changed),
-    /// Make a group persistent: it stays until somebody dissolves it
+    /// Make a group persistent: it exists until somebody dissolves it
     Persist(Changed),
-    /// Make a group temporary: it ends when nobody is in its room of XMPP any more
+    /// Make a group temporary: it ends when its XMPP room is empty
     Unpersist(Changed),
 }
 
@@ -87,14 +87,14 @@ struct Made {
     common: Common,
     #[command(flatten)]
     order: Order,
-    /// Its title
+    /// Title
     #[arg(long, value_name = "TITLE", default_value = "")]
     title: String,
-    /// Make a channel with this address, NAME@channel.DOMAIN: owner and admins publish there, and
-    /// whoever wants to subscribes
+    /// Create a channel with this address, NAME@channel.DOMAIN: owner and admins publish, anybody
+    /// can subscribe
     #[arg(long, value_name = "ADDRESS", conflicts_with = "names")]
     channel: Option<String>,
-    /// With whom: NAME, of one's own domain, or NAME@DOMAIN
+    /// Members: NAME, of your own domain, or NAME@DOMAIN
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 }
@@ -104,7 +104,7 @@ struct Made {
 struct Group {
     #[command(flatten)]
     common: Common,
-    /// The group's address
+    /// Address of the group
     #[arg(value_name = "GROUP")]
     group: String,
 }
@@ -123,7 +123,7 @@ struct Changed {
 struct Named {
     #[command(flatten)]
     changed: Changed,
-    /// Whom: NAME, of one's own domain, or NAME@DOMAIN
+    /// Users: NAME, of your own domain, or NAME@DOMAIN
     #[arg(value_name = "NAME", required = true)]
     names: Vec<String>,
 }
@@ -133,7 +133,7 @@ struct Named {
 struct Given {
     #[command(flatten)]
     changed: Changed,
-    /// To whom: NAME, of one's own domain, or NAME@DOMAIN
+    /// New owner: NAME, of your own domain, or NAME@DOMAIN
     #[arg(value_name = "NAME")]
     name: String,
 }
@@ -143,7 +143,7 @@ struct Given {
 struct Renamed {
     #[command(flatten)]
     changed: Changed,
-    /// The title; empty: none
+    /// New title; empty: none
     #[arg(value_name = "TITLE", allow_hyphen_values = true)]
     title: String,
 }
@@ -153,7 +153,7 @@ struct Renamed {
 struct Described {
     #[command(flatten)]
     changed: Changed,
-    /// The description; empty: none
+    /// New description; empty: none
     #[arg(value_name = "TEXT", allow_hyphen_values = true)]
     text: String,
 }
@@ -161,7 +161,7 @@ struct Described {
 /// What every order has.
 #[derive(clap::Args)]
 struct Order {
-    /// The order's id, 32 hex digits: who gives it again with the same changes nothing twice
+    /// Request id, 32 hex digits: retries with the same id have no further effect
     #[arg(long, value_name = "ID")]
     id: Option<String>,
 }
@@ -219,7 +219,7 @@ impl Changed {
         let order = GroupOrder { group, client_id, verb, title, members };
         match give(&self.group.common, order)? {
             Some((_, id)) => out!("{id}"),
-            None => note!("it is so already"),
+            None => note!("no change: already so"),
         }
         Ok(())
     }
@@ -248,7 +248,7 @@ fn give(common: &Common, order: GroupOrder) -> Result<Option<(String, u64)>, Fai
     let given = answer(&mut session, |event| match event {
         ImEvent::Changed(it) if it.number == 1 => Some(Ok(Some((it.group.to_string(), it.id)))),
         ImEvent::Failed { number: 1, why: Some(ChatFault::Unchanged), .. } => Some(Ok(None)),
-        ImEvent::Failed { number: 1, word, .. } => Some(Err(format!("not done: {word}"))),
+        ImEvent::Failed { number: 1, word, .. } => Some(Err(format!("failed: {word}"))),
         _ => None,
     })?;
     goodbye(session);
@@ -298,7 +298,9 @@ fn whole_list(
         session.order(ImOrder::Members { number: 2, range });
         let mut page = answer(session, |event| match event {
             ImEvent::Members(page) if page.number == 2 => Some(Ok(page)),
-            ImEvent::Failed { number: 2, word, .. } => Some(Err(format!("no list: {word}"))),
+            ImEvent::Failed { number: 2, word, .. } => {
+                Some(Err(format!("list not available: {word}")))
+            }
             _ => None,
         })?;
         if page.version != version {
@@ -306,7 +308,7 @@ fn whole_list(
             seen.clear();
         }
         if anew > ANEW_MAX {
-            return Err("the group changes all the time: try again".to_owned().into());
+            return Err("the group keeps changing: try again".to_owned().into());
         }
         let is_last = page.members.is_empty();
         seen.append(&mut page.members);

@@ -14,17 +14,17 @@ use std::sync::Arc;
 pub struct Arguments {
     #[command(flatten)]
     common: Common,
-    /// With whom: NAME, of one's own domain, or NAME@DOMAIN, or a group's address
+    /// The other side: NAME, of your own domain, NAME@DOMAIN, or the address of a group
     #[arg(value_name = "WITH")]
     with: String,
-    /// So many messages, the last ones
+    /// Number of messages, counted from the last
     #[arg(long, value_name = "COUNT", default_value_t = 20,
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     count: u32,
-    /// Those before this place in the conversation
+    /// Only messages before this sequence number; 0: the last ones
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     before: Seq,
-    /// Print the place of each in front of it
+    /// Print the sequence number before each message
     #[arg(long)]
     places: bool,
 }
@@ -38,8 +38,7 @@ pub(super) fn history(arguments: &Arguments) -> Result<(), Failure> {
     let with = addressee(&arguments.with)?;
     let (mut session, _) = arguments.common.login("history")?;
     let messages = last(&mut session, &with, arguments.before, arguments.count)?;
-    let messages =
-        messages.ok_or_else(|| format!("there is no account {}", escaped(with.as_str())))?;
+    let messages = messages.ok_or_else(|| format!("unknown account {}", escaped(with.as_str())))?;
     for message in messages {
         match arguments.places {
             true => out!("{} {}", message.seq, line(&message)),
@@ -66,9 +65,11 @@ pub(super) fn last(
             ImEvent::History { number: 2, messages, more } => Some(Ok(Some((messages, more)))),
             ImEvent::Failed { number: 2, word, .. } if *word == *UNKNOWN => Some(Ok(None)),
             ImEvent::Failed { number: 2, word, .. } if *word == *NOT_MEMBER => {
-                Some(Err("there is no such group, or you are no member of it".into()))
+                Some(Err("unknown group, or you are not a member of it".into()))
             }
-            ImEvent::Failed { number: 2, word, .. } => Some(Err(format!("no history: {word}"))),
+            ImEvent::Failed { number: 2, word, .. } => {
+                Some(Err(format!("history not available: {word}")))
+            }
             _ => None,
         })?;
         let Some((messages, more)) = answered else { return Ok(None) };

@@ -32,7 +32,7 @@ impl Keyboard {
             }
         };
         let thread = std::thread::Builder::new().name("keyboard".into()).spawn(read);
-        thread.map_err(|error| format!("no thread for standard input: {error}"))?;
+        thread.map_err(|error| format!("cannot start a thread for standard input: {error}"))?;
         Ok(Keyboard { lines, is_over: false, ends_at: None })
     }
 
@@ -69,6 +69,6 @@ impl Keyboard {
 pub(super) fn all_answered(unanswered: usize) -> Result<(), Failure> {
     match unanswered {
         0 => Ok(()),
-        count => Err(format!("{count} messages without an answer").into()),
+        count => Err(format!("{count} messages were not acknowledged").into()),
     }
 }

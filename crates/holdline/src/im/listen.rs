@@ -19,10 +19,10 @@ use std::time::Duration;
 pub struct Arguments {
     #[command(flatten)]
     common: Common,
-    /// Only what comes from now on
+    /// Only new messages
     #[arg(long)]
     new: bool,
-    /// End after so many messages
+    /// End after this many messages
     #[arg(long, value_name = "COUNT")]
     count: Option<u64>,
 }
@@ -37,7 +37,7 @@ pub(super) fn listen(arguments: &Arguments) -> Result<(), Failure> {
     let mut follower = Follower::new(last, welcome.head);
     let mut left = arguments.count.unwrap_or(u64::MAX);
     let mut is_quiet = false;
-    note!("{} listens", welcome.account);
+    note!("listening as {}", welcome.account);
     while left > 0 && !out::is_closed() {
         follower.orders(is_quiet).into_iter().for_each(|order| session.order(order));
         let event = session.poll(QUIET)?;

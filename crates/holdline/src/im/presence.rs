@@ -17,13 +17,13 @@ const LOOK: Duration = Duration::from_millis(200);
 pub struct Arguments {
     #[command(flatten)]
     common: Common,
-    /// How
+    /// Presence to show
     #[arg(value_enum, value_name = "SHOW", default_value = "online")]
     how: How,
-    /// In words
+    /// Status text
     #[arg(long, value_name = "TEXT", default_value = "", allow_hyphen_values = true)]
     status: String,
-    /// End after so many lines
+    /// End after this many lines
     #[arg(long, value_name = "COUNT")]
     count: Option<u64>,
 }
@@ -31,13 +31,13 @@ pub struct Arguments {
 /// How somebody is there; whoever is not to be seen gives the other commands alone.
 #[derive(Clone, Copy, ValueEnum)]
 enum How {
-    /// There
+    /// Available
     Online,
-    /// There, and glad to talk
+    /// Available and eager to chat
     Talkative,
-    /// Away for a while
+    /// Away
     Away,
-    /// Away for long
+    /// Away for a long time
     LongAway,
     /// Busy
     Busy,
@@ -65,13 +65,13 @@ pub(super) fn presence(arguments: &Arguments) -> Result<(), Failure> {
     let mut lines = Vec::new();
     answer(&mut session, |event| match event {
         ImEvent::Done { number: 1 } => Some(Ok(())),
-        ImEvent::Failed { number: 1, word, .. } => Some(Err(format!("not done: {word}"))),
+        ImEvent::Failed { number: 1, word, .. } => Some(Err(format!("failed: {word}"))),
         event => {
             lines.extend(line(&event));
             None
         }
     })?;
-    note!("{} is there", welcome.account);
+    note!("online as {}", welcome.account);
     let mut left = arguments.count.unwrap_or(u64::MAX);
     while left > 0 && !out::is_closed() {
         for line in lines.drain(..).take(usize::try_from(left).unwrap_or(usize::MAX)) {

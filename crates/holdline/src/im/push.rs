@@ -16,13 +16,14 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Have a device woken: by the operator's gateway, or by Holdline's own pushes
+    /// Register a device for push notifications: through the operator's gateway or Holdline's own
+    /// push
     On(On),
-    /// Have it woken no longer
+    /// Remove a registration
     Off(Off),
-    /// Print what is registered, and when it is quiet
+    /// Show registrations and quiet hours
     Show(Show),
-    /// Have nothing make a sound between two times of the day
+    /// Set daily quiet hours
     Quiet(Quiet),
 }
 
@@ -30,25 +31,25 @@ enum Command {
 struct On {
     #[command(flatten)]
     common: Common,
-    /// Name of the registration; that of the device, without one
+    /// Name of the registration; the device name by default
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// The application, as the operator's gateway knows it
+    /// Application identifier at the operator's gateway
     #[arg(long, value_name = "APP", requires = "token", conflicts_with = "product")]
     app: Option<String>,
-    /// What the gateway knows the device by
+    /// Device token at the gateway
     #[arg(long, value_name = "TOKEN", requires = "app")]
     token: Option<String>,
-    /// The product of a device of MIOP
+    /// Product of a MIOP device
     #[arg(long, value_name = "PRODUCT", requires = "miop_device", required_unless_present = "app")]
     product: Option<String>,
-    /// Its name
+    /// Name of the MIOP device
     #[arg(long, value_name = "DEVICE", requires = "product")]
     miop_device: Option<String>,
-    /// The code that was pushed to it
+    /// Confirmation code that was pushed to the device
     #[arg(long, value_name = "CODE", requires = "product")]
     code: Option<String>,
-    /// Other accounts keep the same device too; else it is theirs no more
+    /// Share the device with other accounts; otherwise they lose it
     #[arg(long)]
     shared: bool,
 }
@@ -57,7 +58,7 @@ struct On {
 struct Off {
     #[command(flatten)]
     common: Common,
-    /// Name of the registration; that of the device, without one
+    /// Name of the registration; the device name by default
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 }
@@ -66,7 +67,7 @@ struct Off {
 struct Show {
     #[command(flatten)]
     common: Common,
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -75,17 +76,17 @@ struct Show {
 struct Quiet {
     #[command(flatten)]
     common: Common,
-    /// When it begins, as 22:00
+    /// Start, e.g. 22:00
     #[arg(value_name = "FROM", required_unless_present = "never", value_parser = minutes)]
     from: Option<u16>,
-    /// When it ends, as 07:00
+    /// End, e.g. 07:00
     #[arg(value_name = "TO", required_unless_present = "never", value_parser = minutes)]
     to: Option<u16>,
-    /// How much later than UTC the account's clock is, as 02:00 or -03:30
+    /// UTC offset of the account's local time, e.g. 02:00 or -03:30
     #[arg(long, value_name = "OFFSET", default_value = "00:00", value_parser = offset)]
     #[arg(allow_hyphen_values = true)]
     offset: i16,
-    /// At no time
+    /// Remove the quiet hours
     #[arg(long, conflicts_with_all = ["from", "to"])]
     never: bool,
 }
@@ -102,7 +103,7 @@ pub(super) fn push(arguments: Arguments) -> Result<(), Failure> {
             };
             match wished(&on.common, wish)? {
                 ImEvent::PushCode { .. } => {
-                    out!("a code was pushed to the device: give it by --code");
+                    out!("a code was pushed to the device: give it with --code");
                 }
                 _ => out!("registered"),
             }
@@ -120,7 +121,7 @@ pub(super) fn push(arguments: Arguments) -> Result<(), Failure> {
             let hours = match (quiet.from, quiet.to) {
                 (Some(from), Some(to)) => {
                     let hours = QuietHours::of(from, to, quiet.offset);
-                    Some(hours.ok_or_else(|| "these are no hours".to_owned())?)
+                    Some(hours.ok_or_else(|| "invalid hours".to_owned())?)
                 }
                 _ => None,
             };
@@ -136,7 +137,7 @@ fn route(on: &On) -> Result<PushRoute, Failure> {
         Some(app) => PushRoute::gateway(app, &text(&on.token)),
         None => PushRoute::miop(&text(&on.product), &text(&on.miop_device)),
     };
-    route.ok_or_else(|| Failure("no device is named so".into()))
+    route.ok_or_else(|| Failure("invalid device name".into()))
 }
 
 /// Asks for something; the answer.
@@ -144,7 +145,7 @@ fn wished(common: &Common, wish: PushWish) -> Result<ImEvent, Failure> {
     let (mut session, _) = common.login("push")?;
     session.order(ImOrder::Push { number: 1, wish: Box::new(wish) });
     let answered = answer(&mut session, |event| match event {
-        ImEvent::Failed { number: 1, word, .. } => Some(Err(format!("not done: {word}"))),
+        ImEvent::Failed { number: 1, word, .. } => Some(Err(format!("failed: {word}"))),
         ImEvent::PushStatus(status) if status.number == 1 => Some(Ok(ImEvent::PushStatus(status))),
         event @ (ImEvent::Done { number: 1 } | ImEvent::PushCode { number: 1 }) => Some(Ok(event)),
         _ => None,
@@ -188,7 +189,7 @@ fn minutes(text: &str) -> Result<u16, String> {
         let (hours, minutes) = (hours.parse::<u16>().ok()?, minutes.parse::<u16>().ok()?);
         (hours < 24 && minutes < 60).then_some(hours * 60 + minutes)
     };
-    parse().ok_or_else(|| "a time as 22:00".to_owned())
+    parse().ok_or_else(|| "expected a time such as 22:00".to_owned())
 }
 
 fn offset(text: &str) -> Result<i16, String> {

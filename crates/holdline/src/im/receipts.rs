@@ -14,13 +14,13 @@ use serde_json::json;
 pub struct Readers {
     #[command(flatten)]
     common: Common,
-    /// With whom: NAME, of one's own domain, or NAME@DOMAIN, or a group's address
+    /// The other side: NAME, of your own domain, NAME@DOMAIN, or the address of a group
     #[arg(value_name = "WITH")]
     with: String,
-    /// Count those who have read the message at this place
+    /// Count the readers of the message with this sequence number
     #[arg(value_name = "PLACE")]
     place: Option<Seq>,
-    /// A line of JSON each
+    /// Print JSON, one object per line
     #[arg(long)]
     json: bool,
 }
@@ -30,10 +30,11 @@ pub struct Readers {
 pub struct Privacy {
     #[command(flatten)]
     common: Common,
-    /// Whether others learn what one has read, and one what they have; by default it is only asked
+    /// Share read receipts with others and see theirs; without a value, print the current setting
     #[arg(long, value_name = "WHETHER")]
     share_reads: Option<bool>,
-    /// Who adds one to groups without asking: everybody, contacts or nobody; the others invite one
+    /// Who may add you to groups directly: everybody, contacts or nobody; others can only invite
+    /// you
     #[arg(long, value_name = "WHO", value_parser = adding)]
     adding: Option<Adding>,
 }
@@ -49,7 +50,7 @@ pub(super) fn readers(arguments: &Readers) -> Result<(), Failure> {
         session.order(ImOrder::Readers { number: 1, range });
         let page = answer(&mut session, |event| match event {
             ImEvent::Readers(page) if page.number == 1 => Some(Ok(*page)),
-            ImEvent::Failed { number: 1, word, .. } => Some(Err(format!("not told: {word}"))),
+            ImEvent::Failed { number: 1, word, .. } => Some(Err(format!("failed: {word}"))),
             _ => None,
         })?;
         print(&page, arguments.json);
@@ -72,15 +73,15 @@ fn print(page: &ReadersPage, as_json: bool) {
             let line = json!({ "account": account, "read": read, "delivered": delivered });
             out!("{line}");
         } else if page.with.is_group() {
-            out!("{} has read up to {read}", escaped(account));
+            out!("{}: read {read}", escaped(account));
         } else {
-            out!("{} has all up to {delivered}, and has read up to {read}", escaped(account));
+            out!("{}: delivered {delivered}, read {read}", escaped(account));
         }
     }
 }
 
 fn adding(word: &str) -> Result<Adding, String> {
-    Adding::of(word).ok_or_else(|| "everybody, contacts or nobody".to_owned())
+    Adding::of(word).ok_or_else(|| "expected everybody, contacts or nobody".to_owned())
 }
 
 /// Says how private one is, or sets it.
@@ -90,12 +91,12 @@ pub(super) fn privacy(arguments: &Privacy) -> Result<(), Failure> {
     session.order(ImOrder::Privacy { number: 1, wish });
     let state = answer(&mut session, |event| match event {
         ImEvent::Privacy { number: 1, state } => Some(Ok(state)),
-        ImEvent::Failed { number: 1, word, .. } => Some(Err(format!("not done: {word}"))),
+        ImEvent::Failed { number: 1, word, .. } => Some(Err(format!("failed: {word}"))),
         _ => None,
     })?;
     let word = if state.shares_reads { "shared" } else { "private" };
-    out!("reads are {word}");
-    out!("added to groups by {}", state.adding.name());
+    out!("read receipts are {word}");
+    out!("added to groups directly by {}", state.adding.name());
     goodbye(session);
     Ok(())
 }

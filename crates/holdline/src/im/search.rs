@@ -13,16 +13,16 @@ use model::timeline::Seq;
 pub struct Arguments {
     #[command(flatten)]
     common: Common,
-    /// What is in the text of the messages, in whichever case
+    /// Text to search for, in any case
     #[arg(value_name = "TEXT")]
     text: String,
-    /// Those of the conversation with NAME, or NAME@DOMAIN, or in a group
+    /// Only the conversation with NAME, NAME@DOMAIN, or a group
     #[arg(long, value_name = "WITH")]
     with: Option<String>,
-    /// Those that this one has said
+    /// Only messages from this sender
     #[arg(long, value_name = "NAME")]
     from: Option<String>,
-    /// So many, the newest
+    /// Maximum number, newest first
     #[arg(long, value_name = "COUNT", default_value_t = 20,
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     count: u32,
@@ -47,7 +47,7 @@ pub(super) fn search(arguments: &Arguments) -> Result<(), Failure> {
         session.order(ImOrder::Search { number: 2, range });
         let page = answer(&mut session, |event| match event {
             ImEvent::Found(page) if page.number == 2 => Some(Ok(page)),
-            ImEvent::Failed { number: 2, word, .. } => Some(Err(format!("no search: {word}"))),
+            ImEvent::Failed { number: 2, word, .. } => Some(Err(format!("search failed: {word}"))),
             _ => None,
         })?;
         for (_, message) in &page.found {

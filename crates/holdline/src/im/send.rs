@@ -15,19 +15,19 @@ use std::path::PathBuf;
 pub struct Arguments {
     #[command(flatten)]
     common: Common,
-    /// To whom: NAME, of one's own domain, or NAME@DOMAIN, or a group's address
+    /// Recipient: NAME, of your own domain, NAME@DOMAIN, or the address of a group
     #[arg(value_name = "TO")]
     to: String,
-    /// The message; without it, or with -, all of standard input
+    /// The message; without it, or with -, read it from standard input
     #[arg(value_name = "TEXT", allow_hyphen_values = true)]
     text: Option<String>,
-    /// Upload this file, and send where it is; TEXT is what is said with it, and its name without
+    /// Upload this file and send its link; TEXT is the caption, the file's name by default
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// The file's media type; by default what its name says
+    /// Media type of the file; by default derived from its name
     #[arg(long = "type", value_name = "TYPE", requires = "file")]
     media_type: Option<String>,
-    /// The message's id, 32 hex digits: who sends it again with the same makes no second message
+    /// Message id, 32 hex digits: retries with the same id never duplicate the message
     #[arg(long, value_name = "ID")]
     id: Option<String>,
 }
@@ -69,7 +69,7 @@ pub(super) fn send(arguments: Arguments) -> Result<(), Failure> {
 pub(super) fn id_of(given: Option<&str>) -> Result<ClientMessageId, Failure> {
     let Some(text) = given else { return Ok(client_message_id()?) };
     let id = hex::decode_array(text).map(ClientMessageId);
-    id.ok_or_else(|| format!("{text}: an id has 32 hex digits").into())
+    id.ok_or_else(|| format!("{text}: an id must have 32 hex digits").into())
 }
 
 /// Whom a word of the command line names.

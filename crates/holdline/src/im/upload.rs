@@ -23,7 +23,7 @@ pub(super) fn upload(
     let file = File::open(path).map_err(named)?;
     let bytes = file.metadata().map_err(named)?.len();
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-    let name = name.ok_or_else(|| Failure(format!("{}: it has no name", path.display())))?;
+    let name = name.ok_or_else(|| Failure(format!("{}: not a file name", path.display())))?;
     let media_type = media_type.unwrap_or_else(|| type_by_name(&name)).to_owned();
     let wish =
         UploadWish { name: name.as_str().into(), media_type: media_type.as_str().into(), bytes };
@@ -58,7 +58,9 @@ fn put(slot: &UploadSlot, file: &File) -> Result<(), Failure> {
     }
     match request.send(file) {
         Ok(answer) if answer.status().is_success() => Ok(()),
-        Ok(answer) => Err(Failure(format!("not uploaded: the storage says {}", answer.status()))),
+        Ok(answer) => {
+            Err(Failure(format!("not uploaded: the storage answered {}", answer.status())))
+        }
         Err(error) => Err(Failure(format!("not uploaded: {error}"))),
     }
 }

@@ -12,22 +12,22 @@ use std::sync::Arc;
 /// What kind of agent.
 #[derive(Args)]
 pub struct Arguments {
-    /// Where to listen for a coordinator
+    /// Address to listen on for a coordinator
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7700")]
     listen: String,
-    /// Its name in reports; without one, this machine's
+    /// Name in reports; the host name by default
     #[arg(long)]
     name: Option<String>,
-    /// What a coordinator must know too; needed beyond loopback
+    /// Token that the coordinator must present; required beyond loopback
     #[arg(long, env = "HOLDLINE_AGENTS_TOKEN", hide_env_values = true, default_value = "")]
     token: String,
-    /// Make no load, but watch this process: the server's
+    /// Generate no load, observe this server process instead
     #[arg(long, value_name = "PID")]
     observe_pid: Option<u32>,
-    /// Make no load, but watch whoever listens on this port
+    /// Generate no load, observe the server that listens on this port instead
     #[arg(long, value_name = "PORT", conflicts_with = "observe_pid")]
     observe_port: Option<u16>,
-    /// The watched server's metrics in Prometheus' format
+    /// URL of the observed server's Prometheus metrics
     #[arg(long, value_name = "URL")]
     observe_metrics: Option<String>,
 }
@@ -63,12 +63,12 @@ fn start(arguments: Arguments) -> Result<(), String> {
     let name = name.unwrap_or_else(|| observe::environment().host);
     let seat = AgentListener::take(at, &name, &token, own.loads())?;
     let addr = seat.listener.local_addr().map_err(|error| error.to_string())?;
-    let work = if own.loads() { "makes load" } else { "only observes" };
-    note!("agent {} listens on {addr} and {work}", seat.name);
+    let work = if own.loads() { "generates load" } else { "only observes" };
+    note!("agent {} listening on {addr}: {work}", seat.name);
     serve(seat, Arc::new(own))
 }
 
 fn address(listen: &str) -> Result<SocketAddr, String> {
     let found = listen.to_socket_addrs().map_err(|error| format!("{listen}: {error}"))?.next();
-    found.ok_or_else(|| format!("{listen}: its name has no address"))
+    found.ok_or_else(|| format!("{listen}: the name does not resolve to an address"))
 }

@@ -11,56 +11,56 @@ use std::path::PathBuf;
 /// What a plan is run with.
 #[derive(Args)]
 pub struct Asked {
-    /// Whom to call, e.g. mqtt://10.0.0.1:1883 or miop://host:product@10.0.0.1:7000/; several are
-    /// taken in turn
+    /// Target, e.g. mqtt://10.0.0.1:1883 or miop://host:product@10.0.0.1:7000/; several are used in
+    /// turn
     #[arg(value_name = "URL")]
     url: Vec<String>,
-    /// Clients of the largest stage (link-limit: of the last step)
+    /// Number of clients of the largest stage (link-limit: of the last step)
     #[arg(long, value_name = "N")]
     clients: Option<u32>,
-    /// link-limit: clients a step
+    /// link-limit: clients per step
     #[arg(long, value_name = "N")]
     step: Option<u32>,
     /// Multiplies all counts and rates, e.g. 0.01 for a small machine
     #[arg(long, value_name = "FACTOR", conflicts_with = "clients")]
     scale: Option<f64>,
-    /// How long stages are held, e.g. 30s or 2h
+    /// Duration of each stage, e.g. 30s or 2h
     #[arg(long, value_name = "TIME")]
     hold: Option<Span>,
-    /// Clients that come a second, in place of how the plan has them come
+    /// New connections per second, instead of the plan's rate
     #[arg(long, value_name = "N")]
     rate: Option<f64>,
-    /// Changes a key of the plan: stage.NAME.hold=10s, group.*.keep_alive=30s; may be repeated
+    /// Changes a setting of the plan: stage.NAME.hold=10s, group.*.keep_alive=30s; can be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// Seeds all that is random, so that a run can be repeated
+    /// Random seed, to repeat a run exactly
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// The server's process on this machine, to be observed and disturbed
+    /// PID of the server on this machine, to observe it and to inject faults
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// The same, by a port it listens on (for a URL on loopback: that of the URL)
+    /// The same by a port the server listens on (default for a URL on loopback: its port)
     #[arg(long, value_name = "PORT", conflicts_with = "pid")]
     port: Option<u16>,
-    /// The command that starts the server again, for stages that kill it
+    /// Command that restarts the server, for stages that kill it
     #[arg(long, value_name = "COMMAND")]
     start: Option<String>,
-    /// The server's own metrics, a page in Prometheus' text format
+    /// URL of the server's Prometheus metrics
     #[arg(long, value_name = "URL")]
     metrics: Option<String>,
-    /// Holdline's HTTP API, for plans that push by it
+    /// URL of Holdline's HTTP API, for plans that push messages
     #[arg(long, value_name = "URL")]
     api: Option<String>,
-    /// The token for both
+    /// Token for metrics and API
     #[arg(long, env = "HOLDLINE_TOKEN", hide_env_values = true, value_name = "TOKEN")]
     token: Option<String>,
-    /// The server's Redis, to be disturbed
+    /// Address of the server's Redis, for fault injection
     #[arg(long, value_name = "HOST:PORT")]
     redis: Option<String>,
-    /// Its process on this machine
+    /// PID of Redis on this machine
     #[arg(long, value_name = "PID")]
     redis_pid: Option<u32>,
-    /// The command that starts it again
+    /// Command that restarts Redis
     #[arg(long, value_name = "COMMAND")]
     redis_start: Option<String>,
 }
@@ -68,28 +68,28 @@ pub struct Asked {
 /// How a run is shown and where it is kept.
 #[derive(Args, Default)]
 pub struct Show {
-    /// Folder for the run's folder
+    /// Folder in which the run's folder is created
     #[arg(long, value_name = "DIR", default_value = "runs")]
     pub out: PathBuf,
-    /// Prints the run as JSON in place of the summary
+    /// Prints the run as JSON instead of the summary
     #[arg(long)]
     pub json: bool,
-    /// Prints nothing on the way, and a line at the end
+    /// Prints no progress, and one line at the end
     #[arg(long)]
     pub quiet: bool,
-    /// Prints lines on the way, even on a terminal
+    /// Prints progress as lines, even on a terminal
     #[arg(long, conflicts_with = "quiet")]
     pub plain: bool,
-    /// Serves the run's figures and its control over HTTP at this address while it goes on
+    /// HTTP address for the figures and the control of the run while it is running
     #[arg(long, value_name = "ADDR")]
     pub export: Option<SocketAddr>,
-    /// Agents that make the load in place of this machine, HOST:PORT, separated by commas
+    /// Agents that generate the load instead of this machine: HOST:PORT, comma-separated
     #[arg(long, value_name = "AGENTS", value_delimiter = ',')]
     pub agents: Vec<String>,
-    /// The agents' token
+    /// Token of the agents
     #[arg(long, env = "HOLDLINE_AGENTS_TOKEN", hide_env_values = true, value_name = "TOKEN")]
     pub agents_token: Option<String>,
-    /// Goes on when an agent is lost
+    /// Continues when an agent is lost
     #[arg(long)]
     pub go_on_without_agents: bool,
     /// Prints what the server used at several sizes, too.

@@ -83,7 +83,7 @@ pub fn make(ready: &ReadyPlan, show: &Show, more: Vec<Box<dyn Watch>>) -> Result
             Err(_) => out!("{}", word(code)),
         }
     }
-    kept.map_err(|why| format!("the run was made, and could not be written: {why}"))?;
+    kept.map_err(|why| format!("the run finished, but its result could not be written: {why}"))?;
     Ok(code)
 }
 
@@ -111,8 +111,8 @@ pub fn code(run: &Run) -> u8 {
 fn word(code: u8) -> &'static str {
     match code {
         PASSED => "passed",
-        INVALID => "NOT VALID (the tester was saturated)",
-        _ => "NOT PASSED",
+        INVALID => "NOT VALID (the load generator was saturated)",
+        _ => "FAILED",
     }
 }
 
@@ -134,14 +134,14 @@ fn caught() -> Result<Arc<AtomicBool>, String> {
         // In this order: the second signal finds the flag set by the first.
         signal_hook::flag::register_conditional_shutdown(signal, 130, flag.clone())
             .and_then(|_| signal_hook::flag::register(signal, flag.clone()))
-            .map_err(|error| format!("signals cannot be caught: {error}"))?;
+            .map_err(|error| format!("cannot install signal handlers: {error}"))?;
     }
     Ok(flag)
 }
 
 fn drawn() -> Result<u64, String> {
     let mut bytes = [0; 8];
-    getrandom::fill(&mut bytes).map_err(|error| format!("no random numbers: {error}"))?;
+    getrandom::fill(&mut bytes).map_err(|error| format!("random number generator: {error}"))?;
     // So that JSON, whose numbers are doubles to many, shows the same seed.
     Ok(u64::from_le_bytes(bytes) >> 12)
 }

@@ -13,20 +13,20 @@ use std::path::{Path, PathBuf};
 /// Which runs to compare.
 #[derive(Args)]
 pub struct Compare {
-    /// The first run: its folder, or its run.json
+    /// First run: its folder, or its run.json
     before: PathBuf,
-    /// The second run
+    /// Second run
     after: PathBuf,
-    /// More runs like the first; may be repeated. Several a side tell chance from change
+    /// More runs like the first; can be repeated. Several runs a side separate chance from change
     #[arg(long, value_name = "RUN")]
     more_before: Vec<PathBuf>,
-    /// More runs like the second; may be repeated
+    /// More runs like the second; can be repeated
     #[arg(long, value_name = "RUN")]
     more_after: Vec<PathBuf>,
-    /// Compares runs of different plans, too
+    /// Compares runs of different plans as well
     #[arg(long)]
     anyway: bool,
-    /// Writes the comparison as a page, too
+    /// Also writes the comparison as an HTML page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
@@ -42,7 +42,7 @@ pub fn plans() -> Result<u8, String> {
 /// Prints a plan.
 pub fn plan(name: &str) -> Result<u8, String> {
     let scenario = Scenario::named(name)
-        .ok_or_else(|| format!("no plan `{name}` comes along; `holdline load plans` lists them"))?;
+        .ok_or_else(|| format!("no built-in plan `{name}`; `holdline load plans` lists them"))?;
     crate::out::print(scenario.text);
     Ok(PASSED)
 }
@@ -75,7 +75,7 @@ pub fn compare(compare: &Compare) -> Result<u8, String> {
             .map_err(|error| format!("{}: {error}", path.display()))?;
     }
     if !judged.compared {
-        return Err("nothing was compared: the runs are of different plans (--anyway does)".into());
+        return Err("not compared: the runs are of different plans (use --anyway)".into());
     }
     Ok(if worse { FAILED } else { PASSED })
 }

@@ -37,7 +37,7 @@ pub fn watch(title: &Title) -> Box<dyn Watch> {
     match Live::open(title) {
         Ok(live) => Box::new(live),
         Err(why) => {
-            note!("no screen, lines instead: {why}");
+            note!("no terminal display, printing lines: {why}");
             Box::new(Lines::new(title, false))
         }
     }

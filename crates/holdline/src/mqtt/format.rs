@@ -62,7 +62,7 @@ impl Format {
                     Some('e') => plain.push(0x1b),
                     Some('0') => plain.push(0),
                     Some('\\') => plain.push(b'\\'),
-                    _ => return Err("-F: \\n \\t \\r \\a \\e \\0 \\\\ are known".into()),
+                    _ => return Err("-F: the escapes are \\n \\t \\r \\a \\e \\0 \\\\".into()),
                 },
                 '%' => {
                     if chars.next_if_eq(&'%').is_some() {
@@ -106,7 +106,9 @@ const TIMES: &str = "YmdHMSsjyFTeZzN";
 fn field(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Result<Piece, String> {
     if chars.next_if_eq(&'@').is_some() {
         let letter = chars.next().filter(|letter| TIMES.contains(*letter));
-        return letter.map(Piece::Time).ok_or(format!("-F: of times, %@ and one of {TIMES}"));
+        return letter
+            .map(Piece::Time)
+            .ok_or(format!("-F: unknown time format; %@ must be followed by one of {TIMES}"));
     }
     let (mut left, mut zeros) = (false, false);
     while let Some(flag) = chars.next_if(|char| matches!(char, '-' | '0')) {
@@ -124,7 +126,9 @@ fn field(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Result<Piece, 
     let length = chars.next_if_eq(&'.').map(|_| number(chars).unwrap_or(0));
     match chars.next().filter(|letter| LETTERS.contains(*letter)) {
         Some(letter) => Ok(Piece::Field { letter, left, zeros, width, length }),
-        None => Err(format!("-F: % and one of {LETTERS}, %@ and a letter of a time, or %%")),
+        None => Err(format!(
+            "-F: unknown format; use % with one of {LETTERS}, %@ with a time letter, or %%"
+        )),
     }
 }
 

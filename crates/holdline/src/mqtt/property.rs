@@ -17,7 +17,7 @@ pub fn given(words: &[String]) -> Result<Vec<Given>, String> {
     let (mut all, mut words) = (Vec::new(), words.iter().cloned());
     while let Some(packet) = words.next() {
         if !PACKETS.contains(&packet.as_str()) {
-            return Err(format!("-D {packet}: these have properties: {}", PACKETS.join(", ")));
+            return Err(format!("-D {packet}: unknown packet; use one of {}", PACKETS.join(", ")));
         }
         let mut next = || words.next().ok_or(format!("-D {packet} needs a name and a value"));
         let (name, value) = (next()?, next()?);
@@ -59,7 +59,7 @@ impl Given {
             _ => &["connect"],
         };
         if !places.contains(&self.packet.as_str()) {
-            return Err(format!("-D {}: a {name} has no place there", self.packet));
+            return Err(format!("-D {}: {name} is not allowed in this packet", self.packet));
         }
         Ok(match name {
             "payload-format-indicator" => Property::PayloadFormat(flag()?),
@@ -77,7 +77,7 @@ impl Given {
             "request-problem-information" => Property::RequestProblem(flag()?),
             "request-response-information" => Property::RequestResponse(flag()?),
             "user-property" => Property::UserProperty((value, &self.second)),
-            _ => return Err(format!("-D {} {name}: no such property", self.packet)),
+            _ => return Err(format!("-D {} {name}: unknown property", self.packet)),
         })
     }
 }

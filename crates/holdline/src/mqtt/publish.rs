@@ -14,21 +14,21 @@ use std::time::Duration;
 pub struct Arguments {
     #[command(flatten)]
     common: Common,
-    /// Where to
+    /// Topic to publish to
     #[arg(short, long, value_name = "TOPIC")]
     topic: Option<String>,
     #[command(flatten)]
     body: Body,
-    /// To be kept for later subscribers
+    /// Retain the message
     #[arg(short, long)]
     retain: bool,
-    /// So many times the same
+    /// Publish the message this many times
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     repeat: u32,
-    /// Seconds between two of them
+    /// Seconds between repeats
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     repeat_delay: f64,
-    /// Messages of QoS 1 and 2 on the way at once
+    /// Maximum number of QoS 1 and 2 messages in flight
     #[arg(short = 'M', long, value_name = "COUNT", default_value_t = 20)]
     max_inflight: u16,
 }
@@ -39,16 +39,16 @@ struct Body {
     /// The message
     #[arg(short, long, value_name = "TEXT", allow_hyphen_values = true)]
     message: Option<String>,
-    /// The message is in this file
+    /// Read the message from this file
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Each line of standard input is a message
+    /// Publish each line of standard input as a message
     #[arg(short = 'l', long)]
     stdin_line: bool,
-    /// All of standard input is the message
+    /// Publish all of standard input as one message
     #[arg(short = 's', long)]
     stdin_file: bool,
-    /// An empty message
+    /// Publish an empty message
     #[arg(short, long)]
     null_message: bool,
 }
@@ -66,9 +66,9 @@ const LOOK: Duration = Duration::from_millis(200);
 fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut call = arguments.common.call()?;
     let topic = arguments.topic.clone().or(call.topic.take());
-    let topic = topic.ok_or("where to? give a topic: -t TOPIC".to_owned())?;
+    let topic = topic.ok_or("topic missing: give -t TOPIC".to_owned())?;
     if topic.is_empty() || topic.contains(['+', '#', '\0']) || topic.len() > 65_535 {
-        return Err(format!("`{topic}` is no topic: it has a wildcard or nothing in it").into());
+        return Err(format!("`{topic}` is not a valid topic: it is empty or has a wildcard").into());
     }
     let profile = &mut call.settings.profile;
     profile.inflight_max = arguments.max_inflight.max(1);
@@ -137,7 +137,7 @@ impl Sender {
             publication(unix_s, &self.topic, self.block.properties(), body);
         (message.qos, message.retain) = (self.qos, self.retain);
         let token = self.session.publish(message);
-        self.call.note(|| format!("message {token}, {} bytes, is on its way", body.len()));
+        self.call.note(|| format!("message {token} sent, {} bytes", body.len()));
         while self.session.has_events() {
             self.look(Duration::ZERO)?;
         }
@@ -148,7 +148,7 @@ impl Sender {
     }
 
     fn pause(&mut self, span: Result<Duration, impl Sized>) -> Result<(), Failure> {
-        let span = span.map_err(|_| "--repeat-delay: seconds, not below zero".to_owned())?;
+        let span = span.map_err(|_| "--repeat-delay: seconds, at least 0".to_owned())?;
         let until = client::now().after(span);
         while client::now().mono < until {
             self.look((until - client::now().mono).min(LOOK))?;
@@ -163,10 +163,10 @@ impl Sender {
         }
         if let MqttEvent::Published { token, result: Ok(reason) } = &event {
             let nobody = match reason {
-                ReasonCode::NoMatchingSubscribers => "; nobody is subscribed to it",
+                ReasonCode::NoMatchingSubscribers => "; no subscribers",
                 _ => "",
             };
-            self.call.note(|| format!("message {token} was taken{nobody}"));
+            self.call.note(|| format!("message {token} acknowledged{nobody}"));
         }
         Ok(())
     }

@@ -18,49 +18,49 @@ use std::time::Duration;
 pub struct Arguments {
     #[command(flatten)]
     common: Common,
-    /// Topic filter; may be given several times
+    /// Topic filter; can be repeated
     #[arg(short, long, value_name = "FILTER")]
     topic: Vec<String>,
-    /// End this subscription of the session; may be given several times
+    /// Unsubscribe from this filter; can be repeated
     #[arg(short = 'U', long, value_name = "FILTER")]
     unsubscribe: Vec<String>,
-    /// Do not print messages of topics that this filter matches; may be given several times
+    /// Do not print messages whose topic matches this filter; can be repeated
     #[arg(short = 'T', long, value_name = "FILTER")]
     filter_out: Vec<String>,
-    /// End after so many messages
+    /// End after this many messages
     #[arg(short = 'C', value_name = "COUNT")]
     count: Option<u64>,
-    /// End after so many seconds, with code 27
+    /// End after this many seconds, with exit code 27
     #[arg(short = 'W', value_name = "SECONDS")]
     wait: Option<u64>,
-    /// End when the subscriptions were answered
+    /// End once the subscriptions are acknowledged
     #[arg(short = 'E')]
     end_subscribed: bool,
-    /// Print the topic in front of the message
+    /// Print the topic before each message
     #[arg(short, long)]
     verbose: bool,
-    /// Print no end of line behind the message
+    /// Print no line end after each message
     #[arg(short = 'N')]
     no_newline: bool,
-    /// How to print a message: %t %p %q %r %j and the like
+    /// Output format: %t %p %q %r %j etc.
     #[arg(short = 'F', value_name = "FORMAT", allow_hyphen_values = true)]
     format: Option<String>,
-    /// Do not print messages that the broker had kept
+    /// Do not print retained messages
     #[arg(short = 'R', conflicts_with = "retained_only")]
     no_retained: bool,
-    /// Print only messages that the broker had kept, and end with the first other one
+    /// Print only retained messages, and end at the first other one
     #[arg(long)]
     retained_only: bool,
-    /// Clear what the broker had kept of the topics that come
+    /// Clear the retained messages of the topics received
     #[arg(long)]
     remove_retained: bool,
-    /// Leave the retain flag as it was published (MQTT 5)
+    /// Retain-as-published: keep the retain flag as published (MQTT 5)
     #[arg(long)]
     retain_as_published: bool,
-    /// When kept messages are sent (MQTT 5): always, new or never
+    /// When retained messages are sent (MQTT 5): always, new or never
     #[arg(long, value_name = "WHEN", default_value = "always")]
     retain_handling: String,
-    /// Nothing that this client published itself (MQTT 5)
+    /// No-local: do not receive this client's own messages (MQTT 5)
     #[arg(long)]
     no_local: bool,
 }
@@ -75,7 +75,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut filters = arguments.topic.clone();
     filters.extend(call.topic.take());
     if filters.is_empty() && arguments.unsubscribe.is_empty() {
-        return Err("to what? give a topic filter: -t FILTER".to_owned().into());
+        return Err("topic filter missing: give -t FILTER".to_owned().into());
     }
     let all = filters.iter().chain(&arguments.unsubscribe).chain(&arguments.filter_out);
     all.into_iter().try_for_each(|filter| check(filter))?;
@@ -131,7 +131,7 @@ fn wishes(
         "always" => RetainHandling::Send,
         "new" => RetainHandling::SendIfNew,
         "never" => RetainHandling::DoNotSend,
-        other => return Err(format!("--retain-handling {other}: always, new or never")),
+        other => return Err(format!("--retain-handling {other}: expected always, new or never")),
     };
     let wish = |filter: &String| SubscriptionOptions {
         filter: filter.as_str().into(),
@@ -151,7 +151,9 @@ fn check(filter: &str) -> Result<(), String> {
         level.contains('#') && (*level != "#" || at != last) || level.contains('+') && *level != "+"
     };
     if filter.is_empty() || filter.len() > 65_535 || levels.iter().enumerate().any(is_wrong) {
-        return Err(format!("`{filter}` is no filter: + and # stand alone, # at the end"));
+        return Err(format!(
+            "`{filter}` is not a valid filter: + and # must fill a level, # the last one"
+        ));
     }
     Ok(())
 }
@@ -185,7 +187,7 @@ impl Reader<'_> {
                 self.message(&shown);
             }
             Some(MqttEvent::Subscribed { token, reasons }) => self.subscribed(token, &reasons)?,
-            Some(MqttEvent::Connected(_)) => self.call.note(|| "connected again".to_owned()),
+            Some(MqttEvent::Connected(_)) => self.call.note(|| "reconnected".to_owned()),
             _ => {}
         }
         Ok(())

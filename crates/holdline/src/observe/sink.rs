@@ -56,10 +56,13 @@ impl Sink {
     /// Tells what did not fit.
     pub fn end(self) -> Result<(), String> {
         if let Sink::Csv(csv) = self {
-            note!("\n{} figures a row in {}", csv.columns.len(), csv.path.display());
+            note!("\n{} columns written to {}", csv.columns.len(), csv.path.display());
             if !csv.refused.is_empty() {
                 let names: Vec<&str> = csv.refused.iter().map(String::as_str).collect();
-                note!("not in it, for they came after its first row: {}", names.join(", "));
+                note!(
+                    "not included, because they appeared after the first row: {}",
+                    names.join(", ")
+                );
             }
         }
         Ok(())

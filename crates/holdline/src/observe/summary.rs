@@ -34,19 +34,19 @@ pub fn of_target(reading: Reading) -> Reading {
 /// All of it as text.
 pub fn summary(series: Series) -> String {
     let took_ms = series.times_ms().last().copied().unwrap_or(0);
-    let mut out = format!("\nWatched for {} s.", took_ms / 1_000);
+    let mut out = format!("\nMonitored for {} s.", took_ms / 1_000);
     if series.len() < 2 {
-        out += " Too short to say what rose.\n";
+        out += " Too short to report counters.\n";
         return out;
     }
-    out += "\n\nAt most\n";
+    out += "\n\nMaximum\n";
     for (words, name) in HEIGHTS {
         if let Some(height) = height(&series, name) {
             let _ = writeln!(out, "  {words:<24} {height}");
         }
     }
     let risen = risen(&series);
-    out += "\nRose, and should not\n";
+    out += "\nError counters that rose\n";
     for (name, rise) in &risen {
         let shown = kernel_name(name).unwrap_or(name);
         let _ =
@@ -56,7 +56,7 @@ pub fn summary(series: Series) -> String {
         out += "  nothing\n";
     }
     if series.values("target.process.alive").last() == Some(&Some(0.0)) {
-        out += "\nThe process is gone.\n";
+        out += "\nThe process has ended.\n";
     }
     let run = Run { took_ms, series, finished: true, ..Run::default() };
     out + &judged(&verdict::findings(&run), !risen.is_empty())
@@ -88,7 +88,7 @@ fn judged(findings: &[Finding], something_rose: bool) -> String {
         let word = match finding.gravity {
             Gravity::Note => "Note",
             Gravity::Warning => "Warning",
-            Gravity::Limit => "Limit met",
+            Gravity::Limit => "Limit reached",
             Gravity::Invalid => "Not valid",
         };
         let _ = writeln!(out, "\n{word}: {}\n  {}", finding.what, finding.evidence);
@@ -99,8 +99,8 @@ fn judged(findings: &[Finding], something_rose: bool) -> String {
     let limit = findings.iter().any(|finding| finding.gravity >= Gravity::Limit);
     match (limit, something_rose) {
         (true, _) => {}
-        (false, true) => out += "\nNo limit is known to have been met; see what rose.\n",
-        (false, false) => out += "\nNo limit was met.\n",
+        (false, true) => out += "\nNo known limit was reached; see the error counters that rose.\n",
+        (false, false) => out += "\nNo limit was reached.\n",
     }
     out
 }
@@ -131,14 +131,14 @@ mod tests {
     fn what_rose_is_told_with_the_limit_that_was_met() {
         let text = watched([7.0, 7.0, 41_240.0]);
         assert!(text.contains("  ListenDrops              +41,233 "), "{text}");
-        assert!(text.contains("\nLimit met: ") && !text.contains("No limit"), "{text}");
+        assert!(text.contains("\nLimit reached: ") && !text.contains("No limit"), "{text}");
         assert!(text.contains("  busiest core             25 %\n"), "{text}");
     }
 
     #[test]
     fn where_nothing_rose_no_limit_was_met() {
         let text = watched([7.0; 3]);
-        assert!(text.contains("  nothing\n\nNo limit was met.\n"), "{text}");
+        assert!(text.contains("  nothing\n\nNo limit was reached.\n"), "{text}");
         assert!(summary(Series::default()).contains("Too short"));
     }
 }

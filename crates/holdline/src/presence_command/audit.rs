@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use std::process::ExitCode;
 
 /// What exit codes mean, for the help.
-const CODES: &str = "Exit codes: 0 memory and directory agree, 1 there are persistent differences \
-    (repaired or not), 2 they could not be compared";
+const CODES: &str = "Exit codes: 0 memory and directory agree, 1 lasting differences were found \
+    (repaired or not), 2 the comparison failed";
 
 /// How to compare.
 #[derive(Args)]
@@ -20,13 +20,13 @@ const CODES: &str = "Exit codes: 0 memory and directory agree, 1 there are persi
 pub struct Arguments {
     #[command(flatten)]
     server: Server,
-    /// How long a difference must last to be one, milliseconds
+    /// Milliseconds a difference must last to be counted
     #[arg(long, value_name = "MS", default_value_t = 2_000)]
     settle: u32,
-    /// Write persistent differences over, from memory
+    /// Repair lasting differences in the directory from the server's memory
     #[arg(long)]
     repair: bool,
-    /// Differences that are told one by one
+    /// Maximum number of differences to list
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     told: u32,
     /// Print JSON
@@ -45,7 +45,7 @@ pub fn audit(arguments: Arguments) -> ExitCode {
     let found = match arguments.server.call_within(Some(LONG), "POST", path, Some(&order)) {
         Ok(found) if found["persistent"].is_object() => found,
         Ok(_) => {
-            note!("the server's answer is no audit: is it a Holdline of this version?");
+            note!("unexpected answer: is the server a Holdline of this version?");
             return ExitCode::from(2);
         }
         Err(why) => {
@@ -78,7 +78,7 @@ fn report(found: &Value, asked: &Arguments) -> String {
         found["online"], found["buckets_differing"], found["differing"], found["took_ms"],
     );
     if asked.repair && count > 0 {
-        out += &format!("{} were given to be written over\n", found["repaired"]);
+        out += &format!("{} repairs queued\n", found["repaired"]);
     }
     let differences = found["differences"].as_array().map_or(&[][..], Vec::as_slice);
     differences.iter().for_each(|one| out += &difference(one));
@@ -101,7 +101,7 @@ fn difference(one: &Value) -> String {
     for side in ["memory", "stored"] {
         let record = &one[side];
         out += &match record {
-            Value::Null => format!("  {side:<24} nothing\n"),
+            Value::Null => format!("  {side:<24} no entry\n"),
             _ => {
                 let [state, by] = state(record);
                 let (node, boot) = (text(&record["node"]), text(&record["boot"]));
@@ -171,11 +171,11 @@ mod tests {
         let told = report(&found, &asked(true));
         let lines: Vec<&str> = told.lines().collect();
         assert!(lines[0].contains("2 still after 2000 ms (1 extra, 1 missing);"), "{told}");
-        assert_eq!(lines[1], "2 were given to be written over");
+        assert_eq!(lines[1], "2 repairs queued");
         assert_eq!(lines[2], "missing    shop#till-7");
         assert!(lines[3].contains("memory") && lines[3].ends_with("node-1 (start feed)"));
-        assert!(lines[4].ends_with("nothing"), "{told}");
-        assert!(lines[5].starts_with("  1970-01-01T00:00:01.000Z away    replaced"), "{told}");
+        assert!(lines[4].ends_with("no entry"), "{told}");
+        assert!(lines[5].starts_with("  1970-01-01T00:00:01.000Z offline replaced"), "{told}");
         assert!(lines[6].starts_with("  1970-01-02T00:00:01.002Z online  miop7"), "{told}");
         assert_eq!(lines[7], "and 1 more: --told shows more of them");
     }

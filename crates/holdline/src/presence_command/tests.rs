@@ -53,7 +53,7 @@ fn each_table_has_a_line_for_everybody_who_was_asked_for() {
     assert!(lines[2].starts_with("#b ") && lines[2].contains("unknown"), "{told}");
     let told = records(&keys, &there);
     let words: Vec<&str> = told.lines().nth(1).expect("a line").split_whitespace().collect();
-    assert_eq!(words[..5], ["shop#a", "away", "no", "miop7", "one"]);
+    assert_eq!(words[..5], ["shop#a", "offline", "no", "miop7", "one"]);
     let pairs: Vec<Pair> = keys.iter().map(|key| Pair::new(key, &here, &there)).collect();
     let told = side_by_side(&pairs);
     assert!(told.lines().nth(1).is_some_and(|line| line.ends_with(" no")), "{told}");
@@ -103,8 +103,8 @@ fn a_history_has_a_line_for_each_transition_and_one_for_a_start_in_between() {
     assert_eq!(lines.len(), 5, "{told}");
     let words: Vec<&str> = lines[2].split_whitespace().collect();
     let expected =
-        ["1970-01-02T00:00:01.002Z", "away", "mqtt5", "192.0.2.7:4711", "peer_closed", "one"];
+        ["1970-01-02T00:00:01.002Z", "offline", "mqtt5", "192.0.2.7:4711", "peer_closed", "one"];
     assert_eq!(words, expected);
-    assert_eq!(lines[3], "-- the server was started --");
+    assert_eq!(lines[3], "-- server started --");
     assert_eq!(history(&json!({ "transitions": [] })).lines().count(), 1);
 }

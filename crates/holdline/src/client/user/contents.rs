@@ -117,7 +117,7 @@ impl<'a> Contents<'a> {
         self.sum.add(what);
     }
 
-    /// Somebody's chat is there, and its domain known. False: its account does not come over.
+    /// Somebody's chat is there, and its domain known. False: its account is not imported.
     pub(super) fn opened(&mut self, name: &str) -> Result<bool, String> {
         if !self.accounts.contains(name) {
             return Ok(false);
@@ -137,7 +137,7 @@ impl<'a> Contents<'a> {
     pub(super) fn put(&mut self, one: Batched) -> Result<(), String> {
         let bytes = one.order.to_string().len();
         if bytes > ORDER_BYTES_MAX {
-            self.leave(one.place, "it is too large".into());
+            self.leave(one.place, "too large".into());
             return Ok(());
         }
         if self.batch.len() == BATCH_MAX || self.batch_bytes + bytes > BATCH_BYTES_MAX {
@@ -160,7 +160,7 @@ impl<'a> Contents<'a> {
         let answer = sent(server, "/v1/chat/moves", &json!({ "items": items }))?;
         let results = answer["results"].as_array().map_or(&[][..], Vec::as_slice);
         if results.len() != batch.len() {
-            return Err("the server does not say what became of everything".into());
+            return Err("the server did not report a result for every item".into());
         }
         for (one, result) in batch.iter().zip(results) {
             match result["state"].as_str() {
@@ -170,11 +170,11 @@ impl<'a> Contents<'a> {
                     self.is_there(one);
                 }
                 Some("refused") => {
-                    let why = result["told"].as_str().unwrap_or("it was refused").to_owned();
+                    let why = result["told"].as_str().unwrap_or("refused").to_owned();
                     self.leave(one.place.clone(), why);
                 }
                 Some("again") => {
-                    self.count("messages as before, or older than what was said here");
+                    self.count("messages unchanged, or older than the conversation here");
                     self.arrived(one, false);
                 }
                 _ => {
@@ -243,7 +243,7 @@ impl<'a> Contents<'a> {
     pub(super) fn tell_progress(&mut self, (done, all): (u64, u64), what: &str) {
         if since(self.told) >= TOLD && crate::out::is_told() {
             self.told = now();
-            note!("{done} of {all} {what} are looked at");
+            note!("{done} of {all} {what} checked");
         }
     }
 
@@ -292,7 +292,7 @@ impl<'a> Contents<'a> {
             self.opened(name.as_str().unwrap_or_default())?;
         }
         if self.server.is_none() {
-            self.count("messages, some of them twice");
+            self.count("messages, including duplicates");
             return Ok(());
         }
         if stanza.is_waiting {
@@ -310,7 +310,7 @@ impl<'a> Contents<'a> {
         changes: Option<Vec<model::chat::NodeChange>>,
     ) -> Result<(), String> {
         let Some(changes) = changes else {
-            self.leave(item.place.clone(), "it is not what it ought to be".into());
+            self.leave(item.place.clone(), "invalid data".into());
             return Ok(());
         };
         for (at, change) in changes.iter().enumerate() {
@@ -325,7 +325,7 @@ impl<'a> Contents<'a> {
 
     fn contact(&mut self, item: &MovedItem, it: &migration::MovedContact) -> Result<(), String> {
         let Some(with) = self.addresses.account(&it.jid) else {
-            let why = "a contact that is no account, or whose name cannot be one here";
+            let why = "a contact that is not an account, or whose name is invalid here";
             self.leave(item.place.clone(), why.into());
             return Ok(());
         };
@@ -367,7 +367,7 @@ impl Taking for Contents<'_> {
             self.talk.knows(&contact.jid);
         }
         if !self.opened(&item.owner)? {
-            self.leave(item.place, "its account does not come over".into());
+            self.leave(item.place, "its account is not imported".into());
             return Ok(());
         }
         match &item.what {
@@ -389,7 +389,7 @@ impl Taking for Contents<'_> {
             }
             MovedWhat::Private(kept) => {
                 let changes = proto_xmpp::moving::private(&kept.write());
-                self.nodes(&item, "things that clients keep", changes)
+                self.nodes(&item, "private storage items", changes)
             }
             MovedWhat::Node(node) => {
                 let changes = Some(super::moved::published(node));
@@ -402,12 +402,14 @@ impl Taking for Contents<'_> {
 
     fn leave(&mut self, place: String, why: String) {
         let is_full = self.sum.left.len() >= REASONS_MAX && !self.sum.left.contains_key(&why);
-        let reason = if is_full { "something else".to_owned() } else { why.clone() };
+        let reason = if is_full { "other reasons".to_owned() } else { why.clone() };
         let count = self.sum.left.entry(reason).or_default();
         *count += 1;
         match *count {
             count if count <= TOLD_MAX => note!("{place}: {why}"),
-            count if count == TOLD_MAX + 1 => note!("{place}: {why}; and more of this kind"),
+            count if count == TOLD_MAX + 1 => {
+                note!("{place}: {why}; further lines of this kind are not shown")
+            }
             _ => {}
         }
     }
@@ -430,7 +432,7 @@ impl ContentsSum {
             out += &format!("{count:>9} {what}\n");
         }
         if !self.left.is_empty() {
-            out += &format!("{:>9} not taken:\n", self.left_out());
+            out += &format!("{:>9} not imported:\n", self.left_out());
             for (why, count) in &self.left {
                 out += &format!("{count:>9}   {why}\n");
             }

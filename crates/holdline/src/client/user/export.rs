@@ -32,9 +32,9 @@ const FORM: &str = "jabber:x:data";
 /// What to export.
 #[derive(Args)]
 pub struct Export {
-    /// The file, which must not be there yet: it has what passwords are checked by
+    /// File to create; it contains password verifiers
     file: PathBuf,
-    /// These accounts; all, if none is named
+    /// Accounts to export; all by default
     names: Vec<String>,
 }
 
@@ -133,7 +133,7 @@ fn domain(server: &Server) -> Result<String, String> {
     let domain = settings.iter().find(|setting| setting["name"] == "domain");
     // As it stands in the file: in quotes.
     let domain = domain.and_then(|it| it["value"].as_str()).map(|it| it.trim_matches('"'));
-    domain.map(String::from).ok_or_else(|| "the server does not say what its domain is".into())
+    domain.map(String::from).ok_or_else(|| "the server did not report its domain".into())
 }
 
 /// One account; how many messages it has.
@@ -173,7 +173,7 @@ fn user(
         }
     }
     if !is_whole {
-        return Err(format!("{name}: the server did not tell all of it"));
+        return Err(format!("{name}: the server's answer is incomplete"));
     }
     user.opens(Part::Nothing).map_err(told)?;
     let messages = user.messages;

@@ -42,34 +42,32 @@ const TOLD: Duration = Duration::from_secs(1);
 #[derive(Args)]
 #[command(group = ArgGroup::new("source").required(true))]
 pub struct Import {
-    /// Lines as in a password file: NAME:HASH [$scram-sha-256$…] [$scram-sha-1$…] [super]
-    /// [disabled], or NAME:$plain$PASSWORD; `-` is standard input
+    /// File with password-file lines: NAME:HASH [$scram-sha-256$…] [$scram-sha-1$…] [super]
+    /// [disabled], or NAME:$plain$PASSWORD; `-`: standard input
     #[arg(group = "source")]
     file: Option<PathBuf>,
-    /// Lines are NAME,PASSWORD
+    /// The lines are NAME,PASSWORD
     #[arg(long, requires = "file")]
     csv: bool,
-    /// The accounts of a host of Prosody, and what people have beside: the folder that has its
-    /// `accounts`
+    /// Import a Prosody host with all its data: the folder that contains `accounts`
     #[arg(long, value_name = "DIR", group = "source")]
     prosody: Option<PathBuf>,
-    /// The accounts of files of XEP-0227, as ejabberd and Prosody export them, and what people
-    /// have beside
+    /// Import XEP-0227 files with all their data, as exported by ejabberd and Prosody
     #[arg(long = "xep-0227", value_name = "FILE", num_args = 1.., group = "source")]
     xep_0227: Vec<PathBuf>,
-    /// Of these, those of this host
+    /// Only accounts of this host
     #[arg(long, value_name = "DOMAIN", requires = "xep_0227")]
     host: Option<String>,
-    /// Leave contacts, vCards, messages, rooms and all else beside the accounts
+    /// Import accounts only: no contacts, vCards, messages, rooms or other data
     #[arg(long, conflicts_with = "file")]
     accounts_only: bool,
-    /// Leave what was said in rooms. Where a room showed nicks alone, it would be seen who said it
+    /// Do not import room archives, which reveal the senders in rooms that showed nicknames only
     #[arg(long, requires = "prosody", conflicts_with = "accounts_only")]
     no_room_archives: bool,
-    /// Do not begin when some account cannot be taken over, or something beside it cannot be read
+    /// Import nothing if an account cannot be imported or some of its data cannot be read
     #[arg(long, conflicts_with = "file")]
     strict: bool,
-    /// Say what can be taken over, and ask no server
+    /// Print what would be imported, without contacting a server
     #[arg(long, conflicts_with = "file")]
     dry_run: bool,
 }
@@ -128,9 +126,7 @@ fn import_accounts(server: &Server, order: &Import, json: bool) -> Result<String
     };
     let count = left.len() as u64 + looked_at.left_out();
     if order.strict && count > 0 {
-        return Err(format!(
-            "nothing is imported, for {count} of these would be left out (--strict)"
-        ));
+        return Err(format!("nothing imported: {count} of these would be left out (--strict)"));
     }
     let mut sum = Sum::of(lines.len());
     if order.dry_run {
@@ -139,7 +135,7 @@ fn import_accounts(server: &Server, order: &Import, json: bool) -> Result<String
         return Ok(match json {
             true => format!("{told}\n"),
             false => format!(
-                "{} can be taken over, {} not\n{}",
+                "{} can be imported, {} cannot\n{}",
                 lines.len(),
                 left.len(),
                 looked_at.told()
@@ -239,7 +235,8 @@ impl Sum {
 
     fn so_far(&self) -> String {
         format!(
-            "\n{} of {} lines are done; start again when it is mended: they stay as they are.",
+            "\n{} of {} lines are done. Correct the error and start again: \
+             imported lines are skipped.",
             self.done, self.lines
         )
     }
@@ -256,7 +253,9 @@ impl Sum {
         }
         let left_out = left_out.map_or_else(String::new, |count| format!(", {count} left out"));
         let seconds = since(self.began).as_secs_f64();
-        format!("{made} made, {changed} changed, {same} as before{left_out}, in {seconds:.1} s\n")
+        format!(
+            "{made} created, {changed} changed, {same} unchanged{left_out}, in {seconds:.1} s\n"
+        )
     }
 }
 
@@ -290,7 +289,7 @@ fn slice<'a>(lines: &'a [&'a str]) -> &'a [&'a str] {
 fn slice_sent(server: &Server, body: &Value) -> Result<Value, String> {
     let answer = sent(server, "/v1/users", body)?;
     match answer["done"] == 0 && answer["wrong"].is_null() {
-        true => Err("the server takes none of the lines".into()),
+        true => Err("the server accepted none of the lines".into()),
         false => Ok(answer),
     }
 }
@@ -302,7 +301,7 @@ pub(super) fn sent(server: &Server, path: &str, body: &Value) -> Result<Value, S
         match server.call_or_busy(PATIENCE, path, body)? {
             Some(answer) => return Ok(answer),
             None if since(began) > BUSY => {
-                return Err("the server is busy for more than a minute".into());
+                return Err("the server has been busy for more than a minute".into());
             }
             None => thread::sleep(Duration::from_millis(200)),
         }
@@ -313,7 +312,7 @@ pub(super) fn sent(server: &Server, path: &str, body: &Value) -> Result<Value, S
 fn progress(done: usize, lines: usize, took: Duration) -> String {
     let a_second = done as f64 / took.as_secs_f64().max(0.001);
     let left_s = (lines - done) as f64 / a_second.max(0.001);
-    format!("{done} of {lines} lines, {a_second:.0} a second, {left_s:.0} s left")
+    format!("{done} of {lines} lines, {a_second:.0} per second, {left_s:.0} s left")
 }
 
 #[cfg(test)]
@@ -336,8 +335,8 @@ mod tests {
         assert_eq!((sum.add(&answer), sum.add(&json!({ "done": 1, "same": 1 }))), (3, 1));
         assert!(sum.so_far().contains("4 of 5 lines"));
         let told = sum.told(Some(7), false);
-        assert!(told.starts_with("2 made, 1 changed, 1 as before, 7 left out, in "), "{told}");
-        assert!(sum.told(None, false).starts_with("2 made, 1 changed, 1 as before, in "));
+        assert!(told.starts_with("2 created, 1 changed, 1 unchanged, 7 left out, in "), "{told}");
+        assert!(sum.told(None, false).starts_with("2 created, 1 changed, 1 unchanged, in "));
         let told = sum.told(Some(7), true);
         assert_eq!(told, "{\"changed\":1,\"left_out\":7,\"made\":2,\"same\":1}\n");
         assert_eq!(sum.told(None, true), "{\"changed\":1,\"made\":2,\"same\":1}\n");
@@ -346,6 +345,6 @@ mod tests {
     #[test]
     fn progress_says_how_long_it_will_go_on() {
         let told = progress(50_000, 200_000, Duration::from_secs(2));
-        assert_eq!(told, "50000 of 200000 lines, 25000 a second, 6 s left");
+        assert_eq!(told, "50000 of 200000 lines, 25000 per second, 6 s left");
     }
 }

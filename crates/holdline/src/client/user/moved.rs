@@ -36,14 +36,16 @@ impl Addresses {
 
     /// How an account that is blocked is called here, or a whole domain; or why it is neither.
     pub(super) fn blocked(&self, jid: &str) -> Result<String, &'static str> {
-        let jid = Jid::parse(jid).ok_or("a block of what is no account")?;
+        let jid = Jid::parse(jid).ok_or("a blocked address that is not an account")?;
         if jid.resource.is_some() {
-            return Err("a block of one resource");
+            return Err("a block of a single resource");
         }
         match (&jid.account, AccountAddress::of_domain(&jid.domain)) {
-            (Some(account), _) => self.named(account).ok_or("a block of what is no account"),
+            (Some(account), _) => {
+                self.named(account).ok_or("a blocked address that is not an account")
+            }
             (None, Some(domain)) if *jid.domain != *self.there => Ok(domain.as_str().to_owned()),
-            (None, _) => Err("a block of the domain that moves"),
+            (None, _) => Err("a block of the imported domain itself"),
         }
     }
 
@@ -73,22 +75,24 @@ pub(super) fn record(
 ) -> Result<(u64, Value), &'static str> {
     let at_ms = match &moved.at {
         MovedTime::UnixMs(at_ms) => *at_ms,
-        MovedTime::Stamp(stamp) => moving::moment(stamp).ok_or("its time is none")?.floor_ms,
+        MovedTime::Stamp(stamp) => {
+            moving::moment(stamp).ok_or("its timestamp is invalid")?.floor_ms
+        }
     };
     let kept = moving::message(&moved.stanza.write())?;
     let own = item.owner.as_str();
     let (from, device) = match &kept.from {
         Some((account, device)) => {
-            (addresses.named(account).ok_or("its sender is no account")?, &**device)
+            (addresses.named(account).ok_or("its sender is not an account")?, &**device)
         }
         None => (own.to_owned(), ""),
     };
     let to = match &kept.to {
-        Some(account) => addresses.named(account).ok_or("its receiver is no account")?,
+        Some(account) => addresses.named(account).ok_or("its recipient is not an account")?,
         None => own.to_owned(),
     };
     if from != own && to != own {
-        return Err("it is neither from nor to whose archive it is in");
+        return Err("neither sent nor received by the owner of the archive");
     }
     // Both of two have it in their archives: it is told by who said it.
     let is_own = addresses.is_here(&from);
@@ -173,7 +177,7 @@ pub(super) fn message_of(at_ms: u64, mut message: Value) -> Batched {
             },
         }},
     });
-    let what = if is_waiting { "messages that wait" } else { "messages" };
+    let what = if is_waiting { "queued messages" } else { "messages" };
     Batched { place, what, order, inboxes, is_waiting, of_room: None }
 }
 

@@ -35,9 +35,7 @@ pub(super) fn room<'a>(
         for (jid, _) in room.affiliations.iter().filter(|(_, is)| is == affiliation) {
             match contents.addresses.account(jid).filter(|it| contents.addresses.is_here(it)) {
                 Some(account) => found.push(account),
-                None => {
-                    contents.leave(place(), "somebody in a room who is not of this host".into())
-                }
+                None => contents.leave(place(), "a room member from another host".into()),
             }
         }
         found.sort();
@@ -46,22 +44,22 @@ pub(super) fn room<'a>(
     let (owners, admins, members) = (by("owner"), by("admin"), by("member"));
     let banned = by("outcast");
     for owner in owners.iter().skip(1) {
-        contents.leave(place(), format!("a second owner of a room, {owner}, who is an admin now"));
+        contents.leave(place(), format!("a second owner of a room, {owner}, imported as admin"));
     }
     if room.had_password {
-        contents.leave(place(), "the password of a room: members alone get in".into());
+        contents.leave(place(), "the password of a room: imported as members-only".into());
     }
     let mut owners = owners.into_iter();
     let owner = match owners.next() {
         Some(owner) if contents.opened(&owner)? => owner,
         _ => {
-            contents.leave(place(), "a room without an owner who comes over".into());
+            contents.leave(place(), "a room without an imported owner".into());
             return Ok(None);
         }
     };
     let service = format!("{GROUP_SERVICE}{}", contents.addresses.domain());
     if AccountAddress::parse(&name, &service).is_err() {
-        contents.leave(place(), "the name of a room that cannot be one here".into());
+        contents.leave(place(), "a room whose name is invalid here".into());
         return Ok(None);
     }
     let admins = owners.chain(admins).collect();

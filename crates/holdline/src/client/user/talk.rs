@@ -225,7 +225,7 @@ impl Contents<'_> {
             if let Some(by) = by.filter(|_| self.talk.retracted.len() < REMEMBERED_MAX) {
                 self.talk.retracted.insert(told_of(room, by, target));
             }
-            self.leave(place(), "it takes back what was said in a room".into());
+            self.leave(place(), "a retraction of a room message".into());
             return Ok(());
         }
         let at_ms = match &said.at {
@@ -233,7 +233,7 @@ impl Contents<'_> {
             MovedTime::Stamp(stamp) => moving::moment(stamp).map(|it| it.floor_ms),
         };
         let Some(at_ms) = at_ms.filter(|at_ms| self.talk.may_be(*at_ms)) else {
-            let why = "it was said in a room before 2020, or is of the future";
+            let why = "a room message dated before 2020 or in the future";
             self.leave(place(), why.into());
             return Ok(());
         };
@@ -286,11 +286,11 @@ impl Contents<'_> {
         let is_retracted =
             |id: &str| by.is_some_and(|by| self.talk.retracted.contains(&told_of(room, by, id)));
         if is_retracted(text("id")) || is_retracted(text("name")) {
-            self.leave(place.into(), "it was taken back by whoever said it in a room".into());
+            self.leave(place.into(), "a room message retracted by its sender".into());
             return Ok(());
         }
         let Some(group) = self.talk.group(room).cloned() else {
-            self.leave(place.into(), "its room does not come over".into());
+            self.leave(place.into(), "its room is not imported".into());
             return Ok(());
         };
         let account = self.talk.who(record).and_then(|jid| self.addresses.account(&jid));
@@ -322,7 +322,7 @@ impl Contents<'_> {
         });
         let what = match is_known {
             true => "messages in rooms",
-            false => "messages in rooms, of which only the nick is known",
+            false => "messages in rooms, with only the nickname known",
         };
         self.put(Batched::of(place, what, order))
     }
