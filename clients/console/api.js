@@ -2,7 +2,9 @@
 //
 // Paths are relative, so that the console works below any path of a proxy. It knows no page.
 
-/** A call that the API refused, or that did not come through. */
+import { t } from './texts.js';
+
+/** A call that the API refused, or that got no answer. */
 export class Refused extends Error {
   /**
    * @param {number} status 0: nothing came back
@@ -48,11 +50,11 @@ export async function ask(method, path, body, signal) {
     });
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new Refused(0, 'unreachable', 'The server does not answer.');
+    throw new Refused(0, 'unreachable', t('No answer from the server.'));
   }
   const told = await answer.json().catch(() => null);
   if (answer.ok) return told;
-  const { code = 'failed', message = `The answer was ${answer.status}.` } = told?.error ?? {};
+  const { code = 'failed', message = t('Unexpected answer: HTTP {status}.', { status: answer.status }) } = told?.error ?? {};
   if (answer.status === 401 && path !== 'v1/session') whenOver();
   throw new Refused(answer.status, code, message);
 }
@@ -80,7 +82,7 @@ export async function stream(path, heard, signal, begun = () => {}) {
   if (!answer.ok || !answer.body) {
     const told = await answer.json().catch(() => null);
     if (answer.status === 401) whenOver();
-    const { code = 'failed', message = `The answer was ${answer.status}.` } = told?.error ?? {};
+    const { code = 'failed', message = t('Unexpected answer: HTTP {status}.', { status: answer.status }) } = told?.error ?? {};
     throw new Refused(answer.status, code, message);
   }
   begun();

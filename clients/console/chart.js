@@ -4,7 +4,8 @@
 // arrow keys one goes through its moments. It knows no figure's meaning.
 
 import { h, s, say, set } from './dom.js';
-import { moment } from './show.js';
+import { clock } from './show.js';
+import { t } from './texts.js';
 
 const WIDTH = 300;
 const HEIGHT = 72;
@@ -67,7 +68,7 @@ export class Chart {
     this.when = h('output', { class: 'when quiet' });
     this.body = h('div');
     this.details = h('details', { ontoggle: () => this.list() },
-      h('summary', {}, 'Table', h('span', { class: 'unseen' }, ` of ${title}`)), this.body);
+      h('summary', { 'aria-label': t('Table: {title}', { title }) }, t('Table')), this.body);
     this.element = h('figure', { class: 'chart card' },
       h('figcaption', {}, h('h2', {}, title), this.when), this.legend,
       h('div', { class: 'plot' }, this.top, this.svg), this.details);
@@ -122,13 +123,13 @@ export class Chart {
     });
     const range = (/** @type {Line} */ line) => {
       const known = line.values.filter(value => value !== null);
-      if (!known.length) return `${line.name}: not known`;
+      if (!known.length) return t('{line}: unknown', { line: line.name });
       const [low, high] = [Math.min(...known), Math.max(...known)].map(this.format);
-      return `${line.name}: ${value(line)}, lowest ${low}, highest ${high}`;
+      return t('{line}: {value}, lowest {low}, highest {high}', { line: line.name, value: value(line), low, high });
     };
-    const when = this.at === null ? 'now' : `at ${moment(this.times[at]).slice(11)}`;
+    const when = this.at === null ? t('now') : clock(this.times[at]);
     this.svg.setAttribute('aria-label', `${this.title}, ${when}. ${this.lines.map(range).join('. ')}`);
-    say(this.when, this.at === null ? '' : moment(this.times[at]).slice(11));
+    say(this.when, this.at === null ? '' : clock(this.times[at]));
     const first = this.times[0] ?? 0;
     const span = Math.max(1, (this.times[this.times.length - 1] ?? 0) - first);
     const x = String(((this.times[at] - first) / span) * WIDTH);
@@ -178,9 +179,9 @@ export class Chart {
       return h('td', { class: 'end' }, value === null ? '–' : this.format(value));
     };
     set(this.body, h('table', {},
-      h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'At'),
+      h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, t('Time')),
         this.lines.map(line => h('th', { scope: 'col', class: 'end' }, line.name)))),
       h('tbody', {}, newest.map(at => h('tr', {},
-        h('th', { scope: 'row' }, moment(this.times[at]).slice(11)), this.lines.map(line => cell(line, at)))))));
+        h('th', { scope: 'row' }, clock(this.times[at])), this.lines.map(line => cell(line, at)))))));
   }
 }

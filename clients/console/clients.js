@@ -1,15 +1,16 @@
-// Clients of topics, their sessions, and devices: found, looked at, sent away.
+// MQTT clients, their sessions, and devices: lists, details, disconnecting.
 
 import { ask, withQuery } from './api.js';
 import { h, put, set } from './dom.js';
-import { ago, badge, button, bytes, card, field, loaded, moment, name, notice, number, online, pairs, sure, table } from './show.js';
+import { ago, badge, button, bytes, card, duration, field, loaded, moment, name, notice, number, online, pairs, sure, table } from './show.js';
+import { parts, t } from './texts.js';
 
 /** @typedef {import('./console.js').Place} Place */
 
 /** Entries on a page. */
 const PAGE = 100;
 
-/** Pages that are looked through for what is rare before one is told how far it came. */
+/** Pages that one request for more reads at most: a rare match takes several. */
 const SCANS_MAX = 20;
 
 /**
@@ -19,7 +20,7 @@ const SCANS_MAX = 20;
  */
 export function search(place, fields) {
   const form = h('form', { class: 'filter', role: 'search' }, fields.map(([label, input]) => field(label, input)),
-    h('button', { type: 'submit' }, 'Search'));
+    h('button', { type: 'submit' }, t('Search')));
   for (const [, input] of fields) input.value = place.query.get(input.name) ?? '';
   form.addEventListener('submit', event => {
     event.preventDefault();
@@ -34,7 +35,7 @@ export const text = (of, like) => h('input', { name: of, type: 'search', autocom
 /** @param {string} of @param {[string, string][]} options value and label */
 export const choice = (of, options) => h('select', { name: of }, options.map(([value, label]) => h('option', { value }, label)));
 
-const STATES = /** @type {[string, string][]} */ ([['', 'All'], ['true', 'Online'], ['false', 'Offline']]);
+const STATES = /** @type {[string, string][]} */ ([['', t('All')], ['true', t('Online')], ['false', t('Offline')]]);
 
 /**
  * A list that is read page by page.
@@ -58,8 +59,8 @@ export function pages(place, title, read, draw) {
       next = page.next;
       if (!next || rows.length - before >= PAGE) break;
     }
-    const more = next && button('Show more', () => load(next), { class: 'second' });
-    set(foot, h('span', { class: 'quiet', role: 'status' }, `${number(rows.length)} shown${next ? ', there may be more' : ''}`), more);
+    const more = next && button(t('Show more'), () => load(next), { class: 'second' });
+    set(foot, h('span', { class: 'quiet', role: 'status' }, next ? t('{count} shown, more available', { count: number(rows.length) }) : t('{count} shown', { count: number(rows.length) })), more);
     return draw(rows);
   });
   load(null);
@@ -77,31 +78,31 @@ function showClients(place) {
   const one = place.query.get('client_id');
   if (one !== null) return showClient(place, one);
   put(place.root, search(place, [
-    ['Identifier begins with', text('prefix')], ['User', text('user')], ['Address', text('address', '192.0.2.7')],
-    ['State', choice('online', STATES)],
+    [t('Client ID begins with'), text('prefix')], [t('User'), text('user')], [t('Address'), text('address', '192.0.2.7')],
+    [t('State'), choice('online', STATES)],
   ]));
-  pages(place, 'Clients', async after => {
+  pages(place, t('Clients'), async after => {
     const { query } = place;
     const { clients, next } = await ask('GET', withQuery('v1/clients', {
       prefix: query.get('prefix'), user: query.get('user'), address: query.get('address'),
       online: query.get('online'), after, limit: PAGE,
     }), undefined, place.gone);
     return { rows: clients, next };
-  }, rows => table('Clients', [
-    { title: 'Client', head: true, cell: it => clientLink(it.client_id) },
-    { title: 'User', cell: it => (it.user === null ? h('span', { class: 'quiet' }, 'none') : name(it.user)) },
-    { title: 'State', cell: it => online(it.online) },
-    { title: 'Protocol', cell: it => it.protocol },
-    { title: 'Address', cell: it => it.peer ?? '–' },
-    { title: 'Since', cell: it => ago(it.since_ms) },
-    { title: 'Waiting', end: true, cell: it => number(it.queued) },
-    { title: 'Lost', end: true, cell: it => number(it.dropped) },
-  ], rows, 'Nobody. A client of MQTT is here while it has a session: mosquitto_sub -t test connects one.'));
+  }, rows => table(t('Clients'), [
+    { title: t('Client'), head: true, cell: it => clientLink(it.client_id) },
+    { title: t('User'), cell: it => (it.user === null ? h('span', { class: 'quiet' }, t('none')) : name(it.user)) },
+    { title: t('State'), cell: it => online(it.online) },
+    { title: t('Protocol'), cell: it => it.protocol },
+    { title: t('Address'), cell: it => it.peer ?? '–' },
+    { title: t('Since'), cell: it => ago(it.since_ms) },
+    { title: t('Queued'), end: true, cell: it => number(it.queued) },
+    { title: t('Dropped'), end: true, cell: it => number(it.dropped) },
+  ], rows, t('No clients. Connect one with: mosquitto_sub -t test')));
 }
 
 /** @param {Place} place @param {string} id */
 function showClient(place, id) {
-  const back = h('p', {}, h('a', { href: '#/clients' }, '← All clients'));
+  const back = h('p', {}, h('a', { href: '#/clients' }, t('← All clients')));
   const state = h('div');
   const subscriptions = h('div');
   const past = h('div');
@@ -111,87 +112,87 @@ function showClient(place, id) {
     loaded(state, async () => clientState(await ask('GET', clientPath(id), undefined, place.gone))),
     loaded(subscriptions, async () => {
       const told = await ask('GET', withQuery('v1/client/subscriptions', { client_id: id }), undefined, place.gone);
-      return table('Subscriptions', [
-        { title: 'Filter', head: true, cell: it => name(it.filter) },
-        { title: 'QoS', end: true, cell: it => String(it.granted) },
-        { title: 'Options', cell: it => [it.no_local && 'no local', it.retain_as_published && 'keeps retain'].filter(Boolean).join(', ') || '–' },
-        { title: '', end: true, cell: it => place.may('manage') && button('End', async () => {
+      return table(t('Subscriptions'), [
+        { title: t('Topic filter'), head: true, cell: it => name(it.filter) },
+        { title: t('QoS'), end: true, cell: it => String(it.granted) },
+        { title: t('Options'), cell: it => [it.no_local && t('no local'), it.retain_as_published && t('retain as published')].filter(Boolean).join(', ') || '–' },
+        { title: '', end: true, cell: it => place.may('manage') && button(t('Unsubscribe'), async () => {
           await ask('DELETE', withQuery('v1/client/subscriptions', { client_id: id, filter: it.filter }));
           await look();
-        }, { class: 'second small', 'aria-label': `End the subscription to ${it.filter}` }) },
-      ], told.subscriptions, 'It has none.');
+        }, { class: 'second small', 'aria-label': t('Unsubscribe from {filter}', { filter: it.filter }) }) },
+      ], told.subscriptions, t('No subscriptions.'));
     }),
   ]);
   const acts = place.may('manage') && h('div', { class: 'row' },
-    button('End its connection', async () => {
-      if (!await sure(`End the connection of ${id}?`, 'End it', 'It may come back at once; its session stays.')) return;
+    button(t('Disconnect'), async () => {
+      if (!await sure(t('Disconnect {id}?', { id }), t('Disconnect client'), t('The client can reconnect at once; its session is kept.'))) return;
       const { was_online: was } = await ask('DELETE', clientPath(id));
-      notice(was ? `The connection of ${id} was ended.` : `${id} had no connection.`);
+      notice(was ? t('{id} was disconnected.', { id }) : t('{id} was not connected.', { id }));
       await look();
     }, { class: 'danger', id: 'kick' }),
-    button('Forget its session', async () => {
-      if (!await sure(`Forget the session of ${id}?`, 'Forget it', 'Its subscriptions and everything that waits for it are lost.')) return;
+    button(t('Delete session'), async () => {
+      if (!await sure(t('Delete the session of {id}?', { id }), t('Delete session'), t('Its subscriptions and queued messages are deleted.'))) return;
       await ask('DELETE', clientPath(id, { session: true }));
-      notice(`The session of ${id} is gone.`);
+      notice(t('The session of {id} was deleted.', { id }));
       location.hash = '#/clients';
     }, { class: 'second' }),
-    button('Look again', look, { class: 'second' }));
-  const trace = place.may('admin') && h('p', {}, h('a', { href: `#/trace?client=${encodeURIComponent(id)}` }, 'Trace it: see what it says'));
-  const subscribe = place.may('manage') && h('form', { class: 'filter' }, field('Subscribe it to', wish),
-    h('button', { type: 'submit', class: 'second' }, 'Subscribe'));
+    button(t('Refresh'), look, { class: 'second' }));
+  const trace = place.may('admin') && h('p', {}, h('a', { href: `#/trace?client=${encodeURIComponent(id)}` }, t('Trace this client')));
+  const subscribe = place.may('manage') && h('form', { class: 'filter' }, field(t('Topic filter'), wish, t('Subscribes the client, as if it had asked.')),
+    h('button', { type: 'submit', class: 'second' }, t('Subscribe')));
   subscribe && subscribe.addEventListener('submit', async event => {
     event.preventDefault();
     await ask('POST', withQuery('v1/client/subscriptions', { client_id: id }), { filter: wish.value, qos: 1 });
     wish.value = '';
     await look();
   });
-  put(place.root, back, h('section', { class: 'card' }, h('h2', {}, 'Client ', name(id)), state, acts, trace),
-    card('Subscriptions', subscriptions, subscribe), card('When it came and went', past));
+  put(place.root, back, h('section', { class: 'card' }, h('h2', {}, parts('Client {id}', { id: name(id) })), state, acts, trace),
+    card(t('Subscriptions'), subscriptions, subscribe), card(t('Connection history'), past));
   look();
 }
 
 /** @param {any} it */
 const clientState = it => pairs([
-  ['State', online(it.online)], [it.online ? 'Came' : 'Went', ago(it.since_ms)], ['User', it.user === null ? 'none' : name(it.user)],
-  ['Protocol', it.protocol], ['Address', it.peer ?? '–'], ['Last seen for certain', ago(it.seen_ms)],
-  ['Why it went', it.reason ? h('a', { href: '#/closes' }, it.reason) : '–'],
-  ['Keep-alive', it.keep_alive_s ? `${it.keep_alive_s} s` : 'none'],
-  ['Its session outlives it', it.session_expiry_s === null ? 'for ever' : `${number(it.session_expiry_s)} s`],
-  ['Subscriptions', number(it.subscriptions)], ['On the way', number(it.inflight)], ['Waiting', number(it.queued)],
-  ['Bytes that wait', bytes(it.queued_bytes)], ['Lost since the session began', number(it.dropped)],
-  ['Will', it.has_will ? 'yes' : 'no'],
+  [t('State'), online(it.online)], [it.online ? t('Connected') : t('Disconnected'), ago(it.since_ms)], [t('User'), it.user === null ? t('none') : name(it.user)],
+  [t('Protocol'), it.protocol], [t('Address'), it.peer ?? '–'], [t('Last seen'), ago(it.seen_ms)],
+  [t('Disconnect reason'), it.reason ? h('a', { href: '#/closes' }, it.reason) : '–'],
+  [t('Keep-alive'), it.keep_alive_s ? duration(it.keep_alive_s * 1_000) : t('none')],
+  [t('Session expiry'), it.session_expiry_s === null ? t('never') : duration(it.session_expiry_s * 1_000)],
+  [t('Subscriptions'), number(it.subscriptions)], [t('In flight'), number(it.inflight)], [t('Queued'), number(it.queued)],
+  [t('Queued bytes'), bytes(it.queued_bytes)], [t('Dropped in this session'), number(it.dropped)],
+  [t('Will message'), it.has_will ? t('yes') : t('no')],
 ]);
 
 /** @param {Place} place */
 function showSessions(place) {
   const figures = h('div');
-  put(place.root, card('All together', figures), search(place, [
-    ['Identifier begins with', text('prefix')],
-    ['Shown', choice('kind', [['', 'Offline sessions'], ['waiting', 'Offline, with messages that wait'], ['all', 'All sessions']])],
+  put(place.root, card(t('Totals'), figures), search(place, [
+    [t('Client ID begins with'), text('prefix')],
+    [t('Show'), choice('kind', [['', t('Offline sessions')], ['waiting', t('Offline sessions with queued messages')], ['all', t('All sessions')]])],
   ]));
   if (place.may('metrics')) {
     place.live(({ status }) => set(figures, pairs([
-      ['Sessions', number(status.sessions)], ['Online', number(status.sessions_online)],
-      ['Messages that wait', number(status.queued)], ['Their bytes in memory', bytes(status.queued_bytes)],
-      ['Subscriptions', number(status.subscriptions)], ['Ended by expiry', number(status.counters.sessions_expired_total)],
+      [t('Sessions'), number(status.sessions)], [t('Online'), number(status.sessions_online)],
+      [t('Queued messages'), number(status.queued)], [t('Queued bytes in memory'), bytes(status.queued_bytes)],
+      [t('Subscriptions'), number(status.subscriptions)], [t('Expired sessions'), number(status.counters.sessions_expired_total)],
     ])));
   }
   const kind = place.query.get('kind') ?? '';
-  pages(place, 'Sessions', async after => {
+  pages(place, t('Sessions'), async after => {
     const { clients, next } = await ask('GET', withQuery('v1/clients', {
       prefix: place.query.get('prefix'), online: kind === 'all' ? null : false,
       queued_min: kind === 'waiting' ? 1 : null, after, limit: PAGE,
     }), undefined, place.gone);
     return { rows: clients, next };
-  }, rows => table('Sessions', [
-    { title: 'Client', head: true, cell: it => clientLink(it.client_id) },
-    { title: 'State', cell: it => online(it.online) },
-    { title: 'Since', cell: it => ago(it.since_ms) },
-    { title: 'Ends', cell: it => (it.online ? '–' : it.session_expiry_s === null ? 'never' : moment(it.since_ms + it.session_expiry_s * 1_000)) },
-    { title: 'Waiting', end: true, cell: it => number(it.queued) },
-    { title: 'Bytes', end: true, cell: it => bytes(it.queued_bytes) },
-    { title: 'Lost', end: true, cell: it => number(it.dropped) },
-  ], rows, 'There is none: every session has its client.'));
+  }, rows => table(t('Sessions'), [
+    { title: t('Client'), head: true, cell: it => clientLink(it.client_id) },
+    { title: t('State'), cell: it => online(it.online) },
+    { title: t('Since'), cell: it => ago(it.since_ms) },
+    { title: t('Expires'), cell: it => (it.online ? '–' : it.session_expiry_s === null ? t('never') : moment(it.since_ms + it.session_expiry_s * 1_000)) },
+    { title: t('Queued'), end: true, cell: it => number(it.queued) },
+    { title: t('Queued bytes'), end: true, cell: it => bytes(it.queued_bytes) },
+    { title: t('Dropped'), end: true, cell: it => number(it.dropped) },
+  ], rows, t('No matching sessions.')));
 }
 
 /** @param {Place} place */
@@ -199,23 +200,23 @@ function showDevices(place) {
   const [product, device] = [place.query.get('product'), place.query.get('device')];
   if (product && device) return showDevice(place, product, device);
   put(place.root, search(place, [
-    ['Product', text('product')], ['Tag', text('tag')], ['State', choice('online', STATES)],
-    ['Device of the product', text('device')],
+    [t('Product'), text('product')], [t('Tag'), text('tag')], [t('State'), choice('online', STATES)],
+    [t('Device ID (with a product)'), text('device')],
   ]));
-  pages(place, 'Devices', async after => {
+  pages(place, t('Devices'), async after => {
     const { devices, next } = await ask('GET', withQuery('v1/devices', {
       product, tag: place.query.get('tag'), online: place.query.get('online'), after, limit: PAGE,
     }), undefined, place.gone);
     return { rows: devices, next };
-  }, rows => table('Devices', [
-    { title: 'Device', head: true, cell: it => h('a', { href: `#/devices?${new URLSearchParams({ product: it.product, device: it.device })}` }, name(it.device)) },
-    { title: 'Product', cell: it => it.product },
-    { title: 'State', cell: it => [online(it.online), it.blocked && badge('blocked', 'bad')] },
-    { title: 'Protocol', cell: it => it.protocol || '–' },
-    { title: 'Since', cell: it => ago(it.since_ms) },
-    { title: 'Waiting', end: true, cell: it => number(it.waiting) },
-    { title: 'Tags', cell: it => it.tags.join(', ') || '–' },
-  ], rows, 'Nobody. A device is here from its first Bind on.'));
+  }, rows => table(t('Devices'), [
+    { title: t('Device'), head: true, cell: it => h('a', { href: `#/devices?${new URLSearchParams({ product: it.product, device: it.device })}` }, name(it.device)) },
+    { title: t('Product'), cell: it => it.product },
+    { title: t('State'), cell: it => [online(it.online), ' ', it.blocked && badge(t('blocked'), 'bad')] },
+    { title: t('Protocol'), cell: it => it.protocol || '–' },
+    { title: t('Since'), cell: it => ago(it.since_ms) },
+    { title: t('Queued'), end: true, cell: it => number(it.waiting) },
+    { title: t('Tags'), cell: it => it.tags.join(', ') || '–' },
+  ], rows, t('No devices. A device is listed after its first connection.')));
 }
 
 /**
@@ -225,14 +226,14 @@ function showDevices(place) {
  */
 async function history(place, of) {
   const { transitions } = await ask('GET', withQuery('v1/presence/history', { ...of, limit: 50 }), undefined, place.gone);
-  return table('History', [
-    { title: 'When', head: true, cell: it => moment(it.at_ms) },
-    { title: 'State', cell: it => online(it.online) },
-    { title: 'Protocol', cell: it => it.protocol },
-    { title: 'From', cell: it => it.peer ?? '–' },
-    { title: 'Why it went', cell: it => it.reason ?? '–' },
-    { title: 'Server', cell: it => `${it.node}, start ${it.boot}` },
-  ], transitions.reverse(), 'The history has nothing of it: it came before the oldest line that is kept, or never.');
+  return table(t('Connection history'), [
+    { title: t('Time'), head: true, cell: it => moment(it.at_ms) },
+    { title: t('State'), cell: it => online(it.online) },
+    { title: t('Protocol'), cell: it => it.protocol },
+    { title: t('Address'), cell: it => it.peer ?? '–' },
+    { title: t('Disconnect reason'), cell: it => it.reason ?? '–' },
+    { title: t('Server'), cell: it => h('span', { title: t('Server start {boot}', { boot: it.boot }) }, it.node) },
+  ], transitions.reverse(), t('No entries: it never connected, or longer ago than the history reaches.'));
 }
 
 /** @param {Place} place @param {string} product @param {string} device */
@@ -243,32 +244,33 @@ function showDevice(place, product, device) {
   const look = () => Promise.all([loaded(past, () => history(place, of)), loaded(state, async () => {
     const it = await ask('GET', withQuery('v1/device', of), undefined, place.gone);
     const manage = place.may('manage') && h('div', { class: 'row' },
-      button('End its connection', async () => {
-        if (!await sure(`End the connection of ${device}?`, 'End it', 'It may come back at once.')) return;
+      button(t('Disconnect'), async () => {
+        if (!await sure(t('Disconnect {id}?', { id: device }), t('Disconnect device'), t('The device can reconnect at once.'))) return;
         await ask('POST', withQuery('v1/device/kick', of));
-        notice(`${device} was told to go.`);
+        notice(t('{id} was disconnected.', { id: device }));
         await look();
       }, { class: 'danger', id: 'kick' }),
-      button(it.blocked ? 'Unblock' : 'Block', async () => {
+      button(it.blocked ? t('Unblock') : t('Block'), async () => {
         await ask(it.blocked ? 'DELETE' : 'PUT', withQuery('v1/device/block', of));
         await look();
       }, { class: 'second' }));
     return [pairs([
-      ['State', online(it.online)], ['Since', ago(it.since_ms)], ['Product', it.product], ['Protocol', it.protocol || '–'],
-      ['Last seen for certain', ago(it.seen_ms)], ['Why it went', it.reason ?? '–'], ['Heartbeat', it.online ? `${it.heartbeat_s} s` : '–'],
-      ['Pushes on the way', number(it.inflight)], ['Pushes that wait', number(it.waiting)], ['Tags', it.tags.join(', ') || '–'],
-      ['Blocked', it.blocked ? 'yes' : 'no'], ['Session', it.epoch],
+      [t('State'), online(it.online)], [it.online ? t('Connected') : t('Disconnected'), ago(it.since_ms)], [t('Product'), it.product], [t('Protocol'), it.protocol || '–'],
+      [t('Last seen'), ago(it.seen_ms)], [t('Disconnect reason'), it.reason ? h('a', { href: '#/closes' }, it.reason) : '–'],
+      [t('Heartbeat'), it.online ? duration(it.heartbeat_s * 1_000) : '–'],
+      [t('Pushes in flight'), number(it.inflight)], [t('Queued pushes'), number(it.waiting)], [t('Tags'), it.tags.join(', ') || '–'],
+      [t('Blocked'), it.blocked ? t('yes') : t('no')], [t('Session'), it.epoch],
     ]), manage];
   })]);
-  put(place.root, h('p', {}, h('a', { href: '#/devices' }, '← All devices')),
-    h('section', { class: 'card' }, h('h2', {}, 'Device ', name(device)), state, h('div', { class: 'row' },
-      button('Look again', look, { class: 'second' }),
-      place.may('push') && h('a', { href: `#/push?${new URLSearchParams(of)}` }, 'Push to it'),
-      place.may('admin') && h('a', { href: `#/trace?client=${encodeURIComponent(device)}` }, 'Trace it'))),
-    card('When it came and went', past));
+  put(place.root, h('p', {}, h('a', { href: '#/devices' }, t('← All devices'))),
+    h('section', { class: 'card' }, h('h2', {}, parts('Device {id}', { id: name(device) })), state, h('div', { class: 'row' },
+      button(t('Refresh'), look, { class: 'second' }),
+      place.may('push') && h('a', { href: `#/push?${new URLSearchParams(of)}` }, t('Send a push')),
+      place.may('admin') && h('a', { href: `#/trace?client=${encodeURIComponent(device)}` }, t('Trace this device')))),
+    card(t('Connection history'), past));
   look();
 }
 
-export const page = { title: 'Clients', scopes: ['read'], lead: 'Clients of topics (MQTT), online or with a session. An address finds those that are online from there.', show: showClients };
-export const sessions = { title: 'Sessions and queues', scopes: ['read'], lead: 'Sessions that outlive their connection, and what waits in them.', show: showSessions };
-export const devices = { title: 'Devices', scopes: ['read'], lead: 'Devices that receive pushes (MIOP).', show: showDevices };
+export const page = { title: t('Clients'), scopes: ['read'], lead: t('MQTT clients that are online or have a session. A search by address finds online clients only.'), show: showClients };
+export const sessions = { title: t('Sessions and queues'), scopes: ['read'], lead: t('MQTT sessions of offline clients, and their queued messages.'), show: showSessions };
+export const devices = { title: t('Devices'), scopes: ['read'], lead: t('Devices that receive pushes (MIOP).'), show: showDevices };

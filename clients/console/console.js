@@ -1,11 +1,12 @@
-// The console: the door, the rail, and which page is shown.
+// The console: login, navigation, and which page is shown.
 //
-// What is shown is in the address behind `#`, so that every view can be linked and gone back to. It
-// knows no figure; pages know their own. A page begins with `show` and ends with what that returns.
+// The address after `#` names the page and its query, so that every view can be linked and gone
+// back to. This module knows no figure; pages know their own. A page stops at the signal `gone`.
 
 import { ask, follow, onSessionOver, Refused } from './api.js';
 import { h, say, set } from './dom.js';
 import { duration, field, notice, why } from './show.js';
+import { LANGUAGES, choose, language, parts, t } from './texts.js';
 import * as access from './access.js';
 import * as clients from './clients.js';
 import * as configuration from './configuration.js';
@@ -45,11 +46,11 @@ import * as trace from './trace.js';
 
 /** Pages by their names, in groups of the rail. @type {[string, Record<string, Page>][]} */
 const GROUPS = [
-  ['Now', { overview: overview.page, events: events.page, trace: trace.page, log: log.page }],
-  ['Who is here', { clients: clients.page, sessions: clients.sessions, devices: clients.devices, slow: slow.page }],
-  ['Messages', { topics: topics.page, groups: rooms.groups, chatrooms: rooms.chatrooms, push: push.page }],
-  ['Why', { closes: reasons.closes, drops: reasons.drops, counters: reasons.counters }],
-  ['Server', { services: services.page, users: access.users, tokens: access.tokens, audit: access.audit, configuration: configuration.page, api: reference.page }],
+  [t('Monitoring'), { overview: overview.page, events: events.page, trace: trace.page, log: log.page }],
+  [t('Connections'), { clients: clients.page, sessions: clients.sessions, devices: clients.devices, slow: slow.page }],
+  [t('Messages'), { topics: topics.page, groups: rooms.groups, chatrooms: rooms.chatrooms, push: push.page }],
+  [t('Diagnostics'), { closes: reasons.closes, drops: reasons.drops, counters: reasons.counters }],
+  [t('Server'), { services: services.page, users: access.users, tokens: access.tokens, audit: access.audit, configuration: configuration.page, api: reference.page }],
 ];
 
 /** @type {Record<string, Page>} */
@@ -84,7 +85,7 @@ function chosen() {
 }
 
 function themes() {
-  const options = [['system', 'As the system'], ['light', 'Light'], ['dark', 'Dark']];
+  const options = [['system', t('Same as system')], ['light', t('Light')], ['dark', t('Dark')]];
   const select = h('select', { id: 'theme' },
     options.map(([value, label]) => h('option', { value, selected: value === chosen() }, label)));
   select.addEventListener('change', () => {
@@ -95,18 +96,29 @@ function themes() {
       // It holds until the page is left.
     }
   });
-  return h('label', { class: 'field' }, h('span', { class: 'quiet' }, 'Look'), select);
+  return h('label', { class: 'field' }, h('span', { class: 'quiet' }, t('Theme')), select);
+}
+
+/** The switch between the languages; texts are made when modules load, so another one reloads. */
+function languages() {
+  const select = h('select', { id: 'language' }, LANGUAGES.map(([code, label]) =>
+    h('option', { value: code, lang: code, selected: code === language }, label)));
+  select.addEventListener('change', () => {
+    if (choose(select.value)) location.reload();
+    else select.value = language;
+  });
+  return h('label', { class: 'field' }, h('span', { class: 'quiet' }, 'Language / 语言'), select);
 }
 
 const brand = () => h('div', { class: 'brand' }, h('img', { src: 'console/icon.svg', alt: '' }), 'Holdline');
 
 // -- the door
 
-/** What each role may. @type {Record<string, string>} */
+/** What each role permits. @type {Record<string, string>} */
 const ROLES = {
-  viewer: 'viewer: sees everything and changes nothing',
-  operator: 'operator: kicks, pushes, publishes and traces, too',
-  admin: 'admin: may do everything',
+  viewer: t('viewer: can see everything, can change nothing'),
+  operator: t('operator: can also disconnect, push, publish and trace'),
+  admin: t('admin: full access'),
 };
 
 /** @param {string} [said] */
@@ -120,13 +132,13 @@ function door(said = '') {
   });
   const user = h('input', { id: 'user', name: 'username', autocomplete: 'username', maxlength: 256, spellcheck: 'false' });
   const fault = h('p', { id: 'door-fault', class: 'fault', role: 'alert' }, said);
-  const enter = h('button', { type: 'submit' }, 'Log in');
+  const enter = h('button', { type: 'submit' }, t('Log in'));
   const form = h('form', {}, h('h1', { class: 'brand' }, h('img', { src: 'console/icon.svg', alt: '' }), 'Holdline'),
-    field('User', user, 'With a role; empty: log in with a token of the API.'),
-    field('Password, or token of the API', token), fault, enter,
-    h('p', { class: 'quiet' }, 'The first token, which may do everything, is in the server’s data folder, in ',
-      h('code', {}, 'api.token'), '. One that may only look: ',
-      h('code', {}, 'holdline token make NAME --scope read'), '.'));
+    field(t('User'), user, t('A user with a role. Leave empty to log in with an API token.')),
+    field(t('Password or API token'), token), fault, enter,
+    h('p', { class: 'quiet' }, parts('The first token has full access; it is in {file} in the data folder of the server. Create a read-only token with {command}.',
+      { file: h('code', {}, 'api.token'), command: h('code', {}, 'holdline token make NAME --scope read') })),
+    languages());
   form.addEventListener('submit', async event => {
     event.preventDefault();
     enter.disabled = true;
@@ -135,21 +147,21 @@ function door(said = '') {
       session = (await ask('POST', 'v1/session', who)).session;
       room();
     } catch (error) {
-      const wrong = user.value ? 'No user with a role has this name and this password.' : 'This token opens nothing here.';
+      const wrong = user.value ? t('Wrong user name or password, or the user has no role.') : t('Invalid token.');
       const said = error instanceof Refused && error.status === 401 ? wrong : why(error);
       set(fault, said);
       enter.disabled = false;
       token.select();
     }
   });
-  document.title = 'Holdline: log in';
+  document.title = `Holdline: ${t('Log in')}`;
   set(document.body, h('main', { id: 'door' }, form));
   (said ? token : user).focus();
 }
 
 async function out() {
   await ask('DELETE', 'v1/session').catch(() => {});
-  door('You are logged out.');
+  door(t('You are logged out.'));
 }
 
 // -- the room
@@ -160,7 +172,7 @@ function room() {
     menu.setAttribute('aria-expanded', String(is));
   };
   const menu = h('button', { id: 'menu', class: 'second', type: 'button', 'aria-expanded': 'false',
-    'aria-controls': 'pages' }, 'Menu');
+    'aria-controls': 'pages' }, t('Menu'));
   menu.addEventListener('click', () => open(!rail.classList.contains('open')));
   const seen = (/** @type {Page} */ page) => page.scopes.some(may);
   const groups = GROUPS.map(([title, pages]) => {
@@ -168,21 +180,21 @@ function room() {
     return shown.length > 0 && [h('h2', {}, title), h('ul', {},
       shown.map(([name, page]) => h('li', {}, h('a', { href: `#/${name}` }, page.title))))];
   });
-  const logout = h('button', { id: 'logout', class: 'second', type: 'button' }, 'Log out');
+  const logout = h('button', { id: 'logout', class: 'second', type: 'button' }, t('Log out'));
   logout.addEventListener('click', out);
   const rail = h('header', { id: 'rail' },
     h('div', { class: 'bar' }, brand(), menu),
-    h('nav', { id: 'pages', 'aria-label': 'Pages' }, ...groups.filter(Boolean).map(it => /** @type {any} */ (it)).flat()),
-    h('div', { class: 'who' }, h('div', {}, h('small', {}, session?.role ? 'Logged in as ' : 'Logged in with '), h('bdi', {}, session?.token ?? ''),
-      h('div', { id: 'role', class: 'quiet' }, session?.role ? ROLES[session.role] : session?.scopes.includes('admin') ? 'may do everything' : session?.scopes.join(', '))),
-    themes(), logout));
+    h('nav', { id: 'pages', 'aria-label': t('Pages') }, ...groups.filter(Boolean).map(it => /** @type {any} */ (it)).flat()),
+    h('div', { class: 'who' }, h('div', {}, h('small', {}, session?.role ? t('User') : t('Token')), ' ', h('bdi', {}, session?.token ?? ''),
+      h('div', { id: 'role', class: 'quiet' }, session?.role ? ROLES[session.role] : session?.scopes.includes('admin') ? t('full access') : session?.scopes.join(', '))),
+    themes(), languages(), logout));
   rail.addEventListener('click', event => {
     if (event.target instanceof Element && event.target.closest('a')) open(false);
   });
   set(document.body, h('a', { class: 'skip', href: '#main', onclick: (/** @type {Event} */ event) => {
     event.preventDefault();
     document.getElementById('main')?.focus();
-  } }, 'To the page'), h('div', { id: 'frame' }, rail,
+  } }, t('Skip to the page')), h('div', { id: 'frame' }, rail,
     h('main', { id: 'main', tabindex: -1 },
       h('header', {}, h('h1', { id: 'title' }), h('span', { id: 'live', class: 'live quiet' }), h('p', { id: 'lead', class: 'lead' })),
       h('div', { id: 'page' }))),
@@ -200,9 +212,9 @@ function listen() {
     const place = document.getElementById('live');
     if (!place) return;
     const age_ms = newest ? Date.now() - heard_ms : 0;
-    const old = newest && age_ms > 3_000 ? `, figures are ${duration(age_ms)} old` : '';
-    const words = { live: old ? `Live${old}` : 'Live', paused: 'Paused', lost: `Not connected${old}` };
-    say(place, words[/** @type {'live'} */ (state)]);
+    const old = newest && age_ms > 3_000;
+    const word = { live: t('Live'), paused: t('Paused'), lost: t('Not connected') }[/** @type {'live'} */ (state)];
+    say(place, old && state !== 'paused' ? t('{state}, figures are {age} old', { state: word, age: duration(age_ms) }) : word);
     place.dataset.state = old && state === 'live' ? 'stale' : state;
   };
   let heard_ms = 0;
@@ -268,6 +280,7 @@ function show() {
 }
 
 wear(chosen());
+document.documentElement.lang = language === 'zh' ? 'zh-CN' : language;
 window.addEventListener('hashchange', show);
 window.addEventListener('unhandledrejection', event => {
   // A page that was left had asked for something.
@@ -275,7 +288,7 @@ window.addEventListener('unhandledrejection', event => {
   event.preventDefault();
   notice(why(event.reason), 'bad');
 });
-onSessionOver(() => session && door('The session is over: log in again.'));
+onSessionOver(() => session && door(t('Session ended. Log in again.')));
 ask('GET', 'v1/session').then(told => {
   session = told.session;
   if (session) room();

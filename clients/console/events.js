@@ -4,6 +4,7 @@ import { follow, withQuery } from './api.js';
 import { h, put, set } from './dom.js';
 import { badge, card, moment, name, number, table } from './show.js';
 import { choice, search, text } from './clients.js';
+import { t } from './texts.js';
 
 /** Events that are kept on the page. */
 const KEPT_MAX = 200;
@@ -23,8 +24,8 @@ const whose = it => (it.device !== undefined
 
 /** @param {any} it */
 function about(it) {
-  const parts = [it.protocol, it.peer, it.resumed && 'resumed', it.reason && h('a', { href: '#/closes' }, it.reason),
-    it.outcome, it.filter && name(it.filter), it.count !== undefined && `${number(it.count)} lost`, it.body && name(it.body)];
+  const parts = [it.protocol, it.peer, it.resumed && t('session resumed'), it.reason && h('a', { href: '#/closes' }, it.reason),
+    it.outcome, it.filter && name(it.filter), it.count !== undefined && t('{count} dropped', { count: number(it.count) }), it.body && name(it.body)];
   return parts.filter(Boolean).flatMap((part, at) => (at ? [', ', part] : [part]));
 }
 
@@ -49,12 +50,12 @@ export function watch(place, types, wanted, none, query = {}) {
   let timer = 0;
   const draw = () => {
     timer = 0;
-    set(list, lost > 0 && h('p', { class: 'quiet' }, `${number(lost)} events or more are missing here: they came faster than they could be shown.`),
-      table('Events', [
-        { title: 'At', head: true, cell: it => h('span', { class: 'mono' }, moment(it.at_ms)) },
-        { title: 'Event', cell: it => badge(it.type, /** @type {any} */ (kind(it.type))) },
-        { title: 'Who', cell: whose },
-        { title: 'What', cell: about },
+    set(list, lost > 0 && h('p', { class: 'quiet' }, t('At least {count} events are missing: they arrived faster than the page could show them.', { count: number(lost) })),
+      table(t('Events'), [
+        { title: t('Time'), head: true, cell: it => h('span', { class: 'mono' }, moment(it.at_ms)) },
+        { title: t('Event'), cell: it => badge(it.type, /** @type {any} */ (kind(it.type))) },
+        { title: t('Client'), cell: whose },
+        { title: t('Details'), cell: about },
       ], [...kept].reverse(), none));
   };
   const soon = () => (timer ||= window.setTimeout(draw, DRAW_MS));
@@ -86,15 +87,15 @@ export function watch(place, types, wanted, none, query = {}) {
 function show(place) {
   const { query } = place;
   put(place.root, search(place, [
-    ['Event', choice('type', [['', 'All'], ...TYPES.map(it => /** @type {[string, string]} */ ([it, it]))])],
-    ['Product (devices only)', text('product')], ['Who, or what of it', text('with')],
+    [t('Event'), choice('type', [['', t('All')], ...TYPES.map(it => /** @type {[string, string]} */ ([it, it]))])],
+    [t('Product (devices only)'), text('product')], [t('Contains'), text('with')],
   ]));
   const type = query.get('type');
   const sought = (query.get('with') ?? '').toLowerCase();
   const types = type && TYPES.includes(type) ? [type] : TYPES;
   const wanted = (/** @type {any} */ it) => !sought || JSON.stringify(Object.values(it)).toLowerCase().includes(sought);
-  const list = watch(place, types, wanted, 'Nothing yet. The server remembers events only while somebody listens; what comes now is shown.', { product: query.get('product') });
-  put(place.root, card(`The newest ${KEPT_MAX}, as they happen`, list));
+  const list = watch(place, types, wanted, t('No events yet. The server stores events only while a page, webhook or stream listens.'), { product: query.get('product') });
+  put(place.root, card(t('The newest {count}, live', { count: KEPT_MAX }), list));
 }
 
-export const page = { title: 'Events', scopes: ['read'], lead: 'Who comes, who goes and why, as it happens. What was before is remembered while anybody listens: this page, a webhook, a stream.', show };
+export const page = { title: t('Events'), scopes: ['read'], lead: t('Connections, disconnections with their reasons, and dropped messages, live.'), show };

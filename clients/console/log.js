@@ -5,6 +5,7 @@ import { h, put } from './dom.js';
 import { badge, button, card, loaded, moment, name, table } from './show.js';
 import { choice, search, text } from './clients.js';
 import { meanings } from './reasons.js';
+import { t } from './texts.js';
 
 /** Time between two looks, milliseconds. */
 const LOOK_MS = 5_000;
@@ -22,19 +23,19 @@ function show(place) {
     seen = newest;
     const wanted = lines.filter((/** @type {any} */ it) =>
       (!level || it.level === level) && (!sought || `${it.event ?? ''} ${it.text}`.toLowerCase().includes(sought)));
-    return table('Lines of the log, newest first', [
-      { title: 'At', head: true, cell: it => h('span', { class: 'mono' }, moment(it.at_ms)) },
-      { title: 'Level', cell: it => badge(it.level, it.level === 'error' ? 'bad' : 'warn') },
-      { title: 'Event', cell: it => h('span', { class: 'mono' }, it.event ?? '') },
-      { title: 'Line', cell: it => [name(it.text), it.event && h('p', { class: 'quiet' }, events[it.event])] },
-    ], wanted.reverse().slice(0, 500), sought || level ? 'None is like that.' : 'None: the server has complained of nothing since it started.');
+    return table(t('Log lines, newest first'), [
+      { title: t('Time'), head: true, cell: it => h('span', { class: 'mono' }, moment(it.at_ms)) },
+      { title: t('Level'), cell: it => badge(it.level, it.level === 'error' ? 'bad' : 'warn') },
+      { title: t('Event'), cell: it => h('span', { class: 'mono' }, it.event ?? '') },
+      { title: t('Message'), cell: it => [name(it.text), it.event && h('p', { class: 'quiet' }, events[it.event])] },
+    ], wanted.reverse().slice(0, 500), sought || level ? t('No matches.') : t('No warnings or errors since the server started.'));
   });
   put(place.root, search(place, [
-    ['Level', choice('level', [['', 'Warnings and errors'], ['error', 'Errors'], ['warn', 'Warnings']])], ['With the text', text('with')],
-  ]), card('Newest first', list, h('div', { class: 'row' }, button('Look again', () => look(false), { class: 'second' }))));
+    [t('Level'), choice('level', [['', t('Warnings and errors')], ['error', t('Errors')], ['warn', t('Warnings')]])], [t('Contains'), text('with')],
+  ]), card(t('Newest first'), list, h('div', { class: 'row' }, button(t('Refresh'), () => look(false), { class: 'second' }))));
   look(false);
   const timer = setInterval(() => document.visibilityState !== 'hidden' && look(true), LOOK_MS);
   place.gone.addEventListener('abort', () => clearInterval(timer));
 }
 
-export const page = { title: 'Log', scopes: ['read'], lead: 'Warnings and errors that the server keeps in memory. All of the log goes to standard error.', show };
+export const page = { title: t('Log'), scopes: ['read'], lead: t('The latest warnings and errors, from memory. The complete log goes to standard error.'), show };

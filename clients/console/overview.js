@@ -6,6 +6,7 @@ import { ask } from './api.js';
 import { Chart } from './chart.js';
 import { h, say, set } from './dom.js';
 import { ago, bytes, card, compact, duration, number, pairs, table } from './show.js';
+import { t } from './texts.js';
 
 /** Moments that are kept: fifteen minutes, one a second. */
 const KEPT_MAX = 900;
@@ -123,15 +124,15 @@ export function troubles(now) {
   const found = [];
   const failed = readiness.logs.filter((/** @type {string} */ log) => log === 'failed').length;
   const full = readiness.logs.filter((/** @type {string} */ log) => log === 'full').length;
-  if (failed) found.push(['bad', `${failed} of ${readiness.logs.length} logs failed: nothing is stored there until the disk is mended and the server restarted.`]);
-  if (readiness.draining) found.push(['bad', 'The server is being stopped and lets its connections go.']);
-  if (full) found.push(['warn', `${full} of ${readiness.logs.length} logs are full: pushes and messages are refused there.`]);
-  if (status.memory_pressure !== 'calm') found.push(['warn', `Memory is short (${status.memory_pressure}).`]);
+  if (failed) found.push(['bad', t('Storage failed in {count} of {total} logs: writes are refused until the disk is repaired and the server restarted.', { count: failed, total: readiness.logs.length })]);
+  if (readiness.draining) found.push(['bad', t('The server is draining: it closes its connections and stops.')]);
+  if (full) found.push(['warn', t('Storage is full in {count} of {total} logs: pushes and messages are refused.', { count: full, total: readiness.logs.length })]);
+  if (status.memory_pressure !== 'calm') found.push(['warn', t('Memory pressure: {level}.', { level: status.memory_pressure })]);
   if (directory.circuit !== 'closed') {
-    found.push(['warn', `The directory of presence does not answer: ${directory.fault?.message ?? directory.circuit}. ${number(directory.unwritten)} transitions wait.`]);
+    found.push(['warn', t('The presence directory does not answer: {reason}. Unwritten changes: {count}.', { reason: directory.fault?.message ?? directory.circuit, count: number(directory.unwritten) })]);
   }
-  if (readings.bridges > readings.bridges_online) found.push(['warn', `${readings.bridges - readings.bridges_online} of ${readings.bridges} bridges do not reach their broker.`]);
-  if (readings.impossible_total) found.push(['warn', `${number(readings.impossible_total)} conditions that cannot be were seen: a defect of the server, see the log.`]);
+  if (readings.bridges > readings.bridges_online) found.push(['warn', t('Bridges disconnected: {count} of {total}.', { count: readings.bridges - readings.bridges_online, total: readings.bridges })]);
+  if (readings.impossible_total) found.push(['warn', t('Internal errors: {count}. This is a defect of the server; the log has the details.', { count: number(readings.impossible_total) })]);
   return found;
 }
 
@@ -151,27 +152,28 @@ function show({ root, live, gone, may }) {
     charts.push([it, moments => lines.map(([name, key]) => ({ name, values: moments.map(at => at.values[key] ?? null) }))]);
     return it.element;
   };
-  const protocols = new Chart('Online by protocol', compact, 4);
+  const protocols = new Chart(t('Online by protocol'), compact, 4);
   charts.push([protocols, moments => lines(moments, 'protocols')]);
-  const shards = new Chart('Processor, busiest threads', percent, 0.1);
+  const shards = new Chart(t('CPU by shard'), percent, 0.1);
   charts.push([shards, moments => lines(moments, 'shards')]);
   const places = {
     latencies: h('div'), protocols: h('div'), totals: h('div'), store: h('div'), directory: h('div'), threads: h('div'), shards: h('div'), process: h('div'),
   };
   set(root, verdict, h('div', { class: 'charts' },
-    chart('Connections', compact, [['open', 'connections']], 4), protocols.element,
-    chart('Coming and going', rate, [['arrivals', 'arrivals'], ['departures', 'departures']], 1),
-    chart('Topics', rate, [['published', 'publishes'], ['delivered', 'deliveries']], 1),
-    chart('Pushes', rate, [['sent', 'pushesOut'], ['acknowledged', 'pushesAcked']], 1),
-    chart('Chat', rate, [['stored', 'chatIn'], ['delivered', 'chatOut']], 1),
-    chart('Bytes', byteRate, [['received', 'bytesIn'], ['sent', 'bytesOut']], 1_024, 1_024),
-    chart('Processor', percent, [['all threads', 'cpu']], 0.1), shards.element,
-    chart('Longest turn of a shard', ms, [['in the last second', 'turn']], 1),
-    chart('Memory', bytes, [['of the process', 'memory']], 1 << 20, 1_024),
-    chart('What waits', compact, [['messages for sessions', 'queued'], ['pushes', 'waiting'], ['chat, not in every inbox', 'undistributed']], 4)),
+    chart(t('Connections'), compact, [[t('open'), 'connections']], 4), protocols.element,
+    chart(t('Connections / Disconnections'), rate, [[t('connected'), 'arrivals'], [t('disconnected'), 'departures']], 1),
+    chart(t('MQTT messages'), rate, [[t('received'), 'publishes'], [t('sent'), 'deliveries']], 1),
+    chart(t('Pushes'), rate, [[t('sent'), 'pushesOut'], [t('acknowledged'), 'pushesAcked']], 1),
+    chart(t('Chat messages'), rate, [[t('stored'), 'chatIn'], [t('delivered'), 'chatOut']], 1),
+    chart(t('Network traffic'), byteRate, [[t('received'), 'bytesIn'], [t('sent'), 'bytesOut']], 1_024, 1_024),
+    chart(t('CPU'), percent, [[t('all threads'), 'cpu']], 0.1), shards.element,
+    chart(t('Longest event loop iteration'), ms, [[t('last second'), 'turn']], 1),
+    chart(t('Memory'), bytes, [[t('process'), 'memory']], 1 << 20, 1_024),
+    chart(t('Queued'), compact, [[t('MQTT messages'), 'queued'], [t('pushes'), 'waiting'], [t('chat messages'), 'undistributed']], 4)),
   h('div', { class: 'flow' },
-    card('Latencies, last minute', places.latencies), card('Protocols', places.protocols), card('Threads', places.threads), card('Shards', places.shards), card('Queues', places.totals),
-    card('Store', places.store), card('Directory of presence', places.directory), card('Process', places.process)));
+    card(t('Latency, last minute'), places.latencies), card(t('Protocols'), places.protocols), card(t('Threads'), places.threads),
+    card(t('Shards'), places.shards), card(t('Queues'), places.totals), card(t('Storage'), places.store),
+    card(t('Presence directory'), places.directory), card(t('Process'), places.process)));
   const draw = () => {
     const times = kept.map(at => at.at_ms);
     for (const [it, of] of charts) it.draw(times, of(kept));
@@ -180,7 +182,7 @@ function show({ root, live, gone, may }) {
   live(now => {
     const found = troubles(now);
     verdict.className = `verdict ${found.some(([kind]) => kind === 'bad') ? 'bad' : found.length ? 'warn' : ''}`;
-    const well = `All is well: ${number(now.status.connections)} connections are open; up ${duration(now.at_ms - now.started_ms)}.`;
+    const well = t('No problems found. Connections: {count}. Uptime: {time}.', { count: number(now.status.connections), time: duration(now.at_ms - now.started_ms) });
     const words = found.map(([, text]) => text);
     const said = found.length ? words.join(' ') : well;
     if (verdict.textContent !== said) {
@@ -221,12 +223,12 @@ async function past(gone) {
 function details(now, places) {
   const { status, readings, directory, process, presence } = now;
   const rows = Object.entries(byProtocol(presence)).sort(([a], [b]) => a.localeCompare(b));
-  fresh(places.protocols, table('Protocols', [
-    { title: 'Protocol', head: true, cell: ([name]) => name },
-    { title: 'Online', end: true, cell: ([, it]) => number(it.online) },
-    { title: 'Came', end: true, cell: ([, it]) => number(it.arrivals) },
-    { title: 'Went', end: true, cell: ([, it]) => number(it.departures) },
-  ], rows, 'Nobody has come yet.', true));
+  fresh(places.protocols, table(t('Protocols'), [
+    { title: t('Protocol'), head: true, cell: ([name]) => name },
+    { title: t('Online'), end: true, cell: ([, it]) => number(it.online) },
+    { title: t('Connections'), end: true, cell: ([, it]) => number(it.arrivals) },
+    { title: t('Disconnections'), end: true, cell: ([, it]) => number(it.departures) },
+  ], rows, t('No connections yet.'), true));
   const oldest = spreads[0] ?? {};
   const phases = now.latencies.phases.map((/** @type {any} */ it) => {
     const name = `${it.of} ${it.phase}`;
@@ -235,55 +237,55 @@ function details(now, places) {
     const count = since.reduce((/** @type {number} */ sum, /** @type {number} */ inside) => sum + inside, 0);
     return { name, count, of: (/** @type {number} */ share) => micros(quantile(now.latencies.bounds_us, since, share)) };
   });
-  fresh(places.latencies, table('Latencies', [
-    { title: 'Phase', head: true, cell: it => it.name },
-    { title: 'Count', end: true, cell: it => number(it.count) },
+  fresh(places.latencies, table(t('Latency, last minute'), [
+    { title: t('Phase'), head: true, cell: it => it.name },
+    { title: t('Count'), end: true, cell: it => number(it.count) },
     { title: 'p50', end: true, cell: it => it.of(0.5) },
     { title: 'p99', end: true, cell: it => it.of(0.99) },
     { title: 'p99.9', end: true, cell: it => it.of(0.999) },
-  ], phases.filter((/** @type {any} */ it) => it.count > 0), 'Nothing was timed.', true));
+  ], phases.filter((/** @type {any} */ it) => it.count > 0), t('No messages in the last minute.'), true));
   const busy = kept[kept.length - 1]?.shards ?? {};
-  fresh(places.threads, table('Threads', [
-    { title: 'Thread', head: true, cell: ([name]) => name },
-    { title: 'Busy now', end: true, cell: ([name]) => (name in busy ? percent(busy[name]) : '–') },
-    { title: 'Processor time', end: true, cell: ([, used_ms]) => (Number(used_ms) < 60_000 ? `${(Number(used_ms) / 1_000).toFixed(1)} s` : duration(Number(used_ms))) },
+  fresh(places.threads, table(t('Threads'), [
+    { title: t('Thread'), head: true, cell: ([name]) => name },
+    { title: t('CPU'), end: true, cell: ([name]) => (name in busy ? percent(busy[name]) : '–') },
+    { title: t('CPU time'), end: true, cell: ([, used_ms]) => (Number(used_ms) < 60_000 ? `${(Number(used_ms) / 1_000).toFixed(1)} s` : duration(Number(used_ms))) },
   ], Object.entries(process.threads_cpu_ms).sort(([, a], [, b]) => Number(b) - Number(a)).slice(0, 8), '', true));
-  fresh(places.shards, table('Shards', [
-    { title: 'Shard', head: true, cell: it => number(it.shard) },
-    { title: 'Connections', end: true, cell: it => number(it.connections) },
-    { title: 'Turns', end: true, cell: it => number(it.turns) },
-    { title: 'A turn lasts', end: true, cell: it => micros(it.turns ? it.busy_us / it.turns : null) },
-    { title: 'and is late by', end: true, cell: it => micros(it.turns ? it.lag_us / it.turns : null) },
+  fresh(places.shards, table(t('Shards'), [
+    { title: t('Shard'), head: true, cell: it => number(it.shard) },
+    { title: t('Connections'), end: true, cell: it => number(it.connections) },
+    { title: t('Iterations'), end: true, cell: it => number(it.turns) },
+    { title: t('Average duration'), end: true, cell: it => micros(it.turns ? it.busy_us / it.turns : null) },
+    { title: t('Average delay'), end: true, cell: it => micros(it.turns ? it.lag_us / it.turns : null) },
   ], status.loops, '', true));
   fresh(places.totals, pairs([
-    ['Messages that wait for sessions', number(status.queued)], ['Their bytes in memory', bytes(status.queued_bytes)],
-    ['Publications for later', number(status.delayed)], ['Retained messages', number(status.retained)],
-    ['Their bytes', bytes(status.retained_bytes)], ['Pushes that wait', number(status.waiting)],
-    ['Their weight', bytes(status.waiting_bytes)], ['Chat, not in every inbox', number(status.chat_undistributed)],
-    ['Chat, for other servers', number(status.chat_queued_out)],
+    [t('Queued MQTT messages'), number(status.queued)], [t('Queued MQTT bytes in memory'), bytes(status.queued_bytes)],
+    [t('Delayed publications'), number(status.delayed)], [t('Retained messages'), number(status.retained)],
+    [t('Retained bytes'), bytes(status.retained_bytes)], [t('Queued pushes'), number(status.waiting)],
+    [t('Queued push bytes'), bytes(status.waiting_bytes)], [t('Chat messages not yet in all inboxes'), number(status.chat_undistributed)],
+    [t('Chat messages queued for other servers'), number(status.chat_queued_out)],
   ]));
   fresh(places.store, pairs([
-    ['Logs', now.readiness.logs.join(', ') || '–'], ['Bytes of the logs', bytes(readings.store_log_bytes)],
-    ['Of these alive', bytes(readings.store_live_bytes)], ['Calls that wait', number(readings.store_calls_waiting)],
-    ['Written since the last checkpoint', bytes(readings.store_behind_bytes)],
-    ['Oldest change since then', duration((readings.store_behind_seconds ?? 0) * 1_000)],
-    ['Entries not taken', number(status.counters.store_failures_total)],
-    ['Lines of the log lost', number(readings.log_lines_lost_total)],
+    [t('State of the logs'), now.readiness.logs.join(', ') || '–'], [t('Log size'), bytes(readings.store_log_bytes)],
+    [t('Live data'), bytes(readings.store_live_bytes)], [t('Queued calls'), number(readings.store_calls_waiting)],
+    [t('Written since the last checkpoint'), bytes(readings.store_behind_bytes)],
+    [t('Oldest change since the checkpoint'), duration((readings.store_behind_seconds ?? 0) * 1_000)],
+    [t('Failed writes'), number(status.counters.store_failures_total)],
+    [t('Server log lines dropped'), number(readings.log_lines_lost_total)],
   ]));
   fresh(places.directory, pairs([
-    ['Where', directory.directory], ['Node', directory.node], ['Circuit', directory.circuit],
-    ['Not written yet', number(directory.unwritten)], ['Oldest of these', duration(directory.lag_ms)],
-    ['Last fault', directory.fault ? h('span', {}, `${directory.fault.message}, `, ago(directory.fault.at_ms)) : 'none'],
+    [t('Directory'), directory.directory], [t('Node'), directory.node], [t('Circuit breaker'), directory.circuit],
+    [t('Unwritten changes'), number(directory.unwritten)], [t('Oldest unwritten'), duration(directory.lag_ms)],
+    [t('Last error'), directory.fault ? h('span', {}, `${directory.fault.message}, `, ago(directory.fault.at_ms)) : t('none')],
   ]));
   fresh(places.process, pairs([
-    ['Version', status.version], ['Up', duration(now.at_ms - now.started_ms)],
-    ['Memory', bytes(process.resident_bytes)], ['Processor time', duration(process.cpu_ms ?? 0)],
-    ['Cores', number(process.cores)], ['Shards', number(status.shards)], ['Threads that run them', number(status.threads)],
-    ['Longest turn, last second', `${number(status.turn_us_max)} µs`], ['Sessions', number(status.sessions)],
-    ['Of these online', number(status.sessions_online)], ['Subscriptions', number(status.subscriptions)],
-    ['Devices', number(status.devices)], ['Of these online', number(status.online)],
-    ['Users of the book', number(readings.users)], ['Chat, devices online', number(status.chat_sessions)], ['Connections of the API', number(readings.api_connections)],
-    ['Sessions of the console', number(readings.console_sessions)],
+    [t('Version'), status.version], [t('Uptime'), duration(now.at_ms - now.started_ms)],
+    [t('Memory'), bytes(process.resident_bytes)], [t('CPU time'), duration(process.cpu_ms ?? 0)],
+    [t('CPU cores'), number(process.cores)], [t('Shards'), number(status.shards)], [t('Shard threads'), number(status.threads)],
+    [t('Longest event loop iteration'), micros(status.turn_us_max)], [t('MQTT sessions'), number(status.sessions)],
+    [t('MQTT sessions online'), number(status.sessions_online)], [t('Subscriptions'), number(status.subscriptions)],
+    [t('Devices'), number(status.devices)], [t('Devices online'), number(status.online)],
+    [t('Chat devices online'), number(status.chat_sessions)], [t('Users in the database'), number(readings.users)],
+    [t('API connections'), number(readings.api_connections)], [t('Console sessions'), number(readings.console_sessions)],
   ]));
 }
 
@@ -297,4 +299,4 @@ function fresh(place, part) {
   were.forEach((it, at) => say(it, are[at].textContent ?? ''));
 }
 
-export const page = { title: 'Overview', scopes: ['metrics'], lead: '', show };
+export const page = { title: t('Overview'), scopes: ['metrics'], lead: '', show };

@@ -2,7 +2,8 @@
 
 import { ask, follow, withQuery } from './api.js';
 import { h, put, set } from './dom.js';
-import { badge, card, field, loaded, moment, name, number, pairs, why } from './show.js';
+import { badge, card, field, loaded, moment, name, number, online, pairs, why } from './show.js';
+import { parts, t } from './texts.js';
 import { curl } from './topics.js';
 
 /** Time that an answer waits for the device, milliseconds. */
@@ -18,7 +19,7 @@ function show(place) {
   const body = h('textarea', { name: 'body', required: true });
   const ttl = h('input', { name: 'ttl_s', type: 'number', min: 0, max: 31_536_000, value: 86_400, required: true });
   const urgent = h('input', { type: 'checkbox', name: 'priority' });
-  const [steps, state, code] = [h('ol', { class: 'steps', role: 'log', 'aria-label': 'What becomes of it' }), h('div'), h('div')];
+  const [steps, state, code] = [h('ol', { class: 'steps', role: 'log', 'aria-label': t('Progress') }), h('div'), h('div')];
   /** @type {string | null} */
   let sent = null;
   /** @type {any[]} */
@@ -28,28 +29,29 @@ function show(place) {
     h('time', { class: 'mono' }, `+${number(Math.round(performance.now() - began))} ms`), h('span', {}, ...told)));
   const told = (/** @type {any} */ event) => {
     if (event.type === 'pushed' && event.push === sent) {
-      step(name(event.device), ': ', outcome(event.outcome), event.reason ? ` ${event.reason}` : '', ' (told by the event ', h('code', {}, 'pushed'), ')');
+      step(name(event.device), ': ', outcome(event.outcome), event.reason ? ` ${event.reason}` : '', ' ',
+        h('span', { class: 'quiet' }, parts('(event {event})', { event: h('code', {}, 'pushed') })));
     }
   };
   if (place.may('read')) {
     const end = follow(() => 'v1/events?type=pushed,online,offline', {
-      // It may be told before the answer has told which one it is.
+      // The event may arrive before the answer that names the push.
       pushed: event => (sent === '' ? early.push(event) : told(event)),
-      online: event => began && event.device === device.value && step(name(event.device), ' came online'),
-      offline: event => began && event.device === device.value && step(name(event.device), ` went (${event.reason})`),
+      online: event => began && event.device === device.value && step(parts('{device} connected', { device: name(event.device) })),
+      offline: event => began && event.device === device.value && step(parts('{device} disconnected ({reason})', { device: name(event.device), reason: event.reason })),
     });
     place.gone.addEventListener('abort', end);
   }
   const look = () => place.may('read') && loaded(state, async () => {
     const it = await ask('GET', withQuery('v1/device', { product: product.value, device: device.value }), undefined, place.gone);
-    return pairs([['Device', it.online ? 'online' : 'offline'], ['Since', moment(it.since_ms)],
-      ['Pushes that wait', number(it.waiting)], ['On the way', number(it.inflight)]]);
+    return pairs([[t('Device'), online(it.online)], [t('Since'), moment(it.since_ms)],
+      [t('Queued pushes'), number(it.waiting)], [t('In flight'), number(it.inflight)]]);
   });
-  const none = h('p', { class: 'none' }, 'Nothing was pushed from here yet.');
-  const send = h('button', { type: 'submit' }, 'Push');
-  const form = h('form', { class: 'grid' }, h('div', { class: 'cards' }, field('Product', product), field('Device', device)),
-    field('Body', body), h('div', { class: 'row foot' }, field('May wait, seconds', ttl),
-      h('label', { class: 'check' }, urgent, 'Before others (high priority)'), send));
+  const none = h('p', { class: 'none' }, t('No push sent from this page yet.'));
+  const send = h('button', { type: 'submit' }, t('Push'));
+  const form = h('form', { class: 'grid' }, h('div', { class: 'cards' }, field(t('Product'), product), field(t('Device'), device)),
+    field(t('Body'), body), h('div', { class: 'row foot' }, field(t('Time to live (seconds)'), ttl, t('How long the server stores the push for an offline device.')),
+      h('label', { class: 'check' }, urgent, t('High priority')), send));
   form.addEventListener('submit', async event => {
     event.preventDefault();
     send.disabled = true;
@@ -59,13 +61,13 @@ function show(place) {
     const order = { product: product.value, device: device.value, body: body.value, ttl_s: Number(ttl.value),
       priority: urgent.checked ? 'high' : 'normal', receipts: true, wait_ms: WAIT_MS };
     set(code, curl('v1/pushes', order));
-    step('Asked for; the answer waits up to 10 s for the device.');
+    step(t('Sent to the server. Waiting up to 10 s for the device.'));
     try {
       const answer = await ask('POST', 'v1/pushes', order, place.gone);
       sent = answer.id;
       const [first] = answer.outcomes;
-      step('Push ', h('span', { class: 'mono' }, answer.id), ': ', outcome(first.outcome), first.reason ? ` ${first.reason}` : '',
-        first.outcome === 'stored' ? ' – it waits for the device, and is told here when it comes.' : '');
+      step(parts('Push {id}:', { id: h('span', { class: 'mono' }, answer.id) }), ' ', outcome(first.outcome), first.reason ? ` ${first.reason}` : '',
+        first.outcome === 'stored' ? ` – ${t('queued until the device connects; the delivery will be shown here.')}` : '');
       early.forEach(told);
     } catch (error) {
       step(h('span', { class: 'fault' }, why(error)));
@@ -73,8 +75,8 @@ function show(place) {
     send.disabled = false;
     look();
   });
-  put(place.root, card('Push to a device', form, code), card('What becomes of it', none, steps, state));
+  put(place.root, card(t('Push to a device'), form, code), card(t('Progress'), none, steps, state));
   if (product.value && device.value) look();
 }
 
-export const page = { title: 'Push', scopes: ['push'], lead: 'Send a push to one device and watch it arrive.', show };
+export const page = { title: t('Push'), scopes: ['push'], lead: t('Send a push to one device and watch its delivery.'), show };

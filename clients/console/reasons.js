@@ -4,6 +4,7 @@ import { ask } from './api.js';
 import { h, put, set } from './dom.js';
 import { card, number, table } from './show.js';
 import { search, text } from './clients.js';
+import { t } from './texts.js';
 
 /** @typedef {import('./console.js').Place} Place */
 
@@ -31,7 +32,7 @@ function counts(place, of, title, isSorted) {
   const sought = (place.query.get('with') ?? '').toLowerCase();
   const all = place.query.get('all') === 'yes' || of === 'counters';
   const first = new Map();
-  put(place.root, search(place, [['With the text', text('with')]]), card(title, list));
+  put(place.root, search(place, [[t('Contains'), text('with')]]), card(title, list));
   meanings().then(({ [of]: meaning }) => {
     let shown = '';
     place.live(({ status }) => {
@@ -43,21 +44,21 @@ function counts(place, of, title, isSorted) {
       rows.forEach(([key, count]) => first.has(key) || first.set(key, count));
       rows.sort(([a, m], [b, n]) => (isSorted ? n - m : 0) || a.localeCompare(b));
       set(list, table(title, [
-        { title: of === 'counters' ? 'Counter' : 'Reason', head: true, cell: ([key]) => h('span', { class: 'mono' }, key) },
-        { title: 'What it means', cell: ([key]) => meaning[key] },
-        { title: 'Since you look', end: true, cell: ([key, count]) => (count > first.get(key) ? `+${number(count - first.get(key))}` : '') },
-        { title: 'Since the start', end: true, cell: ([, count]) => number(count) },
-      ], rows, sought ? 'None is like that.' : 'None since the start.'));
+        { title: of === 'counters' ? t('Counter') : t('Reason'), head: true, cell: ([key]) => h('span', { class: 'mono' }, key) },
+        { title: t('Meaning'), cell: ([key]) => meaning[key] },
+        { title: t('Since this page opened'), end: true, cell: ([key, count]) => (count > first.get(key) ? `+${number(count - first.get(key))}` : '') },
+        { title: t('Since the server started'), end: true, cell: ([, count]) => number(count) },
+      ], rows, sought ? t('No matches.') : t('None since the server started.')));
     });
   });
 }
 
-export const closes = { title: 'Why connections end', scopes: ['metrics'],
-  lead: 'Every connection that ended, by reason. A search finds also what has not happened yet.',
-  show: (/** @type {Place} */ place) => counts(place, 'closed', 'Connections that ended', true) };
-export const drops = { title: 'Why messages are lost', scopes: ['metrics'],
-  lead: 'Messages that were not delivered to a session, by reason.',
-  show: (/** @type {Place} */ place) => counts(place, 'dropped', 'Messages not delivered', true) };
-export const counters = { title: 'Counters', scopes: ['metrics'],
-  lead: 'Everything that is counted, as in /metrics.',
-  show: (/** @type {Place} */ place) => counts(place, 'counters', 'Counted since the start', false) };
+export const closes = { title: t('Disconnect reasons'), scopes: ['metrics'],
+  lead: t('Connections that ended, by reason. A search also lists reasons that have not occurred.'),
+  show: (/** @type {Place} */ place) => counts(place, 'closed', t('Disconnections by reason'), true) };
+export const drops = { title: t('Dropped messages'), scopes: ['metrics'],
+  lead: t('Messages that were not delivered to a session, by reason.'),
+  show: (/** @type {Place} */ place) => counts(place, 'dropped', t('Dropped messages by reason'), true) };
+export const counters = { title: t('Counters'), scopes: ['metrics'],
+  lead: t('Every counter of /metrics.'),
+  show: (/** @type {Place} */ place) => counts(place, 'counters', t('Counters since the server started'), false) };

@@ -6,6 +6,7 @@
 import { ask } from './api.js';
 import { h, put, set } from './dom.js';
 import { badge, card, copy, field, why } from './show.js';
+import { t } from './texts.js';
 
 /** Longest answer that is shown, bytes; of a stream the first ones. */
 const SHOWN_MAX = 64 * 1024;
@@ -57,7 +58,7 @@ function fields(all, schema) {
   const required = new Set(it.required ?? []);
   return h('dl', { class: 'fields' }, Object.entries(it.properties).map(([name, one]) => {
     const part = /** @type {any} */ (one);
-    return [h('dt', {}, h('code', {}, name), ' ', h('span', { class: 'quiet' }, kind(all, part), required.has(name) ? '' : ', may be left out')),
+    return [h('dt', {}, h('code', {}, name), ' ', h('span', { class: 'quiet' }, kind(all, part), required.has(name) ? '' : `, ${t('optional')}`)),
       h('dd', {}, part.description ?? found(all, part)?.description ?? '')];
   }).flat());
 }
@@ -88,10 +89,10 @@ async function beginning(answer, end) {
       const { done, value } = await reader.read();
       if (done) return text + decoder.decode();
       text += decoder.decode(value, { stream: true });
-      if (text.length >= SHOWN_MAX) return `${text.slice(0, SHOWN_MAX)}\n… there is more`;
+      if (text.length >= SHOWN_MAX) return `${text.slice(0, SHOWN_MAX)}\n… ${t('(truncated)')}`;
     }
   } catch (error) {
-    if (end.signal.aborted) return `${text}\n… listened for ${LISTEN_MS / 1_000} s`;
+    if (end.signal.aborted) return `${text}\n… ${t('(stopped after {count} s)', { count: LISTEN_MS / 1_000 })}`;
     throw error;
   } finally {
     end.abort();
@@ -126,11 +127,11 @@ function form(all, call, token) {
   const first = example(content);
   if (body && first !== undefined) body.value = typeof first === 'string' ? first : JSON.stringify(first, null, 2);
   const answered = h('div', { class: 'answer', role: 'status' });
-  const send = h('button', { type: 'submit' }, 'Send');
+  const send = h('button', { type: 'submit' }, t('Send'));
   const made = h('form', { class: 'grid' },
     inputs.length > 0 && h('div', { class: 'cards' }, inputs.map(({ it, input }) =>
       field(`${it.name} (${it.in})`, input, it.description))),
-    body && field(`Body (${type})`, body), h('div', { class: 'row' }, send), answered);
+    body && field(t('Body ({type})', { type }), body), h('div', { class: 'row' }, send), answered);
   made.addEventListener('submit', async event => {
     event.preventDefault();
     send.disabled = true;
@@ -155,10 +156,10 @@ function form(all, call, token) {
       const line = command(call.method, new URL(target, location.href).href, body?.value ?? '', type);
       set(answered, h('p', {}, badge(String(answer.status), answer.ok ? 'good' : 'bad'), ' ', answer.statusText, ' ',
         h('span', { class: 'quiet' }, `${Math.round(performance.now() - began)} ms, ${media}`)),
-      h('pre', { class: 'mono', tabindex: 0, 'aria-label': 'Answer' }, readable(media, text) || '(empty)'),
+      h('pre', { class: 'mono', tabindex: 0, 'aria-label': t('Answer') }, readable(media, text) || t('(empty)')),
       h('div', { class: 'row' }, h('code', {}, line), copy(line)));
     } catch (error) {
-      set(answered, h('p', { class: 'fault' }, end.signal.aborted ? `Nothing came within ${LISTEN_MS / 1_000} s.` : why(error)));
+      set(answered, h('p', { class: 'fault' }, end.signal.aborted ? t('No answer within {count} s.', { count: LISTEN_MS / 1_000 }) : why(error)));
     }
     clearTimeout(limit);
     send.disabled = false;
@@ -179,16 +180,16 @@ function shown(all, call, token) {
     if (!whole.open || inside.childElementCount) return;
     const [, content] = Object.entries(told.requestBody?.content ?? {})[0] ?? ['', null];
     put(inside, told.description && h('p', {}, told.description),
-      h('p', { class: 'quiet' }, scopes.length ? `Wants one of: ${scopes.join(', ')} (or admin).` : 'Open to everybody.'),
-      content && h('section', {}, h('h3', {}, 'Takes'), fields(all, content.schema) ?? h('p', {}, kind(all, content.schema))),
-      h('section', {}, h('h3', {}, 'Answers'), h('dl', { class: 'fields' },
+      h('p', { class: 'quiet' }, scopes.length ? t('Required scope: one of {scopes}, or admin.', { scopes: scopes.join(', ') }) : t('No scope required.')),
+      content && h('section', {}, h('h3', {}, t('Body')), fields(all, content.schema) ?? h('p', {}, kind(all, content.schema))),
+      h('section', {}, h('h3', {}, t('Answers')), h('dl', { class: 'fields' },
         Object.entries(told.responses).map(([status, one]) => {
           const answer = found(all, one);
           const [media] = Object.entries(answer.content ?? {});
           return [h('dt', {}, status), h('dd', {}, answer.description, ' ',
             media && Number(status) < 300 ? [h('span', { class: 'quiet' }, media[0]), fields(all, /** @type {any} */ (media[1]).schema)] : '')];
         }).flat())),
-      h('section', {}, h('h3', {}, 'Try it'), form(all, call, token)));
+      h('section', {}, h('h3', {}, t('Try it')), form(all, call, token)));
   });
   return whole;
 }
@@ -198,8 +199,8 @@ async function show(place) {
   const token = h('input', { name: 'try-token', type: 'password', autocomplete: 'off', spellcheck: 'false', maxlength: 1024 });
   const filter = h('input', { name: 'filter', type: 'search', autocomplete: 'off', value: place.query.get('find') ?? '' });
   const list = h('div', { class: 'calls' });
-  put(place.root, h('div', { class: 'cards' }, field('Find a call', filter, 'By path, word or scope.'),
-    field('Token', token, 'Empty: with the session of the console. It is kept nowhere.')), list);
+  put(place.root, h('div', { class: 'cards' }, field(t('Find a call'), filter, t('By path, word or scope.')),
+    field(t('Token'), token, t('Leave empty to use the console session. The token is not stored.'))), list);
   let all;
   try {
     all = await ask('GET', 'openapi.json', undefined, place.gone);
@@ -218,7 +219,7 @@ async function show(place) {
     element: card(name, ...entries.map(entry => entry.element)), entries,
   }));
   put(list, ...cards.map(it => it.element));
-  const none = h('p', { class: 'none' }, 'No call is like that.');
+  const none = h('p', { class: 'none' }, t('No matches.'));
   const look = () => {
     const wanted = filter.value.trim().toLowerCase().split(/\s+/);
     let count = 0;
@@ -238,5 +239,5 @@ async function show(place) {
   look();
 }
 
-export const page = { title: 'API', scopes: ['metrics', 'read', 'push', 'publish', 'manage', 'users', 'view', 'trace', 'chat'],
-  lead: 'Every call of the API, as this server describes it, to be read and tried.', show };
+export const page = { title: t('API'), scopes: ['metrics', 'read', 'push', 'publish', 'manage', 'users', 'view', 'trace', 'chat'],
+  lead: t('Every API call of this server, with a form to try it.'), show };

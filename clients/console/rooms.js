@@ -7,6 +7,7 @@ import { ask, withQuery } from './api.js';
 import { h, put, set } from './dom.js';
 import { ago, badge, button, card, field, loaded, name, notice, number, pairs, sure, table } from './show.js';
 import { pages } from './clients.js';
+import { t } from './texts.js';
 
 /** @typedef {import('./console.js').Place} Place */
 
@@ -20,7 +21,7 @@ const link = (of, address) => h('a', { href: `#/${of}?${of === 'groups' ? 'group
 function figures(place, shown) {
   if (!place.may('metrics')) return;
   const totals = h('div');
-  put(place.root, card('Figures, since the start', totals));
+  put(place.root, card(t('Totals since the server started'), totals));
   place.live(({ status }) => set(totals, pairs(shown.map(([term, counter]) => [term, number(status.counters[counter] ?? status[counter])]))));
 }
 
@@ -29,21 +30,21 @@ function showGroups(place) {
   const one = place.query.get('group');
   if (one !== null) return showGroup(place, one);
   figures(place, [
-    ['Messages stored', 'chat_sent_total'], ['Places they took in inboxes', 'chat_distributed_total'],
-    ['Changes of groups', 'chat_group_changes_total'], ['Refused: too fast', 'chat_rate_limited_total'],
+    [t('Messages stored'), 'chat_sent_total'], [t('Inbox entries written'), 'chat_distributed_total'],
+    [t('Group changes'), 'chat_group_changes_total'], [t('Refused: rate limit'), 'chat_rate_limited_total'],
   ]);
-  pages(place, 'Groups', async after => {
+  pages(place, t('Groups'), async after => {
     const { groups, next } = await ask('GET', withQuery('v1/chat/groups', { after, limit: 100 }), undefined, place.gone);
     return { rows: groups, next };
-  }, rows => table('Groups', [
-    { title: 'Group', head: true, cell: it => link('groups', it.group) },
-    { title: 'Title', cell: it => name(it.title) },
-    { title: 'Owner', cell: it => name(it.owner) },
-    { title: 'Members', end: true, cell: it => number(it.members) },
-    { title: 'State', cell: it => (it.closed ? badge('closed', 'warn') : badge('open', 'good')) },
-    { title: 'Messages', end: true, cell: it => number(it.last_seq) },
-    { title: 'Last', cell: it => ago(it.last_ms) },
-  ], rows, 'None. holdline im groups make makes one.'));
+  }, rows => table(t('Groups'), [
+    { title: t('Group'), head: true, cell: it => link('groups', it.group) },
+    { title: t('Title'), cell: it => name(it.title) },
+    { title: t('Owner'), cell: it => name(it.owner) },
+    { title: t('Members'), end: true, cell: it => number(it.members) },
+    { title: t('State'), cell: it => (it.closed ? badge(t('closed'), 'warn') : badge(t('open'), 'good')) },
+    { title: t('Messages'), end: true, cell: it => number(it.last_seq) },
+    { title: t('Last message'), cell: it => ago(it.last_ms) },
+  ], rows, t('No groups. Create one with: holdline im groups make')));
 }
 
 /** @param {Place} place @param {string} address */
@@ -53,50 +54,50 @@ function showGroup(place, address) {
   const look = () => loaded(state, async () => {
     const it = await ask('GET', withQuery(path, { limit: 1 }), undefined, place.gone);
     return [pairs([
-      ['Title', name(it.title)], ['Members', number(it.total)], ['Changes', it.version],
-      ['Who may say something', it.closed ? 'owner and admins' : 'every member'],
-    ]), place.may('manage') && h('div', { class: 'row' }, button(it.closed ? 'Open it' : 'Close it', async () => {
+      [t('Title'), name(it.title)], [t('Members'), number(it.total)], [t('Version'), it.version],
+      [t('Who may send'), it.closed ? t('owner and admins') : t('all members')],
+    ]), place.may('manage') && h('div', { class: 'row' }, button(it.closed ? t('Open group') : t('Close group'), async () => {
       await ask('POST', `${path}/changes`, { verb: it.closed ? 'open' : 'close' });
-      notice(it.closed ? 'Every member may say something.' : 'Only owner and admins may say something.');
+      notice(it.closed ? t('All members may send.') : t('Only the owner and admins may send.'));
       await look();
     }, { class: 'second', id: 'close' }))];
   });
-  put(place.root, h('p', {}, h('a', { href: '#/groups' }, '← All groups')),
+  put(place.root, h('p', {}, h('a', { href: '#/groups' }, t('← All groups'))),
     h('section', { class: 'card' }, h('h2', {}, name(address)), state));
   look();
-  pages(place, 'Members', async after => {
+  pages(place, t('Members'), async after => {
     const { members, next } = await ask('GET', withQuery(path, { after, limit: MEMBERS }), undefined, place.gone);
     return { rows: members, next };
-  }, rows => table('Members', [
-    { title: 'Account', head: true, cell: it => name(it.account) },
-    { title: 'Role', cell: it => it.role },
-    { title: 'State', cell: it => (it.muted ? badge('muted', 'warn') : '–') },
-  ], rows, 'Nobody.'));
+  }, rows => table(t('Members'), [
+    { title: t('Account'), head: true, cell: it => name(it.account) },
+    { title: t('Role'), cell: it => it.role },
+    { title: t('State'), cell: it => (it.muted ? badge(t('muted'), 'warn') : '–') },
+  ], rows, t('No members.')));
 }
 
 /** @param {Place} place */
 function showRooms(place) {
   const one = place.query.get('room');
   figures(place, [
-    ['Chatrooms', 'chatrooms'], ['Devices in them', 'chatroom_sessions'], ['Joins', 'chat_chatroom_joins_total'], ['Refused', 'chat_chatroom_refused_total'],
-    ['Messages said', 'chat_chatroom_said_total'], ['Refused: too loud', 'chat_chatroom_dropped_total'],
-    ['Copies handed out', 'chat_chatroom_delivered_total'], ['Copies not handed out', 'chat_chatroom_missed_total'],
-    ['Copies nobody read', 'chat_chatroom_skipped_total'], ['Changes', 'chat_chatroom_changes_total'],
+    [t('Chatrooms'), 'chatrooms'], [t('Devices joined'), 'chatroom_sessions'], [t('Joins'), 'chat_chatroom_joins_total'], [t('Joins refused'), 'chat_chatroom_refused_total'],
+    [t('Messages sent'), 'chat_chatroom_said_total'], [t('Messages refused: rate limit'), 'chat_chatroom_dropped_total'],
+    [t('Copies delivered'), 'chat_chatroom_delivered_total'], [t('Copies not delivered'), 'chat_chatroom_missed_total'],
+    [t('Copies skipped: slow reader'), 'chat_chatroom_skipped_total'], [t('Changes'), 'chat_chatroom_changes_total'],
   ]);
-  pages(place, 'Chatrooms', async after => {
+  pages(place, t('Chatrooms'), async after => {
     const { chatrooms, next } = await ask('GET', withQuery('v1/chat/chatrooms', { after, limit: 100 }), undefined, place.gone);
     return { rows: chatrooms.filter((/** @type {any} */ it) => one === null || it.room === one), next };
-  }, rows => table('Chatrooms', [
-    { title: 'Chatroom', head: true, cell: it => link('chatrooms', it.room) },
-    { title: 'Title', cell: it => name(it.title) },
-    { title: 'Owner', cell: it => name(it.owner) },
-    { title: 'There now', end: true, cell: it => number(it.here) },
-    { title: 'Messages', end: true, cell: it => number(it.said) },
-    { title: 'Banned', end: true, cell: it => number(it.banned) },
-    { title: 'State', cell: it => (it.quiet ? badge('quiet', 'warn') : badge('open', 'good')) },
+  }, rows => table(t('Chatrooms'), [
+    { title: t('Chatroom'), head: true, cell: it => link('chatrooms', it.room) },
+    { title: t('Title'), cell: it => name(it.title) },
+    { title: t('Owner'), cell: it => name(it.owner) },
+    { title: t('Online'), end: true, cell: it => number(it.here) },
+    { title: t('Messages'), end: true, cell: it => number(it.said) },
+    { title: t('Banned'), end: true, cell: it => number(it.banned) },
+    { title: t('State'), cell: it => (it.quiet ? badge(t('muted'), 'warn') : badge('open', 'good')) },
     { title: '', end: true, cell: it => place.may('manage') && orders(place, it) },
-  ], rows, one === null ? 'None. holdline im chatrooms make makes one.' : 'There is no such chatroom.'));
-  if (one !== null) put(place.root, h('p', {}, h('a', { href: '#/chatrooms' }, '← All chatrooms')));
+  ], rows, one === null ? t('No chatrooms. Create one with: holdline im chatrooms make') : t('Unknown chatroom.')));
+  if (one !== null) put(place.root, h('p', {}, h('a', { href: '#/chatrooms' }, t('← All chatrooms'))));
   else if (place.may('manage')) announce(place);
 }
 
@@ -109,27 +110,28 @@ function orders(place, it) {
     place.go(Object.fromEntries(place.query));
   };
   return h('div', { class: 'row end' },
-    button(it.quiet ? 'Open' : 'Quiet', () => (it.quiet ? order('open', `Everybody may speak in ${it.room}.`)
-      : order('quiet', `Only owner and moderators may speak in ${it.room}.`)), { class: 'second small', 'aria-label': `${it.quiet ? 'Open' : 'Quiet'} ${it.room}` }),
-    button('End', async () => {
-      if (!await sure(`End the chatroom ${it.room}?`, 'End it', `${number(it.here)} are there and are sent away.`)) return;
-      await order('close', `${it.room} is over.`);
-    }, { class: 'danger small', 'aria-label': `End ${it.room}` }));
+    button(it.quiet ? t('Unmute') : t('Mute'), () => (it.quiet ? order('open', t('Everyone may send in {room}.', { room: it.room }))
+      : order('quiet', t('Only the owner and moderators may send in {room}.', { room: it.room }))),
+    { class: 'second small', 'aria-label': it.quiet ? t('Unmute {room}', { room: it.room }) : t('Mute {room}', { room: it.room }) }),
+    button(t('Close'), async () => {
+      if (!await sure(t('Close the chatroom {room}?', { room: it.room }), t('Close chatroom'), t('Participants who will be removed: {count}.', { count: number(it.here) }))) return;
+      await order('close', t('{room} was closed.', { room: it.room }));
+    }, { class: 'danger small', 'aria-label': t('Close {room}', { room: it.room }) }));
 }
 
 /** A form that announces something in a chatroom. @param {Place} place */
 function announce(place) {
   const room = h('input', { name: 'room', required: true, autocomplete: 'off' });
   const words = h('input', { name: 'text', required: true, maxlength: 500, autocomplete: 'off' });
-  const form = h('form', { class: 'grid' }, field('Chatroom', room), field('Announcement', words),
-    h('div', { class: 'row foot' }, h('button', { type: 'submit' }, 'Announce')));
+  const form = h('form', { class: 'grid' }, field(t('Chatroom'), room), field(t('Announcement'), words, t('Shown to all participants, and to those who join later.')),
+    h('div', { class: 'row foot' }, h('button', { type: 'submit' }, t('Announce'))));
   form.addEventListener('submit', async event => {
     event.preventDefault();
     await ask('POST', `v1/chat/chatrooms/${encodeURIComponent(room.value)}/changes`, { verb: 'announce', text: words.value });
-    notice('It is announced to everybody who is there, and to those who come.');
+    notice(t('Announcement sent.'));
   });
-  put(place.root, card('Announce something', form));
+  put(place.root, card(t('Announce'), form));
 }
 
-export const groups = { title: 'Rooms and groups', scopes: ['read', 'chat'], lead: 'Groups, which are the rooms of XMPP, in no order; what is said in them is not shown.', show: showGroups };
-export const chatrooms = { title: 'Chatrooms', scopes: ['read', 'chat'], lead: 'Rooms of those who are there now.', show: showRooms };
+export const groups = { title: t('Rooms and groups'), scopes: ['read', 'chat'], lead: t('Groups of instant messaging, which XMPP clients see as rooms. Message texts are not shown.'), show: showGroups };
+export const chatrooms = { title: t('Chatrooms'), scopes: ['read', 'chat'], lead: t('Live rooms: participants are those who are online in them now.'), show: showRooms };

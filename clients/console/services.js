@@ -1,62 +1,69 @@
-// What the server asks and tells elsewhere, and how far behind that is: webhooks and their dead
-// letters, the archive, the database of accounts, the push gateway, bridges, other domains, files.
+// Other services that the server uses, with their state and backlog: webhooks and their dead
+// letters, the archive, the account database, the push gateway, bridges, federation, files.
 //
-// A service that is not configured has no figures, and no card.
+// A service that is not configured has no readings and no card, but for the push gateway.
 
 import { ask } from './api.js';
 import { h, put, set } from './dom.js';
 import { badge, button, bytes, card, duration, loaded, name, notice, number, pairs, sure, table } from './show.js';
+import { t } from './texts.js';
 
 /** @typedef {import('./console.js').Place} Place */
 
 /** Letters that are posted again by one press of a button. */
 const LETTERS = 1_000;
 
-const up = (/** @type {number} */ is) => (is ? badge('there', 'good') : badge('away', 'bad'));
+const up = (/** @type {number} */ is) => (is ? badge(t('connected'), 'good') : badge(t('disconnected'), 'bad'));
+
+/** The gateway reports 0 when it is not configured, too: unused, it is not a fault. @param {number} is @param {any} readings */
+const gateway = (is, readings) =>
+  (is || readings.push_gateway_requests_total || readings.push_gateway_waiting || readings.push_gateway_put_off_total
+    ? up(is) : badge(t('not in use'), 'off'));
+
 const seconds = (/** @type {number} */ s) => (s ? duration(s * 1_000) : '–');
 
 /**
  * Cards: title, the reading without which there is none, and what is told of it: term, reading and
  * how that is shown.
- * @type {[string, string, [string, string, ((value: number) => any)?][]][]}
+ * @type {[string, string, [string, string, ((value: number, readings: any) => any)?][]][]}
  */
 const CARDS = [
-  ['Archive of messages', 'archive_up', [
-    ['State', 'archive_up', up], ['Messages that wait', 'archive_waiting'], ['Oldest of these', 'archive_waiting_seconds', seconds],
-    ['Taken', 'archive_taken_total'], ['Lost', 'archive_lost_total'], ['Calls that failed', 'archive_faults_total'],
+  [t('Message archive'), 'archive_up', [
+    [t('State'), 'archive_up', up], [t('Queued messages'), 'archive_waiting'], [t('Oldest queued'), 'archive_waiting_seconds', seconds],
+    [t('Archived'), 'archive_taken_total'], [t('Dropped'), 'archive_lost_total'], [t('Failed calls'), 'archive_faults_total'],
   ]],
-  ['Accounts in a database', 'accounts_database_up', [
-    ['State', 'accounts_database_up', up], ['Accounts read', 'accounts_database_loaded'],
-    ['Changes seen', 'accounts_database_changes_total'], ['Calls that failed', 'accounts_database_faults_total'],
-    ['Changes refused meanwhile', 'accounts_database_refused_total'], ['Rows that are none', 'accounts_database_rows_wrong_total'],
+  [t('Account database'), 'accounts_database_up', [
+    [t('State'), 'accounts_database_up', up], [t('Accounts loaded'), 'accounts_database_loaded'],
+    [t('Changes received'), 'accounts_database_changes_total'], [t('Failed calls'), 'accounts_database_faults_total'],
+    [t('Changes refused while disconnected'), 'accounts_database_refused_total'], [t('Invalid rows'), 'accounts_database_rows_wrong_total'],
   ]],
-  ['Stream of events', 'events_stream_appended_total', [
-    ['State', 'events_stream_away', value => up(value ? 0 : 1)], ['Events that wait', 'events_stream_waiting'],
-    ['Appended', 'events_stream_appended_total'], ['Lost', 'events_stream_lost_total'], ['Tries that failed', 'events_stream_failures_total'],
+  [t('Event stream'), 'events_stream_appended_total', [
+    [t('State'), 'events_stream_away', value => up(value ? 0 : 1)], [t('Queued events'), 'events_stream_waiting'],
+    [t('Appended'), 'events_stream_appended_total'], [t('Dropped'), 'events_stream_lost_total'], [t('Failed attempts'), 'events_stream_failures_total'],
   ]],
-  ['Push gateway', 'push_gateway_up', [
-    ['State', 'push_gateway_up', up], ['Notifications that wait', 'push_gateway_waiting'], ['Their bytes', 'push_gateway_waiting_bytes', bytes],
-    ['Taken', 'push_gateway_taken_total'], ['Refused for good', 'push_gateway_refused_total'], ['No answer, or later', 'push_gateway_failed_total'],
-    ['Tokens that are gone', 'push_gateway_gone_total'], ['To devices of our own', 'push_hub_total'],
+  [t('Push gateway'), 'push_gateway_up', [
+    [t('State'), 'push_gateway_up', gateway], [t('Queued notifications'), 'push_gateway_waiting'], [t('Queued bytes'), 'push_gateway_waiting_bytes', bytes],
+    [t('Accepted'), 'push_gateway_taken_total'], [t('Rejected'), 'push_gateway_refused_total'], [t('Failed, to be retried'), 'push_gateway_failed_total'],
+    [t('Expired device tokens'), 'push_gateway_gone_total'], [t('To devices of this server'), 'push_hub_total'],
   ]],
-  ['Metrics by OTLP', 'otlp_exports_total', [
-    ['Exports taken', 'otlp_exports_total'], ['Not taken', 'otlp_failures_total'],
+  [t('Metrics by OTLP'), 'otlp_exports_total', [
+    [t('Exports'), 'otlp_exports_total'], [t('Failed exports'), 'otlp_failures_total'],
   ]],
-  ['Files', 'media_folder_bytes', [['Bytes in the folder', 'media_folder_bytes', bytes]]],
-  ['Traces', 'traces', [
-    ['That go on', 'traces'], ['Events told', 'trace_events_total'], ['Left out, and told so', 'trace_events_left_out_total'],
+  [t('Files'), 'media_folder_bytes', [[t('Folder size'), 'media_folder_bytes', bytes]]],
+  [t('Traces'), 'traces', [
+    [t('Running'), 'traces'], [t('Events sent'), 'trace_events_total'], [t('Events skipped'), 'trace_events_left_out_total'],
   ]],
 ];
 
-/** Counters of other domains and of what is looked at before a message is stored. @type {[string, [string, string][]][]} */
+/** Counters of other domains and of the hook before a message is stored. @type {[string, [string, string][]][]} */
 const COUNTED = [
-  ['Other domains', [
-    ['Messages to them', 'chat_foreign_sent_total'], ['Messages of theirs', 'chat_foreign_received_total'],
-    ['Dropped, or refused to who said it', 'chat_foreign_dropped_total'],
+  [t('Federation'), [
+    [t('Messages sent'), 'chat_foreign_sent_total'], [t('Messages received'), 'chat_foreign_received_total'],
+    [t('Dropped or rejected'), 'chat_foreign_dropped_total'],
   ]],
-  ['The hook before sending', [
-    ['Messages asked about', 'chat_reviewed_total'], ['Changed', 'chat_reviews_changed_total'],
-    ['Refused', 'chat_reviews_refused_total'], ['Without an answer', 'chat_reviews_missed_total'],
+  [t('Message hook'), [
+    [t('Messages checked'), 'chat_reviewed_total'], [t('Changed'), 'chat_reviews_changed_total'],
+    [t('Refused'), 'chat_reviews_refused_total'], [t('No answer'), 'chat_reviews_missed_total'],
   ]],
 ];
 
@@ -68,7 +75,7 @@ function show(place) {
     place.live(({ readings, status }) => {
       const cards = CARDS.filter(([, first]) => first in readings);
       for (const [title, , rows] of cards) {
-        draw(figures, drawn, title, rows.map(([term, key, shown]) => [term, (shown ?? number)(readings[key])]));
+        draw(figures, drawn, title, rows.map(([term, key, shown]) => [term, (shown ?? number)(readings[key], readings)]));
       }
       for (const [title, rows] of COUNTED) {
         draw(figures, drawn, title, rows.map(([term, key]) => [term, number(status.counters[key])]));
@@ -76,19 +83,19 @@ function show(place) {
     });
   }
   if (place.may('read')) {
-    put(place.root, card('Webhooks', hooks), card('Bridges', bridges));
+    put(place.root, card(t('Webhooks'), hooks), card(t('Bridges'), bridges));
     showHooks(place, hooks);
     loaded(bridges, async () => {
       const told = await ask('GET', 'v1/bridges', undefined, place.gone);
-      return table('Bridges', [
-        { title: 'Bridge', head: true, cell: it => name(it.name) },
-        { title: 'State', cell: it => up(it.online) },
-        { title: 'Out', end: true, cell: it => number(it.out) },
-        { title: 'In', end: true, cell: it => number(it.received) },
-        { title: 'Not taken', end: true, cell: it => number(it.refused) },
-        { title: 'Connections', end: true, cell: it => number(it.connects) },
-        { title: 'Why it is away', cell: it => (it.last_fault ? name(it.last_fault) : '–') },
-      ], told.bridges, 'None is configured.');
+      return table(t('Bridges'), [
+        { title: t('Bridge'), head: true, cell: it => name(it.name) },
+        { title: t('State'), cell: it => up(it.online) },
+        { title: t('Sent'), end: true, cell: it => number(it.out) },
+        { title: t('Received'), end: true, cell: it => number(it.received) },
+        { title: t('Refused'), end: true, cell: it => number(it.refused) },
+        { title: t('Connections'), end: true, cell: it => number(it.connects) },
+        { title: t('Last error'), cell: it => (it.last_fault ? name(it.last_fault) : '–') },
+      ], told.bridges, t('No bridges configured.'));
     });
   }
   put(place.root, figures);
@@ -109,15 +116,15 @@ function draw(root, drawn, title, rows) {
 function showHooks(place, list) {
   const look = () => loaded(list, async () => {
     const told = await ask('GET', 'v1/webhooks', undefined, place.gone);
-    return table('Webhooks', [
-      { title: 'Webhook', head: true, cell: it => name(it.url) },
-      { title: 'Events', cell: it => it.events.join(', ') || 'all but those by name' },
-      { title: 'Taken', end: true, cell: it => number(it.delivered) },
-      { title: 'Not taken', end: true, cell: it => number(it.failures) },
-      { title: 'Given up', end: true, cell: it => number(it.dropped) },
-      { title: 'Dead letters', end: true, cell: it => (it.dead_letters ? number(it.dead_letters.count) : '–') },
+    return table(t('Webhooks'), [
+      { title: t('Webhook'), head: true, cell: it => name(it.url) },
+      { title: t('Events'), cell: it => it.events.join(', ') || t('all default events') },
+      { title: t('Delivered'), end: true, cell: it => number(it.delivered) },
+      { title: t('Failed attempts'), end: true, cell: it => number(it.failures) },
+      { title: t('Dropped'), end: true, cell: it => number(it.dropped) },
+      { title: t('Dead letters'), end: true, cell: it => (it.dead_letters ? number(it.dead_letters.count) : '–') },
       { title: '', end: true, cell: it => place.may('manage') && it.dead_letters?.count > 0 && letters(it, look) },
-    ], told.webhooks, 'None is configured.');
+    ], told.webhooks, t('No webhooks configured.'));
   });
   look();
 }
@@ -125,15 +132,16 @@ function showHooks(place, list) {
 /** What is done with dead letters. @param {any} hook @param {() => Promise<void>} look */
 function letters(hook, look) {
   const path = `v1/webhooks/${hook.number}/dead_letters`;
-  return h('div', { class: 'row end' }, button('Post again', async () => {
+  return h('div', { class: 'row end' }, button(t('Redeliver'), async () => {
     const { taken, left, failure } = await ask('POST', `${path}/redeliver`, { limit: LETTERS });
-    notice(`${number(taken)} were taken, ${number(left)} are left${failure ? `: ${failure}` : ''}.`, failure ? 'bad' : 'good');
+    const done = t('Delivered: {taken}. Remaining: {left}.', { taken: number(taken), left: number(left) });
+    notice(failure ? `${done} ${failure}` : done, failure ? 'bad' : 'good');
     await look();
-  }, { class: 'second small', 'aria-label': `Post the dead letters of webhook ${hook.number} again` }), button('Clear', async () => {
-    if (!await sure(`Clear ${number(hook.dead_letters.count)} dead letters?`, 'Clear them', 'Nobody will have these events.')) return;
+  }, { class: 'second small', 'aria-label': t('Redeliver the dead letters of webhook {number}', { number: hook.number }) }), button(t('Delete'), async () => {
+    if (!await sure(t('Delete {count} dead letters?', { count: number(hook.dead_letters.count) }), t('Delete dead letters'), t('These events will never be delivered.'))) return;
     await ask('DELETE', path);
     await look();
-  }, { class: 'danger small', 'aria-label': `Clear the dead letters of webhook ${hook.number}` }));
+  }, { class: 'danger small', 'aria-label': t('Delete the dead letters of webhook {number}', { number: hook.number }) }));
 }
 
-export const page = { title: 'Services', scopes: ['metrics', 'read'], lead: 'What the server asks and tells elsewhere, and how far behind that is.', show };
+export const page = { title: t('Services'), scopes: ['metrics', 'read'], lead: t('Connections of this server to other services: state, queues and failures.'), show };

@@ -4,6 +4,7 @@
 
 import { h, put, set } from './dom.js';
 import { Refused } from './api.js';
+import { t } from './texts.js';
 
 /** @typedef {import('./dom.js').Children} Children */
 
@@ -31,9 +32,9 @@ export function bytes(value) {
 export function duration(ms) {
   const seconds = Math.max(0, Math.round(ms / 1000));
   /** @type {[number, string][]} */
-  const units = [[86_400, 'd'], [3_600, 'h'], [60, 'min'], [1, 's']];
+  const units = [[86_400, t('d')], [3_600, t('h')], [60, t('min')], [1, t('s')]];
   const at = units.findIndex(([length]) => seconds >= length);
-  if (at < 0) return '0 s';
+  if (at < 0) return `0 ${t('s')}`;
   const [length, unit] = units[at];
   const rest = units[at + 1];
   const more = rest ? Math.floor((seconds % length) / rest[0]) : 0;
@@ -49,11 +50,14 @@ export function moment(ms) {
   return `${day} ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
 }
 
+/** The time of day. @param {number} ms */
+export const clock = ms => moment(ms).slice(11);
+
 /** A time, how long ago it is, and when it was. @param {number | null | undefined} ms */
 export function ago(ms) {
   if (!ms) return h('span', { class: 'quiet' }, '–');
   const time = h('time', { datetime: new Date(ms).toISOString(), title: moment(ms) });
-  put(time, `${duration(Date.now() - ms)} ago`);
+  put(time, t('{time} ago', { time: duration(Date.now() - ms) }));
   return time;
 }
 
@@ -69,7 +73,7 @@ export function name(text) {
 export const badge = (word, kind) => h('span', { class: `badge ${kind}` }, word);
 
 /** @param {boolean} is */
-export const online = is => (is ? badge('online', 'good') : badge('offline', 'off'));
+export const online = is => (is ? badge(t('online'), 'good') : badge(t('offline'), 'off'));
 
 /**
  * @template T
@@ -89,7 +93,7 @@ export const online = is => (is ? badge('online', 'good') : badge('offline', 'of
  * @param {Children} [none] what is said when there are no rows
  * @param {boolean} [isSmall] it has room on a phone, too; else its rows are cards there
  */
-export function table(caption, columns, rows, none = 'There is nothing.', isSmall = false) {
+export function table(caption, columns, rows, none = t('Nothing to show.'), isSmall = false) {
   if (!rows.length) return h('p', { class: 'none' }, none);
   const kind = (/** @type {Column<T>} */ column) => (column.end ? 'end' : undefined);
   const heads = columns.map(column => h('th', { scope: 'col', class: kind(column) }, column.title));
@@ -130,7 +134,7 @@ export function why(error) {
 export function notice(text, kind = 'good') {
   const place = document.getElementById('notices');
   if (!place) return;
-  const close = h('button', { class: 'plain', type: 'button', 'aria-label': 'Close' }, '×');
+  const close = h('button', { class: 'plain', type: 'button', 'aria-label': t('Close') }, '×');
   const it = h('div', { class: `notice ${kind}` }, h('span', {}, text), close);
   const end = () => it.remove();
   close.addEventListener('click', end);
@@ -168,7 +172,7 @@ export function button(label, act, properties = {}) {
  */
 export function sure(question, label, more) {
   const yes = h('button', { type: 'submit', value: 'yes', class: 'danger' }, label);
-  const no = h('button', { type: 'submit', value: 'no', class: 'second' }, 'Cancel');
+  const no = h('button', { type: 'submit', value: 'no', class: 'second' }, t('Cancel'));
   const form = h('form', { method: 'dialog' }, h('h2', { id: 'question' }, question),
     more && h('p', {}, more), h('div', { class: 'row end' }, no, yes));
   const dialog = h('dialog', { 'aria-labelledby': 'question' }, form);
@@ -197,7 +201,7 @@ export async function loaded(place, load) {
 }
 
 /** Has a text in the clipboard. @param {string} text */
-export const copy = text => button('Copy', async () => {
+export const copy = text => button(t('Copy'), async () => {
   await navigator.clipboard.writeText(text);
-  notice('Copied.');
+  notice(t('Copied.'));
 }, { class: 'second small' });

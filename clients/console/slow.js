@@ -4,6 +4,7 @@ import { ask, withQuery } from './api.js';
 import { h, put, set } from './dom.js';
 import { bytes, card, loaded, name, number, online, pairs, table } from './show.js';
 import { watch } from './events.js';
+import { t } from './texts.js';
 
 /** Entries that are read to find those with most. */
 const READ_MAX = 5_000;
@@ -17,16 +18,16 @@ function show(place) {
   const [totals, list] = [h('div'), h('div')];
   const tab = (/** @type {string} */ to, /** @type {string} */ label) =>
     h('a', { href: `#/slow?by=${to}`, 'aria-current': by === to ? 'true' : undefined }, label);
-  put(place.root, card('All together', totals),
-    h('nav', { class: 'tabs', 'aria-label': 'Order' }, tab('waiting', 'By bytes that wait'), tab('lost', 'By messages lost')),
-    card(by === 'lost' ? 'Clients that lost messages' : 'Clients for whom messages wait', list));
+  put(place.root, card(t('Totals'), totals),
+    h('nav', { class: 'tabs', 'aria-label': t('Order') }, tab('waiting', t('By queued bytes')), tab('lost', t('By dropped messages'))),
+    card(by === 'lost' ? t('Clients with dropped messages') : t('Clients with queued messages'), list));
   if (place.may('metrics')) {
     place.live(({ status }) => set(totals, pairs([
-      ['Connections ended as slow', number(status.closed.slow_consumer)],
-      ['QoS 0 lost to slow readers', number(status.dropped.slow_reader)],
-      ['Lost to full queues, by count', number(status.dropped.queue_count)],
-      ['Lost to full queues, by bytes', number(status.dropped.queue_bytes)],
-      ['Messages that wait', number(status.queued)], ['Times a client was read more slowly', number(status.counters.reads_held_total)],
+      [t('Disconnected as slow'), number(status.closed.slow_consumer)],
+      [t('QoS 0 dropped: slow reader'), number(status.dropped.slow_reader)],
+      [t('Dropped: queue full (count)'), number(status.dropped.queue_count)],
+      [t('Dropped: queue full (bytes)'), number(status.dropped.queue_bytes)],
+      [t('Queued messages'), number(status.queued)], [t('Clients throttled (times)'), number(status.counters.reads_held_total)],
     ])));
   }
   loaded(list, async () => {
@@ -43,21 +44,23 @@ function show(place) {
     } while (after && found.length < READ_MAX && ++reads < 100);
     const most = by === 'lost' ? (/** @type {any} */ it) => it.dropped : (/** @type {any} */ it) => it.queued_bytes;
     found.sort((a, b) => most(b) - most(a));
-    return [table('Clients, worst first', [
-      { title: 'Client', head: true, cell: it => h('a', { href: `#/clients?client_id=${encodeURIComponent(it.client_id)}` }, name(it.client_id)) },
-      { title: 'State', cell: it => online(it.online) },
-      { title: 'Address', cell: it => it.peer ?? '–' },
-      { title: 'On the way', end: true, cell: it => number(it.inflight) },
-      { title: 'Waiting', end: true, cell: it => number(it.queued) },
-      { title: 'Bytes', end: true, cell: it => bytes(it.queued_bytes) },
-      { title: 'Lost', end: true, cell: it => number(it.dropped) },
-    ], found.slice(0, SHOWN_MAX), 'Nobody: everybody keeps up.'),
-    found.length > SHOWN_MAX && h('p', { class: 'quiet' }, `The worst ${SHOWN_MAX} of ${number(found.length)}${after ? ' that were looked at; there are more' : ''}.`)];
+    return [table(t('Clients, worst first'), [
+      { title: t('Client'), head: true, cell: it => h('a', { href: `#/clients?client_id=${encodeURIComponent(it.client_id)}` }, name(it.client_id)) },
+      { title: t('State'), cell: it => online(it.online) },
+      { title: t('Address'), cell: it => it.peer ?? '–' },
+      { title: t('In flight'), end: true, cell: it => number(it.inflight) },
+      { title: t('Queued'), end: true, cell: it => number(it.queued) },
+      { title: t('Queued bytes'), end: true, cell: it => bytes(it.queued_bytes) },
+      { title: t('Dropped'), end: true, cell: it => number(it.dropped) },
+    ], found.slice(0, SHOWN_MAX), t('No slow clients.')),
+    found.length > SHOWN_MAX && h('p', { class: 'quiet' }, after
+      ? t('The worst {shown} of the first {count} matches; there are more.', { shown: SHOWN_MAX, count: number(found.length) })
+      : t('The worst {shown} of {count}.', { shown: SHOWN_MAX, count: number(found.length) }))];
   });
   const events = watch(place, ['messages_dropped', 'client_disconnected', 'offline'],
     it => it.type === 'messages_dropped' || it.reason === 'slow_consumer',
-    'None yet. The server remembers events only while somebody listens.');
-  put(place.root, card('Losses and ends, newest first', events));
+    t('None yet. The server stores events only while a page, webhook or stream listens.'));
+  put(place.root, card(t('Drops and disconnections, newest first'), events));
 }
 
-export const page = { title: 'Slow consumers', scopes: ['read'], lead: 'Clients that do not take what is sent to them as fast as it comes.', show };
+export const page = { title: t('Slow clients'), scopes: ['read'], lead: t('Clients that read more slowly than messages arrive for them.'), show };

@@ -4,6 +4,7 @@ import { ask, withQuery } from './api.js';
 import { h, put, set } from './dom.js';
 import { ago, bytes, button, card, copy, field, loaded, moment, name, notice, number, pairs, sure, table, why } from './show.js';
 import { pages, search, text } from './clients.js';
+import { parts, t } from './texts.js';
 
 /** @typedef {import('./console.js').Place} Place */
 
@@ -22,19 +23,19 @@ function show(place) {
   if (one !== null) return showOne(place, one);
   if (place.may('read')) {
     const filter = text('filter', 'tills/+/state');
-    put(place.root, search(place, [['Topic filter', filter]]));
-    pages(place, 'Retained messages', async after => {
+    put(place.root, search(place, [[t('Topic filter'), filter]]));
+    pages(place, t('Retained messages'), async after => {
       const { messages, next } = await ask('GET', withQuery('v1/retained', {
         filter: place.query.get('filter') || '#', after, limit: 100,
       }), undefined, place.gone);
       return { rows: messages, next };
-    }, rows => table('Retained messages', [
-      { title: 'Topic', head: true, cell: it => link(it.topic) },
-      { title: 'Payload', cell: it => (it.payload === undefined ? h('span', { class: 'quiet' }, 'no text') : name(it.payload)) },
-      { title: 'Bytes', end: true, cell: it => bytes(size(it.payload_base64)) },
-      { title: 'QoS', end: true, cell: it => String(it.qos) },
-      { title: 'Published', cell: it => ago(it.at_s * 1_000) },
-    ], rows, 'Nothing is retained there. Topics that begin with $ are found by a filter that does.'));
+    }, rows => table(t('Retained messages'), [
+      { title: t('Topic'), head: true, cell: it => link(it.topic) },
+      { title: t('Payload'), cell: it => (it.payload === undefined ? h('span', { class: 'quiet' }, t('binary')) : name(it.payload)) },
+      { title: t('Size'), end: true, cell: it => bytes(size(it.payload_base64)) },
+      { title: t('QoS'), end: true, cell: it => String(it.qos) },
+      { title: t('Published'), cell: it => ago(it.at_s * 1_000) },
+    ], rows, t('No retained messages. To list topics that begin with $, use a filter that begins with $.')));
   }
   if (place.may('publish')) publish(place);
 }
@@ -43,25 +44,25 @@ function show(place) {
 function showOne(place, topic) {
   const state = h('div');
   const path = withQuery('v1/retained_message', { topic });
-  put(place.root, h('p', {}, h('a', { href: '#/topics' }, '← All topics')),
-    h('section', { class: 'card' }, h('h2', {}, 'Retained on ', name(topic)), state,
-      place.may('manage') && h('div', { class: 'row' }, button('Clear it', async () => {
-        if (!await sure(`Clear what is retained on ${topic}?`, 'Clear it', 'Later subscribers get nothing. Those who have it keep it.')) return;
+  put(place.root, h('p', {}, h('a', { href: '#/topics' }, t('← All topics'))),
+    h('section', { class: 'card' }, h('h2', {}, parts('Retained message of {topic}', { topic: name(topic) })), state,
+      place.may('manage') && h('div', { class: 'row' }, button(t('Delete'), async () => {
+        if (!await sure(t('Delete the retained message of {topic}?', { topic }), t('Delete message'), t('New subscribers will not receive it. Clients that received it are not affected.'))) return;
         await ask('DELETE', path);
-        notice(`Nothing is retained on ${topic} any more.`);
+        notice(t('The retained message of {topic} was deleted.', { topic }));
         location.hash = '#/topics';
       }, { class: 'danger', id: 'clear' }))));
   loaded(state, async () => {
     const it = await ask('GET', path, undefined, place.gone);
     const whole = it.payload ?? it.payload_base64;
     return [pairs([
-      ['Published', ago(it.at_s * 1_000)], ['QoS', String(it.qos)], ['Bytes', number(size(it.payload_base64))],
-      ['Ends', it.expire_at_s ? moment(it.expire_at_s * 1_000) : 'never'], ['Content type', it.content_type ?? '–'],
-      ['Response topic', it.response_topic ? name(it.response_topic) : '–'],
+      [t('Published'), ago(it.at_s * 1_000)], [t('QoS'), String(it.qos)], [t('Size'), bytes(size(it.payload_base64))],
+      [t('Expires'), it.expire_at_s ? moment(it.expire_at_s * 1_000) : t('never')], [t('Content type'), it.content_type ?? '–'],
+      [t('Response topic'), it.response_topic ? name(it.response_topic) : '–'],
       ...(it.user_properties ?? []).map((/** @type {[string, string]} */ [key, value]) => /** @type {[string, any]} */ ([key, name(value)])),
-    ]), h('p', { class: 'quiet' }, it.payload === undefined ? 'The payload is no text; in base64:' : 'The payload:'),
+    ]), h('p', { class: 'quiet' }, it.payload === undefined ? t('Payload (binary, shown in base64):') : t('Payload:')),
     h('pre', { tabindex: 0 }, whole.slice(0, SHOWN_MAX)),
-    whole.length > SHOWN_MAX && h('p', { class: 'quiet' }, `The first ${number(SHOWN_MAX)} of ${number(whole.length)} characters.`)];
+    whole.length > SHOWN_MAX && h('p', { class: 'quiet' }, t('The first {shown} of {count} characters.', { shown: number(SHOWN_MAX), count: number(whole.length) }))];
   });
 }
 
@@ -74,27 +75,27 @@ function publish(place) {
   const done = h('p', { role: 'status' });
   const code = h('div');
   const body = () => ({ topic: topic.value, payload: payload.value, qos: Number(qos.value), retain: retain.checked });
-  const form = h('form', { class: 'grid' }, field('Topic', topic), field('Payload', payload),
-    h('div', { class: 'row foot' }, field('QoS', qos), h('label', { class: 'check' }, retain, 'Retain'),
-      h('button', { type: 'submit' }, 'Publish')), done, code);
+  const form = h('form', { class: 'grid' }, field(t('Topic'), topic, t('For example: tills/1/state')), field(t('Payload'), payload),
+    h('div', { class: 'row foot' }, field(t('QoS'), qos), h('label', { class: 'check' }, retain, t('Retain for new subscribers')),
+      h('button', { type: 'submit' }, t('Publish'))), done, code);
   form.addEventListener('submit', async event => {
     event.preventDefault();
     try {
       const { matched } = await ask('POST', 'v1/publish', body());
-      set(done, matched ? 'It is where it has to be.' : 'Nobody is subscribed to this topic.');
+      set(done, matched ? t('Published.') : t('Published. No client is subscribed to this topic.'));
     } catch (error) {
       set(done, h('span', { class: 'fault' }, why(error)));
     }
     set(code, curl('v1/publish', body()));
   });
-  put(place.root, card('Publish', form));
+  put(place.root, card(t('Publish a message'), form));
 }
 
 /** The same call with curl. @param {string} path @param {any} body */
 export function curl(path, body) {
   const quoted = JSON.stringify(body).replaceAll("'", "'\\''");
   const line = `curl -H "Authorization: Bearer $TOKEN" ${new URL(path, document.baseURI)} -d '${quoted}'`;
-  return h('details', {}, h('summary', {}, 'The same with curl'), h('pre', {}, line), copy(line));
+  return h('details', {}, h('summary', {}, t('As a curl command')), h('pre', {}, line), copy(line));
 }
 
-export const page = { title: 'Topics', scopes: ['read', 'publish'], lead: 'Messages that are kept for later subscribers, and what you publish.', show };
+export const page = { title: t('Topics'), scopes: ['read', 'publish'], lead: t('Retained messages, and a form to publish.'), show };

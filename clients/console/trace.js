@@ -7,6 +7,7 @@
 import { stream, withQuery } from './api.js';
 import { h, put, say, set } from './dom.js';
 import { badge, button, field, name, number, why } from './show.js';
+import { t } from './texts.js';
 
 /** Events that are kept, for the file too. The oldest make room. */
 const KEPT_MAX = 5_000;
@@ -17,10 +18,10 @@ const DRAWN_MAX = 400;
 /** Time between two drawings, milliseconds: there may be a thousand events a second. */
 const DRAW_MS = 250;
 
-const SCOPES = /** @type {[string, string][]} */ ([['client', 'A client or device'], ['user', 'A user or account'],
-  ['address', 'An address'], ['topic', 'Topics (a filter)']]);
-const PAYLOADS = /** @type {[string, string][]} */ ([['head', 'The first 64 bytes'], ['none', 'Nothing'], ['whole', 'All of it']]);
-const TIMES = /** @type {[string, string][]} */ ([['300', '5 minutes'], ['60', 'A minute'], ['900', '15 minutes'], ['3600', 'An hour']]);
+const SCOPES = /** @type {[string, string][]} */ ([['client', t('Client or device')], ['user', t('User or account')],
+  ['address', t('IP address')], ['topic', t('Topic filter')]]);
+const PAYLOADS = /** @type {[string, string][]} */ ([['head', t('First 64 bytes')], ['none', t('None')], ['whole', t('Complete')]]);
+const TIMES = /** @type {[string, string][]} */ ([['300', t('5 minutes')], ['60', t('1 minute')], ['900', t('15 minutes')], ['3600', t('1 hour')]]);
 
 /** @typedef {{ name: string, told: any }} Entry */
 
@@ -37,7 +38,7 @@ function clock(ms) {
 /** @param {any} value */
 function shown(value) {
   if (Array.isArray(value)) return value.join(', ');
-  if (value !== null && typeof value === 'object') return `redacted, ${value.redacted} bytes`;
+  if (value !== null && typeof value === 'object') return t('redacted, {count} bytes', { count: value.redacted });
   return String(value);
 }
 
@@ -46,7 +47,7 @@ function payload(it) {
   if (!it) return null;
   const cut = it.shown !== undefined && new TextEncoder().encode(it.shown).length < it.bytes ? '…' : '';
   const text = it.shown === undefined ? `base64 ${it.shown_base64}` : it.shown + cut;
-  return h('div', { class: 'quiet' }, `payload, ${number(it.bytes)} bytes`, text && ': ', text && name(text));
+  return h('div', { class: 'quiet' }, t('payload, {count} bytes', { count: number(it.bytes) }), text && ': ', text && name(text));
 }
 
 /** @param {any} it */
@@ -54,12 +55,12 @@ const kind = it => (/^(refused|dropped|undecoded)$/.test(it.kind) ? 'bad' : it.d
 
 /** @param {Entry} entry */
 function line({ name: what, told: it }) {
-  if (what === 'left_out') return h('div', { class: 'fault' }, `${number(it.count)} are missing here: they came too fast.`);
+  if (what === 'left_out') return h('div', { class: 'fault' }, t('{count} events are missing: they arrived too fast.', { count: number(it.count) }));
   const fields = Object.entries(it.fields).flatMap(([key, value]) => [' ', h('span', { class: 'quiet' }, `${key} `), name(shown(value))]);
-  const way = it.direction === 'in' ? 'from it' : it.direction === 'out' ? 'to it' : 'noticed';
+  const way = it.direction === 'in' ? t('received') : it.direction === 'out' ? t('sent') : t('server');
   return h('div', {}, h('span', { class: 'mono' }, clock(it.at_ms)), ' ', badge(it.kind, /** @type {any} */ (kind(it))), ' ',
     h('span', { class: 'quiet' }, way), ' ', it.client_id !== null && name(it.client_id), ' ', h('span', { class: 'quiet' }, it.protocol),
-    ...fields, it.bytes > 0 && h('span', { class: 'quiet' }, ` (${number(it.bytes)} bytes)`), payload(it.payload));
+    ...fields, it.bytes > 0 && h('span', { class: 'quiet' }, ` (${t('{count} bytes', { count: number(it.bytes) })})`), payload(it.payload));
 }
 
 /** An object a line, as `holdline trace --json` prints them. @param {Entry[]} kept */
@@ -80,8 +81,8 @@ function show(place) {
   const [payloads, times] = [select('payload', PAYLOADS), select('duration_s', TIMES)];
   const given = SCOPES.map(([of]) => of).find(of => place.query.get(of));
   if (given) [scope.value, whom.value] = [given, place.query.get(given) ?? ''];
-  const state = h('p', { id: 'trace-state', class: 'quiet', role: 'status' }, 'Nothing is followed.');
-  const list = h('div', { class: 'trace', role: 'log', 'aria-live': 'off', 'aria-label': 'What was seen', tabindex: 0 });
+  const state = h('p', { id: 'trace-state', class: 'quiet', role: 'status' }, t('No trace is running.'));
+  const list = h('div', { class: 'trace', role: 'log', 'aria-live': 'off', 'aria-label': t('Traced packets'), tabindex: 0 });
   /** @type {Entry[]} */
   let kept = [];
   let lost = 0; // here, for want of room
@@ -93,7 +94,7 @@ function show(place) {
     timer = 0;
     const isAtEnd = list.scrollTop + list.clientHeight >= list.scrollHeight - 40;
     set(list, lost + Math.max(0, kept.length - DRAWN_MAX) > 0 && h('div', { class: 'quiet' },
-      `${number(kept.length - Math.min(kept.length, DRAWN_MAX))} older ones are in the file${lost ? `, ${number(lost)} are not kept any more` : ''}.`),
+      t('Older packets: {count} in the file, {lost} discarded.', { count: number(kept.length - Math.min(kept.length, DRAWN_MAX)), lost: number(lost) })),
       kept.slice(-DRAWN_MAX).map(line));
     if (isAtEnd) list.scrollTop = list.scrollHeight;
   };
@@ -108,42 +109,42 @@ function show(place) {
     }
     soon();
   };
-  const start = h('button', { type: 'submit', id: 'trace-start' }, 'Follow');
-  const end = h('button', { type: 'button', id: 'trace-end', class: 'second', disabled: true }, 'End');
+  const start = h('button', { type: 'submit', id: 'trace-start' }, t('Start'));
+  const end = h('button', { type: 'button', id: 'trace-end', class: 'second', disabled: true }, t('Stop'));
   end.addEventListener('click', () => going?.abort());
-  const pause = h('button', { type: 'button', class: 'second', 'aria-pressed': 'false' }, 'Pause');
+  const pause = h('button', { type: 'button', class: 'second', 'aria-pressed': 'false' }, t('Pause'));
   pause.addEventListener('click', () => {
     isPaused = !isPaused;
     pause.setAttribute('aria-pressed', String(isPaused));
     soon();
   });
-  const clear = button('Clear', async () => {
+  const clear = button(t('Clear'), async () => {
     [kept, lost] = [[], 0];
     draw();
   }, { class: 'second' });
-  const store = button('Save as a file', async () => save(lines(kept), `trace-${Date.now()}.jsonl`), { class: 'second' });
+  const store = button(t('Save as file'), async () => save(lines(kept), `trace-${Date.now()}.jsonl`), { class: 'second' });
   const follow = async () => {
     const mine = (going = new AbortController());
     [start.disabled, end.disabled] = [true, false];
     const [of, wanted] = [scope.value, whom.value];
     // It can be linked and gone back to; the page is not shown anew for it.
     history.replaceState(null, '', `#/trace?${new URLSearchParams({ [of]: wanted })}`);
-    let over = 'it was ended here';
+    let over = t('stopped');
     try {
       await stream(withQuery('v1/trace', { [of]: wanted, payload: payloads.value, duration_s: times.value }), {
         trace: keep('trace'),
         left_out: keep('left_out'),
-        over: told => (over = told.reason === 'time' ? 'its time is over' : told.reason === 'stopping' ? 'the server stops' : told.reason),
-      }, mine.signal, () => say(state, `Followed: ${of} ${wanted}. What it does is shown as it comes.`));
-      say(state, `The trace of ${wanted} is over: ${over}.`);
+        over: told => (over = told.reason === 'time' ? t('time limit reached') : told.reason === 'stopping' ? t('the server is stopping') : told.reason),
+      }, mine.signal, () => say(state, t('Tracing {scope} {target}.', { scope: of, target: wanted })));
+      say(state, t('Trace of {target} finished: {reason}.', { target: wanted, reason: over }));
     } catch (error) {
-      say(state, mine.signal.aborted ? `The trace of ${wanted} is over: ${over}.` : why(error));
+      say(state, mine.signal.aborted ? t('Trace of {target} finished: {reason}.', { target: wanted, reason: over }) : why(error));
     }
     going = null;
     [start.disabled, end.disabled] = [false, true];
   };
-  const form = h('form', { class: 'filter' }, field('Follow', scope), field('Whom or what', whom), field('Show of payloads', payloads),
-    field('End after', times), start);
+  const form = h('form', { class: 'filter' }, field(t('Trace'), scope), field(t('Identifier, name, address or filter'), whom), field(t('Payload shown'), payloads),
+    field(t('Stop after'), times), start);
   form.addEventListener('submit', event => {
     event.preventDefault();
     follow();
@@ -152,8 +153,8 @@ function show(place) {
     going?.abort();
     clearTimeout(timer);
   });
-  put(place.root, form, h('section', { class: 'card' }, h('h2', {}, 'What was seen'), state,
+  put(place.root, form, h('section', { class: 'card' }, h('h2', {}, t('Traced packets')), state,
     h('div', { class: 'row' }, end, pause, clear, store), list));
 }
 
-export const page = { title: 'Trace', scopes: ['trace'], lead: 'Follow a client, a user, an address or a topic: each packet, decoded, as it comes. Passwords and tokens are never shown; who traces whom is kept in the audit log.', show };
+export const page = { title: t('Trace'), scopes: ['trace'], lead: t('Packets of a client, a user, an address or a topic, decoded live. Passwords and tokens are never shown; the audit log records every trace.'), show };

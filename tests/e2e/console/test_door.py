@@ -84,7 +84,7 @@ class Browsers(Consoles):
         operator = Operator(self.chromium, self.server).open()
         operator.page.type("#token", "hlt_wrong")
         operator.page.key("Enter", "#token")
-        operator.says("This token opens nothing here.")
+        operator.says("Invalid token.")
         operator.fill("#token", self.server.token)
         operator.page.key("Enter", "#token")
         operator.page.until("document.getElementById('frame')", "in")
@@ -104,7 +104,7 @@ class Browsers(Consoles):
         operator = self.operator(token).go("clients", "Clients")
         self.server.ask("DELETE", "/v1/tokens/monday")
         operator.page.until("document.getElementById('door')", "out", 15)
-        operator.says("The session is over: log in again.")
+        operator.says("Session ended. Log in again.")
         self.calm(operator, but=("401",))
 
     def test_a_page_of_another_origin_changes_and_reads_nothing(self):
@@ -131,8 +131,8 @@ class Browsers(Consoles):
         self.assertEqual(self.server.ask("GET", "/v1/users/ann")["epoch"], epoch)
         # The console's own page goes on, in front again.
         operator.page.call("Page.bringToFront")
-        operator.go("users?user=ann", "Users and rules").click("End all its sessions")
-        operator.click("End them", "dialog button")
-        operator.says("All sessions of ann are over.")
+        operator.go("users?user=ann", "Users and rules").click("End all sessions")
+        operator.click("End sessions", "dialog button")
+        operator.says("All sessions of ann were ended.")
         self.assertNotEqual(self.server.ask("GET", "/v1/users/ann")["epoch"], epoch)
         self.calm(operator)

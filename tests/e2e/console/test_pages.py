@@ -14,12 +14,12 @@ ROUTES = {
     "trace": "Trace", "trace?client=till-1": "Trace",
     "clients?client_id=till-1": "Clients", "sessions": "Sessions and queues",
     "devices": "Devices", "devices?product=demo&device=lamp": "Devices",
-    "slow": "Slow consumers", "slow?by=lost": "Slow consumers", "topics": "Topics",
+    "slow": "Slow clients", "slow?by=lost": "Slow clients", "topics": "Topics",
     "topics?topic=tills%2F1%2Fstate": "Topics", "groups": "Rooms and groups",
     "groups?group=GROUP": "Rooms and groups", "chatrooms": "Chatrooms", "services": "Services",
-    "push": "Push", "closes": "Why connections end",
-    "drops": "Why messages are lost", "counters": "Counters", "users": "Users and rules",
-    "users?user=ann": "Users and rules", "tokens": "Tokens of the API", "audit": "Audit log",
+    "push": "Push", "closes": "Disconnect reasons",
+    "drops": "Dropped messages", "counters": "Counters", "users": "Users and rules",
+    "users?user=ann": "Users and rules", "tokens": "API tokens", "audit": "Audit log",
     "configuration": "Configuration", "configuration?only=changed": "Configuration",
     "api": "API",
 }
@@ -106,11 +106,11 @@ class Pages(Consoles):
         operator.page.until("document.querySelector('dialog[open]')", "it asks")
         self.assertEqual(operator.page.run("document.activeElement.textContent"), "Cancel")
         operator.tab()
-        self.assertEqual(operator.page.run("document.activeElement.textContent"), "End it")
+        self.assertEqual(operator.page.run("document.activeElement.textContent"), "Disconnect client")
         operator.page.call("Input.dispatchKeyEvent", type="keyDown", key="Enter", code="Enter",
                            text="\r", windowsVirtualKeyCode=13)
         operator.page.call("Input.dispatchKeyEvent", type="keyUp", key="Enter", code="Enter")
-        operator.says("The connection of till-1 was ended.")
+        operator.says("till-1 was disconnected.")
         self.assertTrue(self.till.is_closed())
         self.calm(operator)
 
@@ -127,7 +127,7 @@ class Pages(Consoles):
         for kind in ("keyDown", "keyUp"):
             operator.page.call("Input.dispatchKeyEvent", type=kind, key="ArrowLeft", code="ArrowLeft")
         label = operator.page.run(f"{chart}.getAttribute('aria-label')")
-        self.assertRegex(label, r"Connections, at \d\d:\d\d:\d\d")
+        self.assertRegex(label, r"Connections, \d\d:\d\d:\d\d\.")
         operator.page.run(f"{chart}.closest('figure').querySelector('summary').click()")
         operator.page.until(f"{chart}.closest('figure').querySelector('tbody tr')", "a table of it")
         self.calm(operator)
@@ -135,18 +135,18 @@ class Pages(Consoles):
     def test_the_overview_has_the_api_s_figures_and_follows_them(self):
         self.furnish()
         operator = self.operator()
-        operator.says("All is well: 2 connections are open")
+        operator.says("No problems found. Connections: 2.")
         operator.says("Live")
         status = self.server.status()
-        for term, key in (("Sessions", "sessions"), ("Subscriptions", "subscriptions"),
-                          ("Messages that wait for sessions", "queued"), ("Devices", "devices"),
+        for term, key in (("MQTT sessions", "sessions"), ("Subscriptions", "subscriptions"),
+                          ("Queued MQTT messages", "queued"), ("Devices", "devices"),
                           ("Retained messages", "retained")):
             shown = operator.pair(term).replace(",", "")
             self.assertEqual(int(shown), status[key], term)
         more = self.mqtt("till-3")
-        operator.says("3 connections are open", 10)
+        operator.says("Connections: 3.", 10)
         more.close()
-        operator.says("2 connections are open", 10)
+        operator.says("Connections: 2.", 10)
         rows = operator.page.run(
             "[...document.querySelectorAll('#page tbody tr')].map(it => [...it.children].map(it => it.textContent))")
         protocols = {row[0]: row[1:] for row in rows}
@@ -196,7 +196,7 @@ class Pages(Consoles):
         operator = self.operator(self.token("looker", "read"))
         shown = operator.page.run("[...document.querySelectorAll('#pages a')].map(it => it.textContent)")
         self.assertIn("Clients", shown)
-        self.assertFalse({"Users and rules", "Tokens of the API", "Push", "Configuration"} & set(shown))
+        self.assertFalse({"Users and rules", "API tokens", "Push", "Configuration"} & set(shown))
         operator.go("clients?client_id=till-1", "Clients")
         self.assertFalse(operator.page.run("!!document.getElementById('kick')"))
         # Nor by a call of its own.
@@ -214,25 +214,25 @@ class Pages(Consoles):
         operator.click(self.group)
         operator.says("bob@localhost")
         self.assertEqual(operator.pair("Members"), "2")
-        operator.click("Close it")
+        operator.click("Close group")
         operator.says("owner and admins")
         told = self.server.ask("GET", f"/v1/chat/groups/{self.group}")
         self.assertTrue(told["closed"])
         operator.go("chatrooms", "Chatrooms").says("lobby@live.localhost")
         self.assertEqual(operator.pair("Changes"), str(
             self.server.status()["counters"]["chat_chatroom_changes_total"]))
-        operator.click("Quiet")
-        operator.says("Only owner and moderators may speak in lobby@live.localhost.")
+        operator.click("Mute")
+        operator.says("Only the owner and moderators may send in lobby@live.localhost.")
         operator.fill("input[name=room]", "lobby")
         operator.fill("input[name=text]", "closing time")
         operator.submit("input[name=text]")
-        operator.says("It is announced")
+        operator.says("Announcement sent.")
         room, = self.server.ask("GET", "/v1/chat/chatrooms")["chatrooms"]
         self.assertEqual((room["quiet"], room["announcement"]), (True, "closing time"))
-        operator.click("End")
-        operator.click("End it")
-        operator.says("lobby@live.localhost is over.")
-        operator.says("None. holdline im chatrooms make makes one.")
+        operator.click("Close")
+        operator.click("Close chatroom")
+        operator.says("lobby@live.localhost was closed.")
+        operator.says("No chatrooms. Create one with: holdline im chatrooms make")
         # Whoever may only look is shown no orders.
         viewer = self.operator(self.token("looks", "read"))
         viewer.go("groups?group=" + self.group.replace("@", "%40"), "Rooms and groups")
@@ -248,20 +248,20 @@ class Acts(Consoles):
         operator.submit("[name=body]")
         frame = lamp.expect(miop.MSG)
         self.assertEqual(frame.bodies[0].decode(), "Light ✓")
-        operator.says("Asked for")
+        operator.says("Sent to the server.")
         lamp.ack(*[record.id for record in frame.records])
         operator.says("delivered")
-        operator.says("lamp: delivered (told by the event pushed)")
+        operator.says("lamp: delivered (event pushed)")
         # One that is away has it when it comes, and the page is told then.
         operator.fill("[name=device]", "later")
         operator.submit("[name=body]")
-        operator.says("it waits for the device, and is told here when it comes")
+        operator.says("queued until the device connects")
         later = self.server.device()
         self.addCleanup(later.close)
         later.bind("later")
         self.assertEqual(later.receive(), [bytes("Light ✓", "utf-8")])
-        operator.says("later came online")
-        operator.says("later: delivered (told by the event pushed)")
+        operator.says("later connected")
+        operator.says("later: delivered (event pushed)")
         operator.fill("[name=product]", "none")
         operator.submit("[name=body]")
         operator.says("the product is not known")
@@ -275,15 +275,15 @@ class Acts(Consoles):
         operator.fill("[name=payload]", "closed")
         operator.page.run("document.querySelector('[name=retain]').click()")
         operator.submit("[name=topic]")
-        operator.says("It is where it has to be.")
+        operator.says("Published.")
         kind, body = till.read()
         self.assertTrue(kind & 0xF0 == 0x30 and body.endswith(b"closed"))
         operator.go("topics?filter=tills%2F%2B%2Fstate", "Topics").says("closed")
         operator.click("tills/9/state")
-        operator.says("The payload:")
-        operator.click("Clear it")
-        operator.click("Clear it", "dialog button")
-        operator.says("Nothing is retained on tills/9/state any more.")
+        operator.says("Payload:")
+        operator.click("Delete")
+        operator.click("Delete message", "dialog button")
+        operator.says("The retained message of tills/9/state was deleted.")
         self.assertEqual(self.server.ask("GET", "/v1/retained")["messages"], [])
         self.calm(operator)
 
@@ -296,26 +296,26 @@ class Acts(Consoles):
         self.assertEqual(self.mqtt("a", user="ann", password="pencil").code, 0)
         operator.fill("[name=rules]", "allow publish tills/%c/#\nnonsense")
         operator.submit("[name=rules]")
-        operator.says("A rule is \"allow\" or \"deny\"")
+        operator.says("Invalid rule: nonsense.")
         operator.fill("[name=rules]", "allow publish tills/%c/#\ndeny all secret/#")
         operator.submit("[name=rules]")
-        operator.says("The rules of ann hold.")
+        operator.says("The rules of ann were saved.")
         self.assertEqual(self.server.ask("GET", "/v1/users/ann")["rules"], [
             {"allow": True, "action": "publish", "filter": "tills/%c/#"},
             {"allow": False, "action": "all", "filter": "secret/#"}])
         operator.fill("[name=password]", "brush")
         operator.submit("[name=password]")
-        operator.says("ann has a new password.")
+        operator.says("The password of ann was changed.")
         self.assertNotEqual(self.mqtt("a", user="ann", password="pencil").code, 0)
         self.assertEqual(self.mqtt("a", user="ann", password="brush").code, 0)
         operator.go("users", "Users and rules")
         operator.fill("[name=new]", "ann")
         operator.fill("[name=password]", "other")
         operator.submit("[name=new]")
-        operator.says("There is a user with this name.")
+        operator.says("This user already exists.")
         operator.go("users?user=ann", "Users and rules").click("Remove")
-        operator.click("Remove it", "dialog button")
-        operator.says("ann is gone.")
+        operator.click("Remove user", "dialog button")
+        operator.says("User ann was removed.")
         self.assertEqual(self.server.ask("GET", "/v1/users")["users"], [])
         self.calm(operator, but=("404",))
 
@@ -336,7 +336,7 @@ class Acts(Consoles):
                 ("clients?address=192.0.2.1", "Clients", set()),
                 ("clients?online=false", "Clients", {"till-2"}),
                 ("sessions?kind=waiting", "Sessions and queues", {"till-2"}),
-                ("slow", "Slow consumers", {"till-2"})):
+                ("slow", "Slow clients", {"till-2"})):
             operator.go(route, title)
             found = operator.page.run("[...document.querySelectorAll('#page tbody th a')].map(it => it.textContent)")
             self.assertEqual(set(found), wanted, route)
@@ -356,11 +356,11 @@ class Acts(Consoles):
     def test_a_client_is_traced_from_its_details_and_what_it_says_is_text(self):
         client = self.mqtt("till-1")
         operator = self.operator().go("clients?client_id=till-1", "Clients")
-        operator.click("Trace it: see what it says")
-        operator.says("Nothing is followed.")
+        operator.click("Trace this client")
+        operator.says("No trace is running.")
         self.assertEqual(operator.page.run("document.querySelector('#page [name=whom]').value"), "till-1")
         operator.page.key("Enter", "#trace-start")
-        operator.says("Followed: client till-1.")
+        operator.says("Tracing client till-1.")
         client.publish("tills/1", "<img src=x onerror=alert(1)>")
         operator.says("PUBLISH")
         operator.says("tills/1")
@@ -376,14 +376,14 @@ class Acts(Consoles):
         operator.says("hidden for now")
         operator.page.run("""window.saved = []; const made = URL.createObjectURL;
             URL.createObjectURL = blob => { blob.text().then(it => saved.push(it)); return made(blob); }""")
-        operator.click("Save as a file")
+        operator.click("Save as file")
         operator.page.until("saved.length", "a file")
         kinds = [json.loads(line)["kind"] for line in operator.page.run("saved[0]").splitlines()]
         self.assertEqual(kinds, ["followed", "PUBLISH", "PUBACK", "PUBLISH", "PUBACK"])
         operator.click("Clear")
         operator.page.until("document.querySelector('.trace').innerText === ''", "it is clear")
         operator.page.key("Enter", "#trace-end")
-        operator.says("The trace of till-1 is over: it was ended here.")
+        operator.says("Trace of till-1 finished: stopped.")
         poll(lambda: "holdline_traces 0" in self.server.metrics(), "nobody is followed")
         # A wish that makes no sense is told what would.
         operator.go("trace?topic=a%2F%23%2Fb", "Trace")
@@ -394,7 +394,7 @@ class Acts(Consoles):
     def test_a_reload_s_changes_and_warnings_of_the_log_are_shown(self):
         operator = self.operator()
         operator.go("configuration?with=drain_ms", "Configuration").says("drain_ms = 200")
-        operator.says("Nothing: what is in force is what the file and the environment say.")
+        operator.says("None: the file and the environment match the running configuration.")
         self.server.configure({**self.CHANGES, "limits": {"drain_ms": 300}, "server": {"log": "warn"}})
         operator.go("configuration?with=log", "Configuration")
         operator.go("configuration?with=drain_ms", "Configuration").says("[limits] drain_ms")
@@ -408,7 +408,7 @@ class Acts(Consoles):
         event = 'holdline_log_events_total{event="key_needs_restart",level="warn"}'
         self.assertRegex(self.server.metrics(), re.escape(event) + " [1-9]")
         self.server.configure({**self.CHANGES, "limits": {"nonsense": 1}})
-        operator.go("configuration", "Configuration").says("The file is refused as it is now:")
+        operator.go("configuration", "Configuration").says("The configuration file is invalid:")
         secret = re.search(r"[0-9a-f]{64}", operator.page.run("document.body.textContent"))
         self.assertIsNone(secret, "secrets are hidden")
         self.calm(operator)
@@ -430,6 +430,6 @@ topics = ["# both 0 local/ remote/"]
         hook, = self.server.ask("GET", "/v1/webhooks")["webhooks"]
         self.assertEqual(hook["dead_letters"]["count"], 0)
         gateway = self.server.ask("GET", "/v1/overview")["readings"]["push_gateway_waiting"]
-        self.assertEqual(operator.pair("Notifications that wait"), str(gateway))
-        self.assertEqual(operator.pair("Messages to them"), "0")
+        self.assertEqual(operator.pair("Queued notifications"), str(gateway))
+        self.assertEqual(operator.pair("Messages sent"), "0")
         self.calm(operator)

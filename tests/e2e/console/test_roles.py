@@ -46,15 +46,15 @@ class Roles(Consoles):
     def test_who_has_no_role_or_another_password_stays_at_the_door(self):
         for user, password in (("paul", "paul's secret"), ("vera", "wrong"), ("nobody", "x")):
             operator = self.at_door(user, password)
-            operator.says("No user with a role has this name and this password.")
+            operator.says("Wrong user name or password, or the user has no role.")
         self.assertEqual(self.server.metrics().count("holdline_console_sessions 0\n"), 1)
 
     def test_a_viewer_sees_every_page_but_that_of_pushing_and_changes_nothing(self):
         self.mqtt("till-1")
         operator = self.person("vera")
-        operator.says("viewer: sees everything and changes nothing")
+        operator.says("viewer: can see everything, can change nothing")
         for route, title in (("clients", "Clients"), ("users", "Users and rules"),
-                             ("tokens", "Tokens of the API"), ("audit", "Audit log"),
+                             ("tokens", "API tokens"), ("audit", "Audit log"),
                              ("configuration", "Configuration"), ("api", "API")):
             operator.go(route, title)
             self.assertEqual(operator.page.run(
@@ -93,7 +93,7 @@ class Roles(Consoles):
         viewer.go("clients", "Clients")
         self.assertEqual(self.call(admin, "PUT", "v1/users/vera", {"password": "another"})[0], 200)
         viewer.page.run("location.hash = '#/users'")
-        viewer.says("The session is over: log in again.")
+        viewer.says("Session ended. Log in again.")
         again = self.at_door("vera", "another")
         again.page.until("document.getElementById('frame')", "she is in again")
         entries = self.server.ask("GET", "/v1/audit_log")["entries"]
@@ -123,7 +123,7 @@ class Reference(Consoles):
         seen = "[...document.querySelectorAll('.call')].filter(it => it.checkVisibility()).map(it => it.id)"
         operator.page.until(f"({seen}).join() === 'call-kickUser'", "one is left")
         operator.fill("input[name=filter]", "no such call")
-        operator.says("No call is like that.")
+        operator.says("No matches.")
         self.calm(operator)
 
     def test_a_call_is_tried_with_the_session_and_with_a_token(self):
@@ -190,17 +190,17 @@ class Files(Consoles):
 
     def test_a_user_of_the_file_has_a_role_which_changes_without_a_restart(self):
         fay = self.person("fay", "pear")
-        fay.says("viewer: sees everything and changes nothing")
-        self.person("gus", "plum").says("No user with a role has this name and this password.")
+        fay.says("viewer: can see everything, can change nothing")
+        self.person("gus", "plum").says("Wrong user name or password, or the user has no role.")
         self.reload(self.roles(operators=["fay", "gus"]))
         # She is let out, for she is another one now, and so he comes in.
-        fay.says("The session is over: log in again.")
+        fay.says("Session ended. Log in again.")
         self.person("gus", "plum").page.until("document.getElementById('frame')", "he is in")
         again = self.person("fay", "pear")
         again.page.until("document.getElementById('frame')", "she is in again")
         self.assertTrue(again.page.run("!!document.querySelector('a[href=\"#/push\"]')"))
         self.write(fay="apple", gus="plum")
         self.reload(self.roles(operators=["fay", "gus"]))
-        again.says("The session is over: log in again.")
+        again.says("Session ended. Log in again.")
         self.assertNotIn("[restart]", self.server.log)
         self.assertNotIn("this change needs a restart", self.server.log)
