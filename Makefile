@@ -3,9 +3,10 @@
 #   make run ARGS='--config holdline.toml'      make bench ARGS='memory'
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench crash fuzz check deny mutants book package image
+.PHONY: help run test bench crash soak fuzz check deny mutants book package image
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+CLIENTS := $(abspath $(or $(HOLDLINE_E2E_CLIENTS),$(TARGET_DIR)/e2e-clients))
 
 # What `holdline --version` says: the version, and of which commit.
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml) ($(or $(shell git describe --always --dirty --abbrev=12 2>/dev/null),no commit))
@@ -31,6 +32,14 @@ crash: ## kill a server under load a thousand times and audit every answer; ARGS
 	@scripts/toolchain.sh
 	$(BUILD) -p holdline -p crash
 	$(TARGET_DIR)/release/crash --binary $(TARGET_DIR)/release/holdline $(ARGS)
+
+soak: ## measure other clients while many floods hit a server, for an hour; ARGS go to tests/e2e/soak.py
+	@scripts/toolchain.sh
+	$(BUILD) -p holdline
+	@test -d $(CLIENTS)/protobuf || python3 -m pip install --quiet --target $(CLIENTS)/protobuf \
+		-r tests/e2e/im/requirements.txt
+	HOLDLINE_E2E_CLIENTS=$(CLIENTS) python3 tests/e2e/soak.py \
+		--binary $(TARGET_DIR)/release/holdline $(ARGS)
 
 fuzz: ## bend what parsers and machines read, by what it covers, and keep what does; ARGS: batches, a target
 	@scripts/toolchain.sh

@@ -63,7 +63,9 @@ class Device:
     """A connection to a server."""
 
     def __init__(self, place, preface=PREFACE):
-        self.socket = socket.create_connection(place, timeout=DEADLINE_S)
+        """`place`: where to connect to, or a socket that is connected."""
+        is_connected = isinstance(place, socket.socket)
+        self.socket = place if is_connected else socket.create_connection(place, DEADLINE_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = b""
         self.number = 0

@@ -259,12 +259,16 @@ class Wire:
     """A connection of a client that sends what it is told."""
 
     def __init__(self, address, version=V311, receive_buffer=None):
+        """`address`: where to connect to, or a socket that is connected."""
         self.version, self.buffer, self.next_id, self.kept = version, bytearray(), 1, []
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        if receive_buffer:
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self.socket.settimeout(DEADLINE_S)
-        self.socket.connect(address)
+        if isinstance(address, socket.socket):
+            self.socket = address
+        else:
+            self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            if receive_buffer:
+                self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+            self.socket.settimeout(DEADLINE_S)
+            self.socket.connect(address)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def send(self, *packets):

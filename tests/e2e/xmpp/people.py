@@ -205,25 +205,16 @@ class People(CommandLine, Case):
 
     def logged_in(self, name):
         """A stream by hand behind a login."""
-        stream = self.stream()
-        stream.say(HEADER)
-        stream.until("</stream:features>")
-        scram = Scram(name, f"secret of {name}")
-        stream.say(f"<auth xmlns='{SASL}' mechanism='SCRAM-SHA-256'>{scram.first}</auth>")
-        challenge = re.search("<challenge[^>]*>([^<]*)", stream.until("</challenge>"))[1]
-        last, _ = scram.last(challenge)
-        stream.say(f"<response xmlns='{SASL}'>{last}</response>")
-        stream.until("</success>")
-        stream.say(HEADER)
-        stream.until("</stream:features>")
-        return stream
+        return self.stream().log_in(name)
 
 
 class Stream:
     """A stream by hand: what is sent and what comes is text."""
 
     def __init__(self, address, authority=None):
-        self.socket = socket.create_connection(address, timeout=DEADLINE_S)
+        """`address`: where to connect to, or a socket that is connected."""
+        is_connected = isinstance(address, socket.socket)
+        self.socket = address if is_connected else socket.create_connection(address, DEADLINE_S)
         self.seen = ""
         if authority:
             self.encrypt(authority)
@@ -232,6 +223,21 @@ class Stream:
         context = ssl.create_default_context(cafile=authority)
         context.set_alpn_protocols(["xmpp-client"])
         self.socket = context.wrap_socket(self.socket, server_hostname="localhost")
+
+    def log_in(self, name, password=None):
+        """A login, up to the features behind it; itself. The password is `secret of NAME`, or the
+        one that is given."""
+        self.say(HEADER)
+        self.until("</stream:features>")
+        scram = Scram(name, password or f"secret of {name}")
+        self.say(f"<auth xmlns='{SASL}' mechanism='SCRAM-SHA-256'>{scram.first}</auth>")
+        challenge = re.search("<challenge[^>]*>([^<]*)", self.until("</challenge>"))[1]
+        last, _ = scram.last(challenge)
+        self.say(f"<response xmlns='{SASL}'>{last}</response>")
+        self.until("</success>")
+        self.say(HEADER)
+        self.until("</stream:features>")
+        return self
 
     def say(self, text):
         self.socket.sendall(text.encode())
