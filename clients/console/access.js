@@ -2,7 +2,7 @@
 
 import { ask, withQuery } from './api.js';
 import { h, put, set } from './dom.js';
-import { ago, badge, button, card, field, loaded, moment, name, notice, pairs, sure, table, why } from './show.js';
+import { ago, badge, button, card, copy, field, loaded, name, notice, pairs, sortable, sure, when, why } from './show.js';
 import { choice, pages, search, text } from './clients.js';
 import { parts, t } from './texts.js';
 
@@ -32,8 +32,8 @@ function showUsers(place) {
   pages(place, t('Users'), async after => {
     const { users, next } = await ask('GET', withQuery('v1/users', { after, limit: 100 }), undefined, place.gone);
     return { rows: users, next };
-  }, rows => table(t('Users'), [
-    { title: t('User'), head: true, cell: it => h('a', { href: `#/users?user=${encodeURIComponent(it.name)}` }, name(it.name)) },
+  }, rows => sortable(place, t('Users'), [
+    { title: t('User'), sort: 'name', head: true, cell: it => h('a', { href: `#/users?user=${encodeURIComponent(it.name)}` }, name(it.name)) },
     { title: t('Password'), cell: it => (it.has_password ? t('set') : t('none')) },
     { title: t('Flags'), cell: it => [it.superuser && badge(t('superuser'), 'warn'), it.disabled && badge(t('disabled'), 'bad')] },
     { title: t('Rules'), cell: it => (it.rules.length ? name(it.rules.map(line).join('; ')) : '–') },
@@ -95,7 +95,7 @@ function showUser(place, user) {
         location.hash = '#/users';
       }, { class: 'second', id: 'remove' }))];
   });
-  const change = h('form', { class: 'filter' }, field(t('New password'), password, t('Ends all sessions that use the old password.')),
+  const change = h('form', { class: 'filter' }, field(t('New password'), password),
     h('button', { type: 'submit' }, t('Set')));
   change.addEventListener('submit', async event => {
     event.preventDefault();
@@ -120,7 +120,7 @@ function showUser(place, user) {
   });
   put(place.root, h('p', {}, h('a', { href: '#/users' }, t('← All users'))),
     h('section', { class: 'card' }, h('h2', {}, parts('User {user}', { user: name(user) })), state),
-    h('div', { class: 'pair' }, card(t('Password'), change), card(t('Rules'), rulesForm)));
+    h('div', { class: 'pair' }, card(t('Password'), change, h('p', { class: 'quiet' }, t('A new password ends all sessions that use the old one.'))), card(t('Rules'), rulesForm)));
   look();
 }
 
@@ -129,19 +129,65 @@ function showTokens(place) {
   pages(place, t('Tokens'), async after => {
     const { tokens, next } = await ask('GET', withQuery('v1/tokens', { after, limit: 100 }), undefined, place.gone);
     return { rows: tokens, next };
-  }, rows => table(t('Tokens'), [
-    { title: t('Token'), head: true, cell: it => name(it.name) },
-    { title: t('Scopes'), cell: it => it.scopes.join(', ') },
+  }, rows => sortable(place, t('Tokens'), [
+    { title: t('Token'), sort: 'name', head: true, cell: it => name(it.name) },
+    { title: t('Scopes'), sort: 'scopes', by: it => it.scopes.join(), cell: it => it.scopes.join(', ') },
     { title: t('Products'), cell: it => it.products.join(', ') || t('all') },
-    { title: t('Created'), cell: it => ago(it.made_ms) },
-    { title: t('Expires'), cell: it => (it.expires_ms === null ? t('never') : [moment(it.expires_ms), ' ', it.expired && badge(t('expired'), 'bad')]) },
-    { title: t('Last used'), cell: it => ago(it.used_ms) },
+    { title: t('Created'), sort: 'made_ms', cell: it => ago(it.made_ms) },
+    { title: t('Expires'), sort: 'expires_ms', cell: it => (it.expires_ms === null ? t('never') : [when(it.expires_ms), ' ', it.expired && badge(t('expired'), 'bad')]) },
+    { title: t('Last used'), sort: 'used_ms', cell: it => ago(it.used_ms) },
     { title: '', end: true, cell: it => button(t('Revoke'), async () => {
       if (!await sure(t('Revoke the token {name}?', { name: it.name }), t('Revoke token'), t('Its streams and console sessions end at once.'))) return;
       await ask('DELETE', `v1/tokens/${encodeURIComponent(it.name)}`);
       place.go({});
     }, { class: 'second small', 'aria-label': t('Revoke the token {name}', { name: it.name }) }) },
   ], rows, t('Only the first token, of the file api.token, exists.')));
+  if (place.may('admin')) makeToken(place);
+}
+
+/** Scopes of a token, each with what it permits. @type {[string, string][]} */
+const SCOPES = [
+  ['metrics', t('figures: overview, counters, /metrics')], ['read', t('everything except users, tokens and the audit log')],
+  ['push', t('send pushes')], ['publish', t('publish MQTT messages')],
+  ['manage', t('disconnect, block and change devices, clients and sessions; delete retained messages')],
+  ['trace', t('trace packets')], ['chat', t('send and read chat messages, manage accounts and groups')],
+  ['users', t('manage the user database')], ['view', t('see users, tokens, the audit log and the configuration')],
+  ['admin', t('everything')],
+];
+
+/** A form that creates a token, which is shown this once. @param {Place} place */
+function makeToken(place) {
+  const label = h('input', { name: 'token-name', required: true, maxlength: 64, autocomplete: 'off', pattern: '[A-Za-z0-9_\\-][A-Za-z0-9_.\\-]*' });
+  const days = h('input', { name: 'token-days', type: 'number', min: 1, max: 3_650, autocomplete: 'off' });
+  const products = h('input', { name: 'token-products', autocomplete: 'off' });
+  const boxes = SCOPES.map(([scope, permits]) => {
+    const box = h('input', { type: 'checkbox', name: 'scope', value: scope });
+    return { box, element: h('label', { class: 'check' }, box, h('span', {}, h('code', {}, scope), ' ', h('small', {}, permits))) };
+  });
+  const fault = h('p', { class: 'fault', role: 'alert' });
+  const made = h('div', { role: 'status' });
+  const form = h('form', { class: 'grid' }, h('div', { class: 'cards' },
+    field(t('Name'), label, t('Letters, digits, - _ and . The audit log shows it.')),
+    field(t('Expires after (days)'), days, t('Leave empty for a token that never expires.')),
+    field(t('Products'), products, t('Separated by commas. Leave empty for all products.'))),
+  h('fieldset', {}, h('legend', {}, t('Scopes: what the token permits')), boxes.map(it => it.element)), fault,
+  h('div', { class: 'row' }, h('button', { type: 'submit' }, t('Create token'))), made);
+  form.addEventListener('submit', async event => {
+    event.preventDefault();
+    set(fault);
+    try {
+      const { token } = await ask('POST', 'v1/tokens', {
+        name: label.value, scopes: boxes.filter(it => it.box.checked).map(it => it.box.value),
+        products: products.value.split(',').map(it => it.trim()).filter(Boolean),
+        ttl_s: days.value ? Number(days.value) * 86_400 : undefined,
+      });
+      form.reset();
+      set(made, h('p', {}, t('Copy the token now. It is not shown again.')), h('div', { class: 'row' }, h('code', { id: 'made-token' }, token), copy(token)));
+    } catch (error) {
+      set(fault, why(error));
+    }
+  });
+  put(place.root, card(t('Create a token'), form));
 }
 
 /** @param {Place} place */
@@ -154,13 +200,13 @@ function showAudit(place) {
       token: query.get('token'), outcome: query.get('outcome'), after, limit: 100,
     }), undefined, place.gone);
     return { rows: entries, next };
-  }, rows => table(t('Calls, newest first'), [
-    { title: t('Time'), head: true, cell: it => h('span', { class: 'mono' }, moment(it.at_ms)) },
-    { title: t('Token or user'), cell: it => (it.token ? name(it.token) : h('span', { class: 'quiet' }, t('none'))) },
-    { title: t('Address'), cell: it => it.peer ?? '–' },
-    { title: t('Call'), cell: it => h('code', {}, it.action) },
-    { title: t('Target'), cell: it => name(it.on) },
-    { title: t('Outcome'), cell: it => [badge(it.outcome, it.outcome === 'done' ? 'good' : 'bad'), it.code && ` ${it.code}`, it.more > 0 && ` ${t('and {count} more', { count: it.more })}`] },
+  }, rows => sortable(place, t('Calls, newest first'), [
+    { title: t('Time'), sort: 'at_ms', head: true, cell: it => when(it.at_ms) },
+    { title: t('Token or user'), sort: 'token', cell: it => (it.token ? name(it.token) : h('span', { class: 'quiet' }, t('none'))) },
+    { title: t('Address'), sort: 'peer', cell: it => it.peer ?? '–' },
+    { title: t('Call'), sort: 'action', cell: it => h('code', {}, it.action) },
+    { title: t('Target'), sort: 'on', cell: it => name(it.on) },
+    { title: t('Outcome'), sort: 'outcome', cell: it => [badge(it.outcome, it.outcome === 'done' ? 'good' : 'bad'), it.code && ` ${it.code}`, it.more > 0 && ` ${t('and {count} more', { count: it.more })}`] },
   ], rows, t('No matches.')));
 }
 

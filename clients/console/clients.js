@@ -2,7 +2,7 @@
 
 import { ask, withQuery } from './api.js';
 import { h, put, set } from './dom.js';
-import { ago, badge, button, bytes, card, duration, field, loaded, moment, name, notice, number, online, pairs, sure, table } from './show.js';
+import { ago, badge, button, bytes, card, duration, field, loaded, name, notice, number, online, pairs, refresher, sortable, sure, table, toolCard, when } from './show.js';
 import { parts, t } from './texts.js';
 
 /** @typedef {import('./console.js').Place} Place */
@@ -24,7 +24,9 @@ export function search(place, fields) {
   for (const [, input] of fields) input.value = place.query.get(input.name) ?? '';
   form.addEventListener('submit', event => {
     event.preventDefault();
-    place.go(Object.fromEntries(fields.map(([, input]) => [input.name, input.value.trim()])));
+    const wanted = fields.map(([, input]) => [input.name, input.value.trim()]);
+    const kept = ['sort', 'every'].map(key => [key, place.query.get(key) ?? '']);
+    place.go(Object.fromEntries([...wanted, ...kept]));
   });
   return form;
 }
@@ -49,22 +51,27 @@ export function pages(place, title, read, draw) {
   const foot = h('div', { class: 'row' });
   /** @type {any[]} */
   let rows = [];
+  let wanted = PAGE;
   const load = (/** @type {string | null} */ after) => loaded(list, async () => {
     let next = after;
-    const before = rows.length;
+    let found = after ? rows : [];
     // A page may be empty and have more behind it.
     for (let scans = 0; scans < SCANS_MAX; scans++) {
       const page = await read(next);
-      rows = rows.concat(page.rows);
+      found = found.concat(page.rows);
       next = page.next;
-      if (!next || rows.length - before >= PAGE) break;
+      if (!next || found.length >= wanted) break;
     }
-    const more = next && button(t('Show more'), () => load(next), { class: 'second' });
-    set(foot, h('span', { class: 'quiet', role: 'status' }, next ? t('{count} shown, more available', { count: number(rows.length) }) : t('{count} shown', { count: number(rows.length) })), more);
+    rows = found;
+    const more = next && button(t('Show more'), () => {
+      wanted = rows.length + PAGE;
+      return load(next);
+    }, { class: 'second' });
+    set(foot, h('span', { class: 'quiet', role: 'status' }, next ? t('{count} shown and sorted, more available', { count: number(rows.length) }) : t('{count} shown', { count: number(rows.length) })), more);
     return draw(rows);
   });
   load(null);
-  put(place.root, card(title, list, foot));
+  put(place.root, toolCard(title, refresher(place, list, () => load(null)), list, foot));
 }
 
 /** @param {string} id */
@@ -88,15 +95,15 @@ function showClients(place) {
       online: query.get('online'), after, limit: PAGE,
     }), undefined, place.gone);
     return { rows: clients, next };
-  }, rows => table(t('Clients'), [
-    { title: t('Client'), head: true, cell: it => clientLink(it.client_id) },
-    { title: t('User'), cell: it => (it.user === null ? h('span', { class: 'quiet' }, t('none')) : name(it.user)) },
-    { title: t('State'), cell: it => online(it.online) },
-    { title: t('Protocol'), cell: it => it.protocol },
-    { title: t('Address'), cell: it => it.peer ?? '–' },
-    { title: t('Since'), cell: it => ago(it.since_ms) },
-    { title: t('Queued'), end: true, cell: it => number(it.queued) },
-    { title: t('Dropped'), end: true, cell: it => number(it.dropped) },
+  }, rows => sortable(place, t('Clients'), [
+    { title: t('Client'), sort: 'client_id', head: true, cell: it => clientLink(it.client_id) },
+    { title: t('User'), sort: 'user', cell: it => (it.user === null ? h('span', { class: 'quiet' }, t('none')) : name(it.user)) },
+    { title: t('State'), sort: 'online', cell: it => online(it.online) },
+    { title: t('Protocol'), sort: 'protocol', cell: it => it.protocol },
+    { title: t('Address'), sort: 'peer', cell: it => it.peer ?? '–' },
+    { title: t('Since'), sort: 'since_ms', cell: it => ago(it.since_ms) },
+    { title: t('Queued'), sort: 'queued', end: true, cell: it => number(it.queued) },
+    { title: t('Dropped'), sort: 'dropped', end: true, cell: it => number(it.dropped) },
   ], rows, t('No clients. Connect one with: mosquitto_sub -t test')));
 }
 
@@ -112,9 +119,9 @@ function showClient(place, id) {
     loaded(state, async () => clientState(await ask('GET', clientPath(id), undefined, place.gone))),
     loaded(subscriptions, async () => {
       const told = await ask('GET', withQuery('v1/client/subscriptions', { client_id: id }), undefined, place.gone);
-      return table(t('Subscriptions'), [
-        { title: t('Topic filter'), head: true, cell: it => name(it.filter) },
-        { title: t('QoS'), end: true, cell: it => String(it.granted) },
+      return sortable(place, t('Subscriptions'), [
+        { title: t('Topic filter'), sort: 'filter', head: true, cell: it => name(it.filter) },
+        { title: t('QoS'), sort: 'granted', end: true, cell: it => String(it.granted) },
         { title: t('Options'), cell: it => [it.no_local && t('no local'), it.retain_as_published && t('retain as published')].filter(Boolean).join(', ') || '–' },
         { title: '', end: true, cell: it => place.may('manage') && button(t('Unsubscribe'), async () => {
           await ask('DELETE', withQuery('v1/client/subscriptions', { client_id: id, filter: it.filter }));
@@ -135,10 +142,9 @@ function showClient(place, id) {
       await ask('DELETE', clientPath(id, { session: true }));
       notice(t('The session of {id} was deleted.', { id }));
       location.hash = '#/clients';
-    }, { class: 'second' }),
-    button(t('Refresh'), look, { class: 'second' }));
+    }, { class: 'second' }));
   const trace = place.may('admin') && h('p', {}, h('a', { href: `#/trace?client=${encodeURIComponent(id)}` }, t('Trace this client')));
-  const subscribe = place.may('manage') && h('form', { class: 'filter' }, field(t('Topic filter'), wish, t('Subscribes the client, as if it had asked.')),
+  const subscribe = place.may('manage') && h('form', { class: 'filter' }, field(t('Subscribe this client to'), wish),
     h('button', { type: 'submit', class: 'second' }, t('Subscribe')));
   subscribe && subscribe.addEventListener('submit', async event => {
     event.preventDefault();
@@ -146,7 +152,7 @@ function showClient(place, id) {
     wish.value = '';
     await look();
   });
-  put(place.root, back, h('section', { class: 'card' }, h('h2', {}, parts('Client {id}', { id: name(id) })), state, acts, trace),
+  put(place.root, back, toolCard(parts('Client {id}', { id: name(id) }), refresher(place, place.root, look), state, acts, trace),
     card(t('Subscriptions'), subscriptions, subscribe), card(t('Connection history'), past));
   look();
 }
@@ -162,6 +168,9 @@ const clientState = it => pairs([
   [t('Queued bytes'), bytes(it.queued_bytes)], [t('Dropped in this session'), number(it.dropped)],
   [t('Will message'), it.has_will ? t('yes') : t('no')],
 ]);
+
+/** When the session of an offline client expires; null: not. @param {any} it */
+const ends = it => (it.online || it.session_expiry_s === null ? null : it.since_ms + it.session_expiry_s * 1_000);
 
 /** @param {Place} place */
 function showSessions(place) {
@@ -184,14 +193,14 @@ function showSessions(place) {
       queued_min: kind === 'waiting' ? 1 : null, after, limit: PAGE,
     }), undefined, place.gone);
     return { rows: clients, next };
-  }, rows => table(t('Sessions'), [
-    { title: t('Client'), head: true, cell: it => clientLink(it.client_id) },
-    { title: t('State'), cell: it => online(it.online) },
-    { title: t('Since'), cell: it => ago(it.since_ms) },
-    { title: t('Expires'), cell: it => (it.online ? '–' : it.session_expiry_s === null ? t('never') : moment(it.since_ms + it.session_expiry_s * 1_000)) },
-    { title: t('Queued'), end: true, cell: it => number(it.queued) },
-    { title: t('Queued bytes'), end: true, cell: it => bytes(it.queued_bytes) },
-    { title: t('Dropped'), end: true, cell: it => number(it.dropped) },
+  }, rows => sortable(place, t('Sessions'), [
+    { title: t('Client'), sort: 'client_id', head: true, cell: it => clientLink(it.client_id) },
+    { title: t('State'), sort: 'online', cell: it => online(it.online) },
+    { title: t('Since'), sort: 'since_ms', cell: it => ago(it.since_ms) },
+    { title: t('Expires'), sort: 'expires', by: ends, cell: it => (it.online ? '–' : it.session_expiry_s === null ? t('never') : when(ends(it))) },
+    { title: t('Queued'), sort: 'queued', end: true, cell: it => number(it.queued) },
+    { title: t('Queued bytes'), sort: 'queued_bytes', end: true, cell: it => bytes(it.queued_bytes) },
+    { title: t('Dropped'), sort: 'dropped', end: true, cell: it => number(it.dropped) },
   ], rows, t('No matching sessions.')));
 }
 
@@ -208,13 +217,13 @@ function showDevices(place) {
       product, tag: place.query.get('tag'), online: place.query.get('online'), after, limit: PAGE,
     }), undefined, place.gone);
     return { rows: devices, next };
-  }, rows => table(t('Devices'), [
-    { title: t('Device'), head: true, cell: it => h('a', { href: `#/devices?${new URLSearchParams({ product: it.product, device: it.device })}` }, name(it.device)) },
-    { title: t('Product'), cell: it => it.product },
-    { title: t('State'), cell: it => [online(it.online), ' ', it.blocked && badge(t('blocked'), 'bad')] },
-    { title: t('Protocol'), cell: it => it.protocol || '–' },
-    { title: t('Since'), cell: it => ago(it.since_ms) },
-    { title: t('Queued'), end: true, cell: it => number(it.waiting) },
+  }, rows => sortable(place, t('Devices'), [
+    { title: t('Device'), sort: 'device', head: true, cell: it => h('a', { href: `#/devices?${new URLSearchParams({ product: it.product, device: it.device })}` }, name(it.device)) },
+    { title: t('Product'), sort: 'product', cell: it => it.product },
+    { title: t('State'), sort: 'online', cell: it => [online(it.online), ' ', it.blocked && badge(t('blocked'), 'bad')] },
+    { title: t('Protocol'), sort: 'protocol', cell: it => it.protocol || '–' },
+    { title: t('Since'), sort: 'since_ms', cell: it => ago(it.since_ms) },
+    { title: t('Queued'), sort: 'waiting', end: true, cell: it => number(it.waiting) },
     { title: t('Tags'), cell: it => it.tags.join(', ') || '–' },
   ], rows, t('No devices. A device is listed after its first connection.')));
 }
@@ -227,7 +236,7 @@ function showDevices(place) {
 async function history(place, of) {
   const { transitions } = await ask('GET', withQuery('v1/presence/history', { ...of, limit: 50 }), undefined, place.gone);
   return table(t('Connection history'), [
-    { title: t('Time'), head: true, cell: it => moment(it.at_ms) },
+    { title: t('Time'), head: true, cell: it => when(it.at_ms) },
     { title: t('State'), cell: it => online(it.online) },
     { title: t('Protocol'), cell: it => it.protocol },
     { title: t('Address'), cell: it => it.peer ?? '–' },
@@ -263,8 +272,7 @@ function showDevice(place, product, device) {
     ]), manage];
   })]);
   put(place.root, h('p', {}, h('a', { href: '#/devices' }, t('← All devices'))),
-    h('section', { class: 'card' }, h('h2', {}, parts('Device {id}', { id: name(device) })), state, h('div', { class: 'row' },
-      button(t('Refresh'), look, { class: 'second' }),
+    toolCard(parts('Device {id}', { id: name(device) }), refresher(place, place.root, look), state, h('div', { class: 'row' },
       place.may('push') && h('a', { href: `#/push?${new URLSearchParams(of)}` }, t('Send a push')),
       place.may('admin') && h('a', { href: `#/trace?client=${encodeURIComponent(device)}` }, t('Trace this device')))),
     card(t('Connection history'), past));

@@ -37,6 +37,7 @@ import * as trace from './trace.js';
  * @property {Element} root where it is shown
  * @property {URLSearchParams} query what of it is wanted
  * @property {(query: Record<string, string>) => void} go shows it with another query
+ * @property {(query: Record<string, string>) => void} keep changes the query in the address; the page goes on
  * @property {(scope: string) => boolean} may whether whoever is logged in may do that
  * @property {(hear: (overview: any) => void) => void} live hears how the server is, once a second
  * @property {AbortSignal} gone told when the page is left
@@ -47,7 +48,7 @@ import * as trace from './trace.js';
 /** Pages by their names, in groups of the rail. @type {[string, Record<string, Page>][]} */
 const GROUPS = [
   [t('Monitoring'), { overview: overview.page, events: events.page, trace: trace.page, log: log.page }],
-  [t('Connections'), { clients: clients.page, sessions: clients.sessions, devices: clients.devices, slow: slow.page }],
+  [t('Clients and devices'), { clients: clients.page, sessions: clients.sessions, devices: clients.devices, slow: slow.page }],
   [t('Messages'), { topics: topics.page, groups: rooms.groups, chatrooms: rooms.chatrooms, push: push.page }],
   [t('Diagnostics'), { closes: reasons.closes, drops: reasons.drops, counters: reasons.counters }],
   [t('Server'), { services: services.page, users: access.users, tokens: access.tokens, audit: access.audit, configuration: configuration.page, api: reference.page }],
@@ -260,9 +261,18 @@ function show() {
   say(lead, page.lead);
   document.title = `${page.title} – Holdline`;
   set(root);
+  const wanted = new URLSearchParams(query);
   page.show({
     root,
-    query: new URLSearchParams(query),
+    query: wanted,
+    keep: changes => {
+      for (const [key, value] of Object.entries(changes)) {
+        if (value) wanted.set(key, value);
+        else wanted.delete(key);
+      }
+      const text = wanted.toString();
+      history.replaceState(null, '', `#/${name}${text ? `?${text}` : ''}`);
+    },
     go: wanted => {
       const text = new URLSearchParams(Object.entries(wanted).filter(([, value]) => value)).toString();
       const to = `#/${name}${text ? `?${text}` : ''}`;

@@ -2,7 +2,7 @@
 
 import { follow, withQuery } from './api.js';
 import { h, put, set } from './dom.js';
-import { badge, card, moment, name, number, table } from './show.js';
+import { badge, card, name, number, table, when } from './show.js';
 import { choice, search, text } from './clients.js';
 import { t } from './texts.js';
 
@@ -52,7 +52,7 @@ export function watch(place, types, wanted, none, query = {}) {
     timer = 0;
     set(list, lost > 0 && h('p', { class: 'quiet' }, t('At least {count} events are missing: they arrived faster than the page could show them.', { count: number(lost) })),
       table(t('Events'), [
-        { title: t('Time'), head: true, cell: it => h('span', { class: 'mono' }, moment(it.at_ms)) },
+        { title: t('Time'), head: true, cell: it => when(it.at_ms) },
         { title: t('Event'), cell: it => badge(it.type, /** @type {any} */ (kind(it.type))) },
         { title: t('Client'), cell: whose },
         { title: t('Details'), cell: about },

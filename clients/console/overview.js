@@ -1,15 +1,22 @@
-// How the server is: a sentence, figures over the last minutes, health of what it stands on.
+// The overview, in the order in which an operator asks: problems and where to act, the figures that
+// matter, charts, details.
 //
 // Every figure is one of `/v1/overview`, or the difference of two of them over the time between.
 
 import { ask } from './api.js';
 import { Chart } from './chart.js';
 import { h, say, set } from './dom.js';
-import { ago, bytes, card, compact, duration, number, pairs, table } from './show.js';
+import { ago, badge, bytes, card, compact, duration, number, pairs, table, unit } from './show.js';
 import { t } from './texts.js';
 
-/** Moments that are kept: fifteen minutes, one a second. */
-const KEPT_MAX = 900;
+/** Moments that are kept: an hour, one a second. */
+const KEPT_MAX = 3_600;
+
+/** Seconds before the page was opened that the server remembers of presence. */
+const PAST_S = 900;
+
+/** Points of a line that is as long as the range. */
+const POINTS = 300;
 
 /** Lines in one chart; further protocols are added up. */
 const LINES_MAX = 5;
@@ -19,11 +26,11 @@ const LINES_MAX = 5;
  * @typedef {{ at_ms: number, values: Record<string, number | null>, protocols: Record<string, number>, shards: Record<string, number> }} Moment
  */
 
-/** Histograms of the last minute, one a second: each phase's buckets. @type {Record<string, number[]>[]} */
-const spreads = [];
+/** Overviews of the last minute, one a second, for what changed in it. @type {any[]} */
+const minute = [];
 
-/** Moments over which latencies are told. */
-const SPREADS_MAX = 60;
+/** What is called the last minute, milliseconds. */
+const MINUTE_MS = 60_000;
 
 /** @type {Moment[]} */
 const kept = [];
@@ -42,6 +49,7 @@ const RISING = {
   pushesAcked: it => it.status.counters.pushes_delivered_total,
   bytesIn: it => it.status.counters.bytes_received_total,
   bytesOut: it => it.status.counters.bytes_sent_total,
+  dropped: it => Object.values(it.status.dropped).reduce((/** @type {number} */ sum, count) => sum + Number(count), 0),
 };
 
 /** Protocols with how many are online, added up over products. @param {any} presence */
@@ -85,9 +93,9 @@ export function keep(now) {
     Object.entries(byProtocol(now.presence)).map(([name, sum]) => [name, sum.online]));
   kept.push({ at_ms: now.at_ms, values, protocols, shards });
   if (kept.length > KEPT_MAX) kept.splice(0, kept.length - KEPT_MAX);
-  if (before && before.started_ms !== now.started_ms) spreads.length = 0;
-  spreads.push(Object.fromEntries(now.latencies.phases.map((/** @type {any} */ it) => [`${it.of} ${it.phase}`, it.buckets])));
-  if (spreads.length > SPREADS_MAX + 1) spreads.shift();
+  if (before && before.started_ms !== now.started_ms) minute.length = 0;
+  minute.push(now);
+  while (now.at_ms - minute[0].at_ms > MINUTE_MS) minute.shift();
   before = now;
 }
 
@@ -115,35 +123,111 @@ export function quantile(bounds, buckets, share) {
 
 /** Microseconds as people read them. @param {number | null} us */
 export const micros = us =>
-  us === null ? '–' : us < 1_000 ? `${Math.round(us)} µs` : us < 1_000_000 ? `${compact(us / 1_000)} ms` : `${compact(us / 1_000_000)} s`;
+  us === null ? '–' : us < 1_000 ? unit(Math.round(us), 'µs') : us < 1_000_000 ? unit(compact(us / 1_000), 'ms') : unit(compact(us / 1_000_000), 's');
 
-/** What is wrong, worst first; nothing: an empty list. @param {any} now @returns {['bad' | 'warn', string][]} */
-export function troubles(now) {
-  const { readiness, status, directory, readings } = now;
-  /** @type {['bad' | 'warn', string][]} */
-  const found = [];
-  const failed = readiness.logs.filter((/** @type {string} */ log) => log === 'failed').length;
-  const full = readiness.logs.filter((/** @type {string} */ log) => log === 'full').length;
-  if (failed) found.push(['bad', t('Storage failed in {count} of {total} logs: writes are refused until the disk is repaired and the server restarted.', { count: failed, total: readiness.logs.length })]);
-  if (readiness.draining) found.push(['bad', t('The server is draining: it closes its connections and stops.')]);
-  if (full) found.push(['warn', t('Storage is full in {count} of {total} logs: pushes and messages are refused.', { count: full, total: readiness.logs.length })]);
-  if (status.memory_pressure !== 'calm') found.push(['warn', t('Memory pressure: {level}.', { level: status.memory_pressure })]);
-  if (directory.circuit !== 'closed') {
-    found.push(['warn', t('The presence directory does not answer: {reason}. Unwritten changes: {count}.', { reason: directory.fault?.message ?? directory.circuit, count: number(directory.unwritten) })]);
-  }
-  if (readings.bridges > readings.bridges_online) found.push(['warn', t('Bridges disconnected: {count} of {total}.', { count: readings.bridges - readings.bridges_online, total: readings.bridges })]);
-  if (readings.impossible_total) found.push(['warn', t('Internal errors: {count}. This is a defect of the server; the log has the details.', { count: number(readings.impossible_total) })]);
-  return found;
+/**
+ * @typedef {object} Trouble
+ * @property {'bad' | 'warn'} level
+ * @property {string} text
+ * @property {[string, string]} [act] where to look or act: route and name of the page
+ */
+
+/** Reasons for which a message is dropped that was to be delivered; others, an expiry say, are as ordered. */
+const LOSSES = ['queue_bytes', 'queue_count', 'slow_reader', 'store_full', 'busy'];
+
+/** What a counter grew by in the last minute. @param {(it: any) => number | undefined} of */
+function grown(of) {
+  const [first, last] = [minute[0], minute[minute.length - 1]];
+  return first ? Math.max(0, (of(last) ?? 0) - (of(first) ?? 0)) : 0;
 }
 
-const percent = (/** @type {number} */ share) => `${(share * 100).toFixed(share < 0.1 ? 1 : 0)} %`;
+/** Messages lost in the last minute. */
+const losses = () => grown(it => LOSSES.reduce((sum, reason) => sum + (it.status.dropped[reason] ?? 0), 0));
+
+/** Problems, worst first; none: an empty list. @param {any} now @returns {Trouble[]} */
+export function troubles(now) {
+  const { readiness, status, directory, readings } = now;
+  /** @type {Trouble[]} */
+  const found = [];
+  /** @type {(level: 'bad' | 'warn', text: string, act?: [string, string]) => void} */
+  const add = (level, text, act) => void found.push({ level, text, act });
+  const logs = (/** @type {string} */ state) => readiness.logs.filter((/** @type {string} */ log) => log === state).length;
+  const of = { total: readiness.logs.length };
+  const log = /** @type {[string, string]} */ (['log', t('Log')]);
+  const services = /** @type {[string, string]} */ (['services', t('Services')]);
+  if (logs('failed')) add('bad', t('Storage failed in {count} of {total} logs: writes are refused until the disk is repaired and the server restarted.', { count: logs('failed'), ...of }), log);
+  if (readiness.draining) add('bad', t('The server is draining: it closes its connections and stops.'), log);
+  if (logs('full')) add('bad', t('Storage is full in {count} of {total} logs: pushes and messages are refused.', { count: logs('full'), ...of }), log);
+  const lost = losses();
+  if (lost) add('bad', t('Messages dropped in the last minute: {count}.', { count: number(lost) }), ['slow?by=lost', t('Slow clients')]);
+  const slow = grown(it => it.status.closed.slow_consumer);
+  if (slow) add('warn', t('Clients disconnected as slow in the last minute: {count}.', { count: number(slow) }), ['slow', t('Slow clients')]);
+  if (status.memory_pressure !== 'calm') add('warn', t('Memory pressure: {level}.', { level: status.memory_pressure }), ['sessions?kind=waiting', t('Sessions and queues')]);
+  if (readings.store_used_percent >= 90) add('warn', t('Storage is {percent} full.', { percent: unit(readings.store_used_percent, '%') }), ['configuration?with=store', t('Configuration')]);
+  const failures = grown(it => it.status.counters.store_failures_total);
+  if (failures) add('bad', t('Failed writes to the store in the last minute: {count}.', { count: number(failures) }), log);
+  const refused = grown(it => it.status.counters.accept_failures_total) + grown(it => it.status.closed.full) + grown(it => it.status.closed.no_descriptor);
+  if (refused) add('warn', t('Connections refused for lack of room in the last minute: {count}.', { count: number(refused) }), ['closes', t('Disconnect reasons')]);
+  if (directory.circuit !== 'closed') {
+    add('warn', t('The presence directory does not answer: {reason}. Unwritten changes: {count}.', { reason: directory.fault?.message ?? directory.circuit, count: number(directory.unwritten) }), log);
+  }
+  if (readings.bridges > readings.bridges_online) add('warn', t('Bridges disconnected: {count} of {total}.', { count: readings.bridges - readings.bridges_online, total: readings.bridges }), services);
+  if (readings.archive_up === 0) add('warn', t('The message archive is not reachable. Queued messages: {count}.', { count: number(readings.archive_waiting) }), services);
+  if (readings.accounts_database_up === 0) add('warn', t('The account database is not reachable.'), services);
+  if (readings.events_stream_away) add('warn', t('The event stream is not reachable. Queued events: {count}.', { count: number(readings.events_stream_waiting) }), services);
+  if (readings.impossible_total) add('warn', t('Internal errors: {count}. This is a defect of the server; the log has the details.', { count: number(readings.impossible_total) }), log);
+  return found.sort((x, y) => Number(y.level === 'bad') - Number(x.level === 'bad'));
+}
+
+const percent = (/** @type {number} */ share) => unit((share * 100).toFixed(share < 0.1 ? 1 : 0), '%');
 const rate = (/** @type {number} */ value) => `${compact(value)}/s`;
-const ms = (/** @type {number} */ value) => `${compact(value)} ms`;
+const ms = (/** @type {number} */ value) => unit(compact(value), 'ms');
 const byteRate = (/** @type {number} */ value) => `${bytes(value)}/s`;
 
+/** Problems, and where to act. @param {any} now @param {HTMLElement} place @param {HTMLElement} uptime */
+function health(now, place, uptime) {
+  const found = troubles(now);
+  place.className = `health ${found[0]?.level ?? ''}`;
+  // What reads the page aloud hears a change once, not every second.
+  const said = JSON.stringify(found);
+  if (place.dataset.said === said) return;
+  place.dataset.said = said;
+  if (!found.length) return set(place, h('p', {}, h('b', {}, t('No problems found.'))), uptime);
+  set(place, h('ul', {}, found.map(({ level, text, act }) => h('li', {},
+    badge(level === 'bad' ? t('critical') : t('warning'), level), h('span', {}, text),
+    act && h('a', { href: `#/${act[0]}` }, `${act[1]} →`)))));
+}
+
+/**
+ * The figures that matter first: title, page, and what is said now.
+ * @type {[string, string, (now: any, rates: Record<string, number | null>) => string, ((now: any) => string)?][]}
+ */
+const FIGURES = [
+  [t('Connections'), 'clients?online=true', now => number(now.status.connections), now => t('{count} subscriptions', { count: number(now.status.subscriptions) })],
+  [t('Messages in'), 'topics', (_, rates) => perSecond(rates.publishes, rates.chatIn), () => t('all protocols')],
+  [t('Messages out'), 'topics', (_, rates) => perSecond(rates.deliveries, rates.chatOut, rates.pushesOut), () => t('all protocols')],
+  [t('Queued'), 'sessions?kind=waiting', now => number(now.status.queued + now.status.waiting), now => bytes(now.status.queued_bytes + now.status.waiting_bytes)],
+  [t('Dropped'), 'drops', () => number(losses()), () => t('last minute')],
+  [t('CPU'), 'overview', (now, rates) => (rates.cpu === null ? '–' : percent(rates.cpu / now.process.cores)), now => t('of {count} cores', { count: now.process.cores })],
+  [t('Memory'), 'overview', now => bytes(now.process.resident_bytes), now => (now.status.memory_pressure === 'calm' ? t('no pressure') : now.status.memory_pressure)],
+];
+
+/** @param {(number | null)[]} rates */
+const perSecond = (...rates) => (rates.some(it => it === null) ? '–' : rate(rates.reduce((/** @type {number} */ sum, it) => sum + (it ?? 0), 0)));
+
+/** Time shown by charts, in minutes. */
+const RANGES = ['5', '15', '60'];
+
 /** @param {import('./console.js').Place} place */
-function show({ root, live, gone, may }) {
-  const verdict = h('div', { class: 'verdict', role: 'status' });
+function show(place) {
+  const { root, live, gone, may } = place;
+  const strip = h('div', { id: 'health', class: 'health' });
+  const uptime = h('span', { class: 'figure' });
+  const figures = FIGURES.map(([title, to]) => {
+    const [value, more] = [h('b', { class: 'figure' }), h('small', { class: 'figure' })];
+    const inner = [h('span', {}, title), value, more];
+    return { value, more, element: to === 'overview' ? h('div', {}, inner) : h('a', { href: `#/${to}` }, inner) };
+  });
   /** @type {[Chart, (moments: Moment[]) => import('./chart.js').Line[]][]} */
   const charts = [];
   const chart = (/** @type {string} */ title, /** @type {(value: number) => string} */ format,
@@ -152,46 +236,88 @@ function show({ root, live, gone, may }) {
     charts.push([it, moments => lines.map(([name, key]) => ({ name, values: moments.map(at => at.values[key] ?? null) }))]);
     return it.element;
   };
-  const protocols = new Chart(t('Online by protocol'), compact, 4);
-  charts.push([protocols, moments => lines(moments, 'protocols')]);
-  const shards = new Chart(t('CPU by shard'), percent, 0.1);
-  charts.push([shards, moments => lines(moments, 'shards')]);
+  const several = (/** @type {string} */ title, /** @type {(value: number) => string} */ format, /** @type {'protocols' | 'shards'} */ of, least = 0,
+    /** @type {[string, string] | null} */ all = null) => {
+    const it = new Chart(title, format, least);
+    const sum = (/** @type {Moment[]} */ moments) => (all ? [{ name: all[0], values: moments.map(at => at.values[all[1]] ?? null) }] : []);
+    charts.push([it, moments => [...sum(moments), ...lines(moments, of)]]);
+    return it.element;
+  };
+  const range = h('select', { id: 'range', class: 'small' }, RANGES.map(it =>
+    h('option', { value: it, selected: it === (place.query.get('minutes') ?? '15') }, t('Last {time}', { time: duration(Number(it) * 60_000) }))));
   const places = {
     latencies: h('div'), protocols: h('div'), totals: h('div'), store: h('div'), directory: h('div'), threads: h('div'), shards: h('div'), process: h('div'),
   };
-  set(root, verdict, h('div', { class: 'charts' },
-    chart(t('Connections'), compact, [[t('open'), 'connections']], 4), protocols.element,
-    chart(t('Connections / Disconnections'), rate, [[t('connected'), 'arrivals'], [t('disconnected'), 'departures']], 1),
-    chart(t('MQTT messages'), rate, [[t('received'), 'publishes'], [t('sent'), 'deliveries']], 1),
-    chart(t('Pushes'), rate, [[t('sent'), 'pushesOut'], [t('acknowledged'), 'pushesAcked']], 1),
-    chart(t('Chat messages'), rate, [[t('stored'), 'chatIn'], [t('delivered'), 'chatOut']], 1),
-    chart(t('Network traffic'), byteRate, [[t('received'), 'bytesIn'], [t('sent'), 'bytesOut']], 1_024, 1_024),
-    chart(t('CPU'), percent, [[t('all threads'), 'cpu']], 0.1), shards.element,
-    chart(t('Longest event loop iteration'), ms, [[t('last second'), 'turn']], 1),
-    chart(t('Memory'), bytes, [[t('process'), 'memory']], 1 << 20, 1_024),
-    chart(t('Queued'), compact, [[t('MQTT messages'), 'queued'], [t('pushes'), 'waiting'], [t('chat messages'), 'undistributed']], 4)),
-  h('div', { class: 'flow' },
-    card(t('Latency, last minute'), places.latencies), card(t('Protocols'), places.protocols), card(t('Threads'), places.threads),
-    card(t('Shards'), places.shards), card(t('Queues'), places.totals), card(t('Storage'), places.store),
-    card(t('Presence directory'), places.directory), card(t('Process'), places.process)));
+  set(root, strip, h('nav', { class: 'figures', 'aria-label': t('Key figures') }, figures.map(it => it.element)),
+    h('div', { class: 'head' }, h('h2', {}, t('Over time')), h('label', { class: 'tools' }, h('span', { class: 'unseen' }, t('Time range')), range)),
+    h('div', { class: 'charts' },
+      chart(t('Connections'), compact, [[t('current'), 'connections']], 4),
+      chart(t('Connections / Disconnections'), rate, [[t('connects'), 'arrivals'], [t('disconnects'), 'departures']], 1),
+      several(t('Online by protocol'), compact, 'protocols', 4),
+      chart(t('MQTT messages'), rate, [[t('received'), 'publishes'], [t('sent'), 'deliveries']], 1),
+      chart(t('Dropped messages'), rate, [[t('dropped'), 'dropped']], 1),
+      chart(t('Queued'), compact, [[t('MQTT messages'), 'queued'], [t('pushes'), 'waiting'], [t('chat messages'), 'undistributed']], 4),
+      chart(t('Pushes'), rate, [[t('sent'), 'pushesOut'], [t('acknowledged'), 'pushesAcked']], 1),
+      chart(t('Chat messages'), rate, [[t('stored'), 'chatIn'], [t('delivered'), 'chatOut']], 1),
+      chart(t('Network traffic'), byteRate, [[t('received'), 'bytesIn'], [t('sent'), 'bytesOut']], 1_024, 1_024),
+      several(t('CPU'), percent, 'shards', 0.1, [t('all threads'), 'cpu']),
+      chart(t('Memory'), bytes, [[t('process'), 'memory']], 1 << 20, 1_024),
+      chart(t('Longest event loop iteration'), ms, [[t('last second'), 'turn']], 1)),
+    h('h2', {}, t('Details')), h('div', { class: 'flow' },
+      card(t('Latency, last minute'), places.latencies), card(t('Protocols'), places.protocols), card(t('Threads'), places.threads),
+      card(t('Shards'), places.shards), card(t('Queues'), places.totals), card(t('Storage'), places.store),
+      card(t('Presence directory'), places.directory), card(t('Process'), places.process)));
   const draw = () => {
-    const times = kept.map(at => at.at_ms);
-    for (const [it, of] of charts) it.draw(times, of(kept));
+    const span_ms = Number(range.value) * 60_000;
+    const since_ms = (kept[kept.length - 1]?.at_ms ?? 0) - span_ms;
+    const shown = thinned(kept.filter(it => it.at_ms > since_ms), span_ms / POINTS);
+    const times = shown.map(at => at.at_ms);
+    for (const [it, of] of charts) it.draw(times, of(shown));
   };
+  range.addEventListener('change', () => {
+    place.keep({ minutes: range.value });
+    draw();
+  });
   draw();
   live(now => {
-    const found = troubles(now);
-    verdict.className = `verdict ${found.some(([kind]) => kind === 'bad') ? 'bad' : found.length ? 'warn' : ''}`;
-    const well = t('No problems found. Connections: {count}. Uptime: {time}.', { count: number(now.status.connections), time: duration(now.at_ms - now.started_ms) });
-    const words = found.map(([, text]) => text);
-    const said = found.length ? words.join(' ') : well;
-    if (verdict.textContent !== said) {
-      set(verdict, found.length > 1 ? h('ul', {}, words.map(text => h('li', {}, text))) : said);
-    }
+    say(uptime, t('Up {time}, version {version}', { time: duration(now.at_ms - now.started_ms), version: now.status.version }));
+    health(now, strip, uptime);
+    const rates = kept[kept.length - 1]?.values ?? {};
+    FIGURES.forEach(([, , value, more], at) => {
+      say(figures[at].value, value(now, rates));
+      if (more) say(figures[at].more, more(now));
+    });
     draw();
     details(now, places);
   });
   if (may('metrics')) past(gone).then(draw, () => {});
+}
+
+/**
+ * One moment for each step of time, with the highest figures of those in it, so that no peak is lost.
+ * @param {Moment[]} moments
+ * @param {number} step_ms
+ * @returns {Moment[]}
+ */
+export function thinned(moments, step_ms) {
+  /** @type {Moment[]} */
+  const found = [];
+  const raise = (/** @type {Record<string, any>} */ to, /** @type {Record<string, any>} */ from) => {
+    for (const [key, value] of Object.entries(from)) {
+      if (value !== null && !(to[key] >= value)) to[key] = value;
+    }
+  };
+  let step = NaN;
+  for (const { at_ms, values, protocols, shards } of moments) {
+    if (Math.floor(at_ms / step_ms) !== step) found.push({ at_ms, values: {}, protocols: {}, shards: {} });
+    step = Math.floor(at_ms / step_ms);
+    const last = found[found.length - 1];
+    last.at_ms = at_ms;
+    raise(last.values, values);
+    raise(last.protocols, protocols);
+    raise(last.shards, shards);
+  }
+  return found;
 }
 
 /** One line for each name, the largest ones. @param {Moment[]} moments @param {'protocols' | 'shards'} of */
@@ -205,10 +331,10 @@ function lines(moments, of) {
   return names.map(name => ({ name, values: moments.map(at => at[of][name] ?? (of === 'protocols' ? 0 : null)) }));
 }
 
-/** The quarter of an hour before the page was opened, as far as the server remembers it. @param {AbortSignal} gone */
+/** Presence of the quarter of an hour before the page was opened, as far as the server remembers it. @param {AbortSignal} gone */
 async function past(gone) {
   if (kept.length > 60) return;
-  const { moments } = await ask('GET', `v1/presence/statistics?step=second&count=${KEPT_MAX}`, undefined, gone);
+  const { moments } = await ask('GET', `v1/presence/statistics?step=second&count=${PAST_S}`, undefined, gone);
   const first = kept[0]?.at_ms ?? Infinity;
   const older = moments.filter((/** @type {any} */ it) => it.at_s * 1_000 < first).map((/** @type {any} */ it) => ({
     at_ms: it.at_s * 1_000,
@@ -226,13 +352,14 @@ function details(now, places) {
   fresh(places.protocols, table(t('Protocols'), [
     { title: t('Protocol'), head: true, cell: ([name]) => name },
     { title: t('Online'), end: true, cell: ([, it]) => number(it.online) },
-    { title: t('Connections'), end: true, cell: ([, it]) => number(it.arrivals) },
-    { title: t('Disconnections'), end: true, cell: ([, it]) => number(it.departures) },
+    { title: t('Connects'), end: true, cell: ([, it]) => number(it.arrivals) },
+    { title: t('Disconnects'), end: true, cell: ([, it]) => number(it.departures) },
   ], rows, t('No connections yet.'), true));
-  const oldest = spreads[0] ?? {};
+  const oldest = Object.fromEntries((minute.length > 1 ? minute[0].latencies.phases : [])
+    .map((/** @type {any} */ it) => [`${it.of} ${it.phase}`, it.buckets]));
   const phases = now.latencies.phases.map((/** @type {any} */ it) => {
     const name = `${it.of} ${it.phase}`;
-    const was = spreads.length > 1 ? oldest[name] : [];
+    const was = oldest[name] ?? [];
     const since = it.buckets.map((/** @type {number} */ count, /** @type {number} */ at) => count - (was[at] ?? 0));
     const count = since.reduce((/** @type {number} */ sum, /** @type {number} */ inside) => sum + inside, 0);
     return { name, count, of: (/** @type {number} */ share) => micros(quantile(now.latencies.bounds_us, since, share)) };
@@ -248,14 +375,14 @@ function details(now, places) {
   fresh(places.threads, table(t('Threads'), [
     { title: t('Thread'), head: true, cell: ([name]) => name },
     { title: t('CPU'), end: true, cell: ([name]) => (name in busy ? percent(busy[name]) : '–') },
-    { title: t('CPU time'), end: true, cell: ([, used_ms]) => (Number(used_ms) < 60_000 ? `${(Number(used_ms) / 1_000).toFixed(1)} s` : duration(Number(used_ms))) },
+    { title: t('CPU time'), end: true, cell: ([, used_ms]) => (Number(used_ms) < 60_000 ? unit((Number(used_ms) / 1_000).toFixed(1), t('s')) : duration(Number(used_ms))) },
   ], Object.entries(process.threads_cpu_ms).sort(([, a], [, b]) => Number(b) - Number(a)).slice(0, 8), '', true));
   fresh(places.shards, table(t('Shards'), [
     { title: t('Shard'), head: true, cell: it => number(it.shard) },
     { title: t('Connections'), end: true, cell: it => number(it.connections) },
     { title: t('Iterations'), end: true, cell: it => number(it.turns) },
-    { title: t('Average duration'), end: true, cell: it => micros(it.turns ? it.busy_us / it.turns : null) },
-    { title: t('Average delay'), end: true, cell: it => micros(it.turns ? it.lag_us / it.turns : null) },
+    { title: t('Avg time'), end: true, cell: it => micros(it.turns ? it.busy_us / it.turns : null) },
+    { title: t('Avg delay'), end: true, cell: it => micros(it.turns ? it.lag_us / it.turns : null) },
   ], status.loops, '', true));
   fresh(places.totals, pairs([
     [t('Queued MQTT messages'), number(status.queued)], [t('Queued MQTT bytes in memory'), bytes(status.queued_bytes)],

@@ -2,7 +2,7 @@
 
 import { ask, follow, withQuery } from './api.js';
 import { h, put, set } from './dom.js';
-import { badge, card, field, loaded, moment, name, number, online, pairs, why } from './show.js';
+import { badge, card, field, loaded, name, number, online, pairs, when, why } from './show.js';
 import { parts, t } from './texts.js';
 import { curl } from './topics.js';
 
@@ -44,7 +44,7 @@ function show(place) {
   }
   const look = () => place.may('read') && loaded(state, async () => {
     const it = await ask('GET', withQuery('v1/device', { product: product.value, device: device.value }), undefined, place.gone);
-    return pairs([[t('Device'), online(it.online)], [t('Since'), moment(it.since_ms)],
+    return pairs([[t('Device'), online(it.online)], [t('Since'), when(it.since_ms)],
       [t('Queued pushes'), number(it.waiting)], [t('In flight'), number(it.inflight)]]);
   });
   const none = h('p', { class: 'none' }, t('No push sent from this page yet.'));

@@ -2,7 +2,7 @@
 
 import { ask } from './api.js';
 import { h, put, set } from './dom.js';
-import { card, number, table } from './show.js';
+import { card, number, sortable } from './show.js';
 import { search, text } from './clients.js';
 import { t } from './texts.js';
 
@@ -43,12 +43,15 @@ function counts(place, of, title, isSorted) {
         (all || count > 0 || sought) && (!sought || `${key} ${meaning[key]}`.toLowerCase().includes(sought)));
       rows.forEach(([key, count]) => first.has(key) || first.set(key, count));
       rows.sort(([a, m], [b, n]) => (isSorted ? n - m : 0) || a.localeCompare(b));
-      set(list, table(title, [
-        { title: of === 'counters' ? t('Counter') : t('Reason'), head: true, cell: ([key]) => h('span', { class: 'mono' }, key) },
+      const focused = list.contains(document.activeElement) && /** @type {HTMLElement} */ (document.activeElement).dataset.sort;
+      set(list, sortable(place, title, [
+        { title: of === 'counters' ? t('Counter') : t('Reason'), sort: 'key', by: ([key]) => key, head: true, cell: ([key]) => h('span', { class: 'mono' }, key) },
         { title: t('Meaning'), cell: ([key]) => meaning[key] },
-        { title: t('Since this page opened'), end: true, cell: ([key, count]) => (count > first.get(key) ? `+${number(count - first.get(key))}` : '') },
-        { title: t('Since the server started'), end: true, cell: ([, count]) => number(count) },
+        { title: t('Since this page opened'), sort: 'new', by: ([key, count]) => count - first.get(key), end: true, cell: ([key, count]) => (count > first.get(key) ? `+${number(count - first.get(key))}` : '') },
+        { title: t('Since the server started'), sort: 'count', by: ([, count]) => count, end: true, cell: ([, count]) => number(count) },
       ], rows, sought ? t('No matches.') : t('None since the server started.')));
+      // A figure changed while the keyboard was in the heads.
+      if (focused) /** @type {HTMLElement | null} */ (list.querySelector(`button[data-sort="${focused}"]`))?.focus();
     });
   });
 }

@@ -5,7 +5,7 @@
 
 import { ask, withQuery } from './api.js';
 import { h, put, set } from './dom.js';
-import { ago, badge, button, card, field, loaded, name, notice, number, pairs, sure, table } from './show.js';
+import { ago, badge, button, card, field, loaded, name, notice, number, pairs, sortable, sure } from './show.js';
 import { pages } from './clients.js';
 import { t } from './texts.js';
 
@@ -36,14 +36,14 @@ function showGroups(place) {
   pages(place, t('Groups'), async after => {
     const { groups, next } = await ask('GET', withQuery('v1/chat/groups', { after, limit: 100 }), undefined, place.gone);
     return { rows: groups, next };
-  }, rows => table(t('Groups'), [
-    { title: t('Group'), head: true, cell: it => link('groups', it.group) },
-    { title: t('Title'), cell: it => name(it.title) },
-    { title: t('Owner'), cell: it => name(it.owner) },
-    { title: t('Members'), end: true, cell: it => number(it.members) },
-    { title: t('State'), cell: it => (it.closed ? badge(t('closed'), 'warn') : badge(t('open'), 'good')) },
-    { title: t('Messages'), end: true, cell: it => number(it.last_seq) },
-    { title: t('Last message'), cell: it => ago(it.last_ms) },
+  }, rows => sortable(place, t('Groups'), [
+    { title: t('Group'), sort: 'group', head: true, cell: it => link('groups', it.group) },
+    { title: t('Title'), sort: 'title', cell: it => name(it.title) },
+    { title: t('Owner'), sort: 'owner', cell: it => name(it.owner) },
+    { title: t('Members'), sort: 'members', end: true, cell: it => number(it.members) },
+    { title: t('State'), sort: 'closed', cell: it => (it.closed ? badge(t('closed'), 'warn') : badge(t('open'), 'good')) },
+    { title: t('Messages'), sort: 'last_seq', end: true, cell: it => number(it.last_seq) },
+    { title: t('Last message'), sort: 'last_ms', cell: it => ago(it.last_ms) },
   ], rows, t('No groups. Create one with: holdline im groups make')));
 }
 
@@ -68,9 +68,9 @@ function showGroup(place, address) {
   pages(place, t('Members'), async after => {
     const { members, next } = await ask('GET', withQuery(path, { after, limit: MEMBERS }), undefined, place.gone);
     return { rows: members, next };
-  }, rows => table(t('Members'), [
-    { title: t('Account'), head: true, cell: it => name(it.account) },
-    { title: t('Role'), cell: it => it.role },
+  }, rows => sortable(place, t('Members'), [
+    { title: t('Account'), sort: 'account', head: true, cell: it => name(it.account) },
+    { title: t('Role'), sort: 'role', cell: it => it.role },
     { title: t('State'), cell: it => (it.muted ? badge(t('muted'), 'warn') : '–') },
   ], rows, t('No members.')));
 }
@@ -87,13 +87,13 @@ function showRooms(place) {
   pages(place, t('Chatrooms'), async after => {
     const { chatrooms, next } = await ask('GET', withQuery('v1/chat/chatrooms', { after, limit: 100 }), undefined, place.gone);
     return { rows: chatrooms.filter((/** @type {any} */ it) => one === null || it.room === one), next };
-  }, rows => table(t('Chatrooms'), [
-    { title: t('Chatroom'), head: true, cell: it => link('chatrooms', it.room) },
-    { title: t('Title'), cell: it => name(it.title) },
-    { title: t('Owner'), cell: it => name(it.owner) },
-    { title: t('Online'), end: true, cell: it => number(it.here) },
-    { title: t('Messages'), end: true, cell: it => number(it.said) },
-    { title: t('Banned'), end: true, cell: it => number(it.banned) },
+  }, rows => sortable(place, t('Chatrooms'), [
+    { title: t('Chatroom'), sort: 'room', head: true, cell: it => link('chatrooms', it.room) },
+    { title: t('Title'), sort: 'title', cell: it => name(it.title) },
+    { title: t('Owner'), sort: 'owner', cell: it => name(it.owner) },
+    { title: t('Online'), sort: 'here', end: true, cell: it => number(it.here) },
+    { title: t('Messages'), sort: 'said', end: true, cell: it => number(it.said) },
+    { title: t('Banned'), sort: 'banned', end: true, cell: it => number(it.banned) },
     { title: t('State'), cell: it => (it.quiet ? badge(t('muted'), 'warn') : badge('open', 'good')) },
     { title: '', end: true, cell: it => place.may('manage') && orders(place, it) },
   ], rows, one === null ? t('No chatrooms. Create one with: holdline im chatrooms make') : t('Unknown chatroom.')));

@@ -5,7 +5,7 @@
 
 import { ask } from './api.js';
 import { h, put, set } from './dom.js';
-import { badge, button, bytes, card, duration, loaded, name, notice, number, pairs, sure, table } from './show.js';
+import { badge, button, bytes, card, duration, loaded, name, notice, number, pairs, refresher, sortable, sure, toolCard } from './show.js';
 import { t } from './texts.js';
 
 /** @typedef {import('./console.js').Place} Place */
@@ -83,20 +83,24 @@ function show(place) {
     });
   }
   if (place.may('read')) {
-    put(place.root, card(t('Webhooks'), hooks), card(t('Bridges'), bridges));
-    showHooks(place, hooks);
-    loaded(bridges, async () => {
+    const lists = h('div', { class: 'sections' }, card(t('Bridges'), bridges));
+    const lookHooks = () => showHooks(place, hooks);
+    const lookBridges = () => loaded(bridges, async () => {
       const told = await ask('GET', 'v1/bridges', undefined, place.gone);
-      return table(t('Bridges'), [
-        { title: t('Bridge'), head: true, cell: it => name(it.name) },
-        { title: t('State'), cell: it => up(it.online) },
-        { title: t('Sent'), end: true, cell: it => number(it.out) },
-        { title: t('Received'), end: true, cell: it => number(it.received) },
-        { title: t('Refused'), end: true, cell: it => number(it.refused) },
-        { title: t('Connections'), end: true, cell: it => number(it.connects) },
+      return sortable(place, t('Bridges'), [
+        { title: t('Bridge'), sort: 'name', head: true, cell: it => name(it.name) },
+        { title: t('State'), sort: 'online', cell: it => up(it.online) },
+        { title: t('Sent'), sort: 'out', end: true, cell: it => number(it.out) },
+        { title: t('Received'), sort: 'received', end: true, cell: it => number(it.received) },
+        { title: t('Refused'), sort: 'refused', end: true, cell: it => number(it.refused) },
+        { title: t('Connections'), sort: 'connects', end: true, cell: it => number(it.connects) },
         { title: t('Last error'), cell: it => (it.last_fault ? name(it.last_fault) : '–') },
-      ], told.bridges, t('No bridges configured.'));
+      ], told.bridges, t('No bridges configured.'), 'bridges');
     });
+    const look = () => Promise.all([lookHooks(), lookBridges()]);
+    lists.prepend(toolCard(t('Webhooks'), refresher(place, lists, look), hooks));
+    put(place.root, lists);
+    look();
   }
   put(place.root, figures);
 }
@@ -116,17 +120,17 @@ function draw(root, drawn, title, rows) {
 function showHooks(place, list) {
   const look = () => loaded(list, async () => {
     const told = await ask('GET', 'v1/webhooks', undefined, place.gone);
-    return table(t('Webhooks'), [
-      { title: t('Webhook'), head: true, cell: it => name(it.url) },
+    return sortable(place, t('Webhooks'), [
+      { title: t('Webhook'), sort: 'url', head: true, cell: it => name(it.url) },
       { title: t('Events'), cell: it => it.events.join(', ') || t('all default events') },
-      { title: t('Delivered'), end: true, cell: it => number(it.delivered) },
-      { title: t('Failed attempts'), end: true, cell: it => number(it.failures) },
-      { title: t('Dropped'), end: true, cell: it => number(it.dropped) },
-      { title: t('Dead letters'), end: true, cell: it => (it.dead_letters ? number(it.dead_letters.count) : '–') },
+      { title: t('Delivered'), sort: 'delivered', end: true, cell: it => number(it.delivered) },
+      { title: t('Failed attempts'), sort: 'failures', end: true, cell: it => number(it.failures) },
+      { title: t('Dropped'), sort: 'dropped', end: true, cell: it => number(it.dropped) },
+      { title: t('Dead letters'), sort: 'dead', by: it => it.dead_letters?.count, end: true, cell: it => (it.dead_letters ? number(it.dead_letters.count) : '–') },
       { title: '', end: true, cell: it => place.may('manage') && it.dead_letters?.count > 0 && letters(it, look) },
-    ], told.webhooks, t('No webhooks configured.'));
+    ], told.webhooks, t('No webhooks configured.'), 'webhooks');
   });
-  look();
+  return look();
 }
 
 /** What is done with dead letters. @param {any} hook @param {() => Promise<void>} look */

@@ -18,6 +18,9 @@ export const number = value => (value === null || value === undefined ? '–' : 
 export const compact = value =>
   Math.abs(value) < 10_000 ? whole.format(Math.round(value * 10) / 10) : short.format(value);
 
+/** A number with its unit, which no line break parts. @param {number | string} value @param {string} of */
+export const unit = (value, of) => `${value}\u00a0${of}`;
+
 /** @param {number | null | undefined} value */
 export function bytes(value) {
   if (value === null || value === undefined) return '–';
@@ -25,7 +28,7 @@ export function bytes(value) {
   let at = 0;
   let left = value;
   for (; left >= 1024 && at < units.length - 1; at++) left /= 1024;
-  return `${at && left < 100 ? left.toFixed(1) : Math.round(left)} ${units[at]}`;
+  return unit(at && left < 100 ? left.toFixed(1) : Math.round(left), units[at]);
 }
 
 /** @param {number} ms */
@@ -34,11 +37,12 @@ export function duration(ms) {
   /** @type {[number, string][]} */
   const units = [[86_400, t('d')], [3_600, t('h')], [60, t('min')], [1, t('s')]];
   const at = units.findIndex(([length]) => seconds >= length);
-  if (at < 0) return `0 ${t('s')}`;
-  const [length, unit] = units[at];
+  if (at < 0) return unit(0, t('s'));
+  const [length, name] = units[at];
   const rest = units[at + 1];
   const more = rest ? Math.floor((seconds % length) / rest[0]) : 0;
-  return `${Math.floor(seconds / length)} ${unit}${more ? ` ${more} ${rest[1]}` : ''}`;
+  const first = unit(Math.floor(seconds / length), name);
+  return more ? `${first}\u00a0${unit(more, rest[1])}` : first;
 }
 
 /** @param {number | null | undefined} ms Unix milliseconds; 0: never */
@@ -49,6 +53,9 @@ export function moment(ms) {
   const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
   return `${day} ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
 }
+
+/** A moment that stays on one line. @param {number | null | undefined} ms */
+export const when = ms => h('span', { class: 'figure mono' }, moment(ms));
 
 /** The time of day. @param {number} ms */
 export const clock = ms => moment(ms).slice(11);
@@ -82,6 +89,8 @@ export const online = is => (is ? badge(t('online'), 'good') : badge(t('offline'
  * @property {(row: T) => Children} cell
  * @property {boolean} [end] numbers, which stand at the end
  * @property {boolean} [head] what the row is called
+ * @property {string} [sort] the list can be sorted by it: its name in the address, and the field of a row
+ * @property {(row: T) => any} [by] the value to sort by, if it is no field of that name
  */
 
 /**
@@ -95,8 +104,21 @@ export const online = is => (is ? badge(t('online'), 'good') : badge(t('offline'
  */
 export function table(caption, columns, rows, none = t('Nothing to show.'), isSmall = false) {
   if (!rows.length) return h('p', { class: 'none' }, none);
+  const heads = columns.map(column => h('th', { scope: 'col', class: column.end ? 'end' : undefined }, column.title));
+  return grid(caption, columns, rows, heads, isSmall);
+}
+
+/**
+ * The table itself, below these heads.
+ * @template T
+ * @param {string} caption
+ * @param {Column<T>[]} columns
+ * @param {T[]} rows
+ * @param {Element[]} heads
+ * @param {boolean} isSmall
+ */
+function grid(caption, columns, rows, heads, isSmall) {
   const kind = (/** @type {Column<T>} */ column) => (column.end ? 'end' : undefined);
-  const heads = columns.map(column => h('th', { scope: 'col', class: kind(column) }, column.title));
   const row = (/** @type {T} */ it) =>
     h('tr', {}, columns.map(column =>
       column.head
@@ -107,9 +129,116 @@ export function table(caption, columns, rows, none = t('Nothing to show.'), isSm
   return h('div', { class: isSmall ? 'scroll keep' : 'scroll', tabindex: 0, role: 'region', 'aria-label': caption }, inner);
 }
 
+/**
+ * Rows in the order that an address names: `queued`, or `-queued` for the largest first. Rows
+ * without a value are last.
+ * @template T
+ * @param {Column<T>[]} columns
+ * @param {T[]} rows
+ * @param {string} order
+ */
+export function ordered(columns, rows, order) {
+  const down = order.startsWith('-');
+  const column = columns.find(it => it.sort === order.slice(down ? 1 : 0));
+  if (!order || !column) return rows;
+  const by = column.by ?? ((/** @type {any} */ it) => it[column.sort ?? '']);
+  const compare = (/** @type {any} */ a, /** @type {any} */ b) =>
+    (typeof a === 'string' && typeof b === 'string' ? a.localeCompare(b, undefined, { numeric: true }) : a < b ? -1 : a > b ? 1 : 0);
+  const isNone = (/** @type {any} */ it) => it === null || it === undefined || it === '';
+  return rows.map(row => ({ row, value: by(row) })).sort(({ value: a }, { value: b }) => {
+    if (isNone(a) || isNone(b)) return Number(isNone(a)) - Number(isNone(b));
+    return down ? compare(b, a) : compare(a, b);
+  }).map(it => it.row);
+}
+
+/**
+ * A table that is sorted by a click on the head of a column, or by a choice where heads have no
+ * room. The order is in the address, so that a link and a refresh keep it.
+ * @template T
+ * @param {import('./console.js').Place} place
+ * @param {string} caption
+ * @param {Column<T>[]} columns
+ * @param {T[]} rows in the order that holds when none is chosen
+ * @param {Children} [none]
+ * @param {string} [key] of the address, where a page has several such tables
+ * @returns {HTMLElement}
+ */
+export function sortable(place, caption, columns, rows, none, key = 'sort') {
+  if (!rows.length) return h('p', { class: 'none' }, none);
+  const whole = h('div', { class: 'sortable' });
+  const draw = () => {
+    const order = place.query.get(key) ?? '';
+    const to = (/** @type {string} */ wanted) => {
+      place.keep({ [key]: wanted });
+      draw();
+    };
+    const heads = columns.map(column => {
+      const { sort, title, end } = column;
+      if (!sort) return h('th', { scope: 'col', class: end ? 'end' : undefined }, title);
+      const is = order === sort ? 'ascending' : order === `-${sort}` ? 'descending' : null;
+      // Of numbers the largest are wanted first, of names the first; a third click ends it.
+      const turns = end ? [`-${sort}`, sort, ''] : [sort, `-${sort}`, ''];
+      const next = is ? turns[turns.indexOf(order) + 1] : turns[0];
+      const press = h('button', { type: 'button', class: 'sort', 'data-sort': sort }, title);
+      press.addEventListener('click', () => {
+        to(next);
+        /** @type {HTMLElement | null} */ (whole.querySelector(`button[data-sort="${sort}"]`))?.focus();
+      });
+      return h('th', { scope: 'col', class: end ? 'end' : undefined, 'aria-sort': is ?? undefined }, press);
+    });
+    const choices = columns.filter(it => it.sort).flatMap(it => [[`${it.sort}`, `${it.title} ↑`], [`-${it.sort}`, `${it.title} ↓`]]);
+    const select = h('select', {}, [['', '–'], ...choices].map(([value, label]) =>
+      h('option', { value, selected: value === order }, label)));
+    select.addEventListener('change', () => {
+      to(select.value);
+      whole.querySelector('select')?.focus();
+    });
+    set(whole, h('label', { class: 'sorts' }, h('span', { class: 'quiet' }, t('Sort by')), select),
+      grid(caption, columns, ordered(columns, rows, order), heads, false));
+  };
+  draw();
+  return whole;
+}
+
+/** Times between two refreshes, seconds. */
+const EVERY_S = ['2', '5', '30'];
+
+/**
+ * A button that reads a list again, and a choice of how often that happens by itself. The choice is
+ * in the address. A list in which somebody is busy, or that nobody sees, is left alone.
+ * @param {import('./console.js').Place} place
+ * @param {Element} list
+ * @param {() => Promise<any>} look
+ * @param {string} [usual] seconds between two refreshes unless others are chosen
+ */
+export function refresher(place, list, look, usual = '') {
+  let timer = 0;
+  const isFree = () => document.visibilityState !== 'hidden' && !document.querySelector('dialog[open]')
+    && !list.contains(document.activeElement) && !list.hasAttribute('aria-busy');
+  const choice = h('select', { class: 'small', 'aria-label': t('Refresh automatically') },
+    h('option', { value: usual ? 'never' : '' }, t('Auto-refresh off')), EVERY_S.map(it => h('option', { value: it }, t('Refresh every {time}', { time: unit(it, t('s')) }))));
+  choice.value = [...EVERY_S, 'never'].find(it => it === place.query.get('every')) ?? usual;
+  if (choice.selectedIndex < 0) choice.selectedIndex = 0;
+  const begin = () => {
+    clearInterval(timer);
+    if (Number(choice.value)) timer = window.setInterval(() => isFree() && look(), Number(choice.value) * 1_000);
+  };
+  choice.addEventListener('change', () => {
+    place.keep({ every: choice.value === usual ? '' : choice.value });
+    begin();
+  });
+  place.gone.addEventListener('abort', () => clearInterval(timer));
+  begin();
+  return h('div', { class: 'tools' }, button(t('Refresh'), look, { class: 'second small' }), choice);
+}
+
 /** Names and values. @param {[string, Children][]} pairs */
 export const pairs = pairs =>
   h('dl', { class: 'pairs' }, pairs.map(([term, value]) => h('div', {}, h('dt', {}, term), h('dd', {}, value))));
+
+/** A card with buttons beside its title. @param {Children} title @param {Element} tools @param {Children[]} children */
+export const toolCard = (title, tools, ...children) =>
+  h('section', { class: 'card' }, h('div', { class: 'head' }, h('h2', {}, title), tools), ...children);
 
 /** @param {string} title @param {Children[]} children */
 export const card = (title, ...children) => h('section', { class: 'card' }, h('h2', {}, title), ...children);

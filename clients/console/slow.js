@@ -2,7 +2,7 @@
 
 import { ask, withQuery } from './api.js';
 import { h, put, set } from './dom.js';
-import { bytes, card, loaded, name, number, online, pairs, table } from './show.js';
+import { bytes, card, loaded, name, number, online, pairs, refresher, sortable, toolCard } from './show.js';
 import { watch } from './events.js';
 import { t } from './texts.js';
 
@@ -20,7 +20,7 @@ function show(place) {
     h('a', { href: `#/slow?by=${to}`, 'aria-current': by === to ? 'true' : undefined }, label);
   put(place.root, card(t('Totals'), totals),
     h('nav', { class: 'tabs', 'aria-label': t('Order') }, tab('waiting', t('By queued bytes')), tab('lost', t('By dropped messages'))),
-    card(by === 'lost' ? t('Clients with dropped messages') : t('Clients with queued messages'), list));
+    toolCard(by === 'lost' ? t('Clients with dropped messages') : t('Clients with queued messages'), refresher(place, list, () => look()), list));
   if (place.may('metrics')) {
     place.live(({ status }) => set(totals, pairs([
       [t('Disconnected as slow'), number(status.closed.slow_consumer)],
@@ -30,7 +30,7 @@ function show(place) {
       [t('Queued messages'), number(status.queued)], [t('Clients throttled (times)'), number(status.counters.reads_held_total)],
     ])));
   }
-  loaded(list, async () => {
+  const look = () => loaded(list, async () => {
     /** @type {any[]} */
     let found = [];
     let after = null;
@@ -44,19 +44,20 @@ function show(place) {
     } while (after && found.length < READ_MAX && ++reads < 100);
     const most = by === 'lost' ? (/** @type {any} */ it) => it.dropped : (/** @type {any} */ it) => it.queued_bytes;
     found.sort((a, b) => most(b) - most(a));
-    return [table(t('Clients, worst first'), [
-      { title: t('Client'), head: true, cell: it => h('a', { href: `#/clients?client_id=${encodeURIComponent(it.client_id)}` }, name(it.client_id)) },
-      { title: t('State'), cell: it => online(it.online) },
-      { title: t('Address'), cell: it => it.peer ?? '–' },
-      { title: t('In flight'), end: true, cell: it => number(it.inflight) },
-      { title: t('Queued'), end: true, cell: it => number(it.queued) },
-      { title: t('Queued bytes'), end: true, cell: it => bytes(it.queued_bytes) },
-      { title: t('Dropped'), end: true, cell: it => number(it.dropped) },
+    return [sortable(place, t('Clients, worst first'), [
+      { title: t('Client'), sort: 'client_id', head: true, cell: it => h('a', { href: `#/clients?client_id=${encodeURIComponent(it.client_id)}` }, name(it.client_id)) },
+      { title: t('State'), sort: 'online', cell: it => online(it.online) },
+      { title: t('Address'), sort: 'peer', cell: it => it.peer ?? '–' },
+      { title: t('In flight'), sort: 'inflight', end: true, cell: it => number(it.inflight) },
+      { title: t('Queued'), sort: 'queued', end: true, cell: it => number(it.queued) },
+      { title: t('Queued bytes'), sort: 'queued_bytes', end: true, cell: it => bytes(it.queued_bytes) },
+      { title: t('Dropped'), sort: 'dropped', end: true, cell: it => number(it.dropped) },
     ], found.slice(0, SHOWN_MAX), t('No slow clients.')),
     found.length > SHOWN_MAX && h('p', { class: 'quiet' }, after
       ? t('The worst {shown} of the first {count} matches; there are more.', { shown: SHOWN_MAX, count: number(found.length) })
       : t('The worst {shown} of {count}.', { shown: SHOWN_MAX, count: number(found.length) }))];
   });
+  look();
   const events = watch(place, ['messages_dropped', 'client_disconnected', 'offline'],
     it => it.type === 'messages_dropped' || it.reason === 'slow_consumer',
     t('None yet. The server stores events only while a page, webhook or stream listens.'));

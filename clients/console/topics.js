@@ -2,7 +2,7 @@
 
 import { ask, withQuery } from './api.js';
 import { h, put, set } from './dom.js';
-import { ago, bytes, button, card, copy, field, loaded, moment, name, notice, number, pairs, sure, table, why } from './show.js';
+import { ago, bytes, button, card, copy, field, loaded, name, notice, number, pairs, sortable, sure, when, why } from './show.js';
 import { pages, search, text } from './clients.js';
 import { parts, t } from './texts.js';
 
@@ -29,12 +29,12 @@ function show(place) {
         filter: place.query.get('filter') || '#', after, limit: 100,
       }), undefined, place.gone);
       return { rows: messages, next };
-    }, rows => table(t('Retained messages'), [
-      { title: t('Topic'), head: true, cell: it => link(it.topic) },
+    }, rows => sortable(place, t('Retained messages'), [
+      { title: t('Topic'), sort: 'topic', head: true, cell: it => link(it.topic) },
       { title: t('Payload'), cell: it => (it.payload === undefined ? h('span', { class: 'quiet' }, t('binary')) : name(it.payload)) },
-      { title: t('Size'), end: true, cell: it => bytes(size(it.payload_base64)) },
-      { title: t('QoS'), end: true, cell: it => String(it.qos) },
-      { title: t('Published'), cell: it => ago(it.at_s * 1_000) },
+      { title: t('Size'), sort: 'size', by: it => size(it.payload_base64), end: true, cell: it => bytes(size(it.payload_base64)) },
+      { title: t('QoS'), sort: 'qos', end: true, cell: it => String(it.qos) },
+      { title: t('Published'), sort: 'at_s', cell: it => ago(it.at_s * 1_000) },
     ], rows, t('No retained messages. To list topics that begin with $, use a filter that begins with $.')));
   }
   if (place.may('publish')) publish(place);
@@ -57,7 +57,7 @@ function showOne(place, topic) {
     const whole = it.payload ?? it.payload_base64;
     return [pairs([
       [t('Published'), ago(it.at_s * 1_000)], [t('QoS'), String(it.qos)], [t('Size'), bytes(size(it.payload_base64))],
-      [t('Expires'), it.expire_at_s ? moment(it.expire_at_s * 1_000) : t('never')], [t('Content type'), it.content_type ?? '–'],
+      [t('Expires'), it.expire_at_s ? when(it.expire_at_s * 1_000) : t('never')], [t('Content type'), it.content_type ?? '–'],
       [t('Response topic'), it.response_topic ? name(it.response_topic) : '–'],
       ...(it.user_properties ?? []).map((/** @type {[string, string]} */ [key, value]) => /** @type {[string, any]} */ ([key, name(value)])),
     ]), h('p', { class: 'quiet' }, it.payload === undefined ? t('Payload (binary, shown in base64):') : t('Payload:')),

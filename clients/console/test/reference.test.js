@@ -42,5 +42,5 @@ test('a share of durations is found in its bucket, as the server finds it', () =
   assert.equal(quantile(bounds, [90, 0, 10, 0], 0.5), 100 * (50 / 90));
   assert.equal(quantile(bounds, [90, 0, 10, 0], 0.99), 250 + 250 * 0.9);
   assert.equal(quantile(bounds, [0, 0, 0, 1], 0.5), 500);
-  assert.deepEqual([null, 55.4, 1_500, 2_500_000].map(micros), ['–', '55 µs', '1.5 ms', '2.5 s']);
+  assert.deepEqual([null, 55.4, 1_500, 2_500_000].map(micros), ['–', '55\u00a0µs', '1.5\u00a0ms', '2.5\u00a0s']);
 });

@@ -133,6 +133,17 @@ class Operator:
             "[...document.querySelectorAll('#page dt')].find(it => it.textContent === "
             f"{json.dumps(term)})?.nextElementSibling.textContent")
 
+    def column(self, number=0):
+        """The texts of a column of the first table."""
+        return self.page.run("[...document.querySelectorAll('#page table:first-of-type tbody tr')]"
+                             f".map(it => it.cells[{number}].textContent)")
+
+    def figure(self, title):
+        """A key figure of the overview."""
+        return self.page.run(
+            "[...document.querySelectorAll('#page .figures > *')].find(it => it.firstChild.textContent "
+            f"=== {json.dumps(title)})?.children[1].textContent")
+
     def scheme(self, scheme):
         self.page.call("Emulation.setEmulatedMedia",
                        features=[{"name": "prefers-color-scheme", "value": scheme}])

@@ -135,7 +135,8 @@ class Pages(Consoles):
     def test_the_overview_has_the_api_s_figures_and_follows_them(self):
         self.furnish()
         operator = self.operator()
-        operator.says("No problems found. Connections: 2.")
+        operator.says("No problems found.")
+        poll(lambda: operator.figure("Connections") == "2", "two connections")
         operator.says("Live")
         status = self.server.status()
         for term, key in (("MQTT sessions", "sessions"), ("Subscriptions", "subscriptions"),
@@ -144,9 +145,9 @@ class Pages(Consoles):
             shown = operator.pair(term).replace(",", "")
             self.assertEqual(int(shown), status[key], term)
         more = self.mqtt("till-3")
-        operator.says("Connections: 3.", 10)
+        poll(lambda: operator.figure("Connections") == "3", "three connections")
         more.close()
-        operator.says("Connections: 2.", 10)
+        poll(lambda: operator.figure("Connections") == "2", "two connections again")
         rows = operator.page.run(
             "[...document.querySelectorAll('#page tbody tr')].map(it => [...it.children].map(it => it.textContent))")
         protocols = {row[0]: row[1:] for row in rows}
@@ -342,6 +343,69 @@ class Acts(Consoles):
             self.assertEqual(set(found), wanted, route)
         operator.go("clients?address=nonsense", "Clients")
         operator.page.until("document.querySelector('#page .fault')", "it says what is wrong")
+        self.calm(operator, but=("400",))
+
+    def test_a_list_is_sorted_by_a_column_refreshed_and_linked(self):
+        here = self.mqtt("till-1")
+        for name, topic in (("lamp-1", "prices/1"), ("lamp-2", "prices/#")):
+            away = self.mqtt(name)
+            away.subscribe(topic)
+            away.close()
+        poll(lambda: not self.server.ask("GET", "/v1/clients/lamp-2")["online"], "it is away")
+        here.publish("prices/1", "9")
+        here.publish("prices/2", "9")
+        operator = self.operator().go("clients?prefix=l", "Clients")
+        operator.click("Queued", "th button")
+        self.assertEqual(operator.column(), ["lamp-2", "lamp-1"], "the largest first")
+        self.assertTrue(operator.page.run("location.hash").endswith("?prefix=l&sort=-queued"))
+        # The order holds for what a refresh brings, and for a link.
+        here.publish("prices/1", "9")
+        operator.click("Refresh")
+        poll(lambda: operator.column(6) == ["3", "2"], "it was refreshed")
+        self.assertEqual(operator.column(), ["lamp-2", "lamp-1"])
+        operator.click("Queued", "th button")
+        self.assertEqual(operator.column(), ["lamp-1", "lamp-2"])
+        self.assertEqual(operator.page.run("document.activeElement.textContent"), "Queued")
+        operator.go("clients?sort=-client_id&every=2", "Clients")
+        poll(lambda: operator.column() == ["till-1", "lamp-2", "lamp-1"], "the order of the link")
+        self.mqtt("xray")
+        poll(lambda: operator.column() == ["xray", "till-1", "lamp-2", "lamp-1"], "it refreshes by itself")
+        self.calm(operator)
+
+    def test_dropped_messages_are_the_first_thing_on_the_overview_with_a_link(self):
+        self.server = self.start({**self.CHANGES, "mqtt": {"queue_count_max": 2}})
+        operator = self.operator().go("overview", "Overview")
+        operator.says("No problems found.")
+        here = self.mqtt("till-1")
+        away = self.mqtt("lamp")
+        away.subscribe("prices/#")
+        away.close()
+        poll(lambda: not self.server.ask("GET", "/v1/clients/lamp")["online"], "it is away")
+        for number in range(5):
+            here.publish("prices/1", str(number))
+        operator.says("Messages dropped in the last minute: 3.")
+        self.assertEqual(operator.figure("Dropped"), "3")
+        operator.click("Slow clients →", "#health a")
+        operator.page.until("document.getElementById('title').textContent === 'Slow clients'", "the page")
+        operator.says("lamp")
+        self.calm(operator)
+
+    def test_a_token_is_created_and_shown_once(self):
+        operator = self.operator().go("tokens", "API tokens")
+        operator.fill("[name=token-name]", "monday")
+        operator.fill("[name=token-days]", "7")
+        operator.submit("[name=token-name]")
+        operator.says("`scopes` is a list of one or more of")
+        operator.page.run("document.querySelector('[name=scope][value=read]').click()")
+        operator.submit("[name=token-name]")
+        operator.page.until("document.getElementById('made-token')", "the token")
+        token = operator.page.run("document.getElementById('made-token').textContent")
+        made, = self.server.ask("GET", "/v1/tokens")["tokens"]
+        self.assertEqual((made["name"], made["scopes"]), ("monday", ["read"]))
+        self.assertEqual(made["expires_ms"] - made["made_ms"], 7 * 86_400_000)
+        self.operator(token).go("clients", "Clients")
+        operator.go("clients", "Clients").go("tokens", "API tokens").says("monday")
+        self.assertNotIn(token, operator.page.run("document.body.textContent"))
         self.calm(operator, but=("400",))
 
     def test_events_are_told_as_they_happen(self):

@@ -1,0 +1,43 @@
+// What the overview makes of the figures of the API.
+
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { keep, thinned, troubles } from '../overview.js';
+
+/** An overview of a server without problems. */
+const healthy = (/** @type {any} */ at_ms, /** @type {any} */ changes = {}) => ({
+  at_ms, started_ms: 1, readiness: { draining: false, logs: ['good', 'good'] },
+  status: { connections: 1, turn_us_max: 0, memory_pressure: 'calm', queued: 0, waiting: 0, chat_undistributed: 0,
+    counters: { store_failures_total: 0, accept_failures_total: 0 }, closed: { slow_consumer: 0, full: 0, no_descriptor: 0 },
+    dropped: { queue_count: 0, expired: 0, ...changes.dropped } },
+  presence: null, directory: { circuit: 'closed' }, latencies: { phases: [] },
+  process: { resident_bytes: 1, cpu_ms: 1, threads_cpu_ms: {} }, readings: { ...changes.readings },
+});
+
+test('dropped messages of the last minute are a problem with a link, and older ones are not', () => {
+  keep(healthy(1_000));
+  assert.deepEqual(troubles(healthy(1_000)), []);
+  const lost = healthy(2_000, { dropped: { queue_count: 1_234, expired: 9 } });
+  keep(lost);
+  assert.deepEqual(troubles(lost), [{ level: 'bad', text: 'Messages dropped in the last minute: 1,234.',
+    act: ['slow?by=lost', 'Slow clients'] }]);
+  const later = healthy(63_000, { dropped: { queue_count: 1_234, expired: 10 } });
+  keep(later);
+  assert.deepEqual(troubles(later), []);
+});
+
+test('problems are sorted, the critical ones first', () => {
+  const it = healthy(64_000, { readings: { archive_up: 0, archive_waiting: 7 } });
+  it.readiness.logs = ['failed', 'good'];
+  assert.deepEqual(troubles(it).map(({ level, act }) => [level, act?.[0]]), [['bad', 'log'], ['warn', 'services']]);
+});
+
+test('a thinned chart keeps its peaks and its newest moment', () => {
+  const moments = Array.from({ length: 10 }, (_, at) =>
+    ({ at_ms: at * 1_000, values: { rate: at === 4 ? 99 : 1, cpu: null }, protocols: { mqtt5: at }, shards: {} }));
+  const thin = thinned(moments, 3_000);
+  assert.deepEqual(thin.map(it => it.at_ms), [2_000, 5_000, 8_000, 9_000]);
+  assert.deepEqual(thin.map(it => it.values.rate), [1, 99, 1, 1]);
+  assert.deepEqual(thin.map(it => it.protocols.mqtt5), [2, 5, 8, 9]);
+  assert.ok(!('cpu' in thin[0].values), 'unknown stays unknown');
+});
