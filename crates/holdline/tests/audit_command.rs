@@ -94,7 +94,7 @@ fn what_could_not_be_compared_is_2_with_the_reason() {
     asked.join().expect("no panic");
     let output = audit("http://127.0.0.1:1", &[]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("Is the server up?"));
+    assert!(text(&output.stderr).contains("Is the server running?"));
     let (url, asked) = server("200 OK", "7");
     let output = audit(&url, &[]);
     assert_eq!(output.status.code(), Some(2), "an answer that is none is no agreement");
