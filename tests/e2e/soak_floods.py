@@ -262,7 +262,7 @@ def store(flood):
         link = flood.api()
         try:
             for turn in itertools.count():
-                names = [f"absent-{(turn * 100 + at) % 5_000}" for at in range(100)]
+                names = [f"absent-{(turn * 100 + at) % 200}" for at in range(100)]
                 order = {"product": "demo", "devices": names, "body": LARGE[:4_000]}
                 link.request("POST", "/v1/pushes", json.dumps(order),
                              {"Authorization": f"Bearer {flood.world['token']}"})
