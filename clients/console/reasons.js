@@ -4,7 +4,7 @@ import { ask } from './api.js';
 import { h, put, set } from './dom.js';
 import { card, number, sortable } from './show.js';
 import { search, text } from './clients.js';
-import { t } from './texts.js';
+import { meaning, t } from './texts.js';
 
 /** @typedef {import('./console.js').Place} Place */
 
@@ -33,20 +33,21 @@ function counts(place, of, title, isSorted) {
   const all = place.query.get('all') === 'yes' || of === 'counters';
   const first = new Map();
   put(place.root, search(place, [[t('Contains'), text('with')]]), card(title, list));
-  meanings().then(({ [of]: meaning }) => {
+  meanings().then(({ [of]: told }) => {
+    const means = (/** @type {string} */ key) => meaning(of, key, told[key]);
     let shown = '';
     place.live(({ status }) => {
       const now = JSON.stringify(status[of]);
       if (now === shown || place.gone.aborted) return;
       shown = now;
       const rows = /** @type {[string, number][]} */ (Object.entries(status[of])).filter(([key, count]) =>
-        (all || count > 0 || sought) && (!sought || `${key} ${meaning[key]}`.toLowerCase().includes(sought)));
+        (all || count > 0 || sought) && (!sought || `${key} ${means(key)}`.toLowerCase().includes(sought)));
       rows.forEach(([key, count]) => first.has(key) || first.set(key, count));
       rows.sort(([a, m], [b, n]) => (isSorted ? n - m : 0) || a.localeCompare(b));
       const focused = list.contains(document.activeElement) && /** @type {HTMLElement} */ (document.activeElement).dataset.sort;
       set(list, sortable(place, title, [
         { title: of === 'counters' ? t('Counter') : t('Reason'), sort: 'key', by: ([key]) => key, head: true, cell: ([key]) => h('span', { class: 'mono' }, key) },
-        { title: t('Meaning'), cell: ([key]) => meaning[key] },
+        { title: t('Meaning'), cell: ([key]) => means(key) },
         { title: t('Since this page opened'), sort: 'new', by: ([key, count]) => count - first.get(key), end: true, cell: ([key, count]) => (count > first.get(key) ? `+${number(count - first.get(key))}` : '') },
         { title: t('Since the server started'), sort: 'count', by: ([, count]) => count, end: true, cell: ([, count]) => number(count) },
       ], rows, sought ? t('No matches.') : t('None since the server started.')));

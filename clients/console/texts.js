@@ -9,7 +9,7 @@
 // translations that nothing uses, and texts of pages outside t(). Names of reasons, events, scopes,
 // keys and states of the API are the same in both languages and stay out of it.
 
-import { ZH } from './zh.js';
+import { REASONS, ZH } from './zh.js';
 
 /** Languages by their codes, each by its own name. @type {[string, string][]} */
 export const LANGUAGES = [['en', 'English'], ['zh', '中文']];
@@ -52,6 +52,14 @@ const said = text => (language === 'zh' ? ZH[text] ?? text : text);
  */
 export const t = (text, values = {}) =>
   said(text).replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
+
+/**
+ * What a reason or counter means, which the server tells in English.
+ * @param {'closed' | 'dropped' | 'counters'} of
+ * @param {string} key
+ * @param {string} english
+ */
+export const meaning = (of, key, english) => (language === 'zh' && REASONS[of]?.[key]) || english;
 
 /**
  * A text with elements in it.

@@ -72,7 +72,7 @@ export const ZH = {
   '{count} events are missing: they arrived too fast.': '缺少 {count} 个事件：到达太快。', 'server': '服务器', 'No trace is running.': '没有正在进行的跟踪。', 'Traced packets': '跟踪到的报文',
   'Older packets: {count} in the file, {lost} discarded.': '更早的报文：文件中 {count} 个，已丢弃 {lost} 个。', 'Start': '开始', 'Stop': '停止', 'Pause': '暂停', 'Clear': '清空', 'Save as file': '存为文件',
   'stopped': '已停止', 'time limit reached': '到达时限', 'the server is stopping': '服务器正在停止', 'Tracing {scope} {target}.': '正在跟踪 {scope} {target}。', 'Trace of {target} finished: {reason}.': '对 {target} 的跟踪已结束：{reason}。',
-  'Identifier, name, address or filter': '标识、名称、地址或过滤器', 'Payload shown': '显示载荷', 'Stop after': '停止时间',
+  'Identifier, name, address or filter': '标识、名称、地址或过滤器', 'Payload shown': '显示载荷', 'Stop after': '持续时长',
   'Packets of a client, a user, an address or a topic, decoded live. Passwords and tokens are never shown; the audit log records every trace.': '实时解码客户端、用户、地址或主题的报文。密码和令牌从不显示；每次跟踪都记入审计日志。',
 
   // Clients, sessions, devices.
@@ -154,4 +154,21 @@ export const ZH = {
   // API.
   'API': 'API', 'Every API call of this server, with a form to try it.': '本服务器的全部 API 接口，可以直接试用。', 'optional': '可选', '(truncated)': '（已截断）', '(stopped after {count} s)': '（{count} 秒后停止）', 'Send': '发送', 'Body ({type})': '请求体（{type}）', 'Answer': '响应', 'Answers': '响应', '(empty)': '（空）', 'No answer within {count} s.': '{count} 秒内没有响应。',
   'Required scope: one of {scopes}, or admin.': '所需权限：{scopes} 之一，或 admin。', 'No scope required.': '不需要权限。', 'Try it': '试用', 'Find a call': '查找接口', 'By path, word or scope.': '按路径、文字或权限查找。', 'Leave empty to use the console session. The token is not stored.': '留空则使用当前会话。令牌不会保存。',
+};
+
+/** Meanings of reasons, which the server gives in English, by kind and name. @type {Record<string, Record<string, string>>} */
+export const REASONS = {
+  closed: {
+    peer_closed: '对端在帧之间关闭。', peer_closed_mid_frame: '对端在一帧中途关闭。', peer_reset: '对端重置连接。', unbound: '对端按协议正常告别。', timed_out: '发出的数据一直没有确认，内核放弃（TCP_USER_TIMEOUT）。', io_error: '其他套接字错误。',
+    keep_alive_timeout: '超过约定的心跳时间没有收到数据。', bind_timeout: '没有及时收到 Bind。', handshake_timeout: 'TLS、WebSocket 或 PROXY 握手超时。', frame_timeout: '一帧开始后没有及时传完。', partial_full: '未完成的帧占满了内存，该连接占得多。',
+    malformed: '帧格式错误。', too_large: '帧超过允许的大小。', unknown_version: '不支持的协议版本。', unknown_opcode: '未知操作码，无法判断长度。', out_of_order: '当前状态不允许的帧。', unknown_protocol: '首字节不属于任何已知协议。', protocol_not_served: '该监听器不提供这种协议。',
+    tls_failed: 'TLS 握手或记录失败。', web_socket_failed: 'WebSocket 升级或帧不符合 RFC 6455。', proxy_header_failed: '缺少 PROXY 头或内容错误。', proxy_refused: '该地址不允许发送 PROXY 头。', origin_refused: '来自未允许的其他网站页面的 WebSocket。',
+    auth_failed: '认证失败。', clock_skew: 'Bind 的时间与服务器相差太大。', replayed: 'Bind 的 nonce 已经用过。', unknown_product: '未知产品。', device_blocked: '设备已被封禁。', busy: '接入过快，请对端稍后重连。', full: '连接数已达上限，请对端稍后重连。', no_descriptor: '文件描述符耗尽，立即重置。', quota: '对端超出配额。',
+    replaced: '同一设备的新连接接管。', admin_kick: '管理员断开。', redirected: '重定向到其他服务器。', slow_consumer: '发送队列已满：对端没有读取。', handed_over: '文件或 BOSH 请求，转交其他线程处理。', draining: '服务器正在关闭。', server_stopped: '排空时间已到。',
+    connect_refused: '我方发起的连接被拒绝。', connect_failed: '我方发起的连接失败。', local_limit: '本机限制：描述符、端口或内存。', own_stop: '任务完成，我方结束。', internal: '服务器缺陷，详见日志。',
+  },
+  dropped: {
+    busy: '分片之间的信箱已满。', client_refused: '客户端拒绝（原因码 0x80 及以上）。', expired: '消息已过期。', no_member: '共享订阅没有剩余成员。', no_reader: '共享订阅没有有权读取的成员。', not_authorized: '权限规则不允许读取。', offline: '会话离线，不保存 QoS 0。',
+    queue_bytes: '队列字节数已满。', queue_count: '队列条数已满。', session_ended: '会话结束时一并丢弃。', slow_reader: '套接字积压过多（QoS 0）。', store_full: '日志拒绝写入。', too_large: '超过客户端接受的大小。',
+  },
 };

@@ -35,6 +35,9 @@ def main():
         away.subscribe("prices/#")
         away.close()
         wide = Operator(chromium, server, 1280, 800).open().log_in()
+        chinese = Operator(chromium, server, 1280, 800).open()
+        chinese.page.run("localStorage.setItem('language', 'zh')")
+        chinese.open().log_in()
         phone = Operator(chromium, server, 375, 720).open().log_in()
         phone.scheme("dark")
         end = time.monotonic() + CROWD_S - 25
@@ -46,6 +49,7 @@ def main():
             time.sleep(0.05)
         wide.go("overview", "Overview")
         wide.picture(os.path.join(IMAGES, "console-overview.png"))
+        chinese.picture(os.path.join(IMAGES, "console-overview.zh.png"))
         phone.go("overview", "Overview")
         phone.picture(os.path.join(IMAGES, "console-phone.png"))
         wide.go("clients?client_id=till-7", "Clients")
