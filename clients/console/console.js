@@ -13,6 +13,7 @@ import * as configuration from './configuration.js';
 import * as events from './events.js';
 import * as log from './log.js';
 import * as overview from './overview.js';
+import * as products from './products.js';
 import * as push from './push.js';
 import * as reasons from './reasons.js';
 import * as reference from './reference.js';
@@ -51,7 +52,7 @@ const GROUPS = [
   [t('Clients and devices'), { clients: clients.page, sessions: clients.sessions, devices: clients.devices, slow: slow.page }],
   [t('Messages'), { topics: topics.page, groups: rooms.groups, chatrooms: rooms.chatrooms, push: push.page }],
   [t('Diagnostics'), { closes: reasons.closes, drops: reasons.drops, counters: reasons.counters }],
-  [t('Server'), { services: services.page, users: access.users, tokens: access.tokens, audit: access.audit, configuration: configuration.page, api: reference.page }],
+  [t('Server'), { services: services.page, products: products.page, users: access.users, tokens: access.tokens, audit: access.audit, configuration: configuration.page, api: reference.page }],
 ];
 
 /** @type {Record<string, Page>} */

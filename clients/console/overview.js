@@ -12,8 +12,9 @@ import { t } from './texts.js';
 /** Moments that are kept: an hour, one a second. */
 const KEPT_MAX = 3_600;
 
-/** Seconds before the page was opened that the server remembers of presence. */
+/** Seconds, and minutes before those, that are read of the presence before the page was opened. */
 const PAST_S = 900;
+const PAST_MINUTES = 60;
 
 /** Points of a line that is as long as the range. */
 const POINTS = 300;
@@ -331,18 +332,31 @@ function lines(moments, of) {
   return names.map(name => ({ name, values: moments.map(at => at[of][name] ?? (of === 'protocols' ? 0 : null)) }));
 }
 
-/** Presence of the quarter of an hour before the page was opened, as far as the server remembers it. @param {AbortSignal} gone */
+/** Whether the past was read. */
+let hasPast = false;
+
+/**
+ * Presence before the page was opened, as far as the server remembers it: the last quarter of an
+ * hour by seconds, the rest of the hour by minutes.
+ * @param {AbortSignal} gone
+ */
 async function past(gone) {
-  if (kept.length > 60) return;
-  const { moments } = await ask('GET', `v1/presence/statistics?step=second&count=${PAST_S}`, undefined, gone);
-  const first = kept[0]?.at_ms ?? Infinity;
-  const older = moments.filter((/** @type {any} */ it) => it.at_s * 1_000 < first).map((/** @type {any} */ it) => ({
-    at_ms: it.at_s * 1_000,
-    values: { arrivals: it.arrivals, departures: it.departures },
-    protocols: Object.fromEntries(Object.entries(byProtocol(it)).map(([name, sum]) => [name, sum.online])),
-    shards: {},
-  }));
-  kept.unshift(...older.slice(-(KEPT_MAX - kept.length)));
+  if (hasPast) return;
+  const read = (/** @type {string} */ step, /** @type {number} */ count) =>
+    ask('GET', `v1/presence/statistics?step=${step}&count=${count}`, undefined, gone);
+  const [seconds, minutes] = await Promise.all([read('second', PAST_S), read('minute', PAST_MINUTES)]);
+  const before = (/** @type {number} */ end_ms, /** @type {any[]} */ moments, /** @type {number} */ length_s) =>
+    moments.filter(it => it.at_s * 1_000 < end_ms).map(it => ({
+      at_ms: it.at_s * 1_000,
+      values: { arrivals: it.arrivals / length_s, departures: it.departures / length_s },
+      protocols: Object.fromEntries(Object.entries(byProtocol(it)).map(([name, sum]) => [name, sum.online])),
+      shards: {},
+    }));
+  const recent = before(kept[0]?.at_ms ?? Date.now(), seconds.moments, 1);
+  const older = before(recent[0]?.at_ms ?? Date.now(), minutes.moments, 60);
+  if (hasPast) return;
+  hasPast = true;
+  kept.unshift(...older, ...recent);
 }
 
 /** Tables below the charts. @param {any} now @param {Record<string, HTMLElement>} places */

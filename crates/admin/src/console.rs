@@ -59,6 +59,7 @@ static FILES: LazyLock<Vec<ConsoleFile>> = LazyLock::new(|| {
         "events.js" SCRIPT
         "log.js" SCRIPT
         "overview.js" SCRIPT
+        "products.js" SCRIPT
         "push.js" SCRIPT
         "reasons.js" SCRIPT
         "reference.js" SCRIPT

@@ -17,7 +17,8 @@ ROUTES = {
     "slow": "Slow clients", "slow?by=lost": "Slow clients", "topics": "Topics",
     "topics?topic=tills%2F1%2Fstate": "Topics", "groups": "Rooms and groups",
     "groups?group=GROUP": "Rooms and groups", "chatrooms": "Chatrooms", "services": "Services",
-    "push": "Push", "closes": "Disconnect reasons",
+    "push": "Push", "products": "Products", "products?product=demo": "Products",
+    "closes": "Disconnect reasons",
     "drops": "Dropped messages", "counters": "Counters", "users": "Users and rules",
     "users?user=ann": "Users and rules", "tokens": "API tokens", "audit": "Audit log",
     "configuration": "Configuration", "configuration?only=changed": "Configuration",
@@ -438,6 +439,30 @@ class Acts(Consoles):
         operator.go("clients", "Clients").go("tokens", "API tokens").says("monday")
         self.assertNotIn(token, operator.page.run("document.body.textContent"))
         self.calm(operator, but=("400",))
+
+    def test_a_product_is_created_with_a_secret_and_removed(self):
+        operator = self.operator().go("products", "Products")
+        operator.fill("[name=product-key]", "meters")
+        operator.fill("[name=product-number]", "77")
+        operator.submit("[name=product-key]")
+        operator.page.until("/^[0-9a-f]{64}$/.test(document.getElementById('made-secret')?.textContent)", "a secret")
+        made = self.server.ask("GET", "/v1/products/meters")
+        self.assertEqual((made["app_id"], len(made["key_ids"])), (77, 1))
+        operator.fill("[name=product-key]", "meters")
+        operator.fill("[name=product-number]", "78")
+        operator.submit("[name=product-key]")
+        operator.says("This product already exists.")
+        operator.go("products?product=meters", "Products").says("Heartbeat, shortest")
+        operator.click("Add a secret")
+        operator.page.until("document.getElementById('made-secret')", "another secret")
+        self.assertEqual(len(self.server.ask("GET", "/v1/products/meters")["key_ids"]), 2)
+        operator.click("Remove")
+        operator.click("Remove product", "dialog button")
+        operator.says("Product meters was removed.")
+        self.assertEqual(self.server.api("GET", "/v1/products/meters")[0], 404)
+        viewer = self.operator(self.token("looks", "read")).go("products", "Products")
+        self.assertFalse(viewer.page.run("!!document.querySelector('#page form')"))
+        self.calm(operator, viewer, but=("404",))
 
     def test_events_are_told_as_they_happen(self):
         operator = self.operator().go("events", "Events")
