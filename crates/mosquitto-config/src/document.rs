@@ -10,7 +10,7 @@ pub fn documented() -> String {
         (&[Scope::Listener], "Options of a listener"),
         (&[Scope::Bridge], "Options of a bridge"),
     ] {
-        out.push_str(&format!("\n## {title}\n| option | takes | what becomes of it |\n"));
+        out.push_str(&format!("\n## {title}\n| option | value | translation |\n"));
         out.push_str("| --- | --- | --- |\n");
         for known in all().filter(|known| scopes.contains(&known.scope)) {
             let (name, takes) = (known.name, takes(known));
@@ -33,16 +33,21 @@ fn takes(known: &Known) -> String {
 fn plan(known: &Known) -> String {
     let but = |same: &[&str]| match same {
         [] => String::new(),
-        [one] | [one, "0" | "1"] => format!(" (`{one}` is so here)"),
-        many => format!(" (`{}` are so here)", many.join("`, `")),
+        [one] | [one, "0" | "1"] => format!(" (`{one}` is the behaviour here)"),
+        many => format!(" (`{}` are the behaviour here)", many.join("`, `")),
     };
-    let alone = if known.scope == Scope::Security { ", a listener's own if told so" } else { "" };
+    let alone = if known.scope == Scope::Security {
+        ", for one listener with \
+                                                     `per_listener_settings`"
+    } else {
+        ""
+    };
     match known.plan {
         Plan::Becomes(keys, _) => format!("becomes {keys}{alone}"),
         Plan::Ignored(why) => format!("ignored because {why}"),
         Plan::Lost(same, instead) => format!("**not supported**: {instead}{}", but(same)),
         Plan::Closes(same, instead) => {
-            format!("**not supported, its listener is not opened**: {instead}{}", but(same))
+            format!("**not supported, and its listener is not opened**: {instead}{}", but(same))
         }
         Plan::Refused(same, instead) => format!("**refused**: {instead}{}", but(same)),
     }
@@ -52,32 +57,31 @@ const PREFACE: &str = "\
 # From mosquitto
 
 ```sh
-holdline serve --mosquitto-conf /etc/mosquitto/mosquitto.conf             # starts from it
-holdline config import /etc/mosquitto/mosquitto.conf --out holdline.toml  # writes Holdline's own
+holdline serve --mosquitto-conf /etc/mosquitto/mosquitto.conf             # starts with it
+holdline config import /etc/mosquitto/mosquitto.conf --out holdline.toml  # translates it
 ```
-Both read the file and what it includes, say of each option that is not taken over why, or what to \
-do instead, with its file and line, and go through the same checks as any configuration. With \
-`--strict` they refuse when something that was asked for would be lost. An unknown option, or a \
-value that mosquitto would not take, is an error. What protects something and cannot be had here \
-never makes a listener more open: that listener is written with `enabled = false`, and said to be.
+Both read the file and the files that it includes, and apply the same checks as to any \
+configuration. For each option that is not translated they report file and line, and the reason or \
+a replacement. With `--strict` they fail if a requested option would be lost. Unknown options, and \
+values that mosquitto itself refuses, are errors. A protection that Holdline does not support \
+never makes a listener more open: such a listener is written with `enabled = false`, and reported.
 
-This page is printed from the table that the translation goes by.
+This page is generated from the table that the translation uses.
 
-## What differs without an option
+## Different defaults
 | | mosquitto | Holdline | key |
 | --- | --- | --- | --- |
-| sessions that are away | for ever | 7 days | `[mqtt] session_expiry_s_max` |
-| what is kept | in memory, unless `persistence true` | always on stable storage | |
-| pages of other sites | may connect, unless told | may not | `[listen.NAME] websocket_origins` |
-| largest packet | 256 MiB (2.1: 2 MB) | 1 MiB, 256 MiB when told so | `[mqtt] packet_bytes_max` |
-| deliveries on the way to a client | 20 | 100 | `[mqtt] inflight_max` |
+| expiry of offline sessions | never | 7 days | `[mqtt] session_expiry_s_max` |
+| persistence | in memory, unless `persistence true` | always on stable storage | |
+| web pages of other sites | may connect by default | may not | `[listen.NAME] websocket_origins` |
+| largest packet | 256 MiB (2.1: 2 MB) | 1 MiB, at most 256 MiB | `[mqtt] packet_bytes_max` |
+| unacknowledged deliveries to a client | 20 | 100 | `[mqtt] inflight_max` |
 | topic aliases | 10 | 16 | `[mqtt] topic_alias_max` |
-| identifier of a bridge there | HOST.NAME | holdline.NAME | `[bridge.NAME] client_id` |
+| client identifier of a bridge | HOST.NAME | holdline.NAME | `[bridge.NAME] client_id` |
 | HTTP API | none | on 127.0.0.1:7080, with a token | `[api]` |
-| settings of listeners | `per_listener_settings` | anonymous clients and certificates are a \
-listener's, users and rules are one set | `[access]` |
+| settings of listeners | `per_listener_settings` | anonymous clients and certificates for each \
+listener; users and rules for all | `[access]` |
 
-Files of users (`mosquitto_passwd`) and of rules (`acl_file`) are read as they are. `mosquitto.db` \
-is not read: retained messages come again when they are published again, and sessions when clients \
-connect.
+Files of users (`mosquitto_passwd`) and of rules (`acl_file`) are used as they are. `mosquitto.db` \
+is not read: publish retained messages again; clients create new sessions when they connect.
 ";

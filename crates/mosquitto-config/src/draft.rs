@@ -177,7 +177,7 @@ impl Draft {
 
     /// The bridge that an option is for.
     pub(super) fn crossing(&mut self) -> Result<&mut Bridge, String> {
-        let number = self.bridge.ok_or("stands after `connection NAME` only")?;
+        let number = self.bridge.ok_or("is only allowed after `connection NAME`")?;
         Ok(&mut self.bridges[number])
     }
 
@@ -186,7 +186,7 @@ impl Draft {
         let mut problems = Vec::new();
         let local = self.listeners.is_empty();
         if local {
-            let from = "mosquitto without a listener is for this machine alone".to_owned();
+            let from = "mosquitto without a listener serves only this machine".to_owned();
             let host = Some("127.0.0.1".to_owned());
             self.listeners.push(Listener { from, port: 1883, host, ..Listener::default() });
         }
@@ -229,7 +229,7 @@ impl Draft {
         }
         sheets.push(Sheet {
             header: "products".into(),
-            comments: vec!["mosquitto has no devices of products: there are none at first".into()],
+            comments: vec!["mosquitto has no products: none are configured".into()],
             entries: Vec::new(),
         });
         for mut bridge in self.bridges {
@@ -301,7 +301,7 @@ impl Draft {
                     place: from.clone(),
                     option: key.into(),
                     fate: OptionFate::Lost,
-                    words: "on one listener alone: its rules hold on all of them".into(),
+                    words: "its rules were for one listener, and apply to all listeners".into(),
                 });
             }
         }
@@ -364,14 +364,18 @@ impl Listener {
         }
         sheet.entries.extend(self.entries.iter().cloned());
         if let Some((why, from)) = self.closed.clone().or_else(|| self.opener(security, files)) {
-            sheet.comments.push("Not opened, for it would let in more than mosquitto does.".into());
+            sheet.comments.push(
+                "Not opened: it would be less restrictive than in \
+                                 mosquitto."
+                    .into(),
+            );
             sheet.entries.push(Entry {
                 key: listen::ENABLED,
                 value: "false".into(),
                 from: from.clone(),
             });
             let option = format!("the listener of {}", self.from);
-            let words = format!("as it is, so it is not opened ({why})");
+            let words = format!("it is not opened ({why})");
             notes.push(OptionNote { place: from, option, fate: OptionFate::Lost, words });
         }
         Ok(())
@@ -380,7 +384,7 @@ impl Listener {
     /// What would let in more than mosquitto does, and where it was said.
     fn opener(&self, security: &Security, files: &[Option<String>; 2]) -> Option<(String, String)> {
         if let Some(from) = self.ca_folder.as_ref().filter(|_| self.asks_for_certificates()) {
-            return Some(("capath is not read: name a cafile".into(), from.clone()));
+            return Some(("capath is not read: set cafile".into(), from.clone()));
         }
         let of = [
             ("password_file", &security.password_file, "all users into one file"),
@@ -389,7 +393,8 @@ impl Listener {
         let mut others = of.into_iter().zip(files).filter_map(|((option, own, remedy), first)| {
             let (path, from) = own.as_ref()?;
             let why = format!(
-                "{option}: another listener has another one, and there is one here: put {remedy}"
+                "{option}: listeners have different ones, and only one is possible here: put \
+                 {remedy}"
             );
             (*first.as_ref()? != quoted(path)).then(|| (why, from.clone()))
         });
@@ -423,7 +428,7 @@ impl Listener {
         if let Some((ca, from)) = &self.ca {
             put(listen::CLIENT_CA, quoted(ca), from);
         } else if self.ca_folder.is_none() {
-            return Err("certificates of clients need cafile".into());
+            return Err("client certificates need cafile".into());
         }
         if self.ca.is_some() {
             put(listen::CLIENT_CERTIFICATES, quoted(word), from);
@@ -457,7 +462,7 @@ fn resolved(host: &str, ipv: Option<u8>) -> Result<IpAddr, String> {
     let found = (host, 0).to_socket_addrs().map_err(|error| format!("{host}: {error}"))?;
     let fits = |ip: &IpAddr| ipv.is_none_or(|ipv| (ipv == 4) == ip.is_ipv4());
     let found = found.map(|address| address.ip()).find(fits);
-    found.ok_or_else(|| format!("{host} has no address of that family: write one"))
+    found.ok_or_else(|| format!("{host} has no address of that family: write an address"))
 }
 
 impl Bridge {

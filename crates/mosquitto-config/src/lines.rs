@@ -87,7 +87,7 @@ fn shown(path: &Path) -> String {
 fn take(inner: Vec<Line>, lines: &mut Vec<Line>, faults: &mut Vec<OptionFault>) {
     for line in inner {
         if line.option == "include_dir" {
-            let why = "only the first file includes; move it there";
+            let why = "only the first file may include others; move it there";
             faults.push(OptionFault::new(&line.place.to_string(), "include_dir", why));
         } else {
             lines.push(line);

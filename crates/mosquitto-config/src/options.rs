@@ -130,7 +130,7 @@ pub(super) fn act(draft: &mut Draft, line: &Line) -> Result<Option<OptionNote>, 
     }
     let first = line.value.split(' ').next().unwrap_or_default();
     let is_same = |same: &[&str]| same.contains(&first);
-    let so = "it is so here";
+    let so = "this is the behaviour here";
     let (fate, words) = match known.plan {
         Plan::Becomes(keys, act) => match act(draft, line, arg)? {
             Told::Done => (OptionFate::Becomes, keys.to_owned()),
@@ -176,7 +176,7 @@ fn value(takes: Takes, text: &str) -> Result<Arg<'_>, String> {
 
 fn unknown(name: &str) -> String {
     match nearest(name, all().map(|known| known.name)) {
-        Some(near) => format!("is no option of mosquitto; did you mean {near}?"),
-        None => "is no option of mosquitto".into(),
+        Some(near) => format!("is not an option of mosquitto; did you mean {near}?"),
+        None => "is not an option of mosquitto".into(),
     }
 }

@@ -14,11 +14,8 @@ const COLUMNS: usize = 98;
 pub(super) fn file(name: &str, sheets: &[Sheet], notes: &[OptionNote]) -> String {
     let mut out = String::new();
     comment(&mut out, &format!("Holdline's configuration, translated from {name}."));
-    comment(
-        &mut out,
-        "What is not named here has Holdline's default: docs/mosquitto.md says where",
-    );
-    comment(&mut out, "that differs from mosquitto's.");
+    comment(&mut out, "All other keys have Holdline's defaults; docs/mosquitto.md lists where");
+    comment(&mut out, "they differ from mosquitto's.");
     for sheet in sheets {
         out.push_str(&format!("\n[{}]\n", sheet.header));
         sheet.comments.iter().for_each(|text| comment(&mut out, text));
@@ -28,7 +25,7 @@ pub(super) fn file(name: &str, sheets: &[Sheet], notes: &[OptionNote]) -> String
     }
     for (fate, title) in [
         (OptionFate::Lost, "Not supported:"),
-        (OptionFate::Ignored, "Ignored, for it changes nothing here:"),
+        (OptionFate::Ignored, "Ignored, because it has no effect here:"),
     ] {
         let mut of_fate = notes.iter().filter(|note| note.fate == fate).peekable();
         if of_fate.peek().is_some() {

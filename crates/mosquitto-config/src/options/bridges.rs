@@ -64,8 +64,8 @@ pub(super) const OPTIONS: &[Known] = &[
             put(draft, line, words::LOCAL_CLIENT_ID, quoted(arg.text()))
         }),
     ),
-    known("local_username", Bridge, Text, Ignored("a bridge of this server is no client of it")),
-    known("local_password", Bridge, Text, Ignored("a bridge of this server is no client of it")),
+    known("local_username", Bridge, Text, Ignored("a bridge needs no login at its own server")),
+    known("local_password", Bridge, Text, Ignored("a bridge needs no login at its own server")),
     known(
         "cleansession",
         Bridge,
@@ -76,7 +76,7 @@ pub(super) const OPTIONS: &[Known] = &[
         "local_cleansession",
         Bridge,
         Flag,
-        Lost(&["false", "0"], "what waits for the other broker is always kept"),
+        Lost(&["false", "0"], "messages for the other broker are always queued"),
     ),
     known(
         "keepalive_interval",
@@ -112,10 +112,10 @@ pub(super) const OPTIONS: &[Known] = &[
         "start_type",
         Bridge,
         Word(&["automatic", "lazy", "once"]),
-        Lost(&["automatic"], "a bridge is there from the start to the end"),
+        Lost(&["automatic"], "a bridge is connected all the time"),
     ),
-    known("idle_timeout", Bridge, Number(0, INT), Ignored("it is for start_type lazy")),
-    known("threshold", Bridge, Number(0, INT), Ignored("it is for start_type lazy")),
+    known("idle_timeout", Bridge, Number(0, INT), Ignored("it applies only to start_type lazy")),
+    known("threshold", Bridge, Number(0, INT), Ignored("it applies only to start_type lazy")),
     known(
         "notifications",
         Bridge,
@@ -153,46 +153,56 @@ pub(super) const OPTIONS: &[Known] = &[
         Bridge,
         Flag,
         Ignored(
-            "filters that go out are not subscribed there, and with clean = true nothing is left",
+            "the bridge does not subscribe there to outgoing filters, and with clean = true no \
+             session remains",
         ),
     ),
-    known("bridge_bind_address", Bridge, Text, Lost(&[], "let the system choose, or route it")),
+    known(
+        "bridge_bind_address",
+        Bridge,
+        Text,
+        Lost(
+            &[],
+            "the system chooses the source address: \
+                                                          use routing",
+        ),
+    ),
     known(
         "bridge_max_packet_size",
         Bridge,
         Number(0, INT),
-        Lost(&["0"], "packets are as large as [mqtt] packet_bytes_max"),
+        Lost(&["0"], "the limit is [mqtt] packet_bytes_max"),
     ),
     known(
         "bridge_max_topic_alias",
         Bridge,
         Number(0, 65_535),
-        Ignored("aliases are used where the other broker allows them"),
+        Ignored("aliases are used if the other broker allows them"),
     ),
     known(
         "bridge_receive_maximum",
         Bridge,
         Number(1, 65_535),
-        Ignored("what is on the way is bounded by [mqtt] receive_max"),
+        Ignored("unacknowledged messages are limited by [mqtt] receive_max"),
     ),
     known(
         "bridge_reload_type",
         Bridge,
         Word(&["lazy", "immediate"]),
-        Ignored("bridges change with a restart"),
+        Ignored("changes of bridges need a restart"),
     ),
     known(
         "bridge_session_expiry_interval",
         Bridge,
         Number(0, INT),
-        Lost(&[], "the session there is kept for ever, or with clean = true not at all"),
+        Lost(&[], "the session there never expires, or with clean = true ends with the connection"),
     ),
-    known("bridge_tcp_keepalive", Bridge, Text, Ignored("[limits] tcp_user_timeout_ms holds")),
+    known("bridge_tcp_keepalive", Bridge, Text, Ignored("[limits] tcp_user_timeout_ms applies")),
     known(
         "bridge_tcp_user_timeout",
         Bridge,
         Number(0, INT),
-        Ignored("[limits] tcp_user_timeout_ms holds"),
+        Ignored("[limits] tcp_user_timeout_ms applies"),
     ),
     known(
         "bridge_cafile",
@@ -209,7 +219,7 @@ pub(super) const OPTIONS: &[Known] = &[
         Text,
         Refused(
             &[],
-            "put the certificates of that folder into one file, and name it bridge_cafile",
+            "put the certificates of that folder into one file, and set bridge_cafile to it",
         ),
     ),
     known(
@@ -238,7 +248,7 @@ pub(super) const OPTIONS: &[Known] = &[
         "bridge_alpn",
         Bridge,
         Text,
-        Lost(&[], "no protocol is named in TLS: use a port of the other broker that needs none"),
+        Lost(&[], "ALPN is not sent: use a port of the other broker that does not need it"),
     ),
     known(
         "bridge_tls_use_os_certs",
@@ -249,23 +259,37 @@ pub(super) const OPTIONS: &[Known] = &[
             Ok(Told::Done)
         }),
     ),
-    known("bridge_tls_version", Bridge, Text, Ignored("there is TLS 1.3 and 1.2")),
-    known("bridge_ciphers", Bridge, Text, Ignored("the best that both know are taken")),
-    known("bridge_ciphers_tls1.3", Bridge, Text, Ignored("the best that both know are taken")),
+    known("bridge_tls_version", Bridge, Text, Ignored("TLS 1.3 and 1.2 are always offered")),
+    known(
+        "bridge_ciphers",
+        Bridge,
+        Text,
+        Ignored(
+            "the best ciphers that both sides support are \
+                                                   used",
+        ),
+    ),
+    known(
+        "bridge_ciphers_tls1.3",
+        Bridge,
+        Text,
+        Ignored(
+            "the best ciphers that both sides support \
+                                                          are used",
+        ),
+    ),
     known(
         "bridge_require_ocsp",
         Bridge,
         Flag,
-        Refused(
-            &["false", "0"],
-            "answers of OCSP are not looked at: take the line out if that will do",
-        ),
+        Refused(&["false", "0"], "OCSP is not checked: remove the line to accept that"),
     ),
     known("bridge_identity", Bridge, Text, Refused(&[], PSK)),
     known("bridge_psk", Bridge, Text, Refused(&[], PSK)),
 ];
 
-const PSK: &str = "there are no pre-shared keys: use bridge_cafile, and certificates or a password";
+const PSK: &str = "pre-shared keys are not supported: use bridge_cafile, and certificates or a \
+                   password";
 
 const CLIENT_ID: Plan =
     Becomes("client_id", |draft, line, arg| put(draft, line, words::CLIENT_ID, quoted(arg.text())));

@@ -20,15 +20,15 @@ const UNBOUND_BYTES: u64 = u32::MAX as u64;
 /// Smallest bound of a packet here.
 const PACKET_BYTES_MIN: u64 = 256;
 
-const PLUGIN: &str = "users and rules are kept by `holdline user`, or asked for by [access.token] \
-                      and [access.http]; take the line out when they are";
+const PLUGIN: &str = "manage users and rules by `holdline user`, [access.token] or [access.http], \
+                      then remove the line";
 
 pub(super) const OPTIONS: &[Known] = &[
     known(
         "per_listener_settings",
         General,
         Flag,
-        Becomes("what security options are for", |draft, _, arg| {
+        Becomes("the scope of the security options", |draft, _, arg| {
             draft.per_listener |= arg.flag();
             Ok(Told::Done)
         }),
@@ -67,21 +67,21 @@ pub(super) const OPTIONS: &[Known] = &[
         Text,
         Lost(
             &[],
-            "there are no pre-shared keys: give clients certificates; listeners with psk_hint are \
-             not opened",
+            "pre-shared keys are not supported: give clients certificates; listeners with psk_hint \
+             are not opened",
         ),
     ),
     known(
         "allow_zero_length_clientid",
         Security,
         Flag,
-        Lost(&["true", "1"], "a client without an identifier is given one"),
+        Lost(&["true", "1"], "a client without an identifier gets one"),
     ),
     known(
         "auto_id_prefix",
         Security,
         Text,
-        Ignored("identifiers that are given name the shard that keeps their session"),
+        Ignored("identifiers that the server assigns contain the shard of the session"),
     ),
     known(
         "clientid_prefixes",
@@ -101,14 +101,14 @@ pub(super) const OPTIONS: &[Known] = &[
         "include_dir",
         General,
         Text,
-        Becomes("what the files in it become", |_, _, _| Ok(Told::Done)),
+        Becomes("the translation of the files in it", |_, _, _| Ok(Told::Done)),
     ),
     known(
         "max_packet_size",
         General,
         Number(0, INT),
         Becomes("[mqtt] packet_bytes_max", |draft, line, arg| match arg.number() {
-            0 => Ok(Told::Ignored("packets are as large as they may be by default".into())),
+            0 => Ok(Told::Ignored("this is the default here".into())),
             1..20 => Err("must be 0, or at least 20".into()),
             bytes => Ok(packet_bytes(draft, line, bytes)),
         }),
@@ -120,7 +120,7 @@ pub(super) const OPTIONS: &[Known] = &[
         Becomes(
             "[mqtt] packet_bytes_max, with room for the rest of the packet",
             |draft, line, arg| match arg.number() {
-                0 => Ok(Told::Ignored("packets are as large as they may be by default".into())),
+                0 => Ok(Told::Ignored("this is the default here".into())),
                 bytes => Ok(packet_bytes(draft, line, bytes + 2 * 1024)),
             },
         ),
@@ -141,7 +141,7 @@ pub(super) const OPTIONS: &[Known] = &[
         "max_inflight_bytes",
         General,
         Number(0, INT),
-        Lost(&["0"], "what is on the way to a client is bounded by [mqtt] inflight_max"),
+        Lost(&["0"], "unacknowledged messages to a client are limited by [mqtt] inflight_max"),
     ),
     known(
         "max_queued_messages",
@@ -187,7 +187,7 @@ pub(super) const OPTIONS: &[Known] = &[
         Number(0, i64::MAX),
         Becomes("[limits] memory_max", |draft, line, arg| match arg {
             Arg::Number(0) => {
-                Ok(Told::Ignored("three quarters of the machine's is so here".into()))
+                Ok(Told::Ignored("the limit here is three quarters of the machine's memory".into()))
             }
             _ => {
                 draft.put(LIMITS, "memory_max", arg.number().to_string(), line);
@@ -200,7 +200,7 @@ pub(super) const OPTIONS: &[Known] = &[
         General,
         Number(-1, INT),
         Becomes("[limits] connections_max", |draft, line, arg| match arg.number() {
-            0 => Ok(Told::Ignored("there are as many as descriptors allow by default".into())),
+            0 => Ok(Told::Ignored("the default here is the limit of file descriptors".into())),
             count => {
                 draft.put(LIMITS, "connections_max", count.to_string(), line);
                 Ok(Told::Done)
@@ -212,7 +212,7 @@ pub(super) const OPTIONS: &[Known] = &[
         General,
         Number(-1, INT),
         Becomes("[mqtt] sessions_max", |draft, line, arg| match arg.number() {
-            0 => Ok(Told::Ignored("there are four million by default".into())),
+            0 => Ok(Told::Ignored("the default here is four million".into())),
             count => {
                 draft.put(MQTT, "sessions_max", count.to_string(), line);
                 Ok(Told::Done)
@@ -226,7 +226,7 @@ pub(super) const OPTIONS: &[Known] = &[
         Lost(
             &["false", "0"],
             "a message is never delivered at a higher QoS than it was published with (MQTT5 \
-             3.8.4-8): publish with the QoS that is wanted",
+             3.8.4-8): publish with the desired QoS",
         ),
     ),
     known(
@@ -266,8 +266,8 @@ pub(super) const OPTIONS: &[Known] = &[
         General,
         Flag,
         Ignored(
-            "a message is checked when it is published: clear those that should not be there by \
-         `holdline retained clear`",
+            "messages are checked when they are published: delete unwanted ones with `holdline \
+             retained clear`",
         ),
     ),
     known(
@@ -283,7 +283,7 @@ pub(super) const OPTIONS: &[Known] = &[
         "persistence",
         General,
         Flag,
-        Ignored("sessions, what waits for them and retained messages are always on stable storage"),
+        Ignored("sessions, their queues and retained messages are always on stable storage"),
     ),
     known("retained_persistence", General, Flag, Ignored("it is an old name of persistence")),
     known(
@@ -309,35 +309,28 @@ pub(super) const OPTIONS: &[Known] = &[
         Flag,
         Ignored("everything is on stable storage before it is acknowledged"),
     ),
-    known(
-        "allow_duplicate_messages",
-        General,
-        Flag,
-        Ignored("mosquitto 2 does not know it any more"),
-    ),
-    known("retry_interval", General, Text, Ignored("mosquitto 2 does not know it any more")),
-    known("store_clean_interval", General, Text, Ignored("mosquitto 2 does not know it any more")),
+    known("allow_duplicate_messages", General, Flag, Ignored("mosquitto 2 no longer supports it")),
+    known("retry_interval", General, Text, Ignored("mosquitto 2 no longer supports it")),
+    known("store_clean_interval", General, Text, Ignored("mosquitto 2 no longer supports it")),
     known("set_tcp_nodelay", General, Flag, Ignored("small packets are never held back")),
     known(
         "user",
         General,
         Text,
-        Ignored("the server runs as who starts it: say so there (systemd: User=)"),
+        Ignored("the server runs as the user that starts it (systemd: User=)"),
     ),
     known(
         "pid_file",
         General,
         Text,
-        Ignored(
-            "whoever starts the server knows it (systemd does): it writes no file of its number",
-        ),
+        Ignored("the server writes no PID file: a service manager knows its process"),
     ),
     known(
         "log_dest",
         General,
         Text,
         Becomes(
-            "nothing, but none: [server] log = \"off\"; the log is on standard error",
+            "nothing, except none: [server] log = \"off\"; the log goes to standard error",
             |draft, line, arg| match arg.text().split(' ').next().unwrap_or_default() {
                 "none" => {
                     draft.log_types.push("none".into());
@@ -345,8 +338,8 @@ pub(super) const OPTIONS: &[Known] = &[
                     Ok(Told::Done)
                 }
                 "stderr" | "stdout" | "file" | "syslog" | "topic" | "dlt" | "android" => {
-                    let why = "the log is on standard error: whoever starts the server keeps it \
-                           (systemd: journalctl)";
+                    let why = "the log goes to standard error, and the service manager stores it \
+                               (systemd: journalctl)";
                     Ok(Told::Ignored(why.into()))
                 }
                 _ => Err("must be none, stdout, stderr, syslog, topic, dlt or file PATH".into()),
@@ -369,41 +362,39 @@ pub(super) const OPTIONS: &[Known] = &[
             "websockets",
             "all",
         ]),
-        Becomes("[server] log, the finest of the levels named", |draft, line, arg| {
+        Becomes("[server] log, the most detailed level listed", |draft, line, arg| {
             draft.log_types.push(arg.text().into());
             draft.log_from = from(line);
             Ok(Told::Done)
         }),
     ),
-    known("log_facility", General, Number(0, 7), Ignored("the log is on standard error")),
+    known("log_facility", General, Number(0, 7), Ignored("the log goes to standard error")),
     known("log_timestamp", General, Flag, Ignored("each line has its time")),
     known("log_timestamp_format", General, Text, Ignored("each line has its time (RFC 3339)")),
     known(
         "connection_messages",
         General,
         Flag,
-        Ignored(
-            "connections are in the log at the level debug alone: a million of lines are an outage",
-        ),
+        Ignored("connections are logged only at level debug: a million lines would be an outage"),
     ),
     known("websockets_log_level", General, Number(-INT, INT), Ignored("there is one log")),
     known(
         "websockets_headers_size",
         General,
         Number(0, 65_535),
-        Ignored("the headers of an upgrade may have 16 KiB"),
+        Ignored("the headers of an upgrade are limited to 16 KiB"),
     ),
     known(
         "packet_buffer_size",
         General,
         Number(0, 65_535),
-        Ignored("buffers are as large as what is in them"),
+        Ignored("buffers grow with their contents"),
     ),
     known(
         "enable_control_api",
         General,
         Flag,
-        Ignored("there is an HTTP API ([api]) and `holdline clients`, `retained` and `user`"),
+        Ignored("use the HTTP API ([api]) and `holdline clients`, `retained` and `user`"),
     ),
     known("plugin", Security, Text, Becomes(PLUGINS, plugin)),
     known("global_plugin", General, Text, Becomes(PLUGINS, plugin)),
@@ -420,7 +411,7 @@ pub(super) const OPTIONS: &[Known] = &[
         "auth_plugin_deny_special_chars",
         Security,
         Flag,
-        Ignored("names with + or # get nothing by rules with %c or %u"),
+        Ignored("rules with %c or %u never match names with + or #"),
     ),
 ];
 
@@ -461,7 +452,7 @@ fn plugin_option(draft: &mut super::Draft, line: &super::Line, arg: super::Arg<'
             Ok(Told::Done)
         }
         (Some(Plugin::Needless), _) => Ok(Told::Ignored("its plug-in is not needed".into())),
-        _ => Err("is no option of this plug-in".into()),
+        _ => Err("is not an option of this plug-in".into()),
     }
 }
 

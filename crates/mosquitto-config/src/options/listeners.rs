@@ -62,7 +62,7 @@ pub(super) const OPTIONS: &[Known] = &[
         "bind_interface",
         Listener,
         Text,
-        Closes(&[], "write the address of that interface into the listener"),
+        Closes(&[], "use the address of that interface in the listener"),
     ),
     known(
         "protocol",
@@ -75,13 +75,13 @@ pub(super) const OPTIONS: &[Known] = &[
                 listener.web_sockets = arg.text() == "websockets";
                 listener.http_api = arg.text() == "http_api";
                 match arg.text() {
-                    "http_api" => Ok(Told::Lost("the API of its own is at [api]".into())),
+                    "http_api" => Ok(Told::Lost("use [api]".into())),
                     _ => Ok(Told::Done),
                 }
             },
         ),
     ),
-    known("http_dir", Listener, Text, Lost(&[], "serve files by a server for files")),
+    known("http_dir", Listener, Text, Lost(&[], "use a web server for files")),
     known(
         "websockets_origin",
         Listener,
@@ -96,7 +96,7 @@ pub(super) const OPTIONS: &[Known] = &[
         Listener,
         Number(-1, i32::MAX as i64),
         Becomes("[listen.NAME] connections_max", |draft, line, arg| match arg {
-            Arg::Number(-1) => Ok(Told::Ignored("it is so here".into())),
+            Arg::Number(-1) => Ok(Told::Ignored("this is the behaviour here".into())),
             _ => {
                 let most = arg.number().max(1).to_string();
                 draft.here(line).put(listen::CONNECTIONS_MAX, most, line);
@@ -130,21 +130,21 @@ pub(super) const OPTIONS: &[Known] = &[
         Text,
         Closes(
             &[],
-            "let clients have the prefix in their topics, and give them rules for it alone; \
-         [[mqtt.rewrite]] can put it there for all listeners",
+            "let clients use the prefix in their topics, and restrict them to it by rules; \
+             [[mqtt.rewrite]] can add it for all listeners",
         ),
     ),
     known(
         "accept_protocol_versions",
         Listener,
         Text,
-        Lost(&[], "each listener takes MQTT 3.1, 3.1.1 and 5.0"),
+        Lost(&[], "each listener accepts MQTT 3.1, 3.1.1 and 5.0"),
     ),
     known(
         "enable_proxy_protocol",
         Listener,
         Number(1, 2),
-        Becomes("[listen.NAME] proxy, with headers from anybody", |draft, line, _| {
+        Becomes("[listen.NAME] proxy, with headers accepted from any address", |draft, line, _| {
             draft.here(line).put(listen::PROXY, quoted("v1v2"), line);
             for any in ["0.0.0.0/0", "::/0"] {
                 draft.here(line).add(listen::PROXY_FROM, any, line);
@@ -156,7 +156,7 @@ pub(super) const OPTIONS: &[Known] = &[
         "proxy_protocol_v2_require_tls",
         Listener,
         Flag,
-        Closes(&["false", "0"], "let the proxy refuse what comes without TLS"),
+        Closes(&["false", "0"], "let the proxy refuse connections without TLS"),
     ),
     known(
         "listener_allow_anonymous",
@@ -171,7 +171,7 @@ pub(super) const OPTIONS: &[Known] = &[
         "listener_auto_id_prefix",
         Listener,
         Text,
-        Ignored("identifiers that are given name the shard that keeps their session"),
+        Ignored("identifiers that the server assigns contain the shard of the session"),
     ),
     known(
         "use_username_as_clientid",
@@ -179,8 +179,8 @@ pub(super) const OPTIONS: &[Known] = &[
         Flag,
         Closes(
             &["false", "0"],
-            "let clients send their name as identifier, and set [access] client_ids = [\"%u\"], \
-             which refuses every other one",
+            "let clients send their user name as client identifier, and set [access] client_ids = \
+             [\"%u\"], which refuses all others",
         ),
     ),
     known("plugin_use", Listener, Text, Closes(&[], "see plugin_load")),
@@ -206,13 +206,10 @@ pub(super) const OPTIONS: &[Known] = &[
         "cafile",
         Listener,
         Text,
-        Becomes(
-            "[listen.NAME] client_ca, where certificates of clients are looked at",
-            |draft, line, arg| {
-                draft.here(line).ca = Some((arg.text().to_owned(), from(line)));
-                Ok(Told::Done)
-            },
-        ),
+        Becomes("[listen.NAME] client_ca, if client certificates are used", |draft, line, arg| {
+            draft.here(line).ca = Some((arg.text().to_owned(), from(line)));
+            Ok(Told::Done)
+        }),
     ),
     known(
         "capath",
@@ -223,7 +220,7 @@ pub(super) const OPTIONS: &[Known] = &[
             |draft, line, _| {
                 draft.here(line).ca_folder = Some(from(line));
                 let instead =
-                    "put the certificates of that folder into one file, and name it cafile";
+                    "put the certificates of that folder into one file, and set cafile to it";
                 Ok(Told::Lost(instead.into()))
             },
         ),
@@ -269,16 +266,18 @@ pub(super) const OPTIONS: &[Known] = &[
         "disable_client_cert_date_checks",
         Listener,
         Flag,
-        Lost(&["false", "0"], "certificates have to be in force: renew them"),
+        Lost(&["false", "0"], "expired certificates are not accepted: renew them"),
     ),
     known(
         "tls_version",
         Listener,
         Word(&["tlsv1.3", "tlsv1.2", "tlsv1.1"]),
         Becomes("[listen.NAME] tls_min", |draft, line, arg| match arg.text() {
-            "tlsv1.1" => {
-                Ok(Told::Lost("there is TLS 1.2 and 1.3: renew what speaks 1.1 alone".into()))
-            }
+            "tlsv1.1" => Ok(Told::Lost(
+                "only TLS 1.2 and 1.3 are supported: replace clients that support \
+                               only 1.1"
+                    .into(),
+            )),
             version => {
                 let number = version.trim_start_matches("tlsv");
                 draft.here(line).put(listen::TLS_MIN, quoted(number), line);
@@ -288,7 +287,7 @@ pub(super) const OPTIONS: &[Known] = &[
     ),
     known("ciphers", Listener, Text, Lost(&[], CIPHERS)),
     known("ciphers_tls1.3", Listener, Text, Lost(&[], CIPHERS)),
-    known("dhparamfile", Listener, Text, Ignored("keys are exchanged over elliptic curves alone")),
+    known("dhparamfile", Listener, Text, Ignored("key exchange uses elliptic curves only")),
     known("tls_engine", Listener, Text, Closes(&[], ENGINE)),
     known("tls_engine_kpass_sha1", Listener, Text, Closes(&[], ENGINE)),
     known("tls_keyform", Listener, Word(&["pem", "engine"]), Closes(&["pem"], ENGINE)),
@@ -296,12 +295,11 @@ pub(super) const OPTIONS: &[Known] = &[
         "psk_hint",
         Listener,
         Text,
-        Closes(&[], "there are no pre-shared keys: give clients certificates"),
+        Closes(&[], "pre-shared keys are not supported: give clients certificates"),
     ),
 ];
 
-const CIPHERS: &str = "suites with forward secrecy and authenticated encryption are offered, and \
-                       no others";
+const CIPHERS: &str = "only suites with forward secrecy and authenticated encryption are offered";
 const QOS: &str = "each listener serves QoS 0, 1 and 2";
 const ENGINE: &str = "give the key as a PEM file";
 

@@ -268,9 +268,9 @@ fn what_mosquitto_would_not_take_is_told_with_its_line() {
     for (text, expected) in [
         (
             "\nlistner 1883\n",
-            "m.conf:2: listner: is no option of mosquitto; did you mean listener?",
+            "m.conf:2: listner: is not an option of mosquitto; did you mean listener?",
         ),
-        ("frobnicate\n", "m.conf:1: frobnicate: is no option of mosquitto; correct"),
+        ("frobnicate\n", "m.conf:1: frobnicate: is not an option of mosquitto; correct"),
         ("listener\n", "m.conf:1: listener: has no value"),
         ("listener 70000\n", "has a port from 0 to 65535"),
         ("listener 0\n", "needs the path of a Unix socket"),
@@ -279,7 +279,7 @@ fn what_mosquitto_would_not_take_is_told_with_its_line() {
         ("max_qos 3\n", "must be a whole number from 0 to 2"),
         ("protocol amqp\n", "must be one of mqtt, websockets, http_api"),
         ("persistent_client_expiration 3q\n", "one of s h d w m y"),
-        ("topic a\n", "stands after `connection NAME` only"),
+        ("topic a\n", "is only allowed after `connection NAME`"),
         ("connection a\ntopic # sideways\n", "has the direction out, in or both"),
         ("listener 1\ncertfile /c\n", "certfile and keyfile go together"),
         ("listener 1\ncafile /c\n", "needs certfile and keyfile"),
