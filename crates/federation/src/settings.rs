@@ -1,6 +1,6 @@
-//! `[federation]` and `[component.NAME]`: whom this server speaks with beside its own people.
+//! `[federation]` and `[component.NAME]`: other XMPP servers and components.
 //!
-//! Secrets are never shown. Whether a file can be read is looked at when the server starts.
+//! Secrets are never shown. Whether a file can be read is checked when the server starts.
 
 use base::section;
 use base::setting::{Hidden, Kind, list, text};
@@ -10,55 +10,54 @@ use proto_xmpp::peer::PeerDomains;
 use std::path::PathBuf;
 
 section! {
-    /// `[federation]`: other servers of XMPP.
+    /// `[federation]`: other XMPP servers.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct FederationSection {
-        /// Whether accounts of other domains are reached, and reach ours. It needs a listener with
-        /// protocol xmpp-server that they reach, at port 5269 or where an SRV record says.
+        /// Exchange messages with accounts of other domains. Needs a listener with protocol
+        /// xmpp-server that other servers can reach, at port 5269 or where an SRV record says.
         enabled: bool = false;
-        /// Domains that are spoken with; [] is all.
+        /// Domains to federate with; [] is all.
         allow: Vec<String> = Vec::new(), DOMAINS;
-        /// Domains that are not, whatever allow says.
+        /// Domains not to federate with, even if allow has them.
         deny: Vec<String> = Vec::new(), DOMAINS;
-        /// Whether nothing is said or heard but within TLS.
+        /// Require TLS in both directions.
         require_tls: bool = true;
-        /// Whether a server is who its certificate says, and nobody without a valid one, nor
-        /// without TLS whatever require_tls says; else its domain's servers are asked (dialback).
+        /// Require a valid certificate of the domain from every other server, and therefore TLS,
+        /// whatever require_tls says. Otherwise, servers without one are verified by dialback.
         require_certificates: bool = false;
-        /// PEM file of the authorities that are believed when a server is called; "" is those of
-        /// the system.
+        /// PEM file of the authorities that certificates of called servers are verified against; ""
+        /// is the system's.
         ca: Option<PathBuf> = None;
-        /// PEM file of the certificate that is shown to servers that are called; "" is that of
-        /// [tls].
+        /// PEM file of the certificate that is presented to called servers; "" is that of [tls].
         certificate: Option<PathBuf> = None;
         /// PEM file of its private key.
         key: Option<PathBuf> = None;
-        /// Whether domains are called at public addresses alone: none that is an address itself,
-        /// and none whose name leads to this machine, a private network or another address that
-        /// not everybody reaches. What hosts says is called all the same.
+        /// Call domains at public addresses only: not domains that are IP addresses, nor names that
+        /// resolve to this machine, a private network or another address without global reach.
+        /// Entries of hosts are called in any case.
         public_only: bool = true;
-        /// Where domains are, instead of what the domain name system says.
+        /// Addresses of domains, instead of a DNS look-up.
         hosts: Vec<String> = Vec::new(), list(
             1_024,
             "domains with a host and a port, such as \"b.example=192.0.2.7:5269\"",
             |text| host(text).is_some(),
         );
-        /// What bounds it.
+        /// Limits of federation.
         @part limits: FederationLimits;
     }
 }
 
 section! {
-    /// `[component.NAME]`: a service of its own domain (XEP-0114).
+    /// `[component.NAME]`: a service with a domain of its own (XEP-0114).
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct ComponentSection {
         /// Its name.
         @aside name: String;
         /// Its domain, such as "echo.example.org".
         domain: String, text("a host in lower case", is_domain);
-        /// The secret that it shares with this server. Never printed.
+        /// Secret shared between the component and this server. Never printed.
         secret: Hidden = Hidden::default(), SECRET, secret;
-        /// File with the secret, instead; "" is none.
+        /// File with the secret, instead of secret; "" is none.
         secret_file: Option<PathBuf> = None;
     }
 }
@@ -73,7 +72,7 @@ const SECRET: Kind = text("up to 256 visible characters", |text| {
 const SECRET_BYTES_MAX: usize = 4_096;
 
 impl ComponentSection {
-    /// One of this name with the defaults, unless the name may not be one; then why.
+    /// A component of this name with the defaults; an error says why the name is invalid.
     pub fn named(name: &str) -> Result<ComponentSection, String> {
         let allowed = |b: u8| b.is_ascii_alphanumeric() || b"-_".contains(&b);
         if name.is_empty() || name.len() > 32 || !name.bytes().all(allowed) {
@@ -82,7 +81,7 @@ impl ComponentSection {
         Ok(ComponentSection { name: name.into(), ..ComponentSection::default() })
     }
 
-    /// Its secret, read from its file if it is there. An error says what to change.
+    /// Its secret, read from its file if there is one. An error says what to change.
     pub fn read_secret(&self) -> Result<Box<str>, String> {
         let wrong = |why: &str| format!("component.{}: {why}", self.name);
         let text = match &self.secret_file {
@@ -107,19 +106,19 @@ pub(crate) fn host(text: &str) -> Option<(&str, &str, u16)> {
 }
 
 impl FederationSection {
-    /// Where a domain is, if that is settled here.
+    /// Address of a domain, if hosts has one.
     pub(crate) fn place_of(&self, domain: &str) -> Option<(&str, u16)> {
         let mut hosts = self.hosts.iter().filter_map(|text| host(text));
         let is_it = |of: &str| canonical_domain(of).is_some_and(|of| *of == *domain);
         hosts.find(|(of, ..)| is_it(of)).map(|(_, host, port)| (host, port))
     }
 
-    /// Whether nothing is said or heard but within TLS: nobody shows a certificate without.
+    /// Whether TLS is required in both directions: certificates exist only in TLS.
     pub(crate) fn requires_tls(&self) -> bool {
         self.require_tls || self.require_certificates
     }
 
-    /// Domains whose servers are spoken with, if any are.
+    /// Domains to federate with, if federation is enabled.
     pub(crate) fn peers(&self) -> PeerDomains {
         let one = |name: &String| canonical_domain(name).map(|it| it.into());
         let list = |names: &[String]| names.iter().filter_map(one).collect();

@@ -5,13 +5,13 @@ use base::setting::{Kind, text, whole};
 use base::{section, words};
 
 section! {
-    /// A secret with which devices of a product sign their Binds.
+    /// A secret that devices of a product sign their Binds with.
     #[derive(Clone, PartialEq, Eq)]
     pub struct Secret {
-        /// Names the secret in a Bind. Put the newest secret first, take the oldest away when no
-        /// device uses it any more.
+        /// Number that a Bind names the secret by. Put the newest secret first, and remove the
+        /// oldest when no device uses it any more.
         @live key_id: u32, whole(0..=u32::MAX as u64, "key number");
-        /// The secret's bytes. Never printed. `openssl rand -hex 32` makes one.
+        /// The secret's bytes, in hexadecimal. Never printed. `openssl rand -hex 32` makes one.
         @live bytes as "hex": Box<[u8]>,
             text("32 to 128 hexadecimal digits (16 to 64 bytes)", is_secret), secret;
     }
@@ -29,19 +29,19 @@ fn is_secret(text: &str) -> bool {
 }
 
 section! {
-    /// Proofs of identity that a product's Binds may bring.
+    /// Accepted proofs of identity in a product's Binds.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Proofs {
-        /// From where devices may bind without any proof. everywhere is warned of at the start.
+        /// From where devices may bind without proof. The start warns of everywhere.
         @live anonymous: AnonymousFrom = AnonymousFrom::Nowhere;
         /// Accept Binds signed with a secret of the product (MIOP 7).
         @live hmac: bool = true;
-        /// Demand that the signature covers a number the server has just chosen: one round trip
-        /// more. Needs hmac.
+        /// Require that the signature covers a challenge from the server: one more round trip.
+        /// Needs hmac.
         @live challenge: bool = false;
         /// Accept a verified client certificate whose identity is the device id.
         @live certificate: bool = true;
-        /// Accept a bearer token that the API made for the device.
+        /// Accept a bearer token that the API issued for the device.
         @live token: bool = true;
         /// Accept Holdline's signature in classic text properties (MIOP 5 and 6).
         @live classic_sign: bool = true;
@@ -61,14 +61,14 @@ words! {
 }
 
 section! {
-    /// Seconds of heartbeat that a product's devices may agree on.
+    /// Heartbeat intervals, in seconds, that devices of a product may use.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Heartbeat {
-        /// Shortest heartbeat. A device that wishes for less gets this.
+        /// Shortest heartbeat. A device that asks for less gets this.
         @live min_s as "heartbeat_min_s": u16 = 30, SECONDS;
-        /// Heartbeat of a device without a wish.
+        /// Heartbeat of a device that asks for none.
         @live default_s as "heartbeat_default_s": u16 = 300, SECONDS;
-        /// Longest heartbeat. A device that wishes for more gets this.
+        /// Longest heartbeat. A device that asks for more gets this.
         @live max_s as "heartbeat_max_s": u16 = 1_800, SECONDS;
     }
 }
@@ -79,9 +79,9 @@ section! {
     /// A family of devices.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct Product {
-        /// Its key, as devices name it.
+        /// Its key, by which devices name it.
         @aside key: ProductKey = ProductKey::parse("unnamed").expect("a plain word");
-        /// Its number, as records on the wire carry it.
+        /// Its number in records on the wire.
         @live app_id: u32 = 0, whole(0..=u32::MAX as u64, "application number");
         /// Secrets, newest first; at most eight.
         @aside secrets: Vec<Secret>;
@@ -89,45 +89,45 @@ section! {
         @part proofs: Proofs;
         /// Agreed heartbeats.
         @part heartbeat: Heartbeat;
-        /// Pushes that may be unacknowledged on a connection. The rest wait.
+        /// Unacknowledged pushes on a connection. The rest wait.
         @live inflight_max: u16 = 32, whole(1..=1_024, "pushes");
-        /// Pushes stored for a device. At the limit an older one makes room, or the new one is
+        /// Pushes stored for a device. At the limit, an older one is replaced, or the new one is
         /// rejected.
         @live offline_count_max: u32 = 100,
             whole(0..=Product::OFFLINE_COUNT_HARD_MAX as u64, "pushes");
-        /// Their bytes for a device. At the limit the same.
+        /// Bytes of these. At the limit, the same.
         @live offline_bytes_max: u32 = 256 * 1024, whole(0..=1 << 30, "bytes");
-        /// Longest time to live of a push. A longer wish is shortened to it.
+        /// Longest time to live of a push. A longer one is capped.
         @live time_to_live_max_s as "ttl_max_s": u32 = 7 * 24 * 3_600,
             whole(0..=365 * 86_400, "seconds");
-        /// Store pushes for devices that never bound. Otherwise they are rejected.
+        /// Store pushes for devices that never bound. Otherwise, such pushes are rejected.
         @live store_for_unknown: bool = true;
-        /// The topic of MQTT on which every push of the product is published too; %p stands for the
-        /// product, %d for the device. "": on none.
-        // Who is the same account over a protocol of topics sees the same pushes.
+        /// MQTT topic on which every push of the product is also published; %p is the product, %d
+        /// the device. "": none.
+        // The same account sees the same pushes over MQTT.
         @live topic: Option<Box<str>> = None,
             text("a topic of MQTT with %p and %d, or empty for none", |text| {
                 text.is_empty() || Product::topic_fault(text).is_none()
             });
-        /// Reports a device may send, ten seconds' worth at once. One more is refused.
+        /// Reports of a device, with bursts of ten seconds' worth. One more is refused.
         @live reports_per_s: u16 = 10, whole(0..=10_000, "Reports a second");
     }
 }
 
 impl Product {
-    /// Highest `offline_count_max`: what one look through a device's queue may cost.
+    /// Highest `offline_count_max`: the cost of one pass over a device's queue.
     pub const OFFLINE_COUNT_HARD_MAX: u32 = 10_000;
 
     /// Longest `topic`, bytes.
     pub const TOPIC_BYTES_MAX: usize = 200;
 
-    /// The topic on which pushes for a device are published too.
+    /// The topic on which pushes for a device are also published.
     pub fn topic_of(&self, device: &DeviceId) -> Option<String> {
         let topic = self.topic.as_deref()?;
         Some(topic.replace("%p", self.key.as_str()).replace("%d", device.as_str()))
     }
 
-    /// Why a `topic` cannot be one; `None` when it can.
+    /// Why a `topic` is invalid; `None` if it is valid.
     pub fn topic_fault(topic: &str) -> Option<&'static str> {
         if topic.is_empty() || topic.len() > Product::TOPIC_BYTES_MAX {
             Some("must have 1 to 200 bytes")
@@ -140,7 +140,7 @@ impl Product {
         }
     }
 
-    /// A product with the defaults of the documentation.
+    /// A product with the documented defaults.
     pub fn new(key: ProductKey, app_id: u32) -> Product {
         Product { key, app_id, ..Product::default() }
     }

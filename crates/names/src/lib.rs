@@ -1,10 +1,10 @@
-//! Look-ups of names: the domain name system, on a thread of its own.
+//! DNS look-ups, on a thread of their own.
 //!
-//! Questions of all shards come over one bounded channel to a runtime of one thread, which asks the
-//! servers of /etc/resolv.conf, after /etc/hosts; answers go back by whatever way each asker has
-//! given. Records are remembered for as long as they say, absences for as long as their zone says
-//! (RFC 2308), both within bounds. It does not know what an address is for, nor the order in which
-//! places are tried.
+//! Questions of all shards go through one bounded channel to a runtime of one thread, which asks
+//! /etc/hosts and then the servers of /etc/resolv.conf; each asker chooses how its answers come
+//! back. Records are remembered for as long as they say, absences for as long as their zone says
+//! (RFC 2308), both within bounds. This crate does not know what an address is for, nor in which
+//! order places are tried.
 //!
 //! Invariant: each question is answered once, in time, whatever the servers do.
 
@@ -26,25 +26,24 @@ use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
 section! {
-    /// `[names]`: look-ups of the names of hosts and services.
+    /// `[names]`: look-ups of hosts and services.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct NameSettings {
-        /// Servers that are asked; [] are those of /etc/resolv.conf.
+        /// DNS servers; [] is those of /etc/resolv.conf.
         servers: Vec<String> = Vec::new(), list(
             8,
             "addresses with a port, such as \"192.0.2.53:53\"",
             |text| text.parse::<SocketAddr>().is_ok(),
         );
-        /// Questions that are being asked or wait for it. One more fails at once.
+        /// Look-ups in progress or queued. One more fails at once.
         questions_max: u32 = 1_024, whole(1..=65_536, "questions");
-        /// Answers that are remembered, absences included. One more takes the place of one that is
-        /// rarely asked for.
+        /// Cached answers, including negative ones. One more replaces one that is rarely used.
         answers_max: u32 = 10_000, whole(1..=1_000_000, "answers");
-        /// Longest time that an answer is remembered, whatever its records say.
+        /// Longest time that an answer is cached, whatever its TTL.
         answer_s_max: u32 = 86_400, whole(0..=604_800, "seconds");
-        /// Longest time that an absence is.
+        /// Longest time that a negative answer is cached.
         absence_s_max: u32 = 300, whole(0..=86_400, "seconds");
-        /// Time for one server to answer.
+        /// Timeout of one server.
         server_ms_max: u32 = 2_000, whole(50..=30_000, "milliseconds");
     }
 }

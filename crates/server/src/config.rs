@@ -89,64 +89,55 @@ pub const WEB_SOCKET_PATHS: [&str; 4] = ["/miop", "/mqtt", "/im", "/xmpp-websock
 /// The path of BOSH where one is served unasked.
 const BOSH_PATH: &str = "/http-bind";
 
-/// The sections, in the order of the tree, with what they are about.
+/// The sections in the order of the tree, each with a description.
 const SECTIONS: [(&str, &str); 24] = [
-    ("server", "the process."),
+    ("server", "process settings."),
     (
         "listen",
-        "where devices and clients come in, one section for each address. With any \
-         [listen.NAME] in a file only the listeners of the file are opened; without, the ones \
-         below.",
+        "listeners for devices and clients, one section for each address. If the file has any \
+         [listen.NAME], only the listeners of the file are opened; otherwise those below.",
     ),
-    ("tls", "who the server is, and whom it trusts."),
+    ("tls", "the server's certificates, and the authorities it trusts."),
     ("api", "the HTTP API, for applications and operators."),
-    ("limits", "what bounds memory and work, and what happens there."),
-    ("mqtt", "topics and sessions: what bounds them, and what happens there."),
-    ("chat", "accounts and conversations: what bounds them, and what happens there."),
+    ("limits", "limits on memory and work, and what happens at them."),
+    ("mqtt", "MQTT topics and sessions, with their limits and what happens at them."),
+    ("chat", "accounts and conversations, with their limits and what happens at them."),
     (
         "domain",
-        "domains whose accounts are others than those of [chat] domain, one section for each. \
-         There are none at first.",
+        "further domains with their own accounts, in addition to [chat] domain, one section for \
+         each. None by default.",
     ),
-    ("push", "what devices of accounts are told that are not connected, and by whom."),
+    ("push", "push notifications for offline devices of accounts."),
     (
         "media",
-        "files that people send in IM and XMPP: where they are kept. There is none of it until a \
-         folder or a bucket is named.",
+        "files sent in IM and XMPP, and where they are stored. Off until a folder or a bucket is \
+         set.",
     ),
-    ("bosh", "XMPP in requests of HTTP, of listeners that have a path for it: what bounds it."),
-    ("federation", "other servers of XMPP: whether they are spoken with, and how."),
-    (
-        "component",
-        "services of XMPP with domains of their own (XEP-0114). There are none at first.",
-    ),
+    ("bosh", "XMPP over HTTP (BOSH), at listeners with a bosh path: its limits."),
+    ("federation", "federation with other XMPP servers."),
+    ("component", "XMPP components, with domains of their own (XEP-0114). None by default."),
     (
         "contacts",
-        "how who runs the server is reached: what clients of XMPP and other servers are told \
-         (XEP-0157).",
+        "the operator's contact addresses, announced to XMPP clients and servers (XEP-0157).",
     ),
     (
         "service",
-        "services beside XMPP that its clients are told of, such as relays of calls (XEP-0215). \
-         There are none at first.",
+        "external services announced to XMPP clients, such as TURN relays (XEP-0215). None by \
+         default.",
     ),
-    ("access", "who may come in over MQTT, and do what."),
-    ("accounts", "the book of accounts: where it is kept."),
-    (
-        "mysql",
-        "how databases of MySQL and MariaDB are reached, where [accounts] or [chat] names one.",
-    ),
-    ("store", "what survives a crash."),
-    ("presence", "who is online, told to others: the directory outside and events."),
+    ("access", "authentication and authorization."),
+    ("accounts", "where the accounts book is stored."),
+    ("mysql", "connections to MySQL and MariaDB, if [accounts] or [chat] names a database."),
+    ("store", "durable storage."),
+    ("presence", "who is online: history, events, and an external directory."),
     (
         "products",
-        "families of devices with a policy of their own, one section for each key. Without any \
-         there is demo, for trying out from this machine only: take it away before you let \
-         others in.",
+        "families of devices with their own policy, one section for each key. The default product \
+         demo is for trying out from this machine only: remove it before others can connect.",
     ),
-    ("names", "look-ups of names of hosts, for bridges: whom to ask, and what bounds it."),
-    ("bridge", "other MQTT brokers, one section for each. There are none at first."),
-    ("webhook", "addresses that are told of events, at most 16. There are none at first."),
+    ("names", "DNS look-ups: servers and limits."),
+    ("bridge", "bridges to other MQTT brokers, one section for each. None by default."),
+    ("webhook", "addresses that receive events, at most 16. None by default."),
 ];
 
 /// The whole configuration.

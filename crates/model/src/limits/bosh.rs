@@ -1,40 +1,39 @@
-//! The limits of XMPP in requests of HTTP: keys of `[bosh]`.
+//! The limits of XMPP over HTTP (BOSH): keys of `[bosh]`.
 
 use base::section;
 use base::setting::{text, whole};
 
 section! {
-    /// `[bosh]`: sessions of XMPP in requests of HTTP.
+    /// `[bosh]`: XMPP over HTTP.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct BoshLimits {
-        /// Under which scheme and host its listeners are reached, such as
-        /// "https://chat.example.org", as host-meta tells it. "" is the host that is asked for.
+        /// Scheme and host of the BOSH listeners, such as "https://chat.example.org", as host-meta
+        /// announces them. "" is the host that was requested.
         url: String = String::new(), text("an http:// or https:// host, or empty", is_url_or_none);
-        /// Connections of HTTP at once. One more is answered 503.
+        /// Concurrent HTTP connections. One more gets 503.
         connections_max: u32 = 8_192, whole(1..=1_000_000, "connections");
-        /// Of them, those of one source: an IPv4 address, or a /64 of IPv6. One more is answered
-        /// 503. 0: half of connections_max. All that a proxy brings without a PROXY header is of
-        /// one source.
+        /// Of them, those of one source: an IPv4 address, or an IPv6 /64. One more gets 503. 0:
+        /// half of connections_max. All connections of a proxy without PROXY header have the same
+        /// source.
         connections_a_source_max: u32 = 0, whole(0..=1_000_000, "connections");
-        /// Sessions at once, each a connection more of [limits] connections_max. One more is
-        /// answered 503.
+        /// Concurrent sessions, each also counted in [limits] connections_max. One more gets 503.
         sessions_max: u32 = 4_096, whole(1..=1_000_000, "sessions");
-        /// Of them, those of one source. One more is answered 503. 0: half of sessions_max.
+        /// Of them, those of one source. One more gets 503. 0: half of sessions_max.
         sessions_a_source_max: u32 = 0, whole(0..=1_000_000, "sessions");
-        /// Bytes of requests that are being read, of all connections. A request that would make it
-        /// more is answered 503.
+        /// Bytes of requests being read, all connections together. A request beyond them gets 503.
         reading_bytes_max: u32 = 64 * 1024 * 1024, whole(1 << 20..=1 << 30, "bytes");
         /// Of them, those of one source. 0: half of reading_bytes_max.
         reading_bytes_a_source_max: u32 = 0, whole(0..=1 << 30, "bytes");
-        /// How long an answer may be held for want of something to say; a client may wish for less.
+        /// Longest time that a response is held if there is nothing to send; a client may ask for
+        /// less.
         wait_s_max: u32 = 60, whole(1..=600, "seconds");
         /// Time without a request after which a session ends.
         inactivity_s: u32 = 60, whole(5..=3_600, "seconds");
-        /// Time that a client may announce to be without one, once. For more its session ends
-        /// (policy-violation).
+        /// Longest pause without requests that a client may announce, once. A longer one ends its
+        /// session (policy-violation).
         pause_s_max: u32 = 120, whole(5..=3_600, "seconds");
-        /// Bytes of stanzas that may wait for a request. Beyond, they wait where those of every
-        /// slow reader do ([limits] out_bytes_max).
+        /// Bytes of stanzas waiting for a request. Beyond, they are queued as for any slow reader
+        /// ([limits] out_bytes_max).
         waiting_bytes_max: u32 = 64 * 1024, whole(4_096..=1 << 24, "bytes");
     }
 }

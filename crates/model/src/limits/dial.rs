@@ -1,21 +1,20 @@
-//! Limits of calls that this process makes by name.
+//! Limits of outgoing calls by host name.
 //!
-//! They belong to whoever makes the calls, which has a group of them; nothing is read from the
-//! configuration here.
+//! Each caller has its own group of them; nothing here is read from the configuration.
 
-/// Limits of the calls of one caller on one shard.
+/// Limits of one caller's calls on one shard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DialLimits {
-    /// Calls under way. One more fails at once.
+    /// Concurrent calls. One more fails at once.
     pub calls_max: usize,
-    /// Addresses that are tried for one call, of all its hosts. Those beyond are not.
+    /// Addresses tried for one call, of all its hosts. The rest are not tried.
     pub addresses_max: usize,
-    /// Milliseconds for the answer to a look-up. Then the host counts as not found.
+    /// Milliseconds for the answer to a look-up. After it, the host counts as not found.
     pub resolve_ms_max: u32,
-    /// Milliseconds until TCP stands with one address. Then the next is tried. What follows, TLS
-    /// above all, has `Limits::bind_ms_max`.
+    /// Milliseconds until TCP is connected to one address. After it, the next one is tried. What
+    /// follows, TLS above all, is limited by `Limits::bind_ms_max`.
     pub connect_ms_max: u32,
-    /// Milliseconds after which a second address is tried beside the first (RFC 8305 8).
+    /// Milliseconds after which a second address is tried in parallel to the first (RFC 8305 8).
     pub attempt_delay_ms: u32,
 }
 

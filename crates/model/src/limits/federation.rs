@@ -1,62 +1,63 @@
-//! Limits of what passes between this server and other domains.
+//! Limits of the traffic between this server and other domains.
 
 use super::MS;
 use base::section;
 use base::setting::whole;
 
 section! {
-    /// Limits of streams with other servers and components, of the whole process.
+    /// Limits of streams with other servers and components, for the whole process.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct FederationLimits {
-        /// Connections of other servers and components at once. One more is closed.
+        /// Concurrent connections of other servers and components. One more is closed.
         streams_max: u32 = 4_096, whole(1..=1_000_000, "connections");
-        /// Domains that something is said to, or waits for. What is for one more is refused
-        /// (resource-constraint).
+        /// Domains with traffic or a queue. Stanzas for one more are refused (resource-constraint).
         domains_max: u32 = 4_096, whole(1..=1_000_000, "domains");
-        /// Domains among them that one account has caused to be called and that are not reached, or
-        /// not yet. What it says to one more is refused (resource-constraint).
+        /// Of them, unreachable or not yet reached domains that one account caused to be called.
+        /// Its stanzas for one more are refused (resource-constraint).
         domains_an_account_max: u32 = 256, whole(1..=1_000_000, "domains");
-        /// Keys of dialback that one source address (of IPv6 a /64) shows and that are being asked
-        /// about. Of one more it is told that nobody could say.
+        /// Dialback keys of one source address (an IPv6 /64) that are being verified. One more is
+        /// answered with an error: not verified.
         keys_a_source_max: u32 = 64, whole(1..=1_024, "keys");
-        /// Stanzas that may wait for one domain, beside messages that a start found. One more is
+        /// Stanzas queued for one domain, not counting messages found at a start. One more is
         /// refused (resource-constraint).
         waiting_max: u32 = 1_000, whole(1..=1_000_000, "stanzas");
-        /// Their bytes, with those of stanzas that its server has not said to have. Beyond,
-        /// likewise.
+        /// Bytes of these, and of stanzas that its server has not acknowledged. Beyond, stanzas are
+        /// refused, too.
         waiting_bytes_max: u64 = 4 * 1024 * 1024, whole(65_536..=1 << 32, "bytes");
-        /// Bytes that may be on their way to other domains within this server. Beyond, messages
-        /// that are stored wait; what else is said to them is dropped and counted.
+        /// Bytes on the way to other domains within this server. Beyond, stored messages wait;
+        /// other stanzas are dropped and counted.
         handed_bytes_max: u64 = 64 * 1024 * 1024, whole(65_536..=1 << 40, "bytes");
-        /// How long a stanza waits for a stream to its domain. Then it is refused
+        /// How long a stanza waits for a stream to its domain. After it, it is refused
         /// (remote-server-timeout).
         waiting_ms_max: u32 = 30_000, whole(100..=MS, "milliseconds");
-        /// How long a domain is not called again that was not reached. What is for it until then is
-        /// refused at once, but for messages that a start found: those wait, and it is called again
-        /// every five seconds at least.
+        /// How long an unreachable domain is not called again. Until then, stanzas for it are
+        /// refused at once, except messages found at a start: those wait, and the domain is called
+        /// again at least every five seconds.
         pause_ms: u32 = 30_000, whole(0..=MS, "milliseconds");
-        /// Time until a stream must be of a domain, TLS and dialback included. Then it ends.
+        /// Time in which a stream must be authenticated, including TLS and dialback. After it, the
+        /// stream is closed.
         begin_ms_max: u32 = 20_000, whole(100..=MS, "milliseconds");
-        /// Time after which a stream between servers ends on which nothing is heard.
+        /// Idle time after which a stream between servers is closed.
         idle_s_max: u32 = 600, whole(10..=86_400, "seconds");
-        /// How long another server that counts (XEP-0198) may take to say that it has what was
-        /// said to it. Then the stream ends, and what it has not is said again over another.
+        /// Time in which another server with stream management (XEP-0198) must acknowledge stanzas.
+        /// After it, the stream is closed, and unacknowledged stanzas are sent again over another
+        /// one.
         acknowledged_ms_max: u32 = 30_000, whole(100..=MS, "milliseconds");
-        /// Stanzas of other domains that are being taken in. One more is refused
-        /// (resource-constraint).
+        /// Stanzas from other domains being processed. One more is refused (resource-constraint).
         taking_max: u32 = 16_384, whole(16..=1_000_000, "stanzas");
-        /// Their bytes. Beyond, likewise.
+        /// Bytes of these. Beyond, stanzas are refused, too.
         taking_bytes_max: u64 = 64 * 1024 * 1024, whole(65_536..=1 << 40, "bytes");
-        /// Notifications that push services elsewhere have not answered. One more is put off.
+        /// Notifications that external push services have not answered. One more is postponed.
         pushes_max: u32 = 4_096, whole(1..=1_000_000, "notifications");
-        /// Those of one service. Likewise.
+        /// Those of one service. One more is postponed.
         pushes_a_service_max: u32 = 256, whole(1..=1_000_000, "notifications");
-        /// How long such a service has for its answer, with its domain called. Then it has failed.
+        /// Timeout of such a service's answer, including the call to its domain. After it, the
+        /// notification has failed.
         push_ms_max: u32 = 60_000, whole(100..=MS, "milliseconds");
-        /// Devices of other servers that may be in rooms of this one. One more does not enter
+        /// Users of other servers in rooms of this one. One more does not enter
         /// (resource-constraint).
         occupants_max: u32 = 16_384, whole(0..=1_000_000, "devices");
-        /// Those of one domain. Likewise.
+        /// Those of one domain. One more does not enter.
         occupants_a_domain_max: u32 = 1_000, whole(0..=1_000_000, "devices");
     }
 }

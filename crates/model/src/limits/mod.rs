@@ -1,8 +1,7 @@
-//! Every limit that is not a product's own: name, unit, range, default, and what happens at it.
+//! Every limit that is not a product's own: name, unit, range, default, and behaviour at the limit.
 //!
-//! Each is a key of the configuration, declared here once ([`base::section!`]); the relations
-//! between them are checked where they are set ([`Limits::check`]). A limit that is a constant of a
-//! format stands with the format.
+//! Each is a key of the configuration, declared here once ([`base::section!`]); [`Limits::check`]
+//! checks the relations between them. Limits that are constants of a format stand with the format.
 
 mod api;
 mod bosh;
@@ -33,96 +32,98 @@ const MS: u64 = MS_HARD_MAX as u64;
 const FRAME: u64 = FRAME_BYTES_HARD_MAX as u64;
 
 section! {
-    /// The limits of one process: its own, and a group a service. Counts are for the whole process
-    /// unless they say "a shard".
+    /// The limits of one process: its own, and a group for each service. Counts are for the whole
+    /// process unless they say "a shard".
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct Limits {
-        /// Connections held. One more is told BUSY and closed. 0: as many as the process may have
-        /// descriptors for, and at most a million.
+        /// Concurrent connections. One more gets BUSY and is closed. 0: limited by file
+        /// descriptors, and at most a million.
         connections_max: u32 = 1_000_000, whole(0..=100_000_000, "connections");
-        /// Connections beyond connections_max that are let in to be told BUSY. One more is reset.
+        /// Connections beyond connections_max that are accepted in order to answer BUSY. One more
+        /// is reset.
         crowd_max: u32 = 256, whole(0..=65_536, "connections");
-        /// Binds admitted a second, all shards together. One more is told BUSY with a time to come
-        /// back.
+        /// Binds admitted in a second, all shards together. One more gets BUSY with a retry time.
         binds_per_s: u32 = 20_000, whole(1..=10_000_000, "Binds a second");
-        /// Connections taken from a listener in one turn of a shard. The rest wait in its backlog.
+        /// Connections that a shard accepts from a listener in one turn. The rest wait in its
+        /// backlog.
         accepts_per_turn: u32 = 64, whole(1..=65_536, "connections");
-        /// Time from accept to a Bind. What stands in the socket by then is read, and then the
-        /// connection ends.
+        /// Time from accept to a Bind. After it, what the socket already holds is still read, and
+        /// then the connection is closed.
         bind_ms_max: u32 = 10_000, whole(100..=MS, "milliseconds");
-        /// Largest frame before its connection is bound. A larger one ends the connection.
+        /// Largest frame before the connection is bound. A larger one closes the connection.
         frame_bytes_unbound_max: u32 = 4 * 1024, whole(256..=FRAME, "bytes");
-        /// Largest frame afterwards. A larger one ends the connection.
+        /// Largest frame of a bound connection. A larger one closes the connection.
         frame_bytes_max: u32 = 64 * 1024, whole(2_048..=FRAME, "bytes");
-        /// Connections of one source: an IPv4 address, or a /64 of IPv6. One more is told BUSY and
-        /// closed. 0: half of connections_max. Who is of this machine is not counted; behind a
-        /// proxy the address counts that its header tells.
+        /// Concurrent connections of one source: an IPv4 address, or an IPv6 /64. One more gets
+        /// BUSY and is closed. 0: half of connections_max. Connections from this machine are not
+        /// counted; behind a proxy, the address in its PROXY header counts.
         connections_a_source_max: u32 = 0, whole(0..=100_000_000, "connections");
-        /// What all connections together may hold of frames that have begun and are not whole;
-        /// never less than two packets of [mqtt] packet_bytes_max. Beyond, the connections that
-        /// hold much for long end.
+        /// Bytes of incomplete frames, all connections together; never less than two packets of
+        /// [mqtt] packet_bytes_max. Beyond, connections that have held many bytes for a long time
+        /// are closed.
         partial_bytes_max: u64 = 256 * 1024 * 1024, whole(65_536..=1 << 40, "bytes");
-        /// Time in which a frame that has begun must be whole, or have grown by 4096 bytes. Then
-        /// the connection ends.
+        /// Time in which an incomplete frame must end, or grow by 4096 bytes. After it, the
+        /// connection is closed.
         frame_ms_max: u32 = 30_000, whole(1_000..=MS, "milliseconds");
-        /// What may wait to be written to one connection. Beyond, the reader is too slow: it ends.
+        /// Bytes queued for writing to one connection. Beyond, the reader is too slow: the
+        /// connection is closed.
         out_bytes_max: u32 = 1024 * 1024, whole(2_048..=1 << 30, "bytes");
-        /// Frames that may wait to be written to one connection. Beyond, the same.
+        /// Frames queued for writing to one connection. Beyond, the connection is closed, too.
         out_frames_max: u32 = 4_096, whole(1..=1_000_000, "frames");
-        /// How long sent bytes may stay unacknowledged by the peer's kernel. Then the connection
-        /// ends.
+        /// How long sent bytes may stay unacknowledged by the peer's kernel. After it, the
+        /// connection is closed.
         tcp_user_timeout_ms: u32 = 30_000, whole(1_000..=MS, "milliseconds");
-        /// Messages of other shards that may wait in the mailbox of one. Beyond, the sender is told
-        /// to slow down.
+        /// Messages from other shards in the mailbox of one shard. Beyond, the sender is slowed
+        /// down.
         mailbox_messages_max: u32 = 65_536, whole(64..=1 << 24, "messages");
-        /// How long an answer waits for logs and other shards, and at most half as long again. Then
-        /// it is given as busy (a publish, a subscription to a shared group, a command), or what
-        /// was asked is asked once more (a page of retained messages, an order to many).
+        /// Timeout of an answer that needs logs and other shards, and at most half as long again.
+        /// After it, the answer is busy (a publish, a subscription to a shared group, a command),
+        /// or the request is repeated once (a page of retained messages, an order to many).
         answer_ms_max: u32 = 30_000, whole(1_000..=MS, "milliseconds");
-        /// Those of pushes and devices, whose keys stand among these.
+        /// Limits of pushes and devices, whose keys stand among these.
         @part pushes: PushLimits;
-        /// Events that may wait for a subscriber. Beyond, they are dropped and the gap is told and
+        /// Events queued for a subscriber. Beyond, they are dropped, and the gap is reported and
         /// counted.
         events_waiting_max: u32 = 65_536, whole(1..=1 << 24, "events");
-        /// Up to this much is added at random to a time to come back, so that nobody returns in
-        /// step.
+        /// Up to this much is added at random to retry times, so that clients do not return all at
+        /// once.
         retry_jitter_ms: u32 = 5_000, whole(0..=MS, "milliseconds");
-        /// Memory of the process (resident, without files). At 85 % of it new connections are told
-        /// BUSY, at 92 % messages of QoS 0 are dropped too, at 97 % nothing more is queued for
-        /// those who are away, nor retained, and pushes are rejected. 0: three quarters of what the
-        /// machine or its control group gives.
+        /// Memory of the process (resident, without files). At 85 % of it new connections get BUSY,
+        /// at 92 % messages of QoS 0 are dropped too, at 97 % nothing more is queued for offline
+        /// clients or retained, and pushes are rejected. 0: three quarters of the memory of the
+        /// machine or its control group.
         memory_max: u64 = 0, whole(0..=1 << 50, "bytes");
-        /// Time over which a drain lets its connections go. Whoever is left is closed.
+        /// Time over which a drain closes connections. Those that remain are closed at its end.
         drain_ms: u32 = 10_000, whole(0..=MS, "milliseconds");
-        /// The same where another server takes over (`holdline serve --take-over`): all that time
-        /// who comes back waits for it.
+        /// The same if another server takes over (`holdline serve --take-over`): returning clients
+        /// wait for it all that time.
         take_over_ms: u32 = 3_000, whole(0..=MS, "milliseconds");
-        /// Those of topics and sessions, which have a section of their own.
+        /// Limits of topics and sessions, which have a section of their own.
         @aside topics: TopicLimits;
-        /// Those of accounts and conversations, likewise.
+        /// Limits of accounts and conversations, likewise.
         @aside chat: ChatLimits;
-        /// Those of what devices are told that are not connected, likewise.
+        /// Limits of push notifications, likewise.
         @aside notifications: NotificationLimits;
-        /// Those of files that people send, likewise.
+        /// Limits of sent files, likewise.
         @aside media: MediaLimits;
     }
 }
 
-/// Longest client identifier that any configuration may allow: it is part of a row's key.
+/// Longest client identifier in any configuration: it is part of a row's key.
 pub const CLIENT_ID_BYTES_HARD_MAX: u16 = 480;
 
-/// The largest frame any configuration may allow: what classic clients can hold (5 MiB static
-/// buffer of the version 5 client) is more, what one read of a shard should carry is this.
+/// The largest frame in any configuration. Classic clients can hold more (version 5 has a static
+/// buffer of 5 MiB); this is what one read of a shard should carry.
 pub const FRAME_BYTES_HARD_MAX: u32 = 1024 * 1024;
 
-/// The largest packet of MQTT any configuration may allow: the longest length that it can say.
+/// The largest MQTT packet in any configuration: the longest length that the format can encode.
 pub const PACKET_BYTES_HARD_MAX: u32 = 268_435_455;
 
-/// Longest time before any limit of milliseconds, one day.
+/// Maximum of any limit in milliseconds: one day.
 pub const MS_HARD_MAX: u32 = 24 * 3_600 * 1000;
 
 impl Limits {
-    /// Connections that one source may have.
+    /// Maximum connections of one source.
     pub fn source_max(&self) -> u32 {
         match self.connections_a_source_max {
             0 => (self.connections_max / 2).max(1),
@@ -130,12 +131,12 @@ impl Limits {
         }
     }
 
-    /// Bytes of frames that are not whole: room for two at least.
+    /// Bytes of incomplete frames: room for at least two packets.
     pub fn partial_max(&self) -> u64 {
         self.partial_bytes_max.max(2 * u64::from(self.topics.packet_bytes_max))
     }
 
-    /// The first relation that does not hold, in words. Ranges are a matter of each key alone.
+    /// The first relation that does not hold, in words. Each key checks its own range.
     pub fn check(&self) -> Result<(), &'static str> {
         let rules = [
             (
@@ -179,7 +180,7 @@ mod tests {
         assert!(limits.check().is_err_and(|rule| rule.starts_with("out_bytes_max")));
     }
 
-    /// Every relation, by one edit that still holds it and one that is just beyond.
+    /// Tests every relation with one edit that still holds it and one just beyond.
     #[test]
     fn every_relation_holds_up_to_its_limit() {
         type Edit = fn(&mut Limits, bool);

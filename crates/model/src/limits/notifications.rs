@@ -1,4 +1,4 @@
-//! The limits of what devices are told that are not connected: keys of `[push]`.
+//! The limits of push notifications for offline devices: keys of `[push]`.
 
 use crate::chat::{EXCERPT_BYTES_MAX, PUSH_REGISTRATIONS_HARD_MAX};
 use base::section;
@@ -11,38 +11,41 @@ section! {
     /// The limits of notifications. Counts are for the whole process unless they say otherwise.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct NotificationLimits {
-        /// Devices of one account that are registered to be woken. One more is refused (push_full).
+        /// Devices of one account that are registered for notifications. One more is refused
+        /// (push_full).
         registrations_an_account_max: u8 = 16, whole(1..=REGISTRATIONS, "devices");
         /// Accounts with such devices. A device of one more is refused (push_full).
         accounts_max: u32 = 4_000_000, whole(1..=1 << 30, "accounts");
-        /// How long a push waits for more of its account, to be told together.
+        /// How long a notification waits for more of its account, to be combined with them.
         window_ms: u32 = 1_000, whole(0..=600_000, "milliseconds");
-        /// How long a push waits for a device that is connected and has not acknowledged the
-        /// message, or says that its owner is away. Then those that are not connected are woken.
+        /// How long a notification waits for a connected device that has not acknowledged the
+        /// message, or that says its owner is away. After it, the devices that are not connected
+        /// are woken.
         attended_ms_max: u32 = 20_000, whole(0..=3_600_000, "milliseconds");
-        /// Conversations of one account that are told of at once. The others come next.
+        /// Conversations of one account that are notified at once. The others follow.
         conversations_at_once_max: u16 = 32, whole(1..=1_024, "conversations");
-        /// Bytes of a message's text in a push. The rest is not told.
+        /// Bytes of a message's text in a notification. The rest is left out.
         text_bytes_max: u16 = 256, whole(0..=EXCERPT, "bytes");
-        /// Accounts whose pushes are made or on their way at once, a shard. The others wait.
+        /// Accounts whose notifications are prepared or sent at once, a shard. The others wait.
         accounts_at_once_max: u32 = 256, whole(1..=65_536, "accounts");
-        /// Wait after a push that was not taken on. It doubles with each further one; half of each
-        /// wait is random.
+        /// Delay before a failed notification is retried. It doubles with each further attempt;
+        /// half of each delay is random.
         retry_ms_min: u32 = 1_000, whole(10..=600_000, "milliseconds");
-        /// Longest such wait.
+        /// Longest such delay.
         retry_ms_max: u32 = 300_000, whole(10..=86_400_000, "milliseconds");
-        /// How old a message may be that is pushed. What could not be until then is given up, and
+        /// Maximum age of a message that is notified. After it, the notification is given up and
         /// counted.
         age_s_max: u32 = 86_400, whole(1..=2_678_400, "seconds");
-        /// Requests to the gateway under way, each by a thread of its own.
+        /// Concurrent requests to the gateway, each on a thread of its own.
         requests_max: u16 = 8, whole(1..=256, "requests");
-        /// Time for one request. Then it counts as not taken on.
+        /// Timeout of one request. After it, the request has failed.
         request_ms_max: u32 = 10_000, whole(10..=600_000, "milliseconds");
-        /// Notifications that wait for the gateway, and as many for the hub. One more is put off.
+        /// Notifications queued for the gateway, and as many for MIOP devices. One more is
+        /// postponed.
         waiting_max: u32 = 8_192, whole(1..=1 << 24, "notifications");
-        /// Their bytes. Beyond, the same.
+        /// Bytes of these. Beyond, they are postponed, too.
         waiting_bytes_max: u64 = 16 * 1024 * 1024, whole(65_536..=1 << 40, "bytes");
-        /// How long a push may wait at Holdline's own hub for its device.
+        /// How long a push to a MIOP device is stored for it.
         miop_time_to_live_s: u32 = 86_400, whole(1..=2_678_400, "seconds");
     }
 }

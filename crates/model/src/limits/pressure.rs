@@ -1,8 +1,9 @@
-//! Memory pressure: how short memory is, and what is given up for it.
+//! Memory pressure: how short memory is, and what is refused because of it.
 //!
-//! Levels by parts of what the process may use, each with what it refuses besides the ones below
-//! it; a level is left a while below where it began, so that it does not flutter. It does not know
-//! how memory is measured. Invariant: nothing that was promised is given up at any level.
+//! Levels are shares of the memory that the process may use. Each refuses something in addition to
+//! the levels below it, and ends a little below the value at which it began, so that it does not
+//! flutter. This module does not know how memory is measured. Invariant: no level drops what was
+//! acknowledged.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -10,14 +11,14 @@ use std::sync::atomic::{AtomicU8, Ordering};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 #[repr(u8)]
 pub enum Pressure {
-    /// It is not.
+    /// No pressure.
     #[default]
     Calm,
-    /// New connections are told BUSY.
+    /// New connections get BUSY.
     Connections,
-    /// And messages of QoS 0 are dropped.
+    /// Also drops messages of QoS 0.
     Qos0,
-    /// And nothing more is stored for those who are away, nor retained.
+    /// Also stores nothing more for offline clients, and retains nothing.
     Stores,
 }
 
@@ -26,7 +27,7 @@ impl Pressure {
     pub const ALL: [Pressure; 4] =
         [Pressure::Calm, Pressure::Connections, Pressure::Qos0, Pressure::Stores];
 
-    /// The word in the log, the status and the documents.
+    /// Its name in the log, the status and the documentation.
     pub const fn name(self) -> &'static str {
         match self {
             Pressure::Calm => "calm",
@@ -46,7 +47,7 @@ impl Pressure {
         }
     }
 
-    /// Percent of the most at which it begins.
+    /// Percent of the maximum at which it begins.
     const fn percent(self) -> u64 {
         match self {
             Pressure::Calm => 0,
@@ -56,8 +57,8 @@ impl Pressure {
         }
     }
 
-    /// The level when `bytes` of `most` are used, after this one: it rises at once, and falls when
-    /// it is five percent below where the level began.
+    /// The next level if `bytes` of `most` are used: it rises at once, and falls when usage is five
+    /// percent below where the level began.
     pub fn after(self, bytes: u64, most: u64) -> Pressure {
         let percent = (u128::from(bytes) * 100 / u128::from(most.max(1))) as u64;
         let stays = |level: &Pressure| {
@@ -68,17 +69,17 @@ impl Pressure {
     }
 }
 
-/// The level in force, which all shards look at.
+/// The current level, which all shards read.
 #[derive(Default, Debug)]
 pub struct Gauge(AtomicU8);
 
 impl Gauge {
-    /// The level now.
+    /// The current level.
     pub fn now(&self) -> Pressure {
         Pressure::ALL[usize::from(self.0.load(Ordering::Relaxed)) % Pressure::ALL.len()]
     }
 
-    /// From now on it is this.
+    /// Changes the level.
     pub fn set(&self, pressure: Pressure) {
         self.0.store(pressure as u8, Ordering::Relaxed);
     }

@@ -1,8 +1,8 @@
-//! Seats of one kind, with a share a source: so many in all, and so many of one source.
+//! Seats of one kind, with a share for each source: a total, and a maximum for one source.
 //!
-//! One source alone can never take all of what everybody needs. It knows neither what a seat is
-//! for nor what whoever has none is told. Invariant: a seat is counted until it is dropped, and a
-//! source without seats is not remembered.
+//! One source alone can never take all of what everybody needs. This module knows neither what a
+//! seat is for nor how a refusal is answered. Invariant: a seat is counted until it is dropped, and
+//! a source without seats is not remembered.
 
 use crate::link::Source;
 use std::collections::BTreeMap;
@@ -22,16 +22,16 @@ struct Taken {
     of_sources: BTreeMap<Source, u32>,
 }
 
-/// Why there is no seat.
+/// Why no seat is free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoSeat {
     /// All are taken.
     Full,
-    /// The source has its share.
+    /// The source has used up its share.
     SourceFull,
 }
 
-/// The share of a source where the configuration says this: zero is half of all.
+/// The share of a source as configured: zero is half of all.
 pub fn share_of(configured: u32, most: u32) -> u32 {
     match configured {
         0 => most.div_ceil(2),
@@ -40,24 +40,24 @@ pub fn share_of(configured: u32, most: u32) -> u32 {
 }
 
 impl SourceSeats {
-    /// So many, and of one source so many ([`share_of`]).
+    /// A total, and a maximum for one source ([`share_of`]).
     pub fn new(most: u32, share: u32) -> Arc<SourceSeats> {
         Arc::new(SourceSeats { most, share: share_of(share, most), taken: Mutex::default() })
     }
 
-    /// Takes one, until it is dropped.
+    /// Takes a seat, until it is dropped.
     pub fn take(self: &Arc<SourceSeats>, source: Source) -> Result<SourceSeat, NoSeat> {
         let mut seat = SourceSeat { seats: self.clone(), source, count: 0 };
         seat.grow(1)?;
         Ok(seat)
     }
 
-    /// Whether one would be given now.
+    /// Whether a seat would be given now.
     pub fn check(&self, source: Source) -> Result<(), NoSeat> {
         self.look(&self.lock(), source, 1)
     }
 
-    /// How many are taken.
+    /// How many seats are taken.
     pub fn taken(&self) -> u32 {
         self.lock().all
     }
@@ -79,7 +79,7 @@ impl SourceSeats {
     }
 }
 
-/// A seat, or as many as something takes that grows.
+/// One seat, or several for something that grows.
 #[derive(Debug)]
 pub struct SourceSeat {
     seats: Arc<SourceSeats>,
@@ -88,12 +88,12 @@ pub struct SourceSeat {
 }
 
 impl SourceSeat {
-    /// How many it is.
+    /// How many seats it is.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Takes so many more; all of them or none.
+    /// Takes this many more: all of them or none.
     pub fn grow(&mut self, more: u32) -> Result<(), NoSeat> {
         let mut taken = self.seats.lock();
         self.seats.look(&taken, self.source, more)?;

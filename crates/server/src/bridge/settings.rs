@@ -1,4 +1,4 @@
-//! `[bridge.NAME]`: what a bridge is asked for, and the two sessions that follow from it.
+//! `[bridge.NAME]`: settings of a bridge, and the two sessions that follow from them.
 //!
 //! Passwords are never shown.
 
@@ -19,66 +19,69 @@ section! {
     pub struct BridgeSection {
         /// Its name.
         @aside name: String;
-        /// Where the other broker is: host, host:port, or a URL of mqtt, mqtts, ws, wss or unix.
-        /// The first is preferred and gone back to.
+        /// Addresses of the other broker: host, host:port, or a URL of mqtt, mqtts, ws, wss or
+        /// unix. The first is preferred: the bridge returns to it.
         addresses: Vec<String>, list(
             16,
             "addresses, such as \"broker.example:1883\" or \"mqtts://broker.example\"",
             |text| (1..=512).contains(&text.len()),
         );
-        /// What is carried: a filter, then in, out or both, QoS, local and remote prefix ("" is
-        /// none), as mosquitto writes it; all but the filter may be left out.
+        /// Bridged topics, in mosquitto's syntax: a filter, then in, out or both, QoS, local and
+        /// remote prefix ("" is none). Everything but the filter is optional.
         topics: Vec<String>, list(
             256,
             "topics, such as \"sensors/# out 1 local/ remote/\"",
             |text| (1..=4_096).contains(&text.len()),
         );
-        /// Whether it is begun at all.
+        /// Start this bridge.
         enabled: bool = true;
-        /// Take the next address at each failure, and stay with it.
+        /// After each failure use the next address, and stay with it.
         round_robin: bool = false;
-        /// The version spoken there.
+        /// MQTT version spoken with the other broker.
         protocol: BridgeProtocol = BridgeProtocol::Auto;
-        /// Its client identifier there; "" is holdline.NAME.
+        /// Client identifier at the other broker; "" is holdline.NAME.
         client_id: String = String::new(), NAME;
-        /// Its client identifier here; "" is local.NAME.
+        /// Client identifier at this server; "" is local.NAME.
         local_client_id: String = String::new(), NAME;
-        /// Who it is there; "" is nobody.
+        /// User name at the other broker; "" is none.
         user: String = String::new(), NAME;
-        /// Its password there. Never printed.
+        /// Password at the other broker. Never printed.
         password: Hidden = Hidden::default(), NAME, secret;
-        /// Whether nothing waits, here and there, while the connection is down.
+        /// Use clean sessions: neither side queues messages while the connection is down.
         clean: bool = false;
-        /// Longest silence. Then the connection is given up and begun again.
+        /// Keep-alive. A connection that is silent for longer is closed and opened again.
         keep_alive_s: u16 = 60, whole(5..=65_535, "seconds");
-        /// Time before the first attempt to come back; it doubles with each, with some jitter.
+        /// Delay before the first reconnect; it doubles with each attempt, with some jitter.
         restart_s_min: u32 = 5, whole(1..=3_600, "seconds");
-        /// What it rises to.
+        /// Maximum delay between reconnects.
         restart_s_max: u32 = 30, whole(1..=86_400, "seconds");
-        /// Publish 1 or 0, retained, when the connection is there or not.
+        /// Publish the state of the connection, retained: 1 connected, 0 not.
         notifications: bool = true;
-        /// The same here alone, not on the other broker.
+        /// Publish it only here, not on the other broker.
         notifications_local_only: bool = false;
-        /// Where; "" is $SYS/broker/connection/CLIENT_ID/state.
+        /// Topic of it; "" is $SYS/broker/connection/CLIENT_ID/state.
         notification_topic: String = String::new(), NAME;
-        /// Say that it is a bridge, so that nothing comes back to where it came from.
+        /// Tell the other broker that this is a bridge, so that messages are not sent back to where
+        /// they came from.
         try_private: bool = true;
-        /// Whether the retain flag is passed on.
+        /// Pass on the retain flag.
         outgoing_retain: bool = true;
-        /// Messages of QoS 1 and 2 on the way. The others wait. A mosquitto takes 20 unless its
-        /// max_inflight_messages says more: beyond, it keeps no order and may lose what it has no
-        /// place for. A broker of MQTT 5 says how many it takes, and is sent no more.
+        /// Unacknowledged messages of QoS 1 and 2. The others wait. mosquitto accepts 20 unless its
+        /// max_inflight_messages says more: beyond that it reorders messages and may lose those
+        /// that exceed its queue. An MQTT 5 broker announces its own limit, and the bridge stays
+        /// within it.
         inflight_max: u16 = 20, whole(1..=65_535, "messages");
-        /// PEM file of the authorities it trusts; "" is those of the system.
+        /// PEM file of the authorities that the other broker's certificate is verified against; ""
+        /// is the system's.
         ca: Option<PathBuf> = None;
-        /// PEM file of its own certificate.
+        /// PEM file of the bridge's client certificate.
         certificate: Option<PathBuf> = None;
         /// PEM file of its private key.
         key: Option<PathBuf> = None;
-        /// Do not check the other broker's certificate. Warned of at the start.
+        /// Do not verify the other broker's certificate. The start warns of it.
         insecure: bool = false;
-        /// Largest packet it takes, bytes: that of `[mqtt]`. Larger messages are not passed on, and
-        /// counted.
+        /// Largest packet that it accepts, bytes: that of `[mqtt]`. Larger messages are not
+        /// forwarded, but counted.
         @aside packet_bytes_max: u32 = 1024 * 1024;
     }
 }
@@ -86,7 +89,7 @@ section! {
 words! {
     /// The version of MQTT that a bridge speaks.
     pub enum BridgeProtocol {
-        /// 5, and 3.1.1 where the other broker does not speak it.
+        /// 5, and 3.1.1 if the other broker does not speak it.
         Auto = "auto",
         /// 3.1.
         Mqtt31 = "mqtt31",
@@ -109,29 +112,29 @@ impl BridgeProtocol {
     }
 }
 
-/// Plan of a leg: where its broker is, and what it says there.
+/// Plan of a leg: the addresses of its broker, and its CONNECT.
 pub(super) struct LegPlan {
     /// At least one.
     pub addresses: Vec<BrokerAddress>,
-    /// After a failure the next address is taken, and stayed with; else the first is always tried
+    /// After a failure the next address is taken and kept; otherwise the first is always tried
     /// first.
     pub round_robin: bool,
-    /// Whom it believes, where an address asks for TLS.
+    /// Trusted authorities, where an address asks for TLS.
     pub tls: Option<Arc<ClientConfig>>,
-    /// What is said in CONNECT, and how messages are acknowledged.
+    /// Content of CONNECT, and how messages are acknowledged.
     pub profile: Profile,
-    /// What is said where the broker does not speak that version.
+    /// The same for brokers that do not speak that version.
     pub older: Option<Profile>,
-    /// When to come back.
+    /// When to reconnect.
     pub retry: Backoff,
 }
 
 /// Our own broker.
 #[derive(Clone)]
 pub struct LocalBroker {
-    /// Where it is, as [`BrokerAddress::parse`] takes it.
+    /// Its address, as [`BrokerAddress::parse`] reads it.
     pub address: String,
-    /// The user that bridges are.
+    /// User name of bridges.
     pub user: Option<String>,
     /// Its password.
     pub password: Option<String>,
@@ -141,7 +144,7 @@ const NAME: Kind =
     text("a text of at most 1024 bytes", |text| text.len() <= 1_024 && !text.contains('\0'));
 
 impl BridgeSection {
-    /// One of this name with the defaults, unless the name may not be one; then why.
+    /// A bridge of this name with the defaults; an error says why the name is invalid.
     pub fn named(name: &str) -> Result<BridgeSection, String> {
         let allowed = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
         if name.is_empty() || name.len() > 64 || !name.bytes().all(allowed) {
@@ -150,7 +153,7 @@ impl BridgeSection {
         Ok(BridgeSection { name: name.into(), ..BridgeSection::default() })
     }
 
-    /// What is wrong with them, in words.
+    /// What is wrong with the settings, in words.
     pub fn check(&self) -> Result<(), String> {
         self.mapped_topics()?;
         let name = &self.name;
@@ -186,7 +189,7 @@ impl BridgeSection {
         }
     }
 
-    /// Where it says whether it is connected.
+    /// Topic of the bridge's state.
     pub fn notification_topic(&self) -> String {
         match self.notification_topic.as_str() {
             "" => format!("$SYS/broker/connection/{}/state", self.remote_id()),
@@ -194,7 +197,7 @@ impl BridgeSection {
         }
     }
 
-    /// What is carried, as it is mapped; or what is wrong with a line of it.
+    /// The bridged topics as mappings; an error says which line is wrong.
     pub(super) fn mapped_topics(&self) -> Result<Vec<Topic>, String> {
         self.topics.iter().map(|line| Topic::parse(line)).collect()
     }
@@ -238,7 +241,7 @@ impl BridgeSection {
         Ok(LegPlan { addresses, round_robin, tls, profile, older, retry })
     }
 
-    /// What is said to the remote broker in one version.
+    /// CONNECT to the remote broker in one version.
     fn remote_profile(&self, version: Version) -> Result<Profile, String> {
         let mut profile = self.profile(version, &self.remote_id());
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
@@ -258,7 +261,7 @@ impl BridgeSection {
         Ok(profile)
     }
 
-    /// Whom it believes, and what it shows.
+    /// Trusted authorities, and the client certificate.
     fn trust(&self) -> Trust {
         Trust {
             ca_file: self.ca.clone(),
@@ -273,14 +276,14 @@ impl BridgeSection {
         }
     }
 
-    /// What of the files that it names cannot be used.
+    /// Which of the files that it names cannot be used, and why.
     pub fn unusable(&self) -> Option<String> {
         let names_files = self.ca.is_some() || self.certificate.is_some();
         let fault = if names_files { self.trust().config().err() } else { None };
         fault.map(|fault| format!("bridge.{}: {fault}", self.name))
     }
 
-    /// The session at our own broker: always of version 5, for No Local and retain flags.
+    /// The session at our own broker: always version 5, for No Local and retain flags.
     pub(super) fn ours(&self, local: &LocalBroker) -> Result<LegPlan, String> {
         let id = match self.local_client_id.as_str() {
             "" => format!("local.{}", self.name),

@@ -1,7 +1,7 @@
-//! `[access]`, `[access.token]` and `[access.http]`: who may come in and do what.
+//! `[access]`, `[access.token]` and `[access.http]`: authentication and authorization.
 //!
-//! What keys and rules mean is `guard`'s part, and the files are read by `access`; here they are
-//! only named. Secrets are never shown.
+//! `guard` defines the meaning of keys and rules, and `access` reads the files; this module only
+//! names them. Secrets are never shown.
 
 use std::path::PathBuf;
 
@@ -16,62 +16,62 @@ section! {
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct AccessSection {
         /// File of users and their passwords, as mosquitto_passwd or `holdline user passwd` writes
-        /// it; "" is none. Read again by a reload.
+        /// it; "" is none. A reload reads it again.
         @live password_file: Option<PathBuf> = None;
-        /// File of rules in mosquitto's syntax, with %c and %u; "" is none. Read again by a reload.
-        /// Without rules whoever is in may do everything.
+        /// File of rules in mosquitto's syntax, with %c and %u; "" is none. A reload reads it
+        /// again. Without rules, every authenticated client may do everything.
         @live acl_file: Option<PathBuf> = None;
         /// Users who may do everything.
         @live superusers: Vec<String> = Vec::new(),
             list(64, "user names", |text| (1..=256).contains(&text.len()));
-        /// Client identifiers that may be chosen: %u is the user who was proved, * at the end
-        /// anything. ["%u", "%u:*"] binds them to users; a client with another one is refused
-        /// (0x85; 0x02 for MQTT 3). Superusers, and clients that are given one, are above this. []
-        /// is any that is not another user's: the name of a user of the book or the password file,
-        /// alone or with a colon behind it, is that user's. ["*"] is any.
+        /// Client identifiers that clients may choose: %u is the authenticated user, * at the end
+        /// matches anything. ["%u", "%u:*"] ties client identifiers to users; a client with another
+        /// one is refused (0x85; 0x02 for MQTT 3). Superusers are exempt, and so are clients whose
+        /// identifier the server assigns. []: any, except those that belong to another user: the
+        /// name of a user of the accounts book or the password file, alone or followed by a colon.
+        /// ["*"]: any.
         @live client_ids: Vec<String> = Vec::new(),
             list(64, "patterns of client identifiers", |text| (1..=512).contains(&text.len()));
-        /// Whether what no rule speaks of is allowed, where there are rules.
+        /// Allow what no rule matches, if there are rules.
         @live allow_unmatched: bool = false;
-        /// How the passwords of new users are kept.
+        /// How the passwords of new users are hashed.
         @live hash: HashScheme = HashScheme::Pbkdf2;
-        /// How much work one password is. A server that thousands of devices come back to at once
-        /// wants light.
+        /// Cost of hashing one password. Choose light if thousands of devices reconnect at once.
         @live hash_cost: Cost = Cost::Normal;
-        /// Rounds of the keys for SCRAM that are kept for new users; 0 keeps none, and these users
-        /// cannot use it.
+        /// Iterations of the SCRAM keys that are stored for new users. 0: none are stored, and
+        /// these users cannot log in by SCRAM.
         @live scram_iterations: u32 = 4_096, whole(0..=10_000_000, "rounds");
-        /// Hashes that SCRAM is offered with, and taken: SCRAM-SHA-256, SCRAM-SHA-1. A client takes
-        /// the best that it is offered, and users who came with keys of SHA-1 alone have no others:
-        /// with them it is ["sha-1"]. New users get keys of SHA-256, and of SHA-1 where it stands
-        /// here. [] offers none.
+        /// Hashes that SCRAM offers and accepts: SCRAM-SHA-256, SCRAM-SHA-1. A client uses the
+        /// strongest one it is offered; users that were imported with SHA-1 keys only need
+        /// ["sha-1"]. New users get SHA-256 keys, and SHA-1 keys if it is listed here. []: SCRAM is
+        /// not offered.
         scram_hashes: Vec<ScramHash> = vec![ScramHash::Sha256];
-        /// Users that the API and `holdline user` may make. One more is refused.
+        /// Users that the API and `holdline user` may create. One more is refused.
         @live users_max: u32 = 1_000_000, whole(0..=100_000_000, "users");
-        /// Of them, those whose rows are remembered when they came in lately, some 350 bytes each.
-        /// Any other is read from its log when it comes.
+        /// Of them, recently seen users whose rows are kept in memory, about 350 bytes each. Other
+        /// rows are read from the log at login.
         @live users_cached_max: u32 = 5_000, whole(0..=100_000_000, "users");
-        /// Passwords and tokens whose check is remembered. Beyond, the oldest is forgotten.
+        /// Passwords and tokens whose result is cached. Beyond, the oldest result is dropped.
         @live cache_count_max: u32 = 100_000, whole(0..=100_000_000, "checks");
-        /// How long a good one is remembered; 0 is not at all.
+        /// How long a successful result is cached; 0: not at all.
         @live cache_s: u32 = 600, whole(0..=86_400, "seconds");
-        /// How long a bad one is remembered; 0 is not at all.
+        /// How long a failed result is cached; 0: not at all.
         @live cache_refused_s: u32 = 5, whole(0..=86_400, "seconds");
         /// Threads that hash passwords.
         threads: u16 = 2, whole(1..=64, "threads");
-        /// Threads that ask the service of [access.http] and fetch keys.
+        /// Threads that query the service of [access.http] and fetch keys.
         ask_threads: u16 = 8, whole(1..=64, "threads");
-        /// Clients that wait for either. One more is refused: server unavailable. Those who came in
-        /// lately are looked at first, and the others' addresses take turns.
+        /// Clients that wait for these threads. One more is refused: server unavailable. Clients
+        /// that logged in recently go first; the addresses of the others take turns.
         waiting_max: u32 = 10_000, whole(1..=1_000_000, "clients");
-        /// Clients of one source (an IPv4 address, or a /64 of IPv6) that wait for either. One more
-        /// is refused: connection rate exceeded. Who is of this machine is not counted.
+        /// Clients of one source (an IPv4 address, or an IPv6 /64) that wait for these threads. One
+        /// more is refused: connection rate exceeded. Clients on this machine are not counted.
         waiting_a_source_max: u32 = 1_000, whole(1..=1_000_000, "clients");
-        /// Wrong names and passwords of one source in a minute; 0 is any. Beyond, its clients are
-        /// refused without a look, but for those that came in from there within a week: connection
-        /// rate exceeded. Who is of this machine is not counted.
+        /// Failed logins of one source in a minute; 0: unlimited. Beyond, its clients are refused
+        /// without a check (connection rate exceeded), except those that logged in from there
+        /// within a week. Clients on this machine are not counted.
         @live failures_a_source_max: u32 = 300, whole(0..=10_000_000, "failures a minute");
-        /// Sources and clients that are remembered, for those two. Beyond, the oldest are
+        /// Sources and clients that are remembered for the two limits above. Beyond, the oldest are
         /// forgotten.
         @live sources_max: u32 = 100_000, whole(0..=100_000_000, "sources");
         /// `[access.token]`.
@@ -88,56 +88,57 @@ section! {
         /// Secret of tokens signed with HS256, HS384 or HS512; "" is none. Never printed.
         @live secret: Hidden = Hidden::default(),
             text("a text of at least 32 bytes that is no PEM, or empty", is_token_secret), secret;
-        /// Public keys: PEM, or a JWK set whose name ends in .json. Read again by a reload.
+        /// Files of public keys: PEM, or a JWK set if the name ends in .json. A reload reads them
+        /// again.
         @live key_files: Vec<String> = Vec::new(), list(64, "paths", |text| !text.is_empty());
-        /// Where a JWK set is fetched; "" is nowhere. Also when a token names a key that is not
-        /// known, at most every ten seconds.
+        /// URL that a JWK set is fetched from; "" is none. It is also fetched when a token names an
+        /// unknown key, at most every ten seconds.
         jwks_url: String = String::new(), URL_OR_NONE, url;
-        /// Time after which it is fetched again.
+        /// Time after which the JWK set is fetched again.
         jwks_refresh_s: u32 = 3_600, whole(10..=86_400, "seconds");
-        /// How tokens may be signed; [] is however the keys allow.
+        /// Accepted signature algorithms; [] is all that the keys support.
         @live algorithms: Vec<String> = Vec::new(), choice(&ALGORITHMS);
-        /// The iss that tokens must have; "" is any.
+        /// Required iss of tokens; "" is any.
         @live issuer: String = String::new(), SHORT;
-        /// The aud that tokens must have; "" is any.
+        /// Required aud of tokens; "" is any.
         @live audience: String = String::new(), SHORT;
-        /// By how much the clocks of others may differ.
+        /// Tolerated clock difference.
         @live leeway_s: u32 = 30, whole(0..=600, "seconds");
-        /// Whether a token without exp is refused.
+        /// Refuse tokens without exp.
         @live must_expire: bool = true;
-        /// The claim whose value is the user; "" is the name that the client gives, if equal has a
-        /// claim with %u.
+        /// Claim that contains the user name; "" uses the name that the client gives, if equal has
+        /// a claim with %u.
         @live user_claim: String = "sub".into(), SHORT;
-        /// Claims that must have a value; %c is the client identifier, %u the user.
+        /// Claims with required values; %c is the client identifier, %u the user.
         @live equal: Vec<String> = Vec::new(), list(
             16,
             "of \"CLAIM=VALUE\", %c and %u in the value",
             |text| text.split_once('=').is_some_and(|(claim, _)| !claim.is_empty()),
         );
-        /// The claim with what the client may do; "" is none, and the rules of [access] hold.
+        /// Claim with the client's permissions; "" is none: the rules of [access] apply.
         @live acl_claim: String = "acl".into(), SHORT;
     }
 }
 
 impl Token {
-    /// Whether tokens are taken at all.
+    /// Whether tokens are accepted.
     pub fn is_set(&self) -> bool {
         !self.secret.reveal().is_empty() || !self.key_files.is_empty() || !self.jwks_url.is_empty()
     }
 }
 
 section! {
-    /// `[access.http]`: a service that is asked about each client.
+    /// `[access.http]`: an external service that decides about each client.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct Http {
-        /// Where a question about each client is posted as JSON; "" is nowhere.
+        /// URL that a query about each client is posted to, as JSON; "" is none.
         url: String = String::new(), URL_OR_NONE, url;
-        /// What is sent with it. Never printed.
+        /// Headers of these requests. Never printed.
         headers: HiddenList = HiddenList::default(),
             list(16, "of \"Name: value\"", is_header), secret;
-        /// How long the answer may take. Then the client is refused: server unavailable.
+        /// Timeout of the answer. After it, the client is refused: server unavailable.
         timeout_ms: u32 = 5_000, whole(10..=60_000, "milliseconds");
-        /// How long an answer that lets in is remembered; 0 is not at all.
+        /// How long a positive answer is cached; 0: not at all.
         cache_s: u32 = 0, whole(0..=86_400, "seconds");
     }
 }

@@ -1,7 +1,7 @@
-//! `[contacts]` and `[service.NAME]`: how who runs the server is reached, and what is beside it, as
-//! clients of XMPP are told.
+//! `[contacts]` and `[service.NAME]`: contact addresses and services that are announced to XMPP
+//! clients.
 //!
-//! Secrets are never shown. Whether a file can be read is looked at when the server starts.
+//! Secrets are never shown. Whether a file can be read is checked when the server starts.
 
 use super::media::{SECRET_FILE_BYTES_MAX, is_plain};
 use super::sections::is_url;
@@ -15,30 +15,30 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 section! {
-    /// `[contacts]`: how who runs the server is reached (XEP-0157).
+    /// `[contacts]`: the operator's contact addresses (XEP-0157).
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct ContactsSection {
-        /// Whoever sees it abused.
+        /// For reports of abuse.
         abuse: Vec<String> = Vec::new(), ADDRESSES;
-        /// Who runs it.
+        /// For the administrators.
         admin: Vec<String> = Vec::new(), ADDRESSES;
-        /// What people think of it.
+        /// For feedback.
         feedback: Vec<String> = Vec::new(), ADDRESSES;
-        /// Who wants to buy.
+        /// For sales.
         sales: Vec<String> = Vec::new(), ADDRESSES;
-        /// Whoever has found a hole in it.
+        /// For reports of vulnerabilities.
         security: Vec<String> = Vec::new(), ADDRESSES;
-        /// Where it says whether it works.
+        /// The service's status page.
         status: Vec<String> = Vec::new(), ADDRESSES;
-        /// Who needs help with it.
+        /// For user support.
         support: Vec<String> = Vec::new(), ADDRESSES;
     }
 }
 
-/// Most addresses of one role.
+/// Maximum number of addresses of one role.
 const ADDRESSES_MAX: usize = 8;
 
-/// Longest of them, bytes.
+/// Longest address, bytes.
 const ADDRESS_BYTES_MAX: usize = 256;
 
 const ADDRESSES: Kind = list(
@@ -48,7 +48,7 @@ const ADDRESSES: Kind = list(
     is_uri,
 );
 
-/// RFC 3986 3: a scheme, and what characters may follow it.
+/// RFC 3986 3: a scheme, and the characters that may follow it.
 fn is_uri(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else { return false };
     let of_scheme = |b: u8| b.is_ascii_alphanumeric() || b"+-.".contains(&b);
@@ -66,7 +66,7 @@ fn is_uri(text: &str) -> bool {
 }
 
 impl ContactsSection {
-    /// What clients are told.
+    /// The addresses as clients get them.
     pub fn told(&self) -> Vec<ServerContact> {
         let all = [
             ("abuse", &self.abuse),
@@ -86,41 +86,41 @@ impl ContactsSection {
 }
 
 section! {
-    /// `[service.NAME]`: a service beside XMPP, such as a relay of calls (XEP-0215).
+    /// `[service.NAME]`: a service beside XMPP, such as a TURN relay for calls (XEP-0215).
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct ServiceSection {
         /// Its name in the configuration.
         @aside name: String;
-        /// What it is: stun, turn, stuns and turns (the same in TLS), or another word that clients
-        /// know.
+        /// Type of the service: stun, turn, stuns and turns (the same in TLS), or another word that
+        /// clients know.
         kind as "type": String, text("1 to 32 lower-case letters, digits and -", is_kind);
-        /// Where it is.
+        /// Host of the service.
         host: String, text("a host in lower case, or an IP address", is_host);
-        /// Its port; 0 is the usual one: 3478, or 5349 of stuns and turns. Of other services none
-        /// is told then.
+        /// Port; 0 is the default of the type: 3478, or 5349 for stuns and turns. For other types
+        /// no port is announced then.
         port: u16 = 0, whole(0..=65_535, "a port");
-        /// What carries it.
+        /// Transport protocol.
         transport: ServiceTransport = ServiceTransport::Udp;
-        /// The user name that lets everybody in; "" is none.
+        /// A user name shared by all clients; "" is none.
         username: String = String::new(), PLAIN;
         /// Its password. Never printed.
         password: Hidden = Hidden::default(), PLAIN, secret;
-        /// Instead of these, the secret that it shares with this server, as use-auth-secret of
-        /// coturn has it: a user name and a password are made of it for whoever asks, which hold
-        /// for ttl_s. Never printed.
+        /// Instead of a shared user name: the secret that the service shares with this server, as
+        /// coturn's use-auth-secret. Each client gets its own user name and password, made from the
+        /// secret and valid for ttl_s. Never printed.
         secret: Hidden = Hidden::default(), PLAIN, secret;
-        /// File with the secret, instead; "" is none.
+        /// File with the secret, instead of secret; "" is none.
         secret_file: Option<PathBuf> = None;
-        /// How long these hold.
+        /// How long these credentials are valid.
         ttl_s: u32 = 86_400, whole(60..=604_800, "seconds");
-        /// Whether such a user name has the account in it, so that the service can tell people
-        /// apart. It can be read by whoever is on the way there.
+        /// Put the account into these user names, so that the service can tell users apart. Anybody
+        /// on the network path can read it.
         with_account: bool = false;
     }
 }
 
 words! {
-    /// What carries a service.
+    /// Transport protocol of a service.
     pub enum ServiceTransport {
         /// UDP.
         Udp = "udp",
@@ -141,7 +141,7 @@ fn is_host(text: &str) -> bool {
 }
 
 impl ServiceSection {
-    /// One of this name with the defaults, unless the name may not be one; then why.
+    /// A service of this name with the defaults; an error says why the name is invalid.
     pub fn named(name: &str) -> Result<ServiceSection, String> {
         let allowed = |b: u8| b.is_ascii_alphanumeric() || b"-_".contains(&b);
         if name.is_empty() || name.len() > 32 || !name.bytes().all(allowed) {
@@ -150,8 +150,8 @@ impl ServiceSection {
         Ok(ServiceSection { name: name.into(), ..ServiceSection::default() })
     }
 
-    /// What clients are told of it, its secret read from its file if it is there. An error says
-    /// what to change.
+    /// The service as clients get it, with its secret read from its file. An error says what to
+    /// change.
     pub fn told(&self) -> Result<ExternalService, String> {
         let usual = match &*self.kind {
             "stun" | "turn" => Some(3_478),
@@ -171,7 +171,7 @@ impl ServiceSection {
         })
     }
 
-    /// Whether user names are made for it.
+    /// Whether it makes user names from a secret.
     pub(super) fn has_secret(&self) -> bool {
         self.secret_file.is_some() || !self.secret.reveal().is_empty()
     }

@@ -1,4 +1,4 @@
-//! `[chat]`: `model::limits::ChatLimits`, and what else holds for accounts and conversations.
+//! `[chat]`: `model::limits::ChatLimits`, and the other settings of accounts and conversations.
 
 use super::access::URL_OR_NONE;
 use super::accounts_section::is_store;
@@ -16,69 +16,74 @@ section! {
     /// `[chat]`: accounts and conversations.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct ChatSection {
-        /// Whose accounts those are that log in by a bare name: what stands behind the @ of their
-        /// addresses. It is part of what is stored: with another one they are other accounts.
+        /// Domain of accounts that log in with a bare name: the part after the @ of their
+        /// addresses. It is part of the stored data: after a change, names belong to different
+        /// accounts.
         domain: String = "localhost".into(), text("a host in lower case", is_domain);
-        /// Whether listeners with IM in WebSockets at "/im" give browsers a page to talk, at /chat.
+        /// Serve a chat page for browsers at /chat, on listeners with IM in WebSockets at "/im".
         page: bool = true;
-        /// What people may do with accounts by XMPP: nothing (off), give their own another password
-        /// (password), or also make one before they log in, and give it up (open). An account is
-        /// good for every protocol: with open, say in rules what strangers may do by MQTT.
+        /// What XMPP clients may do with accounts. off: nothing. password: change their own
+        /// password. open: also register before logging in, and delete their own account. An
+        /// account is valid for every protocol: with open, set rules for what new users may do over
+        /// MQTT.
         registration: Registration = Registration::Password;
-        /// Users of the book who administer the server by XMPP: make, remove and disable accounts,
-        /// give them passwords, end their sessions. They log in with their passwords; what they did
-        /// is in the audit log.
+        /// Users of the accounts book who administer the server over XMPP: create, delete and
+        /// disable accounts, set passwords, end sessions. They log in with their passwords; their
+        /// actions are in the audit log.
         administrators: Vec<String> = Vec::new(),
             list(64, "user names", |text| (1..=256).contains(&text.len()));
-        /// Who adds an account to groups that has said nothing of it: everybody, its contacts
-        /// (contacts) or nobody. The others invite it. Accounts choose for themselves, too.
+        /// Who may add an account to groups, unless the account has chosen: everybody, its contacts
+        /// (contacts) or nobody. All others can only invite it.
         adding: Adding = Adding::Everybody;
-        /// Whether MQTT clients that log in with accounts of the book are devices of theirs, which
-        /// chat by topics that begin with $im/. If not, they are told so.
+        /// Treat MQTT clients that log in with accounts of the book as their devices, which chat
+        /// over topics that begin with $im/. Off, such clients get an error there.
         mqtt: bool = true;
-        /// Who is asked about each message before it is stored, as JSON by POST: it may allow it,
-        /// change it or refuse it. "": nobody.
+        /// URL that each message is posted to, as JSON, before it is stored: the service may allow,
+        /// change or refuse the message. "": none.
         before_send_url: String = String::new(), URL_OR_NONE, url;
-        /// Signs what is posted there (HMAC-SHA256). "": nothing is signed. Never printed.
+        /// Key that signs these requests (HMAC-SHA256). "": unsigned. Never printed.
         before_send_secret: Hidden = Hidden::default(), TOKEN, secret;
-        /// Which messages it is asked about: those between two accounts (single), those to groups
-        /// and rooms (group).
+        /// Messages that are posted there: between two accounts (single), to groups and rooms
+        /// (group).
         before_send_kinds: Vec<String> = vec!["single".into(), "group".into()],
             choice(&["single", "group"]);
-        /// How long its answer is waited for.
+        /// Timeout of its answer.
         before_send_ms_max: u32 = 500, whole(10..=30_000, "milliseconds");
-        /// What becomes of a message of which it says nothing that makes sense, in time or at all:
-        /// it is stored (allow), or refused (refuse).
+        /// What happens to a message without a valid answer in time: store it (allow) or refuse it
+        /// (refuse).
         before_send_unanswered: Unreviewed = Unreviewed::Allow;
-        /// Calls to it that go on at once, a thread each. For each 256 further messages may wait;
-        /// one more is treated as unanswered.
+        /// Concurrent calls to it, a thread each. For each call 256 further messages may wait; one
+        /// more counts as unanswered.
         before_send_calls_max: u16 = 16, whole(1..=256, "calls");
-        /// A file of words that may not be said, become stars or are told as events, a line each; a
+        /// File of words, one a line, that are refused, replaced by stars or reported as events; a
         /// reload reads it again. "": none.
         @live words_file: Option<PathBuf> = None;
-        /// A database of MySQL or MariaDB that gets every message behind its answer, as
-        /// mysql://user@host:3306/name; [mysql] says how it is reached. What it does not have yet
-        /// waits in the logs, within archive_count_max and archive_age_s_max of [store]. "": none.
-        /// User and password are never printed.
+        /// MySQL or MariaDB database that receives every message after it is acknowledged, as
+        /// mysql://user@host:3306/name; [mysql] says how it is reached. Messages it does not have
+        /// yet are queued in the logs, within archive_count_max and archive_age_s_max of [store].
+        /// "": none. User and password are never printed.
         archive: Hidden = Hidden::default(),
             text("\"\" or mysql://user@host:3306/name", is_store), url;
-        /// How long messages between two are kept. Then they go, with what they became by edits and
-        /// reactions. 0: as long as there is room (gives_way_percent of [store]).
+        /// How long messages between two accounts are kept. After that they are deleted, with their
+        /// edits and reactions. 0: as long as the store has room (gives_way_percent of [store]).
         keep_conversations_s: u32 = 0, whole(0..=100 * 365 * 86_400, "seconds");
-        /// Bytes that one such conversation may have. Beyond, its oldest messages go. 0: as many as
-        /// there is room for.
+        /// Bytes of one such conversation. Beyond, its oldest messages are deleted. 0: as long as
+        /// the store has room.
         keep_conversation_bytes: u64 = 0, whole(0..=1 << 44, "bytes");
-        /// How long messages of groups and channels are kept, and rooms of XMPP. Then likewise; who
-        /// is in a group, and what happened to it, stays.
+        /// How long messages of groups, channels and XMPP rooms are kept. After that they are
+        /// deleted; membership and changes of the group are kept. 0: as long as the store has room.
         keep_groups_s: u32 = 0, whole(0..=100 * 365 * 86_400, "seconds");
-        /// Bytes that one group may have. Likewise.
+        /// Bytes of one group. Beyond, its oldest messages are deleted. 0: as long as the store has
+        /// room.
         keep_group_bytes: u64 = 0, whole(0..=1 << 44, "bytes");
-        /// How long an account's inbox, which is its archive over all conversations, keeps what it
-        /// refers to. Then that is found by its conversation alone. 0: as long as there is room.
+        /// How long entries of an account's inbox (its archive over all conversations) are kept.
+        /// After that, the messages are found only through their conversations. 0: as long as the
+        /// store has room.
         keep_inboxes_s: u32 = 0, whole(0..=100 * 365 * 86_400, "seconds");
-        /// Bytes that one inbox may have, some 150 for each message. Likewise.
+        /// Bytes of one inbox, about 150 a message. Beyond, its oldest entries are deleted. 0: as
+        /// long as the store has room.
         keep_inbox_bytes: u64 = 0, whole(0..=1 << 44, "bytes");
-        /// What bounds them.
+        /// Limits of chat.
         @part limits: ChatLimits;
     }
 }

@@ -1,8 +1,8 @@
-//! `[listen.NAME]`: an address where connections come in.
+//! `[listen.NAME]`: an address that accepts connections.
 //!
-//! What a listener takes (protocols, TLS, WebSockets, a PROXY header) and whom it lets in. Rules
-//! that join several keys are in `rules.rs`. It does not look whether a certificate exists or an
-//! address can be bound.
+//! Which protocols a listener accepts (TLS, WebSockets, a PROXY header) and which clients it lets
+//! in. Rules that relate several keys are in `rules.rs`. This module does not check whether a
+//! certificate exists or an address can be bound.
 
 use federation::PeerDoor;
 use guard::{Anonymous, ListenerPolicy, Method};
@@ -18,92 +18,93 @@ use base::setting::{Field, Kind, Value, list, switch, text, whole};
 use base::{section, words};
 
 section! {
-    /// `[listen.NAME]`: an address where connections come in.
+    /// `[listen.NAME]`: an address that accepts connections.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct ListenSection {
         /// Its name in logs and metrics.
         @aside name: String;
-        /// Where it listens. 0.0.0.0 or [::] is every interface; unix:/path is a socket file.
+        /// Address to listen on. 0.0.0.0 or [::] is every interface; unix:/path is a socket file.
         address: ListenAddress, LISTEN_ADDRESS;
-        /// Permissions of the socket file, if it is one.
+        /// Permissions of the socket file, if the address is one.
         mode: String = "0660".into(), text("three or four octal digits, such as \"0660\"", is_mode);
-        /// Whether it is opened at all.
+        /// Open this listener.
         enabled: bool = true;
-        /// Connections through it at once; 0 is as many as [limits] connections_max lets in.
-        /// Beyond, callers are told BUSY, as they are when the server is full.
+        /// Concurrent connections through this listener; 0: limited only by [limits]
+        /// connections_max. One more gets BUSY, as when the server is full.
         connections_max: u32 = 0, whole(0..=100_000_000, "connections");
-        /// Connections that may wait to be accepted, of each shard; the kernel clips it to
-        /// net.core.somaxconn. Beyond, callers try again after a second, and later.
+        /// Length of the accept queue, for each shard; the kernel caps it at net.core.somaxconn.
+        /// Beyond, clients retry the TCP handshake after a second, and later.
         backlog: u32 = BACKLOG as u32, whole(1..=1 << 30, "connections");
-        /// What it accepts. any: the first bytes tell MIOP, MQTT, IM, XMPP, TLS (if [tls] has a
-        /// certificate) and HTTP (if websocket is set) apart. miop, mqtt, im, xmpp or http: that
-        /// alone; mqtt, im and xmpp with websocket are that protocol in both. xmpp-server: other
-        /// servers, if [federation] is enabled; xmpp-component: the components of
-        /// [component.NAME]. Other bytes end the connection.
+        /// Accepted protocols. any: MIOP, MQTT, IM, XMPP, TLS (if [tls] has a certificate) and HTTP
+        /// (if websocket is set), told apart by their first bytes. miop, mqtt, im, xmpp or http:
+        /// that one only; mqtt, im and xmpp with websocket: the protocol both with and without
+        /// WebSockets. xmpp-server: other servers, if [federation] is enabled. xmpp-component: the
+        /// components of [component.NAME]. Other bytes close the connection.
         protocol: ListenerProtocol = ListenerProtocol::Any;
-        /// Every connection must begin with TLS; needs a certificate, here or in [tls]. XMPP
-        /// begins it within its stream besides (STARTTLS), and must, once there is one.
+        /// Every connection must begin with TLS; needs a certificate, here or in [tls]. With false,
+        /// XMPP still offers STARTTLS within its stream, and requires it if there is a certificate.
         tls: bool = false;
-        /// The path whose HTTP upgrades become WebSockets; true is "/miop", "/mqtt", "/im" and
-        /// "/xmpp-websocket". What is inside is told by the subprotocol (miop, mqtt, mqttv3.1,
-        /// holdline-im.1, xmpp), else by the first bytes.
+        /// Path of WebSocket upgrades; true is "/miop", "/mqtt", "/im" and "/xmpp-websocket". The
+        /// subprotocol (miop, mqtt, mqttv3.1, holdline-im.1, xmpp) selects the protocol inside, or
+        /// else the first bytes.
         web_socket as "websocket": WebSocketAt = WebSocketAt::Off,
             switch("a path such as \"/mqtt\", or \"*\" for any", is_web_path);
-        /// The path whose HTTP requests carry XMPP (BOSH), such as "/http-bind"; "" is none. What
-        /// bounds it is in [bosh].
+        /// Path of XMPP over HTTP (BOSH), such as "/http-bind"; "" is none. Its limits are in
+        /// [bosh].
         bosh: String = String::new(), text("a path such as \"/http-bind\", or empty", is_bosh_path);
-        /// Web pages whose scripts may connect, by their origin; "*" is any page. Pages of the host
-        /// and port that the browser asks for always may, so [] is those alone. A page of another
-        /// site, or of another port, is refused with 403. Who is no browser names no origin, and is
-        /// not asked.
+        /// Origins of web pages whose scripts may connect; "*" is any page. Pages from the host and
+        /// port that the browser connects to are always allowed, so [] allows only those. Pages of
+        /// other sites or ports are refused with 403. Clients that are not browsers send no origin
+        /// and are not checked.
         web_socket_origins as "websocket_origins": Vec<String> = Vec::new(), list(
             64,
             "origins, such as \"https://app.example\", or \"*\" for any",
             |text| !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic()),
         );
-        /// v1v2: each connection must begin with a PROXY header, whose address is believed.
-        /// Whatever it says, nobody counts as of this machine here.
+        /// v1v2: each connection must begin with a PROXY header, and its address is trusted. Such
+        /// clients never count as local to this machine, whatever the header says.
         proxy: ProxyHeader = ProxyHeader::Off;
-        /// Who may send PROXY headers. A connection from elsewhere ends. Through a socket file,
-        /// whoever may open it.
+        /// Who may send PROXY headers. Connections from elsewhere are closed. On a socket file,
+        /// everybody who can open it may.
         proxy_from: Vec<String> = ["127.0.0.0/8", "::1"].map(str::to_owned).into(), list(
             256,
             "addresses and networks, such as \"10.0.0.7\" or \"10.0.0.0/8\"",
             |text| text.parse::<IpNetwork>().is_ok(),
         );
-        /// Whether TLS asks for the client's certificate; needs client_ca, here or in [tls].
+        /// Ask for client certificates in TLS; needs client_ca, here or in [tls].
         client_certificates: ClientCertificates = ClientCertificates::Off;
-        /// Which name of that certificate is who the client is: the first DNS name or URI of its
-        /// alternative names (without either, the common name), the first of one of these kinds
-        /// alone, the common name, or all of its subject as RFC 4514 writes it.
+        /// Part of the certificate that is the client's identity. alternative_name: the first DNS
+        /// name or URI among its alternative names, or the common name if there is neither. dns,
+        /// uri, email: the first alternative name of that kind. common_name: the common name.
+        /// subject: the whole subject as RFC 4514 writes it.
         identity: CertificateIdentity = CertificateIdentity::Alternative;
-        /// PEM file of a certificate of its own; "" is that of [tls].
+        /// PEM file of this listener's own certificate; "" is that of [tls].
         certificate: Option<PathBuf> = None;
         /// PEM file of its private key.
         key: Option<PathBuf> = None;
-        /// PEM file of authorities of its own; "" is that of [tls].
+        /// PEM file of this listener's own authorities; "" is those of [tls].
         client_ca: Option<PathBuf> = None;
-        /// PEM file of certificates that were revoked (CRL). Read again by a reload.
+        /// PEM file of revoked certificates (CRL). A reload reads it again.
         revoked: Option<PathBuf> = None;
-        /// The oldest version of TLS. Older ones than 1.2 are not offered.
+        /// Lowest version of TLS. Versions below 1.2 are not offered.
         tls_min: TlsMin = TlsMin::V12;
-        /// MQTT: let the faults of old devices pass and count each of them, where the standard lets
-        /// a server end the connection.
+        /// MQTT: tolerate known faults of old devices, and count each, where the standard lets a
+        /// server close the connection.
         lenient: bool = false;
-        /// MQTT and IM: from where clients may come in without a proof. yes on an address that
-        /// others reach is warned of at the start.
+        /// MQTT and IM: from where clients may connect without credentials. The start warns of yes
+        /// on an address that others can reach.
         anonymous: Anonymous = Anonymous::Loopback;
-        /// MQTT, IM and XMPP: how clients may prove who they are, in this order. One that is not
-        /// configured is passed over. scram is of [access] scram_hashes. XMPP offers these, and
-        /// PLAIN in TLS; anonymous lets guests in there, of whom [chat] guests_max may be.
+        /// MQTT, IM and XMPP: authentication methods, in the order in which they are tried. Methods
+        /// that are not configured are skipped. scram uses [access] scram_hashes. XMPP offers
+        /// these, and PLAIN in TLS; anonymous lets guests in there, up to [chat] guests_max.
         methods: Vec<Method> = ListenerPolicy::default().methods;
-        /// MQTT and IM: where the nameless are let in, believe a name that no method knows,
-        /// unproved.
+        /// MQTT and IM: where anonymous clients are allowed, accept a user name that no method
+        /// knows, without proof.
         believe_names: bool = false;
     }
 }
 
-/// Address that a listener listens on.
+/// Address of a listener.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ListenAddress {
     /// An address and port.
@@ -124,7 +125,7 @@ impl ListenAddress {
         }
     }
 
-    /// Whether only this machine reaches it.
+    /// Whether only this machine can reach it.
     pub fn is_near(&self) -> bool {
         match self {
             ListenAddress::Tcp(address) => address.ip().is_loopback(),
@@ -162,12 +163,12 @@ impl Field for ListenAddress {
     }
 }
 
-/// Where WebSockets are.
+/// Where WebSockets are served.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WebSocketAt {
     /// Nowhere.
     Off,
-    /// At the usual path of each protocol.
+    /// At the default path of each protocol.
     Usual,
     /// At this path; `*`: at any.
     Path(String),
@@ -206,38 +207,38 @@ impl Field for WebSocketAt {
 words! {
     /// Protocol that a listener accepts.
     pub enum ListenerProtocol {
-        /// Whatever the first bytes say: MIOP, MQTT, IM, XMPP, TLS if there is a certificate, HTTP
-        /// if there is a WebSocket path.
+        /// By the first bytes: MIOP, MQTT, IM, XMPP, TLS if there is a certificate, HTTP if there
+        /// is a WebSocket path.
         Any = "any",
-        /// MIOP alone.
+        /// MIOP only.
         Miop = "miop",
-        /// MQTT alone, in WebSockets too if there is a path.
+        /// MQTT only, also in WebSockets if there is a path.
         Mqtt = "mqtt",
-        /// IM alone, in WebSockets too if there is a path.
+        /// IM only, also in WebSockets if there is a path.
         Im = "im",
-        /// XMPP alone, with TLS within it if there is a certificate.
+        /// XMPP only, with STARTTLS if there is a certificate.
         Xmpp = "xmpp",
-        /// HTTP alone, to be upgraded to a WebSocket.
+        /// HTTP only, to be upgraded to a WebSocket.
         Http = "http",
-        /// Other servers of XMPP.
+        /// Other XMPP servers.
         XmppServer = "xmpp-server",
-        /// Components of XMPP.
+        /// XMPP components.
         XmppComponent = "xmpp-component",
     }
 }
 
 words! {
-    /// Policy for a PROXY header before everything else on a connection.
+    /// Whether connections begin with a PROXY header.
     pub enum ProxyHeader {
-        /// None is expected.
+        /// No header is expected.
         Off = "off",
-        /// One of version 1 or 2 is required and believed.
+        /// A header of version 1 or 2 is required and trusted.
         V1V2 = "v1v2",
     }
 }
 
 words! {
-    /// The oldest version of TLS that is taken.
+    /// Lowest accepted version of TLS.
     pub enum TlsMin {
         /// 1.2.
         V12 = "1.2",
@@ -247,13 +248,13 @@ words! {
 }
 
 impl ListenerProtocol {
-    /// Whether a listener that need not begin with TLS takes it, once there is a certificate.
+    /// Whether a listener without required TLS also accepts it, if there is a certificate.
     pub fn may_begin_tls(self) -> bool {
         let within = [ListenerProtocol::Xmpp, ListenerProtocol::XmppServer];
         self == ListenerProtocol::Any || within.contains(&self)
     }
 
-    /// Whom of other domains it is for, if it is.
+    /// Which kind of peers it accepts, if it is for other domains.
     pub fn peers(self) -> Option<PeerDoor> {
         match self {
             ListenerProtocol::XmppServer => Some(PeerDoor::Server),
@@ -264,12 +265,12 @@ impl ListenerProtocol {
 }
 
 impl ListenSection {
-    /// One of this name, a plain word, with the defaults.
+    /// A listener of this name, a plain word, with the defaults.
     pub fn named(name: &str) -> ListenSection {
         ListenSection { name: name.into(), ..ListenSection::default() }
     }
 
-    /// The same, unless the name may not be one; then why.
+    /// The same; an error says why the name is invalid.
     pub(super) fn checked(name: &str) -> Result<ListenSection, String> {
         let allowed = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
         if name.is_empty() || name.len() > 32 || !name.bytes().all(allowed) {
@@ -278,7 +279,7 @@ impl ListenSection {
         Ok(ListenSection::named(name))
     }
 
-    /// The networks of those who may send PROXY headers.
+    /// Networks that may send PROXY headers.
     pub fn proxies(&self) -> Vec<IpNetwork> {
         self.proxy_from.iter().filter_map(|text| text.parse().ok()).collect()
     }

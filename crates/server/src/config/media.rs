@@ -1,6 +1,6 @@
-//! `[media]`: where files are kept that people send, and what bounds them.
+//! `[media]`: storage of sent files, and its limits.
 //!
-//! There is no storage until one is named. Secrets are never shown.
+//! Without a folder or a bucket no storage exists. Secrets are never shown.
 
 use super::sections::is_url;
 use base::section;
@@ -9,39 +9,39 @@ use model::limits::MediaLimits;
 use std::path::PathBuf;
 
 section! {
-    /// `[media]`: files that people send.
+    /// `[media]`: files sent by users.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct MediaSection {
-        /// Folder of this machine where they are kept; "" is none. It is this server's alone, and
-        /// made if it is missing. They are put and got at /media of the listeners with WebSockets.
+        /// Local folder for files; "" is none. It must belong to this server alone, and is created
+        /// if it is missing. Clients upload and download at /media of the listeners with
+        /// WebSockets.
         folder: Option<PathBuf> = None;
-        /// Bytes of all files in the folder. One that would make it more is refused (507).
+        /// Bytes of all files in the folder. An upload beyond this is refused (507).
         folder_bytes_max: u64 = 10 << 30, whole(1..=1 << 50, "bytes");
-        /// Under which scheme and host these listeners are reached by whoever sends and gets files,
-        /// such as "https://chat.example.org". "" is the address of the first of them.
+        /// Scheme and host under which clients reach these listeners, such as
+        /// "https://chat.example.org". "" is the address of the first of them.
         url: String = String::new(), BASE_OR_NONE;
-        /// Instead of a folder, the endpoint of a storage that speaks S3, such as
-        /// "https://s3.example.org"; "" is none. Devices go there by themselves: no file passes
-        /// through the server.
+        /// S3 endpoint, instead of a folder, such as "https://s3.example.org"; "" is none. Clients
+        /// transfer files directly to and from it, not through the server.
         s3_endpoint: String = String::new(), ENDPOINT_OR_NONE;
-        /// Its region.
+        /// Region of the bucket.
         s3_region: String = "us-east-1".into(), text("1 to 64 letters, digits and -", is_region);
         /// The bucket.
         s3_bucket: String = String::new(), text("the name of a bucket, or empty", is_bucket);
-        /// Whether the bucket stands in the path (https://host/bucket/…), and not in front of the
-        /// host (https://bucket.host/…).
+        /// Put the bucket in the path (https://host/bucket/…) instead of the host name
+        /// (https://bucket.host/…).
         s3_path_style: bool = true;
         /// The access key.
         s3_access_key: String = String::new(), text("up to 256 visible characters", is_plain);
         /// Its secret. Never printed.
         s3_secret_key: Hidden = Hidden::default(), text("up to 256 visible characters", is_plain),
             secret;
-        /// File with the secret, instead; "" is none.
+        /// File with the secret, instead of s3_secret_key; "" is none.
         s3_secret_key_file: Option<PathBuf> = None;
-        /// Where files of the bucket are got without a signature, if anybody may who has the
-        /// address; "" is by a signed address, which holds for keep_s, and for a week at most.
+        /// Base URL for downloads without a signature, if the bucket is public; "" uses signed
+        /// addresses, which are valid for keep_s, and for a week at most.
         s3_public_url: String = String::new(), BASE_OR_NONE;
-        /// What bounds them.
+        /// Limits of media.
         @part limits: MediaLimits;
     }
 }
@@ -53,7 +53,7 @@ fn is_base_or_none(text: &str) -> bool {
     text.is_empty() || is_url(text) && !text.contains(['?', '#', '\'', '"', ';', ',', '@'])
 }
 
-/// What is signed of an address of a storage is its host and the bucket's path alone.
+/// The signature covers only the host of the storage address and the bucket's path.
 const ENDPOINT_OR_NONE: Kind =
     text("an http:// or https:// address without path and query, or empty", |text| {
         let place = text.split_once("://").map_or("", |(_, rest)| rest.trim_end_matches('/'));
@@ -61,7 +61,7 @@ const ENDPOINT_OR_NONE: Kind =
     });
 
 impl MediaSection {
-    /// Whether there is a storage.
+    /// Whether storage is configured.
     pub fn is_on(&self) -> bool {
         self.folder.is_some() || !self.s3_endpoint.is_empty()
     }

@@ -199,13 +199,13 @@ pub(super) fn documented() -> String {
 }
 
 const PREFACE: &str = "\
-# Holdline's configuration. This file is the tree with all its keys, and means the same as no file.
+# Holdline's configuration: every key, with its default. No file at all has the same effect.
 #
-# A line that begins with # and a space explains; one that begins with # and a key shows the key's
-# default: take the # away to change it. Lines without # differ from the defaults of their section.
-# [live] keys follow a SIGHUP, [restart] keys wait for the next start. `holdline check` tells what
-# is wrong with a file and prints the effective tree. Every key that is not in a list can also be
-# set by the environment: HOLDLINE_LIMITS_DRAIN_MS=5000. More in docs/configuration.md.
+# A line that begins with # and a space is an explanation; one that begins with # and a key shows
+# the key's default: remove the # to change it. Lines without # differ from the defaults of their
+# section. A reload (SIGHUP) applies [live] keys, [restart] keys need a restart. `holdline check`
+# reports errors in a file and prints the effective configuration. Every key outside lists can also
+# be set by an environment variable: HOLDLINE_LIMITS_DRAIN_MS=5000. More in docs/configuration.md.
 ";
 
 const SECRET_EXAMPLE: &[(&str, &str)] = &[("key_id", "1"), ("hex", "\"…\"")];
@@ -225,7 +225,7 @@ const WEBHOOK_EXAMPLE: &[(&str, &str)] = &[("url", "\"https://app.example/events
 
 fn example<S: Section + Default>(out: &mut String, header: &str, values: &[(&str, &str)]) {
     out.push('\n');
-    comment(out, "As many of these as needed:");
+    comment(out, "Repeat as needed:");
     out.push_str(&format!("#     {header}\n#\n"));
     for entry in entries(&S::default(), &S::default()) {
         explain(out, entry.setting);
@@ -238,7 +238,11 @@ fn example<S: Section + Default>(out: &mut String, header: &str, values: &[(&str
 
 fn tls_listeners(out: &mut String) {
     out.push('\n');
-    comment(out, "Without any [listen.NAME] and with a certificate in [tls] there are four more:");
+    comment(
+        out,
+        "If the file has no [listen.NAME] and [tls] has a certificate, these are opened \
+        as well:",
+    );
     for listener in usual_listeners(true).iter().filter(|listener| listener.tls) {
         let page = page(Sheet::named("listen", &listener.name), listener);
         out.push_str(&format!("#     {}\n", page.sheet.header));
@@ -253,8 +257,8 @@ fn explain(out: &mut String, setting: &Setting) {
         Reload::Restart => "restart",
     };
     comment(out, setting.text);
-    let required = if setting.required { " Must be given." } else { "" };
-    comment(out, &format!("Takes {}.{required} [{reload}]", setting.kind.allowed()));
+    let required = if setting.required { " Required." } else { "" };
+    comment(out, &format!("Value: {}.{required} [{reload}]", setting.kind.allowed()));
 }
 
 fn comment(out: &mut String, text: &str) {

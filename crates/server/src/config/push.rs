@@ -1,5 +1,4 @@
-//! `[push]`: `model::limits::NotificationLimits`, and what else holds for devices that are not
-//! connected.
+//! `[push]`: `model::limits::NotificationLimits`, and the other settings of push notifications.
 
 use super::access::URL_OR_NONE;
 use super::sections::TOKEN;
@@ -9,51 +8,51 @@ use chat::{PushDetail, PushPolicy, QuietPush};
 use model::limits::NotificationLimits;
 
 section! {
-    /// `[push]`: what devices are told that are not connected.
+    /// `[push]`: push notifications for offline devices of accounts.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct PushSection {
-        /// Where notifications for devices of gateways (FCM, APNs and their like) are posted, as
-        /// JSON. "": nowhere; then only devices of MIOP are woken, by Holdline itself.
+        /// URL that notifications for devices behind push gateways (FCM, APNs and others) are
+        /// posted to, as JSON. "": none; then only MIOP devices are woken, by Holdline itself.
         gateway: String = String::new(), URL_OR_NONE, url;
-        /// Signs what is posted (HMAC-SHA256), as webhooks are. "": nothing is signed. Never
+        /// Key that signs these requests (HMAC-SHA256), as with webhooks. "": unsigned. Never
         /// printed.
         secret: Hidden = Hidden::default(), TOKEN, secret;
-        /// Whether it is posted through the proxy that HTTP_PROXY, HTTPS_PROXY or ALL_PROXY names.
+        /// Post through the proxy that HTTP_PROXY, HTTPS_PROXY or ALL_PROXY names.
         proxy_from_environment: bool = false;
-        /// How much of a message is told: full (who said it, and how it begins), sender (who said
-        /// it), nothing (that something came).
+        /// Content of a notification: full (sender and beginning of the message), sender (the
+        /// sender only), nothing (only that a message arrived).
         detail: DetailSetting = DetailSetting::Full;
-        /// The same for push services of XMPP elsewhere (XEP-0357), which are told the number of
-        /// what is unread in any case.
+        /// The same for XMPP push services (XEP-0357), which always receive the number of unread
+        /// messages.
         services_detail: DetailSetting = DetailSetting::Nothing;
-        /// What becomes of messages in conversations that their account has muted: low (told
-        /// without a sound), nothing.
+        /// Notifications for conversations that the account has muted: low (without a sound) or
+        /// nothing.
         muted: QuietSetting = QuietSetting::Nothing;
-        /// What becomes of messages in the hours in which their account wants quiet: the same.
+        /// Notifications in the account's quiet hours: low (without a sound) or nothing.
         quiet: QuietSetting = QuietSetting::Low;
-        /// What bounds them.
+        /// Limits of notifications.
         @part limits: NotificationLimits;
     }
 }
 
 words! {
-    /// How much of a message is told.
+    /// Content of a notification.
     pub enum DetailSetting {
-        /// Who said it, and how it begins.
+        /// Sender, and beginning of the message.
         Full = "full",
-        /// Who said it.
+        /// The sender only.
         Sender = "sender",
-        /// That something came.
+        /// Only that a message arrived.
         Nothing = "nothing",
     }
 }
 
 words! {
-    /// What becomes of what is not to be heard.
+    /// Treatment of notifications that should not disturb.
     pub enum QuietSetting {
-        /// It is told without a sound.
+        /// Sent without a sound.
         Low = "low",
-        /// It is not told.
+        /// Not sent.
         Nothing = "nothing",
     }
 }
@@ -78,7 +77,7 @@ impl QuietSetting {
 }
 
 impl PushSection {
-    /// The chat service's word for it.
+    /// The chat service's type for it.
     pub fn policy(&self) -> PushPolicy {
         PushPolicy {
             gateway: !self.gateway.is_empty(),

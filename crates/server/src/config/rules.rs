@@ -55,8 +55,9 @@ fn registration(config: &Config, reader: &mut Reader<'_>) {
     let access = &config.access;
     let others = access.token.is_set() || !access.http.url.is_empty() || certified;
     if config.chat.registration == Registration::Open && others {
-        let rule = "open lets strangers take names that tokens, certificates or [access.http] give";
-        let remedy = "let accounts of the book in alone, or set it to \"password\"";
+        let rule = "with open, strangers can register names that tokens, certificates or \
+                    [access.http] assign";
+        let remedy = "authenticate only accounts of the book, or set it to \"password\"";
         reader.broken(&[(&Sheet::single("chat"), "registration")], rule, remedy);
     }
 }
@@ -73,13 +74,13 @@ fn domains(config: &Config, reader: &mut Reader<'_>) {
             (
                 before || domain.domain == config.chat.domain,
                 "domain",
-                "is a domain that is served already",
-                "give each section one of its own",
+                "is already served",
+                "give each section its own domain",
             ),
             (
                 others.any(|other| is_service_of(&domain.domain, other)),
                 "domain",
-                "is where rooms or files of another domain are",
+                "is the address of another domain's rooms or files",
                 "give it another name",
             ),
             (
@@ -91,7 +92,7 @@ fn domains(config: &Config, reader: &mut Reader<'_>) {
             (
                 domain.certificate.is_some() && config.tls.certificate.is_none(),
                 "certificate",
-                "a certificate of one domain stands beside that of all",
+                "a domain's certificate needs a default one in [tls]",
                 "set certificate and key in [tls], too",
             ),
         ];
@@ -114,8 +115,8 @@ fn components(config: &Config, reader: &mut Reader<'_>) {
         let is_own = config.domains.iter().any(|it| it.domain == component.domain);
         if before || is_own || component.domain == config.chat.domain {
             let sheet = Sheet::named("component", &component.name);
-            let rule = "is a domain that is served already";
-            reader.broken(&[(&sheet, "domain")], rule, "give each component one of its own");
+            let rule = "is already served";
+            reader.broken(&[(&sheet, "domain")], rule, "give each component its own domain");
         }
     }
 }
@@ -136,13 +137,13 @@ fn services(config: &Config, reader: &mut Reader<'_>) {
             (
                 !service.username.is_empty() && service.has_secret(),
                 &["username", "secret", "secret_file"],
-                "user names are made of a secret, or there is one for everybody",
-                "leave out username and password, or the secret",
+                "a shared user name and a secret exclude each other",
+                "remove username and password, or the secret",
             ),
             (
                 has_both,
                 &["secret", "secret_file"],
-                "a service has one secret",
+                "a service has only one secret",
                 "set secret or secret_file",
             ),
         ];
@@ -171,23 +172,23 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
             && !listener.address.is_near()
         {
             warnings.push(format!(
-                "[listen.{}] anonymous = \"yes\" on {}: whoever reaches it can connect without a \
-                 name",
+                "[listen.{}] anonymous = \"yes\" on {}: everybody who can reach it can connect \
+                 without a user name",
                 listener.name, listener.address
             ));
         }
         let any = listener.proxies().iter().any(IpNetwork::is_any);
         if listener.proxy == ProxyHeader::V1V2 && any && !listener.address.is_near() {
             warnings.push(format!(
-                "[listen.{}] proxy_from lets anybody send PROXY headers to {}: whoever reaches it \
-                 can claim any address; name the proxies",
+                "[listen.{}] proxy_from lets anybody send PROXY headers to {}: everybody who can \
+                 reach it can claim any address; list the proxies",
                 listener.name, listener.address
             ));
         }
     }
     for bridge in config.bridges.iter().filter(|bridge| bridge.enabled && bridge.insecure) {
         warnings.push(format!(
-            "[bridge.{}] insecure = true: whoever answers at its address is believed to be it",
+            "[bridge.{}] insecure = true: the other broker's certificate is not verified",
             bridge.name
         ));
     }
@@ -202,15 +203,16 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
         if url.starts_with("http://") && !near {
             let url = admin::shown_url(url);
             warnings.push(format!(
-                "[access.{key} = \"{url}\": it is asked without TLS, and whoever is on the way can \
-                 answer for it"
+                "[access.{key} = \"{url}\": requests are sent without TLS, and anybody on the \
+                 network path can forge the answer"
             ));
         }
     }
     warnings.extend(bare_password(&config.presence));
     if config.api.enabled && !config.api.address.ip().is_loopback() {
         warnings.push(format!(
-            "[api] address = \"{}\": the API speaks plain HTTP, its token can be read on the way",
+            "[api] address = \"{}\": the API speaks plain HTTP, its token can be read on the \
+             network",
             config.api.address
         ));
     }
@@ -225,7 +227,7 @@ fn bare_password(presence: &PresenceSection) -> Option<String> {
     let far = target.places.iter().any(|place| !near(&place.host));
     (url.contains('@') && far && !target.tls).then(|| {
         format!(
-            "[presence] directory = \"{}\": its password goes there without TLS; rediss is with it",
+            "[presence] directory = \"{}\": its password is sent without TLS; use rediss",
             without_password(url)
         )
     })
@@ -276,23 +278,23 @@ fn access(config: &Config, reader: &mut Reader<'_>) {
         let rules = [
             (
                 only(Method::Token) && !config.access.token.is_set(),
-                "no token can be checked",
+                "no key to verify tokens is configured",
                 "set secret, key_files or jwks_url in [access.token]",
             ),
             (
                 only(Method::Scram) && config.access.scram_hashes.is_empty(),
-                "no hash is taken",
+                "no hash is accepted",
                 "name one in [access] scram_hashes",
             ),
             (
                 only(Method::Http) && config.access.http.url.is_empty(),
-                "there is nobody to ask",
+                "no service is configured",
                 "set url in [access.http]",
             ),
             (
                 listener.methods.contains(&Method::Certificate)
                     && listener.client_certificates == ClientCertificates::Off,
-                "this listener asks for no certificate",
+                "this listener does not ask for certificates",
                 "set client_certificates = \"required\" for it",
             ),
         ];
@@ -334,7 +336,7 @@ fn store(config: &Config, reader: &mut Reader<'_>) {
             reader.broken(
                 &[(&Sheet::nth(None, "webhook", index + 1), "url")],
                 "another webhook has this address for the same products",
-                "make one of the two, or let the addresses differ, in a query for instance",
+                "combine the two, or make the addresses differ, for instance by a query",
             );
         }
     }
@@ -358,8 +360,8 @@ fn presence(presence: &PresenceSection, reader: &mut Reader<'_>) {
         (
             !presence.events_stream.is_empty() && at != DirectoryAt::Redis,
             &["events_stream", "directory"],
-            "a stream of events is kept by a Redis",
-            "name a Redis in directory",
+            "a stream of events needs a Redis",
+            "set directory to a Redis",
         ),
         (
             presence.lease_ms / 3 < presence.timeout_ms,
@@ -383,19 +385,19 @@ fn media(media: &MediaSection, reader: &mut Reader<'_>) {
         (
             is_bucket && media.folder.is_some(),
             &["folder", "s3_endpoint"],
-            "files are in a folder or in a bucket",
-            "name one of them",
+            "files are stored in a folder or in a bucket, not both",
+            "set one of them",
         ),
         (
             is_bucket && (media.s3_bucket.is_empty() || media.s3_access_key.is_empty()),
             &["s3_endpoint", "s3_bucket", "s3_access_key"],
-            "a bucket has a name and a key",
+            "a bucket needs a name and a key",
             "set s3_bucket and s3_access_key",
         ),
         (
             is_bucket && has_secret == media.s3_secret_key_file.is_some(),
             &["s3_secret_key", "s3_secret_key_file"],
-            "a key has one secret",
+            "a key has exactly one secret",
             "set s3_secret_key or s3_secret_key_file",
         ),
     ];
@@ -441,37 +443,37 @@ fn listens(listener: &ListenSection, config: &Config, reader: &mut Reader<'_>) {
         (
             asks && config.tls.client_ca.is_none() && listener.client_ca.is_none(),
             "client_certificates",
-            "certificates of clients need somebody who vouches for them",
+            "client certificates need an authority to verify them",
             "set client_ca in [tls]",
         ),
         (
             asks && (!has_tls || demands && !listener.tls),
             "client_certificates",
-            "without TLS nobody shows a certificate",
+            "clients send certificates only in TLS",
             "set tls = true for this listener",
         ),
         (
             web_socket && listener.protocol == ListenerProtocol::Miop,
             "websocket",
-            "a listener of protocol \"miop\" takes no HTTP",
+            "a listener of protocol \"miop\" does not accept HTTP",
             "set protocol = \"http\" or \"any\", or websocket = false",
         ),
         (
             web_socket && listener.protocol.peers().is_some(),
             "websocket",
-            "other servers and components do not come in WebSockets",
+            "servers and components do not use WebSockets",
             "set websocket = false",
         ),
         (
             !listener.bosh.is_empty() && !carries_xmpp,
             "bosh",
-            "BOSH carries XMPP, which this listener does not take",
+            "BOSH carries XMPP, which this listener does not accept",
             "set protocol = \"any\", \"http\" or \"xmpp\", or bosh = \"\"",
         ),
         (
             !web_socket && listener.bosh.is_empty() && listener.protocol == ListenerProtocol::Http,
             "protocol",
-            "a listener of protocol \"http\" serves WebSockets alone",
+            "a listener of protocol \"http\" serves only WebSockets",
             "set websocket = \"/miop\", \"/mqtt\", \"/im\" or \"/xmpp-websocket\"",
         ),
     ];
@@ -495,7 +497,7 @@ fn addresses(config: &Config, reader: &mut Reader<'_>) {
         if let Some(other) = seen.get(&text) {
             reader.broken(
                 &[(&sheet, "address"), (other, "address")],
-                &format!("{} and {} have one address", other.header, sheet.header),
+                &format!("{} and {} have the same address", other.header, sheet.header),
                 "give one of them another port",
             );
         }
@@ -523,7 +525,7 @@ fn admits(product: &Product, reader: &mut Reader<'_>) {
     if product.proofs.challenge && !product.proofs.hmac {
         reader.broken(
             &[(&sheet, "challenge"), (&sheet, "hmac")],
-            "a challenge is answered with a signature",
+            "a challenge needs signatures",
             "set hmac = true or challenge = false",
         );
     }

@@ -1,7 +1,7 @@
-//! The sections that are the server's own, each declared once with its keys.
+//! The server's own sections, each declared once with its keys.
 //!
-//! A key's meaning, default, range and answer at the limit stand in its declaration and nowhere
-//! else: `holdline.toml` is printed from it. Rules that join several keys are in `rules.rs`;
+//! A key's meaning, default, range and behaviour at the limit stand in its declaration and nowhere
+//! else: `holdline.toml` is printed from it. Rules that relate several keys are in `rules.rs`;
 //! sections that are nouns of `model` are declared there, in `limits` and `product.rs`.
 
 use std::net::SocketAddr;
@@ -22,62 +22,63 @@ section! {
     /// `[server]`: the process.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct ServerSection {
-        /// Folder of everything durable; made if it is missing. One server a folder: a second one
-        /// refuses to start.
+        /// Folder of all durable data; created if it is missing. Each server needs its own: a
+        /// second server on the same folder refuses to start.
         data: PathBuf = "data".into();
-        /// Shards, each the owner of its connections and devices. 0 is one for each core.
+        /// Number of shards. Each shard owns its connections and devices. 0: one for each core.
         shards: u16 = 0, whole(0..=SHARDS_MAX, "shards");
-        /// Keep each shard on a core of its own. Turn it off where other busy programs share the
+        /// Pin each shard to a core of its own. Turn this off if other busy programs share the
         /// cores.
         pin: bool = true;
-        /// Let the kernel give memory in huge pages by its own policy
-        /// (/sys/kernel/mm/transparent_hugepage/enabled). Without it pages are small: of a huge one
-        /// 2 MiB are resident for a byte in it, and a server with few connections needs a multiple
-        /// of its memory.
+        /// Let the kernel back memory with huge pages, by its own policy
+        /// (/sys/kernel/mm/transparent_hugepage/enabled). Off, pages are small. One used byte keeps
+        /// a whole huge page of 2 MiB resident, so with huge pages a server with few connections
+        /// needs several times the memory.
         huge_pages: bool = false;
-        /// What is logged: a level, or levels by part of the program as in info,net=debug.
+        /// Log level, or levels by part of the program, as in info,net=debug.
         @live log: String = "info".into(), text(
             "a level (error, warn, info, debug, trace) or a list such as info,net=debug",
             is_log_filter,
         );
-        /// Lines for people, or one JSON object a line.
+        /// Format of the log: readable lines, or one JSON object a line.
         log_format: LogFormat = LogFormat::Text;
-        /// Descriptors kept for files, the API and refusals, beyond those for connections. If the
-        /// system grants fewer than all of them together, the start is refused with the remedy.
+        /// File descriptors reserved for files, the API and refusals, in addition to those for
+        /// connections. If the system grants fewer than the sum, the start fails with a message
+        /// that says what to change.
         descriptors_spare: u32 = 64, whole(8..=65_536, "descriptors");
     }
 }
 
 words! {
-    /// Form of the log.
+    /// Format of the log.
     pub enum LogFormat {
-        /// Lines for people.
+        /// Readable lines.
         Text = "text",
-        /// An object a line.
+        /// One JSON object a line.
         Json = "json",
     }
 }
 
 section! {
-    /// `[tls]`: who the server is, and whom it trusts.
+    /// `[tls]`: the server's certificates, and the authorities it trusts.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct TlsSection {
-        /// PEM file of the certificate and its chain; "" is none, and then no TLS. A reload reads
-        /// the same files again; other paths need a restart.
+        /// PEM file of the certificate and its chain; "" disables TLS. A reload reads the same
+        /// files again; other paths need a restart.
         certificate: Option<PathBuf> = None;
         /// PEM file of its private key.
         key: Option<PathBuf> = None;
-        /// PEM files of certificates for other names, each with its chain and its private key. A
-        /// client that asks for one of their names (SNI), or for one that a wildcard covers, is
-        /// shown that one; anybody else is shown the one above. Not at listeners with a
-        /// certificate of their own. A reload reads the same files again.
+        /// PEM files of certificates for other names, each with its chain and private key. A client
+        /// that asks (SNI) for one of their names, or for a name that a wildcard covers, gets that
+        /// certificate; all others get the one above. Listeners with a certificate of their own
+        /// ignore this list. A reload reads the same files again.
         others: Vec<String> = Vec::new(), list(CERTIFICATES_MAX, "paths", |path| !path.is_empty());
-        /// PEM file of the authorities whose client certificates are believed.
+        /// PEM file of the authorities that client certificates are verified against.
         client_ca: Option<PathBuf> = None;
     }
 }
 
-/// Certificates beside the usual one, at most.
+/// Maximum number of additional certificates.
 const CERTIFICATES_MAX: usize = 1_024;
 
 fn is_web(url: &str) -> bool {
@@ -88,7 +89,7 @@ fn is_web(url: &str) -> bool {
     url.is_empty() || place.is_some_and(is_plain)
 }
 
-/// Users of a role, at most.
+/// Maximum number of users in a role.
 const ROLES_MAX: usize = 256;
 
 fn is_user_name(name: &str) -> bool {
@@ -99,104 +100,105 @@ section! {
     /// `[api]`: the HTTP API.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct ApiSection {
-        /// Whether the HTTP API is served.
+        /// Enable the HTTP API.
         enabled: bool = true;
-        /// Where. It speaks plain HTTP: from other machines reach it through a proxy with TLS.
+        /// Address that the API listens on. It speaks plain HTTP: to reach it from other machines,
+        /// put a TLS proxy in front.
         address: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7080)), ADDRESS;
-        /// The first token, which may do everything. "": made at the first start and kept in the
-        /// data folder, in api.token. Never printed or logged. Tokens that may do less are made by
-        /// `holdline token make`.
+        /// The first token, with all permissions. "": generated at the first start and stored in
+        /// api.token in the data folder. Never printed or logged. `holdline token make` makes
+        /// tokens with fewer permissions.
         token: Hidden = Hidden::default(), TOKEN, secret;
-        /// Whether the console, a page for operators in a browser, is given at / of the API's
-        /// address. Who logs in there shows a token.
+        /// Serve the console, a web page for operators, at / of the API's address. Operators log in
+        /// to it with a token.
         console: bool = true;
-        /// Users, of the book or of the password file, who may log in to the console by name and
-        /// password, look at everything there and change nothing.
+        /// Users, from the accounts book or the password file, who may log in to the console with
+        /// name and password and see everything, but change nothing.
         @live viewers: Vec<String> = Vec::new(), list(ROLES_MAX, "names of users", is_user_name);
-        /// Those who may end, push, publish and trace there, too.
+        /// Users who may also disconnect clients, push, publish and trace there.
         @live operators: Vec<String> = Vec::new(), list(ROLES_MAX, "names of users", is_user_name);
-        /// Those who may do everything there. Who stands in several lists may most.
+        /// Users who may do everything there. A user in several lists has the widest role.
         @live admins: Vec<String> = Vec::new(), list(ROLES_MAX, "names of users", is_user_name);
-        /// Whether webhooks and the metrics of otlp_url are posted through the proxy that
-        /// HTTP_PROXY, HTTPS_PROXY or ALL_PROXY names. It sees what is posted to http:// addresses.
+        /// Post webhooks, and the metrics for otlp_url, through the proxy that HTTP_PROXY,
+        /// HTTPS_PROXY or ALL_PROXY names. The proxy can read what is posted to http:// addresses.
         proxy_from_environment: bool = false;
-        /// Collector that metrics are pushed to by OTLP over HTTP, as JSON: its whole address,
-        /// mostly with /v1/metrics at the end. "": none.
+        /// OTLP collector that metrics are pushed to over HTTP, as JSON: its full address, usually
+        /// ending in /v1/metrics. "": none.
         otlp_url: String = String::new(), text(
             "\"\", or an http:// or https:// address without user and query",
             is_web,
         );
-        /// Time between two exports. One that the collector does not take is not sent again: the
-        /// next one says all that it would have.
+        /// Time between two exports. A failed export is not repeated: the next one contains the
+        /// same totals.
         otlp_interval_s: u32 = 15, whole(1..=3_600, "seconds");
-        /// Time that an export may take. The next one waits for it.
+        /// Timeout of an export. The next export waits for it.
         otlp_ms_max: u32 = 5_000, whole(100..=60_000, "milliseconds");
-        /// How much of everything.
+        /// Limits of the API.
         @part limits: ApiLimits;
     }
 }
 
 section! {
-    /// `[store]`: what is durable, and when.
+    /// `[store]`: durable storage, and when data reaches the disk.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct StoreSection {
-        /// When what is stored is forced to the disk. always: before "stored" is answered.
-        /// interval: every fsync_interval_ms; a power cut loses what came since. never: when a
-        /// segment is full, and at the end.
+        /// When stored data is forced to the disk. always: before "stored" is answered. interval:
+        /// every fsync_interval_ms; a power failure loses what was written since. never: when a
+        /// segment is full, and at shutdown.
         fsync: FsyncSetting = FsyncSetting::Always;
-        /// Time between two of them with fsync = "interval".
+        /// Time between two syncs with fsync = "interval".
         fsync_interval_ms: u32 = 1_000, whole(1..=60_000, "milliseconds");
-        /// Bytes of all logs on disk; each shard has its share. A sixteenth of a share (256 MiB at
-        /// most) is kept for what finishes or ends something. When the rest is used, old segments
-        /// are compacted; if nothing can be let go, what needs storing is rejected (store_full)
-        /// until something ends; logins, reads, removals and recalls go on.
+        /// Bytes of all logs on disk; each shard has an equal share. A sixteenth of a share (256
+        /// MiB at most) is reserved for writes that finish or end something. When the rest is used,
+        /// old segments are compacted; if nothing can be freed, new data is rejected (store_full)
+        /// until something ends. Logins, reads, removals and recalls continue.
         log_bytes_max: u64 = 16 << 30, whole(1 << 22..=1 << 44, "bytes");
-        /// Bytes of what was stored before the last checkpoints whose checksums a start looks at,
-        /// the newest first, all logs together. Messages that are damaged there are named, and the
-        /// server does not start (serve_damaged). What is older is looked at when it is read. 0:
+        /// Bytes of data, stored before the last checkpoints, whose checksums a start verifies: the
+        /// newest first, all logs together. Damaged messages found there are listed, and the server
+        /// does not start (see serve_damaged). Older data is verified when it is read. 0: verify
         /// nothing.
         check_bytes: u64 = 256 << 20, whole(0..=1 << 44, "bytes");
-        /// The server starts although a start has found messages that are damaged; it names them
-        /// in its log, and goes on without them.
+        /// Start although damaged messages were found. The server lists them in its log and
+        /// continues without them.
         serve_damaged: bool = false;
-        /// Percent of a log's share that may be taken by what is not over. Beyond, the oldest
-        /// messages of chat go, and what inboxes have of them, until five percent less are: before
-        /// a log is full. 0: none go unless [chat] says so.
+        /// Percent of a log's share that live data may occupy. Above it, the oldest chat messages
+        /// are deleted, with their entries in inboxes, until five percent less is occupied, before
+        /// the log is full. 0: delete none, unless [chat] says so.
         gives_way_percent: u32 = 75, whole(0..=95, "percent");
-        /// One file of a log, at most a quarter of its share. A full one is closed and the next
-        /// begun.
+        /// Size of one file of a log, at most a quarter of its share. A full file is closed and the
+        /// next one begun.
         segment_bytes: u64 = 64 << 20, whole(1 << 20..=1 << 30, "bytes");
-        /// Bodies of recent messages in memory, all logs together. Beyond, the oldest is let go and
-        /// read from the disk when it is wanted.
+        /// Memory for bodies of recent messages, all logs together. Beyond it, the oldest bodies
+        /// are dropped from memory and read from disk when needed.
         hot_bytes: u64 = 64 << 20, whole(0..=1 << 40, "bytes");
-        /// Blocks of the logs' indexes in memory, all logs together. Beyond, the longest unused is
-        /// let go. As much again may wait to be written to the indexes' tables.
+        /// Memory for blocks of the logs' indexes, all logs together. Beyond it, the least recently
+        /// used blocks are dropped. As much again may be waiting to be written to the index tables.
         cache_bytes: u64 = 64 << 20, whole(1 << 20..=1 << 40, "bytes");
-        /// What is written to a log before its index is brought up to it. A start reads what came
-        /// after the last time.
+        /// Bytes written to a log before its index is checkpointed. A start replays what was
+        /// written after the last checkpoint.
         checkpoint_bytes: u64 = 32 << 20, whole(1 << 20..=1 << 40, "bytes");
-        /// Changes of the indexes in memory, all logs together. Beyond, an index is brought up to
-        /// its log, however little was written.
+        /// Memory for index changes, all logs together. Beyond it, an index is checkpointed,
+        /// however little was written.
         index_changes_bytes: u64 = 256 << 20, whole(1 << 20..=1 << 40, "bytes");
-        /// Time after which the same is done, whatever was written.
+        /// Time after which an index is checkpointed, however little was written.
         checkpoint_s: u32 = 30, whole(1..=86_400, "seconds");
-        /// Idempotency keys that are remembered, those of chat's messages among them: on the disk,
-        /// about 70 bytes each. Beyond, the oldest are forgotten: a request repeated with one of
-        /// them is a new one. So many messages of chat do not fit into the default log_bytes_max.
+        /// Idempotency keys that are remembered, including those of chat messages: about 70 bytes
+        /// each on disk. Beyond, the oldest are forgotten: a request repeated with a forgotten key
+        /// counts as new. The default log_bytes_max has no room for this many chat messages.
         once_count_max: u32 = 1 << 26, whole(1..=1_000_000_000, "keys");
-        /// Memory for the newest of them, all logs together. The others are looked up on the disk.
+        /// Memory for the newest keys, all logs together. The others are looked up on disk.
         once_bytes: u64 = 64 << 20, whole(0..=1 << 40, "bytes");
-        /// How long they are remembered. Then the same.
+        /// How long keys are remembered. Older ones are forgotten.
         once_age_s_max: u32 = 86_400, whole(1..=30 * 86_400, "seconds");
-        /// Reports that may wait for a webhook. Beyond, the oldest is dropped and the webhook told
-        /// how many it lost.
+        /// Reports queued for webhooks. Beyond, the oldest is dropped, and the webhook receives the
+        /// number of lost Reports.
         reports_count_max: u32 = 1_000_000, whole(1..=1_000_000_000, "Reports a shard");
-        /// How long a Report may wait for a webhook. Then the same.
+        /// How long a Report is queued for a webhook. Older ones are dropped in the same way.
         reports_age_s_max: u32 = 7 * 86_400, whole(1..=365 * 86_400, "seconds");
-        /// Messages that may wait for the archive of [chat]. Beyond, the oldest is dropped for it
-        /// (not for those who talk), counted and told.
+        /// Messages queued for the archive of [chat]. Beyond, the oldest is dropped for the archive
+        /// (its receivers still get it), counted and logged.
         archive_count_max: u32 = 50_000_000, whole(1..=1_000_000_000, "messages a shard");
-        /// How long a message may wait for it. Then the same.
+        /// How long a message is queued for the archive. Older ones are dropped in the same way.
         archive_age_s_max: u32 = 30 * 86_400, whole(1..=365 * 86_400, "seconds");
     }
 }
@@ -206,28 +208,28 @@ words! {
     pub enum FsyncSetting {
         /// Before they are acknowledged.
         Always = "always",
-        /// Every so often.
+        /// At regular intervals.
         Interval = "interval",
-        /// When a segment is full, and at the end.
+        /// When a segment is full, and at shutdown.
         Never = "never",
     }
 }
 
 section! {
-    /// `[[webhook]]`: an address that is told of events.
+    /// `[[webhook]]`: an address that receives events.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct WebhookSection {
-        /// Where events are posted, as JSON, with retries.
+        /// URL that events are posted to, as JSON, with retries.
         url: String, text("an http:// or https:// address", is_url), url;
-        /// Signs what is posted (HMAC-SHA256). "": nothing is signed. Never printed.
+        /// Key that signs the posted events (HMAC-SHA256). "": unsigned. Never printed.
         secret: Hidden = Hidden::default(), TOKEN, secret;
-        /// Products it hears of; [] is all.
+        /// Products whose events are posted; [] is all.
         products: Vec<String> = Vec::new(),
             list(64, "product keys", |text| ProductKey::parse(text).is_ok());
-        /// Events it hears of; [] is all but message_published and those of chat, which must be
-        /// named.
+        /// Types of events that are posted; [] is all except message_published and the chat events,
+        /// which must be named.
         events: Vec<String> = Vec::new(), choice(&EVENT_TYPES);
-        /// Filters of the messages it hears of; needs "message_published" in events.
+        /// Topic filters of the messages that are posted; needs "message_published" in events.
         topics: Vec<String> = Vec::new(), list(64, "topic filters", is_filter);
     }
 }

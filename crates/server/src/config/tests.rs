@@ -226,8 +226,8 @@ fn a_broken_relation_points_at_the_key_that_was_given() {
         "[[webhook]]\nurl = \"http://a/\"\nproducts = [\"p\", \"q\"]\n\
          [[webhook]]\nurl = \"http://a/\"\n[[webhook]]\nurl = \"http://a/\"\nproducts = [\"q\"]",
         &["holdline.toml:7: [[webhook]] url = \"http://a/\": another webhook has this address \
-             for the same products; make one of the two, or let the addresses differ, in a query \
-             for instance"],
+             for the same products; combine the two, or make the addresses differ, for instance \
+             by a query"],
     );
     refused(
         "[products.a]\nheartbeat_max_s = 60\nchallenge = true\nhmac = false\n\
@@ -236,8 +236,8 @@ fn a_broken_relation_points_at_the_key_that_was_given() {
         &[
             "holdline.toml:2: [products.a] heartbeat_max_s = 60: heartbeats must rise from min \
              (30) over default (300) to max (60); change one of them",
-            "holdline.toml:3: [products.a] challenge = true: a challenge is answered with a \
-             signature; set hmac = true or challenge = false",
+            "holdline.toml:3: [products.a] challenge = true: a challenge needs signatures; set \
+             hmac = true or challenge = false",
             "holdline.toml:6: [[products.a.secrets]] key_id = 1: another secret of this product \
              has this number; give each secret its own",
         ],
@@ -257,22 +257,22 @@ fn a_listener_that_cannot_work_is_refused() {
              choose one of them",
             "holdline.toml:3: [listen.a] tls = true: TLS needs a certificate; set certificate and \
              key in [tls]",
-            "holdline.toml:7: [listen.b] websocket = true: a listener of protocol \"miop\" takes \
-             no HTTP; set protocol = \"http\" or \"any\", or websocket = false",
+            "holdline.toml:7: [listen.b] websocket = true: a listener of protocol \"miop\" does \
+             not accept HTTP; set protocol = \"http\" or \"any\", or websocket = false",
             "holdline.toml:10: [listen.c] protocol = \"http\": a listener of protocol \"http\" \
-             serves WebSockets alone; set websocket = \"/miop\", \"/mqtt\", \"/im\" or \
+             serves only WebSockets; set websocket = \"/miop\", \"/mqtt\", \"/im\" or \
              \"/xmpp-websocket\"",
-            "holdline.toml:13: [listen.d] client_certificates = \"optional\": certificates of \
-             clients need somebody who vouches for them; set client_ca in [tls]",
-            "holdline.toml:5: [listen.b] address = \"127.0.0.1:1\": [listen.a] and [listen.b] \
-             have one address; give one of them another port",
+            "holdline.toml:13: [listen.d] client_certificates = \"optional\": client certificates \
+             need an authority to verify them; set client_ca in [tls]",
+            "holdline.toml:5: [listen.b] address = \"127.0.0.1:1\": [listen.a] and [listen.b] have \
+             the same address; give one of them another port",
         ],
     );
     refused(
         "[tls]\ncertificate = \"c\"\nkey = \"k\"\nclient_ca = \"a\"\n\
          [listen.x]\naddress = \"127.0.0.1:1\"\nclient_certificates = \"required\"",
-        &["holdline.toml:7: [listen.x] client_certificates = \"required\": without TLS nobody \
-           shows a certificate; set tls = true for this listener"],
+        &["holdline.toml:7: [listen.x] client_certificates = \"required\": clients send \
+           certificates only in TLS; set tls = true for this listener"],
     );
 }
 
@@ -410,10 +410,10 @@ fn what_is_dangerous_is_warned_of() {
         [
             "[products.\"a.b\"] anonymous = \"everywhere\": anyone who reaches a listener can \
              bind as any device of this product",
-            "[listen.lb] proxy_from lets anybody send PROXY headers to 0.0.0.0:7000: whoever \
-             reaches it can claim any address; name the proxies",
-            "[api] address = \"0.0.0.0:7080\": the API speaks plain HTTP, its token can be read \
-             on the way",
+            "[listen.lb] proxy_from lets anybody send PROXY headers to 0.0.0.0:7000: everybody who \
+             can reach it can claim any address; list the proxies",
+            "[api] address = \"0.0.0.0:7080\": the API speaks plain HTTP, its token can be read on \
+             the network",
         ]
     );
 }
@@ -673,10 +673,10 @@ fn a_service_has_one_way_in_and_its_secrets_are_not_shown() {
              address; correct it",
             "holdline.toml:4: [service.a] username = \"u\": username and password go together; set \
              both or neither",
-            "holdline.toml:8: [service.b] username = \"u\": user names are made of a secret, or \
-             there is one for everybody; leave out username and password, or the secret",
-            "holdline.toml:10: [service.b] secret = (hidden): a service has one secret; set secret \
-             or secret_file",
+            "holdline.toml:8: [service.b] username = \"u\": a shared user name and a secret \
+             exclude each other; remove username and password, or the secret",
+            "holdline.toml:10: [service.b] secret = (hidden): a service has only one secret; set \
+             secret or secret_file",
         ],
     );
     let text = "[service.a]\ntype = \"turn\"\nhost = \"a.example\"\nsecret = \"top-secret\"";
@@ -693,12 +693,12 @@ fn components_have_domains_of_their_own_and_come_in_no_web_sockets() {
          [component.c]\ndomain = \"localhost\"\n\
          [listen.x]\naddress = \"127.0.0.1:1\"\nprotocol = \"xmpp-component\"\nwebsocket = true",
         &[
-            "holdline.toml:10: [listen.x] websocket = true: other servers and components do not \
-             come in WebSockets; set websocket = false",
-            "holdline.toml:4: [component.b] domain = \"x.localhost\": is a domain that is served \
-             already; give each component one of its own",
-            "holdline.toml:6: [component.c] domain = \"localhost\": is a domain that is served \
-             already; give each component one of its own",
+            "holdline.toml:10: [listen.x] websocket = true: servers and components do not use \
+             WebSockets; set websocket = false",
+            "holdline.toml:4: [component.b] domain = \"x.localhost\": is already served; give each \
+             component its own domain",
+            "holdline.toml:6: [component.c] domain = \"localhost\": is already served; give each \
+             component its own domain",
         ],
     );
 }

@@ -1,7 +1,7 @@
-//! `[mqtt]`: `model::limits::TopicLimits`, and what else holds for topics and sessions;
+//! `[mqtt]`: `model::limits::TopicLimits`, and the other settings of topics and sessions;
 //! `[[mqtt.rewrite]]` and `[[mqtt.auto_subscribe]]`.
 //!
-//! Whether filters are well formed is asked of the broker's own tables.
+//! The broker's own tables decide whether filters are well formed.
 
 use base::section;
 use base::setting::{Kind, text, whole};
@@ -13,15 +13,14 @@ section! {
     /// `[mqtt]`: topics and sessions.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct MqttSection {
-        /// What bounds them.
+        /// Limits of topics and sessions.
         @part limits: TopicLimits;
-        /// Whether control characters and non-characters in a client's text end its connection
-        /// (MQTT5 1.5.4 leaves it to the server). Ill-formed UTF-8 always does.
+        /// Close the connection of a client whose text contains control characters or
+        /// non-characters (MQTT5 1.5.4 leaves it to the server). Ill-formed UTF-8 always closes it.
         strict_text: bool = false;
-        /// Time between two publications of what the server counts, retained under $SYS/broker/; 0
-        /// is never.
+        /// Interval of the server's statistics, published retained under $SYS/broker/; 0: never.
         sys_interval_s: u32 = 10, whole(0..=86_400, "seconds");
-        /// Topics that are taken for others, the first that matches.
+        /// Topics that are rewritten; the first rule that matches applies.
         @aside rewrites: Vec<Rewrite>;
         /// Subscriptions that every client gets.
         @aside auto_subscribes: Vec<AutoSubscribeSection>;
@@ -29,30 +28,29 @@ section! {
 }
 
 section! {
-    /// `[[mqtt.rewrite]]`: topics that are taken for others.
+    /// `[[mqtt.rewrite]]`: topics that are rewritten.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct Rewrite {
-        /// Topics that are taken for others: a filter. Of several rules the first that matches
-        /// holds, once.
+        /// Filter of the topics to rewrite. Of several rules the first that matches applies, once.
         filter: String, TEXT;
-        /// What they are taken for: $1, $2 and so on stand for what the filter's wildcards matched,
-        /// %c for the client identifier, %u for the user.
+        /// The new topic: $1, $2 and so on are what the filter's wildcards matched, %c is the
+        /// client identifier, %u the user.
         to: String, TEXT;
-        /// Whether it holds for what is published.
+        /// Rewrite the topics of published messages.
         publish: bool = true;
-        /// Whether it holds for subscriptions.
+        /// Rewrite subscriptions.
         subscribe: bool = true;
     }
 }
 
 impl Rewrite {
-    /// The broker's word for it.
+    /// The broker's type for it.
     pub fn rule(&self) -> RewriteRule {
         let Rewrite { filter, to, publish, subscribe } = self.clone();
         RewriteRule { filter, to, publish, subscribe }
     }
 
-    /// What is wrong with it, in the broker's words.
+    /// What is wrong with it, as the broker says it.
     pub(super) fn fault(&self) -> Option<String> {
         Rewrites::new(vec![self.rule()]).err()
     }
@@ -62,23 +60,23 @@ section! {
     /// `[[mqtt.auto_subscribe]]`: a subscription that every client gets.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct AutoSubscribeSection {
-        /// What every client is subscribed to when its session begins; %c stands for its
-        /// identifier, %u for its user.
+        /// Filter that every client is subscribed to when its session begins; %c is its client
+        /// identifier, %u its user.
         filter: String, TEXT;
-        /// The highest QoS of its messages.
+        /// Maximum QoS of its messages.
         qos: u32 = 0, whole(0..=2, "QoS");
-        /// Nothing that the client published itself.
+        /// Do not deliver the client's own messages to it.
         no_local: bool = false;
-        /// Messages keep the retain flag they were published with.
+        /// Keep the retain flag as published.
         retain_as_published: bool = false;
-        /// Retained messages: 0, sent whenever it is subscribed; 1, only if it was not there; 2,
+        /// Retained messages: 0: sent at every subscription; 1: only if the subscription is new; 2:
         /// not sent.
         retain_handling: u32 = 0, whole(0..=2, "as MQTT 5 numbers it");
     }
 }
 
 impl AutoSubscribeSection {
-    /// The broker's word for it.
+    /// The broker's type for it.
     pub fn wish(&self) -> AutoSubscribe {
         AutoSubscribe {
             filter: self.filter.clone(),
@@ -93,7 +91,7 @@ impl AutoSubscribeSection {
         }
     }
 
-    /// What is wrong with it, in the broker's words.
+    /// What is wrong with it, as the broker says it.
     pub(super) fn fault(&self) -> Option<String> {
         AutoSubscribes::new(vec![self.wish()]).err()
     }

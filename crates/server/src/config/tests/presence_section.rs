@@ -61,8 +61,8 @@ fn a_password_that_goes_far_without_tls_is_warned_of() {
         |url: &str| parse(&format!("[presence]\ndirectory = \"{url}\"")).expect("good").warnings;
     assert_eq!(
         warned("redis://me:pw@redis.example"),
-        ["[presence] directory = \"redis://(hidden)@redis.example\": its password goes there \
-          without TLS; rediss is with it"]
+        ["[presence] directory = \"redis://(hidden)@redis.example\": its password is sent \
+             without TLS; use rediss"]
     );
     for url in ["rediss://me:pw@redis.example", "redis://redis.example", "redis://me:pw@127.0.0.1"]
     {
@@ -97,8 +97,8 @@ fn what_does_not_go_together_is_refused() {
         &[
             "holdline.toml:3: [presence] key = \"k.pem\": certificate and key go together; name \
              both files or neither",
-            "holdline.toml:2: [presence] events_stream = \"events\": a stream of events is kept \
-             by a Redis; name a Redis in directory",
+            "holdline.toml:2: [presence] events_stream = \"events\": a stream of events needs a \
+             Redis; set directory to a Redis",
             "holdline.toml:4: [presence] lease_ms = 1_000: the lease is renewed every third of \
              lease_ms, and timeout_ms must fit into that; raise lease_ms or lower timeout_ms",
         ],

@@ -59,18 +59,18 @@ fn a_listener_of_mqtt_that_cannot_work_is_refused() {
         &[
             "holdline.toml:10: [listen.c] certificate = \"c\": certificate and key go together; \
              name both files or neither",
-            "holdline.toml:3: [listen.a] methods = [\"certificate\"]: this listener asks for no \
-             certificate; set client_certificates = \"required\" for it",
-            "holdline.toml:6: [listen.b] methods = [\"token\"]: no token can be checked; set \
-             secret, key_files or jwks_url in [access.token]",
-            "holdline.toml:9: [listen.c] methods = [\"http\"]: there is nobody to ask; set url in \
-             [access.http]",
+            "holdline.toml:3: [listen.a] methods = [\"certificate\"]: this listener does not ask \
+             for certificates; set client_certificates = \"required\" for it",
+            "holdline.toml:6: [listen.b] methods = [\"token\"]: no key to verify tokens is \
+             configured; set secret, key_files or jwks_url in [access.token]",
+            "holdline.toml:9: [listen.c] methods = [\"http\"]: no service is configured; set url \
+             in [access.http]",
         ],
     );
     refused(
         "[products.a]\n[listen.a]\naddress = \"127.0.0.1:1\"\nmethods = [\"scram\"]\n\
          [access]\nscram_hashes = []",
-        &["holdline.toml:4: [listen.a] methods = [\"scram\"]: no hash is taken; name one in \
+        &["holdline.toml:4: [listen.a] methods = [\"scram\"]: no hash is accepted; name one in \
              [access] scram_hashes"],
     );
 }
@@ -83,8 +83,8 @@ fn the_nameless_from_everywhere_are_warned_of() {
         );
         parse(&text).expect("allowed").warnings
     };
-    let said = "[listen.x] anonymous = \"yes\" on 0.0.0.0:1883: whoever reaches it can connect \
-                without a name";
+    let said = "[listen.x] anonymous = \"yes\" on 0.0.0.0:1883: everybody who can reach it can \
+                connect without a user name";
     assert_eq!(listen("mqtt", "0.0.0.0:1883"), [said]);
     assert_eq!(listen("any", "0.0.0.0:1883"), [said]);
     assert_eq!(listen("mqtt", "127.0.0.1:1883"), [""; 0]);
