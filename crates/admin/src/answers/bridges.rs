@@ -1,4 +1,4 @@
-//! Bridges to other brokers, as they are.
+//! Bridges to other brokers: their status.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,7 +6,7 @@ use serde::Serialize;
 /// All bridges.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct BridgeList {
-    /// Those of the configuration that are enabled.
+    /// The enabled bridges of the configuration.
     pub(crate) bridges: Vec<BridgeStatus>,
 }
 
@@ -20,12 +20,12 @@ pub struct BridgeStatus {
     pub is_online: bool,
     /// Connections to the remote broker since the start.
     pub connects: u64,
-    /// Messages handed to the remote broker and, at QoS 1 and 2, acknowledged by it.
+    /// Messages sent to the remote broker and, at QoS 1 and 2, acknowledged by it.
     pub out: u64,
-    /// Messages of the remote broker handed to ours.
+    /// Messages from the remote broker passed to this server.
     pub received: u64,
-    /// Messages that the other side did not take, or that could not be mapped.
+    /// Messages that the other side did not accept, or that could not be mapped.
     pub refused: u64,
-    /// Why the remote broker was not reached, or was lost, the last time; null while it is there.
+    /// Why the remote broker was last unreachable or lost; null while it is connected.
     pub last_fault: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Clients of topics, their sessions and subscriptions.
+//! MQTT clients, their sessions and subscriptions.
 
 use crate::orders::messages::RETAIN_HANDLING;
 use crate::texts::{CloseWord, QosNumber, Version};
@@ -12,40 +12,40 @@ use serde::Serialize;
 pub(crate) struct Client {
     /// Its identifier.
     client_id: String,
-    /// Who it is; null: anonymous.
+    /// Its user; null: anonymous.
     user: Option<String>,
-    /// It has a connection.
+    /// Whether it is connected.
     online: bool,
     /// `mqtt31`, `mqtt311`, `mqtt5`.
     protocol: &'static str,
-    /// Its address, while it is online and as far as it is known.
+    /// Its address, if it is online and the address is known.
     peer: Option<String>,
-    /// Unix millisecond since when it is online or away.
+    /// Unix millisecond since which it is online or offline.
     since_ms: u64,
-    /// Unix millisecond at which it was certainly there for the last time; 0: never.
+    /// Unix millisecond at which it was last known to be connected; 0: never.
     seen_ms: u64,
-    /// Of its last transition: 64 bits as sixteen hexadecimal digits, so that texts sort as
+    /// Version of its last transition: 64 bits as sixteen hexadecimal digits, so that texts sort as
     /// versions do.
     #[schemars(with = "Version")]
     version: String,
-    /// How its last connection ended, when it is away.
+    /// How its last connection ended, if it is offline.
     #[schemars(with = "Option<CloseWord>")]
     reason: Option<&'static str>,
-    /// Longest silence agreed, seconds; 0: any.
+    /// Agreed keep-alive, seconds; 0: none.
     keep_alive_s: u16,
-    /// Seconds the session outlives the connection; null: for ever.
+    /// Seconds that the session outlives the connection; null: for ever.
     session_expiry_s: Option<u32>,
     /// Subscriptions.
     subscriptions: u32,
-    /// Deliveries on the way.
+    /// Deliveries sent and not acknowledged.
     inflight: u32,
-    /// Messages that wait, those on the way included.
+    /// Messages queued, including unacknowledged ones.
     queued: u32,
-    /// Their bytes.
+    /// Bytes of these.
     queued_bytes: u64,
     /// Messages dropped since the session began.
     dropped: u64,
-    /// It has a will.
+    /// Whether it has a will.
     has_will: bool,
 }
 
@@ -78,20 +78,20 @@ impl From<&ClientState> for Client {
 pub(crate) struct ClientPage {
     /// The page.
     pub(crate) clients: Vec<Client>,
-    /// Where to go on: the next query's `after`; null at the end.
+    /// Where to continue: the next query's `after`; null at the end.
     pub(crate) next: Option<String>,
 }
 
-/// What of a client is over.
+/// What of a client has ended.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum ClientKicked {
     Connection {
-        /// There was a connection.
+        /// Whether a connection was closed.
         was_online: bool,
     },
     Session {
-        /// The session is gone too.
+        /// Whether the session was deleted as well.
         dropped: bool,
     },
 }
@@ -101,20 +101,20 @@ pub(crate) enum ClientKicked {
 pub(crate) struct Subscription {
     /// Topic filter.
     filter: String,
-    /// The highest QoS that was wished for.
+    /// The requested maximum QoS.
     #[schemars(with = "QosNumber")]
     qos: u8,
-    /// The one that was granted.
+    /// The granted QoS.
     #[schemars(with = "QosNumber")]
     granted: u8,
-    /// Nothing that it published itself.
+    /// Whether its own messages are not sent to it.
     no_local: bool,
-    /// Messages keep their retain flag.
+    /// Whether messages keep their retain flag.
     retain_as_published: bool,
     /// When retained messages are sent.
     #[schemars(extend("enum" = RETAIN_HANDLING.map(|(word, _)| word)))]
     retain_handling: &'static str,
-    /// The number that deliveries name.
+    /// The subscription identifier in deliveries.
     subscription_id: Option<u32>,
 }
 
@@ -144,12 +144,12 @@ pub(crate) struct Subscriptions {
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Subscribed {
-    /// It is.
+    /// Always true.
     pub(crate) subscribed: bool,
 }
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Unsubscribed {
-    /// It is.
+    /// Always true.
     pub(crate) unsubscribed: bool,
 }

@@ -1,4 +1,4 @@
-//! The configuration in force, as the roof tells it: values, defaults, what they mean.
+//! The configuration in force: values, defaults, meanings.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,19 +8,19 @@ use serde::Serialize;
 pub struct Configuration {
     /// Its sections, in the order of the file.
     pub sections: Vec<ConfigSection>,
-    /// What reading it again (SIGHUP) would change. Null: it cannot be read, or this server was
-    /// not started from a file.
+    /// What reading the file again (SIGHUP) would change. Null: the file cannot be read, or the
+    /// server was not started with one.
     pub changes: Option<Vec<ConfigChange>>,
-    /// What is wrong with the file as it is now; null: nothing, or nobody knows.
+    /// What is wrong with the file as it is now; null: nothing, or unknown.
     pub problem: Option<String>,
 }
 
 /// A section.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct ConfigSection {
-    /// As it stands in the file: `[limits]`.
+    /// Its header in the file, such as `[limits]`.
     pub header: String,
-    /// What it is about.
+    /// What it is for.
     pub about: String,
     /// Its keys.
     pub settings: Vec<ConfigSetting>,
@@ -31,29 +31,29 @@ pub struct ConfigSection {
 pub struct ConfigSetting {
     /// Its name.
     pub name: String,
-    /// Its value in force, as it would stand in the file. A secret is hidden.
+    /// Its value in force, as in the file. Secrets are hidden.
     pub value: String,
-    /// Its default, likewise; null: it has none.
+    /// Its default in the same form; null: it has none.
     pub default: Option<String>,
     /// Whether the value is the default.
     pub is_default: bool,
-    /// What values it takes.
+    /// Allowed values.
     pub allowed: String,
-    /// What it is, and what happens at it.
+    /// What it means, and what happens at the limit.
     pub text: String,
-    /// Whether a reload (SIGHUP) follows a change; else it waits for a restart.
+    /// Whether a reload (SIGHUP) applies a change; otherwise it needs a restart.
     pub live: bool,
 }
 
-/// What reading the file again would change.
+/// A change that reading the file again would make.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct ConfigChange {
     /// Section and key.
     pub key: String,
-    /// The value in force. A secret is hidden.
+    /// The value in force. Secrets are hidden.
     pub old: String,
-    /// The one in the file, likewise.
+    /// The value in the file, in the same form.
     pub new: String,
-    /// Whether a reload follows; else it waits for a restart.
+    /// Whether a reload applies it; otherwise it needs a restart.
     pub live: bool,
 }

@@ -1,4 +1,4 @@
-//! Devices: their state, and what an operator did to one.
+//! Devices: their state, and results of operators' calls.
 
 use crate::texts::{CloseWord, Decimal, Version};
 use model::close::CloseReason;
@@ -13,18 +13,18 @@ pub(crate) struct Device {
     product: String,
     /// Its name.
     device: String,
-    /// Whether it is bound now.
+    /// Whether it is online.
     online: bool,
     /// `miop5`, `miop6`, `miop7`; empty if it never bound.
     protocol: &'static str,
     /// Number of its last session, 64 bits as text; 0 if it never bound.
     #[schemars(with = "Decimal")]
     epoch: String,
-    /// Unix millisecond since when it is online or offline; 0 if it never bound.
+    /// Unix millisecond since which it is online or offline; 0 if it never bound.
     since_ms: u64,
-    /// Unix millisecond at which it was certainly there for the last time; 0: never.
+    /// Unix millisecond at which it was last known to be connected; 0: never.
     seen_ms: u64,
-    /// Of its last transition: 64 bits as sixteen hexadecimal digits, so that texts sort as
+    /// Version of its last transition: 64 bits as sixteen hexadecimal digits, so that texts sort as
     /// versions do.
     #[schemars(with = "Version")]
     version: String,
@@ -35,7 +35,7 @@ pub(crate) struct Device {
     heartbeat_s: u16,
     /// Pushes sent and not acknowledged.
     inflight: u32,
-    /// Pushes waiting, those in flight included.
+    /// Pushes queued, including those in flight.
     waiting: u32,
     /// Its tags.
     tags: Vec<String>,
@@ -67,7 +67,7 @@ impl From<&DeviceState> for Device {
 /// Some devices.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Devices {
-    /// Those that are known.
+    /// The known ones.
     pub(crate) devices: Vec<Device>,
 }
 
@@ -82,13 +82,13 @@ pub(crate) struct DevicePage {
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Kicked {
-    /// Whether there was a connection to end.
+    /// Whether a connection was closed.
     pub(crate) was_online: bool,
 }
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Blocked {
-    /// Whether the device is blocked from now on.
+    /// Whether the device is blocked now.
     pub(crate) blocked: bool,
 }
 
@@ -97,6 +97,6 @@ pub(crate) struct Blocked {
 pub(crate) struct DeviceToken {
     /// The device presents it in its Bind.
     pub(crate) token: String,
-    /// Unix second until which it is good.
+    /// Unix second at which it expires.
     pub(crate) expires_at: u64,
 }

@@ -1,6 +1,6 @@
-//! Events, as the stream and the webhooks tell them: a variant each.
+//! Events as the stream and the webhooks send them: a variant each.
 //!
-//! Invariant: the `type` of an event is the name that the model has for it.
+//! Invariant: the `type` of an event is its name in the model.
 
 use super::chat;
 use super::messages::Message;
@@ -17,7 +17,7 @@ use model::session::{Denial, Drop};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Something that happened.
+/// An event.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
@@ -38,20 +38,20 @@ impl AnyEvent {
     }
 }
 
-/// What every event of a device says.
+/// Fields of every event of a device.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct OfDevice {
-    /// In the stream: give it as Last-Event-ID to go on after it. In a webhook: names the event for
-    /// good, so that a repetition can be dropped.
+    /// In the stream: give it as Last-Event-ID to continue after it. In a webhook: a permanent
+    /// identifier, by which repetitions can be dropped.
     id: String,
     /// Unix millisecond.
     at_ms: u64,
-    /// Whose device.
+    /// Key of the device's product.
     product: String,
-    /// Which device.
+    /// Name of the device.
     device: String,
-    /// Number of the session, 64 bits as text. An offline of a lower epoch than the last online
-    /// means nothing.
+    /// Number of the session, 64 bits as text. Ignore an offline with a lower epoch than the last
+    /// online.
     #[schemars(with = "Decimal")]
     epoch: String,
 }
@@ -61,7 +61,7 @@ pub(crate) struct OfDevice {
 #[serde(tag = "type", rename_all = "snake_case")]
 #[schemars(rename = "Event")]
 pub(crate) enum DeviceEvent {
-    /// It is bound.
+    /// A device is online.
     Online {
         #[serde(flatten)]
         of: OfDevice,
@@ -69,10 +69,10 @@ pub(crate) enum DeviceEvent {
         transition: Transition,
         /// `miop5`, `miop6`, `miop7`.
         protocol: &'static str,
-        /// An earlier session goes on.
+        /// Whether an earlier session was resumed.
         resumed: bool,
     },
-    /// Its connection ended.
+    /// A device's connection ended.
     Offline {
         #[serde(flatten)]
         of: OfDevice,
@@ -82,27 +82,27 @@ pub(crate) enum DeviceEvent {
         #[schemars(with = "CloseWord")]
         reason: &'static str,
     },
-    /// It sent a Report.
+    /// A device sent a Report.
     Report {
         #[serde(flatten)]
         of: OfDevice,
         /// The device's number for it.
         seq: u32,
-        /// What it said.
+        /// Its body.
         #[schemars(with = "Base64")]
         body_base64: String,
         /// The same as text, if it is UTF-8.
         #[serde(skip_serializing_if = "Option::is_none")]
         body: Option<String>,
     },
-    /// A push reached its end at this device.
+    /// A push reached its final state at this device.
     Pushed {
         #[serde(flatten)]
         of: OfDevice,
         /// Id of the push.
         #[schemars(with = "Decimal")]
         push: String,
-        /// What became of it.
+        /// The result.
         #[schemars(with = "OutcomeWord")]
         outcome: &'static str,
         /// Why it was rejected.
@@ -112,18 +112,19 @@ pub(crate) enum DeviceEvent {
     },
 }
 
-/// The version of who came or went.
+/// The version of a transition.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Transition {
-    /// Sixteen hexadecimal digits, above those of all earlier ones of this device or client, on
-    /// whatever server. Discard one that is not above the last you saw; compare as text.
+    /// Sixteen hexadecimal digits, greater than those of all earlier transitions of this device or
+    /// client, on any server. Discard events that are not greater than the last one you processed;
+    /// compare as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Version>")]
     version: Option<String>,
 }
 
 impl Transition {
-    /// What is no transition has none.
+    /// Events that are not transitions have none.
     fn new(version: PresenceVersion) -> Transition {
         let version = (version != PresenceVersion::default()).then(|| version.to_string());
         Transition { version }
@@ -163,25 +164,25 @@ impl DeviceEvent {
     }
 }
 
-/// What every event of a client says.
+/// Fields of every event of an MQTT client.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct OfClient {
-    /// In the stream: give it as Last-Event-ID to go on after it. In a webhook: names the event for
-    /// good, so that a repetition can be dropped.
+    /// In the stream: give it as Last-Event-ID to continue after it. In a webhook: a permanent
+    /// identifier, by which repetitions can be dropped.
     id: String,
     /// Unix millisecond.
     at_ms: u64,
-    /// Whose; empty: the server's own.
+    /// The client's identifier; empty: the server itself.
     client_id: String,
-    /// Who it is; null: anonymous.
+    /// Its user; null: anonymous.
     user: Option<String>,
 }
 
-/// An event of a client of topics.
+/// An event of an MQTT client.
 #[derive(Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum ClientEvent {
-    /// It is connected.
+    /// A client connected.
     ClientConnected {
         #[serde(flatten)]
         of: OfClient,
@@ -191,10 +192,10 @@ pub(crate) enum ClientEvent {
         protocol: &'static str,
         /// Its address.
         peer: String,
-        /// An earlier session goes on.
+        /// Whether an earlier session was resumed.
         resumed: bool,
     },
-    /// Its connection ended.
+    /// A client's connection ended.
     ClientDisconnected {
         #[serde(flatten)]
         of: OfClient,
@@ -204,15 +205,15 @@ pub(crate) enum ClientEvent {
         #[schemars(with = "CloseWord")]
         reason: &'static str,
     },
-    /// It was refused.
+    /// A client was refused.
     ClientRefused {
         #[serde(flatten)]
         of: OfClient,
-        /// Why.
+        /// The reason.
         #[schemars(extend("enum" = words(Denial::ALL, Denial::name)))]
         reason: &'static str,
     },
-    /// Its session ended.
+    /// A client's session ended.
     SessionEnded {
         #[serde(flatten)]
         of: OfClient,
@@ -223,28 +224,28 @@ pub(crate) enum ClientEvent {
         of: OfClient,
         /// The topic filter.
         filter: String,
-        /// What was granted.
+        /// The granted QoS.
         #[schemars(with = "QosNumber")]
         qos: u8,
     },
-    /// A subscription ended by its wish.
+    /// A client unsubscribed.
     ClientUnsubscribed {
         #[serde(flatten)]
         of: OfClient,
         /// The topic filter.
         filter: String,
     },
-    /// It published a message.
+    /// A client published a message.
     MessagePublished {
         #[serde(flatten)]
         of: OfClient,
         message: Message,
     },
-    /// Messages for it were dropped.
+    /// Messages for a client were dropped.
     MessagesDropped {
         #[serde(flatten)]
         of: OfClient,
-        /// Why.
+        /// The reason.
         #[schemars(extend("enum" = words(&Drop::ALL, Drop::name)))]
         reason: &'static str,
         /// How many.
@@ -291,46 +292,46 @@ impl ClientEvent {
     }
 }
 
-/// What every event of chat says.
+/// Fields of every chat event.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct OfChat {
-    /// In the stream: give it as Last-Event-ID to go on after it. In a webhook: names the event for
-    /// good, so that a repetition can be dropped.
+    /// In the stream: give it as Last-Event-ID to continue after it. In a webhook: a permanent
+    /// identifier, by which repetitions can be dropped.
     id: String,
     /// Unix millisecond.
     at_ms: u64,
 }
 
-/// An event of chat.
+/// A chat event.
 #[derive(Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[expect(clippy::enum_variant_names, reason = "their words are those of the API")]
 pub(crate) enum ChatEvent {
-    /// A message is stored.
+    /// A message was stored.
     ChatMessage {
         #[serde(flatten)]
         of: OfChat,
         message: chat::Message,
     },
-    /// A message is stored that calls another one back: that is gone.
+    /// A message was recalled.
     ChatRecalled {
         #[serde(flatten)]
         of: OfChat,
         message: chat::Message,
-        /// The place of the one that was called back.
+        /// Place of the recalled message.
         seq: Option<u64>,
     },
-    /// A message is stored that tells of a change of its group.
+    /// A change of a group was stored, as a message.
     ChatGroupChanged {
         #[serde(flatten)]
         of: OfChat,
         message: chat::Message,
-        /// What was done.
+        /// The change.
         verb: Option<&'static str>,
-        /// To whom.
+        /// The members it concerns.
         members: Vec<String>,
     },
-    /// An account was made.
+    /// An account was created.
     ChatAccountMade {
         #[serde(flatten)]
         of: OfChat,
@@ -340,15 +341,15 @@ pub(crate) enum ChatEvent {
         #[schemars(with = "Decimal")]
         number: String,
     },
-    /// Somebody says something with a word that is to be told; it may be refused yet.
+    /// A message contained a flagged word; it may still be refused.
     ChatFlagged {
         #[serde(flatten)]
         of: OfChat,
-        /// Who says it.
+        /// The sender.
         from: String,
-        /// To whom.
+        /// The receiver.
         to: String,
-        /// The sender's id for it, 32 hexadecimal digits.
+        /// The sender's id of the message, 32 hexadecimal digits.
         client_id: String,
     },
 }
@@ -385,10 +386,10 @@ impl ChatEvent {
     }
 }
 
-/// Something is missing in a stream.
+/// Events are missing in a stream.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Gap {
-    /// At least so many events are missing here; null when nobody knows.
+    /// At least this many events are missing here; null: unknown.
     pub(crate) lost: Option<u64>,
 }
 
@@ -399,7 +400,7 @@ mod tests {
     use serde_json::Value;
     use std::collections::BTreeSet;
 
-    /// What every event says beside the fields of its kind.
+    /// Fields of every event, in addition to those of its kind.
     const OF_EACH: [&str; 3] = ["id", "type", "at_ms"];
 
     fn variants(schema: schemars::Schema) -> Vec<Value> {

@@ -1,7 +1,7 @@
 //! Webhooks, what is posted to them, and their dead letters.
 //!
-//! Invariant: of a webhook's secret nothing is told but whether there is one, and of its URL
-//! nothing that may be one.
+//! Invariant: a webhook's secret is never shown, only whether there is one; its URL is shown
+//! without parts that may be secret.
 
 use super::events::AnyEvent;
 use crate::outward::redact;
@@ -16,56 +16,57 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A batch of events, as it is posted.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct WebhookBody<'a> {
-    /// Events lost since the last batch that was taken.
+    /// Events lost since the last batch that was accepted.
     pub(crate) lost: u64,
-    /// true: dead letters, posted again by order; older than what came since. Else absent.
+    /// true: dead letters, posted again on request, and older than the events since. Otherwise
+    /// absent.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) redelivered: bool,
-    /// At most 100, in order. Reports come in batches of their own, and so do messages.
+    /// At most 100, in order. Reports are in batches of their own, and so are messages.
     #[schemars(with = "Vec<AnyEvent>", length(max = BATCH_EVENTS_MAX))]
     pub(crate) events: &'a [Value],
 }
 
-/// A webhook, and what became of its events.
+/// A webhook, and the results of its events.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Webhook {
     /// Its number, as in metrics and paths.
     number: usize,
-    /// Where events are posted.
+    /// URL that events are posted to.
     url: String,
     /// Only of this product.
     product: Option<String>,
-    /// Only these; empty: all but `message_published`.
+    /// Only these; empty: all except `message_published`.
     events: Vec<String>,
     /// Filters of its messages; empty: all.
     topics: Vec<String>,
     /// Whether it has a secret.
     signed: bool,
-    /// Events taken since the start.
+    /// Events accepted since the start.
     delivered: u64,
     /// Events lost or given up since the start.
     dropped: u64,
-    /// Requests that were not taken.
+    /// Failed requests.
     failures: u64,
-    /// null: this server keeps none.
+    /// Its dead letters; null: this server keeps none.
     dead_letters: Option<DeadLetterCounts>,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct DeadLetterCounts {
-    /// Letters there are.
+    /// Dead letters stored.
     count: u64,
-    /// Their bytes.
+    /// Bytes of these.
     bytes: u64,
-    /// Kept since the start.
+    /// Stored since the start.
     kept: u64,
-    /// Taken by a redelivery since the start.
+    /// Redelivered since the start.
     redelivered: u64,
-    /// Cleared by order since the start.
+    /// Deleted on request since the start.
     cleared: u64,
-    /// Gone for want of room since the start.
+    /// Dropped since the start, because the limit was reached.
     evicted: u64,
-    /// Not kept because the disk refused, since the start.
+    /// Not stored since the start, because the disk refused.
     refused: u64,
 }
 
@@ -108,21 +109,21 @@ impl From<&DeadTally> for DeadLetterCounts {
 /// All webhooks.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Webhooks {
-    /// In the order of their numbers.
+    /// By number.
     pub(crate) webhooks: Vec<Webhook>,
 }
 
 /// A dead letter.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct DeadLetter {
-    /// Rises with each letter of this webhook.
+    /// Increases with each dead letter of this webhook.
     number: String,
     /// Unix millisecond at which it was given up.
     kept_ms: u64,
-    /// Why it was given up.
+    /// The reason.
     #[schemars(extend("enum" = Why::ALL.map(Why::name)))]
     why: &'static str,
-    /// As it was posted, or was to be.
+    /// The event, as it was or would have been posted.
     #[schemars(with = "AnyEvent")]
     event: Value,
 }
@@ -141,7 +142,7 @@ impl From<&shelf::DeadLetter> for DeadLetter {
 /// A page of dead letters.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct DeadLetters {
-    /// The page, oldest first. 4 MiB end it early.
+    /// The page, oldest first. It ends at 4 MiB.
     pub(crate) dead_letters: Vec<DeadLetter>,
     /// The next query's `after`; null at the end.
     pub(crate) next: Option<String>,
@@ -149,17 +150,17 @@ pub(crate) struct DeadLetters {
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Cleared {
-    /// Letters that were there.
+    /// Number of deleted dead letters.
     pub(crate) cleared: u64,
 }
 
-/// What came of a redelivery.
+/// Result of a redelivery.
 #[derive(PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct Redelivered {
-    /// Letters that were taken, and are gone.
+    /// Dead letters that were accepted, and are deleted.
     pub(crate) taken: u64,
-    /// Letters there are still.
+    /// Dead letters that remain.
     pub(crate) left: u64,
-    /// Why it ended before it was through.
+    /// Why it ended before it was complete.
     pub(crate) failure: Option<String>,
 }

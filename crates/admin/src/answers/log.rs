@@ -6,16 +6,15 @@ use serde::Serialize;
 /// A line of the log.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct LogLine {
-    /// Its number since the start, without holes: what is missing was not kept.
+    /// Its number since the start, without gaps: missing numbers were not kept.
     pub number: u64,
     /// Unix millisecond.
     pub at_ms: u64,
     /// `warn` or `error`.
     pub level: &'static str,
-    /// Which kind of event it tells, a key of `events` in `/v1/meanings`; null for lines of
-    /// libraries.
+    /// Name of the event, a key of `events` in `/v1/meanings`; null for lines of libraries.
     pub event: Option<&'static str>,
-    /// What is said, with its fields behind.
+    /// The message, followed by its fields.
     pub text: String,
 }
 

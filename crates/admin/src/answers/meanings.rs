@@ -1,4 +1,4 @@
-//! What names of counters and reasons mean, from where they are declared.
+//! Meanings of counters and reasons, from their declarations.
 
 use model::close::CloseReason;
 use model::counters::Counter;
@@ -9,22 +9,22 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What names mean.
+/// Meanings of names.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Meanings {
-    /// Of reasons why connections ended.
+    /// Reasons why connections ended.
     closed: BTreeMap<&'static str, &'static str>,
-    /// Of reasons why messages were not delivered to a session.
+    /// Reasons why messages were not delivered to a session.
     dropped: BTreeMap<&'static str, &'static str>,
-    /// Of counters.
+    /// Counters.
     counters: BTreeMap<&'static str, &'static str>,
-    /// Of phases that are timed, as whose and which.
+    /// Timed phases, as service and phase.
     phases: BTreeMap<String, &'static str>,
-    /// Of events: those that streams and webhooks tell, and those of the log.
+    /// Events: those of streams and webhooks, and those of the log.
     events: BTreeMap<&'static str, String>,
 }
 
-/// All of them.
+/// All meanings.
 pub(crate) fn all() -> Meanings {
     Meanings {
         closed: CloseReason::ALL.iter().map(|of| (of.name(), of.meaning())).collect(),

@@ -1,6 +1,6 @@
-//! Messages on topics: those that are retained, and what became of those that were published.
+//! Messages on topics: retained messages, and results of publishing.
 //!
-//! It knows no broker.
+//! It does not know the broker.
 
 use super::{ErrorBody, ErrorWords};
 use crate::orders::properties;
@@ -11,7 +11,7 @@ use model::topic::Publication;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A published message: the payload as text too where it is one, and the properties it has.
+/// A published message: the payload, also as text if it is text, and its properties.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Message {
     /// Topic name.
@@ -21,9 +21,9 @@ pub(crate) struct Message {
     qos: u8,
     /// As published.
     retain: bool,
-    /// Unix second at which it came.
+    /// Unix second at which it arrived.
     at_s: u32,
-    /// Unix second after which it is delivered no more.
+    /// Unix second at which it expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     expire_at_s: Option<u32>,
     /// The payload.
@@ -32,20 +32,20 @@ pub(crate) struct Message {
     /// The same as text, if it is UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<String>,
-    /// True: the payload says of itself that it is text. Else absent.
+    /// True: the payload is marked as text. Otherwise absent.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     payload_is_utf8: bool,
-    /// What sort of thing the payload is.
+    /// Content type of the payload.
     #[serde(skip_serializing_if = "Option::is_none")]
     content_type: Option<String>,
-    /// Where an answer goes.
+    /// Response topic.
     #[serde(skip_serializing_if = "Option::is_none")]
     response_topic: Option<String>,
-    /// What the answer is to bring along.
+    /// Correlation data of the response.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Base64>")]
     correlation_data_base64: Option<String>,
-    /// Pairs of name and value, in order; a name may come again.
+    /// Pairs of name and value, in order; names may repeat.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<Pair>")]
     user_properties: Vec<(String, String)>,
@@ -74,13 +74,13 @@ impl From<&Publication> for Message {
 /// A page of retained messages.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct MessagePage {
-    /// The page, in the order of topics.
+    /// The page, by topic.
     pub(crate) messages: Vec<Message>,
     /// The next query's `after`; null at the end.
     pub(crate) next: Option<String>,
 }
 
-/// What became of a message, or of each of a list.
+/// The result of a message, or of each of a list.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
@@ -91,11 +91,11 @@ pub(crate) enum PublishAnswer {
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Published {
-    /// Somebody may have wanted it.
+    /// Whether a subscription matched, as far as is known.
     pub(crate) matched: bool,
 }
 
-/// What became of a list.
+/// The results of a list.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct PublishResults {
     /// In the order of the list.

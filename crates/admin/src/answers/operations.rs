@@ -1,4 +1,4 @@
-//! What operators ask for: readiness, status, backup. It knows no shard; figures come added up.
+//! Calls of operators: readiness, status, backup. It knows no shard; figures are sums.
 
 use crate::texts::LogWord;
 use model::close::CloseReason;
@@ -11,18 +11,18 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Whether the server takes everything that belongs here.
+/// Whether the server accepts all requests.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Readiness {
-    /// Whether it takes everything that belongs here.
+    /// Whether it accepts all requests.
     ready: bool,
-    /// Whether it lets its connections go.
+    /// Whether it is draining.
     draining: bool,
-    /// Each shard's log. A full one has room again when something is taken from it; one that
-    /// failed takes nothing until the disk is mended and the server restarted.
+    /// Each shard's log. A full log accepts data again when something is deleted; a failed one
+    /// refuses writes until the disk is repaired and the server restarted.
     #[schemars(with = "Vec<LogWord>")]
     logs: Vec<&'static str>,
-    /// Why it is not ready, for people; empty when it is.
+    /// Why it is not ready, in words; empty if it is.
     reasons: Vec<String>,
 }
 
@@ -37,60 +37,60 @@ impl From<&crate::Readiness> for Readiness {
     }
 }
 
-/// Counters and gauges, added up over the shards.
+/// Counters and gauges, summed over the shards.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Status {
     /// The server's version.
     version: &'static str,
     /// Shards that answered.
     shards: u32,
-    /// Threads that run them: one while there is little to do.
+    /// Threads that run the shards: one while the load is low.
     threads: u32,
-    /// Connections open.
+    /// Open connections.
     connections: u64,
-    /// Devices with a record.
+    /// Known devices, online or not.
     devices: u64,
-    /// Devices bound.
+    /// Online devices.
     online: u64,
-    /// Pushes waiting.
+    /// Pushes queued for devices.
     waiting: u64,
-    /// Their weight.
+    /// Bytes of these.
     waiting_bytes: u64,
-    /// Longest turn of a shard since the last question, microseconds.
+    /// Longest turn of a shard since the last call, microseconds.
     turn_us_max: u64,
-    /// What is given up because memory is short (limits.memory_max): nothing; new connections;
-    /// messages of QoS 0, too; stores for those who are away, too.
+    /// What is refused because memory is short (limits.memory_max): nothing; new connections; also
+    /// messages of QoS 0; also stores for offline clients.
     #[schemars(extend("enum" = Pressure::ALL.map(Pressure::name)))]
     memory_pressure: &'static str,
-    /// Sessions of topics, online or not.
+    /// MQTT sessions, online or not.
     sessions: u64,
-    /// Sessions with a connection.
+    /// Connected sessions.
     sessions_online: u64,
-    /// Subscriptions, those of shared groups included.
+    /// Subscriptions, including those of shared groups.
     subscriptions: u64,
     /// Retained messages.
     retained: u64,
-    /// Their bytes.
+    /// Bytes of retained messages.
     retained_bytes: u64,
-    /// Messages that wait for sessions, those on the way included.
+    /// Messages queued for sessions, including unacknowledged ones.
     queued: u64,
-    /// Their bytes in memory.
+    /// Bytes of these in memory.
     queued_bytes: u64,
-    /// Publications for later.
+    /// Delayed messages.
     delayed: u64,
-    /// Devices of accounts of chat that are here.
+    /// Connected devices of chat accounts.
     chat_sessions: u64,
-    /// Messages of chat that are stored and not in every inbox yet.
+    /// Chat messages stored and not yet in every inbox.
     chat_undistributed: u64,
-    /// Messages of chat for other servers that are not with them.
+    /// Chat messages queued for other XMPP servers.
     chat_queued_out: u64,
-    /// Accounts of chat with something to tell devices that are away.
+    /// Chat accounts with pending push notifications.
     chat_pushes_owing: u64,
     /// Chatrooms.
     chatrooms: u64,
-    /// Devices that are in a chatroom.
+    /// Sessions in chatrooms.
     chatroom_sessions: u64,
-    /// The shards' loops, in the order of their numbers.
+    /// The shards' loops, by number.
     loops: Vec<ShardLoop>,
     /// Counted since the start, by name.
     counters: BTreeMap<&'static str, u64>,
@@ -104,16 +104,16 @@ pub(crate) struct Status {
 #[derive(Serialize, JsonSchema)]
 #[schemars(inline)]
 pub(crate) struct ShardLoop {
-    /// Which shard.
+    /// Number of the shard.
     shard: u16,
-    /// Connections open there.
+    /// Open connections of the shard.
     connections: u64,
     /// Turns.
     turns: u64,
-    /// Microseconds in them.
+    /// Microseconds spent in them.
     busy_us: u64,
-    /// Microseconds by which they began later than the shard wanted, by a timer or for what was
-    /// left over. Up to a thousand a turn is the grain of the system's clock.
+    /// Total delay of the turns, in microseconds. Up to a thousand for each turn is the resolution
+    /// of the system's timer.
     lag_us: u64,
 }
 
@@ -163,7 +163,7 @@ impl Status {
     }
 }
 
-/// A backup that is whole.
+/// A complete backup.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct BackedUp {
     /// The folder.

@@ -1,4 +1,4 @@
-//! Everything that says how the server is, for one look: what the console shows first.
+//! The server's state at a glance: what the console shows first.
 
 use super::metrics::latencies::Latencies;
 use super::operations::{Readiness, Status};
@@ -8,42 +8,42 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// How the server is.
+/// State of the server.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Overview {
-    /// Unix millisecond at which it was so.
+    /// Unix millisecond of these figures.
     pub(crate) at_ms: u64,
     /// Unix millisecond at which the API was started.
     pub(crate) started_ms: u64,
     /// As in /readyz.
     pub(crate) readiness: Readiness,
-    /// As in /v1/status; the longest turn is that of the last second or so.
+    /// As in /v1/status; the longest turn is that of about the last second.
     pub(crate) status: Status,
-    /// As in /v1/presence/counts; null where the shards did not tell.
+    /// As in /v1/presence/counts; null if the shards did not answer.
     pub(crate) presence: Option<PresenceCounts>,
     /// As in /v1/presence/status.
     pub(crate) directory: PresenceStatus,
-    /// How long phases lasted.
+    /// Durations of phases.
     pub(crate) latencies: Latencies,
-    /// What the system tells of the process.
+    /// Figures of the process.
     pub(crate) process: Process,
     /// Figures of the store, bridges, streams and the API, named as in /metrics without
     /// `holdline_`.
     pub(crate) readings: BTreeMap<&'static str, u64>,
 }
 
-/// What the system tells of the process.
+/// Figures of the process, from the system.
 #[derive(Serialize, JsonSchema)]
 #[schemars(inline)]
 pub(crate) struct Process {
-    /// Its memory in RAM; null where it cannot be known.
+    /// Its memory in RAM; null if unknown.
     resident_bytes: Option<u64>,
-    /// Milliseconds of processor time since its start, likewise.
+    /// Milliseconds of CPU time since its start; null if unknown.
     cpu_ms: Option<u64>,
     /// Cores that it may use.
     cores: usize,
-    /// Milliseconds of processor time of threads that there are, by name; `shard-0` and so on run
-    /// the shards.
+    /// Milliseconds of CPU time of the running threads, by name; `shard-0` and so on run the
+    /// shards.
     threads_cpu_ms: BTreeMap<String, u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Presence: memory's state, the directory's, how the two agree, and figures over time.
+//! Presence: in memory, in the directory, how the two agree, and figures over time.
 //!
 //! Versions are sixteen hexadecimal digits, so that they sort as text; boots are hexadecimal as in
 //! a directory's records. Invariant: a record of the directory counts as online only with a lease
@@ -15,16 +15,16 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Whose presence it is.
+/// The device or client.
 #[derive(Serialize, JsonSchema)]
 struct Principal {
     /// Its name in directories: `product#device`, or `#client`.
     key: String,
-    /// Of a device.
+    /// Product, if it is a device.
     product: Option<String>,
-    /// Of a device.
+    /// Device, if it is one.
     device: Option<String>,
-    /// Of a client of topics.
+    /// Client identifier, if it is an MQTT client.
     client_id: Option<String>,
 }
 
@@ -41,14 +41,14 @@ impl From<&presence::Principal> for Principal {
     }
 }
 
-/// Whether it is there, and by what.
+/// Whether it is online, and over which protocol.
 #[derive(Serialize, JsonSchema)]
 struct State {
-    /// It has a connection, or had one then.
+    /// Whether it has a connection, or had one then.
     online: bool,
-    /// Of one that is online.
+    /// Protocol, if online.
     protocol: Option<&'static str>,
-    /// How its last connection ended, of one that is not.
+    /// How its last connection ended, if offline.
     #[schemars(with = "Option<CloseWord>")]
     reason: Option<&'static str>,
 }
@@ -63,22 +63,22 @@ impl From<OnlineState> for State {
     }
 }
 
-/// What memory knows of a device or client.
+/// Presence of a device or client, from this server's memory.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Presence {
     #[serde(flatten)]
     who: Principal,
-    /// Its user, where it has one.
+    /// Its user, if it has one.
     user: Option<String>,
     #[serde(flatten)]
     state: State,
-    /// The server that says so: this one.
+    /// Name of this server.
     node: String,
-    /// Unix millisecond since when it is so.
+    /// Unix millisecond since which it is in this state.
     since_ms: u64,
-    /// Unix millisecond at which it was certainly there for the last time.
+    /// Unix millisecond at which it was last known to be connected.
     seen_ms: u64,
-    /// Of its last transition: 64 bits as sixteen hexadecimal digits, so that texts sort as
+    /// Version of its last transition: 64 bits as sixteen hexadecimal digits, so that texts sort as
     /// versions do.
     #[schemars(with = "Version")]
     version: String,
@@ -98,21 +98,21 @@ impl Presence {
     }
 }
 
-/// What memory knows of many.
+/// Presence of many, from this server's memory.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct PresenceList {
-    /// Those that memory knows, in the order of the question.
+    /// The known ones, in the order of the query.
     pub(crate) found: Vec<Presence>,
-    /// Keys of the others.
+    /// Keys of the unknown ones.
     pub(crate) unknown: Vec<String>,
 }
 
-/// The last transitions of a device or client.
+/// The latest transitions of a device or client.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct PresenceHistory {
     #[serde(flatten)]
     who: Principal,
-    /// Oldest first; empty: the history has nothing of it, or not any more.
+    /// Oldest first; empty: none in the history.
     transitions: Vec<PresenceEntry>,
 }
 
@@ -122,29 +122,29 @@ impl PresenceHistory {
     }
 }
 
-/// A transition as the history has it.
+/// A transition in the history.
 #[derive(Serialize, JsonSchema)]
 struct PresenceEntry {
     /// Unix millisecond in its version.
     at_ms: u64,
-    /// It came; false: it went.
+    /// True: connected; false: disconnected.
     online: bool,
-    /// Of the connection that came, or ended.
+    /// Protocol of the connection.
     protocol: String,
-    /// How the connection ended, of one that went.
+    /// How the connection ended, if it did.
     reason: Option<String>,
-    /// Address and port that the connection came from. Null of one that went whose arrival is not
-    /// in the history.
+    /// Address and port of the connection. Null for a disconnect whose connect is not in the
+    /// history.
     peer: Option<String>,
-    /// Its user, where it has one.
+    /// Its user, if it has one.
     user: Option<String>,
-    /// The server that noted it.
+    /// The server that recorded it.
     node: String,
-    /// Which start of the node: hexadecimal, drawn at random. Where it changes between two entries
-    /// the server was started, and whoever was online had gone.
+    /// Identifier of the node's start: hexadecimal, random. If it changes between two entries, the
+    /// server was restarted, and all connections had ended.
     boot: String,
-    /// Of this transition: 64 bits as sixteen hexadecimal digits, so that texts sort as versions
-    /// do.
+    /// Version of this transition: 64 bits as sixteen hexadecimal digits, so that texts sort as
+    /// versions do.
     #[schemars(with = "Version")]
     version: String,
 }
@@ -165,24 +165,24 @@ impl From<&PastTransition> for PresenceEntry {
     }
 }
 
-/// A record of the directory by its fields, and as the text that is kept.
+/// A record of the directory, as fields and as text.
 #[derive(Serialize, JsonSchema)]
 struct PresenceRecord {
-    /// What the record says. Without its node's lease it means nothing.
+    /// The state in the record. It is valid only with its node's lease.
     online: bool,
-    /// Of one that is online.
+    /// Protocol, if online.
     protocol: Option<String>,
-    /// How its last connection ended, of one that is not.
+    /// How its last connection ended, if offline.
     reason: Option<String>,
-    /// Its user, where it has one.
+    /// Its user, if it has one.
     user: Option<String>,
     /// The server that wrote it.
     node: String,
-    /// Which start of the node: hexadecimal, drawn at random.
+    /// Identifier of the node's start: hexadecimal, random.
     boot: String,
-    /// Unix millisecond in its version: when it came to be so.
+    /// Unix millisecond in its version: the time of the transition.
     at_ms: Option<u64>,
-    /// Of its last transition: 64 bits as sixteen hexadecimal digits, so that texts sort as
+    /// Version of its last transition: 64 bits as sixteen hexadecimal digits, so that texts sort as
     /// versions do.
     #[schemars(with = "Version")]
     version: String,
@@ -212,14 +212,14 @@ fn boot(boot: u64) -> String {
     format!("{boot:x}")
 }
 
-/// What the directory has of a device or client, and what that means with the leases in force.
+/// The directory's record of a device or client, and its meaning with the current leases.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct StoredPresence {
     #[serde(flatten)]
     who: Principal,
-    /// The record says so, and its node's lease is in force with the record's boot.
+    /// Whether the record says so, and its node has a valid lease with the record's boot.
     online: bool,
-    /// Whether that lease is in force.
+    /// Whether that lease is valid.
     lease: bool,
     /// Where its record is: `HGET holdline:b:BUCKET KEY` in a Redis.
     #[schemars(with = "Bucket")]
@@ -246,12 +246,12 @@ impl StoredPresence {
     }
 }
 
-/// A node that is alive, as the directory has it.
+/// A live node in the directory.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Lease {
-    /// A server that is alive.
+    /// Name of the server.
     node: String,
-    /// Which start of the node: hexadecimal, drawn at random.
+    /// Identifier of the node's start: hexadecimal, random.
     boot: String,
 }
 
@@ -261,39 +261,39 @@ impl From<&directory::Lease> for Lease {
     }
 }
 
-/// What the directory has of many.
+/// The directory's records of many.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct StoredPresenceList {
-    /// Those of whom the directory has a record, in the order of the question.
+    /// Those with a record, in the order of the query.
     pub(crate) found: Vec<StoredPresence>,
-    /// Keys of the others: they are offline.
+    /// Keys of the others, which are offline.
     pub(crate) unknown: Vec<String>,
-    /// The leases in force.
+    /// The valid leases.
     pub(crate) leases: Vec<Lease>,
 }
 
-/// How the copy in the directory stands.
+/// State of the copy in the directory.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct PresenceStatus {
-    /// What is configured.
+    /// The configured kind.
     #[schemars(extend("enum" = KINDS))]
     directory: &'static str,
     /// This server's name.
     node: String,
-    /// Which start of the node: hexadecimal, drawn at random.
+    /// Identifier of the node's start: hexadecimal, random.
     boot: String,
-    /// `closed`: calls are made; `open`: they wait after a fault; `half_open`: one tries.
+    /// `closed`: calls are made; `open`: they wait after a fault; `half_open`: one call is tried.
     #[schemars(extend("enum" = CIRCUITS.map(Circuit::name)))]
     circuit: &'static str,
-    /// Principals whose last transition the directory has not taken.
+    /// Principals whose last transition is not in the directory yet.
     unwritten: u64,
     /// Age of the oldest of these transitions.
     lag_ms: u64,
     /// Buckets still to be compared after a loss.
     resync_left: u64,
-    /// The last one, if there was one.
+    /// The last fault, if there was one.
     fault: Option<DirectoryFault>,
-    /// Since the process began; named as in /metrics, without `holdline_`.
+    /// Counters since the start, named as in /metrics without `holdline_`.
     counters: BTreeMap<&'static str, u64>,
 }
 
@@ -303,7 +303,7 @@ const CIRCUITS: [Circuit; 3] = [Circuit::Closed, Circuit::Open, Circuit::HalfOpe
 #[derive(Serialize, JsonSchema)]
 #[schemars(inline)]
 struct DirectoryFault {
-    /// In words.
+    /// Description.
     message: String,
     /// Unix millisecond.
     at_ms: u64,
@@ -326,7 +326,7 @@ impl From<ReplicationStatus> for PresenceStatus {
     }
 }
 
-/// What a comparison of memory and directory found.
+/// Result of a comparison of memory and directory.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Audit {
     /// Principals online in memory.
@@ -339,22 +339,22 @@ pub(crate) struct Audit {
     persistent: Differing,
     /// The first of the persistent ones, up to `told_max`.
     differences: Vec<PresenceDifference>,
-    /// Differences that were given to be written over.
+    /// Differences that are being repaired.
     repaired: u64,
-    /// Time it took, the settle time not included.
+    /// Duration, without the settle time.
     took_ms: u64,
 }
 
 #[derive(Serialize, JsonSchema)]
 #[schemars(inline)]
 struct Differing {
-    /// Of this kind.
+    /// Number of this kind.
     missing: u64,
-    /// Of this kind.
+    /// Number of this kind.
     stale: u64,
-    /// Of this kind.
+    /// Number of this kind.
     extra: u64,
-    /// Of this kind.
+    /// Number of this kind.
     wrong_node: u64,
 }
 

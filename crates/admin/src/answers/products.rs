@@ -1,4 +1,4 @@
-//! Products, their secrets by their ids only.
+//! Products; of their secrets only the ids.
 
 use crate::orders::SecretBody;
 use base::hex;
@@ -11,7 +11,7 @@ use serde::Serialize;
 pub(crate) struct Product {
     /// Its key.
     key: String,
-    /// Its number, as classic records carry it.
+    /// Its number in classic records.
     app_id: u32,
     /// Ids of its secrets, newest first. The secrets themselves are never shown.
     key_ids: Vec<u32>,
@@ -19,7 +19,7 @@ pub(crate) struct Product {
     anonymous: Anonymous,
     /// HMAC-SHA256 with a secret of the product (MIOP 7).
     hmac: bool,
-    /// Demand a challenge (MIOP 7).
+    /// Whether a challenge is required (MIOP 7).
     challenge: bool,
     /// A verified client certificate.
     certificate: bool,
@@ -29,26 +29,26 @@ pub(crate) struct Product {
     classic_sign: bool,
     /// Shortest heartbeat, seconds.
     heartbeat_min_s: u16,
-    /// Heartbeat of a device without a wish, seconds; not below the shortest.
+    /// Heartbeat of a device that asks for none, seconds; not below the shortest.
     heartbeat_default_s: u16,
-    /// Longest heartbeat, seconds; not below that.
+    /// Longest heartbeat, seconds; not below the default.
     heartbeat_max_s: u16,
-    /// Pushes that may be unacknowledged on a connection.
+    /// Maximum unacknowledged pushes on a connection.
     inflight_max: u16,
-    /// Stored pushes a device.
+    /// Maximum stored pushes of a device.
     offline_count_max: u32,
-    /// Stored pushes a device, bytes.
+    /// Maximum stored pushes of a device, bytes.
     offline_bytes_max: u32,
     /// Longest time to live of a push.
     ttl_max_s: u32,
     /// Whether pushes for devices that never bound are stored.
     store_for_unknown: bool,
-    /// Reports a second a device may send.
+    /// Maximum Reports of a device in a second.
     reports_per_s: u16,
-    /// Pushes for a device are published here too, with %p for the product and %d for the device;
-    /// it has %d in it. null: nowhere.
+    /// Topic on which pushes for a device are also published, with %p for the product and %d for
+    /// the device; %d is required. null: none.
     topic: Option<String>,
-    /// The secret that was just made: told this once.
+    /// The new secret: shown only once.
     #[serde(skip_serializing_if = "Option::is_none")]
     generated_secret: Option<SecretBody>,
 }
@@ -64,7 +64,7 @@ pub(crate) enum Anonymous {
 }
 
 impl Product {
-    /// The product, and the secret that was just made for it, if one was.
+    /// The product, and its new secret, if one was made.
     pub(crate) fn new(product: &product::Product, made: Option<&product::Secret>) -> Product {
         let proofs = &product.proofs;
         Product {

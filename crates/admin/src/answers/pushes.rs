@@ -1,4 +1,4 @@
-//! A push and what became of it.
+//! A push and its result.
 
 use crate::texts::{Decimal, OutcomeWord, RejectionWord};
 use model::id::{DeviceId, MessageId};
@@ -6,7 +6,7 @@ use model::push;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What became of a push as far as it has come: by device where devices were named, else in all.
+/// Result of a push so far: by device if devices were named, otherwise as counts.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
@@ -29,8 +29,9 @@ pub(crate) struct PushOutcomes {
 struct Outcome {
     /// The device.
     device: String,
-    /// delivered: the device acknowledged it. stored: it is on stable storage and waits. expired:
-    /// its time was over, or it was for now and the device was away. rejected: see reason.
+    /// delivered: the device acknowledged it. stored: it is on stable storage and queued. expired:
+    /// its time to live was over, or it was not to be stored and the device was offline. rejected:
+    /// see reason.
     #[schemars(with = "OutcomeWord")]
     outcome: &'static str,
     /// Why it was rejected.
@@ -50,19 +51,19 @@ pub(crate) struct PushCounts {
 
 #[derive(Serialize, JsonSchema)]
 struct Counts {
-    /// Devices it was for.
+    /// Devices that it was for.
     matched: u64,
     /// Sent and not yet acknowledged.
     pending: u64,
     /// Acknowledged.
     delivered: u64,
-    /// Waiting in the store.
+    /// Queued in the store.
     stored: u64,
-    /// Over before it was delivered.
+    /// Expired before delivery.
     expired: u64,
-    /// Not taken on, or given up.
+    /// Rejected, or given up.
     rejected: u64,
-    /// Whether the push is still on its way through the devices.
+    /// Whether the push is still being processed.
     running: bool,
 }
 
@@ -77,7 +78,7 @@ impl PushOutcomes {
     }
 }
 
-/// The word for why a push was rejected, if it was.
+/// The reason why a push was rejected, if it was.
 pub(super) fn rejection(outcome: push::Outcome) -> Option<&'static str> {
     match outcome {
         push::Outcome::Rejected(why) => Some(why.name()),

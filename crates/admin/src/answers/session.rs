@@ -1,4 +1,4 @@
-//! A session of the console, and whose it is.
+//! A session of the console, and its user.
 
 use crate::guard::Caller;
 use crate::roles::ConsoleRole;
@@ -7,27 +7,27 @@ use model::id::ProductKey;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Who asks.
+/// The caller.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct WhoAsks {
-    /// Null: nobody that is known, or its session is over.
+    /// Null: no valid credentials, or the session has ended.
     pub(crate) session: Option<Session>,
 }
 
-/// Somebody who is known, and what for it is good.
+/// An authenticated caller and its permissions.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Session {
-    /// The name of its token, or of the user that it is.
+    /// The name of its token or user.
     token: String,
-    /// The role of a user of the book; null: it has a token.
+    /// The role of a user of the accounts book; null: the caller uses a token.
     role: Option<&'static str>,
-    /// What that is good for, with what these words bring along.
+    /// Its scopes, including those that they imply.
     #[schemars(with = "Vec<crate::texts::ScopeWord>")]
     scopes: Vec<&'static str>,
-    /// It is for these products only; empty: for all.
+    /// Limited to these products; empty: all.
     products: Vec<String>,
-    /// Unix millisecond at which the session ends, whatever it asks; null: the caller has none, and
-    /// showed the token itself.
+    /// Unix millisecond at which the session ends, even if it is used; null: no session, the caller
+    /// sent the token itself.
     ends_ms: Option<u64>,
 }
 
@@ -46,6 +46,6 @@ impl From<&Caller> for Session {
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct SessionEnded {
-    /// There was one, and it is over.
+    /// Whether there was a session, which has ended now.
     pub(crate) ended: bool,
 }

@@ -1,4 +1,5 @@
-//! Tokens of the API, and the audit log. Invariant: the token itself is told once, when it is made.
+//! Tokens of the API, and the audit log. Invariant: the token itself is shown only once, when it is
+//! made.
 
 use crate::audit_log::Numbered;
 use crate::texts::ScopeWord;
@@ -7,25 +8,25 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::sync::atomic::Ordering;
 
-/// A token, but for itself.
+/// A token's description, without the token itself.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ApiToken {
     /// Its name.
     name: String,
-    /// What it is good for.
+    /// Its scopes.
     #[schemars(with = "Vec<ScopeWord>")]
     scopes: Vec<&'static str>,
-    /// It is for these only; empty: for all.
+    /// Limited to these products; empty: all.
     products: Vec<String>,
     /// Unix millisecond at which it was made.
     made_ms: u64,
     /// Name of the token it was made with; `api.token` is the file's.
     made_by: String,
-    /// Unix millisecond from which on it opens nothing; null: it is good for good.
+    /// Unix millisecond at which it expires; null: never.
     expires_ms: Option<u64>,
-    /// Whether that is over.
+    /// Whether it has expired.
     expired: bool,
-    /// When it last opened something since the server was started.
+    /// When it was last used since the server started.
     used_ms: Option<u64>,
 }
 
@@ -46,19 +47,19 @@ impl ApiToken {
     }
 }
 
-/// The one that was just made.
+/// A new token.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct MadeApiToken {
     #[serde(flatten)]
     pub(crate) made: ApiToken,
-    /// Shown this once.
+    /// Shown only once.
     pub(crate) token: String,
 }
 
 /// A page of tokens.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ApiTokens {
-    /// In the order of names.
+    /// By name.
     pub(crate) tokens: Vec<ApiToken>,
     /// The next query's `after`; null at the end.
     pub(crate) next: Option<String>,
@@ -66,7 +67,7 @@ pub(crate) struct ApiTokens {
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Revoked {
-    /// True.
+    /// Always true.
     pub(crate) revoked: bool,
 }
 

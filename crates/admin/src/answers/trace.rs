@@ -1,6 +1,6 @@
-//! What a trace tells, as server-sent events.
+//! Events of a trace, as server-sent events.
 //!
-//! Invariant: a secret is told by its length, and never more of a payload than was asked for.
+//! Invariant: a secret is shown only by its length, and a payload only as far as requested.
 
 use crate::texts::Base64;
 use base64::Engine;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Something that a connection said or heard, or that the server noticed of it.
+/// Traffic of a connection, or an observation of the server about it.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "TraceEvent")]
 pub(crate) struct TracedEvent {
@@ -21,23 +21,23 @@ pub(crate) struct TracedEvent {
     connection: u64,
     /// `miop5`, `mqtt311`, `im`, `xmpp` and so on.
     protocol: &'static str,
-    /// `in`: the client said it; `out`: the server; null: it is not on the wire.
+    /// `in`: from the client; `out`: from the server; null: not on the wire.
     #[schemars(extend("enum" = ["in", "out", null]))]
     direction: Option<&'static str>,
-    /// Name of the packet, frame or stanza. In small letters what the server noticed: `opened`,
-    /// `followed` (it was there before the trace), `refused`, `dropped`, `closed`, `undecoded`; of
-    /// a topic `published` and `delivered`.
+    /// Name of the packet, frame or stanza. In lower case, observations of the server: `opened`,
+    /// `followed` (it was connected before the trace), `refused`, `dropped`, `closed`, `undecoded`;
+    /// for a topic `published` and `delivered`.
     kind: String,
-    /// Client identifier, or device; null: not known yet.
+    /// Client identifier, or device; null: unknown so far.
     client_id: Option<String>,
-    /// User or account; null: none, or not known yet.
+    /// User or account; null: none, or unknown so far.
     user: Option<String>,
-    /// Address; null: not known.
+    /// Address; null: unknown.
     address: Option<String>,
-    /// Bytes on the wire, behind TLS and WebSocket; 0: it is not on it.
+    /// Bytes on the wire, without TLS and WebSocket; 0: not on the wire.
     bytes: u64,
-    /// What it says, by name: numbers, texts, truths, lists of texts. A secret is
-    /// `{"redacted": BYTES}`.
+    /// Its fields, by name: numbers, texts, booleans, lists of texts. A secret is `{"redacted":
+    /// BYTES}`.
     #[schemars(with = "BTreeMap<String, Value>")]
     fields: Map<String, Value>,
     /// Its payload; null: it has none.
@@ -48,21 +48,21 @@ pub(crate) struct TracedEvent {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "TracePayload")]
 pub(crate) struct TracedPayload {
-    /// Bytes of all of it.
+    /// Bytes of the whole payload.
     bytes: u64,
-    /// What is shown of it.
+    /// The part that is shown.
     #[schemars(with = "Base64")]
     shown_base64: String,
-    /// The same as text, if it is UTF-8; what a cut has left of its last character is missing.
+    /// The same as text, if it is UTF-8; without an incomplete last character.
     #[serde(skip_serializing_if = "Option::is_none")]
     shown: Option<String>,
 }
 
-/// Something is missing in a trace.
+/// Events are missing in a trace.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "TraceLeftOut")]
 pub(crate) struct TracedLeftOut {
-    /// So much is missing here: it came too fast, or was too large.
+    /// Number of missing events: too many, or too large.
     pub(crate) count: u64,
 }
 
@@ -70,8 +70,8 @@ pub(crate) struct TracedLeftOut {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "TraceOver")]
 pub(crate) struct TracedEnd {
-    /// `time`: it went on as long as was asked; `stopping`: the server stops; `session_over`: its
-    /// caller's token or session opens nothing any more.
+    /// `time`: the requested time is over; `stopping`: the server is stopping; `session_over`: the
+    /// caller's token or session is no longer valid.
     #[schemars(extend("enum" = ["time", "stopping", "session_over"]))]
     pub(crate) reason: &'static str,
 }
@@ -118,7 +118,7 @@ fn told(value: TraceValue) -> Value {
     }
 }
 
-/// Bytes as text, if they are one; where they were cut, as far as their characters are whole.
+/// Bytes as text, if they are UTF-8; without an incomplete last character.
 fn text(bytes: &[u8], is_cut: bool) -> Option<String> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Some(text.to_owned()),

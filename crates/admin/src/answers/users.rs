@@ -1,4 +1,4 @@
-//! Users of the book, without anything of their passwords but keys that are asked for by name.
+//! Users of the accounts book, without password data, except keys that are requested explicitly.
 
 use crate::orders::users::ACTIONS;
 use model::ports::users::{self, UserState};
@@ -10,35 +10,34 @@ use serde::Serialize;
 pub(crate) struct User {
     /// Its name.
     name: String,
-    /// Its number, never given twice: a user that is removed and made again has another. "0" of
+    /// Its number, never reused: a user that is deleted and created again has another one. "0" for
     /// the user *.
     uid: String,
-    /// Rises whenever all its sessions are ended: with a new password, when it is disabled, by a
-    /// kick.
+    /// Increases whenever all its sessions are ended: by a new password, by disabling, by a kick.
     epoch: String,
-    /// It has a password.
+    /// Whether it has a password.
     has_password: bool,
-    /// It may do everything.
+    /// Whether it may do everything.
     superuser: bool,
-    /// It is refused.
+    /// Whether it is disabled.
     disabled: bool,
-    /// What it may do; the first that matches holds.
+    /// Its access rules; the first that matches applies.
     rules: Vec<UserRule>,
 }
 
-/// What checks a password that nobody here knows.
+/// Keys that verify a password which the server does not know.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct UserKeys {
     /// Each `$scram-sha-256$ROUNDS$SALT$STORED$SERVER`, or of SHA-1; in base64.
     pub(crate) keys: Vec<String>,
 }
 
-/// One line of what a user may do.
+/// One access rule of a user.
 #[derive(Serialize, JsonSchema)]
 struct UserRule {
-    /// Allowed, or forbidden.
+    /// True: allowed; false: forbidden.
     allow: bool,
-    /// What it is about.
+    /// The kind of access.
     #[schemars(extend("enum" = ACTIONS.map(|(word, _)| word)))]
     action: &'static str,
     /// Topic filter, with %c for the client identifier and %u for the user.
@@ -65,18 +64,18 @@ impl From<&UserState> for User {
     }
 }
 
-/// What became of the lines of an import.
+/// Result of an import.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Imported {
-    /// Lines that are done, from the first. The next import goes on behind them.
+    /// Number of processed lines, from the first. The next import continues after them.
     done: usize,
-    /// Users that were made.
+    /// Users created.
     made: usize,
-    /// Users that were changed.
+    /// Users changed.
     changed: usize,
-    /// Users that were so before.
+    /// Users unchanged.
     same: usize,
-    /// What is wrong with the line behind those that are done, and what is allowed; null: nothing.
+    /// What is wrong with the next line, and what is allowed; null: nothing.
     wrong: Option<String>,
 }
 
@@ -90,10 +89,10 @@ impl From<users::Imported> for Imported {
 /// A page of users.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Users {
-    /// The page, in an order that stays the same and is not that of names.
+    /// The page, in a stable order, not by name.
     pub(crate) users: Vec<User>,
     /// The next query's `after`; null at the end.
     pub(crate) next: Option<String>,
-    /// Users of the book, on all pages.
+    /// Users of the accounts book, on all pages.
     pub(crate) total: u64,
 }

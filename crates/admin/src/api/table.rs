@@ -200,47 +200,49 @@ fn general() -> Vec<Route> {
     use Scope::{Admin, Metrics, Push, Read};
     vec![
         get("/", console_files::page)
-            .told("index", "What there is, for people",
-                "The console, for who takes `text/html`; else a page of text."),
+            .told("index", "The start page",
+                "The console for clients that accept `text/html`; otherwise a page of text."),
         get("/console/{file}", console_files::file).refuses(&[NotFound])
-            .told("consoleFile", "A file of the console", "It."),
+            .told("consoleFile", "A file of the console", "The file."),
         get("/healthz", operations::healthz)
             .told("health", "Whether the process is alive", "`ok`."),
         get("/readyz", operations::readyz)
-            .told("ready", "Whether the server takes everything that belongs here", "It does.")
-            .unless(503, "It lets its connections go, or a log is full or failed: `reasons` says \
-                which."),
+            .told("ready", "Whether the server accepts all requests", "It is ready.")
+            .unless(503, "The server is draining, or a log is full or failed: `reasons` says \
+                          which."),
         get("/readyz/connections", operations::readyz_connections)
-            .told("readyConnections", "Whether clients belong here", "They do.")
-            .more("A log that is full takes nothing new; clients come in, read and remove.")
-            .unless(503, "It lets its connections go, or a log failed."),
+            .told("readyConnections", "Whether the server accepts clients", "It accepts clients.")
+            .more("A full log refuses new data, but clients can connect, read and delete.")
+            .unless(503, "The server is draining, or a log failed."),
         get("/openapi.json", operations::openapi)
             .told("describe", "This description", "OpenAPI 3.1."),
         get("/metrics", operations::metrics).wants(&[Metrics], Other).refuses(ASKS)
             .told("metrics", "Counters and gauges for Prometheus", "Text format 0.0.4."),
         get("/v1/status", operations::status).wants(&[Metrics], Other).refuses(ASKS)
-            .told("status", "Counters and gauges", "Added up over the shards."),
+            .told("status", "Counters and gauges", "The sums over all shards."),
         post("/v1/backup", operations::backup)
             .wants(&[Admin], Other).refuses(&[FolderTaken, BackupFailed, Busy])
-            .told("backup", "Copy the data folder while the server runs", "The copy is whole.")
-            .more("Answers when the copy is whole and on stable storage. One at a time."),
+            .told("backup", "Back up the data folder while the server runs",
+                "The copy is complete.")
+            .more("Responds when the copy is complete and on stable storage. Only one backup runs \
+                   at a time."),
         get("/v1/events", stream::events).wants(&[Read], Query).refuses(&[Busy])
             .told("events", "Events as they happen",
                 "Server-sent events. Each has an id; comments keep a quiet stream alive every 15 \
-                 s. An event `gap` tells what is missing.")
-            .header::<String>("Last-Event-ID", "Go on after this event."),
+                 s. An event `gap` reports missing events.")
+            .header::<String>("Last-Event-ID", "Continue after this event."),
         post("/v1/pushes", pushes::push)
             .wants(&[Push], Body).refuses(&[NotFound, Conflict, Busy, NoAnswer])
             .told("push", "Push to a device, a list, a tag or a product",
-                "For `device` and `devices` an outcome for each; for `tag` and `all` counts, as \
-                 far as the push has come.")
+                "For `device` and `devices`, an outcome for each; for `tag` and `all`, the counts \
+                 so far.")
             .header::<IdempotencyKey>("Idempotency-Key",
-                "The application's own name for this push. The push is on stable storage before \
-                 it is answered; a repeated request is answered with the first one's id and \
-                 changes nothing; the same key with another push is refused."),
+                "The application's own identifier of this push. The push is on stable storage \
+                 before the response; a repeated request gets the id of the first one and changes \
+                 nothing; the same key with a different push is refused."),
         get("/v1/pushes/{id}", pushes::counts).wants(&[Push, Read], Free).refuses(FINDS)
-            .told("pushCounts", "How far a push has come",
-                "Its counts. The server remembers the last pushes only."),
+            .told("pushCounts", "Progress of a push",
+                "Its counts. The server remembers only the latest pushes."),
     ]
 }
 
@@ -255,16 +257,16 @@ fn sessions() -> Vec<Route> {
     vec![
         post("/v1/session", session::begin).logs_in()
             .refuses(&[Unauthorized, Forbidden, TooManyLogins])
-            .told("logIn", "Log in to the console", "Who that is; the answer sets a cookie.")
-            .more("With a token, or as a user of the book who has a role ([api] viewers, \
+            .told("logIn", "Log in to the console", "The user; the response sets a cookie.")
+            .more("With a token, or as a user of the accounts book who has a role ([api] viewers, \
                    operators, admins). For scripts of the console, which send a header \
-                   `Holdline-Console`; a request that a browser makes for another origin is \
-                   refused. Programs show their token with each call instead."),
+                   `Holdline-Console`; browser requests from another origin are refused. Programs \
+                   send their token with each call instead."),
         get("/v1/session", session::whose)
-            .told("getSession", "Who asks, and what for its token is good",
-                "The caller; for a stranger nobody."),
+            .told("getSession", "The caller and its permissions",
+                "The caller; empty without valid credentials."),
         delete("/v1/session", session::end).wants(ANY, Free)
-            .told("logOut", "Log out of the console", "The session and its streams are over."),
+            .told("logOut", "Log out of the console", "The session and its streams have ended."),
     ]
 }
 
@@ -276,26 +278,26 @@ fn insights() -> Vec<Route> {
     use Scope::{Manage, Metrics, Read, Trace, View};
     vec![
         get("/v1/overview", overview::one).wants(&[Metrics], Other).refuses(ASKS)
-            .told("overview", "Everything that says how the server is", "It, now."),
+            .told("overview", "Overview of the server's state", "The current overview."),
         get("/v1/overview/stream", overview::stream).wants(&[Metrics], Other).refuses(&[Busy])
-            .told("overviewStream", "The same, once a second",
-                "Server-sent events, each called `overview`. All who look see the same ones."),
+            .told("overviewStream", "The overview, once a second",
+                "Server-sent events of type `overview`. All callers get the same ones."),
         get("/v1/meanings", insight::meanings).wants(&[Metrics], Other)
-            .told("meanings", "What names of counters and reasons mean", "All of them."),
+            .told("meanings", "Meanings of counters and reasons", "All of them."),
         get("/v1/log", insight::log).wants(&[Read], Other)
             .told("log", "The newest warnings and errors of the server's log",
-                "As many as are kept, oldest first."),
+                "All that are kept, oldest first."),
         get("/v1/trace", trace::follow).wants(&[Trace], Other).watched().refuses(&[Busy])
-            .told("trace", "What a client, a user, an address or a topic says, live and decoded",
-                "Server-sent events: `trace` for each packet, frame or stanza, and for what the \
-                 server noticed; `left_out` where some are missing; `over` at the end.")
-            .more("Passwords, tokens, signatures and what SASL says are never told. A client that \
-                   is not there yet is followed from its first packet. The call is kept in the \
-                   audit log."),
+            .told("trace", "Live, decoded traffic of a client, a user, an address or a topic",
+                "Server-sent events: `trace` for each packet, frame or stanza, and for the \
+                 server's observations; `left_out` if some are missing; `over` at the end.")
+            .more("Passwords, tokens, signatures and SASL messages are never shown. A client that \
+                   is not connected yet is followed from its first packet. The call is recorded in \
+                   the audit log."),
         get("/v1/configuration", insight::configuration)
             .wants(&[Manage, View], Other).refuses(&[Busy])
             .told("configuration", "The configuration in force, with its documentation",
-                "Every key. Secrets are hidden. What a reload would change is told too."),
+                "Every key, and what a reload would change. Secrets are hidden."),
     ]
 }
 
@@ -312,28 +314,29 @@ fn products_and_devices() -> Vec<Route> {
         get("/v1/products/{product}", products::one).wants(&[Read], Path).refuses(FINDS)
             .told("product", "A product", "The product."),
         put("/v1/products/{product}", products::put).wants(&[Admin], Path).refuses(ASKS)
-            .told("putProduct", "Make or change a product",
+            .told("putProduct", "Create or change a product",
                 "The product as it is now, with the secret if one was made."),
         delete("/v1/products/{product}", products::remove).wants(&[Admin], Path).refuses(FINDS)
-            .told("removeProduct", "Remove a product; its devices are kicked", "It is gone."),
+            .told("removeProduct", "Delete a product and disconnect its devices",
+                "The product is deleted."),
         post("/v1/products/{product}/devices/query", devices::query)
             .wants(&[Read], Path).refuses(FINDS)
-            .told("queryDevices", "The state of many devices", "Those that are known."),
+            .told("queryDevices", "The state of many devices", "The known ones."),
         get("/v1/products/{product}/devices/{device}", devices::one)
             .wants(&[Read], Path).refuses(FINDS)
             .told("device", "The state of a device", "The device."),
         post("/v1/products/{product}/devices/{device}/kick", devices::kick)
             .wants(&[Manage], Path).refuses(FINDS)
-            .told("kick", "End a device's connection", "It is told to go."),
+            .told("kick", "Disconnect a device", "The device was told to disconnect."),
         put("/v1/products/{product}/devices/{device}/block", devices::block)
             .wants(&[Manage], Path).refuses(FINDS)
-            .told("block", "Block a device; its connection ends", "It is blocked."),
+            .told("block", "Block a device and disconnect it", "The device is blocked."),
         delete("/v1/products/{product}/devices/{device}/block", devices::unblock)
             .wants(&[Manage], Path).refuses(FINDS)
-            .told("unblock", "Unblock a device", "It is not blocked."),
+            .told("unblock", "Unblock a device", "The device is not blocked."),
         put("/v1/products/{product}/devices/{device}/tags", devices::tags)
             .wants(&[Manage], Path).refuses(FINDS)
-            .told("setTags", "Set a device's tags", "Its tags from now on."),
+            .told("setTags", "Set a device's tags", "The new tags."),
         post("/v1/products/{product}/devices/{device}/token", devices::token)
             .wants(&[Manage], Path).refuses(FINDS)
             .told("makeDeviceToken", "Make a token for a device", "The token."),
@@ -347,21 +350,19 @@ fn devices_by_query() -> Vec<Route> {
     use Scope::{Manage, Read};
     vec![
         get("/v1/device", devices::one).wants(&[Read], Query).refuses(FINDS)
-            .told("deviceNamed", "The state of a device, whatever it is called", "The device."),
+            .told("deviceNamed", "The state of a device, with any name", "The device."),
         post("/v1/device/kick", devices::kick).wants(&[Manage], Query).refuses(FINDS)
-            .told("kickNamed", "End a device's connection, whatever it is called",
-                "It is told to go."),
+            .told("kickNamed", "Disconnect a device, with any name",
+                "The device was told to disconnect."),
         put("/v1/device/block", devices::block).wants(&[Manage], Query).refuses(FINDS)
-            .told("blockNamed", "Block a device; its connection ends, whatever it is called",
-                "It is blocked."),
+            .told("blockNamed", "Block a device and disconnect it, with any name",
+                "The device is blocked."),
         delete("/v1/device/block", devices::unblock).wants(&[Manage], Query).refuses(FINDS)
-            .told("unblockNamed", "Unblock a device, whatever it is called", "It is not blocked."),
+            .told("unblockNamed", "Unblock a device, with any name", "The device is not blocked."),
         put("/v1/device/tags", devices::tags).wants(&[Manage], Query).refuses(FINDS)
-            .told("setTagsNamed", "Set a device's tags, whatever it is called",
-                "Its tags from now on."),
+            .told("setTagsNamed", "Set a device's tags, with any name", "The new tags."),
         post("/v1/device/token", devices::token).wants(&[Manage], Query).refuses(FINDS)
-            .told("makeDeviceTokenNamed", "Make a token for a device, whatever it is called",
-                "The token."),
+            .told("makeDeviceTokenNamed", "Make a token for a device, with any name", "The token."),
     ]
 }
 
@@ -373,39 +374,38 @@ fn clients() -> Vec<Route> {
     use Scope::{Manage, Read};
     vec![
         get("/v1/clients", clients::list).wants(&[Read], Other).refuses(ASKS)
-            .told("listClients", "Clients of topics, page by page",
-                "A page, in no particular order."),
+            .told("listClients", "MQTT clients, page by page", "A page, in no particular order."),
         get("/v1/clients/{client}", clients::one).wants(&[Read], Other).refuses(FINDS)
-            .told("getClient", "One client", "What is known of it."),
+            .told("getClient", "An MQTT client", "The client."),
         delete("/v1/clients/{client}", clients::kick).wants(&[Manage], Other).refuses(FINDS)
-            .told("kickClient", "End a client's connection, or its session too", "It is over."),
+            .told("kickClient", "Disconnect a client, or end its session as well", "Done."),
         get("/v1/clients/{client}/subscriptions", clients::subscriptions)
             .wants(&[Read], Other).refuses(FINDS)
             .told("getSubscriptions", "A client's subscriptions", "All of them."),
         post("/v1/clients/{client}/subscriptions", clients::subscribe)
             .wants(&[Manage], Other).refuses(&[NotFound, Refused, Busy, NoAnswer])
             .told("subscribeClient", "Subscribe a client",
-                "Retained messages follow as its wish says."),
+                "Retained messages follow according to the request."),
         delete("/v1/clients/{client}/subscriptions", clients::unsubscribe)
             .wants(&[Manage], Other).refuses(FINDS)
-            .told("unsubscribeClient", "End a subscription", "It is over."),
+            .told("unsubscribeClient", "Unsubscribe a client", "The subscription is removed."),
         get("/v1/client", clients::one_named).wants(&[Read], Other).refuses(FINDS)
-            .told("getClientNamed", "One client, whatever it is called", "What is known of it."),
+            .told("getClientNamed", "An MQTT client, with any name", "The client."),
         delete("/v1/client", clients::kick_named).wants(&[Manage], Other).refuses(FINDS)
-            .told("kickClientNamed", "End its connection, or its session, whatever it is called",
-                "It is over."),
+            .told("kickClientNamed", "Disconnect a client, or end its session, with any name",
+                "Done."),
         get("/v1/client/subscriptions", clients::subscriptions_named)
             .wants(&[Read], Other).refuses(FINDS)
-            .told("listSubscriptionsNamed", "Its subscriptions, whatever it is called",
+            .told("listSubscriptionsNamed", "A client's subscriptions, with any name",
                 "All of them."),
         post("/v1/client/subscriptions", clients::subscribe_named)
             .wants(&[Manage], Other).refuses(&[NotFound, Refused, Busy, NoAnswer])
-            .told("subscribeNamed", "Subscribe for it, whatever it is called",
-                "Retained messages follow as its wish says."),
+            .told("subscribeNamed", "Subscribe a client, with any name",
+                "Retained messages follow according to the request."),
         delete("/v1/client/subscriptions", clients::unsubscribe_named)
             .wants(&[Manage], Other).refuses(FINDS)
-            .told("unsubscribeNamed", "End a subscription of it, whatever it is called",
-                "It is over."),
+            .told("unsubscribeNamed", "Unsubscribe a client, with any name",
+                "The subscription is removed."),
     ]
 }
 
@@ -417,36 +417,38 @@ fn presence() -> Vec<Route> {
     use Scope::{Manage, Metrics, Read};
     vec![
         get("/v1/presence", presence_routes::one).wants(&[Read], Other).refuses(FINDS)
-            .told("getPresence", "Is it online, by this server's memory",
-                "What memory knows of it."),
+            .told("getPresence", "Presence of a device or client, from this server's memory",
+                "Its presence."),
         post("/v1/presence", presence_routes::many).wants(&[Read], Other).refuses(ASKS)
-            .told("queryPresence", "The same of up to 1000", "What memory knows of them."),
+            .told("queryPresence", "Presence of up to 1000, from this server's memory",
+                "Their presence."),
         get("/v1/presence/history", presence_routes::history)
             .wants(&[Read], Other).refuses(&[NoHistory, Busy, NoAnswer])
-            .told("presenceHistory", "The last times that it came and went",
-                "Its transitions that this server's history has, oldest first.")
-            .more("When, from which address, over which protocol, and how each connection ended."),
+            .told("presenceHistory", "The latest connects and disconnects of a device or client",
+                "The transitions in this server's history, oldest first.")
+            .more("Each with time, address, protocol, and how the connection ended."),
         get("/v1/presence/stored", presence_routes::stored_one)
             .wants(&[Read], Other).refuses(&[NotFound, NoDirectory, DirectoryFailed])
-            .told("getStoredPresence", "What the directory has of it",
-                "Its record, and what that means."),
+            .told("getStoredPresence", "Directory record of a device or client",
+                "Its record, and what it means."),
         post("/v1/presence/stored", presence_routes::stored_many)
             .wants(&[Read], Other).refuses(&[NoDirectory, DirectoryFailed])
-            .told("queryStoredPresence", "The same of up to 1000", "Their records."),
+            .told("queryStoredPresence", "Directory records of up to 1000 devices or clients",
+                "Their records."),
         get("/v1/presence/status", presence_routes::status).wants(&[Metrics], Other)
-            .told("presenceStatus", "How the directory stands",
-                "Circuit, lag, last fault, counters."),
+            .told("presenceStatus", "State of the directory",
+                "Circuit breaker, lag, last fault, counters."),
         get("/v1/presence/counts", presence_routes::counts).wants(&[Metrics], Other).refuses(ASKS)
-            .told("presenceCounts", "How many are online, by product and protocol",
-                "Of this server, by its memory."),
+            .told("presenceCounts", "Number of online devices and clients, by product and protocol",
+                "The counts, from this server's memory."),
         get("/v1/presence/statistics", presence_routes::statistics).wants(&[Metrics], Other)
-            .told("presenceStatistics", "Figures over time", "Oldest first."),
+            .told("presenceStatistics", "Presence figures over time", "Oldest first."),
         post("/v1/presence/audit", presence_routes::audit)
             .wants(&[Manage], Other).refuses(&[NoDirectory, DirectoryFailed])
-            .told("auditPresence", "Compare memory and directory", "What was found.")
-            .more("By digests of 16384 buckets; records are read only where these differ. A \
-                   difference that is still there after the settle time is persistent. Answers \
-                   when it is done. One at a time."),
+            .told("auditPresence", "Compare memory and directory", "The differences.")
+            .more("Compares digests of 16384 buckets, and reads records only where these differ. A \
+                   difference that remains after the settle time is persistent. Responds when the \
+                   comparison is complete. Only one runs at a time."),
     ]
 }
 
@@ -457,7 +459,7 @@ fn bridges() -> Vec<Route> {
     use Scope::Read;
     vec![
         get("/v1/bridges", operations::bridges).wants(&[Read], Other)
-            .told("listBridges", "Bridges, and whether their brokers are there",
+            .told("listBridges", "Bridges, and whether they are connected",
                 "All that are enabled."),
     ]
 }
@@ -469,21 +471,21 @@ fn webhooks() -> Vec<Route> {
     use Scope::{Manage, Read};
     vec![
         get("/v1/webhooks", dead_letters::webhooks).wants(&[Read], Other)
-            .told("listWebhooks", "Webhooks, and what became of their events",
+            .told("listWebhooks", "Webhooks, and the results of their events",
                 "All of them, as configured."),
         get("/v1/webhooks/{webhook}/dead_letters", dead_letters::list)
             .wants(&[Read], Other).refuses(LETTERS)
-            .told("listDeadLetters", "Events that a webhook gave up, page by page",
+            .told("listDeadLetters", "Dead letters of a webhook, page by page",
                 "A page, oldest first."),
         delete("/v1/webhooks/{webhook}/dead_letters", dead_letters::clear)
             .wants(&[Manage], Other).refuses(LETTERS)
-            .told("clearDeadLetters", "Clear events that a webhook gave up", "Cleared."),
+            .told("clearDeadLetters", "Delete dead letters of a webhook", "Deleted."),
         post("/v1/webhooks/{webhook}/dead_letters/redeliver", dead_letters::redeliver)
             .wants(&[Manage], Other).refuses(LETTERS)
-            .told("redeliverDeadLetters", "Post to a webhook again what it gave up",
-                "It ended; `failure` says whether before it was through.")
+            .told("redeliverDeadLetters", "Redeliver dead letters to a webhook",
+                "The redelivery ended; `failure` says whether it was incomplete.")
             .more("Oldest first, in batches of 100 marked `redelivered`, until `limit` is reached \
-                   or one is not taken. One at a time a webhook."),
+                   or a batch fails. Only one redelivery runs for each webhook."),
     ]
 }
 
@@ -497,21 +499,22 @@ fn messages() -> Vec<Route> {
         post("/v1/publish", messages::publish)
             .wants(&[Publish], Other).refuses(&[Refused, Busy, NoAnswer])
             .told("publish", "Publish to a topic, once or many times",
-                "It is where it has to be: what waits for somebody is on stable storage. A list \
-                 has a result for each; it is checked whole before its first message is \
-                 published."),
+                "Published: queued messages are on stable storage. A list has a result for each \
+                 message; the whole list is checked before its first message is published."),
         get("/v1/retained", messages::retained).wants(&[Read], Other).refuses(ASKS)
             .told("listRetained", "Retained messages, page by page",
                 "A page, in the order of topics."),
         get("/v1/retained/{topic}", messages::retained_one).wants(&[Read], Other).refuses(FINDS)
-            .told("getRetained", "The retained message of a topic", "It."),
+            .told("getRetained", "The retained message of a topic", "The message."),
         delete("/v1/retained/{topic}", messages::clear).wants(&[Manage], Other).refuses(FINDS)
-            .told("clearRetained", "Forget the retained message of a topic", "It is gone."),
+            .told("clearRetained", "Delete the retained message of a topic",
+                "The message is deleted."),
         get("/v1/retained_message", messages::retained_named).wants(&[Read], Other).refuses(FINDS)
-            .told("getRetainedNamed", "The retained message of a topic, whatever it is called",
-                "It."),
+            .told("getRetainedNamed", "The retained message of a topic, with any name",
+                "The message."),
         delete("/v1/retained_message", messages::clear_named).wants(&[Manage], Other).refuses(FINDS)
-            .told("clearRetainedNamed", "Forget it, whatever the topic is called", "It is gone."),
+            .told("clearRetainedNamed", "Delete the retained message of a topic, with any name",
+                "The message is deleted."),
     ]
 }
 
@@ -523,53 +526,56 @@ fn access() -> Vec<Route> {
     use Scope::{Admin, Users, View};
     vec![
         get("/v1/users", users::list).wants(&[Users, View], Other).refuses(ASKS)
-            .told("listUsers", "Users of the book, page by page",
-                "A page, in an order that stays the same and is not that of names. Users of a \
-                 password file are not in the book."),
+            .told("listUsers", "Users of the accounts book, page by page",
+                "A page, in a stable order, not by name. Users of a password file are not in the \
+                 accounts book."),
         post("/v1/users", users::import).wants(&[Users], Other).refuses(&[Refused, Busy, NoAnswer])
-            .told("importUsers", "Make or change many users, as lines say",
-                "How many lines are done: their users are on stable storage and can log in. It \
-                 stops before a line that is wrong, behind 64 plain passwords, and before a name \
-                 that stood there already.")
-            .more("A line that says what is so changes nothing: an import that broke off is made \
-                   again from its beginning. A user's rules stay."),
+            .told("importUsers", "Create or change many users, one a line",
+                "The number of processed lines: their users are on stable storage and can log in. \
+                 The import stops before an invalid line, after 64 plain passwords, and before a \
+                 repeated name.")
+            .more("A line that matches the current state changes nothing: an interrupted import \
+                   can be repeated from its beginning. The rules of users are kept."),
         get("/v1/users/{user}", users::one).wants(&[Users, View], Other).refuses(FINDS)
-            .told("getUser", "One user", "Without anything of its password."),
+            .told("getUser", "A user", "The user, without password data."),
         get("/v1/users/{user}/keys", users::keys).wants(&[Admin], Other).watched().refuses(FINDS)
             .told("getUserKeys", "A user's keys for SCRAM",
-                "As lines of a password file have them. With them another server lets the user in \
-                 by the password that it has; they are secrets. The call is kept in the audit \
-                 log."),
+                "In the format of a password file. With them, another server can authenticate the \
+                 user with its current password; they are secrets. The call is recorded in the \
+                 audit log."),
         put("/v1/users/{user}", users::put)
             .wants(&[Users], Other).refuses(&[Refused, Busy, NoAnswer])
-            .told("putUser", "Make or change a user",
-                "As it is now, on stable storage and in force."),
+            .told("putUser", "Create or change a user",
+                "The user as it is now, on stable storage and in force."),
         delete("/v1/users/{user}", users::remove).wants(&[Users], Other).refuses(FINDS)
-            .told("removeUser", "Remove a user", "It is gone; its connections end."),
+            .told("removeUser", "Delete a user",
+                "The user is deleted; its connections are closed."),
         post("/v1/users/{user}/kick", users::kick)
             .wants(&[Users], Other).refuses(&[Refused, NotFound, Busy, NoAnswer])
             .told("kickUser", "End all sessions of a user",
-                "As it is now, with a higher epoch: whatever was begun before is over, on every \
-                 shard. It may come again."),
+                "The user with a higher epoch: all earlier sessions have ended, on every shard. \
+                 The user may log in again."),
         get("/v1/tokens", tokens::list).wants(&[Admin, View], Other).refuses(&[Busy])
             .told("listTokens", "Tokens of the API, page by page",
-                "A page, in the order of names. The tokens themselves are never shown again, and \
-                 the file's is not among them."),
+                "A page, by name. The tokens themselves are never shown again, and the token of \
+                 the file is not listed."),
         post("/v1/tokens", tokens::make).wants(&[Admin], Other).refuses(&[Refused, Busy])
-            .told("makeToken", "Make a token", "It is on stable storage, and shown this once."),
+            .told("makeToken", "Make a token",
+                "The token, on stable storage; it is shown only once."),
         get("/v1/tokens/{token}", tokens::one)
             .wants(&[Admin, View], Other).refuses(&[NotFound, Busy])
-            .told("getToken", "One token, but for itself", "What it is good for."),
+            .told("getToken", "A token's description",
+                "Its name and permissions, not the token itself."),
         delete("/v1/tokens/{token}", tokens::revoke)
             .wants(&[Admin], Other).refuses(&[NotFound, Busy])
             .told("revokeToken", "Revoke a token",
-                "It opens nothing any more; its event streams end."),
+                "The token is invalid from now on; its event streams end."),
         get("/v1/audit_log", audit_log::list).wants(&[Admin, View], Other).refuses(&[Busy])
-            .told("listAuditLog", "Who called what, and what came of it",
+            .told("listAuditLog", "Audit log: callers, calls and results",
                 "A page, the newest first.")
-            .more("Each call that changes something, and calls that were refused. An entry is on \
-                   stable storage before its call is answered. Messages (`POST /v1/pushes`, `POST \
-                   /v1/publish`) and refusals that are alike share an entry: the first is told at \
-                   once, `more` counts those since the one before."),
+            .more("Calls that change something, and refused calls. An entry is on stable storage \
+                   before its call is answered. Similar messages (`POST /v1/pushes`, `POST \
+                   /v1/publish`) and refusals share an entry: the first is recorded at once, \
+                   `more` counts the others."),
     ]
 }

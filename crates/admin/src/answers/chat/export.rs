@@ -1,6 +1,6 @@
-//! Lines of an export: all that is kept of an account of chat, one thing a line.
+//! Lines of an export: all data of a chat account, one object a line.
 //!
-//! Invariant: no line has a secret: of how devices are woken the way, and no token.
+//! Invariant: no line contains a secret: push registrations are shown without tokens.
 
 use super::{Account, ContactTold, ConversationTold, Message};
 use crate::texts::Base64;
@@ -24,27 +24,27 @@ pub(crate) enum ExportLine {
     Account(Account),
     /// Its settings.
     Settings(Settings),
-    /// Somebody whom it knows.
+    /// A contact.
     Contact(ContactTold),
-    /// A conversation of it.
+    /// A conversation.
     Conversation(ConversationTold),
-    /// A group that it is in.
+    /// A group that the account is in.
     Group(GroupTold),
-    /// A device of it that is to be woken.
+    /// A device registered for push notifications.
     Push(PushTold),
-    /// A node that it publishes, or that its clients keep.
+    /// A PEP node that it publishes, or that its clients store.
     Node(NodeTold),
-    /// An item of one.
+    /// An item of a node.
     Item(ItemTold),
     /// A message of its inbox.
     Message(MessageTold),
-    /// Something else that stands there.
+    /// Another entry of the inbox.
     Event(EventTold),
-    /// A file that it sent or was sent.
+    /// A file that it sent or received.
     File(FileTold),
-    /// It could not be read further: the export is not whole.
+    /// Reading failed: the export is incomplete.
     Fault(FaultTold),
-    /// The last line, of an export that is whole.
+    /// The last line of a complete export.
     End(EndTold),
 }
 
@@ -52,12 +52,12 @@ pub(crate) enum ExportLine {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ChatExportSettings")]
 pub(crate) struct Settings {
-    /// It lets others know what it has read.
+    /// Whether it sends read receipts.
     pub(crate) shares_reads: bool,
-    /// Who adds it to groups without asking it: everybody, contacts or nobody.
+    /// Who may add it to groups without asking: everybody, contacts or nobody.
     pub(crate) adding: &'static str,
-    /// Minutes of the day from and until which nothing makes a sound, and how many minutes its
-    /// clock is later than UTC; null: at no time.
+    /// Quiet hours: minutes of the day from and until which notifications are silent, and the
+    /// offset of its clock from UTC in minutes; null: none.
     pub(crate) quiet: Option<[i32; 3]>,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct GroupTold {
     group: String,
     /// Its title.
     title: String,
-    /// How many members it has.
+    /// Number of members.
     members: u32,
 }
 
@@ -80,7 +80,7 @@ impl From<&MembersPage> for GroupTold {
     }
 }
 
-/// A device that is to be woken.
+/// A device registered for push notifications.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ChatExportPush")]
 pub(crate) struct PushTold {
@@ -88,8 +88,8 @@ pub(crate) struct PushTold {
     name: String,
     /// The device that made it.
     device: String,
-    /// By which way: the gateway's application, a product of pushes and its device, or a push
-    /// service of XMPP elsewhere.
+    /// The route: the gateway's application, a product and its MIOP device, or an XMPP push
+    /// service.
     way: String,
 }
 
@@ -106,16 +106,16 @@ impl From<&PushRegistration> for PushTold {
     }
 }
 
-/// A node.
+/// A PEP node.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ChatExportNode")]
 pub(crate) struct NodeTold {
     /// Its name.
     pub(crate) node: String,
-    /// Who may read it; null: it is kept for the account's own clients, and not published.
+    /// Who may read it; null: it is private to the account's own clients, not published.
     #[schemars(extend("enum" = ["open", "presence", "groups", "members", null]))]
     pub(crate) access: Option<&'static str>,
-    /// How many items it keeps; null: as many as there may be, or it is not published.
+    /// Maximum number of items; null: the server's limit, or not published.
     pub(crate) items_max: Option<u32>,
 }
 
@@ -138,7 +138,7 @@ impl NodeTold {
 pub(crate) struct ItemTold {
     /// The node.
     node: String,
-    /// The node is kept for the account's own clients, and not published.
+    /// Whether the node is private to the account's own clients, not published.
     kept: bool,
     /// The item's id.
     id: String,
@@ -165,18 +165,18 @@ pub(crate) struct MessageTold {
     pub(crate) message: Message,
 }
 
-/// What else stands in an inbox.
+/// Another entry of an inbox.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ChatExportEvent")]
 pub(crate) struct EventTold {
     /// Its place.
     place: Seq,
-    /// The conversation, by whom it is with.
+    /// The other side of the conversation.
     with: String,
-    /// What happened.
+    /// The kind of entry.
     #[schemars(extend("enum" = ["read", "peer_read", "set"]))]
     what: &'static str,
-    /// Up to which place was read; null: it is kept otherwise.
+    /// Place up to which it was read; null: the settings of the conversation changed.
     upto: Option<Seq>,
 }
 
@@ -195,15 +195,15 @@ impl EventTold {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ChatExportFile")]
 pub(crate) struct FileTold {
-    /// The place in the inbox of the message that is about it.
+    /// Place of its message in the inbox.
     place: Seq,
-    /// Where it is.
+    /// Its address.
     url: String,
     /// Its name; may be empty.
     name: String,
     /// Its type; may be empty.
     media_type: String,
-    /// Its size, bytes; zero: not said.
+    /// Its size, bytes; zero: unknown.
     bytes: u64,
 }
 
@@ -214,20 +214,20 @@ impl FileTold {
     }
 }
 
-/// Why an export ends before its end.
+/// Why an export ended early.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ChatExportFault")]
 pub(crate) struct FaultTold {
-    /// The code that a refusal would have.
+    /// The error code.
     pub(crate) code: String,
 }
 
-/// What an export has.
+/// Contents of the export.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ChatExportEnd")]
 pub(crate) struct EndTold {
     /// Lines before this one.
     pub(crate) lines: u64,
-    /// The place of the inbox up to which it is everything.
+    /// Place in the inbox up to which the export is complete.
     pub(crate) upto: Seq,
 }

@@ -1,8 +1,8 @@
 //! Accounts, conversations, groups and messages of chat.
 //!
 //! Places in conversations and inboxes are numbers that count from 1; numbers of messages and
-//! accounts have 64 bits and are text. Invariant: what a message says is in no answer but those
-//! that are asked for it.
+//! accounts have 64 bits and are text. Invariant: message contents are only in responses to
+//! requests for them.
 
 pub(crate) mod export;
 
@@ -25,16 +25,16 @@ use serde::Serialize;
 pub(crate) struct Account {
     /// Its address, `name@domain`.
     account: String,
-    /// Its number, never given twice.
+    /// Its number, never reused.
     #[schemars(with = "Decimal")]
     number: String,
     /// Unix second at which it was made.
     made_at: u32,
-    /// Names of the devices that are here.
+    /// Names of the connected devices.
     devices: Vec<String>,
     /// The last place of its inbox.
     head: Seq,
-    /// Unix second until which it may say nothing; null: it may.
+    /// Unix second until which it is muted; null: it is not.
     muted_until: Option<u32>,
 }
 
@@ -51,34 +51,34 @@ impl Account {
     }
 }
 
-/// An account that is being erased, or was.
+/// An account that is being erased, or is erased.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ChatErasure")]
 pub(crate) struct Erasure {
-    /// Nothing is left of it.
+    /// Whether the erasure is complete.
     pub(crate) erased: bool,
-    /// What is being done; null: it is erased.
+    /// The current step; null: complete.
     #[schemars(extend("enum" = ["messages", "groups", "contacts", "nodes", "rows", null]))]
     pub(crate) step: Option<&'static str>,
-    /// Messages of it that were called back.
+    /// Recalled messages of it.
     pub(crate) messages: u64,
-    /// The book had a user of its name, who was removed.
+    /// Whether a user of its name was deleted from the accounts book.
     pub(crate) user_removed: bool,
 }
 
-/// Sessions that were ended.
+/// Ended sessions.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ChatEnded")]
 pub(crate) struct Ended {
-    /// How many there were.
+    /// Number of them.
     pub(crate) ended: u32,
 }
 
-/// A message was taken, or a change of a group.
+/// An accepted message, or change of a group.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ChatSent")]
 pub(crate) struct Sent {
-    /// The group, where one was made or changed.
+    /// The group, if one was created or changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) group: Option<String>,
     /// The server's number for the message.
@@ -86,9 +86,9 @@ pub(crate) struct Sent {
     pub(crate) id: String,
     /// Its place in the conversation.
     pub(crate) seq: Seq,
-    /// Unix millisecond at which it was taken.
+    /// Unix millisecond at which it was accepted.
     pub(crate) at_ms: u64,
-    /// It was sent before with this id: this is the first answer.
+    /// Whether it was sent before with this id: this is the first response.
     pub(crate) again: bool,
 }
 
@@ -99,26 +99,26 @@ pub(crate) struct Message {
     /// The server's number for it.
     #[schemars(with = "Decimal")]
     id: String,
-    /// Its place.
+    /// Its place in the conversation.
     seq: Seq,
-    /// Unix millisecond at which it was taken.
+    /// Unix millisecond at which it was accepted.
     at_ms: u64,
-    /// Who said it.
+    /// The sender.
     from: String,
-    /// On which device; empty: on none.
+    /// The sender's device; empty: none.
     device: String,
-    /// To whom.
+    /// The receiver.
     to: String,
-    /// The sender's id for it, 32 hexadecimal digits.
+    /// The sender's id of the message, 32 hexadecimal digits.
     client_id: String,
-    /// 1 is text; 3 tells of a change of the group, 4 calls another one back, 5 was called back.
+    /// 1 is text; 3 a change of the group, 4 a recall of another message, 5 a recalled message.
     kind: u16,
-    /// What was said.
+    /// The text.
     text: String,
-    /// What was said beside it.
+    /// The extra data.
     #[schemars(with = "Base64")]
     extra_base64: String,
-    /// It counts as unread until it is read.
+    /// Whether it counts as unread until it is read.
     counts: bool,
 }
 
@@ -145,9 +145,9 @@ impl From<&ChatMessage> for Message {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ChatHistory")]
 pub(crate) struct History {
-    /// Messages, in the direction that was asked for.
+    /// Messages, in the requested direction.
     messages: Vec<Message>,
-    /// There are more in this direction, behind the last of these.
+    /// Whether more follow in this direction.
     more: bool,
 }
 
@@ -158,29 +158,29 @@ impl From<&HistoryPage> for History {
     }
 }
 
-/// What an account knows of a conversation.
+/// A conversation of an account.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ChatConversation")]
 pub(crate) struct ConversationTold {
-    /// With whom: an account or a group.
+    /// The other side: an account or a group.
     with: String,
-    /// The place in the conversation of the last that was said.
+    /// Place of the last message in the conversation.
     last_seq: Seq,
-    /// Its beginning; null: nothing was said, or it is not there any more.
+    /// Its beginning; null: no message, or no longer stored.
     last: Option<Excerpt>,
-    /// The account has read up to here.
+    /// Place up to which the account has read.
     read: Seq,
-    /// The other of the two has; 0 in a group.
+    /// Place up to which the other side has read; 0 in a group.
     peer_read: Seq,
-    /// Messages that count and are not read, among the last 1,000 or so.
+    /// Unread messages, among about the last 1,000.
     unread: u16,
-    /// How many of those mention the account.
+    /// Number of those that mention the account.
     mentions: u16,
-    /// To be shown before the others.
+    /// Whether it is pinned.
     pinned: bool,
-    /// Makes no noise.
+    /// Whether it is muted.
     muted: bool,
-    /// Not to be shown.
+    /// Whether it is hidden.
     hidden: bool,
 }
 
@@ -191,15 +191,15 @@ struct Excerpt {
     /// The server's number for it.
     #[schemars(with = "Decimal")]
     id: String,
-    /// Unix millisecond at which it was taken.
+    /// Unix millisecond at which it was accepted.
     at_ms: u64,
-    /// Who said it.
+    /// The sender.
     from: String,
-    /// What it is.
+    /// Its kind.
     kind: u16,
     /// The beginning of its text.
     text: String,
-    /// That is all of it.
+    /// Whether this is the whole text.
     whole: bool,
 }
 
@@ -254,19 +254,19 @@ impl From<&ConversationsPage> for Conversations {
 struct ChatroomTold {
     /// Its address.
     room: String,
-    /// Whose it is.
+    /// The owner.
     owner: String,
     /// Its title.
     title: String,
-    /// What was announced.
+    /// The announcement.
     announcement: String,
-    /// Only owner and moderators may say something.
+    /// Whether only owner and moderators may write.
     quiet: bool,
-    /// Sessions that are there, as of a while ago.
+    /// Recent number of sessions in it.
     here: u32,
-    /// The number of the last message.
+    /// Number of the last message.
     said: Seq,
-    /// Accounts that are banned.
+    /// Number of banned accounts.
     banned: u32,
 }
 
@@ -274,7 +274,7 @@ struct ChatroomTold {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ChatroomsPage")]
 pub(crate) struct Chatrooms {
-    /// The page, in the order of their addresses.
+    /// The page, by address.
     chatrooms: Vec<ChatroomTold>,
     /// The next query's `after`; null at the end.
     next: Option<String>,
@@ -309,25 +309,25 @@ pub(crate) struct ChatroomDone {
     pub(crate) room: String,
 }
 
-/// Somebody whom an account knows.
+/// A contact.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ChatContact")]
 pub(crate) struct ContactTold {
-    /// Who.
+    /// Its account.
     account: String,
-    /// It is in the account's list.
+    /// Whether it is in the account's contact list.
     listed: bool,
-    /// What the account calls it.
+    /// The account's name for it.
     name: String,
-    /// Groups in which the account has it.
+    /// Contact groups of the account that contain it.
     groups: Vec<String>,
-    /// The account sees its presence, or asks to.
+    /// Whether the account sees its presence, or has asked to.
     #[schemars(extend("enum" = ["no", "asks", "yes"]))]
     sees: &'static str,
-    /// It sees the account's.
+    /// Whether it sees the account's presence, or has asked to.
     #[schemars(extend("enum" = ["no", "asks", "yes"]))]
     seen: &'static str,
-    /// The account has blocked it.
+    /// Whether the account has blocked it.
     blocked: bool,
 }
 
@@ -357,7 +357,7 @@ impl From<&Contact> for ContactTold {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ChatContacts")]
 pub(crate) struct Contacts {
-    /// The page, those that changed last at the end.
+    /// The page, the most recently changed last.
     contacts: Vec<ContactTold>,
     /// The next query's `after`; null at the end.
     #[schemars(with = "Option<ContactsPlace>")]
@@ -379,12 +379,12 @@ impl From<&ContactsPage> for Contacts {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ChatMember")]
 struct Member {
-    /// Who.
+    /// Its account.
     account: String,
-    /// What it may do.
+    /// Its role.
     #[schemars(extend("enum" = GroupRole::ALL.iter().map(|role| role.word()).collect::<Vec<_>>()))]
     role: &'static str,
-    /// It may not say anything.
+    /// Whether it is muted.
     muted: bool,
 }
 
@@ -403,15 +403,15 @@ pub(crate) struct Group {
     group: String,
     /// Its title.
     title: String,
-    /// Only owner and admins may say something.
+    /// Whether only owner and admins may write.
     closed: bool,
-    /// It is in the list of its domain.
+    /// Whether it is in the public list of its domain.
     public: bool,
-    /// It ends when nobody is in its room of XMPP any more.
+    /// Whether it ends when its XMPP room is empty.
     temporary: bool,
-    /// How many members there are.
+    /// Number of members.
     total: u32,
-    /// Number of its last change: goes along with the next query.
+    /// Number of its last change, for the next query.
     #[schemars(with = "Decimal")]
     version: String,
     /// The page.
@@ -445,19 +445,19 @@ struct Summary {
     group: String,
     /// Its title.
     title: String,
-    /// Who owns it.
+    /// The owner.
     owner: String,
-    /// How many members it has.
+    /// Number of members.
     members: u32,
-    /// Only owner and admins may say something.
+    /// Whether only owner and admins may write.
     closed: bool,
-    /// It is in the list of its domain.
+    /// Whether it is in the public list of its domain.
     public: bool,
-    /// It ends when nobody is in its room of XMPP any more.
+    /// Whether it ends when its XMPP room is empty.
     temporary: bool,
     /// The place of its last message.
     last_seq: Seq,
-    /// Unix millisecond at which that was taken; null: it is not there any more.
+    /// Unix millisecond of that message; null: no longer stored.
     last_ms: Option<u64>,
 }
 
@@ -481,7 +481,7 @@ impl From<&GroupSummary> for Summary {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ChatGroups")]
 pub(crate) struct Groups {
-    /// The page; it may be empty and not be the last.
+    /// The page; it may be empty without being the last.
     groups: Vec<Summary>,
     /// The next query's `after`; null at the end.
     #[schemars(with = "Option<GroupsPlace>")]
@@ -499,32 +499,32 @@ impl Groups {
     }
 }
 
-/// A message on its way to many accounts.
+/// A message that is sent to many accounts.
 #[derive(Clone, Serialize, JsonSchema)]
 #[schemars(rename = "ChatBroadcast")]
 pub(crate) struct Broadcast {
     /// Its number.
     pub(crate) id: String,
-    /// Who says it.
+    /// The sender.
     pub(crate) from: String,
-    /// The id that each of its messages has, 32 hexadecimal digits.
+    /// The id of each of its messages, 32 hexadecimal digits.
     pub(crate) client_id: String,
-    /// How it is.
+    /// Its state.
     #[schemars(extend("enum" = ["running", "done", "cancelled", "failed"]))]
     pub(crate) state: &'static str,
     /// Accounts to which it was sent.
     pub(crate) sent: u64,
-    /// Of these, to which it had been sent before.
+    /// Of these, accounts that had received it before.
     pub(crate) again: u64,
-    /// Accounts that were left out: they are not there, or say no.
+    /// Accounts that were skipped: unknown, or refused.
     pub(crate) refused: u64,
-    /// How many it is for; null: for all of the book, which is gone through.
+    /// Number of receivers; null: all accounts of the book, which is read in turn.
     pub(crate) total: Option<u64>,
     /// Why it failed; null: it did not.
     pub(crate) failure: Option<String>,
 }
 
-/// Broadcasts that are remembered.
+/// Recent broadcasts.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ChatBroadcasts")]
 pub(crate) struct Broadcasts {
