@@ -64,7 +64,7 @@ class OverAKill(Case):
         server.kill()
         os.chmod(os.path.join(server.data, "api.token"), 0o644)
         server.start()
-        server.logged("others on this machine can read the API's token")
+        server.logged("other users on this machine can read the API's token")
         entry = server.ask("GET", "/v1/audit_log?limit=1")["entries"][0]
         self.assertEqual((entry["token"], entry["on"], entry["outcome"]),
                          ("ci", "/v1/users/ann", "done"), json.dumps(entry))

@@ -288,7 +288,7 @@ class Tls(Doors):
         shown = older.stream.socket.getpeercert(binary_form=True)
         self.authority.issue("localhost", "DNS:localhost", file="server")
         self.server.signal(signal.SIGHUP)
-        self.server.logged("certificates were read again")
+        self.server.logged("certificates reloaded")
 
         def fresh():
             with miop.Stream(self.server.ports["any"], tls=self.tls()).socket as link:
@@ -305,7 +305,7 @@ class Tls(Doors):
             with open(self.pair[0], "w", encoding="utf-8") as file:
                 file.write("no certificate")
             self.server.signal(signal.SIGHUP)
-            self.server.logged("the old ones stay in use")
+            self.server.logged("certificates not reloaded")
             self.works("after", tls=self.tls())
         finally:
             with open(self.pair[0], "w", encoding="utf-8") as file:

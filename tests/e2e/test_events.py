@@ -329,4 +329,4 @@ class Webhooks(Case):
         server.stop()
         server.configure()
         server.start()
-        server.logged("configured no more")
+        server.logged("no longer configured")

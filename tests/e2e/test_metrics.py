@@ -43,7 +43,7 @@ EVENTS = os.path.join(fixture.ROOT, "docs", "events.md")
 
 HEAD = """# Metrics
 
-Every metric of `GET /metrics`, as it says itself (`HELP` and `TYPE`), printed from servers with all services that need nothing outside; a test holds the two together. Those of `[accounts] store` and `[chat] archive` in MySQL, which begin with `holdline_accounts_database_` and `holdline_archive_`, are there where these are configured, and are told in [their chapter](database.md). A total counts from the start of the process. What the reasons of `reason` mean `GET /v1/meanings` says, and the console; the values of `event` are [the events of the log](events.md).
+Every metric of `GET /metrics`, with its `HELP` and `TYPE`. The page is generated from servers with all services that need nothing external; a test keeps the two identical. The metrics of `[accounts] store` and `[chat] archive` in MySQL, which begin with `holdline_accounts_database_` and `holdline_archive_`, exist only if these are configured, and are described in [their chapter](database.md). Totals count from the start of the process. `GET /v1/meanings` and the console explain the values of `reason`; the values of `event` are [the events of the log](events.md).
 
 | metric | kind | unit | labels | meaning |
 | --- | --- | --- | --- | --- |

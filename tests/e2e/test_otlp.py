@@ -119,9 +119,9 @@ class Exports(Case):
         poll(lambda: server.reading("otlp_exports_total") > 0, "it takes one")
         self.collector.status = 503
         poll(lambda: server.reading("otlp_failures_total") > 2, "it refuses some")
-        self.assertEqual(server.log.count("the collector does not take metrics"), 1)
+        self.assertEqual(server.log.count("the collector does not accept metrics"), 1)
         self.collector.status = 200
-        server.logged("the collector takes metrics again")
+        server.logged("the collector accepts metrics again")
         self.bound("somebody", server=server)
 
     def test_a_collector_that_does_not_answer_holds_up_nobody_nor_the_end(self):

@@ -194,7 +194,7 @@ class Store(Case):
         server.turn_page()
         server.configure({})
         server.signal(1)
-        server.logged("it is not configured any more")
+        server.logged("this product is no longer configured")
         self.assertTrue((server.state("bad", "two") or {}).get("blocked"))
         server.stop()
         server.start()

@@ -193,7 +193,7 @@ class Restart(UnderSupervisor):
         other = {"listen.any": None, "listen.other": {"address": "127.0.0.1:0"}}
         self.start_again(server, self.changes(**other))
         self.assertEqual(sorted(self.supervisor.store), ["api.0", "local.0", "other.0", "other.1"])
-        self.assertIn("is no listener's any more", server.log)
+        self.assertIn("belongs to no listener any more", server.log)
         with self.assertRaises(ConnectionRefusedError):
             socket.create_connection(old, DEADLINE_S)
 
@@ -223,7 +223,7 @@ class Told(UnderSupervisor):
         server.configure(self.changes(), tail="[limits.wrong]\n")
         server.signal(signal.SIGHUP)
         self.supervisor.wait("READY", self.supervisor.wait("RELOADING", at + 1))
-        server.logged("the new configuration is refused")
+        server.logged("the new configuration is invalid")
 
     def test_signs_of_life_end_with_the_process_standing_still(self):
         server = self.run_first(WATCHDOG_USEC="200000")

@@ -28,16 +28,16 @@ macro_rules! outcomes {
 }
 
 outcomes! {
-    Begun "bosh_begun_total" "Sessions of BOSH that were begun.";
-    Taken "bosh_taken_total" "Requests that were handed to their session.";
-    Told "bosh_told_total" "Where a domain's services are, or what a page may do (CORS), was told.";
-    BadRequest "bosh_bad_total" "Requests that make no sense.";
-    Unknown "bosh_unknown_total" "Requests of a session that there is not (any more).";
-    Full "bosh_full_total" "As many sessions, or requests, as there may be, or no room in a shard.";
-    Source "bosh_source_total" "As many sessions, or connections, of one source as there may be.";
-    TooLarge "bosh_too_large_total" "Requests that are too large, or did not come in time.";
-    Origin "bosh_origin_total" "Requests by another site's web page, which is not let in.";
-    Method "bosh_method_total" "A method or path that is not served.";
+    Begun "bosh_begun_total" "BOSH sessions begun.";
+    Taken "bosh_taken_total" "BOSH requests passed to their session.";
+    Told "bosh_told_total" "Requests for host-meta or CORS answered.";
+    BadRequest "bosh_bad_total" "Invalid requests.";
+    Unknown "bosh_unknown_total" "Requests for an unknown or ended session.";
+    Full "bosh_full_total" "Refused: limit of sessions or requests reached, or a shard was full.";
+    Source "bosh_source_total" "Refused: limit of sessions or connections of one source reached.";
+    TooLarge "bosh_too_large_total" "Requests that were too large or too slow.";
+    Origin "bosh_origin_total" "Requests from web pages of an origin that is not allowed.";
+    Method "bosh_method_total" "Requests with an unknown method or path.";
 }
 
 impl BoshOutcome {

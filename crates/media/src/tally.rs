@@ -27,23 +27,24 @@ macro_rules! outcomes {
 }
 
 outcomes! {
-    Stored "media_http_stored_total" "A file is whole, and kept.";
-    Given "media_http_given_total" "A file, or a part of one, was begun to be given.";
-    Asked "media_http_asked_total" "A page asked what it may do (CORS), or a head was given.";
-    Forbidden "media_http_forbidden_total" "The address is none of ours, or for something else.";
-    Expired "media_http_expired_total" "The address holds no longer.";
-    Missing "media_http_missing_total" "There is no such file (any more).";
-    Length "media_http_length_total" "The length was not said, or is not the one that was agreed.";
-    MediaType "media_http_type_total" "The type is not the one that was agreed.";
-    Taken "media_http_taken_total" "A file is there already, or is being uploaded.";
-    Busy "media_http_busy_total" "As many transfers as there may be.";
-    Source "media_http_source_total" "As many transfers or uploads of one source as may be.";
-    Account "media_http_account_total" "As many uploads of one account as there may be.";
-    Full "media_http_full_total" "The folder has no room.";
-    Torn "media_http_torn_total" "An upload that ended, or was silent, before it was whole.";
-    Range "media_http_range_total" "A part that the file does not have.";
-    Method "media_http_method_total" "A method that is not served.";
-    Failed "media_http_failed_total" "The disk failed.";
+    Stored "media_http_stored_total" "Uploads stored.";
+    Given "media_http_given_total" "Downloads begun, whole or in part.";
+    Asked "media_http_asked_total" "CORS and HEAD requests answered.";
+    Forbidden "media_http_forbidden_total" "Requests with an invalid address.";
+    Expired "media_http_expired_total" "Requests with an expired address.";
+    Missing "media_http_missing_total" "Requests for a missing file.";
+    Length "media_http_length_total" "Uploads refused: missing or wrong length.";
+    MediaType "media_http_type_total" "Uploads refused: wrong type.";
+    Taken "media_http_taken_total" "Uploads refused: file exists or is being uploaded.";
+    Busy "media_http_busy_total" "Refused: limit of transfers reached.";
+    Source "media_http_source_total"
+        "Refused: limit of transfers or uploads of one source reached.";
+    Account "media_http_account_total" "Refused: limit of uploads of one account reached.";
+    Full "media_http_full_total" "Uploads refused: folder full.";
+    Torn "media_http_torn_total" "Uploads broken off before they were complete.";
+    Range "media_http_range_total" "Invalid ranges requested.";
+    Method "media_http_method_total" "Requests with an unknown method.";
+    Failed "media_http_failed_total" "Requests failed: disk error.";
 }
 
 /// Counts of all that.

@@ -32,47 +32,50 @@ reasons! {
     PeerClosed "peer_closed" "The peer closed between frames.";
     PeerClosedMidFrame "peer_closed_mid_frame" "The peer closed inside a frame.";
     PeerReset "peer_reset" "The peer reset the connection.";
-    Unbound "unbound" "The peer said farewell in its protocol's words.";
+    Unbound "unbound" "The peer disconnected by its protocol's means (such as DISCONNECT).";
     TimedOut "timed_out" "The kernel gave up on unacknowledged bytes (TCP_USER_TIMEOUT).";
-    IoError "io_error" "Another error of the socket.";
-    KeepAliveTimeout "keep_alive_timeout" "Nothing was heard for longer than agreed.";
+    IoError "io_error" "Another socket error.";
+    KeepAliveTimeout "keep_alive_timeout"
+        "The peer was silent for longer than its keep-alive allows.";
     BindTimeout "bind_timeout" "No Bind came in time.";
     HandshakeTimeout "handshake_timeout" "TLS, WebSocket or PROXY did not finish in time.";
-    FrameTimeout "frame_timeout" "A frame that had begun did not go on in time.";
-    PartialFull "partial_full" "Unfinished frames took all their memory; it held much of it.";
-    Malformed "malformed" "A frame broke the rules of its format.";
+    FrameTimeout "frame_timeout" "An incomplete frame was not continued in time.";
+    PartialFull "partial_full"
+        "Memory for incomplete frames was used up, and this connection held much of it.";
+    Malformed "malformed" "A frame violated its format.";
     TooLarge "too_large" "A frame was larger than allowed.";
-    UnknownVersion "unknown_version" "A protocol version that is not served.";
-    UnknownOpcode "unknown_opcode" "An opcode whose length cannot be known.";
-    OutOfOrder "out_of_order" "A frame that is not allowed in this state.";
-    UnknownProtocol "unknown_protocol" "The first bytes belong to no protocol known here.";
+    UnknownVersion "unknown_version" "The protocol version is not supported.";
+    UnknownOpcode "unknown_opcode" "Unknown opcode, whose length cannot be determined.";
+    OutOfOrder "out_of_order" "The frame is not allowed in this state.";
+    UnknownProtocol "unknown_protocol" "The first bytes match no known protocol.";
     ProtocolNotServed "protocol_not_served" "A known protocol that this listener does not serve.";
     TlsFailed "tls_failed" "The TLS handshake or a record failed.";
     WebSocketFailed "web_socket_failed" "The WebSocket upgrade or a frame broke RFC 6455.";
     ProxyHeaderFailed "proxy_header_failed" "The PROXY header was missing or wrong.";
-    ProxyRefused "proxy_refused" "It came from an address that may not send PROXY headers.";
-    OriginRefused "origin_refused" "A WebSocket of another site's web page, which is not let in.";
+    ProxyRefused "proxy_refused" "The peer's address may not send PROXY headers.";
+    OriginRefused "origin_refused" "WebSocket from a web page of an origin that is not allowed.";
     AuthFailed "auth_failed" "The credentials were refused.";
-    ClockSkew "clock_skew" "The Bind's time was too far from the server's.";
+    ClockSkew "clock_skew" "The Bind's time differed too much from the server's.";
     Replayed "replayed" "The Bind's nonce had been used before.";
-    UnknownProduct "unknown_product" "The product is not known.";
+    UnknownProduct "unknown_product" "Unknown product.";
     DeviceBlocked "device_blocked" "The device is blocked.";
-    Busy "busy" "Told to come back later: the server admits no more at this pace.";
-    Full "full" "Told to come back later: the server holds as many as it may.";
-    NoDescriptor "no_descriptor" "Reset at once: even the spare descriptors were used up.";
+    Busy "busy" "Refused with a retry time: admission rate exceeded.";
+    Full "full" "Refused with a retry time: connection limit reached.";
+    NoDescriptor "no_descriptor" "Reset at once: no file descriptors left, not even spare ones.";
     Quota "quota" "The peer sent more than its quota.";
     Replaced "replaced" "A newer connection of the same device took over.";
-    AdminKick "admin_kick" "An operator ended it.";
-    Redirected "redirected" "Sent to another server.";
-    SlowConsumer "slow_consumer" "The out-queue reached its limit: the peer did not read.";
-    HandedOver "handed_over" "It asked for a file, or for BOSH, and went on beside the shards.";
+    AdminKick "admin_kick" "An operator closed the connection.";
+    Redirected "redirected" "The device was redirected to another server.";
+    SlowConsumer "slow_consumer" "The output queue reached its limit: the peer did not read.";
+    HandedOver "handed_over"
+        "A request for a file or BOSH was handed to another part of the server.";
     Draining "draining" "The server is shutting down.";
-    ServerStopped "server_stopped" "The drain's time was over.";
-    ConnectRefused "connect_refused" "Our own call was refused by the other end.";
-    ConnectFailed "connect_failed" "Our own call did not come through.";
+    ServerStopped "server_stopped" "The drain time was over.";
+    ConnectRefused "connect_refused" "An outgoing connection was refused by the other side.";
+    ConnectFailed "connect_failed" "An outgoing connection failed.";
     LocalLimit "local_limit" "A limit of this machine: descriptors, ports or memory.";
-    OwnStop "own_stop" "Our own side ended it because its work was done.";
-    Internal "internal" "A defect of this server; the log has the rest.";
+    OwnStop "own_stop" "The server closed an outgoing connection that was no longer needed.";
+    Internal "internal" "A defect of this server; see its log.";
 }
 
 impl CloseReason {

@@ -105,21 +105,21 @@ pub enum AckStep {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Drop {
-    /// Too much waited for the socket (QoS 0).
+    /// The client's socket had too large a backlog (QoS 0).
     SlowReader,
-    /// Larger than the client takes.
+    /// Larger than the client's maximum packet size.
     TooLarge,
-    /// The queue had its highest count.
+    /// The session's queue was full (number of messages).
     QueueCount,
-    /// The queue had its most bytes.
+    /// The session's queue was full (bytes).
     QueueBytes,
-    /// Its time was over.
+    /// The message expired.
     Expired,
-    /// The session is away and keeps no QoS 0.
+    /// The session was offline, and QoS 0 is not queued.
     Offline,
-    /// The session ended with it.
+    /// The session ended.
     SessionEnded,
-    /// The log did not take it.
+    /// The log refused it.
     StoreFull,
     /// No member of the shared subscription was left.
     NoMember,
@@ -127,7 +127,7 @@ pub enum Drop {
     NoReader,
     /// A mailbox between shards was full.
     Busy,
-    /// A rule says that it may not be read.
+    /// An access rule forbids the client to read it.
     NotAuthorized,
     /// The client refused it (a reason of 0x80 and above).
     ClientRefused,
@@ -137,18 +137,18 @@ impl Drop {
     /// What it means, for people.
     pub const fn meaning(self) -> &'static str {
         match self {
-            Drop::SlowReader => "Too much waited for the socket (QoS 0).",
-            Drop::TooLarge => "Larger than the client takes.",
-            Drop::QueueCount => "The queue had its highest count.",
-            Drop::QueueBytes => "The queue had its most bytes.",
-            Drop::Expired => "Its time was over.",
-            Drop::Offline => "The session is away and keeps no QoS 0.",
-            Drop::SessionEnded => "The session ended with it.",
-            Drop::StoreFull => "The log did not take it.",
+            Drop::SlowReader => "The client's socket had too large a backlog (QoS 0).",
+            Drop::TooLarge => "Larger than the client's maximum packet size.",
+            Drop::QueueCount => "The session's queue was full (number of messages).",
+            Drop::QueueBytes => "The session's queue was full (bytes).",
+            Drop::Expired => "The message expired.",
+            Drop::Offline => "The session was offline, and QoS 0 is not queued.",
+            Drop::SessionEnded => "The session ended.",
+            Drop::StoreFull => "The log refused it.",
             Drop::NoMember => "No member of the shared subscription was left.",
             Drop::NoReader => "No member of the shared subscription may read it.",
             Drop::Busy => "A mailbox between shards was full.",
-            Drop::NotAuthorized => "A rule says that it may not be read.",
+            Drop::NotAuthorized => "An access rule forbids the client to read it.",
             Drop::ClientRefused => "The client refused it (a reason of 0x80 and above).",
         }
     }

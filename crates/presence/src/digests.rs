@@ -52,27 +52,23 @@ macro_rules! tallies {
 }
 
 tallies! {
-    Noted "presence_transitions_total" "Transitions noted.";
-    Late "presence_transitions_late_total"
-        "Transitions that came after a newer one and changed nothing.";
-    Taken "presence_records_taken_total" "Records that the directory took, or had already.";
-    Returned "presence_records_returned_total"
-        "Records that came back because the directory did not answer well.";
+    Noted "presence_transitions_total" "Connects and disconnects recorded.";
+    Late "presence_transitions_late_total" "Transitions ignored: a newer one was known.";
+    Taken "presence_records_taken_total" "Records that the directory accepted or already had.";
+    Returned "presence_records_returned_total" "Records queued again after a failed call.";
     Raised "presence_records_raised_total"
-        "Records written again above a newer one that meant nothing any more.";
-    Moot "presence_records_moot_total" "Words of an end about a principal that another node has.";
-    Outvoted "presence_outvoted_total" "Principals given up because another node has them.";
-    GivenUp "presence_records_given_up_total"
-        "Records not tried again because a newer one came back each time.";
+        "Records written again over an outdated one with a newer version.";
+    Moot "presence_records_moot_total" "Disconnects not written: another node has the principal.";
+    Outvoted "presence_outvoted_total" "Principals released: another node has them.";
+    GivenUp "presence_records_given_up_total" "Records given up: a newer one came back each time.";
     Missing "presence_differences_missing_total"
-        "Records that were missing in the directory when compared.";
+        "Records found missing in the directory by comparison.";
     Stale "presence_differences_stale_total"
-        "Records that were older in the directory when compared.";
+        "Records found outdated in the directory by comparison.";
     Extra "presence_differences_extra_total"
-        "Records that said online of one that was not, when compared.";
-    Forgotten "presence_forgotten_total"
-        "Principals that went, forgotten unwritten because too many waited.";
-    Nonsense "presence_keys_nonsense_total" "Keys in the directory that no principal has.";
+        "Records found by comparison that said online for an offline principal.";
+    Forgotten "presence_forgotten_total" "Disconnects dropped unwritten: queue full.";
+    Nonsense "presence_keys_nonsense_total" "Invalid keys found in the directory.";
 }
 
 impl Digests {

@@ -207,7 +207,7 @@ class Pages(Consoles):
             else:
                 self.assertEqual({key for key, _ in rows}, set(wanted))
         operator.go("closes?with=slow", ROUTES["closes"])
-        operator.says("The out-queue reached its limit: the peer did not read.")
+        operator.says("The output queue reached its limit: the peer did not read.")
         self.calm(operator)
 
     def test_what_strangers_are_called_is_text(self):
@@ -524,7 +524,7 @@ class Acts(Consoles):
         operator.go("log", "Log")
         operator.says("this change needs a restart key=\"[limits] drain_ms\"")
         operator.says("key_needs_restart")
-        operator.says("A key has another value in the file, which counts after a restart.")
+        operator.says("A key has a new value in the file, which takes effect at the next restart.")
         event = 'holdline_log_events_total{event="key_needs_restart",level="warn"}'
         self.assertRegex(self.server.metrics(), re.escape(event) + " [1-9]")
         self.server.configure({**self.CHANGES, "limits": {"nonsense": 1}})

@@ -74,7 +74,7 @@ class Accounts(Case):
         self.assertEqual(self.mqtt(server, "eve", "second")[0], 0)
         self.database.ask("UPDATE accounts SET password = 'nonsense' WHERE name = 'eve';"
                           "INSERT INTO changes (name) VALUES ('eve')")
-        server.logged("is no account")
+        server.logged("is invalid and ignored")
         poll(lambda: self.mqtt(server, "eve", "second")[0] == BAD_CREDENTIALS, "nobody is she")
         self.assertEqual(server.reading("accounts_database_rows_wrong_total"), 1)
 
@@ -126,7 +126,7 @@ class Accounts(Case):
         server.stop()
         self.database.kill()
         server.start()
-        server.logged("nothing can be changed")
+        server.logged("accounts cannot be changed")
         self.assertEqual(self.mqtt(server, "ann", "secret")[0], 0)
         self.assertEqual(self.mqtt(server, "zoe", "x")[0], BAD_CREDENTIALS)
         bare = self.node(wait=False)
@@ -253,7 +253,7 @@ class Tables(Case):
                 accounts=store, mysql={"password": PASSWORD, **mysql}))
         self.there(server(tls=True, ca=authority.certificate))
         for wrong in (server(tls=True, ca=other.certificate), server()):
-            wrong.logged("nothing can be changed")
+            wrong.logged("accounts cannot be changed")
             self.assertEqual(wrong.reading("accounts_database_up"), 0)
 
 

@@ -173,7 +173,7 @@ class Archive(Case):
         self.person(server, "ann").send("bob", "one more")
         self.database.start()
         poll(lambda: server.reading("archive_lost_total") > 0, "it is counted", 30)
-        server.logged("messages do not get to the archive")
+        server.logged("messages for the archive were lost")
         taken = poll(lambda: server.reading("archive_waiting") == 0
                      and server.reading("archive_taken_total"), "the rest is there", 30)
         self.assertEqual(server.reading("archive_lost_total") + taken, 21)
@@ -188,7 +188,7 @@ class Archive(Case):
         server.stop()
         server.configure({})
         server.start()
-        server.logged("messages waited for an archive that is configured no more")
+        server.logged("messages are stored for an archive that is no longer configured")
         server.stop()
         self.database.start()
         server.configure({"mysql": {"password": PASSWORD}, "chat": {"archive": self.database.url}})

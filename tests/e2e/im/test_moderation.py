@@ -266,7 +266,7 @@ class Words(Case):
         self.assertEqual(ann.send(f"{self.name}.b", "the casino").word, "rejected")
         self.write("flag casino\n")
         server.signal(1)
-        server.logged("words that may not be said were read again")
+        server.logged("list of forbidden words reloaded")
         self.assertGreater(ann.send(f"{self.name}.b", "the casino").seq, 0)
 
     def started(self, words):

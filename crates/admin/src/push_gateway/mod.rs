@@ -375,29 +375,43 @@ impl PushGateway {
         vec![
             reading(
                 "push_gateway_up",
-                "1: there is a push gateway, and it takes what is posted.",
+                "1: a push gateway is configured and accepts requests.",
                 u64::from(self.is_there() && self.rests().is_none()),
             ),
-            reading("push_gateway_waiting", "Notifications that wait for the gateway.", waiting),
-            reading("push_gateway_waiting_bytes", "Their bytes.", bytes),
+            reading("push_gateway_waiting", "Notifications queued for the gateway.", waiting),
+            reading("push_gateway_waiting_bytes", "Bytes of these.", bytes),
             reading("push_gateway_requests_total", "Requests to the gateway.", of(&tally.posted)),
-            reading("push_gateway_taken_total", "Of these, taken.", of(&tally.taken)),
-            reading("push_gateway_failed_total", "No answer, or later.", of(&tally.failed)),
-            reading("push_gateway_refused_total", "Refused for good.", of(&tally.refused)),
+            reading(
+                "push_gateway_taken_total",
+                "Notifications accepted by the gateway.",
+                of(&tally.taken),
+            ),
+            reading(
+                "push_gateway_failed_total",
+                "Notifications without an answer, or to be \
+                                                  retried.",
+                of(&tally.failed),
+            ),
+            reading(
+                "push_gateway_refused_total",
+                "Notifications refused by the \
+                                                   gateway.",
+                of(&tally.refused),
+            ),
             reading(
                 "push_gateway_put_off_total",
-                "Notifications put off, for the gateway rested or too many waited.",
+                "Notifications postponed: the gateway was paused, or too many waited.",
                 of(&tally.put_off),
             ),
-            reading("push_gateway_gone_total", "Tokens that are gone.", of(&tally.gone)),
+            reading("push_gateway_gone_total", "Device tokens reported as gone.", of(&tally.gone)),
             reading(
                 "push_gateway_request_seconds_total",
-                "Time that requests to the gateway took.",
+                "Duration of requests to the gateway.",
                 of(&tally.took_ms) / 1_000,
             ),
             reading(
                 "push_hub_total",
-                "Notifications handed to Holdline's own devices.",
+                "Notifications sent as pushes to MIOP devices.",
                 of(&tally.to_hub),
             ),
         ]

@@ -125,12 +125,12 @@ fn exports(api: &Shared) -> [MetricReading; 2] {
     [
         MetricReading {
             name: "otlp_exports_total",
-            help: "Exports of metrics that the collector took.",
+            help: "OTLP exports accepted by the collector.",
             value: of(&api.otlp.taken),
         },
         MetricReading {
             name: "otlp_failures_total",
-            help: "Exports of metrics that it did not take.",
+            help: "OTLP exports that failed.",
             value: of(&api.otlp.failed),
         },
     ]
@@ -143,39 +143,37 @@ fn own(api: &Shared) -> [MetricReading; 9] {
     let (seats, tally) = (api.seats.taken() as u64, api.seats.tally());
     let sessions = api.sessions.count((api.settings.wall_ms)());
     [
-        reading("api_connections", "Connections of the API.", seats),
+        reading("api_connections", "Connections to the API.", seats),
         reading(
             "api_connections_evicted_total",
-            "Connections of the API that made room for another.",
+            "API connections replaced by another one: limit reached.",
             of(&tally.evicted),
         ),
         reading(
             "api_connections_refused_total",
-            "Connections to the API that were told to come back.",
+            "API connections answered 503: limit reached.",
             of(&tally.refused),
         ),
         reading(
             "api_connections_beyond_source_total",
-            "Connections to the API beyond the share of their source: one of its own made room, \
-             or it was told to come back.",
+            "API connections beyond the limit of their source: one replaced, or answered 503.",
             of(&tally.beyond_source),
         ),
         reading(
             "api_streams_refused_total",
-            "Event streams, traces and exports for which there was no room, in all or for their \
-             source.",
+            "Event streams, traces and exports refused: total or source limit reached.",
             of(&api.streams_refused),
         ),
         reading(
             "api_connections_timed_out_total",
-            "Connections of the API that ended because nothing came, or nothing was taken.",
+            "API connections closed: no request, or response not read in time.",
             of(&tally.timed_out),
         ),
-        reading("users", "Users of the book of accounts.", api.settings.users.count()),
-        reading("console_sessions", "Sessions of the console.", sessions as u64),
+        reading("users", "Users in the accounts book.", api.settings.users.count()),
+        reading("console_sessions", "Console sessions.", sessions as u64),
         reading(
             "api_audit_log_lost_total",
-            "Entries of the audit log that the disk did not take.",
+            "Audit log entries lost: write failed.",
             of(&api.audit_log.lost),
         ),
     ]

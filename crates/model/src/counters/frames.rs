@@ -70,13 +70,13 @@ lanes! {
     /// Stanzas of clients and what they send beside: `sm` is stream management, `stream` are
     /// headers of streams, `login` is whatever comes before the device is bound.
     XmppIn "xmpp_stanzas_received_total"
-        "XMPP stanzas received, and what clients send beside, by kind." [
+        "XMPP stanzas and other elements received, by kind." [
         1 "message", 2 "presence", 3 "iq", 4 "sm", 5 "stream", 6 "login"
     ];
     /// Stanzas to clients and what they are sent beside, likewise; features and errors of streams
     /// are `stream`.
     XmppOut "xmpp_stanzas_sent_total"
-        "XMPP stanzas sent, and what clients are sent beside, by kind." [
+        "XMPP stanzas and other elements sent, by kind." [
         1 "message", 2 "presence", 3 "iq", 4 "sm", 5 "stream", 6 "login"
     ];
 }

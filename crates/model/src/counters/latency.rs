@@ -45,26 +45,27 @@ macro_rules! phases {
 }
 
 phases! {
-    Turn "shard" "turn" "A turn of a shard: everything else on it waits for so long.";
-    Lag "shard" "lag" "From when a shard wanted to turn, by a timer or for more, till it did.";
-    LoginMiop "miop" "login" "From the last bytes of a Bind till the device is bound.";
-    LoginMqtt "mqtt" "login" "From a client's CONNECT, or last AUTH, till it is let in.";
-    LoginIm "im" "login" "From the last bytes of a login till the device is let in.";
-    LoginXmpp "xmpp" "login" "From the last bytes of a login till it succeeded.";
-    StorePush "push" "store" "From a call to the log till it is completed, for pushes and devices.";
-    StoreTopics "topics" "store" "The same for topics and sessions.";
-    StoreChat "chat" "store" "The same for accounts and conversations.";
-    Acknowledge "push" "acknowledge" "From a push's last sending till its device has it.";
-    Publish "topics" "publish" "From a message of QoS 1 or 2 till its PUBACK or PUBREC.";
-    Send "chat" "send" "From a message that a device sends till it is told that it is stored.";
-    Distribute "chat" "distribute" "From a stored message till it is in every inbox.";
+    Turn "shard" "turn" "Duration of a shard's turn; everything else on the shard waits.";
+    Lag "shard" "lag" "Delay of a shard's turn, after its timer or its previous turn.";
+    LoginMiop "miop" "login" "From the last bytes of a Bind until the device is bound.";
+    LoginMqtt "mqtt" "login" "From a client's CONNECT, or last AUTH, until it is accepted.";
+    LoginIm "im" "login" "From the last bytes of a login until the device is logged in.";
+    LoginXmpp "xmpp" "login" "From the last bytes of a login until it has succeeded.";
+    StorePush "push" "store" "Time of a call to the log, for pushes and devices.";
+    StoreTopics "topics" "store" "Time of a call to the log, for topics and sessions.";
+    StoreChat "chat" "store" "Time of a call to the log, for accounts and conversations.";
+    Acknowledge "push" "acknowledge"
+        "From the last sending of a push until its device acknowledges it.";
+    Publish "topics" "publish" "From a message of QoS 1 or 2 until its PUBACK or PUBREC.";
+    Send "chat" "send" "From a message of a device until its acknowledgement is sent.";
+    Distribute "chat" "distribute" "From a stored message until it is in every inbox.";
 }
 
 /// Name of the metric, without the prefix `holdline_`.
 pub const METRIC: &str = "phase_seconds";
 
 /// Its explanation.
-pub const METRIC_HELP: &str = "How long phases last, by whose and which.";
+pub const METRIC_HELP: &str = "Durations, by service (of) and phase.";
 
 /// Durations of one phase, counted by bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

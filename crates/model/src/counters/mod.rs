@@ -101,232 +101,246 @@ macro_rules! counters {
 counters! {
     /// Counter of the process, whatever service it works for.
     process: Process(ProcessCounter) {
-        Accepted "connections_accepted_total" "Connections taken from a listener.";
-        AcceptFailed "accept_failures_total"
-            "Accepts that failed for want of a descriptor or memory.";
-        SourceFull "connections_source_full_total" "Connections beyond what one source may have.";
-        PressedConnections "pressed_connections_total" "Connections refused for want of memory.";
-        PressedStores "pressed_stores_total" "Messages and pushes not kept for want of memory.";
+        Accepted "connections_accepted_total" "Connections accepted.";
+        AcceptFailed "accept_failures_total" "Failed accepts: no file descriptor or memory.";
+        SourceFull "connections_source_full_total" "Connections refused: too many from one source.";
+        PressedConnections "pressed_connections_total" "Connections refused under memory pressure.";
+        PressedStores "pressed_stores_total"
+            "Messages and pushes not stored under memory pressure.";
         MovedOut "connections_moved_total"
             "Connections handed to the shard that owns their device.";
         BytesIn "bytes_received_total" "Bytes received from sockets.";
         BytesOut "bytes_sent_total" "Bytes sent to sockets.";
-        Writes "writes_total" "Calls to send.";
-        ShortWrites "short_writes_total" "Sends that the socket did not take whole.";
+        Writes "writes_total" "Socket writes.";
+        ShortWrites "short_writes_total" "Socket writes that were accepted only in part.";
         Pings "pings_total" "Heartbeats answered.";
         HeartbeatsLate "heartbeats_late_total" "Heartbeats more than a tenth later than agreed.";
-        EventsDropped "events_dropped_total" "Events nobody had room for.";
+        EventsDropped "events_dropped_total" "Events dropped: a subscriber's queue was full.";
         ShardMessagesSent "mailbox_messages_total" "Messages between shards.";
-        ShardMessagesRefused "mailbox_full_total" "Messages that found a full mailbox.";
-        StoreFailures "store_failures_total" "Entries the store could not take.";
-        PullsFailed "pulls_failed_total"
-            "Reads of stored pushes that failed; they are tried again.";
-        RemovalsGivenUp "removals_given_up_total" "Removals left to the next start.";
+        ShardMessagesRefused "mailbox_full_total" "Messages between shards refused: mailbox full.";
+        StoreFailures "store_failures_total" "Writes that the store refused.";
+        PullsFailed "pulls_failed_total" "Failed reads of stored pushes; they are retried.";
+        RemovalsGivenUp "removals_given_up_total" "Removals postponed to the next start.";
         PacketsIn "packets_received_total" "MQTT packets received.";
         PacketsOut "packets_sent_total" "MQTT packets sent.";
     }
     /// Counter of pushes and devices.
     pushes: Push(PushCounter) {
         Binds "binds_total" "Binds accepted.";
-        BindsResumed "binds_resumed_total" "Binds that went on with an earlier session.";
-        BindsRefused "binds_refused_total" "Binds refused, for whatever reason.";
-        Sent "pushes_sent_total" "Pushes handed to connections, resends included.";
-        Resent "pushes_resent_total" "Pushes handed to connections again.";
+        BindsResumed "binds_resumed_total" "Binds that resumed a session.";
+        BindsRefused "binds_refused_total" "Binds refused, for any reason.";
+        Sent "pushes_sent_total" "Pushes sent to devices, including resends.";
+        Resent "pushes_resent_total" "Pushes resent.";
         Delivered "pushes_delivered_total" "Pushes acknowledged by devices.";
-        Stored "pushes_stored_total" "Pushes put into the store.";
-        Expired "pushes_expired_total" "Pushes whose time was over.";
-        Evicted "pushes_evicted_total" "Stored pushes evicted by newer ones.";
-        Collapsed "pushes_collapsed_total" "Pushes replaced by newer ones of their collapse key.";
-        Rejected "pushes_rejected_total" "Pushes not taken on.";
-        Reports "reports_total" "Reports taken.";
-        ReportsRefused "reports_refused_total" "Reports over quota or without room.";
-        OrdersOverdue "orders_overdue_total" "Orders to many that a shard was told of once more.";
+        Stored "pushes_stored_total" "Pushes stored.";
+        Expired "pushes_expired_total" "Pushes expired.";
+        Evicted "pushes_evicted_total" "Stored pushes replaced by newer ones: queue full.";
+        Collapsed "pushes_collapsed_total"
+            "Pushes replaced by newer ones with the same collapse key.";
+        Rejected "pushes_rejected_total" "Pushes rejected.";
+        Reports "reports_total" "Reports accepted.";
+        ReportsRefused "reports_refused_total" "Reports refused: over quota, or no space.";
+        OrdersOverdue "orders_overdue_total" "Bulk orders repeated to a silent shard.";
         OrdersGivenUp "orders_given_up_total"
-            "Orders to many closed without a shard that had taken them and was silent.";
+            "Bulk orders closed without the result of a silent shard.";
     }
     /// Counter of topics and sessions.
     topics: Topics(TopicCounter) {
-        PressedPublishes "pressed_publishes_total" "Messages of QoS 0 dropped for want of memory.";
-        SessionsConnected "sessions_connected_total" "Connects that were accepted.";
-        SessionsResumed "sessions_resumed_total" "Connects that went on with an earlier session.";
-        SessionsRefused "sessions_refused_total" "Connects that were refused, for whatever reason.";
-        ClientIdsRefused "client_ids_refused_total" "Connects refused for their identifier.";
+        PressedPublishes "pressed_publishes_total"
+            "Messages of QoS 0 dropped under memory pressure.";
+        SessionsConnected "sessions_connected_total" "MQTT connects accepted.";
+        SessionsResumed "sessions_resumed_total" "MQTT connects that resumed a session.";
+        SessionsRefused "sessions_refused_total" "MQTT connects refused, for any reason.";
+        ClientIdsRefused "client_ids_refused_total"
+            "MQTT connects refused: client identifier not allowed.";
         SessionsTakenOver "sessions_taken_over_total" "Sessions taken over by a newer connection.";
-        SessionsExpired "sessions_expired_total" "Sessions that ended by their expiry.";
-        SessionsDelayed "sessions_delayed_total" "Connects answered late: they came too often.";
+        SessionsExpired "sessions_expired_total" "Sessions expired.";
+        SessionsDelayed "sessions_delayed_total"
+            "MQTT connects delayed: too many takeovers of one client identifier.";
         Publishes "publishes_received_total" "Messages published by clients.";
-        ChatCalls "publishes_chat_total" "Requests to chat published by clients, under $im/req/.";
-        PublishesQos1 "publishes_qos1_received_total" "Of these, at QoS 1.";
-        PublishesQos2 "publishes_qos2_received_total" "Of these, at QoS 2.";
-        PublishesRepeated "publishes_repeated_total" "Messages of QoS 2 that had come before.";
-        PublishesRefused "publishes_refused_total" "Messages refused, for whatever reason.";
-        AnswersOverdue "answers_overdue_total" "Answers that waited too long, given as busy.";
-        PagesOverdue "retained_pages_overdue_total" "Retained pages that were asked for once more.";
-        PublishesUnmatched "publishes_unmatched_total" "Messages nobody was subscribed to.";
-        Delivered "deliveries_total" "Messages handed to connections, those sent again included.";
-        DeliveredAgain "deliveries_again_total" "Messages handed to connections again.";
-        DeliveredAcked "deliveries_acknowledged_total" "Messages of QoS 1 and 2 that clients have.";
-        Queued "messages_queued_total" "Messages that had to wait for a session.";
+        ChatCalls "publishes_chat_total" "Chat requests published by clients, under $im/req/.";
+        PublishesQos1 "publishes_qos1_received_total" "Messages published at QoS 1.";
+        PublishesQos2 "publishes_qos2_received_total" "Messages published at QoS 2.";
+        PublishesRepeated "publishes_repeated_total" "Duplicate messages of QoS 2 received.";
+        PublishesRefused "publishes_refused_total" "Published messages refused, for any reason.";
+        AnswersOverdue "answers_overdue_total" "Requests answered as busy after a timeout.";
+        PagesOverdue "retained_pages_overdue_total"
+            "Retained pages requested again after a timeout.";
+        PublishesUnmatched "publishes_unmatched_total" "Published messages without a subscriber.";
+        Delivered "deliveries_total" "Messages sent to clients, including resends.";
+        DeliveredAgain "deliveries_again_total" "Messages resent to clients.";
+        DeliveredAcked "deliveries_acknowledged_total"
+            "Messages of QoS 1 and 2 acknowledged by clients.";
+        Queued "messages_queued_total" "Messages queued for a session.";
         Subscribed "subscribes_total" "Subscriptions granted.";
         SubscribesRefused "subscribes_refused_total" "Subscriptions refused.";
-        Unsubscribed "unsubscribes_total" "Subscriptions ended by clients.";
+        Unsubscribed "unsubscribes_total" "Subscriptions removed by clients.";
         WillsPublished "wills_published_total" "Wills published.";
         RetainedSet "retained_set_total" "Messages retained.";
         RetainedCleared "retained_cleared_total" "Retained messages cleared or expired.";
-        RetainedRefused "retained_refused_total" "Messages not retained, for want of room.";
-        RetainedSent "retained_sent_total" "Retained messages handed to connections.";
-        ReadsHeld "reads_held_total" "Times a client was read more slowly.";
+        RetainedRefused "retained_refused_total" "Messages not retained: limit reached.";
+        RetainedSent "retained_sent_total" "Retained messages sent to clients.";
+        ReadsHeld "reads_held_total" "Times that reading from a client was slowed down.";
         SourceRefused "access_source_refused_total"
-            "Connects refused: their source failed too often.";
-        AccessAsked "access_questions_total" "Questions about access that took a while.";
-        TolerateBridgeBit "tolerated_bridge_bit_total" "A bridge that marked itself.";
-        TolerateClientId "tolerated_client_id_total" "Lenient: an identifier that is not allowed.";
-        TolerateFlags "tolerated_flags_total" "Lenient: reserved bits that were set.";
-        TolerateText "tolerated_text_total" "Lenient: text that is not allowed.";
+            "Connects refused: too many failed logins from the source.";
+        AccessAsked "access_questions_total" "Access decisions that were made asynchronously.";
+        TolerateBridgeBit "tolerated_bridge_bit_total"
+            "Tolerated: bridge connections (protocol version with the bridge bit).";
+        TolerateClientId "tolerated_client_id_total" "Tolerated: invalid client identifiers.";
+        TolerateFlags "tolerated_flags_total" "Tolerated: reserved bits that were set.";
+        TolerateText "tolerated_text_total" "Tolerated: invalid text.";
         TolerateOrder "tolerated_order_total"
-            "Lenient: more unanswered than agreed, or out of order.";
-        TolerateOther "tolerated_other_total" "Lenient: anything else.";
+            "Tolerated: too many unanswered messages, or answers out of order.";
+        TolerateOther "tolerated_other_total" "Tolerated: other faults.";
     }
     /// Counter of accounts and conversations.
     chat: Chat(ChatCounter) {
-        Logins "chat_logins_total" "Devices of accounts that were let in.";
-        LoginsRefused "chat_logins_refused_total" "Logins refused, for whatever reason.";
-        Sent "chat_sent_total" "Messages stored.";
-        SentAgain "chat_sent_again_total" "Messages that were sent once more, and are there once.";
-        SendsFailed "chat_sends_failed_total" "Sends, group changes, recalls refused.";
-        Silenced "chat_silenced_total" "Messages of muted accounts, which were refused.";
-        RateLimited "chat_rate_limited_total" "Messages that came too fast, and were refused.";
+        Logins "chat_logins_total" "Chat logins accepted.";
+        LoginsRefused "chat_logins_refused_total" "Chat logins refused, for any reason.";
+        Sent "chat_sent_total" "Chat messages stored.";
+        SentAgain "chat_sent_again_total" "Retried messages, recognized and stored only once.";
+        SendsFailed "chat_sends_failed_total" "Sends, group changes and recalls refused.";
+        Silenced "chat_silenced_total" "Messages refused: their account is muted.";
+        RateLimited "chat_rate_limited_total" "Messages refused: rate limit.";
         ReadsLimited "chat_reads_limited_total"
-            "Questions about other people and groups that came too fast, and were refused.";
+            "Queries about other users and groups refused: rate limit.";
         BytesOfAccount "chat_bytes_an_account_limited_total"
-            "Messages and changes refused: their account had too many bytes stored at once.";
+            "Messages and changes refused: byte rate of the account.";
         BytesOfSource "chat_bytes_a_source_limited_total"
-            "Likewise, accounts that came from their source address.";
+            "Messages and changes refused: byte rate of the source address.";
         BytesOfDomain "chat_bytes_a_domain_limited_total"
-            "Likewise, accounts of their domain, which is of another server.";
+            "Messages refused: byte rate of the foreign domain.";
         ShareFull "chat_share_full_total"
-            "Messages refused: their account, or domain, has its share of the log.";
-        WordsRefused "chat_words_refused_total" "Messages refused for a word of the file.";
-        WordsReplaced "chat_words_replaced_total" "Messages in which words became stars.";
-        WordsFlagged "chat_words_flagged_total" "Messages that were told for a word.";
-        Reviewed "chat_reviewed_total" "Messages that a hook was asked about.";
-        ReviewsChanged "chat_reviews_changed_total" "Messages that a hook changed.";
-        ReviewsRefused "chat_reviews_refused_total" "Messages that a hook refused.";
+            "Messages refused: the account or domain has used its share of the log.";
+        WordsRefused "chat_words_refused_total" "Messages refused: forbidden word.";
+        WordsReplaced "chat_words_replaced_total" "Messages with words replaced by stars.";
+        WordsFlagged "chat_words_flagged_total" "Messages reported as events for a flagged word.";
+        Reviewed "chat_reviewed_total" "Messages submitted to the before-send hook.";
+        ReviewsChanged "chat_reviews_changed_total" "Messages changed by the before-send hook.";
+        ReviewsRefused "chat_reviews_refused_total" "Messages refused by the before-send hook.";
         ReviewsMissed "chat_reviews_missed_total"
-            "Messages of which a hook said nothing that makes sense, in time or at all.";
-        Distributed "chat_distributed_total" "Places that messages took in inboxes.";
-        Redistributed "chat_redistributed_total" "Inboxes asked once more to take a message.";
-        Drawn "chat_drawn_total"
-            "Messages of groups that are read which an account drew into its inbox.";
+            "Messages without a valid answer of the before-send hook in time.";
+        Distributed "chat_distributed_total" "Inbox entries written.";
+        Redistributed "chat_redistributed_total" "Inbox writes repeated.";
+        Drawn "chat_drawn_total" "Messages of large groups filled into inboxes.";
         GroupsTurned "chat_groups_turned_total"
-            "Groups that are read from now on, or written again.";
-        Delivered "chat_delivered_total" "Messages handed to connections.";
-        Notified "chat_notified_total" "Times a device was told that there is more.";
-        Pulled "chat_pulled_total" "Messages pulled from inboxes.";
+            "Groups that changed between fan-out on read and on write.";
+        Delivered "chat_delivered_total" "Chat messages sent to devices.";
+        Notified "chat_notified_total" "Notifications to devices that more messages are waiting.";
+        Pulled "chat_pulled_total" "Messages fetched from inboxes.";
         GroupChanges "chat_group_changes_total" "Changes of groups stored.";
         HistoryRead "chat_history_total" "Messages read from conversations.";
         ArchiveRead "chat_archive_total" "Messages read from archives.";
-        MembersRead "chat_members_total" "Members of groups told in lists of them.";
-        Invalid "chat_invalid_total" "Requests that a protocol's machine found to make no sense.";
-        ErasuresBegun "chat_erasures_begun_total" "Accounts that were to be erased.";
-        ErasuresDone "chat_erasures_done_total" "Accounts of which nothing is left.";
-        ErasedMessages "chat_erased_messages_total" "Messages called back for their accounts.";
-        ReadsPaced "chat_reads_paced_total" "Cursors that were moved together with a later one.";
-        DeliveriesTold "chat_deliveries_told_total" "Times a sender's home was told of delivery.";
-        ReadersAsked "chat_readers_total" "Answers of who has read what.";
-        ChatroomJoins "chat_chatroom_joins_total" "Times a session joined a chatroom.";
-        ChatroomsRefused "chat_chatroom_refused_total" "Joins and orders of chatrooms refused.";
-        ChatroomSaid "chat_chatroom_said_total" "Messages said in chatrooms.";
-        ChatroomDropped "chat_chatroom_dropped_total" "Of these, refused: the room was too loud.";
-        ChatroomDelivered "chat_chatroom_delivered_total" "Their copies handed to connections.";
-        ChatroomMissed "chat_chatroom_missed_total" "Their copies that members were not handed.";
+        MembersRead "chat_members_total" "Group members returned in lists.";
+        Invalid "chat_invalid_total" "Invalid requests.";
+        ErasuresBegun "chat_erasures_begun_total" "Account erasures begun.";
+        ErasuresDone "chat_erasures_done_total" "Account erasures finished.";
+        ErasedMessages "chat_erased_messages_total" "Messages recalled by account erasures.";
+        ReadsPaced "chat_reads_paced_total" "Read cursors combined with a later one.";
+        DeliveriesTold "chat_deliveries_told_total" "Delivery receipts sent to senders' shards.";
+        ReadersAsked "chat_readers_total" "Queries for the readers of messages answered.";
+        ChatroomJoins "chat_chatroom_joins_total" "Joins of chatrooms.";
+        ChatroomsRefused "chat_chatroom_refused_total"
+            "Joins of and requests to chatrooms refused.";
+        ChatroomSaid "chat_chatroom_said_total" "Chatroom messages sent by members.";
+        ChatroomDropped "chat_chatroom_dropped_total"
+            "Chatroom messages refused: rate limit of the room.";
+        ChatroomDelivered "chat_chatroom_delivered_total"
+            "Copies of chatroom messages sent to members.";
+        ChatroomMissed "chat_chatroom_missed_total"
+            "Copies of chatroom messages that members missed.";
         ChatroomSkipped "chat_chatroom_skipped_total"
-            "Copies handed to connections that were not sent, for nobody reads there.";
+            "Copies of chatroom messages discarded: the member's connection is not read.";
         ChatroomChanges "chat_chatroom_changes_total" "Changes of chatrooms stored.";
-        CursorsMoved "chat_cursors_moved_total" "Times an account had read further than before.";
-        ConversationsSet "chat_conversations_set_total" "Changes of how conversations are kept.";
-        ConversationsListed "chat_conversations_listed_total" "Conversations told to devices.";
-        ConversationsLoaded "chat_conversations_loaded_total" "Accounts read into memory.";
-        ConversationsForgotten "chat_conversations_forgotten_total" "Rows lost to new ones.";
-        Recalled "chat_recalled_total" "Messages called back.";
-        ChangesFailed "chat_changes_failed_total" "Changes of cursors and settings refused.";
+        CursorsMoved "chat_cursors_moved_total" "Read cursors advanced.";
+        ConversationsSet "chat_conversations_set_total" "Changes of conversation settings.";
+        ConversationsListed "chat_conversations_listed_total" "Conversations returned in lists.";
+        ConversationsLoaded "chat_conversations_loaded_total"
+            "Accounts whose conversations were loaded into memory.";
+        ConversationsForgotten "chat_conversations_forgotten_total"
+            "Conversations dropped from full lists.";
+        Recalled "chat_recalled_total" "Messages recalled.";
+        ChangesFailed "chat_changes_failed_total" "Changes of read cursors and settings refused.";
         ContactChanges "chat_contact_changes_total" "Changes of contacts stored.";
         ContactsFailed "chat_contacts_failed_total"
-            "Orders about contacts and presence that were refused, for whatever reason.";
+            "Requests about contacts and presence refused, for any reason.";
         ContactsTold "chat_contacts_told_total"
-            "Words about contacts said to the contact's home, those said again included.";
+            "Messages about contacts to other shards, including repeats.";
         AccountsParted "chat_accounts_parted_total"
-            "Accounts that were removed and have left the lists of all their contacts.";
+            "Deleted accounts removed from the lists of all their contacts.";
         RequestsRefused "chat_requests_refused_total"
-            "Wishes to see an account refused, for it had too many that it had not answered.";
-        PresenceChanges "chat_presence_changes_total" "Times a session said how it is there.";
-        PresenceHeld "chat_presence_held_total" "Of these, told later: there were too many.";
-        PresenceWords "chat_presence_words_total"
-            "Words about presence between homes, a shard and so many contacts each.";
-        PresenceDelivered "chat_presence_delivered_total" "Presences handed to connections.";
-        NodeChanges "chat_node_changes_total" "Changes of nodes stored.";
-        NodesAsked "chat_nodes_asked_total" "Questions and orders about nodes.";
-        NodesFailed "chat_nodes_failed_total" "Of these, refused, for whatever reason.";
-        NodesLoaded "chat_nodes_loaded_total" "Accounts whose nodes were read into memory.";
-        NodeWords "chat_node_words_total"
-            "Words about nodes between homes, a shard and so many contacts each.";
-        NodeNews "chat_node_news_total" "Notifications of nodes handed to connections.";
-        NodeNewsLost "chat_node_news_lost_total"
-            "Changes and last items of nodes that are not told, for there were too many.";
-        ProfilesAsked "chat_profiles_asked_total" "Devices asked what they are interested in.";
-        BlockedSends "chat_blocked_sends_total" "Messages refused, for one has blocked the other.";
-        Detached "chat_detached_total" "Sessions kept when their connection ended.";
-        DetachedOver "chat_detached_over_total" "Of these, ended when their time was over.";
+            "Contact requests refused: the account has too many pending.";
+        PresenceChanges "chat_presence_changes_total" "Presence changes received from sessions.";
+        PresenceHeld "chat_presence_held_total" "Presence changes delayed: too many.";
+        PresenceWords "chat_presence_words_total" "Presence messages between shards.";
+        PresenceDelivered "chat_presence_delivered_total" "Presence updates sent to devices.";
+        NodeChanges "chat_node_changes_total" "Changes of PEP nodes stored.";
+        NodesAsked "chat_nodes_asked_total" "Requests about PEP nodes.";
+        NodesFailed "chat_nodes_failed_total" "Requests about PEP nodes refused, for any reason.";
+        NodesLoaded "chat_nodes_loaded_total" "Accounts whose PEP nodes were loaded into memory.";
+        NodeWords "chat_node_words_total" "Messages about PEP nodes between shards.";
+        NodeNews "chat_node_news_total" "PEP notifications sent to devices.";
+        NodeNewsLost "chat_node_news_lost_total" "PEP notifications dropped: too many.";
+        ProfilesAsked "chat_profiles_asked_total" "Capability queries sent to devices.";
+        BlockedSends "chat_blocked_sends_total"
+            "Messages refused: one account has blocked the other.";
+        Detached "chat_detached_total" "Sessions kept for resumption after a disconnect.";
+        DetachedOver "chat_detached_over_total" "Kept sessions that expired.";
         DetachedFull "chat_detached_full_total"
-            "Sessions that could not be kept, or no longer, for they had more than is kept.";
-        Resumed "chat_resumed_total" "Sessions that went on over another connection.";
-        ResumesFailed "chat_resumes_failed_total" "Resumptions of sessions that were no more.";
-        TokensGiven "chat_fast_tokens_total" "Tokens given by which a device comes back (FAST).";
-        TokensRefused "chat_fast_refused_total" "Logins by such a token that were refused.";
+            "Sessions not kept for resumption, or dropped: over the limit.";
+        Resumed "chat_resumed_total" "Sessions resumed.";
+        ResumesFailed "chat_resumes_failed_total"
+            "Failed resumptions: the session no longer exists.";
+        TokensGiven "chat_fast_tokens_total" "FAST tokens issued.";
+        TokensRefused "chat_fast_refused_total" "Logins by FAST token refused.";
         CallsRefused "chat_mqtt_refused_total"
-            "Requests by MQTT refused: no device of an account, no such request, or too many.";
+            "Chat requests over MQTT refused: no account, unknown request, or too many.";
         ResumesRefused "chat_resumes_refused_total"
-            "Resumptions refused: the id is another account's, or was never given.";
-        PushesRegistered "chat_push_registered_total" "Devices registered to be woken.";
-        PushesGone "chat_push_gone_total" "Of these, forgotten: gateway or hub said they are gone.";
-        PushWishesFailed "chat_push_wishes_failed_total" "Wishes about pushes that were refused.";
-        PushesSent "chat_push_sent_total" "Notifications handed out, a conversation each.";
-        PushBadges "chat_push_badges_total" "Of these, about the number of unread alone.";
-        PushesTaken "chat_push_taken_total" "Notifications taken on by gateway or hub.";
-        PushesRetried "chat_push_retried_total"
-            "Times an account's push was put off, to be retried.";
-        PushesCoalesced "chat_push_coalesced_total" "Messages told of by the push of a later one.";
-        PushesAttended "chat_push_attended_total" "Messages not pushed: a device had them in time.";
-        PushesRead "chat_push_read_total" "Messages not pushed: they were read or called back.";
+            "Resumptions refused: the id is another account's, or unknown.";
+        PushesRegistered "chat_push_registered_total" "Devices registered for push notifications.";
+        PushesGone "chat_push_gone_total"
+            "Push registrations removed: reported as gone by gateway or hub.";
+        PushWishesFailed "chat_push_wishes_failed_total"
+            "Requests about push notifications refused.";
+        PushesSent "chat_push_sent_total" "Push notifications sent, one for each conversation.";
+        PushBadges "chat_push_badges_total" "Push notifications with the unread count only.";
+        PushesTaken "chat_push_taken_total" "Push notifications accepted by gateway or hub.";
+        PushesRetried "chat_push_retried_total" "Push notifications postponed for a retry.";
+        PushesCoalesced "chat_push_coalesced_total"
+            "Messages covered by a later push notification.";
+        PushesAttended "chat_push_attended_total"
+            "Messages not pushed: a connected device received them in time.";
+        PushesRead "chat_push_read_total" "Messages not pushed: already read or recalled.";
         PushesMuted "chat_push_muted_total" "Messages not pushed: muted, or in quiet hours.";
-        PushesExpired "chat_push_expired_total" "Pushes given up: too old.";
-        PushesRefused "chat_push_refused_total" "Pushes given up: gateway or hub refused them.";
+        PushesExpired "chat_push_expired_total" "Push notifications dropped: too old.";
+        PushesRefused "chat_push_refused_total"
+            "Push notifications dropped: refused by gateway or hub.";
         PushServicesTaken "chat_push_services_taken_total"
-            "Notifications taken on by push services elsewhere.";
+            "Push notifications accepted by XMPP push services.";
         PushServicesFailing "chat_push_services_failing_total"
-            "Of those for push services elsewhere, answered by an error that may pass.";
+            "Push notifications answered by XMPP push services with a temporary error.";
         PushesUnread "chat_push_unread_total"
-            "Accounts whose pushes waited: a log or home was busy.";
-        ForeignSent "chat_foreign_sent_total" "Messages handed out to accounts of other domains.";
+            "Push notifications delayed: a log or shard was busy.";
+        ForeignSent "chat_foreign_sent_total" "Messages sent to accounts of other domains.";
         ForeignDropped "chat_foreign_dropped_total"
-            "Words for other domains that found no room: dropped, or refused to whoever said them.";
-        ForeignReceived "chat_foreign_received_total" "Messages of accounts of other domains.";
-        UploadsGranted "media_uploads_granted_total" "Leaves to upload a file that were given.";
-        UploadsOff "media_uploads_off_total" "Files refused, for there is no storage.";
-        UploadsInvalid "media_uploads_invalid_total" "Files refused, for name or type are none.";
-        UploadsTooLarge "media_uploads_too_large_total" "Files refused for their size.";
-        UploadsOfType "media_uploads_type_total" "Files refused for their type.";
-        UploadsOverQuota "media_uploads_quota_total" "Files refused: enough for the day.";
-        UploadsBusy "media_uploads_busy_total" "Files refused, for the log did not take them.";
+            "Stanzas for other domains dropped or refused: queue full.";
+        ForeignReceived "chat_foreign_received_total"
+            "Messages received from accounts of other domains.";
+        UploadsGranted "media_uploads_granted_total" "File uploads permitted.";
+        UploadsOff "media_uploads_off_total" "File uploads refused: no storage configured.";
+        UploadsInvalid "media_uploads_invalid_total" "File uploads refused: invalid name or type.";
+        UploadsTooLarge "media_uploads_too_large_total" "File uploads refused: too large.";
+        UploadsOfType "media_uploads_type_total" "File uploads refused: type not allowed.";
+        UploadsOverQuota "media_uploads_quota_total" "File uploads refused: daily quota reached.";
+        UploadsBusy "media_uploads_busy_total" "File uploads refused: the log was busy.";
         Edited "chat_edited_total" "Messages edited.";
-        Reacted "chat_reacted_total" "Reactions to messages set or taken back.";
-        Quoted "chat_quoted_total" "Messages stored that quote another one, or asked for again.";
+        Reacted "chat_reacted_total" "Reactions to messages set or removed.";
+        Quoted "chat_quoted_total" "Messages stored that quote another one, including retries.";
         Searched "chat_searched_total" "Messages found by searches.";
-        Transients "chat_transients_total"
-            "Words that are kept nowhere (typing) taken from sessions.";
-        TransientsDelivered "chat_transients_delivered_total" "Such words handed to connections.";
+        Transients "chat_transients_total" "Transient events (typing notifications) received.";
+        TransientsDelivered "chat_transients_delivered_total" "Transient events sent to devices.";
         TransientsDropped "chat_transients_dropped_total"
-            "Such words dropped: too many, too large, of too large a group, or for nobody.";
+            "Transient events dropped: too many, too large, too large a group, or no receiver.";
     }
 }
 

@@ -35,31 +35,36 @@ impl ReplicationTally {
     pub fn counters(&self, (sent, received): (u64, u64)) -> Vec<(&'static str, &'static str, u64)> {
         let [unreachable, slow, refused, nonsense] = self.faults;
         vec![
-            ("directory_writes_total", "Calls that wrote records.", self.puts),
-            ("directory_records_written_total", "Records that were taken.", self.records),
-            ("directory_records_kept_total", "Records that gave way to newer ones.", self.kept),
+            ("directory_writes_total", "Calls that write records.", self.puts),
+            ("directory_records_written_total", "Records written.", self.records),
+            (
+                "directory_records_kept_total",
+                "Records not written: the directory had newer \
+                                              ones.",
+                self.kept,
+            ),
             (
                 "directory_records_untaken_total",
-                "Records whose part of the directory did not answer, while others did.",
+                "Records not written: their part of the directory did not answer.",
                 self.untaken,
             ),
             ("directory_leases_total", "Leases renewed.", self.leases),
             (
                 "directory_faults_unreachable_total",
-                "Calls that failed because it could not be reached.",
+                "Calls that failed: directory unreachable.",
                 unreachable,
             ),
-            ("directory_faults_slow_total", "Calls that were not answered in time.", slow),
+            ("directory_faults_slow_total", "Calls that timed out.", slow),
             ("directory_faults_refused_total", "Calls answered with an error.", refused),
-            ("directory_faults_nonsense_total", "Calls answered with nonsense.", nonsense),
+            ("directory_faults_nonsense_total", "Calls with an invalid answer.", nonsense),
             (
                 "directory_circuit_openings_total",
-                "Times from which on no calls were made for a while.",
+                "Times that the circuit breaker opened.",
                 self.openings,
             ),
             (
                 "directory_resyncs_total",
-                "Comparisons of all buckets, begun because records may have been lost.",
+                "Comparisons of all buckets after a possible loss of records.",
                 self.resyncs,
             ),
             ("directory_buckets_compared_total", "Buckets compared by digest.", self.compared),
@@ -70,12 +75,12 @@ impl ReplicationTally {
             ),
             (
                 "directory_repairs_total",
-                "Buckets read and given to the shards, which write what is missing.",
+                "Buckets repaired: read, and missing records written.",
                 self.repairs,
             ),
             (
                 "directory_records_swept_total",
-                "Records of dead nodes, and of those long offline, that were removed.",
+                "Records of dead nodes, or offline for long, that were removed.",
                 self.swept,
             ),
             ("directory_bytes_sent_total", "Bytes sent to the directory.", sent),

@@ -79,11 +79,11 @@ pub(super) fn begin(
 pub(super) fn readings(counts: ArchiveCounts) -> Vec<admin::MetricReading> {
     let reading = |name, help, value| admin::MetricReading { name, help, value };
     vec![
-        reading("archive_up", "Whether the archive takes what it is given.", counts.up),
-        reading("archive_waiting", "Messages that wait for the archive.", counts.waiting),
-        reading("archive_waiting_seconds", "Age of the oldest of them.", counts.waiting_s),
-        reading("archive_taken_total", "Messages that the archive has taken.", counts.taken),
-        reading("archive_lost_total", "Messages dropped before it had them.", counts.lost),
-        reading("archive_faults_total", "Calls to the archive that failed.", counts.faults),
+        reading("archive_up", "1 if the archive accepts messages.", counts.up),
+        reading("archive_waiting", "Messages queued for the archive.", counts.waiting),
+        reading("archive_waiting_seconds", "Age of the oldest queued message.", counts.waiting_s),
+        reading("archive_taken_total", "Messages accepted by the archive.", counts.taken),
+        reading("archive_lost_total", "Messages dropped before the archive had them.", counts.lost),
+        reading("archive_faults_total", "Failed calls to the archive.", counts.faults),
     ]
 }

@@ -187,17 +187,17 @@ fn readings(logs: &[LogSizes]) -> Vec<admin::MetricReading> {
     let store = |name, help, of: fn(&LogSizes) -> u64| reading(name, help, sum(of));
     vec![
         store("store_log_bytes", "Bytes of the logs.", |log| log.engine.log_bytes),
-        store("store_live_bytes", "Of these, bytes that are alive.", |log| log.engine.live_bytes),
+        store("store_live_bytes", "Bytes of live data in the logs.", |log| log.engine.live_bytes),
         reading(
             "store_used_percent",
-            "How much the fullest log has of what it may store, percent.",
+            "Use of the fullest log, in percent of its limit.",
             logs.iter().map(|log| log.engine.used_percent).max().unwrap_or_default(),
         ),
         store("store_segments", "Segments of the logs.", |log| log.engine.segments),
-        store("store_calls_waiting", "Calls that wait for the logs.", |log| log.calls_waiting),
-        store("store_hot_bytes", "Bodies in memory.", |log| log.engine.hot_bytes),
-        store("store_cache_bytes", "Blocks of the indexes in memory.", |log| log.state.cached),
-        store("store_unwritten_bytes", "Rows that wait for the indexes' tables.", |log| {
+        store("store_calls_waiting", "Calls queued for the logs.", |log| log.calls_waiting),
+        store("store_hot_bytes", "Message bodies cached in memory.", |log| log.engine.hot_bytes),
+        store("store_cache_bytes", "Index blocks cached in memory.", |log| log.state.cached),
+        store("store_unwritten_bytes", "Rows not yet written to the index tables.", |log| {
             log.state.unwritten
         }),
         store("store_heads", "Timelines in memory.", |log| log.engine.heads_resident),
@@ -208,27 +208,33 @@ fn readings(logs: &[LogSizes]) -> Vec<admin::MetricReading> {
             log.engine.bytes_since_checkpoint
         }),
         reading("store_behind_seconds", "Age of the oldest change since its checkpoint.", behind_s),
-        store("store_hot_hits", "Bodies that were wanted and in memory.", |log| {
+        store("store_hot_hits", "Reads of message bodies answered from memory.", |log| {
             log.engine.hot_hits
         }),
-        store("store_full", "Logs that have no room.", |log| u64::from(log.engine.full)),
-        store("store_failed", "Logs that take nothing until a restart.", |log| {
+        store("store_full", "Logs that are full.", |log| u64::from(log.engine.full)),
+        store("store_failed", "Failed logs, which refuse writes until a restart.", |log| {
             u64::from(log.engine.failed)
         }),
-        store("store_dropped_total", "Messages that retention dropped.", |log| log.engine.dropped),
-        store("store_gave_way_total", "Of these, the oldest of logs near their limit.", |log| {
-            log.engine.gave_way
-        }),
+        store("store_dropped_total", "Messages deleted by retention.", |log| log.engine.dropped),
+        store(
+            "store_gave_way_total",
+            "Messages deleted because a log was near its limit.",
+            |log| log.engine.gave_way,
+        ),
         store("store_once_keys", "Idempotency keys remembered.", |log| log.engine.once),
-        reading("log_lines_lost_total", "Lines of the log nobody could take.", crate::log::lost()),
-        reading("impossible_total", "Conditions that cannot be.", base::never::seen()),
+        reading("log_lines_lost_total", "Log lines lost: output failed.", crate::log::lost()),
+        reading(
+            "impossible_total",
+            "Violated internal assumptions (defects).",
+            base::never::seen(),
+        ),
     ]
 }
 
 /// What became of requests for files, and how many bytes there are.
 fn media_readings(door: &MediaDoor) -> Vec<admin::MetricReading> {
     let reading = |name, help, value| admin::MetricReading { name, help, value };
-    let bytes = reading("media_folder_bytes", "Bytes of files in the folder.", door.bytes());
+    let bytes = reading("media_folder_bytes", "Bytes of files in the media folder.", door.bytes());
     let of = |&it: &TransferOutcome| reading(it.name(), it.help(), door.tally().of(it));
     [bytes].into_iter().chain(TransferOutcome::ALL.iter().map(of)).collect()
 }
@@ -238,15 +244,15 @@ fn account_readings(counts: Option<DatabaseCounts>) -> Vec<admin::MetricReading>
     let Some(counts) = counts else { return Vec::new() };
     let reading = |name, help, value| admin::MetricReading { name, help, value };
     vec![
-        reading("accounts_database_up", "Whether the database of accounts is there.", counts.up),
-        reading("accounts_database_whole", "Whether all of it was read once.", counts.whole),
-        reading("accounts_database_loaded", "Accounts read by the last load.", counts.loaded),
-        reading("accounts_database_changes_total", "Changes there that were seen.", counts.news),
-        reading("accounts_database_faults_total", "Calls to it that failed.", counts.faults),
-        reading("accounts_database_rows_wrong_total", "Rows that are no accounts.", counts.wrong),
+        reading("accounts_database_up", "1 if the accounts database is available.", counts.up),
+        reading("accounts_database_whole", "1 if the whole database has been read.", counts.whole),
+        reading("accounts_database_loaded", "Accounts read by the last full load.", counts.loaded),
+        reading("accounts_database_changes_total", "Changes seen in the database.", counts.news),
+        reading("accounts_database_faults_total", "Failed calls to the database.", counts.faults),
+        reading("accounts_database_rows_wrong_total", "Invalid rows.", counts.wrong),
         reading(
             "accounts_database_refused_total",
-            "Changes of accounts refused because it was away.",
+            "Account changes refused: database unavailable.",
             counts.refused,
         ),
     ]
@@ -256,15 +262,11 @@ fn trace_readings(tally: &TraceTally) -> Vec<admin::MetricReading> {
     let reading = |name, help, value| admin::MetricReading { name, help, value };
     let (events, left_out) = (&tally.events, &tally.left_out);
     vec![
-        reading("traces", "Traces that go on.", tally.running.load(Ordering::Relaxed).into()),
-        reading(
-            "trace_events_total",
-            "Events that traces have told.",
-            events.load(Ordering::Relaxed),
-        ),
+        reading("traces", "Running traces.", tally.running.load(Ordering::Relaxed).into()),
+        reading("trace_events_total", "Events sent to traces.", events.load(Ordering::Relaxed)),
         reading(
             "trace_events_left_out_total",
-            "Events that traces have left out, and told so.",
+            "Events left out of traces (reported in the trace).",
             left_out.load(Ordering::Relaxed),
         ),
     ]
@@ -277,12 +279,19 @@ fn bridge_readings(bridges: &[admin::BridgeStatus]) -> Vec<admin::MetricReading>
         return Vec::new();
     }
     vec![
-        reading("bridges", "Bridges that are enabled.", |_| 1),
-        reading("bridges_online", "Bridges whose broker is there.", |it| it.is_online.into()),
+        reading("bridges", "Enabled bridges.", |_| 1),
+        reading("bridges_online", "Bridges that are connected.", |it| it.is_online.into()),
         reading("bridge_connects_total", "Connections to remote brokers.", |it| it.connects),
-        reading("bridge_messages_out_total", "Messages handed to remote brokers.", |it| it.out),
-        reading("bridge_messages_in_total", "Messages of remote brokers.", |it| it.received),
-        reading("bridge_messages_refused_total", "Messages that did not cross.", |it| it.refused),
+        reading("bridge_messages_out_total", "Messages sent to remote brokers.", |it| it.out),
+        reading("bridge_messages_in_total", "Messages received from remote brokers.", |it| {
+            it.received
+        }),
+        reading(
+            "bridge_messages_refused_total",
+            "Messages that a bridge did not \
+                                                  forward.",
+            |it| it.refused,
+        ),
     ]
 }
 

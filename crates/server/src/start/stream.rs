@@ -52,13 +52,32 @@ impl Running {
         move || {
             let reading = |name, help, value| MetricReading { name, help, value };
             vec![
-                reading("events_stream_appended_total", "Entries appended.", tally.appended()),
-                reading("events_stream_failures_total", "Tries that failed.", tally.failures()),
-                reading("events_stream_lost_total", "Events never appended.", tally.lost()),
-                reading("events_stream_waiting", "Events that wait for it.", tally.waiting()),
+                reading(
+                    "events_stream_appended_total",
+                    "Events appended to the Redis \
+                                                         stream.",
+                    tally.appended(),
+                ),
+                reading(
+                    "events_stream_failures_total",
+                    "Failed attempts to append events to the \
+                                                         Redis stream.",
+                    tally.failures(),
+                ),
+                reading(
+                    "events_stream_lost_total",
+                    "Events lost: never appended to the Redis \
+                                                     stream.",
+                    tally.lost(),
+                ),
+                reading(
+                    "events_stream_waiting",
+                    "Events queued for the Redis stream.",
+                    tally.waiting(),
+                ),
                 reading(
                     "events_stream_away",
-                    "Whether the last try failed.",
+                    "1 if the last attempt to append to the Redis stream failed.",
                     tally.is_away().into(),
                 ),
             ]

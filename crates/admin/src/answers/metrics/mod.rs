@@ -77,7 +77,7 @@ pub(crate) fn text(figures: &Figures<'_>) -> String {
         head(&mut out, name, kind(name), help);
         sample(&mut out, name, "", value);
     }
-    head(&mut out, TURN, "gauge", "Longest turn of a shard since the last look.");
+    head(&mut out, TURN, "gauge", "Longest turn of a shard since the last scrape.");
     sample(&mut out, TURN, "", Duration::from_micros(status.turn_us_max).as_secs_f64());
     loops(&mut out, &status.loops);
     if let Some(bytes) = process::resident_bytes() {
@@ -85,7 +85,7 @@ pub(crate) fn text(figures: &Figures<'_>) -> String {
         sample(&mut out, RESIDENT, "", bytes);
     }
     if let Some(used_ms) = process::cpu_ms() {
-        head(&mut out, CPU, "counter", "Processor time of the process, user and system.");
+        head(&mut out, CPU, "counter", "CPU time of the process, user and system.");
         sample(&mut out, CPU, "", Duration::from_millis(used_ms).as_secs_f64());
     }
     if let Some(counts) = &presence.counts {
@@ -143,7 +143,7 @@ fn counters(out: &mut String, counters: &Counters) {
         }
     }
     let name = "tolerated_total";
-    head(out, name, "counter", "Faults of clients that a lenient listener let pass, by fault.");
+    head(out, name, "counter", "Client faults tolerated by a lenient listener, by fault.");
     for (fault, count) in Counter::ALL.iter().filter_map(|&counter| tolerated(counter)) {
         sample(out, name, &format!("{{fault=\"{fault}\"}}"), count);
     }
@@ -160,36 +160,37 @@ fn level(status: &Status) -> u64 {
 
 fn gauges(status: &Status) -> Vec<MetricReading> {
     let gauges = [
-        ("connections", "Connections open.", status.connections),
-        ("devices", "Devices with a record.", status.devices),
-        ("devices_online", "Devices bound.", status.online),
-        ("pushes_waiting", "Pushes waiting for devices.", status.waiting),
-        ("pushes_waiting_bytes", "Their weight in bytes.", status.waiting_bytes),
+        ("connections", "Open connections.", status.connections),
+        ("devices", "Known devices, online or not.", status.devices),
+        ("devices_online", "Online devices.", status.online),
+        ("pushes_waiting", "Pushes queued for devices.", status.waiting),
+        ("pushes_waiting_bytes", "Bytes of pushes queued for devices.", status.waiting_bytes),
         ("shards", "Shards that answered.", u64::from(status.shards)),
-        ("shard_threads", "Threads that run them.", u64::from(status.threads)),
-        ("memory_pressure", "0 calm, 1 no connections, 2 no QoS 0, 3 no stores.", level(status)),
-        ("sessions", "Sessions, online or not.", status.sessions),
-        ("sessions_online", "Sessions with a connection.", status.sessions_online),
-        ("subscriptions", "Subscriptions, shared ones included.", status.subscriptions),
-        ("retained_messages", "Retained messages.", status.retained),
-        ("retained_bytes", "Their bytes.", status.retained_bytes),
-        ("queued_messages", "Messages that wait for sessions.", status.queued),
-        ("queued_bytes", "Their bytes in memory.", status.queued_bytes),
-        ("delayed_messages", "Publications for later.", status.delayed),
-        ("chat_sessions", "Devices of accounts that are here.", status.chat_sessions),
-        ("chat_undistributed", "Messages not in every inbox yet.", status.chat_undistributed),
+        ("shard_threads", "Threads that run the shards.", u64::from(status.threads)),
         (
-            "chat_queued_out",
-            "Messages for other servers that are not with them.",
-            status.chat_queued_out,
+            "memory_pressure",
+            "Level: 0 none, 1 no new connections, 2 also no QoS 0, 3 also no \
+                             stores.",
+            level(status),
         ),
+        ("sessions", "Sessions, online or not.", status.sessions),
+        ("sessions_online", "Connected sessions.", status.sessions_online),
+        ("subscriptions", "Subscriptions, including shared ones.", status.subscriptions),
+        ("retained_messages", "Retained messages.", status.retained),
+        ("retained_bytes", "Bytes of retained messages.", status.retained_bytes),
+        ("queued_messages", "Messages queued for sessions.", status.queued),
+        ("queued_bytes", "Bytes of queued messages in memory.", status.queued_bytes),
+        ("delayed_messages", "Delayed messages.", status.delayed),
+        ("chat_sessions", "Connected devices of accounts.", status.chat_sessions),
+        ("chat_undistributed", "Messages not in every inbox yet.", status.chat_undistributed),
+        ("chat_queued_out", "Messages queued for other XMPP servers.", status.chat_queued_out),
         (
             "chat_pushes_owing",
-            "Accounts with something to tell devices that are away.",
+            "Accounts with pending push notifications.",
             status.chat_pushes_owing,
         ),
         ("chatrooms", "Chatrooms.", status.chatrooms),
-        ("chatroom_sessions", "Devices that are in a chatroom.", status.chatroom_sessions),
+        ("chatroom_sessions", "Sessions in chatrooms.", status.chatroom_sessions),
     ];
     gauges.into_iter().map(|(name, help, value)| MetricReading { name, help, value }).collect()
 }
@@ -201,18 +202,14 @@ fn loops(out: &mut String, loops: &[ShardLoop]) {
     }
     type Figure = fn(&ShardLoop) -> f64;
     let metrics: [(_, _, _, Figure); 4] = [
-        ("shard_connections", "gauge", "Connections open, by shard.", |it| it.connections as f64),
+        ("shard_connections", "gauge", "Open connections, by shard.", |it| it.connections as f64),
         ("shard_turns_total", "counter", "Turns of a shard's loop.", |it| it.turns as f64),
-        ("shard_busy_seconds_total", "counter", "Time in a shard's turns.", |it| {
+        ("shard_busy_seconds_total", "counter", "Time spent in a shard's turns.", |it| {
             seconds(it.busy_us)
         }),
-        (
-            "shard_lag_seconds_total",
-            "counter",
-            "Time by which a shard's turns began later than it wanted, by a timer or for what was \
-             left over.",
-            |it| seconds(it.lag_us),
-        ),
+        ("shard_lag_seconds_total", "counter", "Total delay of a shard's turns.", |it| {
+            seconds(it.lag_us)
+        }),
     ];
     for (name, kind, help, figure) in metrics {
         head(out, name, kind, help);
@@ -233,9 +230,13 @@ fn online(out: &mut String, counts: &PresenceCounts) {
     }
     type Figure = fn(&Count) -> u64;
     let metrics: [(_, _, _, Figure); 3] = [
-        ("presence_online", "gauge", "Devices and clients online.", |count| count.online),
-        ("presence_arrivals_total", "counter", "Those that came online.", |count| count.arrivals),
-        ("presence_departures_total", "counter", "Those that went.", |count| count.departures),
+        ("presence_online", "gauge", "Online devices and clients.", |count| count.online),
+        ("presence_arrivals_total", "counter", "Connects of devices and clients.", |count| {
+            count.arrivals
+        }),
+        ("presence_departures_total", "counter", "Disconnects of devices and clients.", |count| {
+            count.departures
+        }),
     ];
     for (name, kind, help, figure) in metrics {
         head(out, name, kind, &format!("{help} By product (clients have none) and protocol."));
@@ -248,16 +249,16 @@ fn online(out: &mut String, counts: &PresenceCounts) {
 
 fn directory(out: &mut String, standing: &ReplicationStatus) {
     let name = "presence_circuit";
-    head(out, name, "gauge", "1 for the state that the circuit of calls to the directory is in.");
+    head(out, name, "gauge", "1 for the current state of the directory's circuit breaker.");
     for state in [Circuit::Closed, Circuit::HalfOpen, Circuit::Open] {
         let labels = format!("{{state=\"{}\"}}", state.name());
         sample(out, name, &labels, u64::from(standing.circuit == state));
     }
     let name = "presence_lag_seconds";
-    head(out, name, "gauge", "Age of the oldest transition the directory has not taken.");
+    head(out, name, "gauge", "Age of the oldest transition not yet in the directory.");
     sample(out, name, "", Duration::from_millis(standing.lag_ms).as_secs_f64());
     let own = [
-        ("presence_unwritten", "Transitions the directory has not taken.", standing.unwritten),
+        ("presence_unwritten", "Transitions not yet in the directory.", standing.unwritten),
         ("presence_resync_left", "Buckets still to be compared.", standing.resync_left),
     ];
     for &(name, help, value) in own.iter().chain(&standing.counters) {
@@ -280,7 +281,7 @@ fn hooks(out: &mut String, webhooks: &[Arc<Address>]) {
         }
     }
     let name = "webhook_failures_total";
-    head(out, name, "counter", "Requests to webhooks that were not taken.");
+    head(out, name, "counter", "Failed requests to webhooks.");
     for (hook, Address { tally, .. }) in hooks() {
         let labels = format!("{{hook=\"{hook}\"}}");
         sample(out, name, &labels, tally.failures.load(Ordering::Relaxed));
@@ -298,8 +299,8 @@ fn dead_letters(out: &mut String, webhooks: &[Arc<Address>]) {
     }
     type Figure = fn(&DeadTally) -> &AtomicU64;
     let gauges: [(_, _, Figure); 2] = [
-        ("webhook_dead_letters", "Events given up and kept.", |tally| &tally.count),
-        ("webhook_dead_letters_bytes", "Their bytes.", |tally| &tally.bytes),
+        ("webhook_dead_letters", "Dead letters stored.", |tally| &tally.count),
+        ("webhook_dead_letters_bytes", "Bytes of dead letters.", |tally| &tally.bytes),
     ];
     for (name, help, figure) in gauges {
         head(out, name, "gauge", &format!("{help} By webhook (as configured)."));
@@ -309,7 +310,7 @@ fn dead_letters(out: &mut String, webhooks: &[Arc<Address>]) {
         }
     }
     let name = "webhook_dead_letters_total";
-    head(out, name, "counter", "Events given up, by webhook and what became of them.");
+    head(out, name, "counter", "Dead letters, by webhook and what happened to them.");
     for (hook, tally) in tallies() {
         let DeadTally { kept, redelivered, cleared, evicted, refused, .. } = tally;
         for (result, count) in [

@@ -74,7 +74,7 @@ impl HistoryInbox {
         Arc::new(move || {
             vec![MetricReading {
                 name: "presence_history_lost_total",
-                help: "Transitions that the history lacks, for the disk did not take them in time.",
+                help: "Transitions missing in the history: the disk was too slow or full.",
                 value: lost.load(Ordering::Relaxed),
             }]
         })
