@@ -111,10 +111,10 @@ macro_rules! causes {
 
 causes! {
     NoDescriptors "no_descriptors" Tester
-        "The tester's process may open no more files (EMFILE)."
+        "The tester's process cannot open more files (EMFILE)."
         "ulimit -n (RLIMIT_NOFILE) of the tester; more processes or agents" "tester.process.fds";
     NoSystemFiles "no_system_files" Tester
-        "The tester's machine may open no more files (ENFILE)."
+        "The tester's machine cannot open more files (ENFILE)."
         "fs.file-max" "tester.host.files_open";
     NoPorts "no_ports" Tester
         "No source port is left towards this address (EADDRNOTAVAIL, EADDRINUSE)."
@@ -124,85 +124,85 @@ causes! {
         "The tester's kernel has no memory for the socket (ENOBUFS, ENOMEM)."
         "memory; net.ipv4.tcp_mem; memory.max of the container" "tester.tcp.mem_pages";
     NoWatches "no_watches" Tester
-        "No more sockets may be watched (ENOSPC)."
+        "No more sockets can be watched (ENOSPC)."
         "fs.epoll.max_user_watches" "";
     Forbidden "forbidden" Tester
         "The tester's kernel forbade the call: a filter, or a full table of connections (EPERM)."
         "nf_conntrack_max; firewall rules" "tester.conntrack.count";
     LocalError "local_error" Tester
-        "Another error of the tester's own kernel." "" "";
+        "Another error of the tester's kernel." "" "";
     NameUnknown "name_unknown" Between
         "The target's name has no address." "the name; the resolver" "";
     NoRoute "no_route" Between
-        "No way to the target (ENETUNREACH, EHOSTUNREACH)."
+        "No route to the target (ENETUNREACH, EHOSTUNREACH)."
         "routes; neighbour table gc_thresh" "";
     Refused "refused" Target
-        "Nobody listens there: the target answered the SYN with a reset."
+        "Connection refused: the target answered the SYN with a reset."
         "the target's listener; tcp_abort_on_overflow" "target.tcp.listen_drops";
     SynTimedOut "syn_timed_out" Between
-        "No answer to the SYN in the plan's time: an accept queue that overflows, or a lost packet."
+        "No answer to the SYN in the plan's time: a full accept queue, or a lost packet."
         "the target's listen backlog and net.core.somaxconn; a paced arrival"
         "target.tcp.listen_overflows";
     TlsCertificate "tls_certificate" Target
-        "The target's certificate was not believed."
+        "The target's certificate was not trusted."
         "the authority given to the tester; the certificate's names and dates" "";
     TlsAlert "tls_alert" Target
         "The target refused the TLS handshake with an alert."
         "versions, ciphers, client certificates" "";
     TlsFailed "tls_failed" Target
-        "What the target sent is no TLS." "the port: is it a TLS listener?" "";
+        "The target did not answer with TLS." "the port: is it a TLS listener?" "";
     WebSocketRefused "web_socket_refused" Target
         "The target did not accept the WebSocket upgrade, or broke RFC 6455."
         "path and subprotocol" "";
     LayersTimedOut "layers_timed_out" Target
         "TLS or WebSocket did not finish in the plan's time." "the target's CPU" "target.cpu.busy";
     BindTimedOut "bind_timed_out" Target
-        "Connected, but the Bind had no answer in the plan's time: a first sign of a server out of \
+        "Connected, but the Bind had no answer in the plan's time: often a server without file \
          descriptors, whose kernel still completes connections."
         "the target's ulimit -n; its CPU" "target.process.fds";
     BindRefused "bind_refused" Target
-        "The target answered the Bind with a refusal; the codes tell which."
+        "The target refused the Bind; the codes say why."
         "credentials; the target's limits" "";
     ProtocolViolation "protocol_violation" Target
-        "The target sent what its protocol does not allow." "is it the right port and scheme?" "";
+        "The target violated its protocol." "is it the right port and scheme?" "";
     ClosedClean "closed_clean" Target
         "The target closed between two frames." "the target's log" "";
     ClosedMidFrame "closed_mid_frame" Target
-        "The target closed inside a frame, or ended TLS without its farewell (close_notify)."
-        "the target's log: did it die? A proxy before it that cuts?" "";
+        "The target closed inside a frame, or ended TLS without close_notify."
+        "the target's log: did it die? does a proxy cut connections?" "";
     Reset "reset" Between
-        "The connection was reset: the target died, closed with unread bytes, or something between \
+        "The connection was reset: the target died, closed with unread bytes, or a device between \
          forgot it."
         "the target's log; time-outs of load balancers" "target.tcp.out_resets";
     TransmitTimedOut "transmit_timed_out" Between
-        "What was sent was never acknowledged by the other kernel (ETIMEDOUT)."
+        "Sent bytes were never acknowledged by the other kernel (ETIMEDOUT)."
         "the network; tcp_retries2" "tester.tcp.retransmits";
     Kicked "kicked" Target
-        "The target ended the session in its protocol's words; the codes tell why."
+        "The target ended the session by its protocol's means; the codes say why."
         "two clients with one id?" "";
     Redirected "redirected" Target
-        "The target asked the client to leave and come back." "" "";
+        "The target asked the client to reconnect." "" "";
     HeartbeatLost "heartbeat_lost" Between
-        "A heartbeat had no answer for so long that the client gave the connection up."
+        "A heartbeat had no answer, and the client gave the connection up."
         "the target's CPU; the network" "";
     SlowReader "slow_reader" Target
-        "The target did not read: what waits for it reached the tester's limit."
+        "The target did not read: the tester's output queue reached its limit."
         "the target's CPU; its flow control" "";
     Farewell "farewell" Plan
-        "The client said farewell, as planned." "" "";
+        "The client disconnected, as planned." "" "";
     Cut "cut" Plan
         "The tester cut the connection, as planned." "" "";
     RunOver "run_over" Plan
-        "The run was over." "" "";
+        "The run ended." "" "";
     Frozen "frozen" Plan
-        "The tester had frozen the client or stopped its reading, as planned, and was let go."
+        "The target dropped a client that the tester had frozen or stopped reading for, as planned."
         "" "";
     PlannedFault "planned_fault" Plan
-        "Something that the plan broke ended it: the network by the fault proxy, or the target."
+        "A planned fault ended it: the network by the fault proxy, or the target."
         "" "";
     AgentLost "agent_lost" Tester
-        "It was open when the agent that held it was lost: what became of it is not known."
-        "the agent's machine, and the way to it" "";
+        "It was open when its agent was lost: its end is unknown."
+        "the agent's machine, and the network to it" "";
     Internal "internal" Tester
         "A defect of the tester; please report it." "" "";
 }

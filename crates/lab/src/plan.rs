@@ -1,7 +1,7 @@
-//! A test as a file: whom to test, who the clients are, what happens stage by stage, and what must
-//! hold. Times are texts like `90s`, `2h`, `10ms`; `%i` is a client's number in its group.
+//! A test as a file: the target, the clients, the stages, and the rules that must hold. Times are
+//! texts like `90s`, `2h`, `10ms`; `%i` is a client's number in its group.
 //!
-//! Every rate is for the whole group, a second. Every load is bounded: a stage has a length, and a
+//! Rates are per second, for the whole group. Every load is bounded: a stage has a length, and a
 //! group a number of clients.
 
 mod conversation;
@@ -21,34 +21,34 @@ use std::collections::BTreeMap;
 pub struct Plan {
     /// Its name: letters, digits, `-`, `_`.
     pub name: String,
-    /// What it shows, in a sentence.
+    /// What it shows, in one sentence.
     #[serde(default)]
     pub about: String,
-    /// Values with names: `$NAME` stands for one of them in any text, and alone in quotes for its
-    /// value, be it a number. `--set NAME=VALUE` changes one.
+    /// Named values: `$NAME` stands for one of them in any text; alone in quotes it stands for the
+    /// value itself, even a number. `--set NAME=VALUE` changes one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, Parameter>,
-    /// Whom it tests.
+    /// What it tests.
     #[serde(default)]
     pub target: Target,
-    /// Groups of clients that are alike.
+    /// Groups of identical clients.
     #[serde(rename = "group", default)]
     pub groups: Vec<Group>,
-    /// Conversations of many, that stages make and groups of clients send to (IM).
+    /// Conversations of many members, which stages create and groups of clients send to (IM).
     #[serde(rename = "conversation", default, skip_serializing_if = "Vec::is_empty")]
     pub conversations: Vec<PlannedConversation>,
-    /// What happens, in order.
+    /// The stages, in order.
     #[serde(rename = "stage", default)]
     pub stages: Vec<Stage>,
-    /// What must hold over the whole run: see [`Check`].
+    /// Rules over the whole run: see [`Check`].
     #[serde(default)]
     pub pass: Vec<String>,
-    /// Seeds all that is random; absent: drawn, and told in the report.
+    /// Seed of everything random; absent: drawn, and shown in the report.
     #[serde(default)]
     pub seed: Option<u64>,
 }
 
-/// A value with a name.
+/// A named value.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Parameter {
@@ -60,39 +60,39 @@ pub enum Parameter {
     Text(String),
 }
 
-/// Whom a plan tests, and what may be asked about it.
+/// The target of a plan, and how it can be observed.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Target {
-    /// Where clients call, e.g. `mqtt://10.0.0.1:1883`; several are taken in turn.
+    /// Where clients connect, e.g. `mqtt://10.0.0.1:1883`; several are used in turn.
     pub url: Vec<String>,
-    /// Its process on this machine, to be observed.
+    /// Its process on this machine, to observe.
     pub pid: Option<u32>,
-    /// A port of this machine whose listening process is to be observed.
+    /// A port of this machine whose listening process is observed.
     pub port: Option<u16>,
-    /// Where it shows metrics in Prometheus' format.
+    /// Where its metrics are, in Prometheus' format.
     pub metrics: Option<String>,
-    /// Holdline's API, for scenarios that push by it or are judged by presence.
+    /// Holdline's API, for scenarios that push through it or check presence.
     pub api: Option<String>,
-    /// The token for it.
+    /// The API's token.
     pub token: Option<String>,
-    /// The command that starts it, for scenarios that kill it.
+    /// The command that starts the target, for scenarios that kill it.
     pub start: Vec<String>,
-    /// Its Redis, for scenarios that disturb it: `host:port`.
+    /// Its Redis, for scenarios with Redis faults: `host:port`.
     pub redis: Option<String>,
-    /// The Redis' process on this machine, to be paused or killed.
+    /// The Redis process on this machine, to pause or kill.
     pub redis_pid: Option<u32>,
-    /// The command that starts it again.
+    /// The command that starts Redis again.
     pub redis_start: Vec<String>,
 }
 
-/// Clients that are alike.
+/// Identical clients.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
     /// Its name.
     pub name: String,
-    /// Whom its clients call; empty: the plan's target.
+    /// Where its clients connect; empty: the plan's target.
     #[serde(default)]
     pub url: Vec<String>,
     /// Client or device id, with `%i`. Default: `NAME-%i`.
@@ -101,29 +101,30 @@ pub struct Group {
     /// Number of the first client.
     #[serde(default)]
     pub first: u32,
-    /// From one client's number to the next one's: agents take turns with the numbers. Zero is one.
+    /// Step from one client's number to the next: agents take turns with the numbers. Zero means
+    /// one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub step: u32,
-    /// Source addresses, in turn: an address, a range like `127.0.1.0/24`, `auto` (loopback:
-    /// as many of 127.0.0.0/8 as ports need; else all the host has). Empty: `auto`.
+    /// Source addresses, in turn: an address, a range like `127.0.1.0/24`, `auto` (loopback: as
+    /// many of 127.0.0.0/8 as needed for ports; otherwise all of the host's). Empty: `auto`.
     #[serde(default)]
     pub sources: Vec<String>,
-    /// Keep-alive that is asked for. Zero: none.
+    /// Requested keep-alive. Zero: none.
     #[serde(default = "default::keep_alive")]
     pub keep_alive: Span,
-    /// Whether the clients keep it by heartbeats.
+    /// Whether the clients send heartbeats to keep it.
     #[serde(default = "default::yes")]
     pub beats: bool,
-    /// How long an answer may take.
+    /// Timeout of an answer.
     #[serde(default = "default::timeout")]
     pub timeout: Span,
-    /// First wait of a client that comes back, doubled each time. Zero: it stays away.
+    /// First wait before a client reconnects, doubled each time. Zero: it does not reconnect.
     #[serde(default)]
     pub back_after: Span,
-    /// Longest wait of a client that comes back.
+    /// Longest wait before a client reconnects.
     #[serde(default = "default::back_max")]
     pub back_max: Span,
-    /// Topics it subscribes to, with `%i` (MQTT).
+    /// Topics that it subscribes to, with `%i` (MQTT).
     #[serde(default)]
     pub subscribe: Vec<String>,
     /// Quality of service of its subscriptions (MQTT).
@@ -141,7 +142,7 @@ pub struct Group {
     /// Password (MQTT, IM).
     #[serde(default)]
     pub password: Option<String>,
-    /// Whether it is proved by SCRAM-SHA-256 and not shown (IM).
+    /// Whether it logs in by SCRAM-SHA-256 instead of sending the password (IM).
     #[serde(default)]
     pub scram: bool,
     /// Product key (MIOP).
@@ -150,7 +151,7 @@ pub struct Group {
     /// Product secret in hexadecimal (MIOP).
     #[serde(default)]
     pub secret: Option<String>,
-    /// A file of authorities to trust (TLS). Absent: any certificate.
+    /// A file of trusted authorities (TLS). Absent: any certificate is accepted.
     #[serde(default)]
     pub authority: Option<String>,
     /// Threads; zero: one a core, or fewer for few clients.
@@ -160,21 +161,21 @@ pub struct Group {
     /// sender's number if the message carries one (round trips).
     #[serde(default)]
     pub answer_to: Option<String>,
-    /// Messages that each of its clients should receive for one that this group sends: what makes
-    /// a lost message known. `{ sender = receivers of one message, in all }`. Absent: what topics
-    /// and subscriptions say, where they are plain.
+    /// Messages that each client should receive for one message of this group, by which losses are
+    /// detected. `{ sender = receivers of one message, in all }`. Absent: derived from topics and
+    /// subscriptions where these are simple.
     #[serde(default)]
     pub hears: BTreeMap<String, f64>,
-    /// Whether its clients are there to audit: each pulls what its account was sent, the stage's
-    /// hold is over when all have, and what they found is held against what the target
-    /// acknowledged (IM; `audit.*` in rules).
+    /// Whether its clients audit: each fetches what its account was sent, the stage's hold ends
+    /// when all have finished, and the result is compared with what the target acknowledged (IM;
+    /// `audit.*` in rules).
     #[serde(default)]
     pub audits: bool,
-    /// Whether its clients only send: what is for them they neither pull nor acknowledge (IM).
+    /// Whether its clients only send, and neither fetch nor acknowledge messages for them (IM).
     #[serde(default)]
     pub lite: bool,
-    /// Whether its clients call through the built-in fault proxy, which network faults work on.
-    /// Where no group says so and a stage has such a fault, all do.
+    /// Whether its clients connect through the built-in fault proxy, which applies network faults.
+    /// If no group sets this and a stage has such a fault, all do.
     #[serde(default)]
     pub proxied: bool,
 }
@@ -190,32 +191,32 @@ fn is_zero(step: &u32) -> bool {
     *step == 0
 }
 
-/// How clients come.
+/// How clients arrive.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "shape", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Arrival {
-    /// So many a second, evenly (open loop).
+    /// This many a second, evenly (open loop).
     Rate {
         /// Connections a second.
         per_s: f64,
     },
-    /// So many a second, at random moments (open loop).
+    /// This many a second, at random moments (open loop).
     Poisson {
         /// Connections a second, on average.
         per_s: f64,
     },
     /// All at once.
     Burst,
-    /// So many at once, then again after a while.
+    /// This many at once, then again after a while.
     Steps {
-        /// Clients a step.
+        /// Clients in each step.
         clients: u32,
-        /// From step to step.
+        /// Interval between steps.
         every: Span,
     },
     /// The next ones as soon as others are bound (closed loop).
     Window {
-        /// Connections that are not bound yet, at once.
+        /// Connections that are not bound yet, at the same time.
         open: u32,
     },
 }
@@ -224,24 +225,24 @@ pub enum Arrival {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Traffic {
-    /// What.
+    /// What is sent.
     pub what: What,
-    /// Topic (MQTT) or account (IM, XMPP) that it is for, with `%i`; or the name of conversations
+    /// Topic (MQTT) or account (IM, XMPP) that receives it, with `%i`; or the name of conversations
     /// (IM).
     #[serde(default)]
     pub topic: Option<String>,
     /// What the topic's numbers stand for, from 0 on: of conversations the run puts it in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
-    /// The topic's number is drawn anew for each message, below this: any of so many.
+    /// The topic's number is drawn anew for each message, below this value.
     #[serde(default)]
     pub among: Option<u32>,
-    /// It is drawn among so many alone, those that follow the client's own number: the people whom
-    /// somebody knows (IM, XMPP).
+    /// The number is drawn only among this many that follow the client's own number, like the
+    /// contacts of a user (IM, XMPP).
     #[serde(default)]
     pub contacts: Option<u32>,
-    /// The number is not drawn: each client sends to all of them in turn, and does so often; then
-    /// it has sent what it should, in this run (IM, XMPP, with `window` or `every`).
+    /// The number is not drawn: each client sends to all of them in turn, this many rounds; then it
+    /// has sent everything for this run (IM, XMPP, with `window` or `every`).
     #[serde(default)]
     pub loops: Option<u32>,
     /// Quality of service (MQTT).
@@ -250,20 +251,21 @@ pub struct Traffic {
     /// Whether the message is to be retained (MQTT).
     #[serde(default)]
     pub retain: bool,
-    /// Bytes of its body, at least 16. From 36 on it carries what tells copies and changes.
+    /// Bytes of its body, at least 16. From 36 on it carries data that detects duplicates and
+    /// changes.
     #[serde(default = "default::bytes")]
     pub bytes: u32,
-    /// Messages of the whole group, in all; when they have been sent, no more is sent, and the
-    /// stage's hold is over when all that is counted so has been. Absent: until the stage ends.
+    /// Messages of the whole group, in all; after them no more are sent, and the stage's hold ends
+    /// when all groups with a number have sent theirs. Absent: until the stage ends.
     #[serde(default)]
     pub messages: Option<u64>,
-    /// When: `{ per_s = 100 }`, `{ window = 10 }`, `{ every = "60s" }`, `{ wave = { … } }`.
+    /// The pace: `{ per_s = 100 }`, `{ window = 10 }`, `{ every = "60s" }`, `{ wave = { … } }`.
     pub pace: Pace,
 }
 
 impl Traffic {
-    /// Messages that so many clients will have sent in a run when they have gone their rounds;
-    /// `None`: there are no rounds.
+    /// Messages that this many clients will have sent when they have completed their rounds;
+    /// `None`: without rounds.
     pub fn rounds(&self, clients: u32) -> Option<u64> {
         let each = u64::from(self.loops?) * u64::from(self.among?);
         Some(each * u64::from(clients))
@@ -274,7 +276,7 @@ impl Traffic {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
-    /// Heartbeats, besides those that keep the connection alive.
+    /// Heartbeats, in addition to those that keep the connection alive.
     Heartbeat,
     /// A message to others (MQTT, IM), or a report to the server (MIOP).
     Publish,
@@ -284,68 +286,68 @@ pub enum What {
     Push,
 }
 
-/// When it is sent.
+/// The pace of sending.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pace {
-    /// So many a second in the whole group, at planned moments (open loop).
+    /// This many a second in the whole group, at planned moments (open loop).
     PerS(f64),
-    /// Each client keeps so many unanswered (closed loop).
+    /// Each client keeps this many unanswered (closed loop).
     Window(u16),
-    /// Each client, so often.
+    /// Each client, at this interval.
     Every(Span),
-    /// A wave between two rates in the whole group: up and down once in a period (open loop).
+    /// A wave between two rates in the whole group, up and down once in a period (open loop).
     Wave {
         /// Messages a second, at least.
         low: f64,
         /// Messages a second, at most.
         high: f64,
-        /// From one low to the next.
+        /// From one minimum to the next.
         period: Span,
     },
 }
 
-/// A part of the run.
+/// A stage of the run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stage {
     /// Its name.
     pub name: String,
-    /// Clients of each group, in all, that shall be there.
+    /// Target number of connected clients of each group.
     #[serde(default)]
     pub clients: BTreeMap<String, u32>,
-    /// How they come.
+    /// How they arrive.
     #[serde(default = "default::arrival")]
     pub arrive: Arrival,
-    /// Whether all clients leave first and come anew.
+    /// Whether all clients disconnect first and connect anew.
     #[serde(default)]
     pub anew: bool,
-    /// The stage goes on when all are there, or after this time.
+    /// The stage continues when all are connected, or after this time.
     #[serde(default = "default::arrive_max")]
     pub arrive_max: Span,
-    /// Conversations that are made once its clients are there.
+    /// Conversations that are created once its clients are connected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub makes: Vec<String>,
-    /// What groups send in it; a group that is not named goes on as before.
+    /// What groups send in it; a group that is not listed continues as before.
     #[serde(default)]
     pub traffic: BTreeMap<String, Vec<Traffic>>,
-    /// Time that is held when all are there.
+    /// Duration of the hold, which begins when all are connected.
     #[serde(default)]
     pub hold: Span,
-    /// What is broken on purpose while it is held.
+    /// Faults during the hold.
     #[serde(rename = "fault", default)]
     pub faults: Vec<Fault>,
-    /// What must hold at its end: see [`Check`].
+    /// Rules at its end: see [`Check`].
     #[serde(default)]
     pub pass: Vec<String>,
-    /// Whether the run ends when it has not passed.
+    /// Whether the run ends if the stage fails.
     #[serde(default)]
     pub stop_on_failure: bool,
 }
 
-/// A rule that must hold, as text: `FIGURE OPERATOR VALUE`, e.g. `errors == 0`,
-/// `bind.p99 < 500ms`, `heartbeats.lost_share < 1e-5`, `target.process.rss.drift < 1%`. The figures
-/// are listed in docs/laboratory.md; operators are `<`, `<=`, `>`, `>=`, `==`.
+/// A rule, as text: `FIGURE OPERATOR VALUE`, e.g. `errors == 0`, `bind.p99 < 500ms`,
+/// `heartbeats.lost_share < 1e-5`, `target.process.rss.drift < 1%`. The figures are listed in
+/// docs/laboratory.md; operators are `<`, `<=`, `>`, `>=`, `==`.
 pub type Check = String;
 
 mod default {

@@ -141,102 +141,101 @@ pub struct Counts {
 
 /// Names of [`Counts::figures`] and what they count. All of them only grow.
 pub const FIGURES: &[(&str, &str)] = &[
-    ("reconnects", "Calls of clients that had been connected or refused before."),
-    ("established", "Calls that came through, layers included."),
-    ("resumed", "Binds that went on with an earlier session."),
-    ("go_aways", "Times the target asked a client to leave and come back."),
-    ("subscriptions.granted", "Subscriptions that were granted (MQTT)."),
-    ("subscriptions.refused", "Subscriptions that were refused (MQTT)."),
-    (
-        "subscriptions.unanswered",
-        "Subscriptions that had no answer when messages were to be sent (MQTT).",
-    ),
-    (
-        "subscriptions.lowered",
-        "Subscriptions that were granted at a lower QoS than was asked for (MQTT).",
-    ),
+    ("reconnects", "Connection attempts of clients that had been connected or refused before."),
+    ("established", "Connections established, including TLS and WebSocket."),
+    ("resumed", "Binds that resumed a session."),
+    ("go_aways", "Times that the target asked a client to reconnect."),
+    ("subscriptions.granted", "Subscriptions granted (MQTT)."),
+    ("subscriptions.refused", "Subscriptions refused (MQTT)."),
+    ("subscriptions.unanswered", "Subscriptions without an answer when sending began (MQTT)."),
+    ("subscriptions.lowered", "Subscriptions granted at a lower QoS than requested (MQTT)."),
     (
         "sessions.lost",
-        "Connections of a client that came back without the session that the target should have \
-         kept for it (MQTT 3.1.1 and 5, `keep_session`).",
+        "Reconnects without the session that the target should have kept (MQTT 3.1.1 and 5, \
+         `keep_session`).",
     ),
     ("heartbeats.sent", "Heartbeats sent."),
     ("heartbeats.answered", "Heartbeats answered in time."),
     ("heartbeats.late", "Heartbeats answered after the group's timeout."),
     ("heartbeats.lost", "Heartbeats whose connection ended before the answer."),
     ("heartbeats.cut", "Heartbeats whose connection the plan ended before the answer."),
-    ("heartbeats.skipped", "Heartbeats not sent because the last one was still under way."),
+    ("heartbeats.skipped", "Heartbeats not sent because the last one was unanswered."),
     ("messages.sent", "Messages (reports, publications) sent."),
-    ("messages.taken", "Messages that the target took responsibility for."),
+    ("messages.taken", "Messages that the target acknowledged."),
     ("messages.refused", "Messages that the target refused."),
     ("messages.lost", "Messages whose connection ended before the target's answer."),
     ("messages.cut", "Messages whose connection the plan ended before the target's answer."),
     (
         "messages.unsent",
-        "Messages and requests the plan wanted while no client could send: none was online, or its \
-         window was full.",
+        "Planned messages and requests that no client could send: none was online, or its window \
+         was full.",
     ),
     ("messages.received", "Messages received."),
-    ("messages.repeated", "Messages received that were received before."),
-    ("messages.missing", "Messages that a receiver should have had, by their numbers."),
-    ("messages.skipped", "Messages that the target told it had left out for a receiver (IM)."),
-    ("messages.reordered", "Messages that came after a later one of the same sender and topic."),
-    ("messages.changed", "Messages whose body did not come as it was sent, by its checksum."),
-    ("messages.foreign", "Messages whose body no client of this run made."),
-    ("messages.earlier", "Messages that an earlier run had sent, not counted otherwise (IM)."),
-    ("messages.pulled", "Messages received that the client had asked for (IM)."),
+    ("messages.repeated", "Duplicate messages received."),
+    (
+        "messages.missing",
+        "Messages that a receiver should have received and did not, by their \
+                          numbers.",
+    ),
+    ("messages.skipped", "Messages that the target reported as skipped for a receiver (IM)."),
+    ("messages.reordered", "Messages received after a later one of the same sender and topic."),
+    ("messages.changed", "Messages with a changed body, by its checksum."),
+    ("messages.foreign", "Messages whose body is not from a client of this run."),
+    ("messages.earlier", "Messages from an earlier run, not counted elsewhere (IM)."),
+    ("messages.pulled", "Messages received by a client's own request (IM)."),
     (
         "marks.taken",
-        "Sum of the marks (24 bits each) of messages that the target took: which they were (IM).",
+        "Sum of the marks (24 bits each) of messages that the target acknowledged, which \
+         identifies them (IM).",
     ),
     (
         "marks.received",
-        "Sum of the marks of messages received for the first time: the same for the same messages \
-         (IM).",
+        "Sum of the marks of messages received for the first time: equal if the messages are the \
+         same (IM).",
     ),
-    ("messages.astray", "Messages that came to a client that had not subscribed to their topic."),
+    ("messages.astray", "Messages received by a client that had not subscribed to their topic."),
     (
         "messages.other_qos",
-        "Messages that came at another QoS than the lower one of publication and subscription \
+        "Messages received at another QoS than the lower one of publication and subscription \
          (MQTT, bodies of 44 bytes and more).",
     ),
     (
         "messages.other_topic",
-        "Messages that came under another topic than they were published to (MQTT, bodies of 44 \
+        "Messages received under another topic than they were published to (MQTT, bodies of 44 \
          bytes and more).",
     ),
     (
         "messages.retained_live",
-        "Messages that came with the RETAIN flag although they were published without it (MQTT, \
-         bodies of 44 bytes and more).",
+        "Messages received with the RETAIN flag that were published without it (MQTT, bodies of 44 \
+         bytes and more).",
     ),
     (
         "messages.early_dup",
-        "Messages that came with the DUP flag although the target had not sent them before (MQTT).",
+        "Messages received with the DUP flag that the target had not sent before (MQTT).",
     ),
     (
         "messages.other_sender",
-        "Messages that came in the name of another account than their sender's (IM, XMPP; sender \
-         and receiver in one group of clients).",
+        "Messages received with another account as sender (IM, XMPP; sender and receiver in one \
+         group of clients).",
     ),
-    ("messages.overcounted", "Acknowledgements of more stanzas than had been sent (XMPP)."),
+    ("messages.overcounted", "Acknowledgements of more stanzas than were sent (XMPP)."),
     (
         "messages.missing_kept",
-        "Of `messages.missing`, those that were for sessions which outlive connections, at QoS 1 \
-         or 2: a connection that the plan cuts is no excuse for them (MQTT).",
+        "Of `messages.missing`, those at QoS 1 or 2 for sessions that outlive connections: a \
+         connection cut by the plan does not excuse them (MQTT).",
     ),
     (
         "messages.unjudged",
-        "Messages received of which it is not known whether they came before, or in order: too \
-         short for a number (below 36 bytes), changed, foreign, or older than what is remembered.",
+        "Messages received whose uniqueness and order are unknown: too short for a number (below \
+         36 bytes), changed, foreign, or older than the tester's memory.",
     ),
     (
         "messages.untracked",
-        "Messages sent of which it is not known how many should arrive: no group hears the sender.",
+        "Messages sent with an unknown number of receivers: no group receives from the sender.",
     ),
     (
         "messages.unanswered",
-        "Messages that had no answer of the target when all that was under way had come in.",
+        "Messages without an answer from the target when everything pending had arrived.",
     ),
     ("messages.bytes", "Bytes of the bodies of messages received."),
     ("requests.sent", "Requests sent (HTTP, TCP)."),
@@ -244,9 +243,9 @@ pub const FIGURES: &[(&str, &str)] = &[
     ("requests.errors", "Requests answered with a status above 399."),
     ("requests.lost", "Requests whose connection ended before the answer."),
     ("requests.cut", "Requests whose connection the plan ended before the answer."),
-    ("dropped", "Things the plan wanted and the tester could not do in time."),
-    ("bytes.in", "Bytes received, layers included."),
-    ("bytes.out", "Bytes sent, layers included."),
+    ("dropped", "Planned actions that the tester could not perform in time."),
+    ("bytes.in", "Bytes received, including TLS and WebSocket."),
+    ("bytes.out", "Bytes sent, including TLS and WebSocket."),
 ];
 
 impl fmt::Debug for Counts {

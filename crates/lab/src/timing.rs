@@ -33,15 +33,15 @@ macro_rules! timings {
 }
 
 timings! {
-    Connect "connect" "From the call until TCP stands.";
-    Layers "layers" "From TCP until TLS and WebSocket are open.";
+    Connect "connect" "From the attempt until TCP is connected.";
+    Layers "layers" "From TCP until TLS and WebSocket are established.";
     Bind "bind" "From the Bind (CONNECT) to its acceptance.";
-    Ready "ready" "From the planned call until the client is bound.";
+    Ready "ready" "From the planned attempt until the client is bound.";
     Heartbeat "heartbeat" "From a heartbeat to its answer.";
-    Publish "publish" "From a message sent to the server's word that it is responsible for it.";
+    Publish "publish" "From a message sent to its acknowledgement by the server.";
     Delivery "delivery" "From a message sent by one client to its arrival at another.";
-    Request "request" "From a request, or a message that asks for one, to its whole answer.";
-    Recovery "recovery" "From an unwanted end of a connection until that client is bound again.";
+    Request "request" "From a request, or a message that needs an answer, to the complete answer.";
+    Recovery "recovery" "From an unplanned end of a connection until the client is bound again.";
 }
 
 /// A distribution of microseconds.

@@ -78,33 +78,34 @@ macro_rules! named {
 named! {
     /// A count that has a name of its own.
     Plain {
-        Attempts "attempts" "Calls made, those of returning clients included.";
-        Bound "bound" "Times a client was bound.";
-        Open "open" "Connections open at the end.";
+        Attempts "attempts" "Connection attempts, including reconnects.";
+        Bound "bound" "Successful binds.";
+        Open "open" "Open connections at the end.";
         Online "online" "Clients bound at the end.";
-        OnlineShare "online_share" "Clients bound at the end, of those that were planned.";
-        Ended "ended" "Connections and calls that ended, for whatever reason.";
-        Errors "errors" "Ends that the plan did not want.";
-        ErrorShare "error_share" "Errors, of all calls.";
+        OnlineShare "online_share" "Share of the planned clients that are bound at the end.";
+        Ended "ended" "Connections and attempts that ended, for any reason.";
+        Errors "errors" "Unplanned ends.";
+        ErrorShare "error_share" "Errors as a share of all attempts.";
         Unexplained "unexplained"
             "Errors without an explanation: `internal` and `local_error`.";
-        Accounts "accounts" "1 when all sums agree with their parts, 0 when one does not.";
-        HeartbeatsLostShare "heartbeats.lost_share" "Heartbeats lost, of those sent.";
-        HeartbeatsLateShare "heartbeats.late_share" "Heartbeats answered late, of those sent.";
+        Accounts "accounts" "1 if all sums agree with their parts, 0 otherwise.";
+        HeartbeatsLostShare "heartbeats.lost_share" "Share of sent heartbeats that were lost.";
+        HeartbeatsLateShare "heartbeats.late_share" "Share of sent heartbeats that were answered \
+                                                     late.";
         MessagesLostShare "messages.lost_share"
-            "Messages whose connection ended before the target's answer, of those sent.";
+            "Share of sent messages whose connection ended before the target's answer.";
         MessagesMissingShare "messages.missing_share"
-            "Messages that a receiver should have had and has not, of those it should have had.";
+            "Share of expected messages that receivers did not receive.";
         RequestsErrorShare "requests.error_share"
-            "Requests answered with a status above 399 or lost, of those sent.";
+            "Share of sent requests that were lost or answered with a status above 399.";
         BytesPerConnection "bytes_per_connection"
             "Memory of the target's process for one more client: the slope of its resident memory \
              over the clients online, over the whole run.";
         BytesPerConnectionR2 "bytes_per_connection.r2"
-            "How straight that line is: 1 is a straight line.";
+            "Fit of that line: 1 is a straight line.";
         MessagesOwed "messages.owed"
-            "Messages that were to be sent (`messages`, `loops`) and that the target had not taken \
-             at the stage's end.";
+            "Planned messages (`messages`, `loops`) that the target had not acknowledged at the \
+             stage's end.";
         MessagesTailMs "messages.tail_ms"
             "Milliseconds from the target's last answer to a message until the last message was \
              received, by looks of 100 ms; of several stages the sum.";
@@ -117,38 +118,39 @@ named! {
              one for a message between two, and of what is said to a group one for each member, \
              its sender too, whose inbox is audited; in the whole run so far.";
         AuditEntries "audit.entries"
-            "Those that stand there, each once: by what the clients that audit have pulled.";
-        AuditMissing "audit.missing" "Those that are expected and do not stand there.";
+            "Entries found, each counted once, by what the auditing clients fetched.";
+        AuditMissing "audit.missing" "Expected entries that were not found.";
         AuditUnacknowledged "audit.unacknowledged"
-            "Those that stand there and are not expected: their messages were never acknowledged.";
+            "Unexpected entries: their messages were never acknowledged.";
         AuditDiffers "audit.differs"
-            "1 when as many stand there as were acknowledged, and not the same ones, by the sums \
-             of their marks.";
-        AuditRepeated "audit.repeated" "Messages that stand in an inbox more than once.";
+            "1 if the number of entries is right but the sums of their marks differ, so that they \
+             are other messages.";
+        AuditRepeated "audit.repeated" "Messages found more than once in an inbox.";
         AuditReordered "audit.reordered"
-            "Messages that stand behind a later one of the same conversation.";
+            "Messages found after a later one of the same conversation.";
         AuditChanged "audit.changed"
-            "Messages that stand there and are not as they were sent, or that nobody sent.";
+            "Messages found that were changed, or that nobody sent.";
         CpuLimited "cpu_limited"
             "1 when a processor was the limit: over the middle of the hold's rows the busiest core \
              of the target's machine, or the busiest thread of the tester, was busy for 90 % of \
              the time or more; else 0.";
         PresenceDifferences "presence.differences"
-            "Clients about whom the server's memory and its directory did not agree, and still did \
-             not after the settle time: by the server's own audit at the stage's end.";
-        PresenceDiffering "presence.differing" "Those that differed when that audit looked first.";
+            "Clients for which the server's memory and its directory still differed after the \
+             settle time, by the server's own audit at the stage's end.";
+        PresenceDiffering "presence.differing" "Clients that differed at the audit's first \
+                                                comparison.";
         PresenceAuditMs "presence.audit_ms"
-            "Milliseconds that the audit took, the settle time not included; of several the mean.";
+            "Duration of the audit in milliseconds, without the settle time; the mean of several.";
         PresenceLagMs "presence.lag_ms"
-            "Age of the oldest change that the directory had not taken when the audit began, \
-             milliseconds; of several the mean.";
+            "Age of the oldest change not yet in the directory when the audit began, in \
+             milliseconds; the mean of several.";
     }
 }
 
 named! {
     /// What of a distribution of times.
     Point {
-        P50 "p50" "Half were not longer.";
+        P50 "p50" "50 % were not longer.";
         P90 "p90" "90 % were not longer.";
         P99 "p99" "99 % were not longer.";
         P999 "p999" "99.9 % were not longer.";
@@ -384,12 +386,12 @@ pub fn figures() -> Vec<Meaning> {
         add(format!("{kind}.{}", cause.name()), format!("Ends: {}", cause.meaning()));
     }
     for side in [Side::Tester, Side::Target, Side::Between] {
-        let meaning = format!("Errors that were the doing of: {}.", side.name());
+        let meaning = format!("Errors caused by: {}.", side.name());
         add(format!("errors.{}", side.name()), meaning);
     }
     for (name, meaning) in FIGURES {
         add((*name).to_owned(), (*meaning).to_owned());
-        let per_s = format!("The same a second, over the hold: {meaning}");
+        let per_s = format!("Per second, over the hold: {meaning}");
         add(format!("{name}.per_s"), per_s);
     }
     for &timing in Timing::ALL {

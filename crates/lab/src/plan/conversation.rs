@@ -1,26 +1,26 @@
-//! Conversations of many that a plan has made: how many there are alike, and who is in each.
+//! Conversations of many members that a plan creates: how many identical ones, and their members.
 //!
 //! It names groups of clients and knows no account and no server. Part of [`Plan`](super::Plan).
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Conversations of many that are alike: the groups of an instant messaging service.
+/// Identical conversations of many members: the groups of an instant messaging service.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlannedConversation {
-    /// Its name, by which traffic has it for its `topic`.
+    /// Its name, used as `topic` of traffic.
     pub name: String,
-    /// How many there are.
+    /// Number of conversations.
     #[serde(default = "one")]
     pub count: u32,
-    /// They are chatrooms, by the names `NAME-0`, `NAME-1` and so on: clients that `subscribe` to
-    /// these are in them. Messages that are left out there and told of are not missing.
+    /// They are chatrooms, named `NAME-0`, `NAME-1` and so on: clients that `subscribe` to these
+    /// names join them. Messages that the target reports as skipped are not missing.
     #[serde(default, skip_serializing_if = "is_false")]
     pub room: bool,
-    /// The group of clients whose first one makes and owns them, and is a member.
+    /// The group of clients whose first client creates and owns them, and is a member.
     pub owner: String,
-    /// Members of each: so many clients of these groups, from the first on.
+    /// Members of each: this many clients of these groups, from the first on.
     pub members: BTreeMap<String, u32>,
 }
 

@@ -1,65 +1,66 @@
-//! What a plan breaks on purpose: processes, connections, the network, Redis.
+//! Faults of a plan: processes, connections, the network, Redis.
 //!
-//! It says what and when; who breaks it is not known here. Part of [`Plan`](super::Plan).
+//! It says what and when; other modules cause them. Part of [`Plan`](super::Plan).
 
 use super::Span;
 use serde::{Deserialize, Serialize};
 
-/// Something broken on purpose.
+/// A planned fault.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
-    /// When, from the beginning of the stage's hold.
+    /// When it begins, from the beginning of the stage's hold.
     #[serde(default)]
     pub at: Span,
-    /// How long; zero: until the stage's end, or once for what happens once.
+    /// How long it lasts; zero: until the stage's end, or once for single events.
     #[serde(default, rename = "for")]
     pub lasts: Span,
-    /// Again so often until the stage's hold is over, from one beginning to the next; zero: once.
+    /// Interval of repetitions until the stage's hold ends, from one beginning to the next; zero:
+    /// once.
     #[serde(default)]
     pub every: Span,
     /// What: `"target_killed"`, `{ flap = { share_per_s = 0.1 } }` and so on.
     pub what: FaultKind,
 }
 
-/// What can be broken.
+/// Kinds of faults.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum FaultKind {
-    /// A share of the clients a second leaves and comes back.
+    /// A share of the clients disconnects and reconnects every second.
     Flap {
         /// 0 to 1.
         share_per_s: f64,
     },
-    /// A share of the clients is cut at once (a herd comes back).
+    /// A share of the clients is cut at once, and all reconnect.
     Cut {
         /// 0 to 1.
         share: f64,
         /// How.
         how: crate::order::Cut,
     },
-    /// The target is killed and started again by its `start` command.
+    /// The target is killed and restarted by its `start` command.
     TargetKilled,
-    /// The target is stopped for a while (SIGSTOP, SIGCONT).
+    /// The target is paused for a while (SIGSTOP, SIGCONT).
     TargetPaused,
-    /// The target may open so many descriptors more, and no further.
+    /// The target can open only this many more file descriptors.
     DescriptorsStarved {
-        /// Descriptors.
+        /// File descriptors.
         spare: u64,
     },
-    /// The built-in proxy does this to the connections that go through it.
+    /// The built-in proxy disturbs the connections that go through it.
     Network {
-        /// What.
+        /// The disturbance.
         how: Network,
         /// Share of the connections, 0 to 1.
         #[serde(default = "super::default::all")]
         share: f64,
     },
-    /// Redis is stopped for a while.
+    /// Redis is paused for a while.
     RedisPaused,
-    /// Redis is killed and started again.
+    /// Redis is killed and restarted.
     RedisKilled,
-    /// Redis forgets everything.
+    /// Redis loses all its data.
     RedisFlushed,
 }
 
@@ -67,16 +68,16 @@ pub enum FaultKind {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
-    /// Nothing passes any more, and nobody is told.
+    /// Nothing passes any more, without notice to either side.
     Silence,
     /// All connections are reset.
     Reset,
     /// New connections are refused.
     Refuse,
-    /// Everything is so much later.
+    /// Everything is delayed by this much.
     Delay(Span),
-    /// So many bytes a second a connection.
+    /// This many bytes a second for each connection.
     Throttle(u32),
-    /// Connections are closed after half of what is next to pass.
+    /// Connections are closed after half of the next data.
     Truncate,
 }
