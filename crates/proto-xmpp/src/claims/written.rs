@@ -63,7 +63,7 @@ fn status(completeness: Completeness) -> &'static str {
 
 /// A table of the RFCs.
 pub fn rfcs_table() -> String {
-    let mut out = String::from("| RFC | what is not, or how it is meant | shown by |\n");
+    let mut out = String::from("| RFC | restrictions and notes | test |\n");
     out += "| --- | --- | --- |\n";
     for Rfc { number, name, note, test } in RFCS {
         let _ = writeln!(out, "| {number} {name} | {note} | `{test}` |");
@@ -73,7 +73,7 @@ pub fn rfcs_table() -> String {
 
 /// A table of the extensions.
 pub fn xeps_table() -> String {
-    let mut out = String::from("| XEP | version | | what is not, or how it is meant |\n");
+    let mut out = String::from("| XEP | version | | restrictions and notes |\n");
     out += "| --- | --- | --- | --- |\n";
     for Xep { number, name, version, completeness, note, .. } in XEPS {
         let status = status(*completeness);
@@ -84,7 +84,7 @@ pub fn xeps_table() -> String {
 
 /// A table of the compliance suites.
 pub fn suites_table() -> String {
-    let mut out = String::from("| suite | feature | by | is there | shown by |\n");
+    let mut out = String::from("| suite | feature | by | supported | test |\n");
     out += "| --- | --- | --- | --- | --- |\n";
     for suite in SUITES {
         for ask in suite.asks {
