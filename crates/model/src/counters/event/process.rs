@@ -61,7 +61,8 @@ kinds! {
         /// last disconnects when the lease has expired.
         STOP_UNTOLD "stop_untold" warn
             "the presence directory did not receive every disconnect in time; the lease expires" [];
-        /// The disk is slower than `limits.stop_ms_max`. Nothing acknowledged is lost.
+        /// The disk did not finish within the time that a stop waits for it. Nothing acknowledged
+        /// is lost.
         STOP_UNLOGGED "stop_unlogged" warn
             "the log did not answer in time: it may miss the last actions of some devices, and a \
              push may be delivered again" [];
