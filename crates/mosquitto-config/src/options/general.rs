@@ -245,7 +245,7 @@ pub(super) const OPTIONS: &[Known] = &[
         Flag,
         Becomes("[mqtt] retained_max = 0, if it is false", |draft, line, arg| {
             if arg.flag() {
-                return Ok(Told::Ignored("it is so here".into()));
+                return Ok(Told::Ignored("this is the behaviour here".into()));
             }
             draft.put(MQTT, "retained_max", "0".into(), line);
             Ok(Told::Done)
