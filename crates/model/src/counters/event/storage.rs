@@ -50,8 +50,9 @@ kinds! {
             "other users on this machine can read the API's token with all permissions: chmod 600 \
              it, and replace it if they may have read it (remove the file and restart)"
             [path mode];
-        /// The disk refused a write or a sync. Writes to this log are refused, and `/readyz` is
-        /// 503. Repair the disk, then restart. See "The store failed" in docs/operate.md.
+        /// The disk refused a write or a sync. Writes to this log are refused, and `/readyz`
+        /// responds with 503. Repair the disk, then restart. See "The store failed" in
+        /// docs/operate.md.
         LOG_FAILED "log_failed" error
             "the log failed: writes are refused until the disk is repaired and the server \
              restarted" [error folder] = "store_failures_total";
