@@ -356,10 +356,10 @@ pub fn definitions(out: &mut String, run: &Run) {
     out.push_str("</dl><h3>Counts</h3><dl class=\"facts\">");
     let plain = [
         ("planned", "Clients that the plan wants to be there."),
-        ("attempts", "Calls made, those of returning clients included."),
+        ("attempts", "Connection attempts, including reconnects."),
         ("open", "Connections that are open, bound or not."),
         ("online", "Clients that are bound."),
-        ("bound", "Times a client was bound."),
+        ("bound", "Successful binds."),
         ("errors, lost", "Connections that failed or ended against the plan."),
         ("all bound after", "From the stage's beginning until its clients were all there."),
         (
