@@ -25,9 +25,8 @@ pub(super) fn accounts() -> Vec<Route> {
             .told("getChatAccount", "A chat account", "The account."),
         put("/v1/chat/accounts/{account}", chat::open).wants(&[Chat], Other).refuses(CHANGES)
             .told("openChatAccount", "Create a chat account before its first login",
-                "The account exists: it can receive messages, and the API can act for it. An \
-                 existing account is unchanged; an account that is being erased cannot be created \
-                 before that is complete (`erasing`)."),
+                "It exists: others can write to it, and the API can act for it. An existing one is \
+                 unchanged; one being erased must be completely erased first (`erasing`)."),
         delete("/v1/chat/accounts/{account}", chat::erase)
             .wants(&[Admin], Other).refuses(CHANGES)
             .told("eraseChatAccount", "Erase an account",
@@ -85,8 +84,7 @@ pub(super) fn accounts() -> Vec<Route> {
         post("/v1/chat/accounts/{account}/recall", chat::recall)
             .wants(&[Manage], Other).refuses(CHANGES)
             .told("recallMessage", "Recall a message between two accounts",
-                "Later pages no longer contain the message, whichever of the two sent it and \
-                 however old it is."),
+                "Later pages do not contain the message, whoever sent it and however old it is."),
     ]
 }
 

@@ -201,8 +201,8 @@ fn page() -> String {
     lines.sort_by_key(|(id, _)| order(id));
     let mut page = format!(
         "# The numbered statements of MQTT\n\nGenerated from the `statements.txt` of every crate: \
-         `cargo test -p proto-mqtt -- --ignored writes_the_page`. In our own words, for 5.0 (MQTT5) \
-         and 3.1.1 (MQTT3).\n\n{} are implemented and tested, {} do not apply.\n\n\
+         `cargo test -p proto-mqtt -- --ignored writes_the_page`. In our own words, for 5.0 \
+         (MQTT5) and 3.1.1 (MQTT3).\n\n{} are implemented and tested, {} do not apply.\n\n\
          | statement | requirement | implemented in | test |\n| --- | --- | --- | --- |\n",
         kept.len(),
         not_applicable.len()
