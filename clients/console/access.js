@@ -1,4 +1,4 @@
-// Access: the user database with its rules, API tokens, and the audit log of what was done with them.
+// Access: the user database with its rules, API tokens, and the audit log of API calls.
 
 import { ask, withQuery } from './api.js';
 import { h, put, set } from './dom.js';

@@ -1,6 +1,6 @@
 // The API, as the console calls it: JSON with the session's cookie, and streams of events.
 //
-// Paths are relative, so that the console works below any path of a proxy. It knows no page.
+// Paths are relative, so that the console works below any path of a proxy. This module knows no page.
 
 import { t } from './texts.js';
 
@@ -60,7 +60,7 @@ export async function ask(method, path, body, signal) {
 }
 
 /**
- * A path with a query; what is null, undefined or an empty text is left out.
+ * A path with a query; values that are null, undefined or an empty text are left out.
  * @param {string} path
  * @param {Record<string, string | number | boolean | null | undefined>} query
  */
@@ -71,7 +71,7 @@ export function withQuery(path, query) {
 }
 
 /**
- * Reads a stream of events to its end, once, whether or not somebody looks; says why it was refused.
+ * Reads a stream of events to its end, once, also while the page is in the background. A refusal is an error with its reason.
  * @param {string} path
  * @param {Record<string, (told: any) => void>} heard by the names of events
  * @param {AbortSignal} signal ends it
@@ -106,7 +106,7 @@ export async function stream(path, heard, signal, begun = () => {}) {
 const isSeen = () => document.visibilityState !== 'hidden';
 
 /**
- * Follows a stream while somebody looks at the page; comes back when it breaks off.
+ * Follows a stream while the page is in the foreground, and reconnects when it breaks off.
  * @param {() => string} path where it is, asked each time that it is opened
  * @param {Record<string, (told: any, id: string) => void>} heard by the names of events
  * @param {(state: 'live' | 'paused' | 'lost') => void} [changed]
@@ -134,7 +134,7 @@ export function follow(path, heard, changed = () => {}) {
       if (source !== opened) return;
       close();
       changed('lost');
-      // A stream does not say why it was refused; the session does.
+      // An EventSource hides why the server refused it; the session tells whether it is over.
       ask('GET', 'v1/session').then(told => told.session || whenOver(), () => {});
       timer = window.setTimeout(open, waits_ms);
       waits_ms = Math.min(waits_ms * 2, 10_000);

@@ -1,7 +1,7 @@
 // Charts of figures over time, drawn as SVG: lines, a cursor, a table of the same.
 //
-// Each says its newest, lowest and highest figures in words, so that nobody has to see it; with the
-// arrow keys one goes through its moments. It knows no figure's meaning.
+// A chart states its newest, lowest and highest figures in words for screen readers; the arrow keys
+// move through its samples. This module does not know what the figures mean.
 
 import { h, s, say, set } from './dom.js';
 import { clock } from './show.js';
@@ -20,7 +20,7 @@ const ROWS_MAX = 30;
  */
 
 /**
- * The next number above that is round: 1, 2 or 5 with zeros, of a unit that is a power of `base`.
+ * The next round number: 1, 2 or 5 with zeros, in a unit that is a power of `base`.
  * @param {number} value
  * @param {number} base
  * @returns {number}

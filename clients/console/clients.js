@@ -14,7 +14,7 @@ const PAGE = 100;
 const SCANS_MAX = 20;
 
 /**
- * A form that looks for something: what is wanted is in the address.
+ * A search form whose values are in the address.
  * @param {Place} place
  * @param {[string, HTMLInputElement | HTMLSelectElement][]} fields label and input, whose name is the query's
  */
@@ -229,7 +229,7 @@ function showDevices(place) {
 }
 
 /**
- * The last times that a device or client came and went.
+ * The last connections and disconnections of a device or client.
  * @param {Place} place
  * @param {Record<string, string>} of who
  */

@@ -1,5 +1,5 @@
-// The configuration in force: every key with its value, default, range and meaning, and what reading
-// the file again would change.
+// The running configuration: every key with its value, default, range and meaning, and the changes
+// that a reload would apply.
 
 import { ask } from './api.js';
 import { h, put, set } from './dom.js';

@@ -33,7 +33,7 @@ import * as trace from './trace.js';
  */
 
 /**
- * What a page is given.
+ * The place of a page: its element, its query in the address, and what it may use.
  * @typedef {object} Place
  * @property {Element} root where it is shown
  * @property {URLSearchParams} query what of it is wanted
@@ -69,7 +69,7 @@ const hearers = new Set();
 
 const may = (/** @type {string} */ scope) => session?.scopes.includes(scope) ?? false;
 
-// -- how it looks
+// -- theme and language
 
 /** @param {string} theme */
 function wear(theme) {
@@ -95,7 +95,7 @@ function themes() {
     try {
       localStorage.setItem('theme', select.value);
     } catch {
-      // It holds until the page is left.
+      // The choice lasts until the page is closed.
     }
   });
   return h('label', { class: 'field' }, h('span', { class: 'quiet' }, t('Theme')), select);
@@ -114,7 +114,7 @@ function languages() {
 
 const brand = () => h('div', { class: 'brand' }, h('img', { src: 'console/icon.svg', alt: '' }), 'Holdline');
 
-// -- the door
+// -- login
 
 /** What each role permits. @type {Record<string, string>} */
 const ROLES = {
@@ -166,7 +166,7 @@ async function out() {
   door(t('You are logged out.'));
 }
 
-// -- the room
+// -- navigation and pages
 
 function room() {
   const open = (/** @type {boolean} */ is) => {
@@ -294,7 +294,7 @@ wear(chosen());
 document.documentElement.lang = language === 'zh' ? 'zh-CN' : language;
 window.addEventListener('hashchange', show);
 window.addEventListener('unhandledrejection', event => {
-  // A page that was left had asked for something.
+  // A call of a page that is closed was aborted.
   if (event.reason instanceof DOMException && event.reason.name === 'AbortError') return event.preventDefault();
   event.preventDefault();
   notice(why(event.reason), 'bad');

@@ -1,6 +1,6 @@
-// Elements, made of text and never of markup, so that nothing a stranger named becomes any.
+// Elements, made of text and never of markup, so that no name from outside can become markup.
 //
-// It knows no page.
+// This module knows no page.
 
 const SVG = 'http://www.w3.org/2000/svg';
 
@@ -50,7 +50,7 @@ export function s(name, properties = {}, ...children) {
 }
 
 /**
- * Puts children behind those that an element has.
+ * Appends children to an element.
  * @param {Element} element
  * @param {Children[]} children
  */
@@ -62,7 +62,7 @@ export function put(element, ...children) {
 }
 
 /**
- * Gives an element these children alone.
+ * Replaces the children of an element.
  * @param {Element} element
  * @param {Children[]} children
  */
@@ -72,7 +72,7 @@ export function set(element, ...children) {
 }
 
 /**
- * Changes a text only where it is another one: what reads the page aloud hears changes.
+ * Changes a text only if it differs, so that screen readers announce changes only.
  * @param {Element} element
  * @param {string} text
  */

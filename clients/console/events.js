@@ -1,4 +1,4 @@
-// Events as they happen: who comes, who goes and why, what was lost.
+// Live events: connections, disconnections with their reasons, dropped messages.
 
 import { follow, withQuery } from './api.js';
 import { h, put, set } from './dom.js';
@@ -33,7 +33,7 @@ function about(it) {
 const kind = type => (/^(online|client_connected)$/.test(type) ? 'good' : /refused|dropped/.test(type) ? 'bad' : 'off');
 
 /**
- * A list of events, the newest first, with those that the server still remembers.
+ * A list of events, the newest first, beginning with those that the server still stores.
  * @param {import('./console.js').Place} place
  * @param {string[]} types
  * @param {(event: any) => boolean} wanted

@@ -23,7 +23,7 @@ const POINTS = 300;
 const LINES_MAX = 5;
 
 /**
- * What of an overview is drawn. Rates are a second's.
+ * Figures of an overview for the charts. Rates are per second.
  * @typedef {{ at_ms: number, values: Record<string, number | null>, protocols: Record<string, number>, shards: Record<string, number> }} Moment
  */
 
@@ -101,8 +101,7 @@ export function keep(now) {
 }
 
 /**
- * What this share of durations does not exceed, in microseconds, as far as buckets tell; within one
- * it is taken to be even. Null: there were none.
+ * The quantile of durations in microseconds, interpolated within a bucket. Null: no durations.
  * @param {number[]} bounds
  * @param {number[]} buckets
  * @param {number} share
@@ -189,7 +188,7 @@ const byteRate = (/** @type {number} */ value) => `${bytes(value)}/s`;
 function health(now, place, uptime) {
   const found = troubles(now);
   place.className = `health ${found[0]?.level ?? ''}`;
-  // What reads the page aloud hears a change once, not every second.
+  // Screen readers announce a change once, not every second.
   const said = JSON.stringify(found);
   if (place.dataset.said === said) return;
   place.dataset.said = said;
@@ -200,7 +199,7 @@ function health(now, place, uptime) {
 }
 
 /**
- * The figures that matter first: title, page, and what is said now.
+ * Key figures: title, page, value and the line below it.
  * @type {[string, string, (now: any, rates: Record<string, number | null>) => string, ((now: any) => string)?][]}
  */
 const FIGURES = [

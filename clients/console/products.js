@@ -1,5 +1,5 @@
-// Products of devices: how their devices log in, what the server stores for them; new ones and
-// their secrets. A secret is shown once, when it is made.
+// Products: how their devices log in and what the server stores for them; a form to create one.
+// A secret is shown once, when it is created.
 
 import { ask } from './api.js';
 import { h, put, set } from './dom.js';

@@ -1,4 +1,4 @@
-// A push, and what becomes of it: when it was asked for, taken, and acknowledged by the device.
+// A push and its progress: submitted, accepted by the server, acknowledged by the device.
 
 import { ask, follow, withQuery } from './api.js';
 import { h, put, set } from './dom.js';

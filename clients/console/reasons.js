@@ -1,4 +1,4 @@
-// Why connections ended, why messages were not delivered, and all counters, with what they mean.
+// Disconnect reasons, reasons of dropped messages, and all counters, with their meanings.
 
 import { ask } from './api.js';
 import { h, put, set } from './dom.js';
@@ -21,7 +21,7 @@ export function meanings() {
 }
 
 /**
- * A table of counts, drawn anew when a figure changes.
+ * A table of counts, redrawn when a figure changes.
  * @param {Place} place
  * @param {'closed' | 'dropped' | 'counters'} of
  * @param {string} title

@@ -1,7 +1,7 @@
-// The API, call by call, from its own description, and each one to be tried.
+// Every API call, from the `/openapi.json` of this server, with a form to try it.
 //
-// What is shown is `/openapi.json` of this very server. A call is made with the session, or with a
-// token that is typed here and kept nowhere. It knows no call by name.
+// A call uses the session, or a token that is typed here and not stored. This module knows no call
+// by name.
 
 import { ask } from './api.js';
 import { h, put, set } from './dom.js';
@@ -175,7 +175,7 @@ function shown(all, call, token) {
   const whole = h('details', { class: 'call', id: `call-${told.operationId}` },
     h('summary', {}, h('span', { class: 'mono method' }, call.method), ' ', h('code', {}, call.path), ' ',
       h('span', { class: 'quiet' }, told.summary)), inside);
-  // There are many, and few are opened.
+  // Details are made when they are opened: there are many calls.
   whole.addEventListener('toggle', () => {
     if (!whole.open || inside.childElementCount) return;
     const [, content] = Object.entries(told.requestBody?.content ?? {})[0] ?? ['', null];

@@ -1,7 +1,7 @@
-// Groups, which rooms of XMPP are, and chatrooms: who owns them, how large they are, what was last
-// said when, who is in a group.
+// Groups, which XMPP clients see as rooms, and chatrooms: owner, size, time of the last message,
+// members.
 //
-// What is said in them is not shown: that wants a scope of its own, and the audit log has who read.
+// Message texts are not shown: they need a scope of their own, and the audit log records who reads them.
 
 import { ask, withQuery } from './api.js';
 import { h, put, set } from './dom.js';

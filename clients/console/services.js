@@ -23,8 +23,7 @@ const gateway = (is, readings) =>
 const seconds = (/** @type {number} */ s) => (s ? duration(s * 1_000) : '–');
 
 /**
- * Cards: title, the reading without which there is none, and what is told of it: term, reading and
- * how that is shown.
+ * Cards: title, the reading that must exist, and the rows: label, reading and how it is shown.
  * @type {[string, string, [string, string, ((value: number, readings: any) => any)?][]][]}
  */
 const CARDS = [

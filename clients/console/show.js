@@ -1,6 +1,6 @@
-// How things are shown: numbers, times, tables, forms, notices, questions.
+// Presentation: numbers, times, tables, forms, notices, confirmations.
 //
-// It knows no page and asks the API for nothing.
+// This module knows no page and calls no API.
 
 import { h, put, set } from './dom.js';
 import { Refused } from './api.js';
@@ -70,7 +70,7 @@ export function ago(ms) {
 
 /** A name from outside: kept on one line, cut when it is long, whole in its title. @param {string} text */
 export function name(text) {
-  // Controls and marks of direction are seen as what they are.
+  // Control characters and marks of direction are shown as escapes.
   const plain = text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, it => `\\u{${it.codePointAt(0)?.toString(16)}}`);
   const cut = plain.length > 120 ? `${plain.slice(0, 118)}…` : plain;
   return h('bdi', { class: 'name', title: plain.slice(0, 2_000) }, cut);
@@ -94,7 +94,7 @@ export const online = is => (is ? badge(t('online'), 'good') : badge(t('offline'
  */
 
 /**
- * A table that scrolls within itself where it has no room.
+ * A table that scrolls within its own box where it is too wide.
  * @template T
  * @param {string} caption for who does not see it
  * @param {Column<T>[]} columns
@@ -152,8 +152,8 @@ export function ordered(columns, rows, order) {
 }
 
 /**
- * A table that is sorted by a click on the head of a column, or by a choice where heads have no
- * room. The order is in the address, so that a link and a refresh keep it.
+ * A table that is sorted by a click on the head of a column, or by a select on a phone. The order is
+ * in the address, so that links and refreshes keep it.
  * @template T
  * @param {import('./console.js').Place} place
  * @param {string} caption
@@ -176,7 +176,7 @@ export function sortable(place, caption, columns, rows, none, key = 'sort') {
       const { sort, title, end } = column;
       if (!sort) return h('th', { scope: 'col', class: end ? 'end' : undefined }, title);
       const is = order === sort ? 'ascending' : order === `-${sort}` ? 'descending' : null;
-      // Of numbers the largest are wanted first, of names the first; a third click ends it.
+      // Numbers begin with the largest, names with the first; a third click restores the usual order.
       const turns = end ? [`-${sort}`, sort, ''] : [sort, `-${sort}`, ''];
       const next = is ? turns[turns.indexOf(order) + 1] : turns[0];
       const press = h('button', { type: 'button', class: 'sort', 'data-sort': sort }, title);
@@ -204,8 +204,8 @@ export function sortable(place, caption, columns, rows, none, key = 'sort') {
 const EVERY_S = ['2', '5', '30'];
 
 /**
- * A button that reads a list again, and a choice of how often that happens by itself. The choice is
- * in the address. A list in which somebody is busy, or that nobody sees, is left alone.
+ * A button that refreshes a list, and a select for automatic refresh, which is in the address. A list
+ * that has the focus or is in the background is not refreshed automatically.
  * @param {import('./console.js').Place} place
  * @param {Element} list
  * @param {() => Promise<any>} look
@@ -273,7 +273,7 @@ export function notice(text, kind = 'good') {
 }
 
 /**
- * A button that does something; it waits for the answer and says what was wrong.
+ * A button for an action: disabled until the action ends; an error becomes a notice.
  * @param {string} label
  * @param {() => Promise<any>} act
  * @param {Record<string, any>} [properties]
@@ -293,7 +293,7 @@ export function button(label, act, properties = {}) {
 }
 
 /**
- * Asks before something is done that cannot be undone.
+ * A dialog to confirm an action that cannot be undone.
  * @param {string} question
  * @param {string} label of the button that says yes
  * @param {string} [more]
@@ -315,7 +315,7 @@ export function sure(question, label, more) {
 }
 
 /**
- * A part of a page that is loaded: it says so, and says what was wrong.
+ * Loads a part of a page: busy meanwhile, and an error is shown in its place.
  * @param {Element} place
  * @param {() => Promise<Children>} load
  */

@@ -1,4 +1,4 @@
-// Who cannot keep up: by what waits, by what was lost, and whose connection ended for it.
+// Slow clients: by queued bytes, by dropped messages, and live disconnections for that reason.
 
 import { ask, withQuery } from './api.js';
 import { h, put, set } from './dom.js';

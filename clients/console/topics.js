@@ -1,4 +1,4 @@
-// What is retained on topics, and a form that publishes.
+// Retained messages, and a form to publish.
 
 import { ask, withQuery } from './api.js';
 import { h, put, set } from './dom.js';

@@ -1,8 +1,8 @@
-// What a client, a user, an address or a topic says, live and decoded.
+// Packets of a client, a user, an address or a topic, decoded live.
 //
-// The server redacts and decodes; the page shows lines and keeps the newest, for a file. A trace
-// goes on until it is ended, its time is over or the page is left. Invariant: nothing that came is
-// markup here.
+// The server redacts and decodes; the page shows lines and keeps the newest for a file. A trace runs
+// until it is stopped, its time limit is reached or the page is closed. Invariant: no packet becomes
+// markup.
 
 import { stream, withQuery } from './api.js';
 import { h, put, say, set } from './dom.js';
@@ -127,7 +127,7 @@ function show(place) {
     const mine = (going = new AbortController());
     [start.disabled, end.disabled] = [true, false];
     const [of, wanted] = [scope.value, whom.value];
-    // It can be linked and gone back to; the page is not shown anew for it.
+    // The address names the trace for links; the page is not reloaded for it.
     history.replaceState(null, '', `#/trace?${new URLSearchParams({ [of]: wanted })}`);
     let over = t('stopped');
     try {
