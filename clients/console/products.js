@@ -53,8 +53,8 @@ function make(place) {
   const app = h('input', { name: 'product-number', type: 'number', required: true, min: 1, max: APP_ID_MAX, autocomplete: 'off' });
   const [fault, made] = [h('p', { class: 'fault', role: 'alert' }), h('div', { role: 'status' })];
   const form = h('form', { class: 'grid' }, h('div', { class: 'cards' },
-    field(t('Name'), key, t('Devices and pushes name the product so.')),
-    field(t('Number'), app, t('Any that no other product has; records of MIOP 5 and 6 carry it.'))), fault,
+    field(t('Name'), key, t('Devices and pushes use this name.')),
+    field(t('Number'), app, t('A number that no other product uses. Records of MIOP 5 and 6 carry it.'))), fault,
   h('div', { class: 'row' }, h('button', { type: 'submit' }, t('Create product'))), made);
   form.addEventListener('submit', async event => {
     event.preventDefault();
@@ -73,7 +73,7 @@ function make(place) {
     }
   });
   put(place.root, card(t('Create a product'), form,
-    h('p', { class: 'quiet' }, t('It begins with the defaults of the server and a new secret, with which devices log in.'))));
+    h('p', { class: 'quiet' }, t('A new product has the default settings and a new secret for its devices.'))));
 }
 
 /** @param {Place} place @param {string} key */

@@ -134,8 +134,8 @@ export const ZH = {
   // Products.
   '← All products': '← 全部产品', 'Product {product}': '产品 {product}', 'Number': '编号', 'Login': '登录方式', 'Login without proof': '免认证登录', 'Secrets': '密钥数', 'not allowed': '不允许', 'from this machine only': '仅限本机', 'from everywhere': '任何地址',
   'secret (HMAC)': '密钥（HMAC）', 'challenge': '挑战应答', 'client certificate': '客户端证书', 'token': '令牌', 'signature of MIOP 5 and 6': 'MIOP 5 和 6 的签名', 'No products. Devices need one to connect.': '没有产品。设备需要产品才能连接。',
-  'Create a product': '创建产品', 'Create product': '创建产品', 'This product already exists.': '产品已存在。', 'Devices and pushes name the product so.': '设备和推送都用这个名称。', 'Any that no other product has; records of MIOP 5 and 6 carry it.': '不与其他产品重复即可；MIOP 5 和 6 的记录中携带它。',
-  'It begins with the defaults of the server and a new secret, with which devices log in.': '新产品使用服务器的默认设置，并生成一个供设备登录的密钥。', 'Copy the secret now. It is not shown again.': '请立即复制密钥，之后不再显示。', 'key ID {id}': '密钥编号 {id}',
+  'Create a product': '创建产品', 'Create product': '创建产品', 'This product already exists.': '产品已存在。', 'Devices and pushes use this name.': '设备和推送都用这个名称。', 'A number that no other product uses. Records of MIOP 5 and 6 carry it.': '不与其他产品重复即可；MIOP 5 和 6 的记录中携带它。',
+  'A new product has the default settings and a new secret for its devices.': '新产品使用服务器的默认设置，并生成一个供设备登录的密钥。', 'Copy the secret now. It is not shown again.': '请立即复制密钥，之后不再显示。', 'key ID {id}': '密钥编号 {id}',
   'Key IDs of the secrets': '密钥编号', 'Heartbeat, shortest': '最短心跳', 'Heartbeat, usual': '默认心跳', 'Heartbeat, longest': '最长心跳', 'Stored pushes per device': '每设备存储推送数', 'Stored bytes per device': '每设备存储字节', 'Longest time to live': '最长有效期',
   'Unacknowledged pushes per connection': '每连接未确认推送数', 'Stores pushes for unknown devices': '为未知设备存储推送', 'Reports per second and device': '每设备每秒上报数', 'Also published to': '同时发布到主题', 'Add a secret': '增加密钥', 'Remove {product}?': '删除 {product}？', 'Remove product': '删除产品',
   'Its devices can no longer connect.': '该产品的设备将无法再连接。', 'Product {product} was removed.': '已删除产品 {product}。', 'Kinds of devices: how they log in, and what the server stores for them.': '设备的种类：如何登录，服务器为它们存储什么。',
