@@ -27,7 +27,7 @@ pub use fault::{ConnectError, ConnectErrorKind};
 pub use model::topic::{Publication, Qos, RetainHandling, SubscriptionOptions};
 pub use proto_mqtt::client::{
     Clean, Client, ClientOrder, ConnectAccepted, Farewell, Formula, MqttEvent, Profile,
-    PublishAckMode, Unpublished, WillProfile, properties_of, publication,
+    PublishAckMode, RelayEvent, RelayOrder, Unpublished, WillProfile, properties_of, publication,
 };
 pub use proto_mqtt::codec::block::{Block, Properties};
 pub use proto_mqtt::codec::name::matches;

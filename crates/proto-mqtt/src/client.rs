@@ -12,11 +12,13 @@
 mod ask;
 mod hear;
 mod profile;
+mod relay;
 mod send;
 mod virtual_client;
 mod word;
 
 pub use profile::{Clean, Formula, Profile, PublishAckMode, Wanted, WillProfile};
+pub use relay::{RelayEvent, RelayOrder};
 pub use virtual_client::VirtualClient;
 pub use word::{
     ClientOrder, ConnectAccepted, EventTranslator, Farewell, Heard, MqttEvent, Unpublished,
@@ -53,6 +55,8 @@ pub struct Client {
     pinging: bool,
     /// It has been connected before.
     again: bool,
+    /// A client that relays may send messages of QoS 1 and 2 on this connection.
+    is_resumed: bool,
 }
 
 const _: () = assert!(size_of::<Client>() <= 56, "an idle client is 56 bytes");
@@ -120,6 +124,14 @@ struct Work {
 }
 
 impl Work {
+    /// The server has released an identifier; whether it was taken.
+    fn free(&mut self, id: u16) -> bool {
+        let Some(at) = self.releasing.iter().position(|&known| known == id) else { return false };
+        self.releasing_before -= usize::from(at < self.releasing_before);
+        self.releasing.remove(at);
+        true
+    }
+
     fn is_over(&self) -> bool {
         self.outgoing.is_empty()
             && self.waiting.is_empty()
@@ -178,6 +190,7 @@ impl Client {
             state: State::Idle,
             pinging: false,
             again: false,
+            is_resumed: false,
         }
     }
 

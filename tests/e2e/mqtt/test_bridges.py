@@ -1,5 +1,6 @@
 """A bridge between this server and a real mosquitto, both ways, while either of them goes away."""
 
+import collections
 import unittest
 
 import mqtt.wire as wire
@@ -9,6 +10,9 @@ from mqtt.wire import PUBACK, V5
 
 TOPICS = ["out/# out 2", "in/# in 2", "both/# both 1", "map/# out 1 here/ there/",
           "cmd/# in 1 from/ to/", "plain out 0"]
+
+# Messages that are under way while brokers are killed.
+KILLED_OVER = 300
 
 
 def crossed(writer, reader):
@@ -157,6 +161,41 @@ class Bridges(Case):
         self.near = self.opened("keeper", V5, self.local, clean=False,
                                 props={"session_expiry": 1000})
         self.take_all(self.near, "in/q", 100)
+
+    def cross_over_kills(self, source, target, topic):
+        """What waits for the bridge at one broker comes once to the other, though this server is
+        killed, and the other one stopped, again and again while it crosses."""
+        keeps = {"clean": False, "props": {"session_expiry": 1000}}
+        keeper = self.opened("keeper", V5, target, **keeps)
+        keeper.subscribe((topic, 2))
+        keeper.leave()
+        (target.kill if target is self.local else target.stop)()
+        writer = self.opened("writer", V5, source)
+        for number in range(KILLED_OVER):
+            writer.publish(topic, str(number), 2)
+        target.start()
+        for victim in (self.local, self.remote, self.local, self.remote):
+            watcher = self.opened("watcher", V5, target)
+            watcher.subscribe((topic, 0))
+            try:
+                for _ in range(10):
+                    self.next(watcher, 5)
+            except TimeoutError:
+                pass  # they have all crossed
+            # A mosquitto that is killed loses what it has answered and not yet saved.
+            (victim.kill if victim is self.local else victim.stop)()
+            victim.start()
+        self.opened("writer", V5, source).publish(topic, b"end", 2)
+        keeper = self.opened("keeper", V5, target, **keeps)
+        found = self.until(keeper, b"end")[:-1]
+        counts = collections.Counter(int(payload) for payload in found)
+        self.assertEqual(counts, collections.Counter(range(KILLED_OVER)))
+
+    def test_messages_of_qos_2_go_out_once_over_kills(self):
+        self.cross_over_kills(self.local, self.remote, "out/q")
+
+    def test_messages_of_qos_2_come_in_once_over_kills(self):
+        self.cross_over_kills(self.remote, self.local, "in/q")
 
     def test_the_state_of_the_bridge_is_told(self):
         watcher = self.opened("watcher", V5, self.remote)

@@ -1,9 +1,7 @@
 //! Requests of a client: to connect, to subscribe, to be proved, to go.
 
-use super::send::Asked;
-use super::{
-    Clean, Client, ClientOrder, End, EventTranslator, Heard, PublishAckMode, State, Told, say,
-};
+use super::send::{Asked, Stage};
+use super::{Clean, Client, ClientOrder, End, EventTranslator, Heard, State, Told, say};
 use crate::codec::auth::{Auth, Disconnect};
 use crate::codec::block::Block;
 use crate::codec::connect::{Connect, WillFields};
@@ -32,8 +30,12 @@ impl Client {
     pub(super) fn connect<U: EventTranslator>(&mut self, out: &mut Outbox<U>) -> Told {
         self.state = State::Asking;
         self.pinging = false;
+        self.is_resumed = false;
         self.server = super::Server::default();
         if let Some(work) = &mut self.work {
+            // No connection answers what was asked on another one.
+            work.asked.clear();
+            work.outgoing.retain(|outgoing| outgoing.stage != Stage::Cleared);
             work.aliases_in.clear();
             work.aliases_out.clear();
             work.unsent = work.outgoing.len();
@@ -99,9 +101,10 @@ impl Client {
         let is_online = self.state == State::Online;
         match order {
             ClientOrder::Publish { token, message } => self.publish(now, token, message, out)?,
-            ClientOrder::Ack { token, reason } if self.profile.acks == PublishAckMode::Told => {
+            ClientOrder::Ack { token, reason } if self.relays() => {
                 self.acknowledge(token, reason, out);
             }
+            ClientOrder::Relay(order) if self.relays() => self.relay(now, order, out),
             ClientOrder::Prove(data) if self.state == State::Asking || is_online => {
                 self.prove(ReasonCode::ContinueAuthentication, &data, out)?;
             }
@@ -235,6 +238,10 @@ impl Client {
             },
             out,
         );
+        if self.relays() {
+            // A message may wait for the identifier.
+            self.pump(now, out);
+        }
         if self.work().asked.is_empty() {
             self.rest();
         }

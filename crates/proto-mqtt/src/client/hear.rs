@@ -1,5 +1,6 @@
 //! Receiving side of a client.
 
+use super::relay::RelayEvent;
 use super::send::{Incoming, acknowledge};
 use super::{Client, End, EventTranslator, Heard, PublishAckMode, Server, State, Told, say};
 use crate::codec::connack::Connack;
@@ -85,7 +86,7 @@ impl Client {
             Packet::Puback(ack) | Packet::Pubrec(ack) | Packet::Pubcomp(ack) => {
                 self.settled(now, kind, (ack.id, ack.reason), out);
             }
-            Packet::Pubrel(ack) => self.release(ack.id, out),
+            Packet::Pubrel(ack) => self.release(now, ack.id, out),
             Packet::Suback(answer) | Packet::Unsuback(answer) => {
                 self.answered(now, kind, answer, out)?;
             }
@@ -128,13 +129,7 @@ impl Client {
             retains: properties.retain_available() != Some(0),
         };
         self.state = State::Online;
-        let was_known = std::mem::replace(&mut self.again, true);
-        if session_present && !was_known && self.profile.clears_ids {
-            let version = self.profile.version;
-            (1..=u16::MAX).for_each(|id| {
-                acknowledge(PacketKind::Pubrel, id, ReasonCode::Success, version, out);
-            });
-        }
+        self.again = true;
         let keep_alive_s = self.server.keep_alive_s;
         let is_watched = self.profile.beats && keep_alive_s != 0;
         let grace_ms = u32::from(keep_alive_s) * 1_000 + (u32::from(keep_alive_s) * 500).max(5_000);
@@ -190,7 +185,7 @@ impl Client {
                 return Err(PacketFault::ReceiveMaximum.into());
             }
         }
-        self.token = self.token.wrapping_add(1);
+        self.token = if self.relays() { id.into() } else { self.token.wrapping_add(1) };
         let (token, qos) = (self.token, publish.qos);
         say(now, Heard::Message { token, topic, publish }, out);
         match (self.profile.acks, qos) {
@@ -201,7 +196,7 @@ impl Client {
                 self.work().releasing.push(id);
                 acknowledge(PacketKind::Pubrec, id, ReasonCode::Success, version, out);
             }
-            (PublishAckMode::Told, _) => {
+            (PublishAckMode::Relayed, _) => {
                 let incoming = Incoming { id, qos, token, is_here: true, answer: None };
                 self.work().incoming.push_back(incoming);
             }
@@ -233,15 +228,13 @@ impl Client {
     }
 
     /// PUBREL: the identifier is free (MQTT5 4.3.3-11).
-    fn release<U: EventTranslator>(&mut self, id: u16, out: &mut Outbox<U>) {
-        let found = self.work.as_mut().and_then(|work| {
-            let at = work.releasing.iter().position(|&known| known == id)?;
-            work.releasing_before -= usize::from(at < work.releasing_before);
-            Some(work.releasing.remove(at))
-        });
-        let reason = match found {
-            Some(_) => ReasonCode::Success,
-            None => ReasonCode::PacketIdNotFound,
+    fn release<U: EventTranslator>(&mut self, now: Now, id: u16, out: &mut Outbox<U>) {
+        if self.relays() {
+            return say(now, Heard::Relay(RelayEvent::Released { id }), out);
+        }
+        let reason = match self.work.as_mut().is_some_and(|work| work.free(id)) {
+            true => ReasonCode::Success,
+            false => ReasonCode::PacketIdNotFound,
         };
         acknowledge(PacketKind::Pubcomp, id, reason, self.profile.version, out);
     }

@@ -65,8 +65,9 @@ pub enum PublishAckMode {
     /// As they come (MQTT5 4.5.0-2).
     #[default]
     AtOnce,
-    /// When whoever drives the client says so: [`super::ClientOrder::Ack`].
-    Told,
+    /// When whoever drives the client says so, step by step, for they are passed on to another
+    /// session: [`super::ClientOrder::Ack`], by the packet identifier, and [`super::RelayOrder`].
+    Relayed,
     /// Never: a client that tests what a server does about it.
     Never,
 }
@@ -144,9 +145,6 @@ pub struct Profile {
     pub properties: Block,
     /// How it acknowledges.
     pub acks: PublishAckMode,
-    /// At the first connection with a session that the server kept, it releases every identifier:
-    /// one of QoS 2 that an earlier process left there would swallow the message that has it next.
-    pub clears_ids: bool,
     /// What it subscribes to by itself.
     pub wanted: Vec<Wanted>,
     /// Where a virtual client publishes, by number; the first is where it reports.
@@ -183,7 +181,6 @@ impl Profile {
             will: None,
             properties: Block::default(),
             acks: PublishAckMode::AtOnce,
-            clears_ids: false,
             wanted: Vec::new(),
             topics: Vec::new(),
             qos: Qos::AtMostOnce,

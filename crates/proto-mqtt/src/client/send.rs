@@ -4,6 +4,7 @@
 //! sent on this connection stand last. An identifier is in use as long as its message stands there,
 //! so the next one is free unless it is that of the oldest.
 
+use super::relay::RelayEvent;
 use super::{Client, EventTranslator, Heard, State, Told, Unpublished, say};
 use crate::codec::header::{varint_bytes, write_varint};
 use crate::codec::publish::{first_byte, write_header};
@@ -18,15 +19,45 @@ use std::sync::Arc;
 pub(super) struct Outgoing {
     pub id: u16,
     pub qos: Qos,
-    /// The server has it, and is to release it.
-    pub is_released: bool,
+    pub stage: Stage,
     pub token: u32,
     /// Kept as long as it may have to be sent again.
     pub message: Option<Arc<Publication>>,
 }
 
+/// How far a message is that was sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stage {
+    /// The server has not said that it has it.
+    Sent,
+    /// The server has it, and is to release it.
+    Released,
+    /// It is relayed, and the target has not said that it has it.
+    Relayed,
+    /// The target has it; the source has not released it.
+    Held,
+    /// The source has released it, and the target is to release it.
+    Ended,
+    /// No message: the last of the identifiers that are freed at once.
+    Cleared,
+}
+
+impl Stage {
+    /// PUBREL is on its way, or is to be sent again.
+    fn is_released(self) -> bool {
+        matches!(self, Stage::Released | Stage::Ended | Stage::Cleared)
+    }
+
+    /// Its steps are those of another session.
+    pub fn is_relayed(self) -> bool {
+        matches!(self, Stage::Relayed | Stage::Held | Stage::Ended)
+    }
+}
+
 /// A message that was not sent yet.
 pub(super) struct Waiting {
+    /// The identifier that it has to have; 0: any.
+    pub id: u16,
     pub token: u32,
     pub message: Arc<Publication>,
 }
@@ -80,6 +111,14 @@ impl Client {
     /// A packet identifier that is not zero and not in use (MQTT5 2.2.1-3, MQTT3 2.3.1-2); `None`
     /// when all are.
     pub(super) fn take_id(&mut self) -> Option<u16> {
+        if self.relays() {
+            // Identifiers of another session are in use, in any order.
+            let after = |id: u16| id.checked_add(1).unwrap_or(1);
+            let all = std::iter::successors(Some(self.next_id), |&id| Some(after(id)));
+            let id = all.take(usize::from(u16::MAX)).find(|&id| !self.is_used(id))?;
+            self.next_id = after(id);
+            return Some(id);
+        }
         let id = self.next_id;
         let used = self.work.as_ref().is_some_and(|work| {
             work.outgoing.front().is_some_and(|oldest| oldest.id == id)
@@ -116,7 +155,7 @@ impl Client {
             return Ok(());
         }
         if self.state == State::Online && self.has_room() {
-            self.send_kept(now, token, message, out);
+            self.send_kept(now, Waiting { id: 0, token, message }, out);
             return Ok(());
         }
         if self.work().waiting.len() >= self.profile.waiting_max as usize {
@@ -124,31 +163,57 @@ impl Client {
             say(now, Heard::Published { token, up_to: None, result }, out);
             return Ok(());
         }
-        self.work().waiting.push_back(Waiting { token, message });
+        self.work().waiting.push_back(Waiting { id: 0, token, message });
         Ok(())
     }
 
     /// Whether a message of QoS 1 or 2 may be sent now.
     pub(super) fn has_room(&self) -> bool {
+        if self.is_paused() {
+            return false;
+        }
         self.work.as_ref().is_none_or(|work| {
             work.unsent == 0
                 && work.waiting.is_empty()
                 && work.outgoing.len() < self.window()
-                && work.outgoing.front().is_none_or(|oldest| oldest.id != self.next_id)
+                && (self.relays()
+                    || work.outgoing.front().is_none_or(|oldest| oldest.id != self.next_id))
         })
     }
 
-    fn send_kept<U: EventTranslator>(
+    pub(super) fn send_kept<U: EventTranslator>(
         &mut self,
         now: Now,
-        token: u32,
-        message: Arc<Publication>,
+        next: Waiting,
         out: &mut Outbox<U>,
     ) {
+        let Waiting { id, token, message } = next;
+        let parts = Parts::of(&message);
         let kept = message.clone();
-        if let Err(why) = self.send(now, token, &Parts::of(&message), || Some(kept), out) {
-            say(now, Heard::Published { token, up_to: None, result: Err(why) }, out);
+        if id == 0 {
+            if let Err(why) = self.send(now, token, &parts, || Some(kept), out) {
+                say(now, Heard::Published { token, up_to: None, result: Err(why) }, out);
+            }
+            return;
         }
+        let sent = self.may_send(&parts).and_then(|()| self.write(now, &parts, (id, false), out));
+        if let Err(why) = sent {
+            let result = Err(why);
+            return say(now, Heard::Relay(RelayEvent::Taken { id, result }), out);
+        }
+        let (qos, stage, message) = (parts.qos, Stage::Relayed, Some(kept));
+        self.work().outgoing.push_back(Outgoing { id, qos, stage, token, message });
+    }
+
+    /// Whether the server takes such messages.
+    fn may_send(&self, parts: &Parts<'_>) -> Result<(), Unpublished> {
+        if parts.qos > self.server.qos_max {
+            return Err(Unpublished::QosNotServed); // MQTT5 3.2.2-11
+        }
+        if parts.retain && !self.server.retains {
+            return Err(Unpublished::RetainNotServed); // MQTT5 3.2.2-14
+        }
+        Ok(())
     }
 
     /// Sends a message for the first time.
@@ -160,12 +225,7 @@ impl Client {
         keep: impl FnOnce() -> Option<Arc<Publication>>,
         out: &mut Outbox<U>,
     ) -> Result<(), Unpublished> {
-        if parts.qos > self.server.qos_max {
-            return Err(Unpublished::QosNotServed); // MQTT5 3.2.2-11
-        }
-        if parts.retain && !self.server.retains {
-            return Err(Unpublished::RetainNotServed); // MQTT5 3.2.2-14
-        }
+        self.may_send(parts)?;
         let before = self.next_id;
         let mut id = 0;
         if parts.qos != Qos::AtMostOnce {
@@ -177,7 +237,7 @@ impl Client {
         }
         if parts.qos != Qos::AtMostOnce {
             let (qos, message) = (parts.qos, keep());
-            let outgoing = Outgoing { id, qos, is_released: false, token, message };
+            let outgoing = Outgoing { id, qos, stage: Stage::Sent, token, message };
             let work = self.work();
             work.newest = token;
             work.outgoing.push_back(outgoing);
@@ -258,7 +318,10 @@ impl Client {
     /// Sends what there is room for: first what is to be sent again (MQTT5 4.4.0-1, MQTT3 4.4.0-1),
     /// in the order in which it was sent (MQTT5 4.6.0-1), then what waits.
     pub(super) fn pump<U: EventTranslator>(&mut self, now: Now, out: &mut Outbox<U>) {
-        let window = self.window();
+        if self.is_paused() {
+            return;
+        }
+        let (window, relays) = (self.window(), self.relays());
         while let Some(work) = &mut self.work {
             let on_wire = work.outgoing.len() - work.unsent;
             if on_wire >= window {
@@ -270,11 +333,15 @@ impl Client {
                 continue;
             }
             let oldest = work.outgoing.front().map(|oldest| oldest.id);
-            if oldest == Some(self.next_id) {
+            if !relays && oldest == Some(self.next_id) {
                 return;
             }
-            let Some(next) = work.waiting.pop_front() else { return };
-            self.send_kept(now, next.token, next.message, out);
+            let Some(id) = work.waiting.front().map(|next| next.id) else { return };
+            if id != 0 && self.is_used(id) {
+                return;
+            }
+            let Some(next) = self.work().waiting.pop_front() else { return };
+            self.send_kept(now, next, out);
         }
     }
 
@@ -282,15 +349,21 @@ impl Client {
         let Some(work) = &self.work else { return };
         let outgoing = &work.outgoing[at];
         let (id, token) = (outgoing.id, outgoing.token);
-        if outgoing.is_released {
+        if outgoing.stage.is_released() {
             acknowledge(PacketKind::Pubrel, id, ReasonCode::Success, self.terms().version, out);
             return;
         }
         let Some(message) = outgoing.message.clone() else { return };
         let sent = self.write(now, &Parts::of(&message), (id, true), out);
         if let Err(why) = sent {
-            self.work().outgoing.remove(at);
-            say(now, Heard::Published { token, up_to: None, result: Err(why) }, out);
+            let lost = self.work().outgoing.remove(at);
+            let result = Err(why);
+            let is_relayed = lost.is_some_and(|lost| lost.stage.is_relayed());
+            let heard = match is_relayed {
+                true => Heard::Relay(RelayEvent::Taken { id, result }),
+                false => Heard::Published { token, up_to: None, result },
+            };
+            say(now, heard, out);
         }
     }
 
@@ -304,13 +377,13 @@ impl Client {
     ) {
         let version = self.profile.version;
         let work = self.work.get_or_insert_default();
-        let found = work.outgoing.iter().position(|outgoing| outgoing.id == id);
         let fits = |outgoing: &Outgoing| match kind {
             PacketKind::Puback => outgoing.qos == Qos::AtLeastOnce,
             PacketKind::Pubrec => outgoing.qos == Qos::ExactlyOnce,
-            _ => outgoing.is_released,
+            _ => outgoing.stage.is_released(),
         };
-        let Some(at) = found.filter(|&at| fits(&work.outgoing[at])) else {
+        let is_it = |outgoing: &Outgoing| outgoing.id == id && fits(outgoing);
+        let Some(at) = work.outgoing.iter().position(is_it) else {
             if kind == PacketKind::Pubrec {
                 acknowledge(PacketKind::Pubrel, id, ReasonCode::PacketIdNotFound, version, out);
             }
@@ -318,9 +391,18 @@ impl Client {
         };
         if kind == PacketKind::Pubrec && !reason.is_failure() {
             let outgoing = &mut work.outgoing[at];
-            outgoing.is_released = true;
             outgoing.message = None; // it is the server's now
-            acknowledge(PacketKind::Pubrel, id, ReasonCode::Success, version, out);
+            match outgoing.stage {
+                Stage::Relayed => {
+                    outgoing.stage = Stage::Held;
+                    say(now, Heard::Relay(RelayEvent::Taken { id, result: Ok(reason) }), out);
+                }
+                Stage::Held => {}
+                stage => {
+                    outgoing.stage = if stage == Stage::Sent { Stage::Released } else { stage };
+                    acknowledge(PacketKind::Pubrel, id, ReasonCode::Success, version, out);
+                }
+            }
             return;
         }
         if at >= work.outgoing.len() - work.unsent {
@@ -334,7 +416,13 @@ impl Client {
         });
         let is_failure = reason.is_failure() && kind != PacketKind::Pubcomp;
         let result = if is_failure { Err(Unpublished::Refused(reason)) } else { Ok(reason) };
-        say(now, Heard::Published { token, up_to, result }, out);
+        let heard = match outgoing.stage {
+            Stage::Sent | Stage::Released => Heard::Published { token, up_to, result },
+            Stage::Relayed | Stage::Held => Heard::Relay(RelayEvent::Taken { id, result }),
+            Stage::Ended => Heard::Relay(RelayEvent::Completed { id }),
+            Stage::Cleared => return self.clear_ids(now, id, out),
+        };
+        say(now, heard, out);
         self.pump(now, out);
     }
 
@@ -347,9 +435,12 @@ impl Client {
         work.releasing_before = 0;
         work.incoming.clear();
         work.asked.clear();
-        for outgoing in std::mem::take(&mut work.outgoing) {
+        let all = std::mem::take(&mut work.outgoing).into_iter();
+        let (relayed, own) = all.partition::<Vec<_>, _>(|it| it.stage.is_relayed());
+        self.discard_relayed(now, relayed, out);
+        for outgoing in own {
             let (token, message) = (outgoing.token, outgoing.message);
-            match outgoing.is_released {
+            match outgoing.stage.is_released() {
                 // The server has taken it; that was its promise.
                 true => {
                     let result = Ok(ReasonCode::Success);

@@ -2,6 +2,7 @@
 //! sends is read by it.
 
 mod bounds;
+mod relay;
 
 use super::*;
 use crate::codec::ack::{Ack, Reasons, Suback};
@@ -362,17 +363,6 @@ fn a_client_discards_its_session_when_the_server_has_none() {
 }
 
 #[test]
-fn a_client_that_cannot_know_what_it_left_releases_every_identifier_once() {
-    let left = Profile { clean: Clean::Never, clears_ids: true, ..profile(Version::V311) };
-    let mut play = play(left);
-    let sent = play.online(true, &[]);
-    assert_eq!((sent.len(), &*sent[0], &*sent[65_534]), (65_535, "pubrel 1", "pubrel 65535"));
-    assert_eq!(play.hear(Packet::Pubcomp(ack(9))), Sent::new());
-    play.lose();
-    assert_eq!(play.online(true, &[]), Sent::new());
-}
-
-#[test]
 fn a_client_that_begins_anew_closes_when_a_session_is_said_to_be_present() {
     let mut play = play(profile(Version::V5));
     play.open();
@@ -407,7 +397,7 @@ fn token_of(words: &[MqttEvent]) -> u32 {
 
 #[test]
 fn acknowledgements_that_are_told_go_out_in_order() {
-    let mut play = play(Profile { acks: PublishAckMode::Told, ..profile(Version::V5) });
+    let mut play = play(Profile { acks: PublishAckMode::Relayed, ..profile(Version::V5) });
     play.online(false, &[]);
     play.side.take_words();
     assert_eq!(play.hear(message(1, Qos::AtLeastOnce, false)), Sent::new());
@@ -417,7 +407,10 @@ fn acknowledgements_that_are_told_go_out_in_order() {
     let yes = |token| ClientOrder::Ack { token, reason: ReasonCode::Success };
     assert_eq!(play.tell(yes(second)), Sent::new());
     assert_eq!(play.tell(yes(first)), ["puback 1", "pubrec 2"]);
-    assert_eq!(play.hear(Packet::Pubrel(ack(2))), ["pubcomp 2"]);
+    assert_eq!(play.hear(Packet::Pubrel(ack(2))), Sent::new());
+    assert_eq!(play.side.take_words(), [MqttEvent::Relay(RelayEvent::Released { id: 2 })]);
+    let complete = ClientOrder::Relay(RelayOrder::Complete { id: 2 });
+    assert_eq!(play.tell(complete), ["pubcomp 2"]);
     play.hear(message(3, Qos::ExactlyOnce, false));
     let third = token_of(&play.side.take_words());
     let no = ClientOrder::Ack { token: third, reason: ReasonCode::NotAuthorized };
@@ -427,7 +420,7 @@ fn acknowledgements_that_are_told_go_out_in_order() {
 #[test]
 fn a_message_whose_acknowledgement_was_not_told_yet_is_not_shown_twice() {
     let told = Profile {
-        acks: PublishAckMode::Told,
+        acks: PublishAckMode::Relayed,
         clean: Clean::Never,
         expiry_s: 9,
         ..profile(Version::V5)
@@ -447,13 +440,13 @@ fn a_message_whose_acknowledgement_was_not_told_yet_is_not_shown_twice() {
 
 #[test]
 fn a_server_that_sends_more_than_the_client_takes_is_told_so() {
-    let told = Profile { acks: PublishAckMode::Told, receive_max: 1, ..profile(Version::V5) };
+    let told = Profile { acks: PublishAckMode::Relayed, receive_max: 1, ..profile(Version::V5) };
     let mut play = play(told);
     play.online(false, &[]);
     play.hear(message(1, Qos::AtLeastOnce, false));
     assert_eq!(play.hear(message(2, Qos::AtLeastOnce, false)), ["disconnect 93"]);
     let bears = Profile {
-        acks: PublishAckMode::Told,
+        acks: PublishAckMode::Relayed,
         receive_max: 1,
         bears_more: true,
         ..profile(Version::V5)

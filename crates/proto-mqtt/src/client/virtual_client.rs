@@ -188,9 +188,10 @@ impl EventTranslator for Observation {
             Heard::Disconnected { reason, .. } => {
                 Observation::Kicked { code: u32::from(reason.number()) }
             }
-            Heard::Lost { .. } | Heard::Challenge { .. } | Heard::Authenticated { .. } => {
-                return None;
-            }
+            Heard::Lost { .. }
+            | Heard::Challenge { .. }
+            | Heard::Authenticated { .. }
+            | Heard::Relay(_) => return None,
         })
     }
 }

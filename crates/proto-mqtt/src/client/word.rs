@@ -5,6 +5,7 @@
 //! which keeps next to nothing. Messages that were sent and received are known by tokens of the
 //! driver's or of the machine's, never by packet identifiers.
 
+use super::relay::{RelayEvent, RelayOrder};
 use crate::codec::ReasonCode;
 use crate::codec::ack::Reasons;
 use crate::codec::block::{Block, Properties};
@@ -85,6 +86,8 @@ pub enum Heard<'a> {
     },
     /// PINGREQ was answered.
     Pong,
+    /// A step of a message that is relayed.
+    Relay(RelayEvent),
     /// The server said farewell.
     Disconnected {
         /// Reason code of the packet.
@@ -177,6 +180,8 @@ pub enum MqttEvent {
     Authenticated(Box<[u8]>),
     /// PINGREQ was answered.
     Pong,
+    /// A step of a message that is relayed.
+    Relay(RelayEvent),
     /// The server said farewell.
     Disconnected(Box<Farewell>),
 }
@@ -247,6 +252,7 @@ impl EventTranslator for MqttEvent {
             Heard::Challenge { data } => MqttEvent::Challenge(data.into()),
             Heard::Authenticated { data } => MqttEvent::Authenticated(data.into()),
             Heard::Pong => MqttEvent::Pong,
+            Heard::Relay(event) => MqttEvent::Relay(event),
             Heard::Disconnected { reason, properties } => {
                 MqttEvent::Disconnected(Farewell::of(reason, properties))
             }
@@ -333,6 +339,8 @@ pub enum ClientOrder {
         /// Success, or why it was not taken.
         reason: ReasonCode,
     },
+    /// A step of a message that is relayed; for a client that relays alone.
+    Relay(RelayOrder),
     /// The answer to a [`MqttEvent::Challenge`].
     Prove(Box<[u8]>),
     /// Begins the exchange again on a connection that is up, by the same method (MQTT5 4.12.1-1).

@@ -1,8 +1,12 @@
 //! One bridge: its two legs, and what passes between them.
 //!
 //! The invariant: a message of QoS 1 or 2 that came in on one leg is acknowledged there when the
-//! other leg's broker has answered it, or when it is clear that it never will.
+//! other leg's broker has answered it, or when it is clear that it never will. At QoS 2 the release
+//! and its completion are passed on in the same way, under one packet identifier
+//! ([`RelayOrder`]), so that both brokers know how far a message is and nothing of it is known here
+//! alone.
 
+use super::in_step::InStep;
 use super::leg::{Leg, LegMachine};
 use super::map::{BridgeSide, Topic, cross};
 use super::settings::{BridgeSection, LegPlan};
@@ -10,11 +14,14 @@ use admin::BridgeStatus;
 use base::time::Now;
 use client::{
     Block, ClientOrder, ConnectErrorKind, MqttEvent, Property, Publication, Qos, ReasonCode,
-    RetainHandling, SubscriptionOptions, Unpublished, Version, properties_of, publication,
+    RelayEvent, RelayOrder, RetainHandling, SubscriptionOptions, Unpublished, Version,
+    properties_of, publication,
 };
 use model::close::CloseReason;
 use model::id::ConnRef;
 use model::{event, tell};
+use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The user property by which a message is known that has been through this process.
@@ -31,20 +38,27 @@ pub(super) struct Bridge {
     /// Of this process: what comes back with it has made a round.
     mark: String,
     status: Arc<Mutex<BridgeStatus>>,
+    in_step: InStep,
+    /// Identifiers of QoS 2 of messages that did not cross: their exchange is completed here.
+    ended: HashSet<(BridgeSide, u16)>,
     /// Orders to the legs that were not carried out yet.
     orders: Vec<(BridgeSide, ClientOrder)>,
 }
 
 impl Bridge {
     /// A bridge of these settings, with the plans of its legs at the remote broker and at ours.
-    /// `mark` is of this process alone, `seed` draws pauses.
+    /// `mark` is of this process alone, `seed` draws pauses; what outlives the process stands in
+    /// `folder`.
     pub fn new(
         settings: BridgeSection,
         [remote, local]: [LegPlan; 2],
         seed: u64,
         (mark, status): (String, Arc<Mutex<BridgeStatus>>),
+        folder: Option<PathBuf>,
     ) -> Result<Bridge, String> {
         let topics = settings.mapped_topics()?;
+        let file = folder.filter(|_| !settings.clean);
+        let file = file.map(|folder| folder.join(format!("{}.in-step", settings.name)));
         let remote = Leg::new(remote, wishes(&topics, BridgeSide::Remote), seed);
         let local = Leg::new(local, wishes(&topics, BridgeSide::Local), !seed);
         Ok(Bridge {
@@ -55,6 +69,8 @@ impl Bridge {
             is_ending: false,
             mark,
             status,
+            in_step: InStep::of(file),
+            ended: HashSet::new(),
             orders: Vec::new(),
         })
     }
@@ -87,14 +103,16 @@ impl Bridge {
                 let Some(conn) = conn else { return };
                 let order = self.leg(side).accepted(conn, &accepted);
                 self.orders.extend(order.map(|order| (side, order)));
+                self.keep_in_step(side, accepted.session_present);
                 self.connected(side);
             }
             MqttEvent::Refused(farewell) => self.leg(side).told(farewell, true),
             MqttEvent::Disconnected(farewell) => self.leg(side).told(farewell, false),
-            MqttEvent::Message { token, qos, message, .. } => {
-                self.pass(side, (token, qos), &message)
+            MqttEvent::Message { packet_id, qos, message, .. } => {
+                self.pass(side, (packet_id, qos), &message);
             }
-            MqttEvent::Published { token, result } => self.answered(side, token, result),
+            MqttEvent::Relay(event) => self.relayed(side, event),
+            MqttEvent::Published { result, .. } => self.count(side, result),
             // It may have come, or not: at QoS 1 and 2 it is better to send it again.
             MqttEvent::Lost { token, message: Some(message) } => {
                 self.orders.push((side, ClientOrder::Publish { token, message }));
@@ -107,6 +125,55 @@ impl Bridge {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// A broker has accepted its leg. Before anything is sent at QoS 1 and 2 it frees what it holds
+    /// of sessions that are over.
+    fn keep_in_step(&mut self, side: BridgeSide, present: bool) {
+        let sessions = (side == BridgeSide::Remote).then(|| {
+            let ids = (self.settings.remote_id(), self.settings.local_id());
+            format!("{} {:?}", self.remote.address(), ids)
+        });
+        if !present {
+            self.relay(other(side), RelayOrder::Disown);
+            self.ended.retain(|(of, _)| *of != side);
+        }
+        if self.in_step.accepted(side, present, sessions) && self.leg(other(side)).is_online() {
+            self.clear(other(side));
+        }
+        if !self.clear(side) {
+            self.relay(side, RelayOrder::Resume);
+        }
+    }
+
+    /// Has a broker free the identifiers of sessions that are over. Where sessions do not outlive
+    /// their connections, no identifier does.
+    fn clear(&mut self, side: BridgeSide) -> bool {
+        let is_due = !self.settings.clean && self.in_step.ask(side);
+        if is_due {
+            self.relay(side, RelayOrder::Clear);
+        }
+        is_due
+    }
+
+    fn relay(&mut self, side: BridgeSide, order: RelayOrder) {
+        self.orders.push((side, ClientOrder::Relay(order)));
+    }
+
+    /// A step of a message that is on its way from one side to the other.
+    fn relayed(&mut self, side: BridgeSide, event: RelayEvent) {
+        match event {
+            RelayEvent::Taken { id, result } => {
+                self.count(side, result);
+                self.answered(other(side), id, result);
+            }
+            RelayEvent::Released { id } if self.ended.remove(&(side, id)) => {
+                self.relay(side, RelayOrder::Complete { id });
+            }
+            RelayEvent::Released { id } => self.relay(other(side), RelayOrder::Release { id }),
+            RelayEvent::Completed { id } => self.relay(other(side), RelayOrder::Complete { id }),
+            RelayEvent::Cleared => self.in_step.cleared(side),
         }
     }
 
@@ -191,39 +258,34 @@ impl Bridge {
         self.status().is_online = false;
     }
 
-    fn publish(&mut self, side: BridgeSide, message: Publication) -> u32 {
-        let (token, order) = self.leg(side).publish(message);
+    fn publish(&mut self, side: BridgeSide, message: Publication) {
+        let order = self.leg(side).publish(message);
         self.orders.push((side, order));
-        token
     }
 
-    fn acknowledge(&mut self, side: BridgeSide, token: u32, reason: ReasonCode) {
-        self.orders.push((side, ClientOrder::Ack { token, reason }));
-    }
-
-    /// A message came in: on the other leg it goes out.
-    fn pass(&mut self, from: BridgeSide, (token, qos): (u32, Qos), message: &Publication) {
-        let to = if from == BridgeSide::Local { BridgeSide::Remote } else { BridgeSide::Local };
+    /// A message came in, under an identifier unless it has QoS 0: on the other leg it goes out.
+    fn pass(&mut self, from: BridgeSide, (id, qos): (u16, Qos), message: &Publication) {
+        let to = other(from);
         let crossed = cross(&self.topics, from, message.topic());
         let has_returned = from == BridgeSide::Remote && self.is_marked(message);
         let Some((topic, qos_max)) = crossed.filter(|_| !has_returned) else {
             // Of an old session's subscription, or a loop.
-            self.refuse(from, (token, qos), ReasonCode::Success);
-            return;
+            self.status().refused += 1;
+            return self.end(from, (id, qos), ReasonCode::Success);
         };
         let mut made = self.remade(to, &topic, message);
         made.qos = qos.min(qos_max);
         let passes_retain = to == BridgeSide::Local || self.settings.outgoing_retain;
         made.retain = message.retain && passes_retain;
-        let is_unsure = made.qos == Qos::AtMostOnce;
-        let sent = self.publish(to, made);
-        if qos != Qos::AtMostOnce {
-            if is_unsure {
-                self.acknowledge(from, token, ReasonCode::Success);
-            } else {
-                self.leg(to).waiting.insert(sent, token);
-            }
+        if made.qos == Qos::AtMostOnce {
+            self.publish(to, made);
+            return self.end(from, (id, qos), ReasonCode::Success);
         }
+        self.ended.remove(&(from, id));
+        if qos > made.qos {
+            self.ended.insert((from, id));
+        }
+        self.relay(to, RelayOrder::Publish { id, message: Arc::new(made) });
     }
 
     /// The message under its new topic; what goes to a broker of version 5 is marked.
@@ -246,32 +308,41 @@ impl Bridge {
         properties_of(message).any(|property| property == mark)
     }
 
-    /// It does not cross.
-    fn refuse(&mut self, from: BridgeSide, (token, qos): (u32, Qos), reason: ReasonCode) {
-        self.status().refused += 1;
-        if qos != Qos::AtMostOnce {
-            self.acknowledge(from, token, reason);
+    /// Nothing of it is under way on the other leg: what is left of its exchange is between this
+    /// broker and the bridge.
+    fn end(&mut self, from: BridgeSide, (id, qos): (u16, Qos), reason: ReasonCode) {
+        if qos == Qos::AtMostOnce {
+            return;
         }
+        if qos == Qos::ExactlyOnce {
+            self.ended.insert((from, id));
+        }
+        self.orders.push((from, ClientOrder::Ack { token: id.into(), reason }));
     }
 
-    /// The broker of one side has answered a message: the other side's hears of it.
-    fn answered(&mut self, side: BridgeSide, token: u32, result: Result<ReasonCode, Unpublished>) {
+    /// How the broker of one side has answered a message.
+    fn count(&self, side: BridgeSide, result: Result<ReasonCode, Unpublished>) {
         let mut status = self.status();
-        match (&result, side) {
+        match (result, side) {
             (Ok(_), BridgeSide::Remote) => status.out += 1,
             (Ok(_), BridgeSide::Local) => status.received += 1,
             (Err(_), _) => status.refused += 1,
         }
-        drop(status);
-        let Some(waiting) = self.leg(side).waiting.remove(&token) else { return };
+    }
+
+    /// The broker of the other side has answered a message: the one that it is from hears of it.
+    fn answered(&mut self, from: BridgeSide, id: u16, result: Result<ReasonCode, Unpublished>) {
         let reason = match result {
             Ok(_) => ReasonCode::Success,
             Err(Unpublished::Refused(reason)) => reason,
             Err(Unpublished::Expired) => ReasonCode::Success,
             Err(_) => ReasonCode::ImplementationSpecific,
         };
-        let other = if side == BridgeSide::Local { BridgeSide::Remote } else { BridgeSide::Local };
-        self.acknowledge(other, waiting, reason);
+        if result.is_err() {
+            // Before MQTT 5 a refusal cannot be said, and the exchange goes on.
+            self.ended.insert((from, id));
+        }
+        self.orders.push((from, ClientOrder::Ack { token: id.into(), reason }));
     }
 
     /// Says on one side whether the bridge is up. The remote one's `0` is its will.
@@ -293,6 +364,13 @@ impl Bridge {
 fn is_unheard(what: &ConnectErrorKind) -> bool {
     use CloseReason::{Malformed, OutOfOrder, PeerClosed, PeerReset};
     matches!(what, ConnectErrorKind::Ended(Malformed | OutOfOrder | PeerClosed | PeerReset))
+}
+
+fn other(side: BridgeSide) -> BridgeSide {
+    match side {
+        BridgeSide::Local => BridgeSide::Remote,
+        BridgeSide::Remote => BridgeSide::Local,
+    }
 }
 
 /// Subscriptions to what crosses from this side. Retained messages come with new ones.

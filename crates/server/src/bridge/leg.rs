@@ -19,7 +19,6 @@ use model::id::ConnRef;
 use model::link::Link;
 use model::machine::{Input, Machine, Outbox, TurnAway};
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,8 +47,6 @@ pub(super) struct Leg {
     plan: LegPlan,
     pub state: LegState,
     resting: Option<Client>,
-    /// Tokens of messages sent on this leg, with those of the other leg that wait for them.
-    pub waiting: HashMap<u32, u32>,
     wishes: Vec<SubscriptionOptions>,
     /// The broker has answered the subscription, in this process and its session.
     is_subscribed: bool,
@@ -69,7 +66,6 @@ impl Leg {
             state: LegState::Away(Instant::default()),
             resting: Some(Client::new(Arc::new(plan.profile.clone()), 0)),
             plan,
-            waiting: HashMap::new(),
             wishes,
             is_subscribed: false,
             token: 0,
@@ -234,11 +230,10 @@ impl Leg {
         self.say_profile();
     }
 
-    /// Publishes; at QoS 1 and 2 it waits while there is no connection. The token comes back in
-    /// [`MqttEvent::Published`].
-    pub fn publish(&mut self, message: impl Into<Arc<Publication>>) -> (u32, ClientOrder) {
-        let (token, message) = (self.take_token(), message.into());
-        (token, ClientOrder::Publish { token, message })
+    /// Publishes a message of the bridge's own, or of QoS 0; at QoS 1 and 2 it waits while there is
+    /// no connection.
+    pub fn publish(&mut self, message: impl Into<Arc<Publication>>) -> ClientOrder {
+        ClientOrder::Publish { token: self.take_token(), message: message.into() }
     }
 
     fn take_token(&mut self) -> u32 {

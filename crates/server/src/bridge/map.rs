@@ -36,7 +36,7 @@ pub struct Topic {
 }
 
 /// One of the two brokers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum BridgeSide {
     /// Ours.
     Local,

@@ -3,8 +3,8 @@
 //! A bridge has two legs: a session at the remote broker and one at our own, both durable unless it
 //! is told otherwise. A message that comes in on one leg is acknowledged there when the other leg's
 //! broker has it, and not before: while one side is away, messages wait in the other side's queue
-//! for the bridge's session, and a crash loses none. (At QoS 2 a crash of this process may repeat
-//! what was on its way.)
+//! for the bridge's session, and a crash loses none. At QoS 2 a message crosses under the packet
+//! identifier that it came with, step by step, so that a crash doubles none either.
 //!
 //! All bridges live on one shard with a thread of its own ([`logic`]), which knows no shard of the
 //! server and no store: our own broker is an address to it, as the remote ones are. What passes
@@ -12,6 +12,7 @@
 //! asked for in [`settings`].
 
 mod crossing;
+mod in_step;
 mod leg;
 mod logic;
 pub mod map;
@@ -76,7 +77,7 @@ pub fn start(
         let status = Arc::new(Mutex::new(BridgeStatus { name, ..BridgeStatus::default() }));
         statuses.push(status.clone());
         let own = seed ^ statuses.len() as u64;
-        bridges.push(Bridge::new(settings, plans, own, (mark, status))?);
+        bridges.push(Bridge::new(settings, plans, own, (mark, status), local.folder.clone())?);
     }
     if bridges.is_empty() {
         return Ok(Bridges::default());

@@ -2,7 +2,7 @@
 //!
 //! Passwords are never shown.
 
-use super::map::{Direction, Topic};
+use super::map::Topic;
 use base::setting::{Hidden, Kind, list, text, whole};
 use base::{section, words};
 use client::{
@@ -138,6 +138,8 @@ pub struct LocalBroker {
     pub user: Option<String>,
     /// Its password.
     pub password: Option<String>,
+    /// Where what bridges know of their sessions stands; `None`: it is forgotten with the process.
+    pub folder: Option<PathBuf>,
 }
 
 const NAME: Kind =
@@ -189,7 +191,15 @@ impl BridgeSection {
         }
     }
 
-    /// Topic of the bridge's state.
+    /// Its client identifier at our own broker.
+    pub(super) fn local_id(&self) -> String {
+        match self.local_client_id.as_str() {
+            "" => format!("local.{}", self.name),
+            id => id.to_owned(),
+        }
+    }
+
+    /// Topic of the bridge\'s state.
     pub fn notification_topic(&self) -> String {
         match self.notification_topic.as_str() {
             "" => format!("$SYS/broker/connection/{}/state", self.remote_id()),
@@ -202,18 +212,13 @@ impl BridgeSection {
         self.topics.iter().map(|line| Topic::parse(line)).collect()
     }
 
-    fn has_qos2(&self, not: Direction) -> Result<bool, String> {
-        let is = |topic: &Topic| topic.qos == Qos::ExactlyOnce && topic.direction != not;
-        Ok(self.mapped_topics()?.iter().any(is))
-    }
-
     /// What both legs have in common.
     fn profile(&self, version: Version, id: &str) -> Profile {
         let mut profile = Profile::new(version, Formula::plain(id));
         profile.clean = if self.clean { Clean::Always } else { Clean::Never };
         profile.expiry_s = if self.clean { 0 } else { u32::MAX };
         profile.keep_alive_s = self.keep_alive_s;
-        profile.acks = PublishAckMode::Told;
+        profile.acks = PublishAckMode::Relayed;
         profile.receive_max = self.inflight_max;
         profile.bears_more = true;
         profile.inflight_max = self.inflight_max;
@@ -248,7 +253,6 @@ impl BridgeSection {
         profile.user = some(&self.user).as_deref().map(Formula::plain);
         profile.password = some(self.password.reveal()).map(|text| text.into_bytes().into());
         profile.is_bridge = self.try_private && version != Version::V5;
-        profile.clears_ids = !self.clean && self.has_qos2(Direction::In)?;
         if self.notifications && !self.notifications_local_only {
             profile.will = Some(WillProfile {
                 topic: Formula::plain(&self.notification_topic()),
@@ -285,14 +289,9 @@ impl BridgeSection {
 
     /// The session at our own broker: always version 5, for No Local and retain flags.
     pub(super) fn ours(&self, local: &LocalBroker) -> Result<LegPlan, String> {
-        let id = match self.local_client_id.as_str() {
-            "" => format!("local.{}", self.name),
-            id => id.to_owned(),
-        };
-        let mut profile = self.profile(Version::V5, &id);
+        let mut profile = self.profile(Version::V5, &self.local_id());
         profile.user = local.user.as_deref().map(Formula::plain);
         profile.password = local.password.as_ref().map(|text| text.clone().into_bytes().into());
-        profile.clears_ids = !self.clean && self.has_qos2(Direction::Out)?;
         let addresses = self.read(std::slice::from_ref(&local.address))?;
         let (min, max) = (Duration::from_millis(200), Duration::from_secs(5));
         let (round_robin, retry) = (false, Backoff { min, max });

@@ -1,6 +1,8 @@
 //! Bridges between two mosquittos, one in the place of our own broker. Where mosquitto is not
 //! installed, there is nothing to bridge to, and these tests say so and pass.
 
+mod kills;
+
 use super::*;
 use base::setting::Hidden;
 use client::{
@@ -139,7 +141,7 @@ fn settings(protocol: BridgeProtocol, remote: &Mosquitto, topics: &[&str]) -> Br
 }
 
 fn begin(settings: BridgeSection, ours: &Mosquitto) -> Bridges {
-    let local = LocalBroker { address: ours.address(), user: None, password: None };
+    let local = LocalBroker { address: ours.address(), user: None, password: None, folder: None };
     start(vec![settings], &local, &NameSettings::default()).expect("a bridge")
 }
 
@@ -312,7 +314,8 @@ fn a_broker_that_does_not_speak_mqtt_5_is_spoken_to_in_3_1_1() {
 
 #[test]
 fn a_bridge_that_cannot_work_is_refused_in_words() {
-    let local = LocalBroker { address: "localhost".into(), user: None, password: None };
+    let local =
+        LocalBroker { address: "localhost".into(), user: None, password: None, folder: None };
     let good = BridgeSection {
         addresses: vec!["localhost:1".into()],
         topics: vec!["# out".into()],

@@ -49,7 +49,8 @@ pub(super) fn start(inside: Option<&Inside>, config: &Config) -> Result<Bridges,
         return Err(StartError("the door of bridges is a socket file".into()));
     };
     let address = format!("unix://{}", path.display());
-    let local = LocalBroker { address, user: Some(inside.user.clone()), password: None };
+    let folder = path.parent().map(|data| data.join("bridges"));
+    let local = LocalBroker { address, user: Some(inside.user.clone()), password: None, folder };
     bridge::start(config.bridges.clone(), &local, &config.names).map_err(StartError)
 }
 
