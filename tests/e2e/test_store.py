@@ -159,7 +159,7 @@ class Store(Case):
             file.write(b"!")
         export, made = (os.path.join(server.folder, name) for name in ("export", "salvaged"))
         code, said = tool("export", export, "--data", server.data)
-        self.assertEqual((code, "1 messages cannot be read" in said), (1, True), said)
+        self.assertEqual((code, "1 messages are unreadable" in said), (1, True), said)
         self.assertIn(f"{segment} byte ", said)
         with open(export, encoding="utf-8") as file:
             self.assertEqual(json.loads(file.readlines()[-1])["entries"], 399)

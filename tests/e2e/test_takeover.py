@@ -338,7 +338,7 @@ class Failed(TakeOver):
         _, told = attempt.communicate(timeout=DEADLINE_S)
         self.assertEqual(attempt.returncode, 1)
         self.assertIn(why, told)
-        self.assertIn("serves on", told)
+        self.assertIn("continues to serve", told)
         old.status()
         self.assertNotIn("takes over", old.log)
 

@@ -144,16 +144,16 @@ impl Readiness {
 
     /// Why the server is not ready, one sentence a reason.
     pub fn reasons(&self) -> Vec<String> {
-        let draining = self.draining.then(|| "the server is being stopped".to_owned());
+        let draining = self.draining.then(|| "the server is draining".to_owned());
         let of_log = |(number, log): (usize, &LogHealth)| match log {
             LogHealth::Good => None,
             LogHealth::Full => Some(format!(
-                "log {number} is full: what needs storing is refused until something is removed \
+                "log {number} is full: new data is refused until something is removed \
                  or expires, or log_bytes_max of [store] is raised"
             )),
             LogHealth::Failed => Some(format!(
-                "log {number} failed: it stores nothing until the disk is mended and the server \
-                 restarted"
+                "log {number} has failed: nothing is stored until the disk is repaired and the \
+                 server restarted"
             )),
         };
         draining.into_iter().chain(self.logs.iter().enumerate().filter_map(of_log)).collect()

@@ -125,23 +125,25 @@ impl PushBody {
             (None, Some(text)) => STANDARD
                 .decode(text)
                 .map_err(|error| Fault::bad(format!("`body_base64` is not base64: {error}")))?,
-            _ => return Err(Fault::bad("give one of `body` and `body_base64`")),
+            _ => return Err(Fault::bad("give either `body` or `body_base64`")),
         };
         if body.is_empty() {
             // Devices of MIOP 5 and 6 have no way to be told nothing.
-            return Err(Fault::bad("a push has a body of at least one byte"));
+            return Err(Fault::bad("the body of a push must have at least one byte"));
         }
         if body.len() > limits.pushes.push_bytes_max as usize {
             let (length, max) = (body.len(), limits.pushes.push_bytes_max);
-            return Err(Fault::too_large(format!("the push has {length} bytes of at most {max}")));
+            return Err(Fault::too_large(format!(
+                "the push has {length} bytes; the maximum is {max}"
+            )));
         }
         let key_max = Push::COLLAPSE_BYTES_MAX;
         let allowed = |key: &String| !key.is_empty() && key.len() <= key_max;
         if !self.collapse_key.as_ref().is_none_or(allowed) {
-            return Err(Fault::bad(format!("`collapse_key` has 1 to {key_max} bytes")));
+            return Err(Fault::bad(format!("`collapse_key` must have 1 to {key_max} bytes")));
         }
         if self.wait_ms > WAIT_MS_MAX {
-            return Err(Fault::bad(format!("`wait_ms` is at most {WAIT_MS_MAX}")));
+            return Err(Fault::bad(format!("`wait_ms` must be at most {WAIT_MS_MAX}")));
         }
         let priority = match self.priority.as_deref() {
             None | Some("normal") => Priority::Normal,
@@ -185,7 +187,7 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<Box<str>>, F
     match value.to_str().ok().filter(visible) {
         Some(text) if values.next().is_none() => Ok(Some(text.into())),
         _ => Err(Fault::bad(format!(
-            "`Idempotency-Key` comes once and is 1 to {max} visible ASCII characters"
+            "`Idempotency-Key` must occur once and have 1 to {max} visible ASCII characters"
         ))),
     }
 }
@@ -206,7 +208,7 @@ impl BackupBody {
         let path = PathBuf::from(self.to);
         let plain = path.components().all(|part| !matches!(part, Component::ParentDir));
         if !path.is_absolute() || !plain {
-            return Err(Fault::bad("`to` is the absolute path of a folder that is to be made"));
+            return Err(Fault::bad("`to` must be the absolute path of a new folder"));
         }
         Ok(path)
     }
@@ -257,7 +259,9 @@ impl KickBody {
     pub(crate) fn addrs(self) -> Result<Vec<String>, Fault> {
         let wrong = |addr: &String| addr.parse::<std::net::SocketAddr>().is_err();
         if self.addrs.len() > ADDRS_MAX || self.addrs.iter().any(wrong) {
-            return Err(Fault::bad(format!("`addrs` has at most {ADDRS_MAX} of the form ip:port")));
+            return Err(Fault::bad(format!(
+                "`addrs` must have at most {ADDRS_MAX} entries of the form ip:port"
+            )));
         }
         Ok(self.addrs)
     }
@@ -277,7 +281,7 @@ impl TagsBody {
     pub(crate) fn tags(&self, limits: &Limits) -> Result<Vec<Tag>, Fault> {
         let max = usize::from(limits.pushes.tags_a_device_max);
         if self.tags.len() > max {
-            return Err(Fault::bad(format!("a device has at most {max} tags")));
+            return Err(Fault::bad(format!("a device can have at most {max} tags")));
         }
         self.tags.iter().map(|name| tag(name)).collect()
     }
@@ -297,7 +301,7 @@ impl TokenBody {
     /// Unix second until which the token is good.
     pub(crate) fn until(&self, wall_ms: u64) -> Result<u64, Fault> {
         if !(1..=TOKEN_TTL_S_MAX).contains(&self.ttl_s) {
-            return Err(Fault::bad(format!("`ttl_s` is 1 to {TOKEN_TTL_S_MAX}")));
+            return Err(Fault::bad(format!("`ttl_s` must be 1 to {TOKEN_TTL_S_MAX}")));
         }
         Ok(wall_ms / 1_000 + self.ttl_s)
     }
@@ -469,14 +473,14 @@ pub(crate) fn tag(text: &str) -> Result<Tag, Fault> {
 pub(crate) fn devices(names: &[String], limits: &Limits) -> Result<Vec<DeviceId>, Fault> {
     let max = limits.pushes.push_devices_max as usize;
     if names.is_empty() || names.len() > max {
-        return Err(Fault::bad(format!("`devices` has 1 to {max} names")));
+        return Err(Fault::bad(format!("`devices` must have 1 to {max} names")));
     }
     names.iter().map(|name| device(name)).collect()
 }
 
 /// A push's id from a path.
 pub(crate) fn push_id(text: &str) -> Result<MessageId, Fault> {
-    let id = text.parse().map_err(|_| Fault::bad("a push's id is a decimal number"))?;
+    let id = text.parse().map_err(|_| Fault::bad("the id of a push must be a decimal number"))?;
     Ok(MessageId(id))
 }
 
@@ -501,7 +505,8 @@ fn anonymous(word: &str) -> Result<AnonymousFrom, Fault> {
 
 fn secret(body: SecretBody) -> Result<Secret, Fault> {
     let bytes = hex::decode(&body.hex).filter(|bytes| (16..=64).contains(&bytes.len()));
-    let bytes = bytes.ok_or_else(|| Fault::bad("a secret's `hex` is 16 to 64 bytes in hex"))?;
+    let bytes = bytes
+        .ok_or_else(|| Fault::bad("the `hex` of a secret must be 16 to 64 bytes in hexadecimal"))?;
     Ok(Secret { key_id: body.key_id, bytes })
 }
 
@@ -520,8 +525,8 @@ fn check(product: &Product, present: Option<&Product>) -> Result<(), Fault> {
         }
     }
     let rules = [
-        (product.secrets.len() <= SECRETS_MAX, "a product has at most eight secrets"),
-        (key_ids.len() == product.secrets.len(), "each secret has its own `key_id`"),
+        (product.secrets.len() <= SECRETS_MAX, "a product can have at most eight secrets"),
+        (key_ids.len() == product.secrets.len(), "each secret must have its own `key_id`"),
         (
             min_s <= default_s && default_s <= max_s,
             "`heartbeat_min_s` <= `heartbeat_default_s` <= `heartbeat_max_s`",

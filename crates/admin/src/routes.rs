@@ -77,6 +77,6 @@ fn page(limit: Option<u32>) -> Result<u32, Fault> {
     const PAGE_DEFAULT: u32 = 100;
     match limit.unwrap_or(PAGE_DEFAULT) {
         count @ 1..=PAGE_MAX => Ok(count),
-        _ => Err(Fault::bad(format!("`limit` is 1 to {PAGE_MAX}"))),
+        _ => Err(Fault::bad(format!("`limit` must be 1 to {PAGE_MAX}"))),
     }
 }

@@ -48,17 +48,17 @@ impl fmt::Display for ApiStartError {
                 write!(
                     f,
                     "the API cannot listen on {addr}: the port is in use; stop the program that \
-                     has it (`ss -ltnp 'sport = :{}'` names it) or give the API another address",
+                     uses it (`ss -ltnp 'sport = :{}'` shows it) or give the API another address",
                     addr.port()
                 )
             }
             ApiStartError::Bind { addr, error } => {
                 write!(f, "the API cannot listen on {addr}: {error}; give it another address")
             }
-            ApiStartError::NoToken => write!(f, "the API's token is empty: give it one"),
+            ApiStartError::NoToken => write!(f, "the API token is empty: set one"),
             ApiStartError::UnknownType { found } => write!(
                 f,
-                "a webhook wants events of the type {found:?}; allowed are {}",
+                "a webhook has the unknown event type {found:?}; allowed are {}",
                 crate::events::TYPES.join(", ")
             ),
             ApiStartError::BadTopic { found, why } => {
@@ -69,11 +69,11 @@ impl fmt::Display for ApiStartError {
             }
             ApiStartError::AuditLog(error) => write!(
                 f,
-                "the API's audit log cannot be opened: {error}; the data folder's audit_log has \
-                 to be a folder that the server may write"
+                "the API's audit log cannot be opened: {error}; the data folder's audit_log \
+                 must be a folder that the server may write"
             ),
             ApiStartError::Thread(error) => {
-                write!(f, "a thread of the API does not start: {error}")
+                write!(f, "cannot start a thread of the API: {error}")
             }
         }
     }

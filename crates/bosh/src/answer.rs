@@ -90,20 +90,20 @@ impl Desk {
             return response;
         }
         if path != &*listener.path {
-            let why = "BOSH is at another path";
+            let why = "BOSH is served at another path";
             return self.refuse(BoshOutcome::Method, StatusCode::NOT_FOUND, why);
         }
         let origin = text(request.headers(), header::ORIGIN).map(str::to_owned);
         let host = host_of(&request);
         if origin.as_ref().is_some_and(|origin| !is_known(origin, host, &listener.origins)) {
-            let why = "not from this origin: the listener's websocket_origins names those that may";
+            let why = "origin not allowed: see websocket_origins of the listener";
             return self.refuse(BoshOutcome::Origin, StatusCode::FORBIDDEN, why);
         }
         let mut response = match *request.method() {
             Method::POST => self.post(caller, request).await,
             Method::OPTIONS => self.preflight(),
             _ => {
-                let why = "POST is spoken here";
+                let why = "only POST is supported";
                 let mut response =
                     self.refuse(BoshOutcome::Method, StatusCode::METHOD_NOT_ALLOWED, why);
                 put(response.headers_mut(), header::ALLOW, "POST, OPTIONS");
@@ -144,7 +144,7 @@ impl Desk {
             Ok(whole) => whole,
             Err(Unread::Full(why)) => return self.is_full(BoshOutcome::of(why)),
             Err(Unread::TooLarge) => {
-                let why = "larger than may be, or not whole in time";
+                let why = "the request is too large or did not arrive in time";
                 return self.refuse(BoshOutcome::TooLarge, StatusCode::PAYLOAD_TOO_LARGE, why);
             }
         };
@@ -184,8 +184,8 @@ impl Desk {
     fn is_full(&self, outcome: BoshOutcome) -> Response<Body> {
         let status = StatusCode::SERVICE_UNAVAILABLE;
         let why = match outcome {
-            BoshOutcome::Source => "as many as there may be from where you are",
-            _ => "as many as there may be",
+            BoshOutcome::Source => "too many sessions or connections from your address",
+            _ => "too many sessions or requests",
         };
         let mut response = self.refuse(outcome, status, why);
         put(response.headers_mut(), header::RETRY_AFTER, "5");
@@ -220,11 +220,16 @@ impl Desk {
             }
             (_, Some(_)) => {
                 let status = StatusCode::METHOD_NOT_ALLOWED;
-                let mut response = self.refuse(BoshOutcome::Method, status, "GET is spoken here");
+                let mut response = self.refuse(
+                    BoshOutcome::Method,
+                    status,
+                    "only GET is \
+                                                                             supported",
+                );
                 put(response.headers_mut(), header::ALLOW, "GET, HEAD");
                 response
             }
-            (_, None) => self.refuse(BoshOutcome::Method, StatusCode::NOT_FOUND, "not here"),
+            (_, None) => self.refuse(BoshOutcome::Method, StatusCode::NOT_FOUND, "not found"),
         }
     }
 

@@ -143,7 +143,7 @@ async fn serve(listener: Listener, desk: Arc<Desk>) {
     let router = Router::new().fallback(answer).with_state(desk);
     let service = router.into_make_service_with_connect_info::<Caller>();
     if let Err(error) = axum::serve(listener, service).await {
-        tracing::error!(%error, "BOSH is served no longer");
+        tracing::error!(%error, "BOSH has stopped");
     }
 }
 
@@ -170,7 +170,7 @@ impl axum::serve::Listener for Listener {
             match self.from.recv().await {
                 Some((incoming, caller)) => match Handed::new(incoming, self.silence, CONNECTION) {
                     Ok(handed) => return (handed, caller),
-                    Err(error) => tracing::debug!(%error, "a connection for BOSH is none"),
+                    Err(error) => tracing::debug!(%error, "a BOSH connection failed"),
                 },
                 // Nobody can hand anything over any more: the process ends.
                 None => std::future::pending().await,

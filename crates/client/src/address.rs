@@ -85,10 +85,15 @@ impl BrokerAddress {
             "ws" => (false, true, 80),
             "wss" => (true, true, 443),
             "unix" if rest.starts_with('/') => return Ok(BrokerAddress::unix(rest)),
-            "unix" => return Err(format!("{text}: a Unix socket has a whole path: unix:///run/x")),
+            "unix" => {
+                return Err(format!(
+                    "{text}: a Unix socket needs an absolute path: \
+             unix:///run/x"
+                ));
+            }
             _ => {
                 return Err(format!(
-                    "{text}: mqtt, mqtts, ws, wss and unix are known, not {scheme}"
+                    "{text}: unknown scheme {scheme}; use mqtt, mqtts, ws, wss or unix"
                 ));
             }
         };
@@ -104,7 +109,7 @@ impl BrokerAddress {
             "ims" => (true, false, IMS_PORT),
             "ws" => (false, true, 80),
             "wss" => (true, true, 443),
-            _ => return Err(format!("{text}: im, ims, ws and wss are known, not {scheme}")),
+            _ => return Err(format!("{text}: unknown scheme {scheme}; use im, ims, ws or wss")),
         };
         BrokerAddress::taken_apart(rest, around, Protocol::Im)
     }
@@ -125,7 +130,7 @@ impl BrokerAddress {
             None => (None, authority),
         };
         let (host, port) = host_and_port(host, port).ok_or_else(|| {
-            format!("{host}: a host is a name or an address, with a port behind a colon or none")
+            format!("{host}: expected a host name or an address, optionally with :PORT")
         })?;
         let (user, password) =
             match credentials.map(|both| both.split_once(':').unwrap_or((both, ""))) {

@@ -157,7 +157,7 @@ impl<M: Machine> Driver<M> {
 pub(crate) fn random() -> Result<[u8; 18], ConnectError> {
     let mut bytes = [0; 18];
     getrandom::fill(&mut bytes).map_err(|error| {
-        ConnectError::new(ConnectErrorKind::Settings, format!("no random numbers: {error}"))
+        ConnectError::new(ConnectErrorKind::Settings, format!("random number generator: {error}"))
     })?;
     Ok(bytes)
 }

@@ -47,8 +47,12 @@ impl ConnectError {
     pub fn said(address: &BrokerAddress, farewell: &Farewell, is_refusal: bool) -> ConnectError {
         let code = farewell.reason;
         let (what, verb, kind) = match is_refusal {
-            true => (ConnectErrorKind::Refused(code), "refused it", PacketKind::Connack),
-            false => (ConnectErrorKind::Farewell(code), "ended it", PacketKind::Disconnect),
+            true => {
+                (ConnectErrorKind::Refused(code), "refused the connection", PacketKind::Connack)
+            }
+            false => {
+                (ConnectErrorKind::Farewell(code), "closed the connection", PacketKind::Disconnect)
+            }
         };
         let name = code.name(kind).replace('_', " ");
         let said = farewell.text.as_ref().map_or(String::new(), |text| format!(" ({text})"));
@@ -74,19 +78,23 @@ impl std::error::Error for ConnectError {}
 fn advice(reason: ReasonCode) -> &'static str {
     match reason {
         ReasonCode::BadUserNameOrPassword | ReasonCode::NotAuthorized => {
-            "Give a user name and its password (-u, -P), or check them."
+            "Give a user name and password (-u, -P), or check them."
         }
-        ReasonCode::ClientIdentifierNotValid => "Give another client identifier (-i).",
-        ReasonCode::UnsupportedProtocolVersion => "Give another version of the protocol (-V).",
-        ReasonCode::BadAuthenticationMethod => "The broker does not know this way to authenticate.",
+        ReasonCode::ClientIdentifierNotValid => "Use another client identifier (-i).",
+        ReasonCode::UnsupportedProtocolVersion => "Use another protocol version (-V).",
+        ReasonCode::BadAuthenticationMethod => {
+            "The broker does not support this authentication \
+                                                method."
+        }
         ReasonCode::ServerBusy
         | ReasonCode::ServerUnavailable
         | ReasonCode::ConnectionRateExceeded
         | ReasonCode::QuotaExceeded => "Try again later.",
-        ReasonCode::Banned => "Ask whoever runs the broker.",
-        ReasonCode::UseAnotherServer | ReasonCode::ServerMoved => "Call another broker.",
+        ReasonCode::Banned => "Ask the operator of the broker.",
+        ReasonCode::UseAnotherServer | ReasonCode::ServerMoved => "Connect to another broker.",
         ReasonCode::SessionTakenOver => {
-            "Another client with the same identifier connected: give each its own (-i)."
+            "Another client with the same identifier connected: give each client its own \
+             identifier (-i)."
         }
         _ => "The broker's log may say more.",
     }

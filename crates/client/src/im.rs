@@ -104,7 +104,7 @@ impl ImSession {
             if now.mono >= until {
                 self.drop_link(CloseReason::OwnStop);
                 let address = &self.settings.address;
-                let text = format!("{address}: no answer to the login. Does it speak IM there?");
+                let text = format!("{address}: no answer to the login. Is it an IM server?");
                 return Err(ConnectError::new(ConnectErrorKind::TimedOut, text));
             }
             self.driver.wait(now, until);
@@ -163,7 +163,8 @@ impl ImSession {
     fn accepted(&mut self, welcome: Box<Welcome>) -> Result<Box<Welcome>, ConnectError> {
         if self.proof.take().is_some_and(|proof| !proof.is_proved(&welcome.data)) {
             self.drop_link(CloseReason::AuthFailed);
-            let text = "the server did not prove that it knows the password: is it the right one?";
+            let text = "the server could not prove that it knows the password: is the password \
+                        right?";
             let what = ConnectErrorKind::Denied(EndReason::BadCredentials);
             return Err(ConnectError::new(what, text));
         }
@@ -210,7 +211,7 @@ impl ImSession {
             return ConnectError::new(ConnectErrorKind::Ended(reason), text);
         };
         let (meaning, advice) = (said.reason.meaning(), advice(said.reason));
-        let text = format!("{address}: the server says {}: {meaning}{advice}", said.word);
+        let text = format!("{address}: the server answered {}: {meaning}{advice}", said.word);
         ConnectError::new(ConnectErrorKind::Denied(said.reason), text)
     }
 
@@ -225,10 +226,13 @@ impl ImSession {
 fn advice(reason: EndReason) -> &'static str {
     match reason {
         EndReason::BadCredentials | EndReason::NotAuthorized => {
-            " Give a user and its password (--user, --password), or check them."
+            " Give a user and password (--user, --password), or check them."
         }
-        EndReason::NameInvalid => " Names have a to z, digits and . _ + - (--user, --device).",
-        EndReason::TakenOver => " Give each its own device (--device).",
+        EndReason::NameInvalid => {
+            " Names consist of a to z, digits and . _ + - (--user, \
+                                   --device)."
+        }
+        EndReason::TakenOver => " Give each client its own device (--device).",
         EndReason::Busy
         | EndReason::Full
         | EndReason::Rate

@@ -101,8 +101,10 @@ impl Link {
         let socket = match &address.place {
             Endpoint::Unix(path) => {
                 UnixStream::connect(path).map(Socket::Unix).map_err(|error| {
-                    let text =
-                        format!("{address}: {error}. Is the broker up, and is this its socket?");
+                    let text = format!(
+                        "{address}: {error}. Is the broker running, and is this its \
+                                 socket?"
+                    );
                     ConnectError::new(ConnectErrorKind::Unreachable, text)
                 })?
             }
@@ -166,24 +168,24 @@ impl Link {
         let failure = tls.and_then(TlsSession::failure);
         let why = match (failure, self.layers.detail()) {
             (Some(error), _) => error.to_string(),
-            (None, Detail::Upgrade(0)) => "its answer is no HTTP".to_owned(),
-            (None, Detail::Upgrade(101)) => "its answer does not fit what was asked".to_owned(),
+            (None, Detail::Upgrade(0)) => "its answer is not HTTP".to_owned(),
+            (None, Detail::Upgrade(101)) => "its answer does not match the request".to_owned(),
             (None, Detail::Upgrade(status)) => format!("the broker answered `{status}`"),
-            _ if reason == CloseReason::WebSocketFailed => "a broken frame".to_owned(),
+            _ if reason == CloseReason::WebSocketFailed => "an invalid frame".to_owned(),
             _ => "the connection ended".to_owned(),
         };
         let (kind, text) = match is_tls {
             true => (
                 ConnectErrorKind::Tls,
                 format!(
-                    "{address}: TLS did not come about: {why}. Check the authority (--cafile) and \
-                     whether the broker speaks TLS on this port"
+                    "{address}: TLS handshake failed: {why}. Check the CA certificates (--cafile) \
+                     and whether the broker speaks TLS on this port"
                 ),
             ),
             false => (
                 ConnectErrorKind::WebSocket,
                 format!(
-                    "{address}: the WebSocket did not come about: {why}. Check the path and \
+                    "{address}: WebSocket handshake failed: {why}. Check the path and \
                      whether the broker speaks WebSocket on this port"
                 ),
             ),
@@ -320,15 +322,17 @@ fn dial(
     until: Instant,
 ) -> Result<TcpStream, ConnectError> {
     let unreachable = |error: &dyn std::fmt::Display| {
-        let text =
-            format!("{address}: {error}. Is the broker up, and are host (-h) and port (-p) right?");
+        let text = format!(
+            "{address}: {error}. Is the broker running, and are host (-h) and port (-p) \
+                     right?"
+        );
         ConnectError::new(ConnectErrorKind::Unreachable, text)
     };
     let mut last = unreachable(&"no address of this name");
     for to in (host, port).to_socket_addrs().map_err(|error| unreachable(&error))? {
         let now = clock::now().mono;
         if now >= until {
-            let text = format!("{address}: no connection in time");
+            let text = format!("{address}: connection timed out");
             return Err(ConnectError::new(ConnectErrorKind::TimedOut, text));
         }
         match dial_one(to, from, until - now) {
@@ -336,7 +340,7 @@ fn dial(
             Err(error) if error.kind() == ErrorKind::TimedOut => {
                 last = ConnectError::new(
                     ConnectErrorKind::TimedOut,
-                    format!("{address}: no connection in time"),
+                    format!("{address}: connection timed out"),
                 );
             }
             Err(error) => last = unreachable(&error),

@@ -242,7 +242,7 @@ impl Session {
                 return self.accepted(accepted);
             }
             if now.mono >= until {
-                let text = format!("{address}: no CONNACK in time. Does it speak MQTT there?");
+                let text = format!("{address}: no CONNACK in time. Is it an MQTT broker?");
                 return Err(ConnectError::new(ConnectErrorKind::TimedOut, text));
             }
             self.driver.wait(now, until);
@@ -267,7 +267,8 @@ impl Session {
             && !accepted.auth_data.as_ref().is_some_and(|last| proof.is_proved(last))
         {
             self.drop_link(CloseReason::AuthFailed);
-            let text = "the broker did not prove that it knows the password: is it the right one?";
+            let text = "the broker could not prove that it knows the password: is the password \
+                        right?";
             return Err(ConnectError::new(
                 ConnectErrorKind::Refused(ReasonCode::NotAuthorized),
                 text,

@@ -130,7 +130,7 @@ impl Trust {
             }
         }
         if roots.is_empty() {
-            let text = "there is no authority to believe: name its certificate (--cafile FILE)";
+            let text = "no CA certificates to trust: give them with --cafile FILE";
             return Err(ConnectError::new(ConnectErrorKind::Settings, text));
         }
         Ok((roots, own))
@@ -156,7 +156,7 @@ impl TrustedConfig {
 /// A name that a certificate can carry.
 pub(crate) fn named(name: &str) -> Result<ServerName<'static>, ConnectError> {
     ServerName::try_from(name.to_owned()).map_err(|_| {
-        let text = format!("{name}: no name that a certificate can carry");
+        let text = format!("{name}: not a name that a certificate can have");
         ConnectError::new(ConnectErrorKind::Settings, text)
     })
 }
@@ -170,7 +170,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ConnectErro
     let all: Result<Vec<_>, _> = all.collect();
     let all = all.map_err(|error| wrong(path, &error))?;
     if all.is_empty() {
-        return Err(wrong(path, &"no certificate in PEM is in it"));
+        return Err(wrong(path, &"no PEM certificate found"));
     }
     Ok(all)
 }

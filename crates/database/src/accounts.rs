@@ -238,7 +238,14 @@ fn by_name(rows: Vec<AccountColumns>) -> HashMap<String, AccountColumns> {
 }
 
 fn accounts(rows: Vec<Row>) -> Result<Vec<AccountColumns>, CallError> {
-    let wrong = || DatabaseFault::Refused("its table accounts has other columns".into()).into();
+    let wrong = || {
+        DatabaseFault::Refused(
+            "its table accounts has unexpected \
+                                           columns"
+                .into(),
+        )
+        .into()
+    };
     rows.into_iter().map(|row| account(row).ok_or_else(wrong)).collect()
 }
 

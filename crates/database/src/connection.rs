@@ -77,7 +77,12 @@ impl Connection {
     pub(crate) fn new(settings: &DatabaseSettings) -> Result<Connection, String> {
         let runtime = Builder::new_current_thread().enable_all().build();
         Ok(Connection {
-            runtime: runtime.map_err(|error| format!("no runtime for a database: {error}"))?,
+            runtime: runtime.map_err(|error| {
+                format!(
+                    "cannot start a runtime for the database: \
+                                                      {error}"
+                )
+            })?,
             opts: settings.options()?,
             limit: settings.timeout(),
             idle: Mutex::default(),
@@ -137,7 +142,7 @@ impl Connection {
         let late =
             || DatabaseFault::Away(format!("it did not answer within {} ms", limit.as_millis()));
         let mut over = self.over.subscribe();
-        let ended = || DatabaseFault::Away("it is not called any more".into());
+        let ended = || DatabaseFault::Away("the connection is closed".into());
         self.runtime.block_on(async {
             select! {
                 done = timeout(limit, call) => {

@@ -41,7 +41,7 @@ pub(crate) async fn make(
     let lock = "SELECT GET_LOCK(CONCAT('holdline.', DATABASE()), ?)";
     let got: Option<Option<i64>> = conn.exec_first(lock, (LOCK_S,)).await?;
     if got.flatten() != Some(1) {
-        return Err(DatabaseFault::Away("another server makes its tables".into()).into());
+        return Err(DatabaseFault::Away("another server is creating its tables".into()).into());
     }
     let made = make_locked(conn, part, steps).await;
     // A connection that goes lets its locks go, too.
@@ -62,8 +62,8 @@ async fn make_locked(
     let made = made.flatten().unwrap_or(0) as usize;
     if made > steps.len() {
         return Err(DatabaseFault::Refused(format!(
-            "its tables of {part} are of a newer build (step {made}, this one knows {}): start \
-             that build, or give this one a database of its own",
+            "its tables of {part} are from a newer build (step {made}, this one supports {}): \
+             start that build, or give this one a database of its own",
             steps.len()
         ))
         .into());

@@ -8,8 +8,8 @@ use std::fmt;
 use std::time::Duration;
 
 /// What a URL looks like.
-const FORM: &str = "a database is written mysql://user@host:3306/name, with % and two hexadecimal \
-                    digits for / ? @ : and % in a name or password";
+const FORM: &str = "the form of a database URL is mysql://user@host:3306/name, with % and two \
+                    hexadecimal digits for / ? @ : and % in a name or password";
 
 /// Connections are kept alive by the system.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);

@@ -171,7 +171,7 @@ impl RedisConnections {
             steps.sort_by_key(|step| step.order);
         }
         for step in steps {
-            let why = format!("after {ROUNDS_MAX} rounds a key is still elsewhere");
+            let why = format!("a key is still redirected after {ROUNDS_MAX} rounds");
             replies[step.order] = Err(DirectoryError::Refused(why));
         }
         replies

@@ -136,7 +136,7 @@ impl Course {
                 Err(fault) => last = worse(last, fault),
             }
         }
-        Err(last.unwrap_or_else(|| DirectoryError::Unreachable("there is no Sentinel".into())))
+        Err(last.unwrap_or_else(|| DirectoryError::Unreachable("no Sentinel is reachable".into())))
     }
 
     fn ask_sentinel(
@@ -151,14 +151,18 @@ impl Course {
         if answer == redis::Value::Nil {
             let name = &self.target.master;
             return Err(DirectoryError::Refused(format!(
-                "the Sentinel {place} knows no master `{name}`"
+                "the Sentinel {place} has no master `{name}`"
             )));
         }
         let mut answer = reply::list(answer)?.into_iter();
         let mut next = || reply::text(answer.next().unwrap_or_default());
         let (host, port) = (next()?, next()?);
-        let port =
-            port.parse().map_err(|_| DirectoryError::Nonsense(format!("a port `{port}`")))?;
+        let port = port.parse().map_err(|_| {
+            DirectoryError::Nonsense(format!(
+                "an invalid port \
+                                                                       `{port}`"
+            ))
+        })?;
         Ok(HostPort { host: host.into(), port })
     }
 
@@ -195,7 +199,7 @@ impl Course {
                 Err(fault) => last = worse(last, fault),
             }
         }
-        Err(last.unwrap_or_else(|| DirectoryError::Unreachable("there is no node".into())))
+        Err(last.unwrap_or_else(|| DirectoryError::Unreachable("no node is reachable".into())))
     }
 
     fn in_turn(&self, mut places: Vec<HostPort>) -> Vec<HostPort> {

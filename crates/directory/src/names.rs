@@ -33,6 +33,6 @@ pub(crate) fn resolve(
         Ok(Ok(addresses)) => Ok(addresses),
         Ok(Err(error)) => Err(unreachable(&error)),
         Err(RecvTimeoutError::Timeout) => Err(unreachable(&"the name was not resolved in time")),
-        Err(RecvTimeoutError::Disconnected) => Err(unreachable(&"the resolver died")),
+        Err(RecvTimeoutError::Disconnected) => Err(unreachable(&"the resolver has stopped")),
     }
 }

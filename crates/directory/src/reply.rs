@@ -70,5 +70,5 @@ pub(crate) fn line<'a>(text: &'a str, name: &str) -> &'a str {
 /// What was expected, and what came: as much of it as a log's line can bear.
 fn strange(expected: &str, came: &dyn std::fmt::Debug) -> DirectoryError {
     let came: String = format!("{came:?}").chars().take(80).collect();
-    DirectoryError::Nonsense(format!("{expected} was expected, not {came}"))
+    DirectoryError::Nonsense(format!("expected {expected}, got {came}"))
 }

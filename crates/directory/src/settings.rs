@@ -64,7 +64,7 @@ impl Access {
     pub(crate) fn of(settings: &Settings) -> Result<(RedisUrl, Access), String> {
         let target = parse(&settings.url)?;
         if settings.timeout_ms == 0 {
-            return Err("a time limit of zero".into());
+            return Err("the time limit must not be 0".into());
         }
         let trust = if target.tls { Trust::of(&settings.tls)? } else { Trust(None) };
         let (account, timeout_ms) = (target.account.clone(), settings.timeout_ms);
@@ -81,7 +81,7 @@ pub(crate) struct Trust(Option<Arc<ClientConfig>>);
 impl Trust {
     fn of(tls: &RedisTls) -> Result<Trust, String> {
         let ca = tls.ca.as_deref().ok_or(
-            "`rediss` needs the certificates of authorities (`ca`), such as the system's bundle, \
+            "`rediss` needs CA certificates (`ca`), such as the system's bundle, \
              /etc/ssl/certs/ca-certificates.crt",
         )?;
         let mut roots = RootCertStore::empty();
@@ -90,7 +90,7 @@ impl Trust {
             let _ = roots.add(certificate);
         }
         if roots.is_empty() {
-            return Err("`ca` has no certificate that can be used".into());
+            return Err("`ca` has no usable certificate".into());
         }
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -100,12 +100,12 @@ impl Trust {
             (None, None) => builder.with_no_client_auth(),
             (Some(chain), Some(key)) => {
                 let key = PrivateKeyDer::from_pem_slice(key)
-                    .map_err(|error| format!("`key` is no private key: {error}"))?;
+                    .map_err(|error| format!("`key` is not a private key: {error}"))?;
                 let chain = certificates("certificate", chain)?;
                 let own = builder.with_client_auth_cert(chain, key);
                 own.map_err(|error| format!("`certificate` and `key`: {error}"))?
             }
-            _ => return Err("`certificate` and `key` go together".into()),
+            _ => return Err("`certificate` and `key` must be set together".into()),
         };
         Ok(Trust(Some(Arc::new(config))))
     }
@@ -126,6 +126,11 @@ impl Trust {
 
 fn certificates(what: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let all = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
-    let all = all.map_err(|error| format!("`{what}` is no PEM file of certificates: {error}"))?;
+    let all = all.map_err(|error| {
+        format!(
+            "`{what}` is not a PEM file with certificates: \
+                                           {error}"
+        )
+    })?;
     if all.is_empty() { Err(format!("`{what}` has no certificate")) } else { Ok(all) }
 }

@@ -49,7 +49,7 @@ impl Socket {
                 .ok()
         });
         let Some(tcp) = tcp else {
-            let why = last.unwrap_or_else(|| "the name has no address".into());
+            let why = last.unwrap_or_else(|| "the name does not resolve to an address".into());
             return Err(DirectoryError::Unreachable(format!("{place}: {why}")));
         };
         // Without it answers wait for each other; a kernel that cannot still works.
@@ -104,7 +104,7 @@ impl Read for Socket {
                 }
                 let place = &self.place;
                 self.fault =
-                    Some(DirectoryError::Nonsense(format!("{place}: an answer without end")));
+                    Some(DirectoryError::Nonsense(format!("{place}: the answer is too long")));
                 return Err(io::ErrorKind::InvalidData.into());
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
@@ -120,14 +120,14 @@ fn fault(place: &HostPort, error: &io::Error) -> DirectoryError {
         // Linux says the first of a socket whose time is over.
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => DirectoryError::Slow,
         io::ErrorKind::UnexpectedEof => {
-            DirectoryError::Unreachable(format!("{place}: it closed the connection"))
+            DirectoryError::Unreachable(format!("{place}: connection closed"))
         }
         _ => DirectoryError::Unreachable(format!("{place}: {error}")),
     }
 }
 
 fn connect(address: &SocketAddr, deadline: Deadline) -> Result<TcpStream, String> {
-    let left = deadline.left().map_err(|_| "no time was left to connect".to_string())?;
+    let left = deadline.left().map_err(|_| "timed out before connecting".to_string())?;
     TcpStream::connect_timeout(address, left).map_err(|error| error.to_string())
 }
 

@@ -98,7 +98,7 @@ const PLACES_MAX: usize = 64;
 
 /// What this URL says, or what is wrong with it.
 pub fn parse(url: &str) -> Result<RedisUrl, String> {
-    let (scheme, rest) = url.split_once("://").ok_or_else(|| forms("there is no `://`"))?;
+    let (scheme, rest) = url.split_once("://").ok_or_else(|| forms("`://` is missing"))?;
     let (tls, kind) = match scheme {
         "redis" => (false, RedisKind::Standalone),
         "rediss" => (true, RedisKind::Standalone),
@@ -106,7 +106,7 @@ pub fn parse(url: &str) -> Result<RedisUrl, String> {
         "rediss+sentinel" => (true, RedisKind::Sentinel),
         "redis+cluster" => (false, RedisKind::Cluster),
         "rediss+cluster" => (true, RedisKind::Cluster),
-        other => return Err(forms(&format!("`{other}` is no scheme of these"))),
+        other => return Err(forms(&format!("unknown scheme `{other}`"))),
     };
     let (authority, rest) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
     let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -127,7 +127,10 @@ pub fn parse(url: &str) -> Result<RedisUrl, String> {
         (RedisKind::Standalone, 2..) => Err("`redis://` takes one host; several are for \
             `redis+sentinel://` and `redis+cluster://`"
             .into()),
-        (_, count) if count > PLACES_MAX => Err(format!("{count} hosts; {PLACES_MAX} at most")),
+        (_, count) if count > PLACES_MAX => Err(format!(
+            "{count} hosts; the maximum is \
+                                                         {PLACES_MAX}"
+        )),
         _ => Ok(target),
     }
 }
@@ -147,14 +150,14 @@ fn account_of(text: &str) -> Result<Credentials, String> {
     };
     let user = decode(user)?;
     if !user.is_empty() && password.is_none() {
-        return Err("a user without a password; write `user:password@` or `:password@`".into());
+        return Err("the password is missing: write `user:password@` or `:password@`".into());
     }
     Ok(Credentials { user: Some(user).filter(|user| !user.is_empty()), password })
 }
 
 fn place_of(text: &str, default: u16) -> Result<HostPort, String> {
     // The text itself is not told: where the host was forgotten, it is a password.
-    let wrong = || "a host with its port is written `name:6379` or `[::1]:6379`".to_string();
+    let wrong = || "write a host with its port as `name:6379` or `[::1]:6379`".to_string();
     let (host, port) = match text.strip_prefix('[') {
         Some(text) => {
             let (host, port) = text.split_once(']').ok_or_else(wrong)?;
@@ -190,14 +193,16 @@ fn path_of(kind: RedisKind, path: &str) -> Result<(Box<str>, u16), String> {
         _ => ("", path),
     };
     if kind == RedisKind::Sentinel && master.is_empty() {
-        return Err("which master? Write its name after the Sentinels: `…/mymaster`".into());
+        return Err("the name of the master is missing: write it after the Sentinels: \
+                    `…/mymaster`"
+            .into());
     }
     let db = match db {
         "" => 0,
-        db => db.parse().map_err(|_| "after the hosts and `/` comes the number of a database")?,
+        db => db.parse().map_err(|_| "after the hosts and `/`, a database number is expected")?,
     };
     if kind == RedisKind::Cluster && db != 0 {
-        return Err("a Redis Cluster has one database, 0".into());
+        return Err("a Redis Cluster has only database 0".into());
     }
     Ok((decode(master)?, db))
 }
@@ -212,8 +217,8 @@ fn query_of(kind: RedisKind, query: &str) -> Result<Credentials, String> {
             (RedisKind::Sentinel, "sentinel_password") => account.password = Some(decode(value)?),
             _ => {
                 return Err(
-                    "after `?` there may be `sentinel_user=` and `&sentinel_password=`, for \
-                            Sentinels alone"
+                    "after `?`, only `sentinel_user=` and `&sentinel_password=` are allowed, for \
+                            Sentinels only"
                         .into(),
                 );
             }

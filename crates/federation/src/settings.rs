@@ -90,7 +90,7 @@ impl ComponentSection {
             None => self.secret.reveal().to_owned(),
         };
         match text.trim() {
-            "" => Err(wrong("it has no secret: set secret, or secret_file")),
+            "" => Err(wrong("it has no secret: set secret or secret_file")),
             text if text.len() > SECRET_BYTES_MAX => Err(wrong("its secret is too long")),
             text => Ok(text.into()),
         }

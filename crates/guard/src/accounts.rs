@@ -55,7 +55,7 @@ impl Accounts {
                 }
                 Ok((name, account)) => {
                     if users.insert(name.into(), account).is_some() {
-                        problems.add(number, format!("the user `{name}` stands here twice"));
+                        problems.add(number, format!("duplicate user `{name}`"));
                     }
                 }
                 Err(problem) => problems.add(number, problem),
@@ -132,8 +132,8 @@ impl ImportLine {
     }
 
     fn of_csv(line: &str) -> Result<ImportLine, String> {
-        let wrong = "a line is a name, a comma and a password, either of them in quotes if it has \
-                     a comma or a quote, and quotes in it twice";
+        let wrong = "a line must be a name, a comma and a password, either in quotes if it \
+                     contains a comma or a quote, with quotes doubled";
         let (name, rest) = csv_field(line).ok_or(wrong)?;
         let (password, rest) = csv_field(rest.strip_prefix(',').ok_or(wrong)?).ok_or(wrong)?;
         if !rest.is_empty() {
@@ -151,7 +151,7 @@ fn check_password(password: &str) -> Result<(), String> {
     let most = UserOrder::PASSWORD_BYTES_MAX;
     match (1..=most).contains(&password.len()) {
         true => Ok(()),
-        false => Err(format!("a password has 1 to {most} bytes")),
+        false => Err(format!("a password must have 1 to {most} bytes")),
     }
 }
 
@@ -173,7 +173,7 @@ fn csv_field(text: &str) -> Option<(String, &str)> {
 }
 
 fn account(line: &str) -> Result<(&str, Account), String> {
-    let (name, rest) = line.split_once(':').ok_or("a line is a name, a colon and a hash")?;
+    let (name, rest) = line.split_once(':').ok_or("a line must be a name, a colon and a hash")?;
     passwords::check_name(name)?;
     let mut words = rest.split_ascii_whitespace();
     let hash = StoredHash::parse(words.next().unwrap_or_default())?;
@@ -186,7 +186,7 @@ fn account(line: &str) -> Result<(&str, Account), String> {
                 Ok(StoredHash::Scram(keys)) => account.kept.scram.put(keys),
                 _ => {
                     let allowed = "$scram-sha-256$…, $scram-sha-1$…, super and disabled";
-                    return Err(format!("behind the hash stand {allowed}"));
+                    return Err(format!("after the hash, only these are allowed: {allowed}"));
                 }
             },
         }

@@ -99,7 +99,7 @@ impl Draft {
         let rest = rest.trim();
         match word {
             "user" if rest.is_empty() || rest.len() > UserOrder::NAME_BYTES_MAX => {
-                Err(format!("`user` wants a name of 1 to {} bytes", UserOrder::NAME_BYTES_MAX))
+                Err(format!("`user` needs a name of 1 to {} bytes", UserOrder::NAME_BYTES_MAX))
             }
             "user" => {
                 self.user = Some(rest.into());
@@ -120,7 +120,7 @@ impl Draft {
                 self.patterns.push(rule(word, rest)?);
                 Ok(())
             }
-            other => Err(format!("`{other}` is neither user, topic nor pattern")),
+            other => Err(format!("`{other}`: expected user, topic or pattern")),
         }
     }
 }
@@ -129,7 +129,7 @@ impl Draft {
 fn rule(word: &str, rest: &str) -> Result<RuleLine, String> {
     let (access, filter) = match rest.split_once([' ', '\t']) {
         Some((access, filter)) => (access, filter.trim()),
-        None if rest.is_empty() => return Err(format!("`{word}` wants a topic filter")),
+        None if rest.is_empty() => return Err(format!("`{word}` needs a topic filter")),
         None => ("readwrite", rest),
     };
     let (allow, read, publish) = match access {
@@ -137,7 +137,7 @@ fn rule(word: &str, rest: &str) -> Result<RuleLine, String> {
         "write" => (true, false, true),
         "readwrite" => (true, true, true),
         "deny" => (false, true, true),
-        other => return Err(format!("`{other}` is neither read, write, readwrite nor deny")),
+        other => return Err(format!("`{other}`: expected read, write, readwrite or deny")),
     };
     let pattern = match word {
         "pattern" => Pattern::parse(filter)?,

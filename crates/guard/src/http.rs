@@ -74,29 +74,29 @@ pub fn verdict(status: u16, body: &[u8]) -> Result<ServiceVerdict, NoVerdict> {
 }
 
 fn read(body: &[u8]) -> Result<ServiceVerdict, String> {
-    let fields: Value = serde_json::from_slice(body).map_err(|_| "it is no JSON")?;
+    let fields: Value = serde_json::from_slice(body).map_err(|_| "it is not JSON")?;
     match fields.get("result").and_then(Value::as_str) {
         Some("allow") => {}
         Some("deny") => return Ok(ServiceVerdict::Deny),
         Some("ignore") => return Ok(ServiceVerdict::Ignore),
-        _ => return Err("result is neither allow, deny nor ignore".into()),
+        _ => return Err("result must be allow, deny or ignore".into()),
     }
     let expires_s = match fields.get("expires_s").unwrap_or(&Value::Null) {
         Value::Null => None,
         value => {
             let seconds = value.as_u64().filter(|&seconds| seconds > 0);
-            let seconds = seconds.ok_or("expires_s is no number of seconds above 0")?;
+            let seconds = seconds.ok_or("expires_s must be a number of seconds above 0")?;
             Some(u32::try_from(seconds).unwrap_or(u32::MAX))
         }
     };
     let is_super = match fields.get("super").unwrap_or(&Value::Null) {
         Value::Null => false,
-        value => value.as_bool().ok_or("super is neither true nor false")?,
+        value => value.as_bool().ok_or("super must be true or false")?,
     };
     let rules = match fields.get("acl").unwrap_or(&Value::Null) {
         Value::Null => None,
         Value::Array(lines) => Some(Arc::new(UserRules::fixed(acl(lines)?))),
-        _ => return Err("acl is no list".into()),
+        _ => return Err("acl must be a list".into()),
     };
     Ok(ServiceVerdict::Allow { is_super, rules, expires_s })
 }
@@ -115,15 +115,15 @@ fn rule(line: &Value) -> Result<UserRule, String> {
     let allow = match text("permission") {
         Some("allow") => true,
         Some("deny") => false,
-        _ => return Err("permission is neither allow nor deny".into()),
+        _ => return Err("permission must be allow or deny".into()),
     };
     let (publish, read) = match text("action") {
         Some("publish") => (true, false),
         Some("subscribe") => (false, true),
         Some("all") => (true, true),
-        _ => return Err("action is neither publish, subscribe nor all".into()),
+        _ => return Err("action must be publish, subscribe or all".into()),
     };
-    let filter = text("topic").ok_or("topic is no text")?.into();
+    let filter = text("topic").ok_or("topic must be a string")?.into();
     Ok(UserRule { allow, publish, read, filter })
 }
 

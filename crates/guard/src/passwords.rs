@@ -187,14 +187,14 @@ impl StoredHash {
     /// Reads one; in words, why it is none.
     pub fn parse(text: &str) -> Result<StoredHash, &'static str> {
         let (kind, rest) = text.strip_prefix('$').and_then(|text| text.split_once('$')).ok_or(
-            "this is no hashed password: hash it with `mosquitto_passwd -U` or `holdline user \
+            "not a hashed password: hash it with `mosquitto_passwd -U` or `holdline user \
              passwd`",
         )?;
         match kind {
             "6" => sha512(rest).ok_or("not $6$SALT$HASH with 64 bytes of hash, in base64"),
             "7" => pbkdf2(rest).ok_or("not $7$ROUNDS$SALT$HASH with 64 bytes of hash, in base64"),
             "argon2id" => argon2id(text),
-            "plain" if rest.is_empty() => Err("$plain$ wants a password behind it"),
+            "plain" if rest.is_empty() => Err("$plain$ must be followed by a password"),
             "plain" => Ok(StoredHash::Plain(rest.into())),
             kind => scram(kind, rest),
         }
@@ -261,7 +261,7 @@ pub fn line(
     check_name(user)?;
     if password.is_empty() || password.len() > UserOrder::PASSWORD_BYTES_MAX {
         let most = UserOrder::PASSWORD_BYTES_MAX;
-        return Err(format!("a password has 1 to {most} bytes"));
+        return Err(format!("a password must have 1 to {most} bytes"));
     }
     let kept = hashing.hash(password.as_bytes(), random);
     let mut line = format!("{user}:{}", kept.hash.expect("one was made").text());
@@ -276,14 +276,18 @@ pub fn line(
 pub fn check_name(user: &str) -> Result<(), String> {
     let most = UserOrder::NAME_BYTES_MAX;
     let rules = [
-        (!user.is_empty() && user.len() <= most, "has 1 to 256 bytes"),
-        (!user.contains(':'), "has no colon"),
-        (!user.chars().any(char::is_control), "has no control characters"),
-        (!user.starts_with('#') && user.trim() == user, "begins with no # and has no space around"),
-        (user != "*", "is not *, which stands for everybody"),
+        (!user.is_empty() && user.len() <= most, "must have 1 to 256 bytes"),
+        (!user.contains(':'), "must not contain a colon"),
+        (!user.chars().any(char::is_control), "must not contain control characters"),
+        (
+            !user.starts_with('#') && user.trim() == user,
+            "must not start with # or have spaces \
+                                                         around it",
+        ),
+        (user != "*", "must not be *, which stands for everybody"),
     ];
     match rules.into_iter().find(|(holds, _)| !holds) {
-        Some((_, rule)) => Err(format!("a user's name {rule}")),
+        Some((_, rule)) => Err(format!("the name of a user {rule}")),
         None => Ok(()),
     }
 }
@@ -313,8 +317,8 @@ fn pbkdf2(text: &str) -> Option<StoredHash> {
 
 fn scram(mark: &str, text: &str) -> Result<StoredHash, &'static str> {
     let hash = ScramHash::ALL.into_iter().find(|hash| hash.mark() == mark).ok_or(
-        "this kind of hash is not known: $7$, $6$, $argon2id$, $scram-sha-256$, $scram-sha-1$ and \
-         $plain$ are",
+        "unknown kind of hash, expected one of $7$, $6$, $argon2id$, $scram-sha-256$, \
+         $scram-sha-1$ and $plain$ are",
     )?;
     let keys = ScramKeys::parse(hash, text).map(StoredHash::Scram);
     keys.ok_or(
@@ -330,7 +334,7 @@ fn argon2id(text: &str) -> Result<StoredHash, &'static str> {
         return Err(wrong);
     }
     if params.m_cost() > ARGON2_KIB_MAX || params.t_cost() > ARGON2_PASSES_MAX {
-        return Err("a check of this hash would take more than 1 GiB or 64 passes");
+        return Err("verifying this hash would take more than 1 GiB or 64 passes");
     }
     Ok(StoredHash::Argon2id(text.into()))
 }

@@ -57,7 +57,7 @@ impl Pattern {
     fn cut(text: &str, names: impl Fn(&str, usize, &mut Vec<Part>)) -> Result<Pattern, String> {
         if text.is_empty() || text.len() > PATTERN_BYTES_MAX || text.contains('\0') {
             return Err(format!(
-                "a topic filter has 1 to {PATTERN_BYTES_MAX} bytes, none of them 0"
+                "a topic filter must have 1 to {PATTERN_BYTES_MAX} bytes, none of them 0"
             ));
         }
         let mut parts = Vec::new();

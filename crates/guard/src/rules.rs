@@ -31,7 +31,7 @@ impl RuleLine {
     pub fn of(rule: &UserRule) -> Result<RuleLine, String> {
         let UserRule { allow, publish, read, ref filter } = *rule;
         if !publish && !read {
-            return Err(format!("the rule for `{filter}` is neither about publish nor about read"));
+            return Err(format!("the rule for `{filter}` is neither for publish nor for read"));
         }
         Ok(RuleLine { allow, publish, read, pattern: Pattern::parse(filter)? })
     }

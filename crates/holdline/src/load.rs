@@ -30,7 +30,7 @@ pub const INVALID: u8 = 3;
 
 /// What exit codes mean, for the help.
 const CODES: &str = "Exit codes: 0 all rules held, 1 a rule failed (or the run was ended early), \
-                     2 the run could not start, 3 the load generator was saturated: figures not \
+                     2 the run could not start, 3 the tester was saturated: figures not \
                      valid.\nPlans, figures and causes: docs/laboratory.md";
 
 /// What to do in the laboratory.

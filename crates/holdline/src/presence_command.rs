@@ -394,7 +394,7 @@ fn card(status: &Value) -> String {
     let node = format!("{} (start {})", text(&status["node"]), text(&status["boot"]));
     if kind == "none" {
         return format!(
-            "no directory is configured: set `[presence] directory`, for example to \
+            "no presence directory is configured: set `[presence] directory`, for example to \
              \"redis://127.0.0.1:6379\"\n  {:<28} {node}\n",
             "node"
         );

@@ -59,7 +59,7 @@ const DIFFERENT: &str = r#"{"online": 7, "buckets_differing": 1, "differing": 1,
     "history": []}]}"#;
 
 const NONE: &str = r#"{"error": {"code": "no_directory",
-    "message": "no directory is configured: set `[presence] directory`"}}"#;
+    "message": "no presence directory is configured: set `[presence] directory`"}}"#;
 
 #[test]
 fn agreement_is_0_and_the_order_is_what_was_asked_for() {

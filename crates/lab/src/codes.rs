@@ -18,29 +18,29 @@ const fn of(number: u64, text: &'static str, is_limit: bool) -> CodeMeaning {
 }
 
 const MIOP: &[CodeMeaning] = &[
-    of(11, "the version is not served", false),
-    of(20, "the proof was refused", false),
-    of(21, "the clock is too far off", false),
+    of(11, "unsupported protocol version", false),
+    of(20, "authentication failed", false),
+    of(21, "the client's clock is too far off", false),
     of(23, "no such product", false),
     of(24, "the device is blocked", false),
-    of(30, "too much at once, or full", true),
-    of(31, "more than the quota allows", true),
-    of(32, "the server is going", false),
-    of(40, "a newer connection took the device over: are two clients one id?", false),
-    of(42, "nothing was heard for too long", false),
-    of(43, "the client did not read", false),
-    of(44, "no Bind came in time", true),
-    of(50, "a defect of the server", false),
+    of(30, "busy or full", true),
+    of(31, "quota exceeded", true),
+    of(32, "the server is shutting down", false),
+    of(40, "taken over by a newer connection: do two clients share an id?", false),
+    of(42, "keep-alive timeout", false),
+    of(43, "the client stopped reading", false),
+    of(44, "no Bind in time", true),
+    of(50, "internal error of the server", false),
 ];
 
 /// MQTT 3.1.1 table 3.1 and MQTT 5 table 2-6: what may refuse or end a session.
 const MQTT: &[CodeMeaning] = &[
-    of(1, "the protocol version is not served", false),
+    of(1, "unsupported protocol version", false),
     of(2, "the client identifier is not allowed", false),
     of(3, "server unavailable", true),
     of(4, "bad user name or password", false),
     of(5, "not authorised", false),
-    of(132, "the protocol version is not served", false),
+    of(132, "unsupported protocol version", false),
     of(133, "the client identifier is not valid", false),
     of(134, "bad user name or password", false),
     of(135, "not authorised", false),
@@ -49,8 +49,8 @@ const MQTT: &[CodeMeaning] = &[
     of(138, "banned", false),
     of(139, "the server is shutting down", false),
     of(141, "keep-alive timeout", false),
-    of(142, "the session was taken over: are two clients one id?", false),
-    of(147, "more at once than the receive maximum", true),
+    of(142, "session taken over: do two clients share an id?", false),
+    of(147, "receive maximum exceeded", true),
     of(150, "message rate too high", true),
     of(151, "quota exceeded", true),
     of(156, "use another server", false),
@@ -60,33 +60,33 @@ const MQTT: &[CodeMeaning] = &[
 
 /// IM 8.1: what may refuse or end a session. Of messages (IM 8.2) the numbers say other things.
 const IM: &[CodeMeaning] = &[
-    of(1, "name, password, token or proof are wrong", false),
+    of(1, "wrong name, password, token or proof", false),
     of(2, "not authorised", false),
-    of(3, "the account's or the device's name is not allowed", false),
-    of(5, "what must be asked does not answer", true),
+    of(3, "invalid account or device name", false),
+    of(5, "the authentication service does not answer", true),
     of(6, "busy", true),
     of(7, "full", true),
-    of(8, "more than a quota allows", true),
-    of(9, "more than a rate allows", true),
+    of(8, "quota exceeded", true),
+    of(9, "rate limit exceeded", true),
     of(10, "banned", false),
-    of(14, "a newer connection took the device over: are two clients one device?", false),
-    of(15, "an operator said so", false),
-    of(16, "the session's authorisation is over", false),
-    of(17, "the log has no room", true),
-    of(18, "the log takes nothing until a restart", true),
-    of(35, "no login came in time", true),
-    of(36, "nothing was heard for too long", false),
+    of(14, "taken over by a newer connection: do two clients share a device?", false),
+    of(15, "disconnected by an operator", false),
+    of(16, "the session's authorisation has expired", false),
+    of(17, "the log is full", true),
+    of(18, "the log has failed; the server must be restarted", true),
+    of(35, "no login in time", true),
+    of(36, "keep-alive timeout", false),
 ];
 
 /// IM 8.2: why a message was not taken.
 const IM_MESSAGES: &[CodeMeaning] = &[
     of(1, "no such account", false),
-    of(2, "the message's id was used for another one", false),
+    of(2, "the message id was used for another message", false),
     of(3, "too large", false),
-    of(4, "it makes no sense", false),
+    of(4, "invalid request", false),
     of(5, "busy", true),
-    of(6, "the log has no room", true),
-    of(7, "the log takes nothing until a restart", true),
+    of(6, "the log is full", true),
+    of(7, "the log has failed; the server must be restarted", true),
 ];
 
 const HTTP: &[CodeMeaning] = &[
@@ -114,7 +114,7 @@ const XMPP: &[CodeMeaning] = &[
     of(11, "temporary-auth-failure", true),
     of(12, "another condition", false),
     of(13, "no resource was bound", false),
-    of(14, "the server has none of the ways to log in that the plan allows", false),
+    of(14, "the server offers no login method that the plan allows", false),
     of(15, "the server refused STARTTLS", false),
 ];
 
@@ -141,7 +141,7 @@ mod tests {
     fn a_word_is_named_by_the_protocol_of_its_target() {
         let text = |scheme: &str, word: &str| meaning(scheme, word).map(|known| known.text);
         assert_eq!(text("mqtt", "refused 5"), Some("not authorised"));
-        assert_eq!(text("miop", "refused 30"), Some("too much at once, or full"));
+        assert_eq!(text("miop", "refused 30"), Some("busy or full"));
         assert_eq!(text("im", "not taken 1"), Some("no such account"));
         assert_eq!(text("xmpp", "refused 10"), Some("not-authorized"));
         assert_eq!([text("xmpp", "kicked 3"), text("tcp", "refused 5")], [None, None]);

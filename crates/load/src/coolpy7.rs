@@ -44,18 +44,18 @@ pub struct Coolpy7Arguments {
 pub const USAGE: &str = "\
 usage: holdline load coolpy7 -workers=N -url=tcp://HOST:PORT
   -workers=N       clients (1)
-  -cid=PREFIX      in front of their numbers (cp7)
-  -topic=T         topic each subscribes to, %i is its number; null: none (null)
+  -cid=PREFIX      prefix of the client numbers (cp7)
+  -topic=T         topic each client subscribes to, %i is its number; null: none (null)
   -qos=0           quality of service of the subscription
   -url=tcp://…     the broker; also mqtt://, mqtts://, ssl:// (tcp://127.0.0.1:1883)
-  -keepalive=60s   from one ping to the next
+  -keepalive=60s   interval of keep-alive pings
   -clear=true      clean session
-The rest is ours:
-  -duration=10m    how long they stay (until Ctrl-C)
-  -pid=N           the server's process on this machine, to be observed
-  -port=N          the same by a port it listens on (of a URL on loopback: the URL's)
-  -metrics=URL     the server's metrics in Prometheus' format
-  -token=TOKEN     the token for them";
+Additional options of Holdline:
+  -duration=10m    how long to stay connected (until Ctrl-C)
+  -pid=N           PID of the server on this machine, to observe it
+  -port=N          the same by a port the server listens on (loopback URL: its port)
+  -metrics=URL     URL of the server's Prometheus metrics
+  -token=TOKEN     token for the metrics";
 
 impl Default for Coolpy7Arguments {
     fn default() -> Self {
@@ -82,7 +82,7 @@ pub fn parse(words: &[String]) -> Result<Coolpy7Arguments, String> {
     let mut words = words.iter().peekable();
     while let Some(word) = words.next() {
         let Some(flag) = word.strip_prefix("--").or_else(|| word.strip_prefix('-')) else {
-            return Err(format!("`{word}` belongs to no flag"));
+            return Err(format!("unexpected argument `{word}`"));
         };
         let (name, given) = match flag.split_once('=') {
             Some((name, value)) => (name, Some(value.to_owned())),
@@ -111,12 +111,12 @@ pub fn parse(words: &[String]) -> Result<Coolpy7Arguments, String> {
             }
             "url" => arguments.url = value,
             "keepalive" => arguments.keepalive = span(&value).map_err(|why| wrong(&why))?,
-            "pid" => arguments.pid = Some(value.parse().map_err(|_| wrong("a process's number"))?),
+            "pid" => arguments.pid = Some(value.parse().map_err(|_| wrong("a process ID"))?),
             "port" => arguments.port = Some(value.parse().map_err(|_| wrong("a port"))?),
             "metrics" => arguments.metrics = Some(value),
             "token" => arguments.token = Some(value),
             "duration" => arguments.duration = Some(span(&value).map_err(|why| wrong(&why))?),
-            _ => return Err(format!("-{name} is no flag of it")),
+            _ => return Err(format!("unknown flag -{name}")),
         }
     }
     Ok(arguments)
@@ -126,7 +126,7 @@ fn switch(value: &str) -> Result<bool, String> {
     match value {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err(format!("-clear={value}: true or false")),
+        _ => Err(format!("-clear={value}: expected true or false")),
     }
 }
 
@@ -251,11 +251,11 @@ mod tests {
             ("-workers", "-workers needs a value"),
             ("-qos=3", "-qos=3: 0, 1 or 2"),
             ("-keepalive=60", "-keepalive=60: a time like 60s"),
-            ("-clear=maybe", "-clear=maybe: true or false"),
-            ("-speed=1", "-speed is no flag of it"),
-            ("-pid=x", "-pid=x: a process's number"),
+            ("-clear=maybe", "-clear=maybe: expected true or false"),
+            ("-speed=1", "unknown flag -speed"),
+            ("-pid=x", "-pid=x: a process ID"),
             ("-port=70000", "-port=70000: a port"),
-            ("workers=1", "`workers=1` belongs to no flag"),
+            ("workers=1", "unexpected argument `workers=1`"),
         ] {
             assert!(parsed(line).expect_err(line).contains(said), "{line}");
         }

@@ -132,7 +132,7 @@ impl FaultRunner {
             FaultKind::RedisFlushed => {
                 let address = self.redis_address.as_deref().expect("it was checked");
                 redis::flush(address)?;
-                (Undo::Nothing, "Redis was told to forget everything".to_owned())
+                (Undo::Nothing, "Redis was flushed".to_owned())
             }
             FaultKind::Network { how, share } => {
                 let proxy = self.proxy.as_ref().expect("it was checked");
@@ -171,12 +171,12 @@ impl FaultRunner {
             Undo::Continue(held, undo_guard) => {
                 undo_guard.let_go();
                 held.signal(Signal::CONT)?;
-                Ok(format!("process {} goes on", held.pid()))
+                Ok(format!("process {} continues", held.pid()))
             }
             Undo::Limit(held, before, undo_guard) => {
                 undo_guard.let_go();
                 set_limit(&held, before)?;
-                Ok(format!("process {} may open as many descriptors as before", held.pid()))
+                Ok(format!("process {} has its descriptor limit back", held.pid()))
             }
             Undo::Start(whom, undo_guard) => {
                 undo_guard.let_go();
@@ -186,14 +186,14 @@ impl FaultRunner {
                 };
                 let child = process::start(&party.start)?;
                 party.pid = Some(child.id());
-                let words = format!("{} was started again, as process {}", party.name, child.id());
+                let words = format!("{} was restarted as process {}", party.name, child.id());
                 party.child = Some(child);
                 Ok(words)
             }
             Undo::Network => {
                 let proxy = self.proxy.as_ref().expect("a fault of it was begun");
                 proxy.clear()?;
-                Ok("network: everything passes again".to_owned())
+                Ok("network: restored".to_owned())
             }
             Undo::Nothing => Ok(String::new()),
         }
@@ -216,7 +216,7 @@ fn pause(party: &Party) -> Result<(Undo, String), String> {
     let pid = held.pid().to_string();
     let undo_guard = UndoGuard::of(&["kill".to_owned(), "-CONT".to_owned(), pid.clone()])?;
     held.signal(Signal::STOP)?;
-    Ok((Undo::Continue(held, undo_guard), format!("{} (process {pid}) was stopped", party.name)))
+    Ok((Undo::Continue(held, undo_guard), format!("{} (process {pid}) was paused", party.name)))
 }
 
 fn kill(party: &mut Party, whom: Whom) -> Result<(Undo, String), String> {
@@ -257,7 +257,7 @@ fn starve(party: &Party, spare: u64) -> Result<(Undo, String), String> {
 fn limit_of(held: &Held) -> Result<Rlimit, String> {
     let text = std::fs::read_to_string(format!("/proc/{}/limits", held.pid()))
         .map_err(|error| format!("the limits of process {}: {error}", held.pid()))?;
-    process::nofile_in(&text).ok_or_else(|| "the limit of descriptors cannot be read".to_owned())
+    process::nofile_in(&text).ok_or_else(|| "the descriptor limit is unreadable".to_owned())
 }
 
 fn set_limit(held: &Held, limit: Rlimit) -> Result<(), String> {

@@ -95,7 +95,7 @@ impl Fleet {
     ) -> Result<(), String> {
         check_arrival(&arrival)?;
         if self.plan.first_number.checked_add(clients).is_none() || clients > CONNECTIONS_MAX {
-            return Err(format!("{clients} clients are more than a group can have"));
+            return Err(format!("{clients} clients are too many for a group"));
         }
         let sources: Arc<[IpAddr]> = sources.into();
         self.post_all(|| Mail::Arrive(clients, arrival, sources.clone()));

@@ -58,7 +58,7 @@ impl Founder for Founding {
         match self.made.as_ref()?.try_recv() {
             Ok(made) => Some(made),
             Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) => Some(Err("there is no thread for it".to_owned())),
+            Err(TryRecvError::Disconnected) => Some(Err("its thread has ended".to_owned())),
         }
     }
 }
@@ -72,8 +72,9 @@ impl Drop for Founding {
 /// Makes all that is wanted, and waits for it; `over` says that nobody waits any more.
 pub fn make(wanted: &WantedConversations, over: &AtomicBool) -> Result<Vec<String>, String> {
     let members = wanted.members.iter().map(|name| Addressee::parse(name));
-    let members: Vec<Addressee> =
-        members.collect::<Result<_, _>>().map_err(|why| format!("a member's account: {why}"))?;
+    let members: Vec<Addressee> = members
+        .collect::<Result<_, _>>()
+        .map_err(|why| format!("the account of a member: {why}"))?;
     if wanted.rooms {
         return make_rooms(wanted, over);
     }
@@ -85,7 +86,7 @@ pub fn make(wanted: &WantedConversations, over: &AtomicBool) -> Result<Vec<Strin
         let title = format!("{} {number}", wanted.name);
         let order = order(None, GroupVerb::Create, &title, first)?;
         let address =
-            owner.gives_group(order, over)?.ok_or("the server does not say which it made")?;
+            owner.gives_group(order, over)?.ok_or("the server did not report what it created")?;
         let group = Addressee::parse(&address).map_err(|why| format!("`{address}`: {why}"))?;
         for more in rest.chunks(GROUP_NAMED_MAX) {
             owner.gives_group(order_to_add(&group, more)?, over)?;
@@ -139,7 +140,7 @@ fn order(
 
 /// Whom to call, and as whom: the first client of a group.
 fn settings(group: &Group) -> Result<ImSettings, String> {
-    let url = Url::parse(group.url.first().ok_or("there is nobody to call")?)?;
+    let url = Url::parse(group.url.first().ok_or("no target")?)?;
     let address = BrokerAddress {
         tls: url.scheme.is_encrypted,
         web_socket: url.scheme.is_web_socket().then(|| url.path.clone()),
@@ -247,7 +248,7 @@ impl Owner {
             Ok(Some(ImEvent::Failed { why, word, .. })) => self.failed(why, &word),
             Ok(_) => {
                 self.session = None;
-                Given::Again(BUSY_TIME, "the server does not answer".to_owned())
+                Given::Again(BUSY_TIME, "no answer from the server".to_owned())
             }
             Err(why) => {
                 self.session = None;
@@ -262,20 +263,20 @@ impl Owner {
             // Whoever asks again finds done what was done.
             Some(ChatFault::Unchanged) => Given::Done(None),
             Some(ChatFault::Busy | ChatFault::StoreFull | ChatFault::StoreFailed) => {
-                Given::Again(BUSY_TIME, format!("the server says {word}"))
+                Given::Again(BUSY_TIME, format!("the server answered {word}"))
             }
             Some(ChatFault::RateLimited) => {
-                Given::Again(RATE_TIME, format!("the server says {word}"))
+                Given::Again(RATE_TIME, format!("the server answered {word}"))
             }
             Some(ChatFault::GroupFull) => Given::Never(format!(
-                "the server says {word}: each is to have {size} members; give the server \
+                "the server answered {word}: each is to have {size} members; give the server \
                  `[chat] group_members_max = {size}` or more, or the plan fewer members"
             )),
             Some(ChatFault::UnknownAccount) => Given::Never(format!(
-                "the server says {word}: members must have accounts; let them come once in a \
+                "the server answered {word}: members must have accounts; let them come once in a \
                  stage before"
             )),
-            _ => Given::Never(format!("the server says {word} to {}", settings.profile.name)),
+            _ => Given::Never(format!("the server answered {word} to {}", settings.profile.name)),
         }
     }
 }

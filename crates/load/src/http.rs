@@ -262,13 +262,13 @@ pub fn requests(text: &[u8]) -> Result<Vec<bool>, String> {
     while !rest.is_empty() {
         let at = text.len() - rest.len();
         let wrong = |what: &dyn std::fmt::Display| {
-            format!("what request() returned is no HTTP request, at byte {at}: {what}")
+            format!("request() did not return an HTTP request, at byte {at}: {what}")
         };
         let mut room = [httparse::EMPTY_HEADER; HEADERS_MAX];
         let mut head = httparse::Request::new(&mut room);
         let taken = match head.parse(rest).map_err(|error| wrong(&error))? {
             httparse::Status::Complete(taken) => taken,
-            httparse::Status::Partial => return Err(wrong(&"its head has no end")),
+            httparse::Status::Partial => return Err(wrong(&"its header is incomplete")),
         };
         let framing =
             Framing::of(head.headers).map_err(|_| wrong(&"its Content-Length is wrong"))?;

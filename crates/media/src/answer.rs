@@ -99,18 +99,10 @@ impl Desk {
     fn permit(&self, head: &Parts, may: May) -> Result<Permit, Answer> {
         let permit = Permit::of_path(head.uri.path(), &self.key);
         let Some(permit) = permit.filter(|permit| permit.may == may) else {
-            return Err((
-                TransferOutcome::Forbidden,
-                StatusCode::FORBIDDEN,
-                "not an address for that",
-            ));
+            return Err((TransferOutcome::Forbidden, StatusCode::FORBIDDEN, "invalid address"));
         };
         if permit.until_s < (self.now_s)() {
-            return Err((
-                TransferOutcome::Expired,
-                StatusCode::GONE,
-                "this address holds no longer",
-            ));
+            return Err((TransferOutcome::Expired, StatusCode::GONE, "this address has expired"));
         }
         Ok(permit)
     }
@@ -130,11 +122,7 @@ impl Desk {
         let (file, size) = match opened.map_err(io::Error::other).flatten() {
             Ok(opened) => opened,
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Err((
-                    TransferOutcome::Missing,
-                    StatusCode::NOT_FOUND,
-                    "there is no such file",
-                ));
+                return Err((TransferOutcome::Missing, StatusCode::NOT_FOUND, "no such file"));
             }
             Err(error) => return Err(failed(&error)),
         };
@@ -181,12 +169,12 @@ impl Desk {
         self.agreed(&request.headers, &permit)?;
         let seat = self.uploads.take(permit.account, source).map_err(|refused| match refused {
             Refused::Room(why) => {
-                (outcome(why), StatusCode::SERVICE_UNAVAILABLE, "too many at once")
+                (outcome(why), StatusCode::SERVICE_UNAVAILABLE, "too many transfers")
             }
             Refused::Account => (
                 TransferOutcome::Account,
                 StatusCode::TOO_MANY_REQUESTS,
-                "too many of yours at once",
+                "too many transfers of your account",
             ),
         })?;
         let (desk, bytes) = (self.clone(), permit.bytes);
@@ -206,18 +194,18 @@ impl Desk {
         let length = text(headers, header::CONTENT_LENGTH).and_then(|it| it.parse::<u64>().ok());
         match length {
             None => {
-                let why = "the length must be said";
+                let why = "Content-Length is missing";
                 return Err((TransferOutcome::Length, StatusCode::LENGTH_REQUIRED, why));
             }
             Some(length) if length > permit.bytes => {
-                let why = "larger than was agreed";
+                let why = "larger than announced";
                 return Err((TransferOutcome::Length, StatusCode::PAYLOAD_TOO_LARGE, why));
             }
             Some(length) if length < permit.bytes => {
                 return Err((
                     TransferOutcome::Length,
                     StatusCode::BAD_REQUEST,
-                    "smaller than was agreed",
+                    "smaller than announced",
                 ));
             }
             Some(_) => {}
@@ -228,7 +216,7 @@ impl Desk {
         if permit.media_type == UNKNOWN_TYPE || said.eq_ignore_ascii_case(&permit.media_type) {
             return Ok(());
         }
-        let why = "another type than was agreed";
+        let why = "another media type than announced";
         Err((TransferOutcome::MediaType, StatusCode::UNSUPPORTED_MEDIA_TYPE, why))
     }
 }
@@ -239,7 +227,7 @@ async fn fill(
     mut body: BodyDataStream,
     bytes: u64,
 ) -> Result<Written, Answer> {
-    let torn = (TransferOutcome::Torn, StatusCode::BAD_REQUEST, "it ended before it was whole");
+    let torn = (TransferOutcome::Torn, StatusCode::BAD_REQUEST, "the upload is incomplete");
     let (mut left, mut piece) = (bytes, Vec::with_capacity(PIECE));
     loop {
         let next = body.next().await;
@@ -289,9 +277,14 @@ fn disposition(permit: &Permit) -> String {
 
 fn unwritten(why: Unwritten) -> Answer {
     match why {
-        Unwritten::Taken => (TransferOutcome::Taken, StatusCode::CONFLICT, "it is there already"),
+        Unwritten::Taken => (
+            TransferOutcome::Taken,
+            StatusCode::CONFLICT,
+            "the file exists \
+                                                                            already",
+        ),
         Unwritten::Full => {
-            (TransferOutcome::Full, StatusCode::INSUFFICIENT_STORAGE, "there is no room")
+            (TransferOutcome::Full, StatusCode::INSUFFICIENT_STORAGE, "no space left")
         }
         Unwritten::Failed(error) => failed(&error),
     }

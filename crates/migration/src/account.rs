@@ -36,15 +36,21 @@ impl Keys {
         let mark = match (self.stored.len(), self.server.len()) {
             (20, 20) => "scram-sha-1",
             (32, 32) => "scram-sha-256",
-            (64, 64) => return Err("its keys are of SHA-512, which is not taken".into()),
-            _ => return Err("its keys are no hashes of SHA-1 or SHA-256".into()),
+            (64, 64) => return Err("its keys are SHA-512, which is not supported".into()),
+            _ => return Err("its keys are not SHA-1 or SHA-256".into()),
         };
         let (rounds_max, salt_max) = (UserOrder::ROUNDS_MAX, UserOrder::SALT_BYTES_MAX);
         if !(1..=rounds_max).contains(&self.iterations) {
-            return Err(format!("its keys have {} rounds: 1 to {rounds_max}", self.iterations));
+            return Err(format!(
+                "its keys have {} rounds; allowed are 1 to {rounds_max}",
+                self.iterations
+            ));
         }
         if self.salt.is_empty() || self.salt.len() > salt_max {
-            return Err(format!("its salt has {} bytes: 1 to {salt_max}", self.salt.len()));
+            return Err(format!(
+                "its salt has {} bytes; allowed are 1 to {salt_max}",
+                self.salt.len()
+            ));
         }
         let [salt, stored, server] =
             [&self.salt, &self.stored, &self.server].map(|bytes| BASE64_STANDARD.encode(bytes));
@@ -67,10 +73,10 @@ impl Account {
         };
         let most = UserOrder::PASSWORD_BYTES_MAX;
         if password.is_empty() || password.len() > most {
-            return Err(format!("a password has 1 to {most} bytes"));
+            return Err(format!("a password must have 1 to {most} bytes"));
         }
         if self.is_disabled {
-            return Err("it is disabled and has a plain password: make it by hand".into());
+            return Err("it is disabled and has a plain-text password: create it by hand".into());
         }
         let quoted = password.replace('"', "\"\"");
         Ok((ImportForm::Csv, format!("{name},\"{quoted}\"")))
@@ -115,7 +121,7 @@ impl Found {
         let line = account.line(&name)?;
         match self.names.insert(name.as_str().into()) {
             true => Ok(line),
-            false => Err(format!("the account `{name}` stands there twice")),
+            false => Err(format!("duplicate account `{name}`")),
         }
     }
 }
@@ -124,7 +130,7 @@ impl Found {
 fn name(text: &str) -> Result<String, String> {
     let text = text.to_ascii_lowercase();
     if text.contains('@') {
-        return Err("a name has no @".into());
+        return Err("a name must not contain @".into());
     }
     let address = AccountAddress::parse(&text, DOMAIN).map_err(|fault| fault.to_string())?;
     Ok(address.name().into())
@@ -232,7 +238,7 @@ mod tests {
         }
         let moving = found.into_moving();
         assert_eq!(moving.lines.len(), 2);
-        assert_eq!(moving.left[0].to_string(), "ANN: the account `ann` stands there twice");
+        assert_eq!(moving.left[0].to_string(), "ANN: duplicate account `ann`");
         assert!(!format!("{moving:?}").contains("\\\"x"), "{moving:?}");
     }
 }

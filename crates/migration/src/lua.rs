@@ -75,17 +75,17 @@ impl Table {
         let mut reader = Reader { text: file, at: 0 };
         reader.space();
         if !reader.skip(b"return") {
-            return Err(reader.fault("a file of Prosody's begins with `return`"));
+            return Err(reader.fault("a Prosody file starts with `return`"));
         }
         let Literal::Table(table) = reader.literal(0)? else {
-            return Err(reader.fault("a table is expected"));
+            return Err(reader.fault("expected a table"));
         };
         reader.space();
         reader.skip(b";");
         reader.space();
         match reader.at == file.len() {
             true => Ok(table),
-            false => Err(reader.fault("something stands behind the table")),
+            false => Err(reader.fault("unexpected data after the table")),
         }
     }
 
@@ -133,12 +133,12 @@ impl Table {
         let mut reader = Reader { text, at: 0 };
         reader.space();
         let Literal::Table(table) = reader.literal(0)? else {
-            return Err(reader.fault("a table is expected"));
+            return Err(reader.fault("expected a table"));
         };
         reader.space();
         match reader.at == text.len() {
             true => Ok(table),
-            false => Err(reader.fault("something stands behind the table")),
+            false => Err(reader.fault("unexpected data after the table")),
         }
     }
 }
@@ -200,21 +200,21 @@ impl Reader<'_> {
                 let number = self.word(is_part).to_owned();
                 match number.parse::<f64>() {
                     Ok(value) if value.is_finite() => Ok(Literal::Number(number)),
-                    _ => Err(self.fault("this is no number")),
+                    _ => Err(self.fault("not a number")),
                 }
             }
             _ => match self.word(is_of_name) {
                 "true" => Ok(Literal::Bool(true)),
                 "false" => Ok(Literal::Bool(false)),
                 "nil" => Ok(Literal::Nil),
-                _ => Err(self.fault("neither a string nor a number, a table, true, false or nil")),
+                _ => Err(self.fault("expected a string, a number, a table, true, false or nil")),
             },
         }
     }
 
     fn table(&mut self, depth: u32) -> Result<Table, LuaFault> {
         if depth == DEPTH_MAX {
-            return Err(self.fault("more than 32 tables stand in each other"));
+            return Err(self.fault("more than 32 nested tables"));
         }
         self.at += 1;
         let mut table = Table::default();
@@ -232,7 +232,7 @@ impl Reader<'_> {
             match self.peek() {
                 Some(b';' | b',') => self.at += 1,
                 Some(b'}') => {}
-                _ => return Err(self.fault("a `;` or the end of the table is expected")),
+                _ => return Err(self.fault("expected `;` or the end of the table")),
             }
         }
     }
@@ -245,7 +245,7 @@ impl Reader<'_> {
                 let key = self.literal(depth)?;
                 self.space();
                 if !self.skip(b"]") {
-                    return Err(self.fault("a `]` is expected"));
+                    return Err(self.fault("expected `]`"));
                 }
                 key
             }
@@ -262,7 +262,7 @@ impl Reader<'_> {
         };
         self.space();
         if !self.skip(b"=") {
-            return Err(self.fault("a `=` is expected"));
+            return Err(self.fault("expected `=`"));
         }
         let value = self.literal(depth)?;
         Ok(match key {
@@ -278,12 +278,12 @@ impl Reader<'_> {
         let mut text = Vec::new();
         loop {
             let Some(byte) = self.peek() else {
-                return Err(self.fault("a string has no end"));
+                return Err(self.fault("unterminated string"));
             };
             self.at += 1;
             match byte {
                 b'\\' => text.push(self.escaped()?),
-                b'\n' | b'\r' => return Err(self.fault("a string ends on its line")),
+                b'\n' | b'\r' => return Err(self.fault("a string must end on its line")),
                 byte if byte == quote => return Ok(text),
                 byte => text.push(byte),
             }
@@ -292,14 +292,14 @@ impl Reader<'_> {
 
     /// What stands behind a backslash.
     fn escaped(&mut self) -> Result<u8, LuaFault> {
-        let sign = self.peek().ok_or_else(|| self.fault("a string has no end"))?;
+        let sign = self.peek().ok_or_else(|| self.fault("unterminated string"))?;
         if sign.is_ascii_digit() {
             let begin = self.at;
             while self.at < begin + 3 && self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
                 self.at += 1;
             }
             let digits = std::str::from_utf8(&self.text[begin..self.at]).unwrap_or_default();
-            return digits.parse().map_err(|_| self.fault("a byte is at most 255"));
+            return digits.parse().map_err(|_| self.fault("a byte must be at most 255"));
         }
         self.at += 1;
         Ok(match sign {
@@ -311,7 +311,7 @@ impl Reader<'_> {
             b'f' => 0x0c,
             b'r' => b'\r',
             b'\\' | b'"' | b'\'' => sign,
-            _ => return Err(self.fault("this escape is not known")),
+            _ => return Err(self.fault("unknown escape sequence")),
         })
     }
 }

@@ -53,7 +53,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let accounts = folder.join("accounts");
     if !accounts.exists() {
         return Err(format!(
-            "{}: there is no folder `accounts` in it, as there is in the folder of a host, \
+            "{}: has no folder `accounts`, which the folder of a host contains, \
              such as /var/lib/prosody/example%2ecom",
             folder.display()
         ));
@@ -97,7 +97,7 @@ fn table(file: &Path, bytes_max: u64) -> Result<Table, String> {
 
 fn account(file: &Path) -> Result<Account, String> {
     let name = file.file_name().and_then(|name| unescaped(name, ENDING));
-    let name = name.ok_or("its name is not one of Prosody's")?;
+    let name = name.ok_or("its name is not in Prosody's form")?;
     let table = table(file, FILE_BYTES_MAX)?;
     let is_disabled = match table.find("disabled") {
         None | Some(Literal::Bool(false)) => false,
@@ -107,9 +107,9 @@ fn account(file: &Path) -> Result<Account, String> {
         None => None,
         Some(Literal::Text(text)) => {
             let text = String::from_utf8(text.clone());
-            Some(text.map_err(|_| "its password is not in UTF-8")?)
+            Some(text.map_err(|_| "its password is not UTF-8")?)
         }
-        Some(_) => return Err("its password is no string".into()),
+        Some(_) => return Err("its password is not a string".into()),
     };
     // A password that has become keys is gone, or empty.
     let password = password.filter(|text| !text.is_empty());
@@ -125,21 +125,21 @@ fn keys(table: &Table) -> Result<Option<Keys>, String> {
     let Some(stored) = table.find("stored_key") else { return Ok(None) };
     let text = |name: &str| match table.find(name) {
         Some(Literal::Text(text)) => Ok(&**text),
-        _ => Err(format!("{name} is missing, or no string")),
+        _ => Err(format!("{name} is missing or not a string")),
     };
     let key = |name: &str, literal: &Literal| {
         match literal {
             Literal::Text(text) => hexadecimal(text),
             _ => None,
         }
-        .ok_or_else(|| format!("{name} is not in hexadecimal"))
+        .ok_or_else(|| format!("{name} is not hexadecimal"))
     };
     let iterations = match table.find("iteration_count") {
         Some(Literal::Number(number)) => number.parse().ok(),
         _ => None,
     };
     Ok(Some(Keys {
-        iterations: iterations.ok_or("iteration_count is missing, or no whole number")?,
+        iterations: iterations.ok_or("iteration_count is missing or not a whole number")?,
         salt: text("salt")?.into(),
         stored: key("stored_key", stored)?,
         server: key("server_key", &Literal::Text(text("server_key")?.into()))?,
@@ -239,9 +239,9 @@ mod tests {
             ("a.dat", b"return os.exit()".into(), "line 1"),
             ("b.dat", b"return {}".into(), "neither a password nor keys"),
             ("c.dat", bent("server_key", "x"), "server_key is missing"),
-            ("d.dat", bent("10000", "\"10000\""), "no whole number"),
-            ("e.dat", bent("10000", "1.5"), "no whole number"),
-            ("f.dat", bent("10000", "4294967296"), "no whole number"),
+            ("d.dat", bent("10000", "\"10000\""), "not a whole number"),
+            ("e.dat", bent("10000", "1.5"), "not a whole number"),
+            ("f.dat", bent("10000", "4294967296"), "not a whole number"),
             ("g.dat", bent("0a0a", "0g0a"), "hexadecimal"),
             ("h.dat", hashed("0a0").into(), "hexadecimal"),
             ("i.dat", hashed(&"0a".repeat(19)).into(), "no hashes"),

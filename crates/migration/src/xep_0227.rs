@@ -84,9 +84,9 @@ impl Reading {
         let wanted = wanted.map_or_else(|| "a host".into(), |host| format!("`{host}`"));
         let there = match self.others.is_empty() {
             true => String::new(),
-            false => format!("; there are {}", self.others.join(", ")),
+            false => format!("; the file has {}", self.others.join(", ")),
         };
-        Err(format!("{wanted} is not in it{there}"))
+        Err(format!("{wanted} not found{there}"))
     }
 
     /// Whether a host's users are taken; in words, why that cannot be told.
@@ -100,7 +100,7 @@ impl Reading {
         }
         match &self.host {
             Some(host) if *host != jid => {
-                Err(format!("there are the hosts {host} and {jid}: say which with --host"))
+                Err(format!("the file has the hosts {host} and {jid}: choose one with --host"))
             }
             _ => {
                 self.host = Some(jid);
@@ -210,9 +210,9 @@ impl<'a, R: BufRead> Walk<'a, R> {
                 Event::Decl(head) => match head.encoding() {
                     None => Ok(()),
                     Some(Ok(name)) if name.eq_ignore_ascii_case("utf-8") => Ok(()),
-                    Some(_) => Err("it is not in UTF-8".into()),
+                    Some(_) => Err("it is not UTF-8".into()),
                 },
-                Event::DocType(_) => Err("a document type, which is not taken".into()),
+                Event::DocType(_) => Err("a document type, which is not supported".into()),
                 Event::Eof if self.place != Place::Begin || !has_root => {
                     Err("the file ends too early".into())
                 }
@@ -241,7 +241,7 @@ impl<'a, R: BufRead> Walk<'a, R> {
             self.place = Place::Other(depth + 1);
             return match depth < DEPTH_MAX {
                 true => Ok(()),
-                false => Err(format!("more than {DEPTH_MAX} elements stand in each other")),
+                false => Err(format!("more than {DEPTH_MAX} nested elements")),
             };
         }
         let tag = self.tag(start);
@@ -253,7 +253,7 @@ impl<'a, R: BufRead> Walk<'a, R> {
                 Place::Host
             }
             Place::Begin => {
-                return Err("this is no file of XEP-0227: neither server-data nor host".into());
+                return Err("not an XEP-0227 file: neither server-data nor host".into());
             }
             Place::Server if tag.is(INCLUDE, "include") => {
                 let other = attribute(start, "href")?.unwrap_or_default();
@@ -338,7 +338,7 @@ impl User {
         };
         match keys {
             Some(keys) => user.account.keys.push(keys),
-            None => user.why = Some("its keys (scram:…) are not whole, or of SHA-512".into()),
+            None => user.why = Some("its keys (scram:…) are incomplete, or SHA-512".into()),
         }
         Ok(user)
     }
@@ -354,7 +354,7 @@ impl User {
         if self.key_bytes.is_none() {
             let mechanism: String =
                 mechanism.chars().take(32).flat_map(char::escape_debug).collect();
-            self.why = Some(format!("its keys are of {mechanism}, which is not taken"));
+            self.why = Some(format!("its keys are {mechanism}, which is not supported"));
         }
     }
 
@@ -376,7 +376,7 @@ impl User {
                 self.account.keys.retain(|other| other.stored.len() != bytes);
                 self.account.keys.push(keys);
             }
-            None => self.why = Some("its keys are not whole".into()),
+            None => self.why = Some("its keys are incomplete".into()),
         }
     }
 }

@@ -140,10 +140,10 @@ fn what_clients_write_like_an_address_is_none() {
     assert_eq!(
         left,
         [
-            ("%zz.list", "its name is not one of Prosody's"),
-            ("r.list: item 4", "it was not said to all of a room"),
-            ("r.list: item 5", "it is a stanza `presence`, not a message"),
-            ("r.list: item 6", "it has no time"),
+            ("%zz.list", "its name is not in Prosody's form"),
+            ("r.list: item 4", "not a message to a whole room"),
+            ("r.list: item 5", "a stanza `presence`, not a message"),
+            ("r.list: item 6", "it has no timestamp"),
         ]
     );
 }

@@ -47,7 +47,7 @@ impl TooFew {
         let base = crowd + spare + OWN;
         write!(
             f,
-            "this process may open {} descriptors, and {base} are needed before the first \
+            "this process may open {} descriptors, but {base} are needed before the first \
              connection: {crowd} for limits.crowd_max, {spare} for server.descriptors_spare, {OWN} \
              of its own. Raise the limit to {} or more (systemd: LimitNOFILE=; shell: ulimit -n; \
              container: --ulimit nofile=)",
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn advice_is_what_can_be_done() {
         let text = check(1, 256, 64, 300).expect_err("449 are needed").to_string();
-        assert!(text.contains("300 descriptors, and 448 are needed before"), "{text}");
+        assert!(text.contains("300 descriptors, but 448 are needed before"), "{text}");
         assert!(
             text.contains("to 512 or more") && text.contains("crowd_max to 54 or less"),
             "{text}"

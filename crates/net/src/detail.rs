@@ -69,45 +69,57 @@ impl Detail {
             Detail::Certificate(doubt) => CERTIFICATE
                 .into_iter()
                 .find(|(of, _)| *of == doubt)
-                .map_or("its certificate is not believed", |(_, words)| words),
+                .map_or("its certificate is not trusted", |(_, words)| words),
             Detail::Alert(alert) => ALERTS
                 .into_iter()
                 .find(|(number, _)| *number == alert)
-                .map_or("the client ended it by an alert", |(_, words)| words),
-            Detail::Tls("incompatible") => "no version, suite or protocol in common",
-            Detail::Tls("out of order") => "the client broke the protocol",
-            Detail::Tls("not to be decrypted") => "a record cannot be decrypted",
-            Detail::Tls("not TLS") | Detail::Nothing => "what came is no TLS",
-            _ => "it failed",
+                .map_or("the client closed with a TLS alert", |(_, words)| words),
+            Detail::Tls("incompatible") => "no common version, cipher suite or protocol",
+            Detail::Tls("out of order") => "TLS protocol violation by the client",
+            Detail::Tls("not to be decrypted") => "a record could not be decrypted",
+            Detail::Tls("not TLS") | Detail::Nothing => "the client did not speak TLS",
+            _ => "TLS handshake failed",
         }
     }
 }
 
 /// Doubts about a client's certificate, as [`doubt_of`] names them.
 const CERTIFICATE: [(&str, &str); 10] = [
-    ("none shown", "the client has shown no certificate"),
-    ("expired", "its certificate is expired"),
+    ("none shown", "the client sent no certificate"),
+    ("expired", "its certificate has expired"),
     ("not valid yet", "its certificate is not valid yet"),
     ("revoked", "its certificate is revoked"),
-    ("unknown issuer", "its certificate is of an unknown issuer"),
+    ("unknown issuer", "its certificate has an unknown issuer"),
     ("not for this name", "its certificate is not for this name"),
     ("bad signature", "its certificate has a bad signature"),
-    ("bad encoding", "its certificate cannot be read"),
-    ("not for this purpose", "its certificate is not for this purpose"),
-    ("bad revocation list", "a revocation list is broken"),
+    ("bad encoding", "its certificate is malformed"),
+    ("not for this purpose", "its certificate is not valid for this purpose"),
+    ("bad revocation list", "invalid revocation list"),
 ];
 
 /// Alerts by which clients end a handshake (RFC 8446 6.2).
 const ALERTS: [(u8, &str); 9] = [
-    (40, "the client ended it by the alert handshake_failure"),
-    (42, "the client ended it by the alert bad_certificate: it does not believe ours"),
-    (43, "the client ended it by the alert unsupported_certificate"),
-    (45, "the client ended it by the alert certificate_expired: ours is, by its clock"),
-    (46, "the client ended it by the alert certificate_unknown: it does not believe ours"),
-    (48, "the client ended it by the alert unknown_ca: it does not know the authority of ours"),
-    (51, "the client ended it by the alert decrypt_error"),
-    (70, "the client ended it by the alert protocol_version"),
-    (90, "the client ended it by the alert user_canceled"),
+    (40, "TLS alert handshake_failure from the client"),
+    (42, "TLS alert bad_certificate from the client: it does not trust this server's certificate"),
+    (43, "TLS alert unsupported_certificate from the client"),
+    (
+        45,
+        "TLS alert certificate_expired from the client: this server's certificate has expired by \
+          its clock",
+    ),
+    (
+        46,
+        "TLS alert certificate_unknown from the client: it does not trust this server's \
+          certificate",
+    ),
+    (
+        48,
+        "TLS alert unknown_ca from the client: it does not know the CA of this server's \
+          certificate",
+    ),
+    (51, "TLS alert decrypt_error from the client"),
+    (70, "TLS alert protocol_version from the client"),
+    (90, "TLS alert user_canceled from the client"),
 ];
 
 /// What is wrong with a certificate.

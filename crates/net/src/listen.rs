@@ -39,7 +39,7 @@ impl fmt::Display for ListenError {
                 f,
                 "listen.{name}: address {address} is in use by another program (or by an outgoing \
                  connection, if its port lies in net.ipv4.ip_local_port_range). Stop it, or set \
-                 listen.{name}.address to a free port; `ss -ltnp` shows who has it"
+                 listen.{name}.address to a free port; `ss -ltnp` shows the program"
             ),
             Errno::ACCESS => write!(
                 f,
@@ -49,10 +49,10 @@ impl fmt::Display for ListenError {
             ),
             Errno::ADDRNOTAVAIL => write!(
                 f,
-                "listen.{name}: no interface of this machine has the address of {address}; \
-                 `ip address` shows those it has"
+                "listen.{name}: no interface of this machine has the address {address}; \
+                 `ip address` shows its addresses"
             ),
-            errno => write!(f, "listen.{name}: cannot listen at {address}: {errno}"),
+            errno => write!(f, "listen.{name}: cannot listen on {address}: {errno}"),
         }
     }
 }
@@ -73,19 +73,18 @@ impl ListenError {
         match self.errno {
             Errno::ADDRINUSE => write!(
                 f,
-                "listen.{name}: another program listens at {path}. Stop it, or name another file \
+                "listen.{name}: another program listens on {path}. Stop it, or name another file \
                  in listen.{name}.address"
             ),
             Errno::EXIST => write!(
                 f,
-                "listen.{name}: {path} is there and is no socket. Take it away, or name another \
+                "listen.{name}: {path} exists and is not a socket. Remove it, or name another \
                  file in listen.{name}.address"
             ),
-            Errno::NAMETOOLONG | Errno::INVAL => write!(
-                f,
-                "listen.{name}: the path {path} is longer than a socket's may be (107 bytes)"
-            ),
-            errno => write!(f, "listen.{name}: cannot listen at {path}: {errno}"),
+            Errno::NAMETOOLONG | Errno::INVAL => {
+                write!(f, "listen.{name}: the socket path {path} is too long (107 bytes at most)")
+            }
+            errno => write!(f, "listen.{name}: cannot listen on {path}: {errno}"),
         }
     }
 }

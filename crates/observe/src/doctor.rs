@@ -83,7 +83,7 @@ fn foreign(look: &Look) -> Option<HostRow> {
     let pid = look.need.pid?;
     (crate::network_of(look.place, Some(pid)) != "proc/net").then(|| {
         let value = format!("process {pid} has its own");
-        row::row("network namespace", value, "the doctor within it")
+        row::row("network namespace", value, "run doctor inside it")
             .judged(Fitness::Weak)
             .symptom("the rows of net.* below are this namespace's, not the process's")
             .by_root(format!("nsenter --net=/proc/{pid}/ns/net holdline doctor ..."))

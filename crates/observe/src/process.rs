@@ -87,7 +87,7 @@ impl Process {
     /// The process of this number, among those that are there.
     pub fn of_pid_at(place: KernelFiles, pid: u32) -> Result<Process, String> {
         let found = identity(&place, pid);
-        let current = found.ok_or_else(|| format!("there is no process {pid}"))?;
+        let current = found.ok_or_else(|| format!("no process {pid}"))?;
         Ok(Process::found(place, Chosen::Pid, current))
     }
 

@@ -35,16 +35,16 @@ pub struct KeptMessage {
 
 /// Reads one. In words, why it is not taken over.
 pub fn message(xml: &str) -> Result<KeptMessage, &'static str> {
-    let scan = Scan::element(xml.as_bytes()).map_err(|_| "it cannot be read")?;
+    let scan = Scan::element(xml.as_bytes()).map_err(|_| "it is malformed")?;
     let message = scan.root();
     match &*kind(&message) {
-        "groupchat" => return Err("it was said in a room"),
+        "groupchat" => return Err("a room message"),
         "error" | "headline" => return Err("it is an error or a headline"),
         _ => {}
     }
     let party = |name: &str| -> Result<_, &'static str> {
         let Some(text) = message.attribute(name) else { return Ok(None) };
-        let jid = Jid::parse(&text).ok_or("an address in it is none")?;
+        let jid = Jid::parse(&text).ok_or("it has an invalid address")?;
         let account = jid.account.ok_or("it is from or to a domain, not to an account")?;
         Ok(Some((account, jid.resource.unwrap_or_default())))
     };
@@ -61,10 +61,10 @@ pub fn message(xml: &str) -> Result<KeptMessage, &'static str> {
 /// What a message says that was said in a room, and its text as it was. In words, why it is not
 /// taken over.
 pub fn said_in_room(xml: &str) -> Result<(Content, String), &'static str> {
-    let scan = Scan::element(xml.as_bytes()).map_err(|_| "it cannot be read")?;
+    let scan = Scan::element(xml.as_bytes()).map_err(|_| "it is malformed")?;
     let message = scan.root();
     if &*kind(&message) != "groupchat" {
-        return Err("it was not said to all of a room");
+        return Err("not a message to a whole room");
     }
     if amend::said(&message).is_some() {
         return Err(AMENDS);

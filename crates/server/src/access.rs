@@ -58,7 +58,7 @@ pub fn unusable(settings: &Settings) -> Option<String> {
 /// In words, why there is none.
 pub fn password_line(user: &str, password: &str) -> Result<String, String> {
     let mut random = [0; 32];
-    getrandom::fill(&mut random).map_err(|error| format!("no random bytes: {error}"))?;
+    getrandom::fill(&mut random).map_err(|error| format!("random number generator: {error}"))?;
     passwords::line(user, password, &Hashing::default(), random)
 }
 
@@ -198,7 +198,7 @@ impl Entrance {
         self.logs.begin(outbound.logs);
         // A second one is as good as the first.
         let _ = self.shared.tell.set(outbound.tell);
-        let failed = |fault| format!("the book of accounts cannot be begun: {fault:?}");
+        let failed = |fault| format!("cannot open the user database: {fault:?}");
         self.shared.book.begin().map_err(failed)?;
         self.start_threads()
     }
@@ -207,7 +207,7 @@ impl Entrance {
         let Some(database) = &self.shared.book.database else { return Ok(()) };
         let follower = Follower::new(self.shared.book.clone(), database.clone());
         let thread = Builder::new().name("accounts".into()).spawn(move || follower.run());
-        let thread = thread.map_err(|error| format!("no thread for accounts: {error}"))?;
+        let thread = thread.map_err(|error| format!("cannot start the account thread: {error}"))?;
         *self.follower.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         Ok(())
     }
@@ -346,7 +346,12 @@ impl Entrance {
             let shared = self.shared.clone();
             let run = move || shared.keep_keys();
             let thread = Builder::new().name("access-keys".into()).spawn(run);
-            *fetcher = Some(thread.map_err(|error| format!("no thread for keys: {error}"))?);
+            *fetcher = Some(thread.map_err(|error| {
+                format!(
+                    "cannot start the key thread: \
+                                                            {error}"
+                )
+            })?);
         }
         Ok(())
     }

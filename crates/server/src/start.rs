@@ -545,7 +545,10 @@ fn restored(
         let mut hub = Hub::new(hub_settings(seeds, shard));
         for product in &products {
             if !hub.install(product.clone()) {
-                return Err(StartError(format!("too many products: {} was one more", product.key)));
+                return Err(StartError(format!(
+                    "too many products: {} exceeds the maximum",
+                    product.key
+                )));
             }
         }
         let broker = topics.broker(seeds, shard);
@@ -759,7 +762,12 @@ pub(crate) fn random_word() -> Result<u64, StartError> {
 /// Random bytes, from the system.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], StartError> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|error| StartError(format!("no random bytes: {error}")))?;
+    getrandom::fill(&mut bytes).map_err(|error| {
+        StartError(format!(
+            "random number generator: \
+                                                                    {error}"
+        ))
+    })?;
     Ok(bytes)
 }
 

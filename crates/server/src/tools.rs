@@ -61,7 +61,7 @@ pub fn salvage(data: &Path, to: &Path) -> Result<Salvaged, String> {
         None => Ok(salvaged),
         Some(damage) => {
             let Damage { file, offset, why } = damage;
-            Err(format!("the new folder is not sound: {} byte {offset}: {why}", file.display()))
+            Err(format!("the new folder is damaged: {} byte {offset}: {why}", file.display()))
         }
     }
 }
@@ -117,7 +117,7 @@ pub fn backup(data: &Path, to: &Path) -> Result<Copied, BackupError> {
 
 fn node_secret() -> Result<[u8; 32], String> {
     let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).map_err(|error| format!("no random bytes: {error}"))?;
+    getrandom::fill(&mut bytes).map_err(|error| format!("random number generator: {error}"))?;
     Ok(bytes)
 }
 

@@ -171,7 +171,7 @@ enum State {
 
 impl Log {
     /// Opens the segments of `folder`, makes it if there is none, gives every record from `from` on
-    /// to `each`, whose `Err` says why a record makes no sense, and begins a new epoch. Of segments
+    /// to `each`, whose `Err` says why invalid record, and begins a new epoch. Of segments
     /// before that of `from` only the first record is read.
     pub(crate) fn open(
         files: Arc<dyn FileSystem>,

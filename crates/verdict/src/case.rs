@@ -303,7 +303,7 @@ pub fn ended(cause: Cause) -> String {
 pub fn disturbance<'a>(run: &'a Run, stage: &StageRun) -> Option<&'a Note> {
     let is_fault = |note: &&Note| {
         note.text.starts_with(BROKEN)
-            || [" of the clients: ", " of the clients a second flap"]
+            || [" of the clients: ", " of the clients flap per ", " of the clients a second flap"]
                 .iter()
                 .any(|words| note.text.contains(words))
     };

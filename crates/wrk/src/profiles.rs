@@ -94,7 +94,7 @@ fn miop(target: &WrkTarget) -> Result<proto_miop::client::Profile, String> {
         profile.prove = Prove::Secret { key_id: target.key_id, bytes: secret.clone() };
     }
     getrandom::fill(&mut profile.nonce_seed)
-        .map_err(|error| format!("no random numbers for nonces: {error}"))?;
+        .map_err(|error| format!("random number generator: {error}"))?;
     Ok(profile)
 }
 

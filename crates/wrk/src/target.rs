@@ -63,7 +63,7 @@ impl WrkTarget {
         let known = || SCHEMES.iter().filter(|known| is_known(known.speech));
         let row = known().find(|known| known.name == scheme).ok_or_else(|| {
             let names: Vec<_> = known().map(|known| known.name).collect();
-            wrong(&format!("{scheme}:// is not known; there are {}", names.join(", ")))
+            wrong(&format!("unknown scheme {scheme}://; use one of {}", names.join(", ")))
         })?;
         let rest = rest.split_once('#').map_or(rest, |(rest, _)| rest);
         let slash = rest.find(['/', '?']).unwrap_or(rest.len());

@@ -297,7 +297,7 @@ class Acts(Consoles):
         operator.says("later: delivered (event pushed)")
         operator.fill("[name=product]", "none")
         operator.submit("[name=body]")
-        operator.says("the product is not known")
+        operator.says("unknown product")
         self.calm(operator, but=("404",))
 
     def test_a_message_is_published_found_and_cleared(self):
@@ -427,7 +427,7 @@ class Acts(Consoles):
         operator.fill("[name=token-name]", "monday")
         operator.fill("[name=token-days]", "7")
         operator.submit("[name=token-name]")
-        operator.says("`scopes` is a list of one or more of")
+        operator.says("`scopes` must be a list of one or more of")
         operator.page.run("document.querySelector('[name=scope][value=read]').click()")
         operator.submit("[name=token-name]")
         operator.page.until("document.getElementById('made-token')", "the token")

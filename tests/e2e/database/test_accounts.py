@@ -174,7 +174,7 @@ class Tables(Case):
         self.database.ask("INSERT INTO holdline_steps (part, step, name) "
                           "VALUES ('accounts', 3, 'to come')")
         server.start()
-        server.logged("are of a newer build (step 3, this one knows 2)")
+        server.logged("are from a newer build (step 3, this one supports 2)")
         self.assertEqual(self.mqtt(server, "eve", "x")[0], 0, "by the copy")
         status, answer = server.api("PUT", "/v1/users/eve", {"password": "y"})
         self.assertEqual((status, answer["error"]["code"]), (503, "database_failed"), answer)

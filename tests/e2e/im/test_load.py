@@ -173,7 +173,7 @@ class Load(Runs):
         made = self.small("im-w3", **self.GROUPS)
         self.of_groups(made, 4 * 3 * 4)
         notes = " ".join(note["text"] for note in made["notes"])
-        self.assertIn("groups: 3 conversations of 9 are made", notes)
+        self.assertIn("groups: 3 conversations of 9 created", notes)
 
     def test_w4_pipelined_with_all_receivers_online(self):
         made = self.small("im-w4", **{**self.GROUPS, "Loop": 30, "Window": 64, "WatchUserCount": 5})

@@ -262,7 +262,7 @@ class Words(Case):
         self.assertEqual(bob.next("message").message.content.text, "**** it")
         self.write("ban x\n")
         server.signal(1)
-        server.logged("line 1: it begins with `refuse`, `replace` or `flag`")
+        server.logged("line 1: a line must start with `refuse`, `replace` or `flag`")
         self.assertEqual(ann.send(f"{self.name}.b", "the casino").word, "rejected")
         self.write("flag casino\n")
         server.signal(1)

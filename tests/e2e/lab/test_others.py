@@ -128,7 +128,7 @@ class Others(Runs):
         plan = self.plan(HELD.replace("HOLD", "1h"))
         made = self.run_plan(plan, f"mqtt://127.0.0.1:{listener.getsockname()[1]}")
         self.assertFalse(made["finished"])
-        self.assertIn("the target let no client in", [note["text"] for note in made["notes"]])
+        self.assertIn("the target accepted no client", [note["text"] for note in made["notes"]])
         said = [found["what"] for found in made["findings"] if found["side"] == "target"]
         self.assertTrue([what for what in said if "protocol_violation" in what], said)
 

@@ -209,13 +209,13 @@ class FromEjabberd(Moving):
     def test_what_cannot_come_is_told(self):
         told = self.imported("--xep-0227", export("longer.example"))
         self.assertIn("0 created, 0 changed, 0 unchanged, 1 left out", told.stdout)
-        self.assertIn("longer_example.xml: gus-h: its keys are of SCRAM-SHA-512", told.stderr)
+        self.assertIn("longer_example.xml: gus-h: its keys are SCRAM-SHA-512", told.stderr)
         both = [export("old.example"), export("new.example")]
         told = self.imported("--xep-0227", *both)
         self.assertEqual(told.returncode, 1, told)
-        self.assertIn("say which with --host", told.stderr)
+        self.assertIn("choose one with --host", told.stderr)
         told = self.imported("--xep-0227", *both, "--host", "other.example")
-        self.assertIn("`other.example` is not in it; there are old.example, new.example",
+        self.assertIn("`other.example` not found; the file has old.example, new.example",
                       told.stderr)
         told = self.imported("--xep-0227", os.path.join(EXPORTS, "server.xml"))
         self.assertEqual(told.returncode, 1, told)

@@ -42,7 +42,7 @@ pub(crate) async fn whole(
         let mut fits = announced <= limit as u64;
         while fits {
             let Some(chunk) = chunks.next().await else { break };
-            bytes.extend_from_slice(&chunk.map_err(|_| Fault::bad("the body broke off"))?);
+            bytes.extend_from_slice(&chunk.map_err(|_| Fault::bad("the body was cut off"))?);
             fits = bytes.len() <= limit;
             hold(&mut held, bytes.len(), room)?;
         }
@@ -52,7 +52,7 @@ pub(crate) async fn whole(
         Ok(Ok(true)) => Ok((bytes, held)),
         Ok(Ok(false)) => {
             pass_over(chunks);
-            Err(Fault::too_large(format!("a request's body has at most {limit} bytes")))
+            Err(Fault::too_large(format!("the body of a request has at most {limit} bytes")))
         }
         Ok(Err(fault)) => {
             pass_over(chunks);
@@ -112,7 +112,7 @@ fn refuse_null(body: &[u8]) -> Result<(), Fault> {
     }
     let body = serde_json::from_slice(body).map_err(|error| wrong(".", &error))?;
     match null_in(&body, "") {
-        Some(path) => Err(Fault::bad(format!("`{path}` must not be null: leave it out"))),
+        Some(path) => Err(Fault::bad(format!("`{path}` must not be null: omit it"))),
         None => Ok(()),
     }
 }

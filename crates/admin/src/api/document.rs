@@ -38,7 +38,7 @@ fn document() -> Value {
         "info": {
             "title": "Holdline",
             "version": "1",
-            "summary": "Push to devices, and hear of them.",
+            "summary": "Push to devices, publish, chat and operate the server.",
             "license": { "name": "MIT OR Apache-2.0" },
         },
         "servers": [{ "url": "/" }],
@@ -47,17 +47,17 @@ fn document() -> Value {
         "webhooks": { "events": { "post": {
             "summary": "A batch of events, posted to each configured webhook",
             "description": "`Holdline-Signature: t=<Unix seconds>,v1=<HMAC-SHA256 of \
-                \"<t>.<body>\" in hex>`. Any 2xx takes the batch; anything else has it posted \
-                again later, in order. A batch may come twice: drop events by `id`.",
+                \"<t>.<body>\" in hex>`. Any 2xx accepts the batch; otherwise it is posted \
+                again later, in order. A batch may arrive twice: deduplicate events by `id`.",
             "requestBody": { "content": batch },
-            "responses": { "200": { "description": "Taken." } },
+            "responses": { "200": { "description": "Accepted." } },
         } } },
         "components": {
             "securitySchemes": { "token": {
                 "type": "http",
                 "scheme": "bearer",
-                "description": "A token of the API. The role that an operation names is the scope \
-                    that its token has to have; `admin` has all of them, `read` has `metrics` too.",
+                "description": "An API token. The role that an operation names is the scope \
+                    that the token needs; `admin` includes all scopes, `read` includes `metrics`.",
             } },
             "responses": Refusal::ALL.map(refusal).into_iter().collect::<Map<_, _>>(),
             "schemas": components(&mut schemas),
@@ -145,7 +145,7 @@ fn refusal(refusal: Refusal) -> (String, Value) {
         } },
     });
     if refusal.comes_back() {
-        let told_s = "Seconds after which to try again.";
+        let told_s = "Seconds after which to retry.";
         told["headers"] = json!({
             "Retry-After": { "description": told_s, "schema": { "type": "integer" } },
         });

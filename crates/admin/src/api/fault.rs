@@ -44,31 +44,31 @@ impl Fault {
     /// The request's token, or its cookie, opens nothing.
     pub(crate) fn unauthorized(wrong: Wrong) -> Fault {
         if wrong == Wrong::CrossOrigin {
-            let message = "a page of another origin may not use the console's session";
+            let message = "a page of another origin must not use the console's session";
             return Fault::new(StatusCode::FORBIDDEN, "cross_origin", message);
         }
         let (code, message) = match wrong {
             Wrong::Missing => (
                 "unauthorized",
-                "send a token of the API: `Authorization: Bearer TOKEN`; the first one is in the \
+                "API token missing: send `Authorization: Bearer TOKEN`; the first token is in the \
                  server's data folder, in api.token",
             ),
             Wrong::Unknown => (
                 "wrong_token",
-                "this server has no such token, or it was revoked: `holdline token list` shows \
-                 which there are",
+                "invalid or revoked token: `holdline token list` shows \
+                 the valid ones",
             ),
             Wrong::NoSuchUser => (
                 "wrong_user",
-                "no user with a role has this name and this password: roles stand in [api] \
-                 viewers, operators and admins, passwords in the book of users or the \
+                "wrong user name or password, or the user has no role: roles are set in [api] \
+                 viewers, operators and admins, passwords in the user database or the \
                  password file",
             ),
             Wrong::Expired => {
-                ("expired_token", "the token's time is over: have a new one made (POST /v1/tokens)")
+                ("expired_token", "the token has expired: create a new one (POST /v1/tokens)")
             }
             Wrong::SessionOver | Wrong::CrossOrigin => {
-                ("session_over", "the session of the console is over: log in again")
+                ("session_over", "the console session has ended: log in again")
             }
         };
         Fault::new(StatusCode::UNAUTHORIZED, code, message)
@@ -82,14 +82,14 @@ impl Fault {
         if let Some(role) = token.role {
             let role = role.name();
             let message = format!(
-                "{name} has the role {role}, which is good for `{has}`; this wants {wanted} (or \
-                 `admin`): ask somebody whose role may do more ([api] operators, admins)"
+                "{name} has the role {role} with the scopes `{has}`; this needs {wanted} (or \
+                 `admin`): ask somebody with a higher role ([api] operators, admins)"
             );
             return Fault::new(StatusCode::FORBIDDEN, "scope_missing", message);
         }
         let message = format!(
-            "this wants a token with {wanted} (or `admin`), and {name} has `{has}`: have another \
-             one made (POST /v1/tokens)"
+            "this needs a token with the scope {wanted} (or `admin`), but {name} has `{has}`: \
+             create another one (POST /v1/tokens)"
         );
         Fault::new(StatusCode::FORBIDDEN, "scope_missing", message)
     }
@@ -97,8 +97,9 @@ impl Fault {
     /// The user administers the server, or is to: its account is for `admin`.
     pub(crate) fn out_of_reach(user: &str) -> Fault {
         let message = format!(
-            "{user} administers the server, or would afterwards (it is named in [api], in [chat] \
-             administrators or in [access] superusers, or is a superuser): this wants `admin`"
+            "{user} is an administrator of the server, or would become one (named in [api], in \
+             [chat] administrators or in [access] superusers, or a superuser): this needs the \
+             scope `admin`"
         );
         Fault::new(StatusCode::FORBIDDEN, "administrator", message)
     }
@@ -107,8 +108,8 @@ impl Fault {
     pub(crate) fn product_forbidden(token: &Token) -> Fault {
         let products: Vec<_> = token.products.iter().map(ProductKey::as_str).collect();
         let message = format!(
-            "the token {} is for products by name ({}): name one of them, or take a token that is \
-             bound to none",
+            "the token {} is limited to the products {}: name one of them, or use a token without \
+             this limit",
             token.name,
             products.join(", ")
         );
@@ -117,7 +118,7 @@ impl Fault {
 
     /// Too many wrong log-ins came from there.
     pub(crate) fn too_many_logins(wait_s: u32) -> Fault {
-        let message = "too many wrong tokens or passwords came from this address: come back later";
+        let message = "too many failed logins from this address: try again later";
         let fault = Fault::new(StatusCode::TOO_MANY_REQUESTS, "too_many_logins", message);
         Fault { retry_after_s: Some(wait_s), ..fault }
     }
@@ -125,11 +126,11 @@ impl Fault {
     pub(crate) fn token(fault: TokenFault) -> Fault {
         match fault {
             TokenFault::Taken => {
-                let message = "there is a token with this name: revoke it, or take another name";
+                let message = "a token with this name exists: revoke it, or choose another name";
                 Fault::new(StatusCode::CONFLICT, "token_exists", message)
             }
             TokenFault::Full => {
-                let message = "there are as many tokens as there may be ([api] tokens_max): \
+                let message = "the maximum number of tokens is reached ([api] tokens_max): \
                                revoke one";
                 Fault::new(StatusCode::CONFLICT, "tokens_full", message)
             }
@@ -145,37 +146,38 @@ impl Fault {
 
     pub(crate) fn unknown(what: &'static str) -> Fault {
         let (code, message) = match what {
-            "product" => ("unknown_product", "the product is not known"),
-            "device" => ("unknown_device", "the device is not known"),
-            "push" => ("unknown_push", "the push is not remembered"),
-            "client" => ("unknown_client", "no client with this identifier has a session"),
-            "subscription" => ("unknown_subscription", "the client has no such subscription"),
+            "product" => ("unknown_product", "unknown product"),
+            "device" => ("unknown_device", "unknown device"),
+            "push" => ("unknown_push", "unknown push, or it is no longer remembered"),
+            "client" => ("unknown_client", "unknown client: no session with this identifier"),
+            "subscription" => {
+                ("unknown_subscription", "no subscription of the client to this filter")
+            }
             "retained" => ("unknown_retained", "no message is retained on this topic"),
-            "principal" => ("unknown_principal", "memory knows nothing of it"),
-            "record" => ("unknown_record", "the directory has no record of it"),
-            "webhook" => ("unknown_webhook", "GET /v1/webhooks lists what there is"),
-            "user" => ("unknown_user", "the book has no such user"),
-            "account" => ("unknown_account", "there is no such account of chat"),
-            "group" => (
-                "unknown_group",
-                "there is no such group of chat, or the account is no member of it",
-            ),
-            "chatroom" => ("unknown_chatroom", "there is no such chatroom"),
-            "message" => ("unknown_message", "there is no such message in the conversation"),
-            "broadcast" => ("unknown_broadcast", "the broadcast is not remembered"),
-            "token" => ("unknown_token", "there is no token with this name"),
-            _ => ("unknown_path", "there is nothing here: GET /openapi.json lists what there is"),
+            "principal" => ("unknown_principal", "unknown device or client"),
+            "record" => ("unknown_record", "no record in the directory"),
+            "webhook" => ("unknown_webhook", "unknown webhook: GET /v1/webhooks lists them"),
+            "user" => ("unknown_user", "unknown user"),
+            "account" => ("unknown_account", "unknown account"),
+            "group" => ("unknown_group", "unknown group, or the account is not a member of it"),
+            "chatroom" => ("unknown_chatroom", "unknown chatroom"),
+            "message" => ("unknown_message", "unknown message in this conversation"),
+            "broadcast" => {
+                ("unknown_broadcast", "unknown broadcast, or it is no longer remembered")
+            }
+            "token" => ("unknown_token", "unknown token"),
+            _ => ("unknown_path", "unknown path: GET /openapi.json lists the API"),
         };
         Fault::new(StatusCode::NOT_FOUND, code, message)
     }
 
     pub(crate) fn method() -> Fault {
-        let message = "not with this method: GET /openapi.json lists what there is";
+        let message = "method not allowed: GET /openapi.json lists the API";
         Fault::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
     }
 
     pub(crate) fn slow_body() -> Fault {
-        Fault::new(StatusCode::REQUEST_TIMEOUT, "slow_body", "the body did not come in time")
+        Fault::new(StatusCode::REQUEST_TIMEOUT, "slow_body", "the body did not arrive in time")
     }
 
     pub(crate) fn too_large(message: impl Into<String>) -> Fault {
@@ -183,13 +185,14 @@ impl Fault {
     }
 
     pub(crate) fn busy() -> Fault {
-        let fault = Fault::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "nothing was done: retry");
+        let fault =
+            Fault::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "busy; nothing was done: retry");
         Fault { retry_after_s: Some(1), ..fault }
     }
 
     /// The source of the caller has its share of answers that go on.
     pub(crate) fn source_full() -> Fault {
-        let message = "as many streams go on as one address may have ([api] \
+        let message = "the maximum number of streams per address is reached ([api] \
                        streams_a_source_max): end one";
         let fault = Fault::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message);
         Fault { retry_after_s: Some(1), ..fault }
@@ -197,13 +200,13 @@ impl Fault {
 
     /// As many traces go on as may.
     pub(crate) fn traces_full(most: u32) -> Fault {
-        let message = format!("{most} traces go on already: end one");
+        let message = format!("{most} traces are running, the maximum: end one");
         let fault = Fault::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message);
         Fault { retry_after_s: Some(1), ..fault }
     }
 
     pub(crate) fn store() -> Fault {
-        let message = "the store is full or failed and nothing was done: see the server's log";
+        let message = "the store is full or has failed; nothing was done: see the server's log";
         let fault = Fault::new(StatusCode::SERVICE_UNAVAILABLE, "store_failed", message);
         Fault { retry_after_s: Some(30), ..fault }
     }
@@ -215,7 +218,7 @@ impl Fault {
     }
 
     pub(crate) fn conflict() -> Fault {
-        let message = "the Idempotency-Key was used for another push and nothing was done";
+        let message = "the Idempotency-Key was used for another push; nothing was done";
         Fault::new(StatusCode::CONFLICT, "idempotency_conflict", message)
     }
 
@@ -231,8 +234,8 @@ impl Fault {
             ChatFault::NotMember => Fault::unknown("group"),
             ChatFault::NoChatroom => Fault::unknown("chatroom"),
             ChatFault::UnknownMessage => Fault::unknown("message"),
-            ChatFault::Invalid => Fault::bad("the chat service cannot make sense of it"),
-            ChatFault::TooLarge => Fault::too_large("it is larger than [chat] allows"),
+            ChatFault::Invalid => Fault::bad("invalid chat request"),
+            ChatFault::TooLarge => Fault::too_large("larger than [chat] allows"),
             ChatFault::Busy => {
                 // It may have been done: whoever asks again with the same id has it once.
                 let busy = Fault::new(StatusCode::SERVICE_UNAVAILABLE, "busy", why.meaning());
@@ -257,37 +260,37 @@ impl Fault {
 
     /// What would be gone with the rest is not done.
     pub(crate) fn erasing() -> Fault {
-        let message = "the account is being erased: ask again when that is over, which a DELETE of \
-                       it tells";
+        let message = "the account is being erased: retry when that is finished (DELETE reports \
+                       the progress)";
         Fault::new(StatusCode::CONFLICT, "erasing", message)
     }
 
     pub(crate) fn mutes_full() -> Fault {
-        let message = "as many accounts are muted as may be ([chat] muted_accounts_max)";
+        let message = "the maximum number of muted accounts is reached ([chat] muted_accounts_max)";
         Fault::new(StatusCode::CONFLICT, "mutes_full", message)
     }
 
     /// As many broadcasts go on as may.
     pub(crate) fn broadcasts_full(most: usize) -> Fault {
-        let message = format!("{most} broadcasts go on already: wait for one, or cancel it");
+        let message = format!("{most} broadcasts are running, the maximum: wait, or cancel one");
         let fault = Fault::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message);
         Fault { retry_after_s: Some(1), ..fault }
     }
 
     pub(crate) fn users_full() -> Fault {
-        let message = "the book holds as many users as it may: remove one";
+        let message = "the maximum number of users is reached: remove one";
         Fault::new(StatusCode::CONFLICT, "users_full", message)
     }
 
     pub(crate) fn no_directory() -> Fault {
-        let message = "no directory is configured: set `[presence] directory`, for example to \
-                       \"redis://127.0.0.1:6379\"";
+        let message = "no presence directory is configured: set `[presence] directory`, for \
+                       example to \"redis://127.0.0.1:6379\"";
         Fault::new(StatusCode::CONFLICT, "no_directory", message)
     }
 
     pub(crate) fn no_history() -> Fault {
-        let message = "this server keeps no history of presence (`[presence] history_bytes_max` \
-                       is 0), or cannot read it: its log says why";
+        let message = "the presence history is disabled (`[presence] history_bytes_max` \
+                       is 0) or unreadable: see the server's log";
         Fault::new(StatusCode::CONFLICT, "no_history", message)
     }
 
@@ -299,7 +302,7 @@ impl Fault {
     }
 
     pub(crate) fn no_dead_letters() -> Fault {
-        let message = "this server keeps no dead letters: it has no folder for them";
+        let message = "dead letters are not stored: this server has no folder for them";
         Fault::new(StatusCode::CONFLICT, "no_dead_letters", message)
     }
 
@@ -325,7 +328,7 @@ impl Fault {
 
     pub(crate) fn folder_taken(folder: &Path) -> Fault {
         let folder = folder.display();
-        let message = format!("{folder} is there already and not empty: name a new folder");
+        let message = format!("{folder} exists and is not empty: name a new folder");
         Fault::new(StatusCode::CONFLICT, "folder_taken", message)
     }
 
@@ -335,17 +338,17 @@ impl Fault {
     }
 
     pub(crate) fn stopping() -> Fault {
-        let message = "the server is being stopped, and what was begun of it is nothing";
+        let message = "the server is stopping; nothing was done";
         Fault::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", message)
     }
 
     pub(crate) fn no_answer() -> Fault {
-        let message = "the shards did not answer, in time or at all; it may have been done";
+        let message = "the shards did not answer in time; the request may have been carried out";
         Fault::new(StatusCode::GATEWAY_TIMEOUT, "no_answer", message)
     }
 
     pub(crate) fn internal() -> Fault {
-        let message = "a defect of this server";
+        let message = "internal error: a bug in this server";
         Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
     }
 }

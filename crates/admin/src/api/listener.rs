@@ -31,8 +31,8 @@ use tokio::time::{Sleep, sleep, timeout};
 
 /// What a newcomer hears for whom there is no seat.
 const FULL: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n\
-    Retry-After: 1\r\nConnection: close\r\nContent-Length: 95\r\n\r\n\
-    {\"error\":{\"code\":\"busy\",\"message\":\"every connection is being answered: come back in \
+    Retry-After: 1\r\nConnection: close\r\nContent-Length: 87\r\n\r\n\
+    {\"error\":{\"code\":\"busy\",\"message\":\"all API connections are in use: retry in \
     a second\"}}";
 
 /// Newcomers that are told so at once. One more is closed without a word.

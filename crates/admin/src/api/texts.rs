@@ -177,30 +177,24 @@ fn close_words() -> Vec<&'static str> {
 pub(crate) fn of_path(name: &str, generator: &mut SchemaGenerator) -> (&'static str, Value) {
     let (told, schema) = match name {
         "product" => ("Key of the product.", ProductName::json_schema(generator)),
-        "device" => (
-            "Name of the device, percent-encoded where it has a slash.",
-            DeviceName::json_schema(generator),
-        ),
+        "device" => {
+            ("Name of the device; slashes are percent-encoded.", DeviceName::json_schema(generator))
+        }
         "client" => ("Client identifier, percent-encoded.", ClientName::json_schema(generator)),
-        "topic" => (
-            "Topic name, percent-encoded: its slashes are %2F.",
-            RetainedTopic::json_schema(generator),
-        ),
+        "topic" => {
+            ("Topic name, percent-encoded: slashes as %2F.", RetainedTopic::json_schema(generator))
+        }
         "user" => (
-            "Name of the user, percent-encoded; `*` holds the rules of everybody.",
+            "Name of the user, percent-encoded; `*`: the rules for everybody.",
             UserName::json_schema(generator),
         ),
-        "account" => {
-            ("Account of chat: its name, or its address.", AccountName::json_schema(generator))
-        }
-        "group" => {
-            ("Group of chat: its name, or its address.", AccountName::json_schema(generator))
-        }
-        "room" => ("Chatroom: its name, or its address.", AccountName::json_schema(generator)),
+        "account" => ("Chat account: name or address.", AccountName::json_schema(generator)),
+        "group" => ("Chat group: name or address.", AccountName::json_schema(generator)),
+        "room" => ("Chatroom: name or address.", AccountName::json_schema(generator)),
         "broadcast" => ("Number of the broadcast.", Decimal::json_schema(generator)),
         "token" => ("Name of a token.", TokenName::json_schema(generator)),
         "file" => ("Name of the file.", FileName::json_schema(generator)),
-        "webhook" => ("The webhook's number.", Number::json_schema(generator)),
+        "webhook" => ("Number of the webhook.", Number::json_schema(generator)),
         "id" => ("Id of the push.", Decimal::json_schema(generator)),
         other => unreachable!("a path has {other}, which has no form here"),
     };

@@ -19,7 +19,7 @@ pub(crate) fn wrong_filter(filter: &str, limits: &TopicLimits) -> Option<String>
 /// Why there can be nothing on a topic of this name, if there cannot.
 pub(crate) fn impossible_name(name: &str, limits: &TopicLimits) -> Option<String> {
     if name.contains(['+', '#']) {
-        return Some("is a topic name: + and # stand in filters alone".into());
+        return Some("is a topic name: + and # are only allowed in filters".into());
     }
     impossible_text(name, limits)
 }
@@ -32,7 +32,7 @@ pub(crate) fn impossible_filter(filter: &str, limits: &TopicLimits) -> Option<St
         level.contains('#') && (level != "#" || at < last) || level.contains('+') && level != "+"
     });
     if hash {
-        return Some("has + only as a whole level, and # only as the last one".into());
+        return Some("must use + only as a whole level, and # only as the last one".into());
     }
     impossible_text(filter, limits)
 }
@@ -40,18 +40,18 @@ pub(crate) fn impossible_filter(filter: &str, limits: &TopicLimits) -> Option<St
 fn impossible_text(text: &str, limits: &TopicLimits) -> Option<String> {
     let (bytes_max, levels_max) = (limits.topic_bytes_max, limits.topic_levels_max);
     if text.is_empty() || text.len() > usize::from(bytes_max) {
-        return Some(format!("has 1 to {bytes_max} bytes"));
+        return Some(format!("must have 1 to {bytes_max} bytes"));
     }
     if text.contains('\0') {
-        return Some("has no U+0000".into());
+        return Some("must not contain U+0000".into());
     }
     (text.split('/').count() > usize::from(levels_max))
-        .then(|| format!("has at most {levels_max} levels"))
+        .then(|| format!("must have at most {levels_max} levels"))
 }
 
 /// Clients may send control characters, if they insist (MQTT5 1.5.4); the API begins nothing there.
 fn control(text: &str) -> Option<String> {
-    text.chars().any(char::is_control).then(|| "has no control characters".into())
+    text.chars().any(char::is_control).then(|| "must not contain control characters".into())
 }
 
 /// Whether a filter matches a topic name (MQTT5 4.7.1, 4.7.2).
@@ -104,7 +104,9 @@ mod tests {
     fn what_is_no_name_or_filter_is_told() {
         let limits = TopicLimits { topic_levels_max: 3, ..TopicLimits::default() };
         assert_eq!(wrong_name("a/b", &limits), None);
-        assert!(wrong_name("a/+", &limits).is_some_and(|why| why.contains("filters alone")));
+        assert!(
+            wrong_name("a/+", &limits).is_some_and(|why| why.contains("only allowed in filters"))
+        );
         assert!(wrong_name("", &limits).is_some_and(|why| why.contains("1 to 1024")));
         assert!(wrong_name("a/b/c/d", &limits).is_some_and(|why| why.contains("3 levels")));
         assert!(wrong_name("a\0", &limits).is_some_and(|why| why.contains("U+0000")));

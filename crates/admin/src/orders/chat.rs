@@ -70,17 +70,17 @@ impl SayingBody {
         let (text_max, extra_max) = (limits.text_bytes_max, limits.extra_bytes_max);
         if self.text.len() > text_max as usize || extra.len() > extra_max as usize {
             return Err(Fault::too_large(format!(
-                "a message has a text of at most {text_max} bytes, and {extra_max} beside it"
+                "the text of a message has at most {text_max} bytes, `extra` at most {extra_max}"
             )));
         }
         let (kind, text, counts) = (self.kind, self.text.as_str().into(), self.counts);
         let extra = extra.into();
         let content = Content { kind, text, extra, counts, ..Content::default() };
         if content.text.is_empty() && content.extra.is_empty() {
-            return Err(Fault::bad("a message has a text, or something beside it"));
+            return Err(Fault::bad("a message needs a text or `extra`"));
         }
         if content.is_reserved() {
-            return Err(Fault::bad("only the server itself says messages of this kind"));
+            return Err(Fault::bad("only the server itself sends messages of this kind"));
         }
         Ok(content)
     }
@@ -154,7 +154,7 @@ impl BroadcastBody {
                 .collect::<Result<_, _>>()
                 .map(Some),
             _ => Err(Fault::bad(format!(
-                "give one of `accounts`, of 1 to {BROADCAST_ACCOUNTS_MAX}, and `all: true`"
+                "give either `accounts`, 1 to {BROADCAST_ACCOUNTS_MAX} of them, or `all: true`"
             ))),
         }
     }
@@ -208,7 +208,7 @@ impl ChangeBody {
         let verb = *verb.ok_or_else(|| no_verb(&verbs()))?;
         let members = members(&self.members)?;
         if verb.names_members() && members.is_empty() {
-            return Err(Fault::bad("`members` names one at least for this verb"));
+            return Err(Fault::bad("`members` must name at least one account for this verb"));
         }
         Ok(GroupOrder {
             group: Some(group.clone().into()),
@@ -278,7 +278,7 @@ impl MuteBody {
     /// The Unix second, at this Unix millisecond.
     pub(crate) fn until_s(&self, now_ms: u64) -> Result<u32, Fault> {
         if !(1..=MUTE_S_MAX).contains(&self.seconds) {
-            return Err(Fault::bad(format!("`seconds` is 1 to {MUTE_S_MAX}")));
+            return Err(Fault::bad(format!("`seconds` must be 1 to {MUTE_S_MAX}")));
         }
         Ok(u32::try_from(now_ms / 1_000 + self.seconds).unwrap_or(u32::MAX))
     }
@@ -301,7 +301,7 @@ impl RecallBody {
     /// With whom.
     pub(crate) fn with(&self) -> Result<Option<Addressee>, Fault> {
         if self.seq == 0 {
-            return Err(Fault::bad("`seq` is 1 or above"));
+            return Err(Fault::bad("`seq` must be at least 1"));
         }
         self.with.as_ref().map(|with| addressee("with", with)).transpose()
     }
@@ -349,14 +349,16 @@ impl HistoryQuery {
             (Some(group), None) => group.clone().into(),
             (None, Some(with)) => addressee("with", with)?,
             (Some(_), Some(_)) => {
-                return Err(Fault::bad("a group's own history is with nobody else"));
+                return Err(Fault::bad("omit `with` for the history of a group"));
             }
-            (None, None) => return Err(Fault::bad("`with` says whose conversation it is")),
+            (None, None) => {
+                return Err(Fault::bad("`with` is missing: the other account of the conversation"));
+            }
         };
         let (from, backwards) = match (self.after, self.before) {
             (Some(after), None) => (after, false),
             (None, before) => (before.unwrap_or(Seq::MAX), true),
-            _ => return Err(Fault::bad("give one of `after` and `before`")),
+            _ => return Err(Fault::bad("give either `after` or `before`")),
         };
         Ok(HistoryRange { with, from, backwards, count: page(self.limit)? })
     }
@@ -381,7 +383,7 @@ impl MembersQuery {
     pub(crate) fn count(&self) -> Result<u16, Fault> {
         match self.limit.unwrap_or(MEMBERS_PAGE_MAX) {
             count @ 1..=MEMBERS_PAGE_MAX => Ok(count),
-            _ => Err(Fault::bad(format!("`limit` is 1 to {MEMBERS_PAGE_MAX}"))),
+            _ => Err(Fault::bad(format!("`limit` must be 1 to {MEMBERS_PAGE_MAX}"))),
         }
     }
 }
@@ -438,7 +440,7 @@ fn behind<T: Default>(
 ) -> Result<T, Fault> {
     let Some(text) = after else { return Ok(T::default()) };
     let place = text.split_once('-').and_then(|(one, other)| read(one, other));
-    place.ok_or_else(|| Fault::bad("`after` is the `next` of the page before"))
+    place.ok_or_else(|| Fault::bad("`after` must be the `next` of the previous page"))
 }
 
 /// A verb that there is none of.
@@ -451,7 +453,7 @@ pub(crate) fn page(limit: Option<u16>) -> Result<u16, Fault> {
     const DEFAULT: u16 = 50;
     match limit.unwrap_or(DEFAULT) {
         count @ 1..=PAGE_MESSAGES_MAX => Ok(count),
-        _ => Err(Fault::bad(format!("`limit` is 1 to {PAGE_MESSAGES_MAX}"))),
+        _ => Err(Fault::bad(format!("`limit` must be 1 to {PAGE_MESSAGES_MAX}"))),
     }
 }
 
@@ -461,7 +463,7 @@ pub(crate) fn account(text: &str, domain: &str) -> Result<AccountAddress, Fault>
     let address = address.map_err(|fault| Fault::bad(format!("the account: {fault}")))?;
     match address.is_group() || address.is_chatroom() {
         false => Ok(address),
-        true => Err(Fault::bad("this is a group's or room's address: an account is wanted")),
+        true => Err(Fault::bad("this is the address of a group or room, not of an account")),
     }
 }
 
@@ -471,7 +473,9 @@ pub(crate) fn group(text: &str, domain: &str) -> Result<AccountAddress, Fault> {
     let address = address.map_err(|fault| Fault::bad(format!("the group: {fault}")))?;
     match address.is_group() {
         true => Ok(address),
-        false => Err(Fault::bad(format!("a group's address is NAME@{GROUP_SERVICE}{domain}"))),
+        false => Err(Fault::bad(format!(
+            "the address of a group has the form NAME@{GROUP_SERVICE}{domain}"
+        ))),
     }
 }
 
@@ -481,7 +485,7 @@ pub(super) fn addressee(field: &str, text: &str) -> Result<Addressee, Fault> {
 
 pub(super) fn members(names: &[String]) -> Result<Vec<Addressee>, Fault> {
     if names.len() > GROUP_NAMED_MAX {
-        return Err(Fault::bad(format!("`members` names at most {GROUP_NAMED_MAX} at once")));
+        return Err(Fault::bad(format!("`members` can name at most {GROUP_NAMED_MAX} accounts")));
     }
     names.iter().map(|name| addressee("members", name)).collect()
 }
@@ -493,7 +497,7 @@ pub(super) fn title(text: &str) -> Result<Box<str>, Fault> {
 fn at_most((field, text): (&str, &str), bytes_max: usize) -> Result<Box<str>, Fault> {
     match text.len() <= bytes_max {
         true => Ok(text.into()),
-        false => Err(Fault::bad(format!("`{field}` has at most {bytes_max} bytes"))),
+        false => Err(Fault::bad(format!("`{field}` must have at most {bytes_max} bytes"))),
     }
 }
 
@@ -501,5 +505,5 @@ pub(super) fn client_id(text: Option<&str>) -> Result<Option<ClientMessageId>, F
     let Some(text) = text else { return Ok(None) };
     let bytes = hex::decode_array(&text.replace('-', ""));
     let id = bytes.map(|bytes| Some(ClientMessageId(bytes)));
-    id.ok_or_else(|| Fault::bad("`client_id` is a UUID: 32 hexadecimal digits"))
+    id.ok_or_else(|| Fault::bad("`client_id` must be a UUID: 32 hexadecimal digits"))
 }

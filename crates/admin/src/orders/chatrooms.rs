@@ -55,8 +55,9 @@ impl ChatroomBody {
         match order.fault() {
             None => Ok(order),
             Some(_) => Err(Fault::bad(
-                "`text` has at most 1,024 bytes, and `accounts` names at most 64, of `promote` \
-                 one, of other verbs that are about accounts one at least, of the rest none",
+                "`text` can have at most 1,024 bytes; `accounts` can name at most 64: for \
+                 `promote` exactly one, for other verbs about accounts at least one, for the rest \
+                 none",
             )),
         }
     }
@@ -78,6 +79,8 @@ pub(crate) struct ChatroomsQuery {
 pub(crate) fn chatroom(text: &str, domain: &str) -> Result<AccountAddress, Fault> {
     let room = Addressee::parse(text).map_err(|fault| Fault::bad(format!("the room: {fault}")))?;
     room.chatroom_within(domain).ok_or_else(|| {
-        Fault::bad(format!("a chatroom's address is NAME@{CHATROOM_SERVICE}{domain}"))
+        Fault::bad(format!(
+            "the address of a chatroom has the form NAME@{CHATROOM_SERVICE}{domain}"
+        ))
     })
 }

@@ -54,6 +54,6 @@ pub(crate) struct RedeliverBody {
 }
 
 fn number(name: &str, text: Option<&str>, otherwise: u64) -> Result<u64, Fault> {
-    let wrong = || Fault::bad(format!("`{name}` is the number of a dead letter"));
+    let wrong = || Fault::bad(format!("`{name}` must be the number of a dead letter"));
     text.map_or(Ok(otherwise), |text| text.parse().map_err(|_| wrong()))
 }

@@ -112,7 +112,7 @@ impl PublishBody {
         }
         let qos = qos(self.qos, &format!("{place}qos"))?;
         if self.delay_s > topics.delay_s_max {
-            return Err(wrong(place, "delay_s", format!("is at most {}", topics.delay_s_max)));
+            return Err(wrong(place, "delay_s", format!("must be at most {}", topics.delay_s_max)));
         }
         let (delay_s, retain, name) = (self.delay_s, self.retain, self.topic.clone());
         let expire_at = self.expiry_s.map_or(0, |expiry_s| {
@@ -124,7 +124,7 @@ impl PublishBody {
         if length > topics.packet_bytes_max as usize {
             let max = topics.packet_bytes_max;
             return Err(Fault::too_large(format!(
-                "the message makes a packet of {length} bytes of at most {max}"
+                "the message makes a packet of {length} bytes; the maximum is {max}"
             )));
         }
         let mut message = Publication::new(&name, &properties, &payload);
@@ -156,7 +156,11 @@ impl PublishBody {
             user_properties: self.user_properties,
         };
         if let Some(name) = too_long(&properties) {
-            return Err(wrong(place, name, format!("has at most {PROPERTY_BYTES_MAX} bytes")));
+            return Err(wrong(
+                place,
+                name,
+                format!("must have at most {PROPERTY_BYTES_MAX} bytes"),
+            ));
         }
         Ok((encode(&properties), payload))
     }
@@ -190,7 +194,7 @@ fn bytes(text: Option<String>, base64: Option<String>, name: &str) -> Result<Vec
             .decode(text)
             .map_err(|error| Fault::bad(format!("`{name}_base64` is not base64: {error}"))),
         (Some(_), Some(_)) => {
-            Err(Fault::bad(format!("give one of `{name}` and `{name}_base64`, or neither")))
+            Err(Fault::bad(format!("give `{name}` or `{name}_base64`, not both")))
         }
     }
 }
@@ -267,7 +271,7 @@ pub(crate) fn known_filter(text: &str, limits: &TopicLimits) -> Result<Box<str>,
 pub(crate) fn client(text: String, limits: &TopicLimits) -> Result<Box<str>, Fault> {
     let max = limits.client_id_bytes_max;
     if text.is_empty() || text.len() > usize::from(max) || text.contains('\0') {
-        let why = format!("a client identifier has 1 to {max} bytes and no U+0000");
+        let why = format!("a client identifier must have 1 to {max} bytes and no U+0000");
         return Err(Fault::bad(why));
     }
     Ok(text.into())

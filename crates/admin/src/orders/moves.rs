@@ -253,7 +253,7 @@ impl ContactMove {
             || self.groups.iter().any(is_long);
         if is_wrong {
             return Err(Fault::bad(format!(
-                "a name has at most {CONTACT_NAME_BYTES_MAX} bytes, and there are at most \
+                "a name can have at most {CONTACT_NAME_BYTES_MAX} bytes, and a contact at most \
                  {CONTACT_GROUPS_MAX} groups of 1 to {CONTACT_GROUP_BYTES_MAX}"
             )));
         }
@@ -289,8 +289,8 @@ impl NodeMove {
         let is_named = (1..=NODE_NAME_BYTES_MAX).contains(&self.node.len());
         if !is_named || self.items.len() > NODE_CHANGE_MAX {
             return Err(Fault::bad(format!(
-                "a node has a name of 1 to {NODE_NAME_BYTES_MAX} bytes, and at most \
-                 {NODE_CHANGE_MAX} items at once"
+                "the name of a node must have 1 to {NODE_NAME_BYTES_MAX} bytes, and the node at \
+                 most {NODE_CHANGE_MAX} items at once"
             )));
         }
         let access = match self.access.as_deref() {
@@ -298,7 +298,7 @@ impl NodeMove {
             Some("open") => Some(NodeAccess::Open),
             Some("presence") => Some(NodeAccess::Presence),
             Some("members") => Some(NodeAccess::Members),
-            Some(_) => return Err(Fault::bad("`access` is open, presence or members")),
+            Some(_) => return Err(Fault::bad("`access` must be `open`, `presence` or `members`")),
         };
         // What is only for the account itself is told to nobody who comes.
         let send_last = (access == Some(NodeAccess::Members)).then_some(SendLast::Never);
@@ -325,7 +325,7 @@ impl ItemMove {
         let payload = payload.map_err(|_| Fault::bad("`payload_base64` is not base64"))?;
         match (1..=ITEM_ID_BYTES_MAX).contains(&self.id.len()) {
             true => Ok(NodeItem { id: self.id.as_str().into(), payload: payload.into() }),
-            false => Err(Fault::bad(format!("an id has 1 to {ITEM_ID_BYTES_MAX} bytes"))),
+            false => Err(Fault::bad(format!("an id must have 1 to {ITEM_ID_BYTES_MAX} bytes"))),
         }
     }
 }
@@ -338,12 +338,12 @@ impl GroupMove {
             .ok_or_else(|| no_verb(&moved_verbs()))?;
         let members = members(&self.members)?;
         if verb.names_members() && members.is_empty() {
-            return Err(Fault::bad("`members` names one at least for this verb"));
+            return Err(Fault::bad("`members` must name at least one account for this verb"));
         }
         let client_id = client_id(Some(&self.client_id))?;
         let order = GroupOrder {
             group: Some(group(&self.group, domain)?.into()),
-            client_id: client_id.ok_or_else(|| Fault::bad("`client_id` is a UUID"))?,
+            client_id: client_id.ok_or_else(|| Fault::bad("`client_id` must be a UUID"))?,
             verb,
             title: title(&self.title)?,
             members,
@@ -360,7 +360,7 @@ impl MessageMove {
             is_own: self.own,
             device: self.device.as_str().into(),
             at_ms: self.at_ms,
-            client_id: client_id.ok_or_else(|| Fault::bad("`client_id` is a UUID"))?,
+            client_id: client_id.ok_or_else(|| Fault::bad("`client_id` must be a UUID"))?,
             content: self.message.content(limits)?,
         })
     }

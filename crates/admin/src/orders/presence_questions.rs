@@ -95,7 +95,7 @@ impl HistoryQuery {
     pub(crate) fn wish(self, limits: &TopicLimits) -> Result<(Principal, usize), Fault> {
         let count = self.limit.unwrap_or(TRANSITIONS_DEFAULT);
         if !(1..=TRANSITIONS_MAX).contains(&count) {
-            return Err(Fault::bad(format!("`limit` is 1 to {TRANSITIONS_MAX}")));
+            return Err(Fault::bad(format!("`limit` must be 1 to {TRANSITIONS_MAX}")));
         }
         let HistoryQuery { product, device, client, key, .. } = self;
         let who = PrincipalQuery { product, device, client, key }.principal(limits)?;
@@ -133,7 +133,7 @@ impl PrincipalsBody {
         let count = devices.len() + clients.len() + keys.len();
         if count == 0 || count > PRINCIPALS_MAX {
             return Err(Fault::bad(format!(
-                "`devices`, `clients` and `keys` have 1 to {PRINCIPALS_MAX} entries together"
+                "`devices`, `clients` and `keys` together must have 1 to {PRINCIPALS_MAX} entries"
             )));
         }
         let mut who = Vec::with_capacity(count);
@@ -145,7 +145,7 @@ impl PrincipalsBody {
                 }
             }
             (None, true) => {}
-            _ => return Err(Fault::bad("`product` and `devices` go together")),
+            _ => return Err(Fault::bad("give `product` and `devices` together")),
         }
         for id in clients {
             who.push(Principal::Client(client(id, limits)?));
@@ -162,7 +162,7 @@ impl PrincipalsBody {
 /// A principal by its key.
 fn key(text: &str, limits: &TopicLimits) -> Result<Principal, Fault> {
     let wrong =
-        || Fault::bad("a key is `product#device`, or `#client`; in a URL the # is written %23");
+        || Fault::bad("a key must be `product#device` or `#client`; in a URL write # as %23");
     match Principal::parse(text).ok_or_else(wrong)? {
         Principal::Client(id) => Ok(Principal::Client(client(id.into(), limits)?)),
         device => Ok(device),
@@ -189,11 +189,11 @@ impl AuditBody {
     pub(crate) fn order(&self) -> Result<AuditOrder, Fault> {
         let settle_ms = self.settle_ms.unwrap_or(SETTLE_MS_DEFAULT);
         if settle_ms > SETTLE_MS_MAX {
-            return Err(Fault::bad(format!("`settle_ms` is at most {SETTLE_MS_MAX}")));
+            return Err(Fault::bad(format!("`settle_ms` must be at most {SETTLE_MS_MAX}")));
         }
         let told_max = self.told_max.unwrap_or(TOLD_DEFAULT);
         if told_max > TOLD_MAX {
-            return Err(Fault::bad(format!("`told_max` is at most {TOLD_MAX}")));
+            return Err(Fault::bad(format!("`told_max` must be at most {TOLD_MAX}")));
         }
         Ok(AuditOrder { settle_ms, repair: self.repair, told_max })
     }
@@ -230,7 +230,7 @@ impl StatisticsQuery {
         };
         match self.count.unwrap_or(MOMENTS_DEFAULT) {
             count @ 1..=MOMENTS_MAX => Ok((step, word, count as usize)),
-            _ => Err(Fault::bad(format!("`count` is 1 to {MOMENTS_MAX}"))),
+            _ => Err(Fault::bad(format!("`count` must be 1 to {MOMENTS_MAX}"))),
         }
     }
 }

@@ -59,21 +59,21 @@ impl ApiTokenBody {
         let scopes = Scopes::of(self.scopes.iter().map(String::as_str)).ok();
         let scopes = scopes.filter(|scopes| !scopes.is_empty()).ok_or_else(|| {
             let words = Scope::ALL.map(|(word, _)| format!("`{word}`")).join(", ");
-            Fault::bad(format!("`scopes` is a list of one or more of {words}"))
+            Fault::bad(format!("`scopes` must be a list of one or more of {words}"))
         })?;
         if self.products.len() > PRODUCTS_MAX {
-            return Err(Fault::bad(format!("`products` has at most {PRODUCTS_MAX}")));
+            return Err(Fault::bad(format!("`products` can have at most {PRODUCTS_MAX} entries")));
         }
         if !self.products.is_empty() && !is_bindable(scopes) {
             return Err(Fault::bad(
-                "`products` goes with the scopes `push`, `read` and `manage` only: the others are \
-                 about no product",
+                "`products` is allowed with the scopes `push`, `read` and `manage` only: the \
+                 others do not concern a product",
             ));
         }
         let products = self.products.iter().map(|key| orders::product(key));
         let ends = |ttl_s: u64| match (1..=TTL_S_MAX).contains(&ttl_s) {
             true => Ok(now_ms + ttl_s * 1_000),
-            false => Err(Fault::bad(format!("`ttl_s` is 1 to {TTL_S_MAX}"))),
+            false => Err(Fault::bad(format!("`ttl_s` must be 1 to {TTL_S_MAX}"))),
         };
         Ok(TokenOrder {
             name,
@@ -90,8 +90,8 @@ pub(crate) fn name(text: String) -> Result<String, Fault> {
     let is_path = text.starts_with('.') || text == FILES;
     if text.is_empty() || text.len() > NAME_BYTES_MAX || is_path || !text.bytes().all(fits) {
         return Err(Fault::bad(format!(
-            "a token's name has 1 to {NAME_BYTES_MAX} letters, digits, `-`, `_` and `.`, begins \
-             with no `.`, and is not `{FILES}`, which is the file's"
+            "the name of a token must have 1 to {NAME_BYTES_MAX} letters, digits, `-`, `_` and \
+             `.`, must not start with `.`, and must not be `{FILES}` (the token in the data folder)"
         )));
     }
     Ok(text)

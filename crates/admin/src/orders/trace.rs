@@ -59,7 +59,7 @@ impl TraceQuery {
         let most = api.trace_s_max;
         let lasts_s = self.duration_s.unwrap_or(LASTS_S.min(most));
         if !(1..=most).contains(&lasts_s) {
-            return Err(Fault::bad(format!("`duration_s` is 1 to {most}")));
+            return Err(Fault::bad(format!("`duration_s` must be 1 to {most}")));
         }
         let payload = match self.payload.unwrap_or(PayloadWish::Head) {
             PayloadWish::None => PayloadShown::Nothing,
@@ -75,7 +75,7 @@ impl TraceQuery {
                 None => TraceScope::Topic(filter.into()),
             },
             _ => {
-                let message = "one of `client`, `user`, `address` and `topic` says what to follow";
+                let message = "give exactly one of `client`, `user`, `address` and `topic`";
                 return Err(Fault::bad(message));
             }
         };
@@ -85,7 +85,7 @@ impl TraceQuery {
 
 fn name(of: &str, text: String) -> Result<Box<str>, Fault> {
     match text.is_empty() || text.len() > NAME_BYTES_MAX {
-        true => Err(Fault::bad(format!("`{of}` has 1 to {NAME_BYTES_MAX} bytes"))),
+        true => Err(Fault::bad(format!("`{of}` must have 1 to {NAME_BYTES_MAX} bytes"))),
         false => Ok(text.into()),
     }
 }

@@ -60,7 +60,7 @@ impl ImportBody {
     /// Lines and their form.
     pub(crate) fn checked(self) -> Result<(Vec<String>, ImportForm), Fault> {
         if self.lines.is_empty() || self.lines.len() > IMPORT_LINES_MAX {
-            return Err(Fault::bad(format!("`lines` has 1 to {IMPORT_LINES_MAX}")));
+            return Err(Fault::bad(format!("`lines` must have 1 to {IMPORT_LINES_MAX} entries")));
         }
         let form = match self.form.as_deref() {
             None => Some(ImportForm::Passwords),
@@ -100,12 +100,12 @@ impl UserBody {
     pub(crate) fn order(self, name: String, limits: &TopicLimits) -> Result<UserOrder, Fault> {
         let max = UserOrder::PASSWORD_BYTES_MAX;
         if self.password.as_ref().is_some_and(|text| text.is_empty() || text.len() > max) {
-            return Err(Fault::bad(format!("`password` has 1 to {max} bytes")));
+            return Err(Fault::bad(format!("`password` must have 1 to {max} bytes")));
         }
         let rules = self.rules.map(|rules| {
             let max = UserOrder::RULES_MAX;
             if rules.len() > max {
-                return Err(Fault::bad(format!("`rules` has at most {max}")));
+                return Err(Fault::bad(format!("`rules` can have at most {max} entries")));
             }
             let rule = |(at, rule)| checked(at, rule, limits);
             rules.into_iter().enumerate().map(rule).collect::<Result<Vec<_>, _>>()
@@ -136,7 +136,8 @@ fn checked(at: usize, rule: RuleBody, limits: &TopicLimits) -> Result<UserRule, 
 pub(crate) fn name(text: String) -> Result<String, Fault> {
     let max = UserOrder::NAME_BYTES_MAX;
     if text.is_empty() || text.len() > max || text.chars().any(char::is_control) {
-        let why = format!("a user's name has 1 to {max} bytes and no control characters");
+        let why =
+            format!("the name of a user must have 1 to {max} bytes and no control characters");
         return Err(Fault::bad(why));
     }
     Ok(text)

@@ -60,10 +60,10 @@ pub(crate) async fn export(
         }
         let (agent, url) = (agent.clone(), settings.url.clone());
         let sent = match body(&api).await {
-            None => Err("the shards did not tell their figures".to_owned()),
+            None => Err("the shards did not report their figures".to_owned()),
             Some(body) => {
                 let sent = tokio::task::spawn_blocking(move || send(&agent, &url, &body)).await;
-                sent.unwrap_or_else(|_| Err("it was not sent".to_owned()))
+                sent.unwrap_or_else(|_| Err("not sent".to_owned()))
             }
         };
         let tally = if sent.is_ok() { &api.otlp.taken } else { &api.otlp.failed };

@@ -64,8 +64,8 @@ pub(crate) fn taken(answer: &Response<Body>) -> Result<(), ureq::Error> {
 pub fn failure(error: &ureq::Error) -> String {
     match error {
         // It has the URL in it.
-        ureq::Error::BadUri(_) => "the URL cannot be used".into(),
-        ureq::Error::Http(_) => "the URL or a header cannot be used".into(),
+        ureq::Error::BadUri(_) => "invalid URL".into(),
+        ureq::Error::Http(_) => "invalid URL or header".into(),
         other => other.to_string(),
     }
 }

@@ -55,6 +55,8 @@ pub(crate) async fn cancel(State(api): Api, path: Part) -> Result<Json<Broadcast
 }
 
 fn named(api: &Shared, path: Part) -> Result<Arc<Job>, Fault> {
-    let id = part(path)?.parse().map_err(|_| Fault::bad("a broadcast's number has digits only"))?;
+    let id = part(path)?
+        .parse()
+        .map_err(|_| Fault::bad("the number of a broadcast must have digits only"))?;
     api.broadcasts.one(id).ok_or(Fault::unknown("broadcast"))
 }

@@ -83,7 +83,7 @@ pub(crate) async fn tags(
     match done(&api, Command::Push(PushCommand::SetTags { product, device, tags })).await? {
         true => Ok(Json(told)),
         false => Err(Fault::bad(format!(
-            "a device has at most {} tags",
+            "a device can have at most {} tags",
             limits.pushes.tags_a_device_max
         ))),
     }

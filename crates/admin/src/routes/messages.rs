@@ -40,7 +40,7 @@ pub(crate) async fn publish(
     }
     let list: Vec<PublishBody> = read(&body)?;
     if list.is_empty() || list.len() > MESSAGES_MAX {
-        return Err(Fault::bad(format!("a list has 1 to {MESSAGES_MAX} messages")));
+        return Err(Fault::bad(format!("a list must have 1 to {MESSAGES_MAX} messages")));
     }
     let about = format!("{} and {} more", list[0].topic(), list.len() - 1);
     let order =

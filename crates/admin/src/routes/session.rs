@@ -56,7 +56,7 @@ impl LogIn {
         match (self.token, self.user, self.password) {
             (Some(token), None, None) if within(&token, TOKEN_BYTES_MAX) => Ok(Who::Token(token)),
             (Some(_), None, None) => {
-                Err(Fault::bad(format!("`token` has 1 to {TOKEN_BYTES_MAX} bytes")))
+                Err(Fault::bad(format!("`token` must have 1 to {TOKEN_BYTES_MAX} bytes")))
             }
             (None, Some(user), Some(password))
                 if within(&user, UserOrder::NAME_BYTES_MAX)
@@ -65,11 +65,11 @@ impl LogIn {
                 Ok(Who::User(user, password))
             }
             (None, Some(_), Some(_)) => Err(Fault::bad(format!(
-                "`user` has 1 to {} bytes, `password` 1 to {}",
+                "`user` must have 1 to {} bytes, `password` 1 to {}",
                 UserOrder::NAME_BYTES_MAX,
                 UserOrder::PASSWORD_BYTES_MAX
             ))),
-            _ => Err(Fault::bad("either `token`, or `user` and `password`")),
+            _ => Err(Fault::bad("give either `token`, or `user` and `password`")),
         }
     }
 }

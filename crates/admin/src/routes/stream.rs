@@ -44,21 +44,21 @@ pub(crate) async fn events(
     let topics = topic.into_iter().map(String::from).collect();
     let filter = Filter::new(product, types, topics).map_err(|found| {
         let allowed = events::TYPES.join(", ");
-        Fault::bad(format!("`type` has {found:?}; allowed are {allowed}, with commas between"))
+        Fault::bad(format!("unknown `type` {found:?}; allowed are {allowed}, separated by commas"))
     })?;
     let of_messages = filter.messages();
     if of_messages.is_some() && filter.without(MESSAGE).is_some() {
-        return Err(Fault::bad(format!("`type` has `{MESSAGE}` alone or not at all")));
+        return Err(Fault::bad(format!("`type` must not combine `{MESSAGE}` with other types")));
     }
     let of_chat = filter.wants_chat();
     if of_chat && (of_messages.is_some() || filter.without_chat().is_some()) {
-        return Err(Fault::bad("`type` has types of chat alone or not at all"));
+        return Err(Fault::bad("`type` must not combine chat types with other types"));
     }
     if of_chat {
         caller.is_good_for(&[Scope::Chat])?;
     }
     if has_topic && of_messages.is_none() {
-        return Err(Fault::bad(format!("`topic` goes with `type={MESSAGE}` only")));
+        return Err(Fault::bad(format!("`topic` is allowed with `type={MESSAGE}` only")));
     }
     let permit = api.stream_seat(&visitor)?;
     let header = headers.get("last-event-id").and_then(|value| value.to_str().ok());

@@ -130,7 +130,7 @@ fn a_server_is_alive_whatever_its_logs_and_ready_while_they_take_everything() {
         (false, vec![Good, Full], 503, 200, vec!["log 1 is full"]),
         (false, vec![Good, Failed], 503, 503, vec!["log 1 failed"]),
         (false, vec![Failed, Full], 503, 503, vec!["log 0 failed", "log 1 is full"]),
-        (true, vec![Good], 503, 503, vec!["the server is being stopped"]),
+        (true, vec![Good], 503, 503, vec!["the server is draining"]),
     ] {
         let readiness = Readiness { draining, logs: logs.clone() };
         let settings = Settings { readiness: Arc::new(move || readiness.clone()), ..settings() };
@@ -328,7 +328,7 @@ fn what_makes_no_sense_is_told_with_what_would() {
         (r#"{"product": "p", "device": "d", "all": true, "body": "b"}"#, "exactly one of"),
         (r#"{"product": "p", "devices": [], "body": "b"}"#, "1 to 1000 names"),
         (r#"{"product": "p q", "device": "d", "body": "b"}"#, "0x20, allowed are"),
-        (r#"{"product": "p", "device": "d"}"#, "one of `body` and `body_base64`"),
+        (r#"{"product": "p", "device": "d"}"#, "give either `body` or `body_base64`"),
         (r#"{"product": "p", "device": "d", "body_base64": "?"}"#, "not base64"),
         (r#"{"product": "p", "device": "d", "body": "b", "priority": "low"}"#, "`normal`"),
         (r#"{"product": "p", "device": "d", "body": "b", "ttl_s": -1}"#, "from 0 to 4294967295"),
@@ -349,7 +349,7 @@ fn what_makes_no_sense_is_told_with_what_would() {
         ("GET", "/v1/events?type=online,ofline", "", "ofline"),
         ("PUT", "/v1/products/p/devices/d/tags", r#"{"tags": ["a b"]}"#, "tag"),
         ("POST", "/v1/products/p/devices/d/kick", r#"{"addrs": ["nowhere"]}"#, "ip:port"),
-        ("POST", "/v1/products/p/devices/d/token", r#"{"ttl_s": 0}"#, "`ttl_s` is 1 to"),
+        ("POST", "/v1/products/p/devices/d/token", r#"{"ttl_s": 0}"#, "`ttl_s` must be 1 to"),
     ] {
         let (status, told) = test_api.json(method, path, body);
         let message = told["error"]["message"].as_str().expect("text");

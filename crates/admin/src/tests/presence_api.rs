@@ -185,8 +185,8 @@ fn a_principal_is_found_in_memory_by_each_of_its_names() {
         ("", "give `product` and `device`, or `client`, or `key`"),
         ("?product=shop", "give `product` and `device`"),
         ("?product=shop&device=a&client=b", "give `product` and `device`"),
-        ("?key=nothing", "a key is `product#device`"),
-        ("?key=%23", "a key is `product#device`"),
+        ("?key=nothing", "a key must be `product#device`"),
+        ("?key=%23", "a key must be `product#device`"),
         ("?client=a%00b", "no U+0000"),
         ("?key=%23a%00b", "no U+0000"),
         ("?product=a%20b&device=c", "0x20, allowed are"),
@@ -217,9 +217,9 @@ fn a_list_is_answered_in_its_order_and_the_unknown_are_named() {
     for (body, expected) in [
         (r#"{}"#.to_owned(), "1 to 1000 entries"),
         (clients(1_001), "1 to 1000 entries"),
-        (r#"{"devices": ["a"]}"#.into(), "go together"),
-        (r#"{"product": "p", "clients": ["a"]}"#.into(), "go together"),
-        (r#"{"keys": ["a"]}"#.into(), "a key is"),
+        (r#"{"devices": ["a"]}"#.into(), "together"),
+        (r#"{"product": "p", "clients": ["a"]}"#.into(), "together"),
+        (r#"{"keys": ["a"]}"#.into(), "a key must be"),
         (r#"{"clients": [7]}"#.into(), "`clients[0]` must be a string"),
         (r#"{"client": ["a"]}"#.into(), "unknown field `client`"),
     ] {
@@ -358,8 +358,8 @@ fn a_comparison_is_told_with_every_difference_and_its_history() {
     assert_eq!(test_api.json("POST", "/v1/presence/audit", body).0, 200);
     assert_eq!(told.try_recv(), Ok(AuditOrder { settle_ms: 0, repair: true, told_max: 0 }));
     for (body, expected) in [
-        (r#"{"settle_ms": 600001}"#, "`settle_ms` is at most 600000"),
-        (r#"{"told_max": 10001}"#, "`told_max` is at most 10000"),
+        (r#"{"settle_ms": 600001}"#, "`settle_ms` must be at most 600000"),
+        (r#"{"told_max": 10001}"#, "`told_max` must be at most 10000"),
         (r#"{"repair": "yes"}"#, "`repair` must be true or false"),
         (r#"{"settle": 1}"#, "unknown field `settle`"),
     ] {

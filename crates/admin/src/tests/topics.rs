@@ -208,11 +208,15 @@ fn a_list_is_checked_whole_and_answered_one_by_one() {
         (r#"{"topic": "a", "payload": "a", "payload_base64": "YQ=="}"#, "one of `payload` and"),
         (r#"{"topic": "a", "payload_base64": "?"}"#, "`payload_base64` is not base64"),
         (r#"{"topic": "a", "payload_base64": "/w==", "payload_is_utf8": true}"#, "not UTF-8"),
-        (r#"{"topic": "a", "delay_s": 4000000}"#, "`delay_s` is at most 2592000"),
+        (r#"{"topic": "a", "delay_s": 4000000}"#, "`delay_s` must be at most 2592000"),
         (r#"{"topic": "a", "response_topic": "+"}"#, "`response_topic` is a topic name"),
         (r#"{"topic": "a", "user_properties": [["k"]]}"#, "`user_properties[0]` must be"),
-        (&format!(r#"{{"topic": "a", "content_type": "{long}"}}"#), "`content_type` has at most"),
-        (r#"{"topic": ""}"#, "`topic` has 1 to 1024 bytes"),
+        (
+            &format!(r#"{{"topic": "a", "content_type": "{long}"}}"#),
+            "`content_type` must have at \
+                     most",
+        ),
+        (r#"{"topic": ""}"#, "`topic` must have 1 to 1024 bytes"),
         (r#"{"topc": "a"}"#, "unknown field `topc`"),
     ] {
         let (status, told) = test_api.json("POST", "/v1/publish", body);
@@ -334,8 +338,8 @@ fn a_stream_of_messages_has_those_on_its_topics() {
     let (name, _, data) = back.next().expect("a gap");
     assert_eq!((name.as_str(), &data), ("gap", &json!({ "lost": null })));
     for (query, expected) in [
-        ("?type=message_published,online", "alone or not at all"),
-        ("?topic=a", "`topic` goes with"),
+        ("?type=message_published,online", "must not combine"),
+        ("?topic=a", "`topic` is allowed with"),
         ("?type=message_published&topic=a%23", "`filter` has + only"),
     ] {
         let (status, told) = test_api.json("GET", &format!("/v1/events{query}"), "");

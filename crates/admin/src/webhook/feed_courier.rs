@@ -100,7 +100,7 @@ impl FeedCourier {
     }
 
     fn wanted(&self, taken: Taken, lost: &mut u64) -> Vec<Placed> {
-        self.address.dropped(taken.lost, "the webhook was too far behind");
+        self.address.dropped(taken.lost, "the webhook was too slow");
         *lost += taken.lost;
         taken.happenings.into_iter().filter(|(_, event)| self.filter.wants(event)).collect()
     }

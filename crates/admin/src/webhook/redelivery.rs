@@ -28,7 +28,7 @@ impl Address {
             let Some(page) = dead.page(after, left.min(BATCH_EVENTS_MAX))? else { break };
             let events: Vec<_> = page.letters.iter().map(DeadLetter::as_json).collect();
             if !feed.pause(Duration::ZERO) {
-                told.failure = Some("the server stops".into());
+                told.failure = Some("the server is stopping".into());
                 break;
             }
             let body = WebhookBody { lost: 0, redelivered: true, events: &events };

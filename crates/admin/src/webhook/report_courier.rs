@@ -133,7 +133,7 @@ impl ReportCourier {
                     seqs.push(placed.seq);
                 }
                 None if seqs.is_empty() => {
-                    self.give_up(shard, vec![placed.seq], "they are not Reports");
+                    self.give_up(shard, vec![placed.seq], "not Reports");
                 }
                 None => break, // it will be the first
             }
@@ -191,7 +191,7 @@ impl ReportCourier {
             // over or told; the rest is lost.
             let missed = first.saturating_sub(after.max(told) + 1);
             self.shards[shard].after = first - 1;
-            self.lose(missed, "they left the store before they were taken");
+            self.lose(missed, "they expired from the store before delivery");
             // Behind a gap the next page begins, so that each is seen.
             let whole = page.iter().zip(first..).take_while(|(placed, seq)| placed.seq == *seq);
             let whole = whole.count();
@@ -227,7 +227,7 @@ impl ReportCourier {
         });
         let kept = self.address.give_up(Why::TooOld, told);
         self.lost += kept;
-        self.lose(old.len() as u64 - kept, "they are too old, and not Reports");
+        self.lose(old.len() as u64 - kept, "too old, and not Reports");
         self.over(shard, old.iter().map(|placed| placed.seq).collect());
     }
 

@@ -201,7 +201,7 @@ fn one_source_begins_its_share_of_sessions_and_others_find_room() {
         held
     });
     let told = answer(begin(CALLER));
-    assert!(told.starts_with("HTTP/1.1 503 ") && told.contains("from where you are"), "{told}");
+    assert!(told.starts_with("HTTP/1.1 503 ") && told.contains("from your address"), "{told}");
     assert_eq!(house.door.tally().of(BoshOutcome::Source), 1);
     let other = Caller { peer: ([10, 0, 0, 9], 7).into(), ..CALLER };
     let _held = begin(other);

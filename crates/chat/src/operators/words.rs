@@ -102,7 +102,10 @@ impl WordList {
         let whole = |why: String| WordsFault { line: 0, why };
         if file.len() > WORDS_FILE_BYTES_MAX {
             let bytes = file.len();
-            return Err(whole(format!("it has {bytes} bytes of at most {WORDS_FILE_BYTES_MAX}")));
+            return Err(whole(format!(
+                "it has {bytes} bytes; the maximum is \
+                                      {WORDS_FILE_BYTES_MAX}"
+            )));
         }
         let (mut words, mut patterns) = (Vec::new(), Vec::new());
         for (at, line) in file.split(|byte| *byte == b'\n').enumerate() {
@@ -113,7 +116,7 @@ impl WordList {
                 continue;
             }
             if words.len() == WORDS_MAX {
-                return Err(fault(format!("there are more words than {WORDS_MAX}")));
+                return Err(fault(format!("more than {WORDS_MAX} words")));
             }
             let (word, pattern) = word_of(line).map_err(fault)?;
             words.push(word);
@@ -125,7 +128,12 @@ impl WordList {
         let kind = Some(AhoCorasickKind::ContiguousNFA);
         let builder =
             AhoCorasick::builder().match_kind(MatchKind::Standard).kind(kind).build(patterns);
-        let found = builder.map_err(|error| whole(format!("the words make no list: {error}")))?;
+        let found = builder.map_err(|error| {
+            whole(format!(
+                "the words cannot be compiled: \
+                                                           {error}"
+            ))
+        })?;
         Ok(WordList { words, found: Some(found) })
     }
 
@@ -165,15 +173,15 @@ impl Word {
 fn word_of(line: &str) -> Result<(Word, String), String> {
     let (action, word) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let action = WordAction::ALL.iter().copied().find(|known| known.name() == action);
-    let action = action.ok_or("it begins with `refuse`, `replace` or `flag`")?;
+    let action = action.ok_or("a line must start with `refuse`, `replace` or `flag`")?;
     let word = word.trim();
     let (begins, word) = word.strip_prefix('|').map_or((false, word), |word| (true, word));
     let (ends, word) = word.strip_suffix('|').map_or((false, word), |word| (true, word));
     let pattern: String = word.chars().flat_map(char::to_lowercase).collect();
     match pattern.len() {
         1..=WORD_BYTES_MAX => Ok((Word { action, begins, ends }, pattern)),
-        0 => Err("it has no word behind what is to be done".into()),
-        bytes => Err(format!("the word has {bytes} bytes of at most {WORD_BYTES_MAX}")),
+        0 => Err("the word is missing after the action".into()),
+        bytes => Err(format!("the word has {bytes} bytes; the maximum is {WORD_BYTES_MAX}")),
     }
 }
 
@@ -268,17 +276,17 @@ mod tests {
         let fault = |file: &[u8]| WordList::parse(file).err().expect("wrong").to_string();
         assert_eq!(
             fault(b"flag a\nban b\n"),
-            "line 2: it begins with `refuse`, `replace` or `flag`"
+            "line 2: a line must start with `refuse`, `replace` or `flag`"
         );
-        assert_eq!(fault(b"flag\n"), "line 1: it has no word behind what is to be done");
-        assert_eq!(fault(b"\nflag ||\n"), "line 2: it has no word behind what is to be done");
+        assert_eq!(fault(b"flag\n"), "line 1: the word is missing after the action");
+        assert_eq!(fault(b"\nflag ||\n"), "line 2: the word is missing after the action");
         assert_eq!(fault(b"flag a\xff\n"), "line 1: it is not UTF-8");
         let long = format!("flag {}", "x".repeat(WORD_BYTES_MAX + 1));
-        assert_eq!(fault(long.as_bytes()), "line 1: the word has 129 bytes of at most 128");
+        assert_eq!(fault(long.as_bytes()), "line 1: the word has 129 bytes; the maximum is 128");
         let many = "flag a\n".repeat(WORDS_MAX + 1);
-        assert_eq!(fault(many.as_bytes()), "line 50001: there are more words than 50000");
+        assert_eq!(fault(many.as_bytes()), "line 50001: more than 50000 words");
         let large = vec![b'#'; WORDS_FILE_BYTES_MAX + 1];
-        assert_eq!(fault(&large), "it has 4194305 bytes of at most 4194304");
+        assert_eq!(fault(&large), "it has 4194305 bytes; the maximum is 4194304");
     }
 
     #[test]

@@ -160,16 +160,16 @@ impl Chat {
         let mut users = Vec::new();
         if let OperatorWish::Change(change) = &wish {
             if !(1..=BOOK_ACCOUNTS_MAX).contains(&change.accounts.len()) {
-                let why = format!("1 to {BOOK_ACCOUNTS_MAX} accounts at once");
+                let why = format!("give 1 to {BOOK_ACCOUNTS_MAX} accounts");
                 return Err(BookFault::Wrong(why.into()));
             }
             let wants_one = matches!(change.verb, UserVerb::Add | UserVerb::SetPassword);
             if wants_one != change.password.is_some() {
-                return Err(BookFault::Wrong("a password is missing, or makes no sense".into()));
+                return Err(BookFault::Wrong("a password is missing or invalid".into()));
             }
             for address in &change.accounts {
                 if change.verb == UserVerb::Add && !self.may_be_made(address) {
-                    return Err(BookFault::Wrong("nobody may have this name".into()));
+                    return Err(BookFault::Wrong("this name is not allowed".into()));
                 }
                 if self.settings.is_foreign(address) {
                     return Err(BookFault::Unknown(address.as_str().into()));
@@ -200,7 +200,7 @@ impl Chat {
         let refused = if self.settings.book.registration != Registration::Open {
             Some(BookFault::Off)
         } else if self.settings.is_foreign(&address) || !self.may_be_made(&address) {
-            Some(BookFault::Wrong("nobody may have this name".into()))
+            Some(BookFault::Wrong("this name is not allowed".into()))
         } else if self.owner_of(&address) != NameOwner::Unknown {
             Some(BookFault::Conflict)
         } else {

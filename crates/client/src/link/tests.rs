@@ -101,7 +101,7 @@ fn a_certificate_that_is_not_believed_is_told_by_an_alert() {
     let stranger = Echo { trust: other.trust.clone(), ..listener };
     let error = stranger.open(true, None).err().expect("another authority");
     assert_eq!(error.what, ConnectErrorKind::Tls);
-    assert!(error.text.contains("TLS did not come about: invalid peer certificate"), "{error}");
+    assert!(error.text.contains("TLS handshake failed: invalid peer certificate"), "{error}");
     let heard = stranger.ended.join().expect("it served");
     assert!(matches!(heard, Detail::Alert(_)), "{heard:?}");
     let check = CertificateCheck::Nothing;

@@ -48,25 +48,25 @@ impl UserEntry {
     pub fn of_columns(row: &AccountColumns) -> Result<UserEntry, &'static str> {
         let is_everybody = row.name == EVERYBODY;
         if !is_everybody && passwords::check_name(&row.name).is_err() {
-            return Err("its name is none");
+            return Err("its name is invalid");
         }
         if !(1..UID_MAX).contains(&row.uid) || row.epoch >= UID_MAX {
-            return Err("its uid or its epoch is not from 1 to 2^53 - 1");
+            return Err("its uid or epoch is not between 1 and 2^53 - 1");
         }
         let mut scram = KeysByHash::default();
         for (hash, text) in
             [(ScramHash::Sha256, &row.scram_sha_256), (ScramHash::Sha1, &row.scram_sha_1)]
         {
             if !text.is_empty() {
-                scram.put(ScramKeys::parse(hash, text).ok_or("its keys for SCRAM are none")?);
+                scram.put(ScramKeys::parse(hash, text).ok_or("its SCRAM keys are invalid")?);
             }
         }
         let hash = match row.password.as_str() {
             "" => None,
-            text => Some(StoredHash::parse(text).map_err(|_| "its password is no hash")?),
+            text => Some(StoredHash::parse(text).map_err(|_| "its password is not a valid hash")?),
         };
         let standing = Standing { is_ruled: !row.rules.is_empty(), ..Standing::default() };
-        let rules = read_rules(standing, row.rules.as_bytes()).ok_or("its rules cannot be read")?;
+        let rules = read_rules(standing, row.rules.as_bytes()).ok_or("its rules are invalid")?;
         let (is_super, is_disabled) = (row.is_super, row.is_disabled);
         match is_everybody {
             true => Ok(UserEntry { rules, ..UserEntry::default() }),

@@ -256,13 +256,13 @@ pub fn check(order: &UserOrder) -> Result<(), String> {
     let most = UserOrder::PASSWORD_BYTES_MAX;
     let is_sized = |password: &String| (1..=most).contains(&password.len());
     if order.password.as_ref().is_some_and(|password| !is_sized(password)) {
-        return Err(format!("a password has 1 to {most} bytes"));
+        return Err(format!("a password must have 1 to {most} bytes"));
     }
     if order.name != EVERYBODY {
         return passwords::check_name(&order.name);
     }
     match order.password.is_some() || order.is_super.is_some() || order.is_disabled.is_some() {
-        true => Err("* stands for everybody: it has rules and nothing else".into()),
+        true => Err("the user * stands for everybody: it can have rules only".into()),
         false => Ok(()),
     }
 }
@@ -270,7 +270,7 @@ pub fn check(order: &UserOrder) -> Result<(), String> {
 /// No rules at all are nothing said.
 fn list(rules: &[UserRule]) -> Result<Option<Arc<List>>, String> {
     if rules.len() > UserOrder::RULES_MAX {
-        return Err(format!("a user has at most {} rules", UserOrder::RULES_MAX));
+        return Err(format!("a user can have at most {} rules", UserOrder::RULES_MAX));
     }
     let lines = rules.iter().map(RuleLine::of).collect::<Result<Vec<_>, _>>()?;
     Ok((!lines.is_empty()).then(|| Arc::new(List::new(lines))))

@@ -39,10 +39,11 @@ impl Keys {
     /// Adds a secret; in words, why it is none.
     pub fn add_secret(&mut self, secret: &[u8]) -> Result<(), String> {
         if secret.starts_with(b"-----BEGIN") {
-            return Err("a public key is no secret: name its file in key_files".into());
+            return Err("this is a public key, not a secret: name its file in key_files".into());
         }
-        let material = Material::secret(secret.into())
-            .ok_or(format!("a secret has at least {SECRET_BYTES_MIN} bytes (RFC 7518 3.2)"))?;
+        let material = Material::secret(secret.into()).ok_or(format!(
+            "a secret must have at least {SECRET_BYTES_MIN} bytes (RFC 7518 3.2)"
+        ))?;
         self.0.push(TokenKey { kid: None, algorithm: None, material });
         Ok(())
     }
@@ -58,32 +59,32 @@ impl Keys {
                 continue;
             };
             let body: String = lines.by_ref().take_while(|line| !line.starts_with('-')).collect();
-            let der = BASE64_STANDARD.decode(body).map_err(|_| "what it holds is no base64")?;
+            let der = BASE64_STANDARD.decode(body).map_err(|_| "its content is not base64")?;
             let wrapped = match label {
                 "PUBLIC KEY" => der::public_key(&der),
                 "RSA PUBLIC KEY" => der::rsa(&der),
                 other => return Err(format!("a {other} is not a PUBLIC KEY")),
             };
-            let wrapped = wrapped.ok_or("it holds neither an RSA, P-256, P-384 nor Ed25519 key")?;
+            let wrapped = wrapped.ok_or("it has no RSA, P-256, P-384 or Ed25519 key")?;
             let material = Material::of(wrapped)?;
             self.0.push(TokenKey { kid: None, algorithm: None, material });
         }
-        if self.0.len() == before { Err("it holds no PUBLIC KEY".into()) } else { Ok(()) }
+        if self.0.len() == before { Err("it has no PUBLIC KEY".into()) } else { Ok(()) }
     }
 
     /// Adds a set of keys in JSON, or a single one. Those that are not for signatures, or of a kind
     /// that is not known, are left out (RFC 7517 5); in words, why there is none.
     pub fn add_set(&mut self, text: &str) -> Result<(), String> {
-        let set: Value = serde_json::from_str(text).map_err(|_| "it is no JSON")?;
+        let set: Value = serde_json::from_str(text).map_err(|_| "it is not JSON")?;
         let single = [&set];
         let keys: Vec<&Value> = match set.get("keys") {
-            Some(keys) => keys.as_array().ok_or("keys is no list")?.iter().collect(),
+            Some(keys) => keys.as_array().ok_or("keys must be a list")?.iter().collect(),
             None => single.into(),
         };
         let keys: Vec<TokenKey> =
             keys.into_iter().filter_map(TokenKey::of).take(KEYS_MAX).collect();
         if keys.is_empty() {
-            return Err("it holds no key for signatures that is known here".into());
+            return Err("it has no supported signature key".into());
         }
         self.0.extend(keys);
         Ok(())
@@ -207,7 +208,7 @@ impl Material {
                     - modulus.first().map_or(0, |first| first.leading_zeros() as usize);
                 match (2_048..=8_192).contains(&bits) {
                     true => Ok(Material::Rsa { modulus, exponent }),
-                    false => Err(format!("an RSA key of {bits} bits: 2048 to 8192 are wanted")),
+                    false => Err(format!("an RSA key of {bits} bits: 2048 to 8192 are required")),
                 }
             }
             Wrapped::P256(point) => Ok(Material::P256(point)),

@@ -1,4 +1,4 @@
-//! Makes a run: the load generator, whoever looks on, the run itself, its folder, what is printed
+//! Makes a run: the tester, whoever looks on, the run itself, its folder, what is printed
 //! of it.
 //!
 //! It does not know what a plan says. The invariant: a run that was made is written, whatever came
@@ -111,7 +111,7 @@ pub fn code(run: &Run) -> u8 {
 fn word(code: u8) -> &'static str {
     match code {
         PASSED => "passed",
-        INVALID => "NOT VALID (the load generator was saturated)",
+        INVALID => "NOT VALID (the tester was saturated)",
         _ => "FAILED",
     }
 }

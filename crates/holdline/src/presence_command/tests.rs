@@ -79,7 +79,10 @@ fn figures_and_standing_are_small_tables() {
         "directory": "none", "node": "one", "boot": "feed", "circuit": "closed", "unwritten": 0,
         "lag_ms": 0, "resync_left": 0, "fault": null, "counters": { "directory_calls_total": 3 },
     });
-    assert!(card(&status).starts_with("no directory is configured: set `[presence] directory`"));
+    assert!(card(&status).starts_with(
+        "no presence directory is configured: set `[presence] \
+                                       directory`"
+    ));
     status["directory"] = json!("redis");
     status["fault"] = json!({ "at_ms": 1_000, "message": "it did not answer" });
     let told = card(&status);

@@ -41,7 +41,7 @@ impl FromStr for Span {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Span, String> {
-        let wrong = || format!("`{text}` is no time: write 10ms, 90s, 2m, 2h or 1d");
+        let wrong = || format!("`{text}` is not a duration: write 10ms, 90s, 2m, 2h or 1d");
         let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
         let (number, unit) = text.split_at(digits);
         let number: f64 = number.parse().map_err(|_| wrong())?;

@@ -81,7 +81,7 @@ impl Line {
         let shared = Arc::new(shared);
         for _ in 0..FIRST_PINGS {
             shared.sender.send(&Call::Ping { asked_us: stamp::wall_us() })?;
-            let pong = receiver.next(PROOF_WAIT)?.ok_or("it hung up")?;
+            let pong = receiver.next(PROOF_WAIT)?.ok_or("connection closed")?;
             shared.lock().hear(pong)?;
         }
         shared.sender.send(&Call::Clock { ahead_us: shared.estimate().ahead_us })?;
@@ -205,7 +205,7 @@ impl Shared {
             let reply = match receiver.next::<Reply>(SILENCE) {
                 Ok(Some(Reply::Sorry { why })) => break why,
                 Ok(Some(reply)) => reply,
-                Ok(None) => break "it hung up".to_owned(),
+                Ok(None) => break "connection closed".to_owned(),
                 Err(why) => break why,
             };
             let heard = self.lock().hear(reply);
@@ -283,7 +283,7 @@ impl Known {
                 self.look = look;
             }
             Reply::Hello { .. } | Reply::Welcome { .. } => {
-                return Err("it introduced itself twice".to_owned());
+                return Err("it sent two introductions".to_owned());
             }
             Reply::Sorry { why } => return Err(why),
         }
@@ -317,25 +317,25 @@ fn introduce(
     sender: &Sender,
     receiver: &mut Receiver,
 ) -> Result<(String, Environment, bool), String> {
-    let hello = receiver.next(PROOF_WAIT)?.ok_or("it hung up")?;
+    let hello = receiver.next(PROOF_WAIT)?.ok_or("connection closed")?;
     let Reply::Hello { version, nonce: theirs } = hello else {
-        return Err("it is no agent".to_owned());
+        return Err("not an agent".to_owned());
     };
     if version != VERSION {
-        return Err(format!("it speaks version {version}, this coordinator {VERSION}"));
+        return Err(format!("its protocol version is {version}, this coordinator's {VERSION}"));
     }
     let nonce = proof::nonce()?;
     let proof = proof::prove(token, Role::Coordinator, nonce, theirs);
     sender.send(&Call::Prove { version: VERSION, nonce, proof, seed })?;
-    match receiver.next(PROOF_WAIT)?.ok_or("it hung up")? {
+    match receiver.next(PROOF_WAIT)?.ok_or("connection closed")? {
         Reply::Welcome { proof, name, environment, loads } => {
             if !proof::holds(proof, token, Role::Agent, nonce, theirs) {
-                return Err("it does not know the token".to_owned());
+                return Err("wrong token".to_owned());
             }
             Ok((proper(&name), environment, loads))
         }
         Reply::Sorry { why } => Err(why),
-        _ => Err("it did not say who it is".to_owned()),
+        _ => Err("it did not introduce itself".to_owned()),
     }
 }
 

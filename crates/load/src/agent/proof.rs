@@ -60,7 +60,7 @@ impl Serialize for Hex {
 impl<'de> Deserialize<'de> for Hex {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let digits = String::deserialize(deserializer)?;
-        let wrong = || serde::de::Error::custom("64 hexadecimal digits are wanted");
+        let wrong = || serde::de::Error::custom("expected 64 hexadecimal digits");
         hex::decode_array(&digits).map(Hex).ok_or_else(wrong)
     }
 }

@@ -44,7 +44,7 @@ impl Remote {
     /// seed decides all that is random in their clients.
     pub fn connect(addrs: &[String], token: Option<&str>, seed: u64) -> Result<Remote, String> {
         if addrs.is_empty() || addrs.len() > AGENTS_MAX {
-            return Err(format!("between 1 and {AGENTS_MAX} agents are wanted"));
+            return Err(format!("expected 1 to {AGENTS_MAX} agents"));
         }
         let mut lines: Vec<Line> = Vec::new();
         let mut loading = 0;
@@ -60,7 +60,7 @@ impl Remote {
             lines.push(line);
         }
         if loading == 0 {
-            return Err("all agents only observe: nobody would make the load".to_owned());
+            return Err("all agents only observe: no agent generates load".to_owned());
         }
         let mut remote = Remote {
             lines,
@@ -148,7 +148,7 @@ impl Remote {
             if known.offset.steps() > line.told_steps {
                 line.told_steps = known.offset.steps();
                 self.notes.push(format!(
-                    "the clock of agent {} or of the coordinator was set anew: latencies between \
+                    "the clock of agent {} or of the coordinator was changed: latencies between \
                      agents around this moment are not right",
                     line.name
                 ));
@@ -205,7 +205,7 @@ impl LoadGenerator for Remote {
             let stuck = known.seen < number && now() > known.seen_at + STUCK;
             drop(known);
             if stuck {
-                line.shared.lose(&format!("it has shown nothing for {} s", STUCK.as_secs()));
+                line.shared.lose(&format!("no progress for {} s", STUCK.as_secs()));
             }
         }
         self.news();

@@ -72,7 +72,7 @@ impl AgentListener {
             IpAddr::V6(ip) => ip.is_loopback(),
         };
         if token.is_empty() && !loopback {
-            return Err(format!("{at} is not loopback: an agent there wants a --token"));
+            return Err(format!("{at} is not loopback: an agent needs a --token there"));
         }
         let listener = TcpListener::bind(at).map_err(|error| format!("{at}: {error}"))?;
         Ok(AgentListener { listener, name: proper(name), token: token.to_owned(), loads })
@@ -104,7 +104,7 @@ pub fn serve(seat: AgentListener, hands: Arc<dyn Hands>) -> Result<(), String> {
         let (stream, peer) = match seat.listener.accept() {
             Ok(accepted) => accepted,
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => continue,
-            Err(error) => return Err(format!("nobody can call any more: {error}")),
+            Err(error) => return Err(format!("cannot accept connections any more: {error}")),
         };
         if agent_state.strangers.fetch_add(1, Ordering::Relaxed) >= STRANGERS_MAX {
             agent_state.strangers.fetch_sub(1, Ordering::Relaxed);
@@ -116,7 +116,7 @@ pub fn serve(seat: AgentListener, hands: Arc<dyn Hands>) -> Result<(), String> {
         thread::Builder::new()
             .name("agent-call".to_owned())
             .spawn(call)
-            .map_err(|error| format!("no thread for a caller: {error}"))?;
+            .map_err(|error| format!("cannot start a thread: {error}"))?;
     }
 }
 
@@ -140,7 +140,7 @@ fn call(
     agent_state.strangers.fetch_sub(1, Ordering::Relaxed);
     let (sender, mut receiver, (seed, welcome)) = match proved {
         Ok(proved) => proved,
-        Err(why) => return hands.tell(&format!("{peer} was not let in: {why}")),
+        Err(why) => return hands.tell(&format!("{peer} refused: {why}")),
     };
     let _busy = match agent_state.seat.try_lock() {
         Ok(free) => free,
@@ -148,22 +148,22 @@ fn call(
         Err(TryLockError::WouldBlock) => {
             let whom = *agent_state.whom.lock().unwrap_or_else(PoisonError::into_inner);
             let whom = whom.map_or("another coordinator".to_owned(), |whom| whom.to_string());
-            let why = format!("{} is at work for {whom}", seat.name);
-            hands.tell(&format!("{peer} was sent away: {why}"));
+            let why = format!("{} is working for {whom}", seat.name);
+            hands.tell(&format!("{peer} refused: {why}"));
             // A coordinator that is gone needs no answer.
             let _ = sender.send(&Reply::Sorry { why });
             return;
         }
     };
     *agent_state.whom.lock().unwrap_or_else(PoisonError::into_inner) = Some(peer);
-    hands.tell(&format!("at work for {peer}"));
+    hands.tell(&format!("working for {peer}"));
     receiver.allow(CALL_LINE_BYTES_MAX);
     let end = match sender.send(&welcome) {
         Ok(()) => session::work(hands, seed, Arc::new(sender), &mut receiver),
         Err(why) => why,
     };
     *agent_state.whom.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    hands.tell(&format!("no longer at work for {peer}: {end}"));
+    hands.tell(&format!("finished working for {peer}: {end}"));
 }
 
 /// Both prove that they know the token: the seed that the coordinator brought, and the welcome.
@@ -175,15 +175,18 @@ fn welcome(
 ) -> Result<(u64, Reply), String> {
     let nonce = proof::nonce()?;
     sender.send(&Reply::Hello { version: VERSION, nonce })?;
-    let call = receiver.next(PROOF_WAIT)?.ok_or("it hung up")?;
+    let call = receiver.next(PROOF_WAIT)?.ok_or("connection closed")?;
     let Call::Prove { version, nonce: theirs, proof, seed } = call else {
-        return Err("a proof was expected first".to_owned());
+        return Err("expected authentication first".to_owned());
     };
     if version != VERSION {
-        return Err(format!("this agent speaks version {VERSION}, the coordinator {version}"));
+        return Err(format!(
+            "this agent's protocol version is {VERSION}, the coordinator's \
+                            {version}"
+        ));
     }
     if !proof::holds(proof, &seat.token, Role::Coordinator, theirs, nonce) {
-        return Err("the token is not the same on both sides".to_owned());
+        return Err("wrong token".to_owned());
     }
     let proof = proof::prove(&seat.token, Role::Agent, theirs, nonce);
     let (name, environment) = (seat.name.clone(), hands.environment());

@@ -40,7 +40,7 @@ pub(super) fn work(
     };
     let worker = match worker {
         Ok(worker) => worker,
-        Err(error) => return format!("no thread to work: {error}"),
+        Err(error) => return format!("cannot start a thread: {error}"),
     };
     let end = hear(hands, &sender, receiver, &orders);
     drop(orders);
@@ -59,9 +59,9 @@ fn hear(
 ) -> String {
     loop {
         let call = match receiver.next(SILENCE) {
-            Ok(Some(Call::Leave)) => return "it left".to_owned(),
+            Ok(Some(Call::Leave)) => return "the coordinator left".to_owned(),
             Ok(Some(call)) => call,
-            Ok(None) => return "it hung up".to_owned(),
+            Ok(None) => return "connection closed".to_owned(),
             Err(why) => {
                 // What cannot be told to it is told here.
                 let _ = sender.send(&Reply::Sorry { why: why.clone() });
@@ -74,7 +74,7 @@ fn hear(
                 sender.send(&Reply::Pong { asked_us, heard_us, told_us: hands.wall_us() })
             }
             call => orders.try_send(call).map_err(|_| {
-                let why = format!("more than {WAITING_MAX} words wait to be carried out");
+                let why = format!("more than {WAITING_MAX} orders are queued");
                 let _ = sender.send(&Reply::Sorry { why: why.clone() });
                 why
             }),

@@ -44,7 +44,7 @@ impl Sender {
         let mut line = serde_json::to_vec(word).expect("plain values become JSON");
         line.push(b'\n');
         let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        stream.write_all(&line).map_err(|error| format!("nothing can be sent: {error}"))
+        stream.write_all(&line).map_err(|error| format!("cannot send: {error}"))
     }
 
     /// Ends the connection in both directions; whoever waits for a line is told.
@@ -66,7 +66,7 @@ impl Receiver {
         &mut self,
         wait: Duration,
     ) -> Result<Option<W>, String> {
-        let silent = || format!("nothing was heard for {} s", wait.as_secs());
+        let silent = || format!("no data for {} s", wait.as_secs());
         let until = now() + wait;
         self.line.clear();
         loop {
@@ -96,7 +96,7 @@ impl Receiver {
             }
         }
         let word = serde_json::from_slice(&self.line);
-        word.map(Some).map_err(|error| format!("this is no word of the protocol: {error}"))
+        word.map(Some).map_err(|error| format!("invalid protocol message: {error}"))
     }
 }
 

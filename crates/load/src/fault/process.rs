@@ -51,7 +51,7 @@ impl Held {
     pub fn wait_for_end(&self) -> Result<(), String> {
         match self.ended(&END_WAIT) {
             true => Ok(()),
-            false => Err(format!("process {} was killed and does not end", self.pid())),
+            false => Err(format!("process {} was killed but does not end", self.pid())),
         }
     }
 
@@ -93,7 +93,7 @@ pub(super) fn nofile_in(limits: &str) -> Option<Rlimit> {
 
 /// Starts a command that goes on when this process ends.
 pub(super) fn start(command: &[String]) -> Result<Child, String> {
-    let (program, arguments) = command.split_first().ok_or("there is no command to start")?;
+    let (program, arguments) = command.split_first().ok_or("the command is empty")?;
     let mut child = Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
@@ -105,7 +105,7 @@ pub(super) fn start(command: &[String]) -> Result<Child, String> {
     let held = Held::of(child.id(), program);
     if held.is_ok_and(|held| held.ended(&START_WAIT)) {
         let how = child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
-        return Err(format!("`{}` was started and ended at once: {how}", command.join(" ")));
+        return Err(format!("`{}` was started but ended immediately: {how}", command.join(" ")));
     }
     Ok(child)
 }

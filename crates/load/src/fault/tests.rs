@@ -124,7 +124,7 @@ fn what_cannot_be_started_is_told_before_or_after() {
     let error = faults.begin(&FaultKind::TargetKilled).expect_err("there is no command");
     assert!(error.contains("target.start"), "{error}");
     becomes("at rest, for nothing was done", || state_of(child.pid()) == Some('S'));
-    assert!(process::start(&["false".to_owned()]).is_err_and(|e| e.contains("ended at once")));
+    assert!(process::start(&["false".to_owned()]).is_err_and(|e| e.contains("ended immediately")));
     assert!(process::start(&["/no/such/file".to_owned()]).is_err());
 }
 

@@ -25,7 +25,8 @@ impl UndoGuard {
             .stderr(Stdio::null())
             .process_group(0)
             .spawn();
-        let child = child.map_err(|error| format!("no keeper of the fault: {error}"))?;
+        let child =
+            child.map_err(|error| format!("cannot start the guard of the fault: {error}"))?;
         Ok(UndoGuard(Some(child)))
     }
 

@@ -109,11 +109,15 @@ impl FleetPlan {
             _ => true,
         };
         let rules = [
-            (!self.to.is_empty(), "there is no address to call"),
+            (!self.to.is_empty(), "no target address"),
             (self.threads > 0 && self.threads < 1_024, "threads must be 1 to 1023"),
             (beats, "the heartbeats' time must be above zero"),
             (!self.timeout.is_zero(), "the timeout must be above zero"),
-            (!self.profile.beats(), "the house says when to beat: the profile's beats must be off"),
+            (
+                !self.profile.beats(),
+                "the lab sends the heartbeats: those of the profile must be \
+                                     off",
+            ),
             (
                 self.first_number.checked_add(self.count).is_some(),
                 "first number and count must fit 32 bits",
@@ -159,7 +163,7 @@ pub(crate) fn check_traffic(traffic: &[Traffic], profile: &FleetProfile) -> Resu
     };
     let rounds = traffic.iter().any(|one| one.loops.is_some());
     if rounds && traffic.len() > 1 {
-        return Err("who goes rounds (`loops`) sends nothing else meanwhile".to_owned());
+        return Err("a group with `loops` cannot send other traffic".to_owned());
     }
     for one in traffic {
         let paced = match one.pace {
@@ -178,32 +182,29 @@ pub(crate) fn check_traffic(traffic: &[Traffic], profile: &FleetProfile) -> Resu
             (
                 one.addresses.is_empty()
                     || one.among.map(|it| it as usize) == Some(one.addresses.len()),
-                "`addresses` are as many as `among` says",
+                "`addresses` must have as many entries as `among` says",
             ),
             (one.qos <= 2, "`qos` is 0, 1 or 2"),
             (
                 one.what != What::Publish
                     || one.topic.is_some()
                     || !(is_chat || matches!(profile, FleetProfile::Mqtt(_))),
-                "what is published over MQTT, IM or XMPP needs a topic",
+                "traffic over MQTT, IM or XMPP needs a topic",
             ),
             (
                 one.loops.is_none() || one.among.is_some() && is_chat,
-                "`loops` go over `among` numbers, and are for im:// and xmpp://",
+                "`loops` needs `among`, and im:// or xmpp://",
             ),
-            (
-                one.what != What::Request || sends_requests,
-                "requests are sent by groups of http and tcp",
-            ),
+            (one.what != What::Request || sends_requests, "requests need a group with http or tcp"),
             (
                 !matches!(one.what, What::Publish | What::Heartbeat) || !sends_requests,
-                "groups of http and tcp send requests, neither messages nor heartbeats",
+                "groups with http or tcp send requests, no messages or heartbeats",
             ),
             (
                 one.topic.as_ref().is_none_or(|topic| !topic.contains(['+', '#'])),
-                "a topic has no wildcard",
+                "a topic must not have a wildcard",
             ),
-            (windows(one.what) <= 1, "a client has one window"),
+            (windows(one.what) <= 1, "a client can have only one window"),
         ];
         if let Some((_, rule)) = rules.into_iter().find(|(holds, _)| !holds) {
             return Err(rule.to_owned());

@@ -68,7 +68,7 @@ pub fn hash_key() -> Result<HashKey, String> {
 /// A random number.
 pub fn random() -> Result<u64, String> {
     let mut bytes = [0; 8];
-    getrandom::fill(&mut bytes).map_err(|error| format!("no random numbers: {error}"))?;
+    getrandom::fill(&mut bytes).map_err(|error| format!("random number generator: {error}"))?;
     Ok(u64::from_be_bytes(bytes))
 }
 

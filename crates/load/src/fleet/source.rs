@@ -44,16 +44,16 @@ pub fn spread_on(
     to: &[SocketAddr],
     clients: u32,
 ) -> Result<Vec<IpAddr>, String> {
-    let Some(first) = to.first() else { return Err("there is no address to call".to_owned()) };
+    let Some(first) = to.first() else { return Err("no target address".to_owned()) };
     let mixed = to.iter().any(|to| to.is_ipv4() != first.is_ipv4());
     if sources.is_empty() || sources.iter().any(|source| source == "auto") {
         if let Some(other) = sources.iter().find(|source| *source != "auto") {
-            return Err(format!("`auto` cannot stand beside another source (`{other}`)"));
+            return Err(format!("`auto` cannot be combined with another source (`{other}`)"));
         }
         return Ok(if mixed { Vec::new() } else { host.choose(to, clients) });
     }
     if mixed {
-        let what = "the target has addresses of IPv4 and of IPv6, so no sources can be told; \
+        let what = "the target has addresses of IPv4 and of IPv6, so sources cannot be chosen; \
                     make two groups";
         return Err(what.to_owned());
     }
@@ -74,7 +74,7 @@ fn addresses_of(source: &str, v4: bool) -> Result<Vec<IpAddr>, String> {
     let (from, until) = parse(source)?;
     if from.is_ipv4() != v4 {
         let [mine, theirs] = if v4 { ["IPv6", "IPv4"] } else { ["IPv4", "IPv6"] };
-        return Err(format!("source `{source}` is of {mine}, but the target of {theirs}"));
+        return Err(format!("source `{source}` is {mine}, but the target is {theirs}"));
     }
     let last = bits(until).min(bits(from) + SOURCES_MAX as u128 - 1);
     let range = (bits(from)..=last).map(|bits| address(bits, v4));
@@ -82,8 +82,8 @@ fn addresses_of(source: &str, v4: bool) -> Result<Vec<IpAddr>, String> {
     if own.is_empty() {
         let add = format!("ip address add {from} dev lo");
         return Err(format!(
-            "source `{source}` is no address of this machine (it would be after `{add}`, and the \
-             target must know the way back)"
+            "source `{source}` is not an address of this machine (it would be after `{add}`, and \
+             the target must know the way back)"
         ));
     }
     Ok(own)
@@ -93,7 +93,7 @@ fn addresses_of(source: &str, v4: bool) -> Result<Vec<IpAddr>, String> {
 fn parse(source: &str) -> Result<(IpAddr, IpAddr), String> {
     let wrong = || {
         format!(
-            "`{source}` is no source: write an address, 10.0.0.5-10.0.0.9, 127.0.1.0/24 or auto"
+            "`{source}` is not a source: give an address, 10.0.0.5-10.0.0.9, 127.0.1.0/24 or auto"
         )
     };
     if let Some((network, prefix)) = source.split_once('/') {

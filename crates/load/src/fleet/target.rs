@@ -100,13 +100,16 @@ impl Url {
     /// Parses a URL.
     pub fn parse(text: &str) -> Result<Url, String> {
         let (name, rest) = text.split_once("://").ok_or_else(|| {
-            format!("`{}` is no URL: it has no scheme, as in mqtt://127.0.0.1:1883", shown(text))
+            format!(
+                "`{}` is not a URL: the scheme is missing, as in mqtt://127.0.0.1:1883",
+                shown(text)
+            )
         })?;
         let wrong = |what: &str| format!("invalid URL `{}`: {what}", shown(text));
         let scheme = SCHEMES.iter().find(|scheme| scheme.name == name);
         let scheme = scheme.ok_or_else(|| {
             let known: Vec<&str> = SCHEMES.iter().map(|scheme| scheme.name).collect();
-            wrong(&format!("{name}:// is not known; there are {}", known.join(" ")))
+            wrong(&format!("unknown scheme {name}://; use one of {}", known.join(" ")))
         })?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let slash = rest.find('/').unwrap_or(rest.len());
@@ -150,7 +153,7 @@ impl Url {
                     self.inside = Some(Speech::Im);
                 }
                 ("protocol", _) if self.scheme.is_web_socket() => {
-                    return Err("in a WebSocket there are the protocols miop, mqtt, im".to_owned());
+                    return Err("the WebSocket protocols are miop, mqtt and im".to_owned());
                 }
                 ("ca", path) if self.scheme.is_encrypted && !path.is_empty() => {
                     self.authority = Some(path.to_owned());
@@ -176,7 +179,7 @@ impl Url {
         let mut found = (host, port)
             .to_socket_addrs()
             .map_err(|error| format!("unable to resolve {host}:{port}: {error}"))?;
-        found.next().ok_or_else(|| format!("unable to resolve {host}:{port}: it has no address"))
+        found.next().ok_or_else(|| format!("unable to resolve {host}:{port}: no address"))
     }
 
     /// Host and port, as they stand in a `Host` header.

@@ -48,7 +48,7 @@ pub(super) struct Child {
 impl Child {
     pub(super) fn start(command: &[OsString], seed: u64, processes: u32) -> Result<Child, String> {
         let failed = |error: &dyn std::fmt::Display| {
-            format!("a further process of the tester cannot be started: {error}")
+            format!("cannot start another process of the tester: {error}")
         };
         let [program, words @ ..] = command else { return Err(failed(&"its program is unknown")) };
         let mut process = Command::new(program)
@@ -95,7 +95,7 @@ impl Child {
         self.is_lost = true;
         self.last.groups.values_mut().for_each(forget);
         let held = self.last.agents.iter().map(|agent| agent.clients).sum::<u64>();
-        self.last.notes.push(format!("it was lost, with {held} clients"));
+        self.last.notes.push(format!("it was lost with {held} clients"));
         self.last.saturation = vec!["it was lost".to_owned()];
     }
 
@@ -152,7 +152,7 @@ pub fn serve_stdio() -> i32 {
                 Err(why) => Answer::Failed(why),
             },
             (Ok(Ask::Look), Some(here)) => Answer::Seen(Box::new(here.look())),
-            (Ok(_), None) => Answer::Failed("it has not begun".to_owned()),
+            (Ok(_), None) => Answer::Failed("it has not started".to_owned()),
             (Err(error), _) => Answer::Failed(error.to_string()),
         };
         let Ok(answer) = serde_json::to_string(&answer) else { return 1 };

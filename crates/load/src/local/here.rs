@@ -30,7 +30,7 @@ const REASONS_MAX: usize = 8;
 /// The groups of this process.
 pub(super) struct Here {
     seed: u64,
-    /// Processes of the load generator: all of them call from this machine's addresses.
+    /// Processes of the tester: all of them call from this machine's addresses.
     processes: u32,
     teams: BTreeMap<String, Team>,
     turn_us_max: u64,
@@ -61,7 +61,7 @@ impl Team {
     fn fleet(&self) -> Result<&Fleet, String> {
         match &self.work {
             Work::Goes(fleet) => Ok(fleet),
-            Work::Over(_) => Err("the run is over".to_owned()),
+            Work::Over(_) => Err("the run has ended".to_owned()),
         }
     }
 }
@@ -108,7 +108,7 @@ impl Here {
     fn found(&mut self, group: &Group, clients_max: u32) -> Result<(), String> {
         let named = |what: String| format!("group `{}`: {what}", group.name);
         if self.teams.contains_key(&group.name) {
-            return Err(named("there is one of that name".to_owned()));
+            return Err(named("the name is taken".to_owned()));
         }
         let mut plan = recruit::plan(group, self.seed).map_err(named)?;
         plan.hearing.is_shared_elsewhere |= plan.hearing.is_shared && self.processes > 1;
@@ -122,7 +122,7 @@ impl Here {
     }
 
     fn team(&mut self, name: &str) -> Result<&mut Team, String> {
-        self.teams.get_mut(name).ok_or_else(|| format!("there is no group `{name}`"))
+        self.teams.get_mut(name).ok_or_else(|| format!("no group `{name}`"))
     }
 
     /// Where the clients of a group call from. Ports are shared by all that call the same target.
@@ -138,7 +138,7 @@ impl Here {
         let teams = self.teams.values().filter(|team| name.is_none_or(|n| n == team.group.name));
         let fleets: Vec<&Fleet> = teams.filter_map(|team| team.fleet().ok()).collect();
         if fleets.is_empty() && name.is_some() {
-            return Err(format!("there is no group `{}`", name.unwrap_or_default()));
+            return Err(format!("no group `{}`", name.unwrap_or_default()));
         }
         fleets.into_iter().for_each(act);
         Ok(())
@@ -206,7 +206,7 @@ impl Here {
 fn counts(seen: &Snapshot) -> Counts {
     let mut counts = seen.counts();
     if seen.lost_threads > 0 {
-        let what = "threads of the tester that broke off".to_owned();
+        let what = "threads of the tester that failed".to_owned();
         counts.accounts.push(lab::run::Balance { what, total: seen.lost_threads, parts: vec![] });
     }
     counts

@@ -24,7 +24,7 @@ const THREADS_MAX: usize = 64;
 /// The plan of a group that has no clients yet.
 pub(super) fn plan(group: &Group, seed: u64) -> Result<FleetPlan, String> {
     let urls: Vec<Url> = group.url.iter().map(|url| Url::parse(url)).collect::<Result<_, _>>()?;
-    let Some(first) = urls.first() else { return Err("it has no `url` to call".to_owned()) };
+    let Some(first) = urls.first() else { return Err("it has no `url`".to_owned()) };
     if let Some(other) = urls.iter().find(|url| url.scheme != first.scheme) {
         let (one, two) = (first.scheme.name, other.scheme.name);
         return Err(format!("its URLs have different schemes, {one} and {two}"));
@@ -167,7 +167,7 @@ fn miop_profile(group: &Group, url: &Url) -> Result<miop::Profile, String> {
     let product = ProductKey::parse(product).map_err(|wrong| format!("the product {wrong}"))?;
     let id = id(group, url);
     let prefix = id.strip_suffix("-%i").filter(|prefix| !prefix.contains("%i"));
-    let prefix = prefix.ok_or_else(|| format!("id = \"{id}\": a MIOP id ends with -%i"))?;
+    let prefix = prefix.ok_or_else(|| format!("id = \"{id}\": a MIOP id must end with -%i"))?;
     DeviceId::parse(&format!("{prefix}-{}", u32::MAX))
         .map_err(|wrong| format!("id = \"{id}\": the device id {wrong}"))?;
     let mut profile = miop::Profile::new(version, product, prefix);
@@ -178,7 +178,7 @@ fn miop_profile(group: &Group, url: &Url) -> Result<miop::Profile, String> {
         profile.prove = miop::Prove::Secret { key_id: 1, bytes };
     }
     getrandom::fill(&mut profile.nonce_seed)
-        .map_err(|error| format!("no random numbers for nonces: {error}"))?;
+        .map_err(|error| format!("random number generator: {error}"))?;
     Ok(profile)
 }
 
@@ -190,11 +190,11 @@ fn people(group: &Group, url: &Url, device: &str) -> Result<(String, Option<Box<
     AccountAddress::parse(&last(&account), LOCALHOST)
         .map_err(|wrong| format!("the account `{account}`: {wrong}"))?;
     if last(device).len() > DEVICE_NAME_BYTES_MAX {
-        return Err(format!("id = \"{device}\": a device's name has 64 bytes at most"));
+        return Err(format!("id = \"{device}\": the name of a device can have at most 64 bytes"));
     }
     let password = group.password.as_ref().or(url.password.as_ref());
     if group.scram && password.is_none() {
-        return Err("scram: it proves a `password`, and there is none".to_owned());
+        return Err("scram needs a `password`".to_owned());
     }
     Ok((account, password.map(|password| password.as_str().into())))
 }
@@ -223,7 +223,7 @@ fn xmpp_profile(group: &Group, url: &Url) -> Result<xmpp::XmppProfile, String> {
     let (account, password) = people(group, url, resource)?;
     let (user, domain) = account.split_once('@').unwrap_or((&account, LOCALHOST));
     if domain.contains('%') {
-        return Err(format!("the account `{account}`: its number stands before the @"));
+        return Err(format!("the account `{account}`: its number must be before the @"));
     }
     Ok(xmpp::XmppProfile {
         user: mqtt::Formula::new(user),
@@ -244,7 +244,7 @@ fn mqtt_profile(group: &Group, url: &Url) -> Result<mqtt::Profile, String> {
         5 => Version::V5,
         other => return Err(format!("version = {other}: MQTT has 3, 4 (3.1.1) and 5")),
     };
-    let qos = Qos::of(group.subscribe_qos).ok_or("subscribe_qos is 0, 1 or 2")?;
+    let qos = Qos::of(group.subscribe_qos).ok_or("subscribe_qos must be 0, 1 or 2")?;
     let mut profile = mqtt::Profile::new(version, mqtt::Formula::new(&id(group, url)));
     profile.beats = false;
     profile.keep_alive_s = keep_alive_s(group)?;

@@ -122,7 +122,7 @@ pub fn check(plan: &Plan) -> Result<(), PlanProblem> {
         let at = groups.entry(number, &group.name);
         name(&at.key("name"), &group.name)?;
         let fresh = known.insert(group.name.as_str());
-        at.key("name").must(fresh, &group.name, "two groups have this name; rename one")?;
+        at.key("name").must(fresh, &group.name, "duplicate group name")?;
         part::group(&at, plan, group)?;
     }
     conversation::all(&root.key("conversation"), plan)?;
@@ -135,7 +135,7 @@ pub fn check(plan: &Plan) -> Result<(), PlanProblem> {
         let at = stages.entry(number, &stage.name);
         name(&at.key("name"), &stage.name)?;
         let fresh = named.insert(stage.name.as_str());
-        at.key("name").must(fresh, &stage.name, "two stages have this name; rename one")?;
+        at.key("name").must(fresh, &stage.name, "duplicate stage name")?;
         part::stage(&at, plan, stage)?;
         conversation::stage(&at, plan, number)?;
     }
@@ -145,7 +145,7 @@ pub fn check(plan: &Plan) -> Result<(), PlanProblem> {
 fn name(at: &At, name: &str) -> Result<(), PlanProblem> {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let fits = !name.is_empty() && name.len() <= NAME_MAX && name.chars().all(word);
-    at.must(fits, format!("`{name}`"), "a name is 1 to 64 letters, digits, `-` and `_`")
+    at.must(fits, format!("`{name}`"), "a name must have 1 to 64 letters, digits, `-` and `_`")
 }
 
 fn target(at: &At, target: &Target) -> Result<(), PlanProblem> {
@@ -153,7 +153,7 @@ fn target(at: &At, target: &Target) -> Result<(), PlanProblem> {
     for (key, url) in [("metrics", &target.metrics), ("api", &target.api)] {
         if let Some(url) = url {
             let fits = url.starts_with("http://") || url.starts_with("https://");
-            at.key(key).must(fits, url, "an address that begins with http:// or https://")?;
+            at.key(key).must(fits, url, "a URL that starts with http:// or https://")?;
         }
     }
     if let Some(redis) = &target.redis {
@@ -195,26 +195,18 @@ pub fn accounts(plan: &Plan) -> Result<(), String> {
         let sent = plan.stages.iter().flat_map(|stage| stage.traffic.get(&group.name)).flatten();
         if sent.clone().any(|traffic| traffic.loops.is_some()) && !is_spoken {
             let name = &group.name;
-            return Err(format!(
-                "group {name} goes rounds (`loops`): people do so, over im:// or xmpp://"
-            ));
+            return Err(format!("group {name}: `loops` needs im:// or xmpp://"));
         }
         let mut members = plan.conversations.iter();
         let is_member = |name: &String| *name == group.name;
         if group.scram && !is_spoken {
-            return Err(format!(
-                "group {} proves its password by SCRAM: people do so, over im:// or xmpp://",
-                group.name
-            ));
+            return Err(format!("group {}: `scram` needs im:// or xmpp://", group.name));
         }
         let known = |topic: &str| plan.conversations.iter().any(|known| known.name == topic);
         let of_many = |it: &Traffic| it.topic.as_deref().is_some_and(known);
         let has_contacts = |it: &&Traffic| it.contacts.is_some();
         if sent.clone().filter(has_contacts).any(|it| !is_spoken || of_many(it)) {
-            return Err(format!(
-                "group {} has `contacts`: whom people speak to, one by one, over im:// or xmpp://",
-                group.name
-            ));
+            return Err(format!("group {}: `contacts` needs im:// or xmpp://", group.name));
         }
         let is_im = target::is_im(urls);
         if is_spoken && !is_im && sent.clone().any(|it| it.bytes > XMPP_MESSAGE_BYTES_MAX) {

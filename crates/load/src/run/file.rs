@@ -29,7 +29,7 @@ pub fn read(name: &str, text: &str, sets: &[String]) -> Result<Plan, String> {
 pub fn parse(name: &str, text: &str, sets: &[String]) -> Result<Plan, String> {
     if text.len() > PLAN_BYTES_MAX {
         return Err(format!(
-            "{name}: {} bytes; a plan has at most {PLAN_BYTES_MAX}. Is it the right file?",
+            "{name}: {} bytes; a plan can have at most {PLAN_BYTES_MAX}. Is it the right file?",
             text.len()
         ));
     }
@@ -135,7 +135,7 @@ fn apply(tree: &mut Table, set: &str) -> Result<(), String> {
                 }
             }
             let all = names.join(", ");
-            met.then_some(()).ok_or_else(|| format!("no {list} `{name}`; there are {all}, and *"))
+            met.then_some(()).ok_or_else(|| format!("no {list} `{name}`; use one of {all}, or *"))
         }
         key if !key.iter().any(|word| word.is_empty()) => {
             let mut whole = Value::Table(std::mem::take(tree));
@@ -151,7 +151,7 @@ fn apply(tree: &mut Table, set: &str) -> Result<(), String> {
 
 fn put(into: &mut Value, key: &[&str], value: &Value) -> Result<(), String> {
     let (first, rest) = key.split_first().ok_or("the key is empty")?;
-    let table = into.as_table_mut().ok_or_else(|| format!("`{first}` stands in no table"))?;
+    let table = into.as_table_mut().ok_or_else(|| format!("`{first}` is not in a table"))?;
     if rest.is_empty() {
         table.insert((*first).to_owned(), value.clone());
         return Ok(());

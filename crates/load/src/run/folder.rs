@@ -52,7 +52,10 @@ pub fn render(run: &Run, folder: &Path) -> Result<(), String> {
 pub fn read(at: &Path) -> Result<Run, String> {
     let path = if at.is_dir() { at.join(RUN_FILE) } else { at.to_path_buf() };
     let text = fs::read_to_string(&path).map_err(|error| {
-        format!("{}: {error}; a run is a folder with a {RUN_FILE}, or that file", path.display())
+        format!(
+            "{}: {error}; expected the folder of a run with a {RUN_FILE}, or that file",
+            path.display()
+        )
     })?;
     report::read(&text).map_err(|why| format!("{}: {why}", path.display()))
 }
@@ -89,6 +92,6 @@ mod tests {
             assert!(first.join(file).is_file(), "{file}");
         }
         let nothing = read(out.path()).expect_err("no run");
-        assert!(nothing.contains("a run is a folder with a run.json"), "{nothing}");
+        assert!(nothing.contains("expected the folder of a run with a run.json"), "{nothing}");
     }
 }

@@ -172,7 +172,7 @@ pub struct Harmless;
 
 impl FaultInjector for Harmless {
     fn begin(&mut self, _what: &FaultKind) -> Result<String, String> {
-        Err("nothing can be broken from here".to_owned())
+        Err("faults cannot be injected from here".to_owned())
     }
 
     fn end(&mut self, _what: &FaultKind) -> Option<Result<String, String>> {
@@ -185,7 +185,7 @@ pub struct Pushless;
 
 impl Pushes for Pushless {
     fn push(&mut self, _group: &str, traffic: &[Traffic]) -> Result<(), String> {
-        if traffic.is_empty() { Ok(()) } else { Err("no API to push by was named".to_owned()) }
+        if traffic.is_empty() { Ok(()) } else { Err("no API for pushes was given".to_owned()) }
     }
 
     fn look(&mut self) -> BTreeMap<String, Counts> {
@@ -200,7 +200,7 @@ impl Founder for Unfounded {
     fn begin(&mut self, _wanted: WantedConversations) {}
 
     fn take(&mut self) -> Option<Result<Vec<String>, String>> {
-        Some(Err("nobody makes conversations here".to_owned()))
+        Some(Err("conversations cannot be created here".to_owned()))
     }
 }
 
@@ -211,6 +211,6 @@ impl Auditor for Unaudited {
     fn begin(&mut self, _settle_ms: u32) {}
 
     fn take(&mut self) -> Option<Result<Audited, String>> {
-        Some(Err("no API of the target was named".to_owned()))
+        Some(Err("no API of the target was given".to_owned()))
     }
 }

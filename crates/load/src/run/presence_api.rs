@@ -69,10 +69,10 @@ impl PresenceApi {
     pub fn why_not(&self) -> Option<String> {
         match self.standing() {
             Ok(standing) if standing.directory == "none" => {
-                Some("the server keeps no directory".to_owned())
+                Some("the server has no presence directory".to_owned())
             }
             Ok(_) => None,
-            Err(why) => Some(format!("the API does not say how presence stands: {why}")),
+            Err(why) => Some(format!("the API did not report the presence status: {why}")),
         }
     }
 
@@ -164,7 +164,7 @@ impl Auditor for Audits {
             Some(Err(TryRecvError::Empty)) => return None,
             Some(Ok(answer)) => answer,
             Some(Err(TryRecvError::Disconnected)) => Err("its thread has ended".to_owned()),
-            None => Err("no audit was begun".to_owned()),
+            None => Err("no audit was started".to_owned()),
         };
         self.under_way = None;
         Some(told)

@@ -189,11 +189,11 @@ impl Eyes for Observers {
             let pid = target.process.pid();
             if pid != target.pid {
                 notes.push(match (target.pid, pid) {
-                    (Some(old), None) => format!("the target's process {old} has gone"),
+                    (Some(old), None) => format!("the target's process {old} has ended"),
                     (Some(old), Some(new)) => {
                         format!("the target's process is {new} now, and was {old}")
                     }
-                    (None, Some(new)) => format!("the target's process is there: {new}"),
+                    (None, Some(new)) => format!("the target's process was found: {new}"),
                     (None, None) => String::new(),
                 });
                 target.pid = pid;

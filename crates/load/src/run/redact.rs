@@ -24,7 +24,7 @@ pub(super) fn plan(plan: &Plan) -> String {
             }
         }
     }
-    toml::to_string(&shown).unwrap_or_else(|error| format!("# it cannot be shown: {error}\n"))
+    toml::to_string(&shown).unwrap_or_else(|error| format!("# cannot be shown: {error}\n"))
 }
 
 /// Whom the plan calls, without secrets.

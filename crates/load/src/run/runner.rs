@@ -71,13 +71,13 @@ enum End {
 impl End {
     fn words(&self) -> String {
         match self {
-            End::Failed(stage) => format!("stage {stage} did not pass"),
+            End::Failed(stage) => format!("stage {stage} failed"),
             End::Wished { .. } => "the run was ended by hand".to_owned(),
             End::Interrupted => "the run was interrupted".to_owned(),
             End::AgentLost(agent) => format!("agent {agent} was lost"),
-            End::Refused(why) => format!("the tester could not go on: {why}"),
-            End::NobodyAnswers => "nobody answers at the target".to_owned(),
-            End::NobodyLetIn => "the target let no client in".to_owned(),
+            End::Refused(why) => format!("the tester could not continue: {why}"),
+            End::NobodyAnswers => "the target does not answer".to_owned(),
+            End::NobodyLetIn => "the target accepted no client".to_owned(),
         }
     }
 
@@ -99,7 +99,7 @@ struct Runner<'a> {
     began_ms: u64,
     /// When the next row is due, milliseconds since the run began.
     row_due_ms: u64,
-    /// When the load generator was looked at last.
+    /// When the tester was looked at last.
     looked_ms: Option<u64>,
     /// What it said of its machines since the last row.
     readings: Vec<lab::series::Reading>,
@@ -215,7 +215,7 @@ impl<'a> Runner<'a> {
             if group.url.is_empty() {
                 let name = group.name;
                 return Err(format!(
-                    "group {name} has nobody to call: name the target on the command line, e.g. \
+                    "group {name} has no target: give it on the command line, e.g. \
                      mqtt://127.0.0.1:1883, or as target.url in the plan"
                 ));
             }
@@ -246,14 +246,14 @@ impl<'a> Runner<'a> {
         match self.parts.generator.order(order) {
             Ok(()) => true,
             Err(why) => {
-                self.note(format!("the crew refused an order: {why}"));
+                self.note(format!("the clients refused an order: {why}"));
                 self.end.get_or_insert(End::Refused(why));
                 false
             }
         }
     }
 
-    /// Has a group send this from now on, by the load generator and by the API.
+    /// Has a group send this from now on, by the tester and by the API.
     fn send(&mut self, group: &str, traffic: &[Traffic]) {
         let (pushes, own): (Vec<_>, Vec<_>) =
             traffic.iter().cloned().partition(|sent| sent.what == lab::plan::What::Push);
@@ -295,7 +295,7 @@ impl<'a> Runner<'a> {
             }
         };
         if let Err(why) = self.parts.generator.order(&Order::Stop) {
-            self.note(format!("the crew could not be stopped: {why}"));
+            self.note(format!("the clients could not be stopped: {why}"));
         }
         self.judge();
         self.parts.watch.done(&self.run);
@@ -308,7 +308,10 @@ impl<'a> Runner<'a> {
         let rows = self.run.took_ms / ROW_MS;
         self.run.saturation = verdict::saturation(&self.run);
         if seconds >= SATURATED_S_MIN && seconds * SATURATED_ONE_IN > rows {
-            let said = format!("in {seconds} of {rows} seconds the tester said: {last}");
+            let said = format!(
+                "in {seconds} of {rows} seconds the tester reported: \
+                                {last}"
+            );
             self.run.saturation.push(said);
         }
         let scope = verdict::Scope::of_run(&self.run);

@@ -14,7 +14,10 @@ pub const FACTORS: std::ops::RangeInclusive<f64> = 1e-6..=1e3;
 /// Multiplies all counts and rates of a plan.
 pub fn scale(plan: &mut Plan, factor: f64) -> Result<(), String> {
     if !FACTORS.contains(&factor) {
-        return Err(format!("--scale {factor}: a factor from 0.000001 to 1000, for example 0.01"));
+        return Err(format!(
+            "--scale {factor}: expected a factor from 0.000001 to 1000, for example \
+                            0.01"
+        ));
     }
     let sizes = sizes(plan);
     let all_of = |count: f64| sizes.contains(&(count as u32)) && count.fract() == 0.0;

@@ -1,7 +1,7 @@
 //! A whole run with real parts: what is examined before it, who looks on the machines, who breaks
 //! things, who pushes and audits; then the runner, which knows none of this.
 //!
-//! It does not know the command line, nor where the load generator is. The invariant: what cannot
+//! It does not know the command line, nor where the tester is. The invariant: what cannot
 //! be observed or examined is a note of the run, and never a reason not to run.
 
 use super::hand::{self, Hand};
@@ -146,7 +146,7 @@ fn proxied(plan: &mut Plan, proxy: SocketAddr) -> Result<(), String> {
     let all = !plan.groups.iter().any(|group| group.proxied);
     for group in plan.groups.iter_mut().filter(|group| all || group.proxied) {
         let urls = if group.url.is_empty() { &plan.target.url } else { &group.url };
-        let url = urls.first().ok_or("nobody to call through the fault proxy")?;
+        let url = urls.first().ok_or("no target for the fault proxy")?;
         group.url = vec![through(url, proxy)];
     }
     Ok(())

@@ -84,12 +84,12 @@ pub fn ready(name: &str, text: &str, asked: &Asked, shipped: bool) -> Result<Rea
     size(&mut ready, asked)?;
     if let Some(hold) = asked.hold {
         if hold.is_zero() {
-            return Err("--hold 0s: at least a moment".to_owned());
+            return Err("--hold 0s: must be above 0".to_owned());
         }
         let stages = ready.plan.stages.iter_mut();
         let held = stages.filter(|stage| !stage.hold.is_zero());
         if held.map(|stage| hold_for(stage, hold)).filter(|shorter| *shorter).count() > 0 {
-            let note = "what stages break comes earlier and lasts shorter, as their hold does";
+            let note = "the faults of stages come earlier and are shorter, as the stages are";
             ready.notes.push(note.to_owned());
         }
     }
@@ -188,7 +188,7 @@ fn pushes(plan: &Plan) -> Result<(), String> {
         return Ok(());
     };
     if plan.target.api.is_none() {
-        return Err("pushes go by Holdline's API: give --api http://HOST:PORT and --token".into());
+        return Err("pushes use Holdline's API: give --api http://HOST:PORT and --token".into());
     }
     let url = plan.target.url.first().and_then(|url| Url::parse(url).ok());
     let by_url = url.filter(|url| url.scheme.speech == Some(Speech::Miop));
@@ -197,7 +197,7 @@ fn pushes(plan: &Plan) -> Result<(), String> {
     match by_url.or(by_group.and_then(|group| group.product.clone())) {
         Some(_) => Ok(()),
         None => Err(format!(
-            "pushes go to devices of a product: name it in the URL, \
+            "pushes need a product: name it in the URL, \
              miop://PREFIX:PRODUCT@HOST:PORT, or as group.{name}.product"
         )),
     }
@@ -208,7 +208,7 @@ fn size(ready: &mut ReadyPlan, asked: &Asked) -> Result<(), String> {
     let plan = &mut ready.plan;
     let steps = plan.name == "link-limit" && (asked.step.is_some() || asked.clients.is_some());
     if asked.step.is_some() && plan.name != "link-limit" {
-        return Err("--step: only link-limit goes up in steps".to_owned());
+        return Err("--step: only link-limit has steps".to_owned());
     }
     if steps {
         let first = plan.stages.first().cloned().ok_or("link-limit has no stage")?;
@@ -218,7 +218,7 @@ fn size(ready: &mut ReadyPlan, asked: &Asked) -> Result<(), String> {
         plan.stages = self::steps(&first, step, asked.clients.unwrap_or(all.max(step)))?;
     }
     let factor = match (asked.scale, asked.clients.filter(|_| !steps)) {
-        (Some(_), Some(_)) => return Err("--clients and --scale: give one of them".to_owned()),
+        (Some(_), Some(_)) => return Err("--clients and --scale: give only one of them".to_owned()),
         (Some(scale), None) => scale,
         (None, Some(0)) => return Err("--clients 0: at least one".to_owned()),
         (None, Some(clients)) => f64::from(clients) / f64::from(largest(plan).max(1)),

@@ -628,7 +628,7 @@ fn of_sessions() -> Vec<Lie> {
         .says(
             "target",
             "The server refused clients",
-            "4 x kicked 142 (the session was taken over",
+            "4 x kicked 142 (session taken over",
         ),
     ]
 }

@@ -56,7 +56,7 @@ fn table(item: &[u8]) -> Result<Table, String> {
         return Err(format!("it has more than {ITEM_BYTES_MAX} bytes"));
     }
     let inner = item.strip_prefix(BEGIN).and_then(|rest| rest.trim_ascii_end().strip_suffix(END));
-    let inner = inner.ok_or("it is no item of a list of Prosody's")?;
+    let inner = inner.ok_or("not an item of a Prosody list")?;
     Table::item(inner).map_err(|fault| fault.to_string())
 }
 

@@ -83,7 +83,7 @@ fn room(table: &Table, store: &mut Store<'_>) -> Result<(), String> {
 fn said(item: &Table) -> Result<MovedSaid, String> {
     let MovedStanza { at, mut stanza, .. } = super::stores::message(item, false)?;
     if stanza.attribute("type") != Some("groupchat") {
-        return Err("it was not said to all of a room".into());
+        return Err("not a message to a whole room".into());
     }
     let own = |stanza: &MovedElement, name: &str, namespace: &str| {
         stanza.elements().filter(|it| it.is(name, namespace)).last().cloned()

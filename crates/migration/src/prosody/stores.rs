@@ -25,7 +25,7 @@ const NODES: &str = "pep_";
 /// Everything of a host's folder, and of its rooms, for whoever takes it.
 pub fn walk(folder: &Path, taking: &mut dyn Taking) -> Result<(), String> {
     let host = folder.file_name().and_then(|name| unescaped(name, b""));
-    taking.host(&host.ok_or("its name is not one of a host of Prosody's")?);
+    taking.host(&host.ok_or("its name is not a Prosody host name")?);
     for (store, read) in [
         ("roster", roster as fn(&Table, &mut Store<'_>) -> Result<(), String>),
         ("blocklist", blocklist),
@@ -75,7 +75,7 @@ pub(super) fn tables(
     for file in files_in(store, ENDING)? {
         let place = file.display().to_string();
         let Some(owner) = file.file_name().and_then(|name| unescaped(name, ENDING)) else {
-            taking.leave(place, "its name is not one of Prosody's".into());
+            taking.leave(place, "its name is not in Prosody's form".into());
             continue;
         };
         match super::table(&file, TABLE_BYTES_MAX) {
@@ -120,7 +120,7 @@ fn vcard(table: &Table, store: &mut Store<'_>) -> Result<(), String> {
     match element(table, "").filter(|it| it.is("vCard", "vcard-temp")) {
         Some(vcard) => store.take(MovedWhat::VCard(vcard)),
         None => {
-            store.leave("it is no vCard");
+            store.leave("not a vCard");
             Ok(())
         }
     }
@@ -134,7 +134,7 @@ fn private(table: &Table, store: &mut Store<'_>) -> Result<(), String> {
         };
         match kept {
             Some(kept) => store.take(MovedWhat::Private(kept))?,
-            None => store.leave(&format!("{} is no element", key.escape_debug())),
+            None => store.leave(&format!("{} is not an element", key.escape_debug())),
         }
     }
     Ok(())
@@ -145,7 +145,7 @@ fn nodes(folder: &Path, store: &Path, node: &str, taking: &mut dyn Taking) -> Re
     for file in files_in(store, LIST)? {
         let place = file.display().to_string();
         let Some(owner) = file.file_name().and_then(|name| unescaped(name, LIST)) else {
-            taking.leave(place, "its name is not one of Prosody's".into());
+            taking.leave(place, "its name is not in Prosody's form".into());
             continue;
         };
         let mut found = MovedNode { node: node.into(), ..MovedNode::default() };
@@ -171,7 +171,7 @@ fn nodes(folder: &Path, store: &Path, node: &str, taking: &mut dyn Taking) -> Re
 }
 
 fn node_item(table: &Table) -> Result<(String, MovedElement), String> {
-    let mut item = element(table, "").ok_or("it is no element")?;
+    let mut item = element(table, "").ok_or("not an element")?;
     let id = item.attribute("id").or_else(|| table.text("key")).unwrap_or_default();
     // Of some versions the payload itself is kept.
     if item.name != "item" {
@@ -181,7 +181,7 @@ fn node_item(table: &Table) -> Result<(String, MovedElement), String> {
     let mut inner = item.elements();
     match (inner.next(), inner.next()) {
         (Some(payload), None) => Ok((id.into(), payload.clone())),
-        _ => Err("it has not one payload".into()),
+        _ => Err("it must have exactly one payload".into()),
     }
 }
 
@@ -201,7 +201,7 @@ pub(super) fn each_stanza(
 ) -> Result<(), String> {
     let place = file.display().to_string();
     let Some(name) = file.file_name().and_then(|name| unescaped(name, LIST)) else {
-        taking.leave(place, "its name is not one of Prosody's".into());
+        taking.leave(place, "its name is not in Prosody's form".into());
         return Ok(());
     };
     list::each(file, |number, item| {
@@ -217,15 +217,15 @@ pub(super) fn each_stanza(
 }
 
 pub(super) fn message(item: &Table, is_waiting: bool) -> Result<MovedStanza, String> {
-    let mut stanza = element(item, CLIENT).ok_or("it is no stanza")?;
+    let mut stanza = element(item, CLIENT).ok_or("not a stanza")?;
     if stanza.name != "message" {
-        return Err(format!("it is a stanza `{}`, not a message", stanza.name));
+        return Err(format!("a stanza `{}`, not a message", stanza.name));
     }
     let stamp = stanza.attribute("stamp").map(|stamp| MovedTime::Stamp(stamp.into()));
     let when = item.number("when").filter(|when| (0.0..1e12).contains(when));
     let at = when.map(|when| MovedTime::UnixMs((when * 1_000.0) as u64)).or(stamp);
     stanza.attributes.retain(|(name, _)| !name.starts_with("stamp"));
-    Ok(MovedStanza { at: at.ok_or("it has no time")?, id: None, is_waiting, stanza })
+    Ok(MovedStanza { at: at.ok_or("it has no timestamp")?, id: None, is_waiting, stanza })
 }
 
 pub(super) fn folders_in(folder: &Path) -> Result<Vec<PathBuf>, String> {

@@ -91,7 +91,7 @@ impl<R: BufRead> Contents<'_, R> {
                 Event::Text(text) => Some(Next::Text(text.to_string())),
                 Event::CData(text) => Some(Next::Text(text.to_string())),
                 Event::GeneralRef(name) => Some(Next::Text(referred(&name)?)),
-                Event::DocType(_) => return Err("a document type, which is not taken".into()),
+                Event::DocType(_) => return Err("a document type, which is not supported".into()),
                 Event::Eof => Some(Next::Over),
                 Event::Empty(_) | Event::Comment(_) | Event::PI(_) | Event::Decl(_) => None,
             };
@@ -187,7 +187,7 @@ impl<R: BufRead> Contents<'_, R> {
                     (None, 0)
                 }
                 Next::Start(_) => {
-                    return Err(format!("more than {DEPTH_MAX} elements stand in each other"));
+                    return Err(format!("more than {DEPTH_MAX} nested elements"));
                 }
                 Next::Text(text) => {
                     let weight = text.len() + 32;
@@ -317,7 +317,7 @@ impl<R: BufRead> Contents<'_, R> {
     ) -> Result<(), String> {
         let (Some(stanza), Some(stamp)) = (stanza, stamp) else {
             let place = self.told(owner);
-            self.taking.leave(place, "it is no message with a time".into());
+            self.taking.leave(place, "not a message with a timestamp".into());
             return Ok(());
         };
         let (at, stanza) = (MovedTime::Stamp(stamp.into()), stanza.clone());
@@ -404,7 +404,7 @@ fn referred(name: &str) -> Result<String, String> {
         "apos" => Some('\''),
         name => name.strip_prefix('#').and_then(number).and_then(char::from_u32),
     };
-    sign.map(String::from).ok_or_else(|| "a reference to what is not there".into())
+    sign.map(String::from).ok_or_else(|| "an undefined reference".into())
 }
 
 #[cfg(test)]

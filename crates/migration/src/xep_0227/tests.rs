@@ -135,7 +135,10 @@ fn what_cannot_be_taken_over_is_named_with_the_reason() {
         ("<user name='ann' password=''/>".into(), "neither"),
         ("<user password='x'/>".into(), "1 to 64 bytes"),
         ("<user name='a&#10;b' password='x'/>".into(), "file.xml: a\\nb: the name has the byte"),
-        (bent("SCRAM-SHA-1", "SCRAM-SHA-512"), "of SCRAM-SHA-512, which is not taken"),
+        (
+            bent("SCRAM-SHA-1", "SCRAM-SHA-512"),
+            "its keys are SCRAM-SHA-512, which is not supported",
+        ),
         (bent("SCRAM-SHA-1", "SCRAM-SHA-256"), "not whole"),
         (bent("<salt>c2FsdA==</salt>", "<salt>c2FsdA</salt>"), "not whole"),
         (bent("<salt>c2FsdA==</salt>", ""), "1 to 1024"),
@@ -171,11 +174,11 @@ fn one_host_is_taken_and_which_must_be_clear() {
     let why = of(None).expect_err("which?");
     assert_eq!(
         why,
-        "file.xml:1: there are the hosts a.example and b.example: say which with --host"
+        "file.xml:1: the file has the hosts a.example and b.example: choose one with --host"
     );
     let why = of(Some("c.example")).expect_err("there is none");
-    assert_eq!(why, "`c.example` is not in it; there are a.example, b.example");
-    assert!(one(&file(""), None).is_err_and(|why| why.contains("a host is not in it")));
+    assert_eq!(why, "`c.example` not found; the file has a.example, b.example");
+    assert!(one(&file(""), None).is_err_and(|why| why.contains("a host not found")));
     // A file a user, as Prosody keeps them.
     let files = ["ann", "bob"].map(|name| (format!("{name}.xml"), file(&host("a.example", name))));
     let files = files.iter().map(|(name, text)| (name.clone(), text.as_bytes())).collect();
@@ -190,9 +193,9 @@ fn files_that_are_something_else_are_refused_with_their_line() {
     let (begin, end) = right.split_once("<user").expect("one");
     for (text, why) in [
         (String::new(), "too early"),
-        ("<a/>".into(), "this is no file of XEP-0227"),
-        (right.replace(PIE, "urn:other"), "this is no file of XEP-0227"),
-        (right.replace("UTF-8", "ISO-8859-1"), "not in UTF-8"),
+        ("<a/>".into(), "not an XEP-0227 file"),
+        (right.replace(PIE, "urn:other"), "not an XEP-0227 file"),
+        (right.replace("UTF-8", "ISO-8859-1"), "not UTF-8"),
         (format!("{begin}<!DOCTYPE x [<!ENTITY e 'x'>]><user{end}"), "document type"),
         (format!("{right}{right}").replace(HEAD, ""), "a second root"),
         (right.replace("</host>", ""), ""),

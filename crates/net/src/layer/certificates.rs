@@ -63,9 +63,9 @@ pub(super) fn pair(
 ) -> Result<Arc<CertifiedKey>, TlsError> {
     let chain = read(certificate)?;
     let secret = PrivateKeyDer::from_pem_file(key)
-        .map_err(|error| wrong(key, format!("no private key in PEM can be read: {error}")))?;
+        .map_err(|error| wrong(key, format!("no readable PEM private key: {error}")))?;
     certified(chain, secret, provider).map_err(|error| {
-        let what = format!("certificate and key ({}) do not fit: {error}", key.display());
+        let what = format!("certificate and key ({}) do not match: {error}", key.display());
         wrong(certificate, what)
     })
 }
@@ -74,9 +74,9 @@ pub(super) fn pair(
 pub(super) fn read(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     match read {
-        Ok(chain) if chain.is_empty() => Err(wrong(path, "no certificate in PEM is in it".into())),
+        Ok(chain) if chain.is_empty() => Err(wrong(path, "no PEM certificate found".into())),
         Ok(chain) => Ok(chain),
-        Err(error) => Err(wrong(path, format!("no certificate in PEM can be read: {error}"))),
+        Err(error) => Err(wrong(path, format!("no readable PEM certificate: {error}"))),
     }
 }
 

@@ -210,7 +210,7 @@ fn verifier(
     provider: Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
     let Some(path) = &files.client_ca else {
-        let what = "client certificates are asked for, but tls.client_ca is not set";
+        let what = "client certificates are requested, but tls.client_ca is not set";
         return Err(wrong(&files.certificate, what.into()));
     };
     let mut roots = RootCertStore::empty();
@@ -221,10 +221,10 @@ fn verifier(
     if let Some(path) = &files.revoked {
         let lists = CertificateRevocationListDer::pem_file_iter(path)
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-            .map_err(|error| wrong(path, format!("no list in PEM can be read: {error}")))?;
+            .map_err(|error| wrong(path, format!("no readable PEM revocation list: {error}")))?;
         if lists.is_empty() {
             // With none nobody would be kept out.
-            return Err(wrong(path, "it has no revocation list in PEM".into()));
+            return Err(wrong(path, "no PEM revocation list found".into()));
         }
         // Authorities between, whose own state no list tells, are believed.
         verifier = verifier.with_crls(lists).allow_unknown_revocation_status();
@@ -234,7 +234,7 @@ fn verifier(
     }
     verifier.build().map_err(|error| match (&error, &files.revoked) {
         (VerifierBuilderError::InvalidCrl(why), Some(path)) => {
-            wrong(path, format!("a revocation list is broken: {why:?}"))
+            wrong(path, format!("invalid revocation list: {why:?}"))
         }
         _ => wrong(path, error.to_string()),
     })

@@ -348,7 +348,7 @@ pub fn answer(bytes: &[u8], offer: &UpgradeOffer<'_>) -> Upgrade {
     let (is_coded, length) = (has("transfer-encoding"), header("content-length"));
     if is_coded && has("content-length") {
         // Two readers may differ about where such a request ends (RFC 9112 6.1).
-        return bad("a length and a transfer coding at once");
+        return bad("both a length and a transfer coding");
     }
     let asked = request.path.unwrap_or("").split('?').next().unwrap_or("");
     let upgrades = header("upgrade").eq_ignore_ascii_case("websocket");
@@ -366,14 +366,14 @@ pub fn answer(bytes: &[u8], offer: &UpgradeOffer<'_>) -> Upgrade {
         return Upgrade::Refuse(refusal("404 Not Found", &hint));
     }
     if !upgrades {
-        return Upgrade::Refuse(refusal("426 Upgrade Required", "this path speaks WebSocket"));
+        return Upgrade::Refuse(refusal("426 Upgrade Required", "this path is for WebSocket only"));
     }
     if header("sec-websocket-version") != "13" || header("sec-websocket-key").len() != 24 {
-        return bad("RFC 6455, version 13, is spoken here");
+        return bad("only WebSocket version 13 (RFC 6455) is supported");
     }
     let (origin, host) = (header("origin"), header("host"));
     if is_coded || !["", "0"].contains(&length) {
-        return bad("an upgrade has no body");
+        return bad("an upgrade request must not have a body");
     }
     let told = has("origin");
     if told && !is_known(origin, host, offer.origins) {
@@ -390,7 +390,7 @@ pub fn answer(bytes: &[u8], offer: &UpgradeOffer<'_>) -> Upgrade {
     });
     if !offered.trim().is_empty() && chosen.is_none() {
         let names: Vec<&str> = served.iter().map(|(name, _)| *name).collect();
-        return bad(&format!("the subprotocols served here: {}", names.join(", ")));
+        return bad(&format!("supported subprotocols: {}", names.join(", ")));
     }
     let accept = accept_key(header("sec-websocket-key"));
     let name = chosen.map(|(name, _)| format!("Sec-WebSocket-Protocol: {name}\r\n"));
@@ -513,7 +513,7 @@ fn accept_key(key: &str) -> String {
 }
 
 /// What a page of another site is told.
-const FOREIGN: &str = "not from this origin: the listener's websocket_origins names those that may";
+const FOREIGN: &str = "origin not allowed: see websocket_origins of the listener";
 
 /// The request makes no sense.
 fn bad(why: &str) -> Upgrade {

@@ -49,7 +49,7 @@ fn carry_out(place: &KernelFiles, remedy: &str) -> Result<String, String> {
         let (pid, soft, hard) = numbers.ok_or_else(|| format!("no limits: {limits}"))?;
         return limited(Some(pid), soft, Some(hard));
     }
-    Err(format!("not a thing to be done from here: {remedy}"))
+    Err(format!("cannot be applied from here: {remedy}"))
 }
 
 /// `name=value`, or `name="several values"`.
@@ -66,9 +66,9 @@ fn set(place: &KernelFiles, setting: &str) -> Result<String, String> {
     // The kernel may round, or clip without a word.
     let now = place.text(&file).unwrap_or_default().trim().replace('\t', " ");
     if now != value {
-        return Err(format!("{name} was {before}, and is {now} instead of {value}"));
+        return Err(format!("{name} was {before}, and is now {now} instead of {value}"));
     }
-    Ok(format!("{name} was {before} and is {now}, until the machine starts again"))
+    Ok(format!("{name} was {before} and is now {now}, until the next reboot"))
 }
 
 fn limited(pid: Option<i32>, soft: u64, hard: Option<u64>) -> Result<String, String> {
@@ -76,7 +76,7 @@ fn limited(pid: Option<i32>, soft: u64, hard: Option<u64>) -> Result<String, Str
         Some(pid) => {
             // Zero would be this process itself, and the kernel knows no negative ones.
             let pid = Some(pid).filter(|pid| *pid > 0).and_then(Pid::from_raw);
-            Some(pid.ok_or("no process has this number")?)
+            Some(pid.ok_or("no such process")?)
         }
         None => None,
     };
@@ -87,6 +87,6 @@ fn limited(pid: Option<i32>, soft: u64, hard: Option<u64>) -> Result<String, Str
     prlimit(who, Resource::Nofile, new).map_err(|error| format!("RLIMIT_NOFILE: {error}"))?;
     Ok(match pid {
         Some(pid) => format!("process {pid} may open {soft} files"),
-        None => format!("this process and those it starts may open {soft} files; your shell not"),
+        None => format!("this process and its children may open {soft} files; your shell cannot"),
     })
 }

@@ -43,7 +43,7 @@ fn limits(look: &Look, need: u64, through: &dyn Fn(u64) -> u64) -> Vec<HostRow> 
     let hard_item = "RLIMIT_NOFILE (hard)";
     let text = look.place.text(&format!("proc/{who}/limits")).unwrap_or_default();
     let Some((soft, hard)) = open_files_max(&text, 0).zip(open_files_max(&text, 1)) else {
-        let why = "cannot be read";
+        let why = "unreadable";
         return [soft_item, hard_item].map(|item| unknown(item, why, wanted.as_str())).into();
     };
     let value = |limit| if limit == u64::MAX { "unlimited".to_owned() } else { grouped(limit) };
@@ -69,7 +69,7 @@ fn file_max(look: &Look) -> HostRow {
     let name = "fs.file-max";
     let files = look.setting("fs.file-nr").unwrap_or_default();
     let Some((open, max)) = lines::nth(&files, 0).zip(lines::nth(&files, 2)) else {
-        return unknown(name, "not there", "more than all processes open");
+        return unknown(name, "not present", "more than all processes open");
     };
     // What a process that is looked at has open already is not needed twice.
     let rest = open.saturating_mul(u64::from(look.need.pid.is_none())).saturating_add(SPARE);

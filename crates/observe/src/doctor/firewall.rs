@@ -17,9 +17,9 @@ pub(super) fn rows(look: &Look) -> Vec<HostRow> {
 
 fn conntrack(look: &Look) -> Vec<HostRow> {
     let need = look.need.connections.saturating_mul(2);
-    let wanted = format!("at least {}, or nothing is followed", grouped(need));
+    let wanted = format!("at least {}, or no connection tracking", grouped(need));
     let Some(max) = look.number(MAX) else {
-        return vec![row(MAX, "not loaded: nothing is followed", wanted).symptom(FULL)];
+        return vec![row(MAX, "not loaded: no connection tracking", wanted).symptom(FULL)];
     };
     let count = look.number("net.netfilter.nf_conntrack_count").unwrap_or(0);
     // Loaded, it follows connections only where a rule asks for them.
@@ -28,7 +28,7 @@ fn conntrack(look: &Look) -> Vec<HostRow> {
     let standing = tcp.map_or(0, |(_, _, value)| value);
     let value = format!("{} ({} in use)", grouped(max), grouped(count));
     if count == 0 && standing > 0 {
-        let value = format!("{value}: no rule asks for it");
+        let value = format!("{value}: not used by any rule");
         return vec![row(MAX, value, wanted).symptom(FULL)];
     }
     let free = max.saturating_sub(count);
@@ -44,7 +44,7 @@ fn conntrack(look: &Look) -> Vec<HostRow> {
         .by_root(format!("sysctl -w {MAX}={}", need.saturating_add(count)));
     first.connections_max = (count > 0).then_some(free);
     let buckets = at_least(look, "net.netfilter.nf_conntrack_buckets", need / 8, Fitness::Weak)
-        .symptom("looking a connection up takes longer with each one; cpu.softirq");
+        .symptom("connection lookups become slower; cpu.softirq");
     let name = "net.netfilter.nf_conntrack_tcp_timeout_established";
     let kept = at_least(look, name, 3_600, Fitness::Weak)
         .symptom("a connection silent for longer is forgotten and reset; reset, heartbeats.lost");
@@ -59,7 +59,7 @@ fn hash(look: &Look) -> HostRow {
     // A negative number: this network namespace shares the table of the first one.
     let entries = look.setting(name).and_then(|text| text.parse::<i64>().ok());
     let Some(entries) = entries.map(i64::unsigned_abs).filter(|entries| *entries > 0) else {
-        let why = "not told by this kernel; its log says it at boot";
+        let why = "not reported by this kernel; see its boot log";
         return unknown("TCP hash table (thash_entries)", why, wanted);
     };
     let per = look.need.connections as f64 / entries as f64;
@@ -70,5 +70,5 @@ fn hash(look: &Look) -> HostRow {
     row(name, value, wanted)
         .judged(fitness)
         .symptom("the processor searches long chains at every packet; no counter, cpu.softirq")
-        .by_root(format!("kernel command line: thash_entries={need}, and start the machine again"))
+        .by_root(format!("kernel command line: thash_entries={need}, then reboot"))
 }

@@ -13,7 +13,11 @@ pub(super) fn rows(look: &Look) -> Vec<HostRow> {
     let (name, symptom) = if look.is_server() {
         ("net.ipv4.tcp_synack_retries", "half-open connections stay long; tcp.syn_received")
     } else {
-        ("net.ipv4.tcp_syn_retries", "calls that find no place fail before it frees; syn_timed_out")
+        (
+            "net.ipv4.tcp_syn_retries",
+            "connection attempts fail before a slot is free; \
+          syn_timed_out",
+        )
     };
     rows.push(at_least(look, name, 2, Fitness::Weak).symptom(symptom));
     rows.push(low_water(look));
@@ -41,7 +45,7 @@ const NO_THREADS: &str = "threads and processes cannot start (EAGAIN)";
 fn keep_alive(look: &Look) -> HostRow {
     let name = "net.ipv4.tcp_keepalive_time";
     let wanted = "heartbeats of the protocol; this only helps sockets that ask for it";
-    let Some(value) = look.number(name) else { return unknown(name, "not there", wanted) };
+    let Some(value) = look.number(name) else { return unknown(name, "not present", wanted) };
     row(name, format!("{value} s"), wanted)
         .symptom("half-open sessions stay; TCPKeepAlive, TCPAbortOnTimeout")
 }
@@ -50,18 +54,18 @@ fn keep_alive(look: &Look) -> HostRow {
 fn retries(look: &Look) -> HostRow {
     let name = "net.ipv4.tcp_retries2";
     let wanted = "at most 15 (about 15 minutes), with TCP_USER_TIMEOUT of 30 to 60 s in the server";
-    let Some(value) = look.number(name) else { return unknown(name, "not there", wanted) };
+    let Some(value) = look.number(name) else { return unknown(name, "not present", wanted) };
     let fitness = if value <= 15 { Fitness::Good } else { Fitness::Weak };
     row(name, value.to_string(), wanted)
         .judged(fitness)
-        .symptom("what was sent to a peer that vanished waits for so long; TCPAbortOnTimeout")
+        .symptom("data sent to a vanished peer is kept for so long; TCPAbortOnTimeout")
         .by_root(format!("sysctl -w {name}=15"))
 }
 
 fn low_water(look: &Look) -> HostRow {
     let name = "net.ipv4.tcp_notsent_lowat";
-    let wanted = "the program's matter: TCP_NODELAY, TCP_NOTSENT_LOWAT, one timer wheel a core";
-    let Some(value) = look.number(name) else { return unknown(name, "not there", wanted) };
+    let wanted = "up to the program: TCP_NODELAY, TCP_NOTSENT_LOWAT, one timer wheel a core";
+    let Some(value) = look.number(name) else { return unknown(name, "not present", wanted) };
     let text = if value >= u64::from(u32::MAX) { "off".to_owned() } else { grouped(value) };
     row(name, text, wanted)
         .symptom("a slow reader keeps a whole send buffer; memory, and the lag of the loop")
@@ -70,7 +74,7 @@ fn low_water(look: &Look) -> HostRow {
 fn huge_pages(look: &Look) -> HostRow {
     let file = "sys/kernel/mm/transparent_hugepage/enabled";
     let (item, wanted) = ("transparent huge pages", "madvise or never");
-    let Some(text) = look.place.text(file) else { return unknown(item, "not told", wanted) };
+    let Some(text) = look.place.text(file) else { return unknown(item, "not reported", wanted) };
     let chosen = text.split('[').nth(1).and_then(|rest| rest.split(']').next()).unwrap_or("");
     let fitness = if chosen == "always" { Fitness::Weak } else { Fitness::Good };
     row(item, chosen, wanted)
@@ -82,7 +86,7 @@ fn huge_pages(look: &Look) -> HostRow {
 fn nodes(look: &Look) -> HostRow {
     let (item, wanted) = ("NUMA nodes", "one, or processes bound to nodes");
     let Some(text) = look.place.text("sys/devices/system/node/online") else {
-        return unknown(item, "not told", wanted);
+        return unknown(item, "not reported", wanted);
     };
     let one = !text.trim().contains(['-', ',']);
     row(item, format!("node {}", text.trim()), wanted)
@@ -98,7 +102,7 @@ fn locked(look: &Look) -> HostRow {
     let line = text.lines().find_map(|line| line.strip_prefix("Max locked memory"));
     match line.and_then(|line| line.split_ascii_whitespace().next()) {
         Some(value) => row(item, value, wanted).symptom("io_uring cannot register (ENOMEM)"),
-        None => unknown(item, "cannot be read", wanted),
+        None => unknown(item, "unreadable", wanted),
     }
 }
 
@@ -129,7 +133,7 @@ fn processes(look: &Look) -> HostRow {
     let text = look.place.text(&format!("proc/{who}/limits")).unwrap_or_default();
     let wanted = format!("at least {}", grouped(need));
     let Some(max) = limit_of(&text, "Max processes", 0) else {
-        return unknown(item, "cannot be read", wanted);
+        return unknown(item, "unreadable", wanted);
     };
     let value = if max == u64::MAX { "unlimited".to_owned() } else { grouped(max) };
     let fitness = if max >= need { Fitness::Good } else { Fitness::Bad };
@@ -143,7 +147,7 @@ fn governor(look: &Look) -> HostRow {
     let (item, wanted) = ("CPU governor", "performance");
     let file = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
     let Some(text) = look.place.text(file) else {
-        return unknown(item, "not told: a virtual machine's host chooses it", wanted);
+        return unknown(item, "not reported: chosen by the host of a virtual machine", wanted);
     };
     let fitness = if text.trim() == "performance" { Fitness::Good } else { Fitness::Weak };
     row(item, text.trim(), wanted)
@@ -156,15 +160,15 @@ fn idle(look: &Look) -> HostRow {
     let (item, wanted) = ("CPU idle states", "shallow ones in measurements of latency");
     match look.place.text("sys/devices/system/cpu/cpuidle/current_driver") {
         Some(driver) => row(item, driver.trim(), wanted)
-            .symptom("a core that slept deeply answers late; note it in the report"),
-        None => unknown(item, "not told", wanted),
+            .symptom("a core in deep sleep responds late; note it in the report"),
+        None => unknown(item, "not reported", wanted),
     }
 }
 
 fn interrupts(look: &Look) -> HostRow {
     let (item, wanted) = ("interrupt affinity", "all cores");
     let Some(text) = look.place.text("proc/irq/default_smp_affinity") else {
-        return unknown(item, "not told", wanted);
+        return unknown(item, "not reported", wanted);
     };
     let bits: u32 = text.chars().filter_map(|digit| digit.to_digit(16)).map(u32::count_ones).sum();
     let stat = look.place.text("proc/stat").unwrap_or_default();
@@ -179,7 +183,7 @@ fn interrupts(look: &Look) -> HostRow {
 fn clock(look: &Look) -> HostRow {
     let file = "sys/devices/system/clocksource/clocksource0/current_clocksource";
     let (item, wanted) = ("clocksource", "tsc, or the hypervisor's own");
-    let Some(text) = look.place.text(file) else { return unknown(item, "not told", wanted) };
+    let Some(text) = look.place.text(file) else { return unknown(item, "not reported", wanted) };
     let fast = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"];
     let fitness = if fast.contains(&text.trim()) { Fitness::Good } else { Fitness::Weak };
     row(item, text.trim(), wanted)
@@ -199,7 +203,7 @@ fn synchrony(look: &Look) -> HostRow {
     ];
     match known.iter().find(|(file, _)| look.place.has(file)) {
         Some((_, what)) => row(item, *what, wanted).symptom(symptom),
-        None => unknown(item, "no daemon is seen; chronyc tracking", wanted).symptom(symptom),
+        None => unknown(item, "no time daemon found; chronyc tracking", wanted).symptom(symptom),
     }
 }
 
@@ -217,7 +221,7 @@ fn redis(look: &Look) -> HostRow {
     };
     let limits = look.place.text(&format!("proc/{pid}/limits")).unwrap_or_default();
     let files = open_files_max(&limits, 0).map_or("?".to_owned(), grouped);
-    let value = format!("process {pid}, {files} descriptors; the rest it tells");
+    let value = format!("process {pid}, {files} descriptors; ask Redis for the rest");
     let mut row = unknown(item, &value, wanted).symptom(symptom);
     row.remedy = ask.to_owned();
     row

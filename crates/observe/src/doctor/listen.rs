@@ -54,7 +54,7 @@ fn own(look: &Look) -> Option<Vec<ListeningSocket>> {
 /// The kernel clips what a program asks for to somaxconn, without a word.
 fn backlog(look: &Look, own: &Option<Vec<ListeningSocket>>, need: u64) -> HostRow {
     let item = "listen() backlog";
-    let wanted = format!("at least {} where devices come in", grouped(need));
+    let wanted = format!("at least {} for the listeners of devices", grouped(need));
     let Some(own) = own else {
         let row = unknown(item, "give --pid of the server", wanted);
         return row.symptom(OVERFLOW);
@@ -62,7 +62,7 @@ fn backlog(look: &Look, own: &Option<Vec<ListeningSocket>>, need: u64) -> HostRo
     let told = own.iter().filter_map(|one| Some((one.port, one.backlog?)));
     let by_port: BTreeMap<u16, u32> = told.collect();
     let Some(least) = by_port.values().min() else {
-        return unknown(item, "its listeners cannot be seen", wanted).symptom(OVERFLOW);
+        return unknown(item, "its listeners are not visible", wanted).symptom(OVERFLOW);
     };
     let fitness = if u64::from(*least) >= need { Fitness::Good } else { Fitness::Weak };
     let ports = by_port.iter().take(PORTS_SHOWN_MAX);
@@ -80,7 +80,7 @@ fn backlog(look: &Look, own: &Option<Vec<ListeningSocket>>, need: u64) -> HostRo
 fn shards(own: &Option<Vec<ListeningSocket>>) -> HostRow {
     let item = "SO_REUSEPORT";
     let wanted = "one listener a core, or an accepting thread that keeps up";
-    let symptom = "one thread that is stuck overflows alone: Recv-Q of each listener; cpu.busiest";
+    let symptom = "a single stuck thread overflows its queue: Recv-Q of each listener; cpu.busiest";
     let Some(own) = own else {
         return unknown(item, "give --pid of the server", wanted).symptom(symptom);
     };
@@ -88,7 +88,7 @@ fn shards(own: &Option<Vec<ListeningSocket>>) -> HostRow {
     own.iter().for_each(|one| *by_port.entry(one.port).or_default() += 1);
     let parts = by_port.iter().map(|(port, count)| format!("port {port}: {count}"));
     let value = parts.take(PORTS_SHOWN_MAX).collect::<Vec<_>>().join(", ");
-    let value = if value.is_empty() { "no listener is seen".to_owned() } else { value };
+    let value = if value.is_empty() { "no listener found".to_owned() } else { value };
     row(item, value, wanted).symptom(symptom)
 }
 

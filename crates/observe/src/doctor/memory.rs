@@ -48,12 +48,12 @@ fn available(look: &Look) -> HostRow {
     let (item, need) = ("memory available", kernel_bytes(look));
     let info = look.place.text("proc/meminfo").unwrap_or_default();
     let Some(free) = kib(&info, "MemAvailable") else {
-        return unknown(item, "cannot be read", wanted(need));
+        return unknown(item, "unreadable", wanted(need));
     };
     row(item, bytes(free), wanted(need))
         .judged(enough(free, need))
         .symptom(OUT_OF_MEMORY)
-        .by_anyone("end what else runs here, add memory, or use more machines")
+        .by_anyone("stop other programs, add memory, or use more machines")
         .bounds(free / KERNEL_BYTES)
 }
 
@@ -61,7 +61,7 @@ fn group(look: &Look) -> HostRow {
     let (item, need) = ("memory.max (control group)", kernel_bytes(look));
     let group = Group::find(look.place, look.need.pid);
     let (Some(has), Some(file)) = (group.memory(look.place), group.memory_file()) else {
-        return row(item, "no group limits it", wanted(need));
+        return row(item, "not limited by a control group", wanted(need));
     };
     let Some(max) = group.memory_max(look.place) else {
         return row(item, format!("unlimited ({} used)", bytes(has)), wanted(need));
@@ -80,8 +80,8 @@ fn tcp_mem(look: &Look) -> HostRow {
     let page = rustix::param::page_size() as u64;
     let need = (look.need.connections.saturating_mul(CHARGED_BYTES) / page).max(1_024);
     let wanted = format!("last figure at least {} pages", grouped(need));
-    let Some(text) = look.setting(name) else { return unknown(name, "not there", wanted) };
-    let Some(high) = lines::nth(&text, 2) else { return unknown(name, "cannot be read", wanted) };
+    let Some(text) = look.setting(name) else { return unknown(name, "not present", wanted) };
+    let Some(high) = lines::nth(&text, 2) else { return unknown(name, "unreadable", wanted) };
     let fitness = if high >= need { Fitness::Good } else { Fitness::Weak };
     let [low, middle] = [need / 2, need / 4 * 3];
     row(name, text, wanted)
@@ -101,7 +101,7 @@ fn buffers(which: &str, look: &Look) -> HostRow {
     let info = look.place.text("proc/meminfo").unwrap_or_default();
     let text = look.setting(&name);
     let figures = text.as_ref().and_then(|text| lines::nth(text, 1).zip(kib(&info, "MemTotal")));
-    let Some((default, memory)) = figures else { return unknown(&name, "not there", wanted) };
+    let Some((default, memory)) = figures else { return unknown(&name, "not present", wanted) };
     let full = look.need.connections.saturating_mul(default);
     let fitness = if full <= memory / 2 { Fitness::Good } else { Fitness::Weak };
     row(&name, text.unwrap_or_default(), wanted)
@@ -124,5 +124,5 @@ fn smaller(name: &str, room: u64) -> String {
 
 fn core(which: &str, look: &Look) -> HostRow {
     at_least(look, &format!("net.core.{which}_max"), 65_536, Fitness::Weak)
-        .symptom("SO_RCVBUF and SO_SNDBUF are clipped without a word; slow over long ways")
+        .symptom("SO_RCVBUF and SO_SNDBUF are capped silently; slow over long distances")
 }

@@ -21,7 +21,7 @@ pub(super) fn rows(look: &Look) -> Vec<HostRow> {
         names.filter(|name| look.place.has(&format!("sys/class/net/{name}/device"))).collect();
     real.sort();
     if real.is_empty() {
-        rows.push(unknown("network card", "none is seen here", "rings of 4,096, a queue a core"));
+        rows.push(unknown("network card", "none found", "rings of 4,096, a queue a core"));
     }
     for name in real.iter().take(INTERFACES_MAX) {
         rows.push(rings(look, name));
@@ -33,17 +33,17 @@ pub(super) fn rows(look: &Look) -> Vec<HostRow> {
 /// The rings' sizes are not in /sys; packets that found none free are.
 fn rings(look: &Look, name: &str) -> HostRow {
     let item = format!("{name} rings");
-    let wanted = "4,096, and nothing missed";
+    let wanted = "4,096, and no packets missed";
     let symptom = "packets are missed on the card; rx_missed_errors, retransmits, syn_timed_out";
     let file = format!("sys/class/net/{name}/statistics/rx_missed_errors");
     let command = format!("ethtool -G {name} rx 4096 tx 4096   # ethtool -g {name} shows them");
     match look.place.number(&file) {
-        Some(0) => row(&item, "nothing missed so far", wanted).symptom(symptom),
+        Some(0) => row(&item, "no packets missed so far", wanted).symptom(symptom),
         Some(missed) => row(&item, format!("{} missed", grouped(missed)), wanted)
             .judged(Fitness::Weak)
             .symptom(symptom)
             .by_root(command),
-        None => unknown(&item, "not told; ethtool -g", wanted).symptom(symptom),
+        None => unknown(&item, "not reported; ethtool -g", wanted).symptom(symptom),
     }
 }
 
@@ -57,7 +57,7 @@ fn queues(look: &Look, name: &str) -> HostRow {
     let cores = Stat::of(&stat).cores();
     let wanted = format!("one for each of {cores} cores, or RPS");
     if rx.is_empty() || cores == 0 {
-        return unknown(&item, "not told", wanted);
+        return unknown(&item, "not reported", wanted);
     }
     let spread = rx.iter().any(|queue| {
         let mask = look.place.text(&format!("{folder}/{queue}/rps_cpus")).unwrap_or_default();

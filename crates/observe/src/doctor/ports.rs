@@ -63,7 +63,7 @@ fn ways(look: &Look) -> u64 {
 fn range(look: &Look) -> HostRow {
     let need = look.need.connections.div_ceil(ways(look));
     let wanted = format!("at least {} ports for each source and target", grouped(need));
-    let Some(usable) = usable(look) else { return unknown(RANGE, "not there", wanted) };
+    let Some(usable) = usable(look) else { return unknown(RANGE, "not present", wanted) };
     let text = look.setting(RANGE).unwrap_or_default();
     let fitness = match usable {
         _ if usable < need => Fitness::Bad,
@@ -108,7 +108,7 @@ fn late_ports(look: &Look) -> HostRow {
     let wanted = "Linux 4.2; IP_LOCAL_PORT_RANGE Linux 6.3";
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|n| n.parse().ok());
     let Some(version) = numbers.next().zip(numbers.next()) else {
-        return unknown(item, "the kernel's release cannot be read", wanted);
+        return unknown(item, "the kernel release is unreadable", wanted);
     };
     let fitness = if version >= (4_u32, 2_u32) { Fitness::Good } else { Fitness::Weak };
     let ranges = if version >= (6, 3) { "both" } else { "without IP_LOCAL_PORT_RANGE" };
@@ -120,7 +120,9 @@ fn late_ports(look: &Look) -> HostRow {
 
 fn reserved(look: &Look) -> HostRow {
     let wanted = "the server's ports, where they lie in the range of clients";
-    let Some(text) = look.setting(RESERVED) else { return unknown(RESERVED, "not there", wanted) };
+    let Some(text) = look.setting(RESERVED) else {
+        return unknown(RESERVED, "not present", wanted);
+    };
     let shown = if text.is_empty() { "none" } else { &text };
     let symptom = "after a restart, listen fails with EADDRINUSE: a client's port sits on it";
     let Some(pid) = look.need.pid else {
@@ -163,20 +165,20 @@ fn reuse(look: &Look) -> HostRow {
 fn fin_timeout(look: &Look) -> HostRow {
     let name = "net.ipv4.tcp_fin_timeout";
     let wanted = "at most 60 s";
-    let Some(value) = look.number(name) else { return unknown(name, "not there", wanted) };
+    let Some(value) = look.number(name) else { return unknown(name, "not present", wanted) };
     let fitness = if value <= 60 { Fitness::Good } else { Fitness::Weak };
     row(name, format!("{value} s"), wanted)
         .judged(fitness)
-        .symptom("connections that were left stay in FIN-WAIT-2; tcp.orphans, tcp.closing")
+        .symptom("abandoned connections stay in FIN-WAIT-2; tcp.orphans, tcp.closing")
         .by_root(format!("sysctl -w {name}=60"))
 }
 
 /// Old guides still ask for it; it has been gone since Linux 4.12.
 fn recycle(look: &Look) -> HostRow {
     let name = "net.ipv4.tcp_tw_recycle";
-    let wanted = "0, or gone";
+    let wanted = "0, or not present";
     let fitness = match look.number(name) {
-        None => return row(name, "gone, as it should be", wanted),
+        None => return row(name, "not present, as it should be", wanted),
         Some(0) => Fitness::Good,
         Some(_) => Fitness::Bad,
     };

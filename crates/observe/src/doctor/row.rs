@@ -88,7 +88,7 @@ impl Say for HostRow {
 pub(super) fn at_least(look: &Look, name: &str, need: u64, otherwise: Fitness) -> HostRow {
     let wanted = format!("at least {}", grouped(need));
     let Some(value) = look.number(name) else {
-        return unknown(name, "not there", wanted);
+        return unknown(name, "not present", wanted);
     };
     let fitness = if value >= need { Fitness::Good } else { otherwise };
     row(name, grouped(value), wanted).judged(fitness).by_root(format!("sysctl -w {name}={need}"))
@@ -98,7 +98,7 @@ pub(super) fn at_least(look: &Look, name: &str, need: u64, otherwise: Fitness) -
 pub(super) fn one_of(look: &Look, name: &str, good: &[&str], otherwise: Fitness) -> HostRow {
     let wanted = good.join(" or ");
     let Some(value) = look.setting(name) else {
-        return unknown(name, "not there", wanted);
+        return unknown(name, "not present", wanted);
     };
     let fitness = if good.contains(&value.as_str()) { Fitness::Good } else { otherwise };
     row(name, value, wanted).judged(fitness).by_root(format!("sysctl -w {name}={}", good[0]))

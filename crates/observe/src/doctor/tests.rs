@@ -173,7 +173,7 @@ fn a_table_of_connections_that_nobody_uses_stops_nobody() {
     let row = of(&all, name);
     assert_eq!((row.fitness, row.connections_max), (Fitness::Bad, Some(200_000)));
     folder.drop("proc/sys/net/netfilter");
-    assert_eq!(of(&rows(&folder, &need), name).value, "not loaded: nothing is followed");
+    assert_eq!(of(&rows(&folder, &need), name).value, "not loaded: no connection tracking");
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn what_is_a_setting_of_the_kernel_is_applied_and_good_afterwards() {
     assert_eq!(settings(&rows(&folder, &need)), [""; 0]);
     let refused = applied.iter().find(|applied| applied.item == "eth0 receive queues");
     let why = refused.expect("it is wrong").outcome.clone().expect_err("it is no setting");
-    assert!(why.starts_with("not a thing to be done from here"), "{why}");
+    assert!(why.starts_with("cannot be applied from here"), "{why}");
 }
 
 #[test]

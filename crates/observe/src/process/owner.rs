@@ -16,7 +16,7 @@ pub(super) fn of_port(place: &KernelFiles, port: u16) -> Result<Identity, String
     let inodes = listeners.iter().filter(|one| one.port == port).map(|one| one.inode);
     let inodes: HashSet<u64> = inodes.collect();
     if inodes.is_empty() {
-        return Err(format!("nobody listens on port {port} here"));
+        return Err(format!("no process listens on port {port} of this machine"));
     }
     for most in [EARLY, LATE] {
         let holds = |pid: &u32| sockets_of(place, *pid, most).any(|inode| inodes.contains(&inode));
@@ -26,7 +26,10 @@ pub(super) fn of_port(place: &KernelFiles, port: u16) -> Result<Identity, String
             return Ok(oldest);
         }
     }
-    Err(format!("who listens on port {port} cannot be seen by this user; give its pid, or be root"))
+    Err(format!(
+        "the process on port {port} is not visible to this user; give its pid, or run as \
+                 root"
+    ))
 }
 
 /// The sockets of a process, by number.

@@ -111,9 +111,9 @@ fn a_dead_one_and_one_that_nobody_can_see_are_told_apart() {
     let folder = machine(100);
     assert!(Process::of_pid_at(folder.place(), 70).is_err());
     let nobody = Process::of_port_at(folder.place(), 9).expect_err("nobody listens");
-    assert_eq!(nobody, "nobody listens on port 9 here");
+    assert_eq!(nobody, "no process listens on port 9 of this machine");
     let hidden = Process::of_port_at(folder.place(), 8_123).expect_err("no descriptors");
-    assert!(hidden.contains("cannot be seen"), "{hidden}");
+    assert!(hidden.contains("is not visible"), "{hidden}");
     folder.put("proc/70/stat", "70 (a) Z 1 1 1 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 5 1\n");
     assert!(Process::of_pid_at(folder.place(), 70).is_err());
 }

@@ -145,7 +145,7 @@ impl OrderDesk {
         let _ = self.ways.set(ways);
         let desk = self.clone();
         let thread = Builder::new().name("accounts-orders".into()).spawn(move || desk.work());
-        let thread = thread.map_err(|error| format!("no thread for orders: {error}"))?;
+        let thread = thread.map_err(|error| format!("cannot start the order thread: {error}"))?;
         *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         Ok(())
     }

@@ -48,7 +48,7 @@ impl Service {
     /// Asks about a client.
     pub(super) fn ask(&self, question: &str) -> Result<ServiceVerdict, NoVerdict> {
         let Some((http, agent)) = &self.http else {
-            return Err(NoVerdict("there is no service".into()));
+            return Err(NoVerdict("no service is configured".into()));
         };
         let answered = post(http, agent, question);
         let told = answered.as_ref().err().map(|NoVerdict(words)| words.as_str());

@@ -122,12 +122,13 @@ impl Settings {
         let rules = [
             (
                 only(Method::Token) && self.token().is_none(),
-                "a listener wants tokens, and none are configured: say how they are verified in \
+                "a listener requires tokens, but none are configured: set how to verify them in \
                  [access.token]",
             ),
             (
                 only(Method::Http) && self.http().is_none(),
-                "a listener asks a service, and none is configured: give its url in [access.http]",
+                "a listener uses an external service, but none is configured: set its url in \
+                 [access.http]",
             ),
         ];
         match rules.into_iter().find(|(broken, _)| *broken) {
@@ -146,7 +147,12 @@ pub fn database_settings(url: &str, mysql: &MySqlSection) -> Result<DatabaseSett
             text.lines().next().unwrap_or_default().to_owned()
         }
     };
-    let ca = || authorities(mysql.ca.as_deref()).ok_or("tls needs ca: no authorities are known");
+    let ca = || {
+        authorities(mysql.ca.as_deref()).ok_or(
+            "tls needs ca: no CA certificates are \
+                                                        configured",
+        )
+    };
     let tls = if mysql.tls { Some(pem(&ca()?)?) } else { None };
     Ok(DatabaseSettings { url: url.into(), password, tls, timeout_ms: mysql.timeout_ms })
 }
@@ -170,7 +176,7 @@ fn policy(token: &Token) -> Result<TokenPolicy, String> {
     let algorithm = |name: &String| {
         Algorithm::of(name).ok_or_else(|| {
             let all: Vec<_> = Algorithm::ALL.iter().map(|one| one.name()).collect();
-            format!("[access.token] algorithms: {name:?} is none of {}", all.join(", "))
+            format!("[access.token] algorithms: {name:?} is not one of {}", all.join(", "))
         })
     };
     let some = |text: &String| (!text.is_empty()).then(|| text.clone());

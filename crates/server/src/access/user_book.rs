@@ -487,7 +487,11 @@ impl Users for UserBook {
 
     fn kick(&self, name: &str, authority: Authority) -> Result<Option<UserState>, UserFault> {
         if name == EVERYBODY {
-            return Err(UserFault::Wrong("* stands for everybody: it has no sessions".into()));
+            return Err(UserFault::Wrong(
+                "the user * stands for everybody and has no \
+                                         sessions"
+                    .into(),
+            ));
         }
         let mut numbers = self.lock();
         let kicked = |before: Option<&UserEntry>, _: &mut Numbers| {

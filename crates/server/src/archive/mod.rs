@@ -136,7 +136,7 @@ impl Archive {
         self.logs.begin(way);
         let archive = self.clone();
         let thread = Builder::new().name("archive".into()).spawn(move || archive.run(&places));
-        let thread = thread.map_err(|error| format!("no thread for the archive: {error}"))?;
+        let thread = thread.map_err(|error| format!("cannot start the archive thread: {error}"))?;
         *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         Ok(())
     }

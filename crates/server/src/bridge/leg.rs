@@ -169,7 +169,7 @@ impl Leg {
             }
             None if self.is_online() => "the connection ended: ".to_owned() + reason.meaning(),
             None if reason == CloseReason::TimedOut => {
-                "no CONNACK in time. Does it speak MQTT there?".to_owned()
+                "no CONNACK in time. Is it an MQTT broker?".to_owned()
             }
             None => "the connection ended before CONNACK: ".to_owned() + reason.meaning(),
         };

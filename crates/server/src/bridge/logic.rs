@@ -98,7 +98,7 @@ impl BridgeLogic {
         match leg.state {
             LegState::Away(_) if !is_ending => self.call(now, id),
             LegState::Calling(_) => {
-                let text = format!("{}: no connection in time", leg.address());
+                let text = format!("{}: connection timed out", leg.address());
                 leg.failed(now);
                 bridge.lost(side, text, false);
                 self.dialler.cancel(id.0.into());

@@ -54,14 +54,20 @@ impl Topic {
         };
         if words.is_empty() || words.len() > 5 {
             return Err(format!(
-                "`{line}`: a bridge's topic is PATTERN out|in|both QOS LOCAL-PREFIX REMOTE-PREFIX"
+                "`{line}`: the topic of a bridge must be PATTERN out|in|both QOS LOCAL-PREFIX \
+                 REMOTE-PREFIX"
             ));
         }
         let direction = match word(1) {
             "out" | "" => Direction::Out,
             "in" => Direction::In,
             "both" => Direction::Both,
-            other => return Err(format!("`{line}`: a direction is out, in or both, not {other}")),
+            other => {
+                return Err(format!(
+                    "`{line}`: the direction must be out, in or both, not \
+                                         {other}"
+                ));
+            }
         };
         let qos = match word(2) {
             "" | "0" => Qos::AtMostOnce,
@@ -83,16 +89,18 @@ impl Topic {
     /// What is wrong with it, in words.
     pub fn check(&self) -> Result<(), String> {
         if self.filter.starts_with('$') {
-            return Err("a bridge takes no shared subscriptions and no $-topics as patterns; a \
+            return Err(
+                "a bridge does not support shared subscriptions and $-topics as patterns; a \
                         prefix may begin with $"
-                .to_owned());
+                    .to_owned(),
+            );
         }
         for prefix in [&self.local_prefix, &self.remote_prefix] {
             if prefix.contains(['+', '#']) {
                 return Err(format!("the prefix {prefix} has a wildcard"));
             }
             if self.filter.is_empty() && prefix.is_empty() {
-                return Err("without a pattern both prefixes are topics".to_owned());
+                return Err("without a pattern, both prefixes must be topics".to_owned());
             }
         }
         let levels: Vec<&str> = self.filter.split('/').collect();
@@ -101,13 +109,15 @@ impl Topic {
                 || level.contains('+') && *level != "+"
         };
         if levels.iter().enumerate().any(is_wrong) {
-            return Err("in a pattern + and # stand alone, and # at the end".to_owned());
+            return Err("in a pattern, + and # must fill a level, and # must be the last \
+                        one"
+            .to_owned());
         }
         // A prefix that does not end a level would make `a+` of `+`.
         for prefix in [&self.local_prefix, &self.remote_prefix] {
             let joins = !prefix.is_empty() && !prefix.ends_with('/');
             if joins && self.filter.starts_with(['+', '#']) {
-                return Err(format!("in front of a wildcard the prefix {prefix} ends with /"));
+                return Err(format!("before a wildcard, the prefix {prefix} must end with /"));
             }
         }
         Ok(())

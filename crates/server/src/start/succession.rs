@@ -43,7 +43,8 @@ pub fn take_over(
 
 /// Sees that this process could serve with these sockets.
 fn ready(config: &Config, sockets: &mut Vec<KeptSocket>) -> Result<SocketFiles, StartError> {
-    let serves_on = |why: String| StartError(format!("{why}\nThe running server serves on"));
+    let serves_on =
+        |why: String| StartError(format!("{why}\nThe running server continues to serve"));
     let mut config = config.clone();
     fit_descriptors(&mut config).map_err(|error| serves_on(error.to_string()))?;
     let wrong = unusable(&config);

@@ -61,7 +61,7 @@ impl Moderation {
             drop(mailbox.put(ShardMessage::Mail(Mail::Reviewed(service, number, verdict))));
             mailbox.ring();
         };
-        desk.start(Box::new(tell)).map_err(|error| format!("no thread for the hook: {error}"))
+        desk.start(Box::new(tell)).map_err(|error| format!("cannot start the hook thread: {error}"))
     }
 
     /// Reads the file of words again.

@@ -245,11 +245,11 @@ fn body_of(review: &Review) -> Value {
 /// What it has answered.
 fn verdict_of(body: &[u8]) -> Result<ReviewVerdict, String> {
     let answer: Value =
-        serde_json::from_slice(body).map_err(|error| format!("its answer is no JSON: {error}"))?;
+        serde_json::from_slice(body).map_err(|error| format!("its answer is not JSON: {error}"))?;
     let text = |name: &str| match &answer[name] {
         Value::Null => Ok(None),
         Value::String(text) => Ok(Some(text.as_str())),
-        _ => Err(format!("`{name}` of its answer is no text")),
+        _ => Err(format!("`{name}` of its answer is not a string")),
     };
     match text("action")? {
         Some("allow") => Ok(ReviewVerdict::Allow),
@@ -260,7 +260,7 @@ fn verdict_of(body: &[u8]) -> Result<ReviewVerdict, String> {
             let text = text("text")?.map(Box::from);
             Ok(ReviewVerdict::Change { text, extra: extra.map(Into::into) })
         }
-        _ => Err("`action` of its answer is none of allow, change and refuse".into()),
+        _ => Err("`action` of its answer must be allow, change or refuse".into()),
     }
 }
 

@@ -105,13 +105,13 @@ fn heard(link: &Link, listeners: &Given) -> Result<Option<i32>> {
     let (is_ours, pid) = link.peer()?;
     if !is_ours {
         tell!(event::SUCCESSOR_FOREIGN, pid);
-        link.say("REFUSED it is not of the server's user")?;
+        link.say("REFUSED it does not run as the server's user")?;
         return Ok(None);
     }
     match link.hear(Some(PATIENCE))? {
         Some((word, _)) if word == HELLO => {}
         Some(_) => {
-            link.say("REFUSED the running server is of a version that takes over otherwise")?;
+            link.say("REFUSED the running server is of an incompatible version")?;
             return Ok(None);
         }
         None => return Ok(None),
@@ -120,7 +120,7 @@ fn heard(link: &Link, listeners: &Given) -> Result<Option<i32>> {
     let copies = super::copies(&listeners.lock().unwrap_or_else(PoisonError::into_inner));
     let copies = copies.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::MFILE))?;
     if copies.is_empty() {
-        link.say("REFUSED it ends, or has no listener")?;
+        link.say("REFUSED it is stopping or has no listener")?;
         return Ok(None);
     }
     for KeptSocket { name, socket } in &copies {

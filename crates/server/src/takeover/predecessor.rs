@@ -38,26 +38,27 @@ impl fmt::Display for AskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             AskError::Refused(why) => {
-                write!(f, "the running server does not give its place: {why}. It serves on")
+                write!(f, "the running server refused the take-over: {why}. It continues to serve")
             }
             AskError::Strange(file) => write!(
                 f,
-                "{}: who answers there is no server of this kind. Whatever runs serves on",
+                "{}: the process that answers is not a Holdline server. It continues to run",
                 file.display()
             ),
             AskError::Failed(file, Errno::ACCESS) => write!(
                 f,
-                "{}: the running server is another user's: take over as that user. It serves on",
+                "{}: the running server belongs to another user: take over as that user. It \
+                 continues to serve",
                 file.display()
             ),
             AskError::Failed(file, Errno::AGAIN) => write!(
                 f,
-                "{}: the running server does not answer. It serves on if it does at all; stop it \
+                "{}: the running server does not answer. It may continue to serve; stop it \
                  and start without --take-over",
                 file.display()
             ),
             AskError::Failed(file, errno) => {
-                write!(f, "{}: {errno}. The running server serves on", file.display())
+                write!(f, "{}: {errno}. The running server continues to serve", file.display())
             }
         }
     }

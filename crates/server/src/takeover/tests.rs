@@ -114,7 +114,7 @@ fn a_server_that_ends_gives_nothing() {
     let old = Old::new();
     old.given.lock().expect("whole").clear();
     match old.ask() {
-        Err(AskError::Refused(why)) => assert_eq!(why, "it ends, or has no listener"),
+        Err(AskError::Refused(why)) => assert_eq!(why, "it is stopping or has no listener"),
         _ => panic!("it gave something"),
     }
 }
@@ -126,7 +126,7 @@ fn words_that_are_none_are_refused() {
     at_file(old.folder.path(), |at| rustix::net::connect(&link.0, at)).expect("it listens");
     link.say("TAKE-OVER 2").expect("said");
     let (word, _) = link.hear(None).expect("heard").expect("it is there");
-    assert_eq!(word, "REFUSED the running server is of a version that takes over otherwise");
+    assert_eq!(word, "REFUSED the running server is of an incompatible version");
     assert!(link.hear(None).expect("heard").is_none());
     // A server that says something else is none.
     let other = tempfile::tempdir().expect("a folder");

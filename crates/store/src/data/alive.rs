@@ -177,7 +177,7 @@ impl Rest<'_> {
             }
         }
         if seen != count {
-            return Err(self.bad("a timeline has another number of entries than it says"));
+            return Err(self.bad("the number of entries of a timeline does not match"));
         }
         self.cursors(timeline, &mut |reader, upto| take(Alive::Cursor { timeline, reader, upto }))
     }
@@ -244,7 +244,7 @@ impl Rest<'_> {
     }
 
     fn nonsense(&self) -> OpenError {
-        self.bad("a value of the derived state makes no sense")
+        self.bad("invalid value in the derived state")
     }
 
     fn bad(&self, why: &'static str) -> OpenError {

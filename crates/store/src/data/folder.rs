@@ -530,7 +530,7 @@ pub(crate) fn fjall(folder: &Path, cache_bytes: u64) -> Result<Arc<dyn State>, O
         Err(error) if error.full => Err(OpenError::NoSpace { path: folder.into() }),
         Err(error) => {
             let why = format!(
-                "state, which is derived from the log, cannot be read ({}). Move this folder away \
+                "the state derived from the log is unreadable ({}). Move this folder away \
                  and start again: it is made anew if the log has everything from its beginning, \
                  and if not the start says so, and a backup is needed",
                 error.why

@@ -95,7 +95,7 @@ impl OpenFolder {
         on_complete: impl Fn(Party, Vec<Completion>) + Clone + Send + Sync + 'static,
     ) -> io::Result<Logs> {
         if self.logs_on_disk() != self.settings.logs {
-            return Err(io::Error::other("the folder has another number of logs: rehome first"));
+            return Err(io::Error::other("the number of logs of the folder differs: rehome first"));
         }
         Logs::start(self.place, self.logs, &self.settings, &now_s, on_complete)
     }

@@ -117,7 +117,7 @@ impl Into {
                 Ok(())
             }
             Alive::Damaged { file, offset, .. } => {
-                let why = "a message cannot be read: `holdline store salvage` leaves it out";
+                let why = "unreadable message: `holdline store salvage` skips it";
                 Err(OpenError::Corrupt { path: file, offset, why })
             }
             Alive::Timeline { timeline, last } => {
@@ -157,7 +157,7 @@ impl Into {
     /// Every log has of a roster whom it is home to.
     fn roster(&mut self, key: &[u8], value: &[u8], log: Option<u16>) -> Result<(), OpenError> {
         let Some((id, roster)) = RosterId::of_row(key).zip(rosters::read(value)) else {
-            let (path, why) = (self.logs[0].folder.clone(), "the row of a roster makes no sense");
+            let (path, why) = (self.logs[0].folder.clone(), "invalid row of a roster");
             return Err(OpenError::Corrupt { path, offset: 0, why });
         };
         let count = self.logs.len() as u16;
@@ -244,7 +244,7 @@ impl Into {
         match all.all(|(new, entry)| *new || matches!(entry, Import::Last(..))) {
             true => Ok(()),
             false => {
-                let why = "a timeline has a number twice";
+                let why = "duplicate number in a timeline";
                 Err(OpenError::Corrupt { path: log.folder.clone(), offset: 0, why })
             }
         }

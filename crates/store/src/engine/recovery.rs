@@ -80,7 +80,7 @@ impl Engine {
         let mut each = |place, kind, payload: &[u8]| {
             replay(&mut index, &mut lists, (place, kind), payload).unwrap_or_else(|failed| {
                 error = Some(failed);
-                Err("state could not be read")
+                Err("the state is unreadable")
             })
         };
         let opened = Log::open(files, folder, settings.log, from, &mut each);
@@ -272,7 +272,7 @@ fn check_segments(log: &Log, counts: &Counts, folder: &Path) -> Result<(), OpenE
         None => Ok(()),
         Some((segment, _)) => {
             let path = segment_path(folder, segment);
-            let why = "the segment is not there, though messages in it are alive";
+            let why = "the segment is missing, although it has live messages";
             Err(OpenError::Corrupt { path, offset: 0, why })
         }
     }
@@ -314,12 +314,12 @@ fn replay(
     (place, kind): (Place, RecordKind),
     payload: &[u8],
 ) -> Result<Result<(), &'static str>, StateError> {
-    let senseless = "a record makes no sense";
+    let senseless = "invalid record";
     let carried_out = match kind {
         RecordKind::Append | RecordKind::Move => {
             let Some(said) = Said::read(payload) else { return Ok(Err(senseless)) };
             let Some(pairs) = lists.pairs(place.segment, &said) else {
-                return Ok(Err("a record names a list that is not there"));
+                return Ok(Err("a record refers to a missing list"));
             };
             let length = (payload.len() + crate::log::record::HEAD_BYTES) as u32;
             replay_message(index, (place, length), (kind, &said), &pairs)?

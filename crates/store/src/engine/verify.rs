@@ -54,7 +54,7 @@ impl Engine {
             true
         })?;
         if !sense {
-            verified.say("a head in state makes no sense".into());
+            verified.say("invalid head in the state".into());
         }
         for id in ids {
             self.verify_timeline(id, messages, &mut live, &mut verified)?;

@@ -66,7 +66,7 @@ impl Wreck {
                 bad += u64::from(wreck.state_row(space, key, value).is_none());
             });
             if bad > 0 {
-                tell(format!("{bad} values of {space:?} in state make no sense"));
+                tell(format!("{bad} invalid values of {space:?} in the state"));
             }
             if let Err(error) = read {
                 tell(format!("{space:?} of state end too early: {error}"));

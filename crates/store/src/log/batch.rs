@@ -189,7 +189,7 @@ impl BatchWalk {
             _ => {}
         }
         let Some(open) = &mut self.open else {
-            return if self.is_lost { Ok(()) } else { Err("a record stands in no batch") };
+            return if self.is_lost { Ok(()) } else { Err("a record outside a batch") };
         };
         open.link.add(stop.crc);
         let end = stop.offset + u64::from(stop.length);
@@ -214,11 +214,11 @@ impl BatchWalk {
         if self.open.is_some() {
             return Err("a batch begins inside another one");
         }
-        let head = BatchHead::read(stop.payload).ok_or("a batch makes no sense")?;
+        let head = BatchHead::read(stop.payload).ok_or("invalid batch")?;
         let place = Place { segment: self.at.place.segment, offset: stop.offset as u32 };
         let next = self.at.index + 1;
         if head.place != place {
-            return Err("the batch stands at another place than it was written to");
+            return Err("the batch is not where it was written");
         }
         if head.index < next {
             return Err("the batch begins with records that are in one before it");
@@ -230,7 +230,7 @@ impl BatchWalk {
             return Err(EPOCH);
         }
         if head.committed >= head.index || head.bytes == 0 {
-            return Err("a batch makes no sense");
+            return Err("invalid batch");
         }
         if head.committed + 1 == head.index {
             self.sure = place.offset;
@@ -356,7 +356,7 @@ pub(crate) mod tests {
         let again = [&bytes[..], &bytes[first + one..]].concat();
         for changed in [missing, again] {
             let told = walked(BatchWalk::new(begin()), &changed).map(|_| ()).expect_err("moved");
-            assert!(told.1.contains("another place"), "{told:?}");
+            assert!(told.1.contains("not where it was written"), "{told:?}");
         }
         // A batch of the same place and index, but of another history.
         let (other, _) = segment(begin(), 2, &[&[b"x"], &[b"b"]]);

@@ -163,7 +163,7 @@ impl ReadError {
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ReadError::Gone => f.write_str("the segment is not there"),
+            ReadError::Gone => f.write_str("the segment is missing"),
             ReadError::Damaged { place: Place { segment, offset }, why } => {
                 write!(f, "{segment:010}.log is damaged at byte {offset}: {why}")
             }
@@ -179,7 +179,7 @@ fn read(
 ) -> Result<(RecordKind, Vec<u8>), ReadError> {
     let damaged = |why| ReadError::Damaged { place, why };
     if !(HEAD_BYTES..=record::RECORD_BYTES_MAX).contains(&(length as usize)) {
-        return Err(damaged("a record's length is impossible"));
+        return Err(damaged("invalid record length"));
     }
     let mut bytes = vec![0; length as usize];
     match source.read_at(place.offset.into(), &mut bytes) {
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn errors_say_where() {
-        assert_eq!(ReadError::Gone.to_string(), "the segment is not there");
+        assert_eq!(ReadError::Gone.to_string(), "the segment is missing");
         let place = Place { segment: 7, offset: 9 };
         let damaged = ReadError::of(7, Stuck::Bad { offset: 9, why: "torn" });
         assert_eq!(damaged.to_string(), "0000000007.log is damaged at byte 9: torn");

@@ -132,7 +132,7 @@ impl SegmentHead {
         payload: &[u8],
         number: u32,
     ) -> Result<SegmentHead, &'static str> {
-        let none = "the file does not begin as a segment";
+        let none = "the file is not a segment";
         let rest =
             payload.strip_prefix(MAGIC).filter(|_| kind == RecordKind::Segment).ok_or(none)?;
         let (version, rest) = rest.split_first_chunk().ok_or(none)?;
@@ -160,7 +160,7 @@ pub(crate) fn length(head: &[u8; HEAD_BYTES]) -> Result<usize, &'static str> {
     let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
     match length <= PAYLOAD_BYTES_MAX {
         true => Ok(HEAD_BYTES + length),
-        false => Err("a record's length is impossible"),
+        false => Err("invalid record length"),
     }
 }
 

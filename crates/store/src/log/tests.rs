@@ -349,13 +349,13 @@ fn what_the_owner_cannot_read_is_corrupt() {
     let (mut log, _, _) = open(&files);
     let (place, _) = put(&mut log, b"nonsense").expect("room");
     drop(log);
-    let mut each = |_, _, _: &[u8]| Err("a record makes no sense");
+    let mut each = |_, _, _: &[u8]| Err("invalid record");
     let path = Path::new(FOLDER);
     let opened =
         Log::open(Arc::new(files.clone()), path, settings(), Position::default(), &mut each);
     match opened.map(|_| ()).expect_err("must not open") {
         OpenError::Corrupt { offset, why, .. } => {
-            assert_eq!((offset, why), (place.offset.into(), "a record makes no sense"));
+            assert_eq!((offset, why), (place.offset.into(), "invalid record"));
         }
         other => panic!("{other}"),
     }

@@ -206,7 +206,7 @@ impl LogWreck<'_> {
         let place = Place { segment, offset: stop.offset as u32 };
         match wreck.record((place, stop.length), stop.kind, stop.payload) {
             true => Ok(()),
-            false => Err("a record makes no sense"),
+            false => Err("invalid record"),
         }
     }
 
@@ -217,7 +217,7 @@ impl LogWreck<'_> {
         for (key, value) in std::mem::take(&mut wreck.rows) {
             match key.first().and_then(|table| Table::from_byte(*table)) {
                 Some(Table::Rosters) if rosters::read(&value).is_none() => {
-                    self.salvaged.tell(&self.folder, 0, "the row of a roster makes no sense");
+                    self.salvaged.tell(&self.folder, 0, "invalid row of a roster");
                 }
                 Some(table) => take(Alive::Row { table, key: key[1..].into(), value })?,
                 None => self.salvaged.tell(&self.folder, 0, "a row is of no table"),

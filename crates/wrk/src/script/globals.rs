@@ -147,5 +147,5 @@ pub fn first_of(host: &str, port: u16) -> Result<SocketAddr, String> {
     let mut found = (host, port)
         .to_socket_addrs()
         .map_err(|error| format!("unable to resolve {host}:{port} {error}"))?;
-    found.next().ok_or_else(|| format!("unable to resolve {host}:{port}: it has no address"))
+    found.next().ok_or_else(|| format!("unable to resolve {host}:{port}: no address"))
 }

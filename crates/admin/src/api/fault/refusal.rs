@@ -58,15 +58,15 @@ impl Refusal {
     /// What it means.
     pub(crate) const fn told(self) -> &'static str {
         match self {
-            Refusal::Bad => "The request makes no sense; the message says what is allowed.",
+            Refusal::Bad => "The request is invalid; the message says what is allowed.",
             Refusal::Unauthorized => {
-                "The token is missing, wrong or over: `unauthorized`, `wrong_token`, \
-                 `expired_token`; or the console's session is: `session_over`."
+                "The token is missing, wrong or expired: `unauthorized`, `wrong_token`, \
+                 `expired_token`; or the console session has ended: `session_over`."
             }
             Refusal::Forbidden => {
-                "The token is good for something else (`scope_missing`), or for another product \
-                 (`product_forbidden`), or the user administers the server and is `admin`'s alone \
-                 (`administrator`), or a page of another origin used the console's session \
+                "The token lacks the scope (`scope_missing`), or is for another product \
+                 (`product_forbidden`), or only `admin` may change this user (`administrator`), \
+                 or a page of another origin used the console's session \
                  (`cross_origin`)."
             }
             Refusal::NotFound => {
@@ -74,39 +74,37 @@ impl Refusal {
                  principal, record, webhook, token, account, group, message or broadcast is not \
                  known."
             }
-            Refusal::SlowBody => "The body did not come in time ([api] body_ms_max).",
+            Refusal::SlowBody => "The body did not arrive in time ([api] body_ms_max).",
             Refusal::Conflict => "The Idempotency-Key was used for another push; nothing was done.",
-            Refusal::FolderTaken => "The folder is there already and not empty.",
+            Refusal::FolderTaken => "The folder exists and is not empty.",
             Refusal::Refused => {
-                "Nothing was done. `refused`: the broker says no. `users_full`, `tokens_full`: \
-                 there are as many as there may be. `token_exists`: one has this name."
+                "Nothing was done. `refused`: refused by the broker. `users_full`, `tokens_full`: \
+                 the maximum number is reached. `token_exists`: the name is taken."
             }
             Refusal::ChatRefused => {
-                "Nothing was done, and the code says why, as the wire of IM does (IM 8.2): \
+                "Nothing was done, and the code says why, as in the IM protocol (IM 8.2): \
                  `conflict`, `forbidden`, `muted`, `group_full`, `unchanged`, `too_late`, \
                  `blocked`, `silenced`, `rejected`; or `mutes_full`; or `erasing`: the account \
-                 is being erased, and what would be gone with the rest is not begun."
+                 is being erased, and its data cannot be changed any more."
             }
-            Refusal::TooFast => "The account, or the group, says too much at once.",
-            Refusal::NoDirectory => "No directory is configured.",
-            Refusal::NoHistory => "No history of presence is kept, or it cannot be read.",
-            Refusal::NoDeadLetters => "This server keeps no dead letters.",
+            Refusal::TooFast => "The account or the group exceeds its rate limit.",
+            Refusal::NoDirectory => "No presence directory is configured.",
+            Refusal::NoHistory => "The presence history is disabled or unreadable.",
+            Refusal::NoDeadLetters => "This server does not store dead letters.",
             Refusal::TooLarge => "The body is too large.",
-            Refusal::TooManyLogins => {
-                "Too many wrong tokens came from this address within a minute."
-            }
-            Refusal::BackupFailed => "The backup was not made; the message says why.",
+            Refusal::TooManyLogins => "Too many failed logins from this address within a minute.",
+            Refusal::BackupFailed => "The backup failed; the message says why.",
             Refusal::Busy => {
-                "`busy`: a queue was full and nothing was done. `store_failed`: the store is full \
-                 or failed and nothing was done. `database_failed`: the database of accounts is \
-                 away or refuses; the message says which, and whether it may have been done."
+                "`busy`: a queue was full; nothing was done. `store_failed`: the store is full \
+                 or has failed; nothing was done. `database_failed`: the account database is \
+                 unreachable or refused; the message says which, and whether it may have been done."
             }
             Refusal::DirectoryFailed => {
-                "`directory_failed`: the directory cannot be reached, is slow, refuses or has \
-                 nonsense; the message says which. `busy`: too many ask already."
+                "`directory_failed`: the directory is unreachable or slow, refused, or returned \
+                 invalid data; the message says which. `busy`: too many requests are running."
             }
             Refusal::NoAnswer => {
-                "The shards did not answer, in time or at all; it may have been done."
+                "The shards did not answer in time; the request may have been carried out."
             }
         }
     }
@@ -114,7 +112,7 @@ impl Refusal {
     /// One of each kind, as examples; all have one status.
     pub(crate) fn faults(self) -> Vec<Fault> {
         match self {
-            Refusal::Bad => vec![Fault::bad("`wait_ms` is at most 30000")],
+            Refusal::Bad => vec![Fault::bad("`wait_ms` must be at most 30000")],
             Refusal::Unauthorized => [
                 Wrong::Missing,
                 Wrong::Unknown,
@@ -125,8 +123,8 @@ impl Refusal {
             .map(Fault::unauthorized)
             .into(),
             Refusal::Forbidden => {
-                let message = "this wants a token with `push` (or `admin`), and ci has `read`: \
-                               have another one made (POST /v1/tokens)";
+                let message = "this needs a token with the scope `push` (or `admin`), but ci has \
+                               `read`: create another one (POST /v1/tokens)";
                 let missing = Fault::new(StatusCode::FORBIDDEN, "scope_missing", message);
                 vec![missing, Fault::unauthorized(Wrong::CrossOrigin)]
             }
@@ -155,14 +153,14 @@ impl Refusal {
             Refusal::NoHistory => vec![Fault::no_history()],
             Refusal::NoDeadLetters => vec![Fault::no_dead_letters()],
             Refusal::TooLarge => {
-                vec![Fault::too_large("the push has 5000 bytes of at most 4096")]
+                vec![Fault::too_large("the push has 5000 bytes; the maximum is 4096")]
             }
             Refusal::TooManyLogins => vec![Fault::too_many_logins(60)],
             Refusal::BackupFailed => {
                 vec![Fault::backup("/var/backups/holdline: No space left on device".into())]
             }
             Refusal::Busy => {
-                let why = "the database is away: it did not answer within 5000 ms";
+                let why = "the database is unreachable: it did not answer within 5000 ms";
                 vec![Fault::busy(), Fault::store(), Fault::database(why.into())]
             }
             Refusal::DirectoryFailed => vec![Fault::directory(DirectoryError::Slow)],

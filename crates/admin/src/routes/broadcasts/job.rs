@@ -161,8 +161,8 @@ async fn carry_out(api: &Arc<Shared>, job: &Job, order: &BroadcastOrder) -> Resu
     loop {
         let (book, from) = (Arc::clone(&api.settings.users), after.clone());
         let page = tokio::task::spawn_blocking(move || book.list(from.as_deref(), PAGE)).await;
-        let Ok(page) = page else { return Err("a defect of this server".into()) };
-        let page = page.map_err(|fault| format!("the book of users: {fault:?}"))?;
+        let Ok(page) = page else { return Err("internal error: a bug in this server".into()) };
+        let page = page.map_err(|fault| format!("the user database: {fault:?}"))?;
         let Some(last) = page.last() else { return Ok(Ending::Done) };
         after = Some(last.name.clone());
         // A user whose name no account may have is none of chat.
@@ -225,7 +225,7 @@ async fn send_one(
         }
     }
     Err(format!(
-        "{to} could not be reached in time: begin it again with the same client_id",
+        "{to} could not be reached in time: start the broadcast again with the same client_id",
         to = to.as_str()
     ))
 }

@@ -139,7 +139,9 @@ pub(crate) async fn send(State(api): Api, path: Part, body: Body<MessageBody>) -
 /// `POST /v1/chat/accounts/{account}/recall`: any message of its conversation with another one.
 pub(crate) async fn recall(State(api): Api, path: Part, body: Body<RecallBody>) -> ToldAbout<Sent> {
     let (by, body) = (of(&api, path)?, body.read()?);
-    let with = body.with()?.ok_or_else(|| Fault::bad("`with` says whose conversation it is"))?;
+    let with = body
+        .with()?
+        .ok_or_else(|| Fault::bad("`with` is missing: the other account of the conversation"))?;
     let about = about(&by, &format!("message {} with", body.seq), with.as_str());
     let what = body.errand(with);
     Ok((about, Json(sent(run(&api, operators(by, what)).await?)?)))
@@ -212,7 +214,7 @@ pub(crate) async fn group_recall(
 ) -> ToldAbout<Sent> {
     let (group, body) = (of_group(&api, path)?, body.read()?);
     if body.with()?.is_some() {
-        return Err(Fault::bad("a group's own message is with nobody else: leave `with` out"));
+        return Err(Fault::bad("omit `with` for a message of a group"));
     }
     let about = about(&group, "message", &body.seq.to_string());
     let what = body.errand(group.into());

@@ -71,7 +71,7 @@ impl MovedOne {
 pub(crate) async fn moves(State(api): Api, body: Body<MovesBody>) -> Result<Json<Moved>, Fault> {
     let body = body.read()?;
     if !(1..=MOVES_MAX).contains(&body.items.len()) {
-        return Err(Fault::bad(format!("`items` are 1 to {MOVES_MAX}")));
+        return Err(Fault::bad(format!("`items` must have 1 to {MOVES_MAX} entries")));
     }
     let (domain, limits) = (&api.settings.chat_domain, &api.settings.limits.chat);
     let mut lane = Lane::default();

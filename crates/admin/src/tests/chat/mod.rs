@@ -350,15 +350,15 @@ fn orders_that_make_no_sense_reach_nobody() {
     let many: Vec<_> = (0..129).map(|n| format!("p{n}")).collect();
     for (method, path, body, word) in [
         ("GET", "accounts/Ann", json!({}), "0x41"),
-        ("GET", "accounts/lunch@conference.a.example", json!({}), "a group's or room's address"),
+        ("GET", "accounts/lunch@conference.a.example", json!({}), "not of an account"),
         ("GET", "groups/lunch@a.example", json!({}), "NAME@conference.a.example"),
         ("GET", "accounts/ann/history", json!({}), "`with`"),
-        ("GET", "accounts/ann/history?with=b&after=1&before=2", json!({}), "one of"),
+        ("GET", "accounts/ann/history?with=b&after=1&before=2", json!({}), "give either"),
         ("GET", "accounts/ann/history?with=b&limit=0", json!({}), "`limit`"),
         ("GET", "accounts/ann/contacts?after=7", json!({}), "`after`"),
-        ("GET", "groups/lunch/history?with=b", json!({}), "nobody else"),
+        ("GET", "groups/lunch/history?with=b", json!({}), "omit `with`"),
         ("PUT", "accounts/ann/mute", json!({ "seconds": 0 }), "`seconds`"),
-        ("POST", "accounts/ann/messages", json!({ "to": "b", "message": {} }), "has a text"),
+        ("POST", "accounts/ann/messages", json!({ "to": "b", "message": {} }), "needs a text"),
         ("POST", "accounts/ann/messages", json!({ "to": "B", "message": { "text": "x" } }), "`to`"),
         (
             "POST",
@@ -380,12 +380,12 @@ fn orders_that_make_no_sense_reach_nobody() {
         ),
         ("POST", "accounts/ann/recall", json!({ "with": "b", "seq": 0 }), "`seq`"),
         ("POST", "accounts/ann/recall", json!({ "seq": 1 }), "`with`"),
-        ("POST", "groups/lunch/recall", json!({ "with": "b", "seq": 1 }), "leave `with` out"),
+        ("POST", "groups/lunch/recall", json!({ "with": "b", "seq": 1 }), "omit `with`"),
         ("POST", "groups/lunch/changes", json!({ "verb": "create" }), "one of `add`"),
-        ("POST", "groups/lunch/changes", json!({ "verb": "add" }), "names one"),
+        ("POST", "groups/lunch/changes", json!({ "verb": "add" }), "must name at least one"),
         ("POST", "groups/lunch/changes", json!({ "verb": "add", "members": many }), "at most 128"),
         ("POST", "groups", json!({ "owner": "ann", "title": "x".repeat(257) }), "`title`"),
-        ("POST", "broadcasts", json!({ "message": { "text": "x" } }), "one of `accounts`"),
+        ("POST", "broadcasts", json!({ "message": { "text": "x" } }), "give either `accounts`"),
         ("GET", "broadcasts/x", json!({}), "digits only"),
     ] {
         let body = if method == "GET" { String::new() } else { body.to_string() };

@@ -37,7 +37,7 @@ fn what_is_no_source_is_said_in_words() {
         ("127.0.0.9-127.0.0.3", "no source"),
         ("127.0.0.1-::1", "no source"),
         ("::1", "is of IPv6"),
-        ("203.0.113.9", "no address of this machine"),
+        ("203.0.113.9", "not an address of this machine"),
     ] {
         let error = texts(&[source]).expect_err(source);
         assert!(error.contains(word) && error.contains(source), "{error}");

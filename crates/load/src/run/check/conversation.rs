@@ -16,7 +16,7 @@ pub(super) fn all(at: &At, plan: &Plan) -> Result<(), PlanProblem> {
         let at = at.entry(number, &known.name);
         name(&at.key("name"), &known.name)?;
         let fresh = named.insert(known.name.as_str());
-        at.key("name").must(fresh, &known.name, "two of them have this name; rename one")?;
+        at.key("name").must(fresh, &known.name, "duplicate name")?;
         let fits = (1..=CONVERSATIONS_A_NAME_MAX).contains(&known.count);
         at.key("count").must(fits, known.count, "1 to 1000 of one name")?;
         super::part::known(&at.key("owner"), plan, &known.owner)?;
@@ -44,7 +44,7 @@ pub(super) fn stage(at: &At, plan: &Plan, number: usize) -> Result<(), PlanProbl
     for (place, name) in stage.makes.iter().enumerate() {
         let at = at.key("makes").entry(place, &(place + 1).to_string());
         at.must(named(name).is_some(), name, "no [[conversation]] has this name")?;
-        at.must(made(name) == 1, name, "it is made before; once is enough")?;
+        at.must(made(name) == 1, name, "it is created more than once")?;
     }
     for (group, sent) in &stage.traffic {
         for (place, one) in sent.iter().enumerate() {
@@ -54,7 +54,7 @@ pub(super) fn stage(at: &At, plan: &Plan, number: usize) -> Result<(), PlanProbl
             at.key("topic").must(
                 made(&known.name) > 0,
                 &known.name,
-                "these conversations are made by no stage up to this one: `makes`",
+                "no stage up to this one creates these conversations (`makes`)",
             )?;
             let among = one.among.unwrap_or(0);
             let need = format!("as many as there are conversations: {}", known.count);
@@ -67,7 +67,7 @@ pub(super) fn stage(at: &At, plan: &Plan, number: usize) -> Result<(), PlanProbl
 
 fn addresses(at: &At, sent: &Traffic) -> Result<(), PlanProblem> {
     let count = sent.addresses.len();
-    let need = "the run puts them in; leave them out";
+    let need = "the run fills them in; omit them";
     at.key("addresses").must(count == 0, count, need)
 }
 

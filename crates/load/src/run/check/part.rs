@@ -34,20 +34,16 @@ pub(super) fn group(at: &At, plan: &Plan, group: &Group) -> Result<(), PlanProbl
     }
     let keep = group.keep_alive <= Span::from_secs(65_535);
     at.key("keep_alive").must(keep, group.keep_alive, "at most 65535s: protocols carry 16 bits")?;
-    at.key("timeout").must(
-        !group.timeout.is_zero(),
-        group.timeout,
-        "above zero: no answer comes in no time",
-    )?;
+    at.key("timeout").must(!group.timeout.is_zero(), group.timeout, "above zero")?;
     at.key("subscribe_qos").must(group.subscribe_qos <= 2, group.subscribe_qos, QOS)?;
     at.key("subscribe").must(group.subscribe.len() <= 64, group.subscribe.len(), "at most 64")?;
     if let Some(version) = group.version {
-        let need = "3, 4 or 5 (MQTT), 5, 6 or 7 (MIOP); leave it out for 4 and 7";
+        let need = "3, 4 or 5 (MQTT), 5, 6 or 7 (MIOP); the defaults are 4 and 7";
         at.key("version").must((3..=7).contains(&version), version, need)?;
     }
     if let Some(secret) = &group.secret {
         let hex = secret.len() % 2 == 0 && secret.chars().all(|c| c.is_ascii_hexdigit());
-        at.key("secret").must(hex, "(hidden)", "hexadecimal digits, two a byte")?;
+        at.key("secret").must(hex, "(hidden)", "hexadecimal digits, two per byte")?;
     }
     for (sender, share) in &group.hears {
         let at = at.key("hears").key(sender);
@@ -91,7 +87,7 @@ pub(super) fn known(at: &At, plan: &Plan, group: &str) -> Result<(), PlanProblem
         return Ok(());
     }
     let names: Vec<_> = plan.groups.iter().map(|group| group.name.as_str()).collect();
-    Err(at.wrong("", format!("there is no group `{group}`; there are {}", names.join(", "))))
+    Err(at.wrong("", format!("no group `{group}`; the groups are {}", names.join(", "))))
 }
 
 fn rate(at: &At, rate: f64) -> Result<(), PlanProblem> {
@@ -103,12 +99,12 @@ fn arrival(at: &At, arrival: &Arrival) -> Result<(), PlanProblem> {
         Arrival::Rate { per_s } | Arrival::Poisson { per_s } => rate(&at.key("per_s"), *per_s),
         Arrival::Burst => Ok(()),
         Arrival::Steps { clients, every } => {
-            at.key("clients").must(*clients > 0, clients, "clients a step, at least 1")?;
+            at.key("clients").must(*clients > 0, clients, "clients per step, at least 1")?;
             let fits = !every.is_zero() && *every <= TIME_MAX;
             at.key("every").must(fits, every, "a time above zero, for example 10s")
         }
         Arrival::Window { open } => {
-            at.key("open").must(*open > 0, open, "connections under way at once, at least 1")
+            at.key("open").must(*open > 0, open, "concurrent connection attempts, at least 1")
         }
     }
 }
@@ -119,30 +115,30 @@ fn traffic(at: &At, traffic: &Traffic) -> Result<(), PlanProblem> {
     let need = "16 (the stamp and the number) to 16777216 bytes";
     at.key("bytes").must(bytes, traffic.bytes, need)?;
     if let Some(among) = traffic.among {
-        at.key("among").must(among > 0, among, "so many topics to draw from, at least 1")?;
+        at.key("among").must(among > 0, among, "number of topics to choose from, at least 1")?;
     }
     if let Some(contacts) = traffic.contacts {
         let at = at.key("contacts");
         let fits = contacts > 0 && traffic.among.is_none_or(|among| contacts < among);
         at.must(fits, contacts, "at least 1, and fewer than `among`")?;
         let draws = traffic.among.is_some() && traffic.loops.is_none();
-        at.must(draws, contacts, "whom a client draws: it needs `among`, and no `loops`")?;
+        at.must(draws, contacts, "needs `among`, and no `loops`")?;
     }
     if let Some(loops) = traffic.loops {
         let at = at.key("loops");
         at.must((1..1 << 24).contains(&loops), loops, "rounds, 1 to 16777215")?;
-        at.must(traffic.among.is_some(), loops, "rounds go over `among` numbers: say how many")?;
-        at.must(traffic.messages.is_none(), loops, "rounds are counted: leave `messages` out")?;
+        at.must(traffic.among.is_some(), loops, "`loops` needs `among`")?;
+        at.must(traffic.messages.is_none(), loops, "omit `messages` with `loops`")?;
         let all = traffic.rounds(1).unwrap_or(0);
         at.must(all < 1 << 32, loops, "fewer than 4294967296 messages a client")?;
         let closed = matches!(traffic.pace, Pace::Window(_) | Pace::Every(_));
-        at.must(closed, loops, "each client goes its rounds at its own pace: `window` or `every`")?;
+        at.must(closed, loops, "`loops` needs a pace of `window` or `every`")?;
     }
     let pace = at.key("pace");
     match traffic.pace {
         Pace::PerS(per_s) => rate(&pace.key("per_s"), per_s)?,
         Pace::Window(window) => {
-            pace.key("window").must(window > 0, window, "unanswered at once, at least 1")?;
+            pace.key("window").must(window > 0, window, "unanswered messages, at least 1")?;
         }
         Pace::Every(every) => {
             let fits = !every.is_zero() && every <= TIME_MAX;
@@ -179,7 +175,7 @@ fn fault(at: &At, stage: &Stage, fault: &Fault) -> Result<(), PlanProblem> {
     at.key("every").must(
         fault.every.is_zero() || ends,
         fault.every,
-        "what comes again has to end: give it a `for`",
+        "a repeated fault needs a `for`",
     )?;
     let share = |key: &str, share: f64| {
         at.key("what").key(key).must((0.0..=1.0).contains(&share), share, SHARE)
@@ -194,7 +190,7 @@ fn fault(at: &At, stage: &Stage, fault: &Fault) -> Result<(), PlanProblem> {
                     at.key("what").key("network").must(*span <= TIME_MAX, span, TIME)
                 }
                 Network::Throttle(bytes) => {
-                    let need = "bytes a second a connection, at least 1";
+                    let need = "bytes per second and connection, at least 1";
                     at.key("what").key("network").must(*bytes > 0, bytes, need)
                 }
                 _ => Ok(()),

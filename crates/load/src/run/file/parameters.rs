@@ -31,7 +31,7 @@ pub(super) fn fill(text: &str, sets: &[String]) -> Result<Filled, String> {
     }
     if parameters.len() > PARAMETERS_MAX {
         return Err(format!(
-            "parameters: at most {PARAMETERS_MAX}; there are {}",
+            "parameters: at most {PARAMETERS_MAX}; the plan has {}",
             parameters.len()
         ));
     }
@@ -63,7 +63,7 @@ fn parameter(name: &str, value: &Value) -> Result<Parameter, String> {
     let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if !is_name || name.is_empty() || name.len() > NAME_MAX {
         return Err(format!(
-            "parameters.{name}: a name is 1 to {NAME_MAX} letters, digits and `_`"
+            "parameters.{name}: a name must have 1 to {NAME_MAX} letters, digits and `_`"
         ));
     }
     match value {
@@ -73,7 +73,8 @@ fn parameter(name: &str, value: &Value) -> Result<Parameter, String> {
             Ok(Parameter::Text(text.clone()))
         }
         other => Err(format!(
-            "parameters.{name} = {other}: a number, or a text on one line without quotes and `\\`"
+            "parameters.{name} = {other}: expected a number, or a text on one line without quotes \
+             and `\\`"
         )),
     }
 }

@@ -21,7 +21,7 @@ const ECHO_MS_MAX: u64 = 60_000;
 pub(super) struct Excuses {
     /// Faults that stand, or stood until then.
     faults: Vec<(FaultKind, Option<u64>)>,
-    /// Ends of each group at the last look, as the load generator counted them.
+    /// Ends of each group at the last look, as the tester counted them.
     before: BTreeMap<String, lab::cause::Causes>,
     /// What was excused of each.
     moved: BTreeMap<String, BTreeMap<(Phase, Cause), u64>>,

@@ -31,11 +31,11 @@ impl Runner<'_> {
             let (count, members) = (wanted.count, wanted.members.len() + 1);
             match self.founded(wanted) {
                 Ok(addresses) => {
-                    self.note(format!("{name}: {count} conversations of {members} are made"));
+                    self.note(format!("{name}: {count} conversations of {members} created"));
                     self.addresses.insert(name.clone(), addresses);
                 }
                 Err(why) => {
-                    self.note(format!("{name}: not made: {why}"));
+                    self.note(format!("{name}: not created: {why}"));
                     self.end.get_or_insert(End::Refused(format!("{name}: {why}")));
                 }
             }
@@ -50,13 +50,13 @@ impl Runner<'_> {
         loop {
             match self.parts.founder.take() {
                 Some(Ok(addresses)) if addresses.len() != count => {
-                    return Err(format!("{} of {count} were made", addresses.len()));
+                    return Err(format!("{} of {count} were created", addresses.len()));
                 }
                 Some(made) => return made,
                 None => {}
             }
             if self.end.is_some() || self.now_ms() >= self.until_ms {
-                return Err("they were not all made in time".to_owned());
+                return Err("not all were created in time".to_owned());
             }
             self.beat(self.until_ms);
         }

@@ -106,7 +106,7 @@ impl Runner<'_> {
             && heard.all(|traffic| traffic.qos > 0)
     }
 
-    /// Adds what is known by sums to what the load generator counted. Of what the load generator
+    /// Adds what is known by sums to what the tester counted. Of what the tester
     /// finds out later it may be the same: the higher one counts.
     pub(super) fn with_sums(&self, groups: &mut BTreeMap<String, Counts>) {
         for (group, figures) in &self.summed {
@@ -207,8 +207,8 @@ fn open(counts: Option<&Counts>) -> f64 {
 fn words(figure: &str) -> &'static str {
     match figure {
         "messages.missing" => "messages that were sent have not arrived",
-        "messages.untracked" => "messages were sent of which nobody knows how many should arrive",
-        _ => "messages have no answer of the target",
+        "messages.untracked" => "messages were sent with an unknown number of receivers",
+        _ => "messages were not answered by the target",
     }
 }
 

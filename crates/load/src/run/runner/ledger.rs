@@ -61,7 +61,7 @@ impl Runner<'_> {
             false => format!(", for {expected} entries"),
         };
         self.note(format!(
-            "the audit: {taken} messages were acknowledged{of_many}, {kept} stand in the inboxes; \
+            "the audit: {taken} messages were acknowledged{of_many}, {kept} are in the inboxes; \
              {repeated} stand there again, {reordered} after a later one, {bent} are not as they \
              were sent"
         ));
@@ -90,7 +90,7 @@ impl Runner<'_> {
             }
             let group = self.plan.groups.iter().find(|group| group.name == *name);
             let entries = group.and_then(|group| self.entries(group)).ok_or_else(|| {
-                format!("{name} has sent messages of which nobody knows in how many they stand")
+                format!("{name} has sent messages with an unknown number of receivers")
             })?;
             all = (all.0 + taken * entries, all.1 + counts.figure("marks.taken") * entries);
         }

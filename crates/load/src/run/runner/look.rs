@@ -1,4 +1,4 @@
-//! Looking: at the load generator while something is waited for, and once a second for a row.
+//! Looking: at the tester while something is waited for, and once a second for a row.
 //!
 //! It decides nothing. The invariant: who waits for clients looks ten times a second, who holds a
 //! time once, and a row is made of one look.
@@ -45,7 +45,7 @@ impl Runner<'_> {
         }
     }
 
-    /// What the load generator shows now, and what the API was asked for.
+    /// What the tester shows now, and what the API was asked for.
     pub(super) fn look(&mut self) {
         let now = self.now_ms();
         if self.looked_ms.is_some_and(|at| now < at + LOOK_MS_MIN) {
@@ -75,7 +75,7 @@ impl Runner<'_> {
         self.readings.push(look.reading);
     }
 
-    /// What the load generator said of its machines since the last row. Each look is about the time
+    /// What the tester said of its machines since the last row. Each look is about the time
     /// since the one before: shares are averaged, of heights the highest counts.
     fn own(&mut self) -> Reading {
         let readings = std::mem::take(&mut self.readings);

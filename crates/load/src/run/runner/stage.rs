@@ -111,7 +111,7 @@ impl Runner<'_> {
             if self.now_ms() >= self.until_ms {
                 let (online, wanted) = (self.total.online, self.wanted.values().sum::<u32>());
                 self.note(format!(
-                    "stage {}: {online} of {wanted} clients were there after {}",
+                    "stage {}: {online} of {wanted} clients were online after {}",
                     planned.name, planned.arrive_max
                 ));
                 break;
@@ -323,7 +323,7 @@ impl Runner<'_> {
         let done = match what {
             FaultKind::Flap { share_per_s } => {
                 let order = Order::Flap { group: None, share_per_s: *share_per_s };
-                let words = format!("{} of the clients a second flap", percent(*share_per_s));
+                let words = format!("{} of the clients flap per second", percent(*share_per_s));
                 self.parts.generator.order(&order).map(|()| words)
             }
             FaultKind::Cut { share, how } => {
@@ -349,11 +349,11 @@ impl Runner<'_> {
         let done = match what {
             FaultKind::Flap { .. } => {
                 let order = Order::Flap { group: None, share_per_s: 0.0 };
-                self.parts.generator.order(&order).map(|()| "nobody flaps any more".to_owned())
+                self.parts.generator.order(&order).map(|()| "flapping ended".to_owned())
             }
             FaultKind::Cut { how: Cut::Freeze | Cut::StopReading, .. } => {
                 let order = Order::Cut { group: None, share: 1.0, how: Cut::Thaw };
-                self.parts.generator.order(&order).map(|()| "frozen clients go on".to_owned())
+                self.parts.generator.order(&order).map(|()| "frozen clients continue".to_owned())
             }
             FaultKind::Cut { .. } => return None,
             other => {
@@ -406,7 +406,7 @@ impl Runner<'_> {
         self.run.total = self.total.clone();
         self.run.findings = verdict::findings(&self.run);
         if !passed && planned.stop_on_failure && self.end.is_none() {
-            self.note(format!("stage {} did not pass: the run ends here", planned.name));
+            self.note(format!("stage {} failed: the run ends here", planned.name));
             self.end = Some(End::Failed(planned.name.clone()));
         }
     }
@@ -476,12 +476,12 @@ fn percent(share: f64) -> String {
 
 fn manner(how: Cut) -> &'static str {
     match how {
-        Cut::Farewell => "they say farewell",
-        Cut::Close => "they close without a word",
+        Cut::Farewell => "they disconnect cleanly",
+        Cut::Close => "they close the connection",
         Cut::Reset => "they reset their connections",
-        Cut::Freeze => "they stay and answer nothing (half-open)",
-        Cut::StopReading => "they read no more",
-        Cut::Thaw => "they go on",
+        Cut::Freeze => "they stop answering (half-open)",
+        Cut::StopReading => "they stop reading",
+        Cut::Thaw => "they continue",
     }
 }
 

@@ -374,7 +374,7 @@ fn a_stage_that_does_not_pass_may_end_the_run() {
     let made = made(&stages, |generator, _, _| generator.refuse = 3);
     let run = made.run.expect("it could be run");
     assert_eq!(run.stages.len(), 1);
-    assert_eq!(run.skipped, [("large".to_owned(), "stage small did not pass".to_owned())]);
+    assert_eq!(run.skipped, [("large".to_owned(), "stage small failed".to_owned())]);
     assert_eq!(run.stages[0].checks[1].value, Some(3.0));
     assert!(run.finished && !run.passed());
     assert_eq!(made.orders.last().map(|(_, word)| word.as_str()), Some("stop"));
@@ -509,7 +509,7 @@ fn conversations_are_made_before_the_hold_and_their_addresses_go_to_who_sends() 
     assert!((1_700..2_200).contains(&took), "they are waited for: {took}");
     assert_eq!(at(&made.orders, "traffic a 1 to [\"g0\", \"g1\"]").len(), 1, "{:?}", made.orders);
     assert_eq!(at(&made.orders, "traffic a 1").len(), 0);
-    assert!(run.notes.iter().any(|note| note.text == "g: 2 conversations of 2 are made"));
+    assert!(run.notes.iter().any(|note| note.text == "g: 2 conversations of 2 created"));
     assert!(run.notes.iter().any(|note| note.text == "a has sent all its messages"));
 }
 

@@ -19,7 +19,7 @@ impl Runner<'_> {
         let wishes = self.parts.watch.wishes();
         if wishes.len() > WISHES_MAX {
             let left = wishes.len() - WISHES_MAX;
-            self.note(format!("by hand: {left} wishes at once were too many"));
+            self.note(format!("by hand: {left} commands at the same time were too many"));
         }
         for wish in wishes.into_iter().take(WISHES_MAX) {
             match wish {
@@ -39,7 +39,7 @@ impl Runner<'_> {
                 }
                 OnlookerRequest::Pause => {
                     self.paused = !self.paused;
-                    self.note(if self.paused { "by hand: paused" } else { "by hand: goes on" });
+                    self.note(if self.paused { "by hand: paused" } else { "by hand: continued" });
                     self.send_all(!self.paused);
                 }
                 OnlookerRequest::Quit { now } => {
@@ -54,14 +54,14 @@ impl Runner<'_> {
         let group = if group.is_empty() { first } else { group.to_owned() };
         let all: u64 = self.wanted.values().map(|count| u64::from(*count)).sum();
         if all + u64::from(clients) > CLIENTS_MAX {
-            return self.note(format!("by hand: {clients} clients more would be too many"));
+            return self.note(format!("by hand: {clients} more clients would be too many"));
         }
         let wanted = self.wanted.get(&group).copied().unwrap_or(0).saturating_add(clients);
         let arrival = self.planned().arrive;
         let order = Order::Arrive { group: group.clone(), clients: wanted, arrival };
         match self.parts.generator.order(&order) {
             Ok(()) => {
-                self.note(format!("by hand: {clients} clients of {group} more, {wanted} in all"));
+                self.note(format!("by hand: {clients} more clients of {group}, {wanted} in all"));
                 self.wanted.insert(group, wanted);
             }
             Err(why) => self.note(format!("by hand: no more clients of {group}: {why}")),

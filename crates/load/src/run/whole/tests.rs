@@ -173,7 +173,7 @@ fn faults_against_mosquitto_are_counted_under_their_names() {
     assert_eq!(network.counts.online, 60, "{}", explain(&run));
     assert_eq!(paused.counts.causes.errors(), 0, "{}", explain(&run));
     let noted = |text: &str| run.notes.iter().any(|note| note.text.contains(text));
-    assert!(noted("was stopped") && noted("goes on") && noted("network: "), "{}", explain(&run));
+    assert!(noted("was paused") && noted("continues") && noted("network: "), "{}", explain(&run));
     assert_eq!(run.skipped.len(), 1);
     assert!(run.skipped[0].0 == "redis" && run.skipped[0].1.contains("--redis"));
     assert!(run.total.accounts.iter().all(lab::run::Balance::agrees), "{:?}", run.total.accounts);

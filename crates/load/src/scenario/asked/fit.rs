@@ -27,7 +27,7 @@ fn skip(ready: &mut ReadyPlan) {
         match what {
             FaultKind::TargetKilled if !process => Some("no server process: give --pid or --port"),
             FaultKind::TargetKilled if target.start.is_empty() => {
-                Some("nothing would start the server again: give --start COMMAND")
+                Some("no command to restart the server: give --start COMMAND")
             }
             FaultKind::TargetPaused | FaultKind::DescriptorsStarved { .. } if !process => {
                 Some("no server process: give --pid or --port")
@@ -35,13 +35,13 @@ fn skip(ready: &mut ReadyPlan) {
             FaultKind::RedisPaused | FaultKind::RedisKilled | FaultKind::RedisFlushed
                 if target.redis.is_none() =>
             {
-                Some("no Redis was named: give --redis HOST:PORT")
+                Some("no Redis: give --redis HOST:PORT")
             }
             FaultKind::RedisPaused | FaultKind::RedisKilled if target.redis_pid.is_none() => {
-                Some("no Redis process was named: give --redis-pid PID")
+                Some("no Redis process: give --redis-pid PID")
             }
             FaultKind::RedisKilled if target.redis_start.is_empty() => {
-                Some("nothing would start Redis again: give --redis-start COMMAND")
+                Some("no command to restart Redis: give --redis-start COMMAND")
             }
             _ => None,
         }
@@ -100,7 +100,7 @@ fn speak(ready: &mut ReadyPlan) {
             "{}:// has no topics: clients {instead} instead of publishing to each other",
             plan.target.url[0].split("://").next().unwrap_or_default()
         ));
-        leave_out(ready, "nobody hears anybody without topics", |rule, _| {
+        leave_out(ready, "without topics, clients receive no messages of each other", |rule, _| {
             rule.starts_with("messages.missing") || rule.starts_with("delivery.")
         });
     }
@@ -119,7 +119,7 @@ pub(super) fn unaudited(ready: &mut ReadyPlan, why: &str) {
 /// Leaves out rules about what cannot be known here.
 fn rules(ready: &mut ReadyPlan) {
     if ready.plan.target.api.is_none() {
-        unaudited(ready, "the server is not asked whether presence agrees: give --api and --token");
+        unaudited(ready, "presence is not audited: give --api and --token");
     }
     let target = &ready.plan.target;
     if target.pid.is_none() && target.port.is_none() && ready.port_here.is_none() {
@@ -134,7 +134,7 @@ fn rules(ready: &mut ReadyPlan) {
         .iter()
         .map(|stage| stage.clients.values().map(|clients| u64::from(*clients)).sum::<u64>());
     if most.max().unwrap_or(0) < STRAIGHT_CLIENTS_MIN {
-        let why = "memory makes no straight line with fewer than 60,000 clients";
+        let why = "memory per client cannot be estimated with fewer than 60,000 clients";
         leave_out(ready, why, |rule, _| rule.starts_with("bytes_per_connection.r2"));
     }
     let why = "a hold below five minutes shows no trend";

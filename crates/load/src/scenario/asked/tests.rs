@@ -136,7 +136,7 @@ fn a_shorter_hold_keeps_what_is_broken_in_its_order_and_its_share() {
         }
     }
     assert!(faults > 2, "there are some to look at");
-    assert!(short.notes.iter().any(|note| note.contains("comes earlier")), "it is said");
+    assert!(short.notes.iter().any(|note| note.contains("come earlier")), "it is said");
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn what_was_not_named_is_skipped_with_a_word() {
     assert!(ready.skipped.is_empty());
     assert_eq!(ready.plan.stages.len(), 15);
     let hold = Asked { hold: Some(Span::from_secs(0)), ..to(MQTT) };
-    assert!(of("exception", hold).expect_err("no time at all").contains("at least a moment"));
+    assert!(of("exception", hold).expect_err("no time at all").contains("must be above 0"));
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn who_cannot_be_asked_about_presence_is_not_judged_by_it() {
     let asked = Asked { target, clients: Some(100), ..Asked::default() };
     let known = of("exception", asked).expect("ready");
     assert!(about(&known) && !left(&known, ""), "{:?}", known.notes);
-    let without = known.unaudited("the server keeps no directory");
+    let without = known.unaudited("the server has no presence directory");
     assert!(!about(&without) && left(&without, "no directory"), "{:?}", without.notes);
 }
 

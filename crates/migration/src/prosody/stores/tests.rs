@@ -125,9 +125,9 @@ fn messages_come_with_their_times_and_what_is_none_is_told() {
     assert_eq!(
         left,
         [
-            ("ann.list: item 3", "it has no time"),
-            ("ann.list: item 4", "it is a stanza `iq`, not a message"),
-            ("ann.list: item 5", "it is no stanza"),
+            ("ann.list: item 3", "it has no timestamp"),
+            ("ann.list: item 4", "a stanza `iq`, not a message"),
+            ("ann.list: item 5", "not a stanza"),
         ]
     );
 }

@@ -94,7 +94,7 @@ fn everything_of_a_user_comes_as_it_stands_there() {
             "ann: n Some(\"open\") None 1=<p xmlns='urn:p'/>".into(),
         ]
     );
-    assert_eq!(kept.left, ["f:1: ann: it is no message with a time"]);
+    assert_eq!(kept.left, ["f:1: ann: not a message with a timestamp"]);
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn a_file_that_ends_too_early_or_means_more_than_it_says_is_refused() {
     for (users, why) in [
         ("<user name='ann'><vCard xmlns='vcard-temp'>", "ill-formed"),
         ("<user name='ann'><vCard xmlns='vcard-temp'>&lol;</vCard></user>", "not there"),
-        (&*format!("<user name='ann'><vCard xmlns='vcard-temp'>{deep}"), "in each other"),
+        (&*format!("<user name='ann'><vCard xmlns='vcard-temp'>{deep}"), "nested elements"),
     ] {
         assert!(walked(users).is_err_and(|told| told.contains(why)), "{users}");
     }

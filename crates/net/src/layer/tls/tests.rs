@@ -140,10 +140,10 @@ fn a_revocation_list_that_cannot_be_used_is_named_itself() {
     let broken = "-----BEGIN X509 CRL-----\nAAECAwQF\n-----END X509 CRL-----\n";
     let not_base64 = "-----BEGIN X509 CRL-----\n???\n-----END X509 CRL-----\n";
     for (text, words) in [
-        (broken, "a revocation list is broken"),
-        (not_base64, "no list in PEM can be read"),
-        ("", "no revocation list"),
-        ("\u{1}\u{2}DER", "no revocation list"),
+        (broken, "invalid revocation list"),
+        (not_base64, "no readable PEM revocation list"),
+        ("", "no PEM revocation list"),
+        ("\u{1}\u{2}DER", "no PEM revocation list"),
     ] {
         let told = of(text);
         assert!(told.contains("/revoked: ") && told.contains(words), "{told}");

@@ -24,21 +24,21 @@ impl fmt::Display for CallFault {
     /// For people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CallFault::Busy => f.write_str("too many calls are under way"),
+            CallFault::Busy => f.write_str("too many outgoing connections in progress"),
             CallFault::Name(fault) => fault.fmt(f),
-            CallFault::NotPublic => f.write_str("it is at no public address"),
+            CallFault::NotPublic => f.write_str("it has no public address"),
             CallFault::NotOffered => f.write_str("the domain does not offer it"),
             CallFault::Failed(_, Detail::Errno(errno), _) => errno.fmt(f),
             CallFault::Failed(_, Detail::Certificate(doubt), _) => {
-                write!(f, "its certificate is not believed: {doubt}")
+                write!(f, "its certificate is not trusted: {doubt}")
             }
             CallFault::Failed(_, Detail::Alert(alert), _) => {
-                write!(f, "it ended TLS with alert {alert}")
+                write!(f, "it closed TLS with alert {alert}")
             }
-            CallFault::Failed(_, Detail::Tls(why), _) => write!(f, "TLS did not come about: {why}"),
-            CallFault::Failed(_, Detail::Upgrade(0), _) => f.write_str("its answer is no HTTP"),
+            CallFault::Failed(_, Detail::Tls(why), _) => write!(f, "TLS handshake failed: {why}"),
+            CallFault::Failed(_, Detail::Upgrade(0), _) => f.write_str("its answer is not HTTP"),
             CallFault::Failed(_, Detail::Upgrade(status), _) => {
-                write!(f, "it did not take the WebSocket upgrade: {status}")
+                write!(f, "it refused the WebSocket upgrade: {status}")
             }
             CallFault::Failed(reason, Detail::Nothing | Detail::Truncated, _) => {
                 f.write_str(reason.meaning())

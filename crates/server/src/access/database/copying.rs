@@ -79,7 +79,7 @@ impl UserBook {
             }
             if before.is_none() && row.name != EVERYBODY {
                 if self.access_control.may_have(&row.name) {
-                    self.left_out(database, &row.name, "memory would take it for another");
+                    self.left_out(database, &row.name, "its hash collides with another user");
                     continue;
                 }
                 making += 1;

@@ -79,7 +79,7 @@ impl Follower {
             match self.turn(clock::unix_s()) {
                 Ok(()) | Err(UserFault::DatabaseFailed(_) | UserFault::Busy) => {}
                 Err(UserFault::Full) => {
-                    let why = "it has more accounts than [access] users_max lets in".to_owned();
+                    let why = "it has more accounts than [access] users_max allows".to_owned();
                     self.database.failed(&DatabaseFault::Refused(why));
                 }
                 Err(fault) => tell!(event::ACCOUNTS_UNCOPIED, ?fault),
@@ -221,7 +221,7 @@ impl Follower {
     /// One page; gives the last number there, if there is one.
     fn load_page(&self, behind: u64) -> Result<Option<u64>, UserFault> {
         if self.database.is_over() {
-            return Err(UserFault::DatabaseFailed("the server ends".into()));
+            return Err(UserFault::DatabaseFailed("the server is stopping".into()));
         }
         let mut numbers = self.book.lock();
         let rows = self.database.asked(|tables| tables.page(behind, PAGE))?;

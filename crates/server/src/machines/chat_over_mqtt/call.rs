@@ -108,7 +108,7 @@ fn named(call: &ChatCall) -> Result<&'static SchemaLine, Fault> {
     let name = topic.strip_prefix(CHAT_REQUESTS).unwrap_or_default();
     let name = name.strip_suffix(JSON_SUFFIX).unwrap_or(name);
     ImSchema::get().request(name).ok_or_else(|| {
-        let fault = Fault::of(ChatFault::Invalid, format!("there is no request {name:?}"));
+        let fault = Fault::of(ChatFault::Invalid, format!("unknown request {name:?}"));
         Fault { denial: Denial::TopicInvalid, ..fault }
     })
 }
@@ -148,7 +148,7 @@ pub(super) fn frame_of(
 ) -> Result<(Box<[u8]>, u32), Fault> {
     let field = named(call)?;
     if call.qos == Qos::ExactlyOnce {
-        return Err(Fault::of(ChatFault::Invalid, "requests are sent at QoS 0 or 1"));
+        return Err(Fault::of(ChatFault::Invalid, "requests must be sent at QoS 0 or 1"));
     }
     let most = client_bytes_max(limits);
     let too_large = || Fault::of(ChatFault::TooLarge, "the request is larger than allowed");

@@ -26,24 +26,24 @@ pub(super) fn of_message(of: &str, message: &[u8]) -> Result<Vec<u8>, WireFault>
 }
 
 fn put(of: &str, json: &Json, out: &mut Vec<u8>) -> Result<(), String> {
-    let Json::Object(members) = json else { return Err(format!("{of} is an object")) };
+    let Json::Object(members) = json else { return Err(format!("{of} must be an object")) };
     for (name, value) in members {
         let field = ImSchema::get().named(of, name);
-        let field = field.ok_or_else(|| format!("{of} has no field {name:?}"))?;
+        let field = field.ok_or_else(|| format!("{of}: unknown field {name:?}"))?;
         match (value, field.repeated) {
             (Json::Null, _) => {}
             (Json::Array(items), true) => {
                 items.iter().try_for_each(|item| put_one(field, item, out))?;
             }
             (value, false) => put_one(field, value, out)?,
-            (_, true) => return Err(format!("{of}.{name} is an array")),
+            (_, true) => return Err(format!("{of}.{name} must be an array")),
         }
     }
     Ok(())
 }
 
 fn put_one(field: &SchemaLine, value: &Json, out: &mut Vec<u8>) -> Result<(), String> {
-    let wrong = || format!("{}.{} is no {}", field.of, json_name(field.name), field.kind);
+    let wrong = || format!("{}.{} is not a valid {}", field.of, json_name(field.name), field.kind);
     let number = field.number;
     match field.kind {
         "bool" => out.bool(number, value.as_bool().ok_or_else(wrong)?),
@@ -164,20 +164,20 @@ mod tests {
     fn what_is_no_message_in_json_is_told_and_never_guessed() {
         for (text, told) in [
             ("", "EOF"),
-            ("[]", "Send is an object"),
-            (r#"{"two":1}"#, "Send has no field \"two\""),
+            ("[]", "Send must be an object"),
+            (r#"{"two":1}"#, "Send: unknown field \"two\""),
             (r#"{"number":-1}"#, "Send.number is no uint32"),
             (r#"{"number":4294967296}"#, "Send.number is no uint32"),
-            (r#"{"to":7}"#, "Send.to is no string"),
+            (r#"{"to":7}"#, "Send.to is not a valid string"),
             (r#"{"clientId":"%"}"#, "Send.clientId is no bytes"),
-            (r#"{"content":[]}"#, "Content is an object"),
+            (r#"{"content":[]}"#, "Content must be an object"),
             (r#"{"content":{"uncounted":1}}"#, "Content.uncounted is no bool"),
         ] {
             let error = to_message("Send", text.as_bytes()).expect_err(text);
             assert!(error.contains(told), "{text}: {error}");
         }
         let wrong = to_message("GroupOrder", br#"{"members":"bob"}"#).expect_err("no array");
-        assert_eq!(wrong, "GroupOrder.members is an array");
+        assert_eq!(wrong, "GroupOrder.members must be an array");
         let wrong =
             to_message("GroupOrder", br#"{"verb":"GROUP_VERB_NONE"}"#).expect_err("no word");
         assert_eq!(wrong, "GroupOrder.verb is no GroupVerb");

@@ -172,7 +172,7 @@ impl MemoryReader for Shards {
 }
 
 fn nonsense() -> DirectoryError {
-    DirectoryError::Nonsense("this server's own answer to another question".into())
+    DirectoryError::Nonsense("an internal answer to another question".into())
 }
 
 fn held<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

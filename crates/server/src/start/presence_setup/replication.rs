@@ -36,7 +36,7 @@ impl ReplicatorInbox {
         self.offers.try_send((shard, batches)).map_err(|error| match error {
             TrySendError::Full(_) => DirectoryError::Slow,
             TrySendError::Disconnected(_) => {
-                DirectoryError::Unreachable("nobody writes any more".into())
+                DirectoryError::Unreachable("the writer has stopped".into())
             }
         })
     }

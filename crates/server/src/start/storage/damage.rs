@@ -46,7 +46,7 @@ pub(super) fn look(opened: &OpenFolder, serves: bool) -> Result<(), StartError> 
         let (owner, id, place) = (owner(&owners, message), message.id, message.seq);
         tell!(event::MESSAGE_LOST, %owner, message = id, place);
         if number < NAMED_MAX {
-            let _ = writeln!(text, "  of {owner}: message {id}, at place {place}");
+            let _ = writeln!(text, "  of {owner}: message {id}, sequence number {place}");
         }
     }
     if count == 0 || serves {

@@ -91,7 +91,7 @@ fn usual_url(config: &Config, addresses: &[ListenEndpoint]) -> Result<String, St
     });
     with.sort_by_key(|(listener, _)| (!doors::gives_page(config, listener), !listener.tls));
     let Some((listener, ListenEndpoint::Tcp(address))) = with.first() else {
-        let why = "media.folder: no listener with WebSockets gives its files; set media.url";
+        let why = "media.folder: no WebSocket listener serves its files; set media.url";
         return Err(StartError(why.into()));
     };
     let scheme = if listener.tls { "https" } else { "http" };

@@ -417,7 +417,7 @@ fn enter(opened: &mut OpenFolder, log: u16, writes: Vec<Write>) -> Result<(), St
     match answers.into_iter().find_map(Result::err) {
         None => Ok(()),
         Some(error) => Err(StartError(format!(
-            "the data folder takes nothing ({error:?}): make room on its disk, or raise \
+            "the data folder cannot be written ({error:?}): free space on its disk, or raise \
              log_bytes_max in [store]"
         ))),
     }

@@ -33,7 +33,7 @@ impl fmt::Display for LifeSign<'_> {
             LifeSign::Ready(status) => write!(f, "READY=1\nSTATUS={}", Line(status)),
             LifeSign::Reloading { monotonic_us } => write!(
                 f,
-                "RELOADING=1\nMONOTONIC_USEC={monotonic_us}\nSTATUS=Reading the configuration again"
+                "RELOADING=1\nMONOTONIC_USEC={monotonic_us}\nSTATUS=Reloading the configuration"
             ),
             LifeSign::Stopping(status) => write!(f, "STOPPING=1\nSTATUS={}", Line(status)),
             LifeSign::Alive(status) => write!(f, "WATCHDOG=1\nSTATUS={}", Line(status)),
@@ -90,7 +90,7 @@ mod tests {
             (LifeSign::Ready("3 listeners"), "READY=1\nSTATUS=3 listeners"),
             (
                 LifeSign::Reloading { monotonic_us: 7 },
-                "RELOADING=1\nMONOTONIC_USEC=7\nSTATUS=Reading the configuration again",
+                "RELOADING=1\nMONOTONIC_USEC=7\nSTATUS=Reloading the configuration",
             ),
             (LifeSign::Stopping("bye"), "STOPPING=1\nSTATUS=bye"),
             (LifeSign::Alive("1 connection"), "WATCHDOG=1\nSTATUS=1 connection"),

@@ -34,12 +34,12 @@ pub(crate) fn message_at(reader: &Reader, stored: &Stored) -> Result<Message, Re
     let damaged = |why| ReadError::Damaged { place, why };
     let (kind, payload) = reader.read(place, stored.length)?;
     if !matches!(kind, RecordKind::Append | RecordKind::Move) {
-        return Err(damaged("another record stands where a message should"));
+        return Err(damaged("another record in place of a message"));
     }
-    let said = Said::read(&payload).ok_or_else(|| damaged("a record makes no sense"))?;
+    let said = Said::read(&payload).ok_or_else(|| damaged("invalid record"))?;
     let message = said.message().ok_or_else(|| damaged("a record has no message"))?;
     if message.id != stored.id || message.at_s != stored.at_s {
-        return Err(damaged("another message stands there"));
+        return Err(damaged("another message in its place"));
     }
     Ok(message)
 }

@@ -99,7 +99,7 @@ impl Scan {
                 return;
             }
             let mut look = || {
-                let said = Said::read(payload).ok_or("a record makes no sense")?;
+                let said = Said::read(payload).ok_or("invalid record")?;
                 let Some(stored) = said.stored(place, length) else { return Ok(None) };
                 let pairs = lists.pairs(place.segment, &said)?;
                 let entries = look(state, &mut finders, stored.place, &pairs);

@@ -125,7 +125,7 @@ fn a_batch_that_is_missing_or_out_of_order_is_told_and_nothing_is_changed() {
         let changed = [&whole[..FIRST], &changed].concat();
         lay(&files, 1, &changed);
         let (_, _, told) = corrupt(&files, Position::default());
-        assert_eq!(told, "the batch stands at another place than it was written to", "{order:?}");
+        assert_eq!(told, "the batch is not where it was written", "{order:?}");
         assert_eq!(raw(&files, 1), changed);
     }
     lay(&files, 1, &whole);

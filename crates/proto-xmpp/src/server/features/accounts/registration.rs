@@ -129,10 +129,10 @@ impl Opening {
         let (Some(name), Some(new)) = (of("username"), of("password")) else {
             return Err((StanzaFault::NotAcceptable, "A name and a password are needed."));
         };
-        let told = "A name has 1 to 64 of a to z, digits and . _ + -";
+        let told = "A name must have 1 to 64 characters: a to z, digits and . _ + -";
         let address = jid::account(name.trim(), &self.domain);
         let address = address.ok_or((StanzaFault::NotAcceptable, told))?;
-        let told = "A password has 1 to 1,024 bytes.";
+        let told = "A password must have 1 to 1,024 bytes.";
         let password = password(&new).map_err(|fault| (fault, told))?;
         Ok(Registering { address, password, source: None })
     }
