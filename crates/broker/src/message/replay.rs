@@ -36,8 +36,11 @@ use std::sync::Arc;
 /// Bytes of one page, but always one message.
 const PAGE_BYTES: usize = 64 * 1024;
 
-/// Topics that replays look at in one call; a page counts for some, too.
+/// Topics that replays look at in one call; pages and bytes count for some, too.
 pub(crate) const LOOKS_MAX: usize = 2_048;
+
+/// So many bytes of messages count for a topic: large ones cost their way to the socket.
+const LOOK_BYTES: usize = 512;
 
 /// What a page counts for besides its topics.
 const PAGE_LOOKS: usize = 8;
@@ -306,7 +309,6 @@ impl Broker {
             }
             let (page, looked) = self.page(now, &wanted);
             looks += PAGE_LOOKS + looked;
-            self.units.spend(PAGE_LOOKS + looked);
             self.hand_page(now, key, page, fx);
             self.pump_queue(now, key, fx);
         }
@@ -340,12 +342,11 @@ impl Broker {
 
     /// Another shard wants a page of what is kept here.
     pub(crate) fn page_wanted(&mut self, now: Now, wanted: &PageWanted, fx: &mut Effects) {
-        let (page, looked) = self.page(now, wanted);
-        self.units.spend(PAGE_LOOKS + looked);
+        let (page, _) = self.page(now, wanted);
         fx.peer_messages.push((wanted.from, PeerMessage::Page(Box::new(page))));
     }
 
-    /// A page, and how many topics were looked at for it.
+    /// A page, and what it counts for besides [`PAGE_LOOKS`].
     fn page(&mut self, now: Now, wanted: &PageWanted) -> (RetainedPage, usize) {
         let (session, filter, since) = (wanted.session, wanted.filter.clone(), wanted.since);
         self.note_asker(now, Asker { session, filter, since });
@@ -353,9 +354,12 @@ impl Broker {
         let most = Most { count, bytes: PAGE_BYTES };
         let after = wanted.after.as_deref();
         let page = self.retained.all().page(now.unix_s(), &wanted.filter, after, most);
+        self.units.spend(PAGE_LOOKS + page.looks);
         let (shard, session) = (self.settings.shard, wanted.session);
         let (messages, next) = (page.messages, page.next);
-        (RetainedPage { shard, session, page: wanted.page, messages, next }, page.looks)
+        let bytes: usize = messages.iter().map(|message| message.weight()).sum();
+        let looked = page.looks + bytes / LOOK_BYTES;
+        (RetainedPage { shard, session, page: wanted.page, messages, next }, looked)
     }
 
     /// A page came from another shard.
