@@ -269,7 +269,11 @@ pub fn start(
     let net = Epoll::new(ShardId(0), sockets, mailboxes, settings.began).map_err(failed)?;
     let mut shard = Shard::new(shard, net, logic);
     let builder = std::thread::Builder::new().name("federation".into());
-    let thread = builder.spawn(move || shard.run()).map_err(failed)?;
+    let run = move || {
+        net::priority::give_way();
+        shard.run();
+    };
+    let thread = builder.spawn(run).map_err(failed)?;
     Ok(Federation { way, thread: Some(thread) })
 }
 

@@ -191,6 +191,8 @@ impl Lane {
         }
         let (lane, work) = (self.clone(), work.clone());
         let run = move || {
+            // Hashes of a flood of wrong passwords must not keep those waiting who are logged in.
+            net::priority::give_way();
             while let Some((turn, asked)) = lane.next() {
                 work(turn, asked);
             }
