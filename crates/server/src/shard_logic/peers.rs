@@ -13,8 +13,9 @@ use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// Words on their way to one shard beyond which those who send to it are read no further.
-const WAITING_MAX: usize = 64 * 1024;
+/// Words on their way to one shard beyond which those who send to it are read no further. Each may
+/// be a fan-out, and the other shard reads all of them in one turn.
+const WAITING_MAX: usize = 8 * 1024;
 
 /// Words between services that are on their way, to each shard.
 #[derive(Clone)]
