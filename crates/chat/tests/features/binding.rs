@@ -1,9 +1,7 @@
 //! Devices that are named when they are here: their names, and the place that they share.
 
-mod house;
-
+use crate::house::{House, plain};
 use base::time::Now;
-use house::{House, plain};
 use model::account::AccountAddress;
 use model::chat::*;
 use model::close::CloseReason;

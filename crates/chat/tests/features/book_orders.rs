@@ -1,9 +1,7 @@
 //! Orders to the book of accounts: whose are taken, and which sessions go on behind them.
 
-mod house;
-
+use crate::house::{House, plain};
 use chat::{BookPolicy, Settings};
-use house::{House, plain};
 use model::account::AccountAddress;
 use model::chat::*;
 use model::id::{ConnRef, SessionRef, ShardId};

@@ -1,10 +1,8 @@
 //! Accounts of other domains: what is said to them goes out, what they say comes in, and what homes
 //! know of two accounts holds for them, too.
 
-mod house;
-
+use crate::house::{House, plain};
 use chat::Settings;
-use house::{House, plain};
 use model::account::{AccountAddress, Addressee};
 use model::chat::foreign::*;
 use model::chat::*;

@@ -1,11 +1,8 @@
 //! A log that is full takes messages and no entries of inboxes, or neither: nobody is shut out, and
 //! what was accepted is delivered when there is room.
 
-#[path = "house/plain.rs"]
-mod plain;
-#[path = "house/shard.rs"]
-mod shard;
-
+use crate::house::plain;
+use crate::house::shard::Shard;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use chat::Settings;
@@ -17,7 +14,6 @@ use model::ports::control::Status;
 use model::ports::log::{Append, Call, StoreError, Write};
 use model::service::Service;
 use model::timeline::Space;
-use shard::Shard;
 use std::sync::Arc;
 use std::time::Duration;
 

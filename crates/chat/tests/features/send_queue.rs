@@ -1,11 +1,8 @@
 //! Messages for other servers: each that was answered goes out, in order, whatever is refused and
 //! whoever dies, and stays in its queue until it is there.
 
-#[path = "house/plain.rs"]
-mod plain;
-#[path = "house/shard.rs"]
-mod shard;
-
+use crate::house::plain;
+use crate::house::shard::Shard;
 use base::prng::Prng;
 use base::slab::Key;
 use base::time::{Instant, Now};
@@ -20,7 +17,6 @@ use model::ports::control::Status;
 use model::ports::log::{Append, Call, Restored, StoreError, Ticket, Write};
 use model::service::Service;
 use model::timeline::{Seq, Space};
-use shard::Shard;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,11 +1,9 @@
 //! Tokens by which devices come back: given, shown, changed for newer ones, and ended.
 
-mod house;
-
+use crate::house::{House, plain};
 use base::time::Now;
 use chat::{Chat, Settings};
 use hmac::{Hmac, KeyInit, Mac};
-use house::{House, plain};
 use model::account::AccountAddress;
 use model::chat::*;
 use model::id::{ConnRef, SessionRef, ShardId};

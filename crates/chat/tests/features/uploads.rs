@@ -1,10 +1,8 @@
 //! Leave to upload files: limits, the day's quota, and that it outlives a crash.
 
-mod house;
-
+use crate::house::{House, plain};
 use base::time::Now;
 use chat::{Chat, Effects, Settings};
-use house::{House, plain};
 use model::account::AccountAddress;
 use model::chat::*;
 use model::id::{ConnRef, SessionRef, ShardId};

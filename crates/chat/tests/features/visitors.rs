@@ -1,9 +1,7 @@
 //! Members of groups who are of other servers; and groups of ten thousand.
 
-mod house;
-
+use crate::house::{House, plain};
 use chat::Settings;
-use house::{House, plain};
 use model::account::{AccountAddress, Addressee};
 use model::chat::foreign::*;
 use model::chat::*;
