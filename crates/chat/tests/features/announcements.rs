@@ -1,8 +1,10 @@
 //! What who runs the server says to all who are here: who hears of it, how fast, and how much may
 //! wait.
 
-use crate::house::{House, plain};
+mod house;
+
 use base::time::Now;
+use house::{House, plain};
 use model::account::AccountAddress;
 use model::chat::*;
 use model::id::{ConnRef, ShardId};

@@ -1,7 +1,9 @@
 //! Devices that are named when they are here: their names, and the place that they share.
 
-use crate::house::{House, plain};
+mod house;
+
 use base::time::Now;
+use house::{House, plain};
 use model::account::AccountAddress;
 use model::chat::*;
 use model::close::CloseReason;

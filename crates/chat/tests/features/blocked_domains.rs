@@ -1,9 +1,12 @@
 //! A domain of another server is blocked, on one to four shards: nothing passes to or from anybody
 //! of it, whoever that is and wherever its home is here, until it is blocked no longer.
 
-use crate::house::plain;
-use crate::house::town::{Device, Town};
+mod house;
+#[path = "house/town.rs"]
+mod town;
+
 use chat::Settings;
+use house::plain;
 use model::account::{AccountAddress, Addressee};
 use model::chat::foreign::*;
 use model::chat::*;
@@ -13,6 +16,7 @@ use model::ports::chat::{ChatAnswer, ChatCommand};
 use model::ports::log::StoreError;
 use model::service::Service;
 use std::sync::Arc;
+use town::{Device, Town};
 
 const DOMAIN: &str = "@b.example";
 

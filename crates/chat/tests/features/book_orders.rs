@@ -1,7 +1,9 @@
 //! Orders to the book of accounts: whose are taken, and which sessions go on behind them.
 
-use crate::house::{House, plain};
+mod house;
+
 use chat::{BookPolicy, Settings};
+use house::{House, plain};
 use model::account::AccountAddress;
 use model::chat::*;
 use model::id::{ConnRef, SessionRef, ShardId};

@@ -1,8 +1,10 @@
 //! Devices that another service has let in: as whom, for how long, and from which shard.
 
-use crate::house::House;
-use crate::house::plain::{self, HOME};
+mod house;
+
 use chat::Settings;
+use house::House;
+use house::plain::{self, HOME};
 use model::account::AccountAddress;
 use model::chat::*;
 use model::close::CloseReason;

@@ -1,8 +1,11 @@
 //! Accounts that are erased while the log refuses what nobody waits for, and while somebody wants
 //! them: what is over stays over, and what is answered stays.
 
-use crate::house::plain;
-use crate::house::shard::Shard;
+#[path = "house/plain.rs"]
+mod plain;
+#[path = "house/shard.rs"]
+mod shard;
+
 use base::slab::Key;
 use base::time::{Instant, Now};
 use chat::Settings;
@@ -13,6 +16,7 @@ use model::limits::{ChatLimits, Limits};
 use model::ports::chat::{ChatAnswer, ChatCommand, Errand, ErrandWhat};
 use model::ports::log::{Call, Done, Read, StoreError, Table, Ticket, Write};
 use model::service::Service;
+use shard::Shard;
 use std::sync::Arc;
 use std::time::Duration;
 

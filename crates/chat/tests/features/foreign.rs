@@ -1,8 +1,10 @@
 //! Accounts of other domains: what is said to them goes out, what they say comes in, and what homes
 //! know of two accounts holds for them, too.
 
-use crate::house::{House, plain};
+mod house;
+
 use chat::Settings;
+use house::{House, plain};
 use model::account::{AccountAddress, Addressee};
 use model::chat::foreign::*;
 use model::chat::*;

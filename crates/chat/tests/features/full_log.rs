@@ -1,8 +1,11 @@
 //! A log that is full takes messages and no entries of inboxes, or neither: nobody is shut out, and
 //! what was accepted is delivered when there is room.
 
-use crate::house::plain;
-use crate::house::shard::Shard;
+#[path = "house/plain.rs"]
+mod plain;
+#[path = "house/shard.rs"]
+mod shard;
+
 use base::slab::Key;
 use base::time::{Instant, Now};
 use chat::Settings;
@@ -14,6 +17,7 @@ use model::ports::control::Status;
 use model::ports::log::{Append, Call, StoreError, Write};
 use model::service::Service;
 use model::timeline::Space;
+use shard::Shard;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,15 +1,19 @@
 //! Stanzas of devices for devices of accounts here: who has them, what whoever hands them over
 //! hears, and who is told that a device is gone; on one shard, and on two.
 
-use crate::house::plain;
-use crate::house::town::{Device, Told, Town};
+mod house;
+#[path = "house/town.rs"]
+mod town;
+
 use chat::Settings;
+use house::plain;
 use model::account::{AccountAddress, Addressee};
 use model::chat::*;
 use model::close::CloseReason;
 use model::id::{ConnRef, ShardId};
 use model::limits::{ChatLimits, Limits};
 use std::sync::Arc;
+use town::{Device, Told, Town};
 
 fn address(name: &str) -> AccountAddress {
     AccountAddress::parse(name, "a.example").expect("right")

@@ -1,8 +1,11 @@
 //! What a kill left between a conversation and its inboxes: each inbox is asked once at a time, so
 //! many at once, and has everything once and in order in the end.
 
-use crate::house::plain;
-use crate::house::shard::Shard;
+#[path = "house/plain.rs"]
+mod plain;
+#[path = "house/shard.rs"]
+mod shard;
+
 use base::slab::Key;
 use base::time::{Instant, Now};
 use chat::{ChatWord, Settings};
@@ -14,6 +17,7 @@ use model::ports::chat::ChatCommand;
 use model::ports::log::{Call, Done, Pull, Read, StoreError, Ticket, Write};
 use model::service::Service;
 use model::timeline::{Space, TimelineId};
+use shard::Shard;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;

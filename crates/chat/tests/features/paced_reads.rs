@@ -1,8 +1,11 @@
 //! The rate of questions about other people and groups.
 
-use crate::house::plain;
-use crate::house::town::{Device, Told, Town};
+mod house;
+#[path = "house/town.rs"]
+mod town;
+
 use chat::Settings;
+use house::plain;
 use model::account::{AccountAddress, Addressee};
 use model::chat::*;
 use model::counters::ChatCounter;
@@ -11,6 +14,7 @@ use model::limits::{ChatLimits, Limits};
 use model::service::Service;
 use std::sync::Arc;
 use std::time::Duration;
+use town::{Device, Told, Town};
 
 const BURST: u32 = 3;
 

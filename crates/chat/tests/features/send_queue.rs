@@ -1,8 +1,11 @@
 //! Messages for other servers: each that was answered goes out, in order, whatever is refused and
 //! whoever dies, and stays in its queue until it is there.
 
-use crate::house::plain;
-use crate::house::shard::Shard;
+#[path = "house/plain.rs"]
+mod plain;
+#[path = "house/shard.rs"]
+mod shard;
+
 use base::prng::Prng;
 use base::slab::Key;
 use base::time::{Instant, Now};
@@ -17,6 +20,7 @@ use model::ports::control::Status;
 use model::ports::log::{Append, Call, Restored, StoreError, Ticket, Write};
 use model::service::Service;
 use model::timeline::{Seq, Space};
+use shard::Shard;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;

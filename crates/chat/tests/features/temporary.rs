@@ -1,9 +1,11 @@
 //! Temporary groups: they end with the last who is in their rooms, and not before, whatever is on
 //! its way between shards.
 
-use crate::house::plain;
-use crate::house::plain::HOME;
-use crate::house::shard::Shard;
+#[path = "house/plain.rs"]
+mod plain;
+#[path = "house/shard.rs"]
+mod shard;
+
 use base::hash::home;
 use base::prng::Prng;
 use base::slab::Key;
@@ -19,6 +21,8 @@ use model::ports::chat::{ChatCommand, ErrandWhat};
 use model::ports::log::{Call, RowHome, Table, Ticket, Write};
 use model::service::Service;
 use model::timeline::{Space, TimelineId};
+use plain::HOME;
+use shard::Shard;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,9 +1,11 @@
 //! Tokens by which devices come back: given, shown, changed for newer ones, and ended.
 
-use crate::house::{House, plain};
+mod house;
+
 use base::time::Now;
 use chat::{Chat, Settings};
 use hmac::{Hmac, KeyInit, Mac};
+use house::{House, plain};
 use model::account::AccountAddress;
 use model::chat::*;
 use model::id::{ConnRef, SessionRef, ShardId};

@@ -1,8 +1,10 @@
 //! Leave to upload files: limits, the day's quota, and that it outlives a crash.
 
-use crate::house::{House, plain};
+mod house;
+
 use base::time::Now;
 use chat::{Chat, Effects, Settings};
+use house::{House, plain};
 use model::account::AccountAddress;
 use model::chat::*;
 use model::id::{ConnRef, SessionRef, ShardId};

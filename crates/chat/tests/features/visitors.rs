@@ -1,7 +1,9 @@
 //! Members of groups who are of other servers; and groups of ten thousand.
 
-use crate::house::{House, plain};
+mod house;
+
 use chat::Settings;
+use house::{House, plain};
 use model::account::{AccountAddress, Addressee};
 use model::chat::foreign::*;
 use model::chat::*;

@@ -1,8 +1,6 @@
 //! One shard over a log in memory that answers at once: devices ask it, and all comes to rest.
 
 pub mod plain;
-pub mod shard;
-pub mod town;
 
 use base::slab::Key;
 use base::time::{Instant, Now};

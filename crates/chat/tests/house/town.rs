@@ -1,6 +1,6 @@
 //! Shards that speak with each other, and devices on them.
 
-use super::{House, plain};
+use super::house::{House, plain};
 use chat::Settings;
 use model::account::AccountAddress;
 use model::chat::{ChatDelivery, ChatRequest, PeopleAsk, PeopleRequest};
