@@ -260,6 +260,7 @@ fn event_of(frame: &ServerFrame<'_>) -> Result<ImEvent, WireFault> {
         ServerFrame::ChatroomSaid(fields) => chatroom::said(fields)?,
         ServerFrame::ChatroomMissed(fields) => chatroom::missed(fields)?,
         ServerFrame::ChatroomNews(fields) => chatroom::news(fields)?,
+        ServerFrame::Token(token) => ImEvent::Token { number: token.number },
         ServerFrame::Pong => ImEvent::Pong,
     })
 }

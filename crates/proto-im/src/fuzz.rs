@@ -12,10 +12,10 @@ use model::account::{AccountAddress, AccountId};
 use model::chat::{
     CONTACT_GROUPS_MAX, CONTACTS_PAGE_MAX, ChatDelivery, ChatFault, ChatMessage, ChatRequest,
     ChatroomAsk, ChatroomJoined, ChatroomRequest, ClientMessageId, Contact, ContactChange,
-    ContactOrder, ContactsPage, Content, Conversation, ConversationsPage, GROUP_NAMED_MAX,
-    GroupChanged, GroupMember, GroupRole, HistoryPage, InboxChange, InboxEvent, InboxPage,
-    LoginRefused, MemberStatus, MembersPage, PeopleAsk, PeopleRequest, Presence, SessionEnd,
-    SubscriptionVerb,
+    ContactOrder, ContactsPage, Content, Conversation, ConversationsPage, FastOutcome,
+    GROUP_NAMED_MAX, GroupChanged, GroupMember, GroupRole, HistoryPage, InboxChange, InboxEvent,
+    InboxPage, LoginRefused, MemberStatus, MembersPage, PeopleAsk, PeopleRequest, Presence,
+    SessionEnd, SubscriptionVerb,
 };
 use model::chat::{PrivacyState, READERS_PAGE_MAX};
 use model::close::CloseReason;
@@ -259,6 +259,11 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
         }
         ChatRequest::People(asked) => whim_of_people(rng, asked),
         ChatRequest::Push { number, .. } => ChatDelivery::PushCode { number: *number },
+        ChatRequest::Token(wish) => {
+            let given = wish.secret.map(|secret| FastOutcome::Given { secret, until_s: 7 });
+            let outcome = given.filter(|_| rng.below(2) == 0).unwrap_or(FastOutcome::Denied);
+            ChatDelivery::Token(Box::new(wish.answer(outcome)))
+        }
         ChatRequest::Readers { number, range, .. } => {
             assert!(range.count <= READERS_PAGE_MAX, "a longer wish is cut");
             failed(*number)

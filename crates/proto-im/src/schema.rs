@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 const FILE: &str = include_str!("../schema/im.proto");
 
 /// Requests that belong to a connection of IM's own, and have no sense without one.
-const OF_A_CONNECTION: [&str; 4] = ["login", "proceed", "ping", "goodbye"];
+const OF_A_CONNECTION: [&str; 5] = ["login", "proceed", "ping", "goodbye", "token"];
 
 /// A field of a message, or a word of an enumeration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -24,6 +24,7 @@ mod pushes;
 mod receipts;
 mod session;
 mod state;
+mod tokens;
 mod uploads;
 mod words;
 

@@ -20,7 +20,7 @@ use crate::{Chat, Effects};
 use again::{Subject, WriteRetries};
 use base::time::{Instant, Now};
 use model::account::AccountId;
-use model::chat::FastWish;
+use model::chat::{FastAnswer, FastWish};
 use model::counters::ProcessCounter;
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::ports::calls::{RETRIES_A_TURN_MAX, Tickets, may_be_taken_later};
@@ -118,7 +118,7 @@ pub(crate) enum PendingCall {
     /// Tokens of an account, before another is given.
     Tokens(Box<(ConnRef, FastWish)>),
     /// A token is stored.
-    Given(Box<(ConnRef, SessionRef, u32)>),
+    Given(Box<(ConnRef, SessionRef, FastAnswer)>),
     /// The mark of what an account owes to devices that are away, by its inbox.
     PushMark(TimelineId),
     /// The rows of an account's pushes, for a round.

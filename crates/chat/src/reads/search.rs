@@ -149,7 +149,9 @@ impl Chat {
         let Some(asker) = self.asker(from, session) else { return };
         let reader = Requester { conn: from, session, number };
         let fault = match range.text.len() {
-            0 => Some(ChatFault::Invalid),
+            // Without a text, all messages of one conversation are found: whoever has left a group
+            // reads it so.
+            0 if range.with.is_none() => Some(ChatFault::Invalid),
             bytes if bytes > SEARCH_TEXT_BYTES_MAX => Some(ChatFault::TooLarge),
             _ => self.may_not_read(reader, range.count),
         };

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! Token ──► the account's tokens are read ─► one more row ─► stored ─► given
+//! Token, without a secret ──► the device's row is deleted ──► revoked
 //! Redeem ─► the device's row is read ─► MAC, time, epoch are right ─► let in, as by a password
 //! ```
 //! A device has a row at its account's home, with the token it was given last and the one before:
@@ -23,7 +24,8 @@ use base::time::Now;
 use hmac::{Hmac, KeyInit, Mac};
 use model::account::AccountAddress;
 use model::chat::{
-    ChatDelivery, FAST_AGENT_BYTES_MAX, FastBinding, FastSecret, FastWish, Redeeming,
+    ChatDelivery, FAST_AGENT_BYTES_MAX, FastAnswer, FastBinding, FastOutcome, FastSecret, FastWish,
+    Redeeming,
 };
 use model::counters::ChatCounter;
 use model::id::{ConnRef, SessionRef};
@@ -199,13 +201,21 @@ impl Chat {
         self.find_for_login(now, let_in, fx);
     }
 
-    /// A device that is let in wants a token.
-    pub(crate) fn wants_token(&mut self, from: ConnRef, wish: FastWish, fx: &mut Effects) {
+    /// A device wants a token, or its tokens revoked.
+    pub(crate) fn wants_token(&mut self, from: ConnRef, mut wish: FastWish, fx: &mut Effects) {
         let Some(asker) = self.asker(from, wish.session) else { return };
-        let is_agent = (1..=FAST_AGENT_BYTES_MAX).contains(&wish.agent.len());
+        let agent = wish.agent.take().unwrap_or(asker.device);
+        let is_agent = (1..=FAST_AGENT_BYTES_MAX).contains(&agent.len());
+        if wish.secret.is_none() && is_agent && self.log.may_ask() {
+            let (table, key) = (Table::ChatTokens, self.token_key(&asker.address, &agent));
+            let given = Box::new((from, wish.session, wish.answer(FastOutcome::Revoked)));
+            let write = Write::Delete { table, key };
+            return self.log.ask(PendingCall::Given(given), Call::Write(write), fx);
+        }
         let may = is_agent && self.settings.limits.chat.fast_token_s_max > 0;
         if self.account_of_token(wish.session).is_none() || !may || !self.log.may_ask() {
-            return self.token_given((from, wish.session, 0), Ok(Done::Written), fx);
+            let denied = wish.answer(FastOutcome::Denied);
+            return self.token_given((from, wish.session, denied), Ok(Done::Written), fx);
         }
         let read = Read::Rows {
             table: Table::ChatTokens,
@@ -213,6 +223,7 @@ impl Chat {
             after: None,
             count: ROWS_MAX,
         };
+        wish.agent = Some(agent);
         self.log.ask(PendingCall::Tokens(Box::new((from, wish))), Call::Read(read), fx);
     }
 
@@ -231,13 +242,13 @@ impl Chat {
         result: Answered,
         fx: &mut Effects,
     ) {
-        let FastWish { session, agent, binding, secret } = wish;
-        let nothing = (conn, session, 0);
+        let denied = (conn, wish.session, wish.answer(FastOutcome::Denied));
+        let FastWish { session, number, agent, binding, secret } = wish;
         let account = self.account_of_token(session);
-        let (Some(asker), Some(account), Ok(Done::Rows(rows))) =
-            (self.asker(conn, session), account, result)
+        let (Some(asker), Some(account), Some(agent), Some(secret), Ok(Done::Rows(rows))) =
+            (self.asker(conn, session), account, agent, secret, result)
         else {
-            return self.token_given(nothing, Ok(Done::Written), fx);
+            return self.token_given(denied, Ok(Done::Written), fx);
         };
         let (table, key) = (Table::ChatTokens, self.token_key(&asker.address, &agent));
         let mut own = Tokens { account, tokens: Vec::new() };
@@ -266,22 +277,25 @@ impl Chat {
         }
         own.tokens.push(Token { binding, given_s, until_s, secret });
         let write = Write::Put { table, key, value: own.encode() };
-        let given = Box::new((conn, session, until_s));
+        let outcome = FastOutcome::Given { secret, until_s };
+        let given = Box::new((conn, session, FastAnswer { number, outcome }));
         self.log.ask(PendingCall::Given(given), Call::Write(write), fx);
     }
 
-    /// A token is stored, or none is given: the device is told.
+    /// The answer to a request for a token: what it says is stored by now.
     pub(crate) fn token_given(
         &mut self,
-        (conn, session, until_s): (ConnRef, SessionRef, u32),
+        (conn, session, mut answer): (ConnRef, SessionRef, FastAnswer),
         result: Answered,
         fx: &mut Effects,
     ) {
-        let until_s = if result.is_ok() { until_s } else { 0 };
-        if until_s > 0 {
+        if result.is_err() {
+            answer.outcome = FastOutcome::Denied;
+        }
+        if matches!(answer.outcome, FastOutcome::Given { .. }) {
             fx.counters.count(ChatCounter::TokensGiven);
         }
-        self.answer_session((conn, session), ChatDelivery::Token { until_s }, fx);
+        self.answer_session((conn, session), ChatDelivery::Token(Box::new(answer)), fx);
     }
 }
 

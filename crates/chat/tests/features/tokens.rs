@@ -100,10 +100,24 @@ impl House {
     }
 
     fn wants(&mut self, conn: ConnRef, session: SessionRef, agent: &str, secret: u8) -> u32 {
-        let (agent, secret) = (agent.into(), FastSecret([secret; 32]));
-        let wish = FastWish { session, agent, binding: FastBinding::EndPoint, secret };
+        let secret = FastSecret([secret; 32]);
+        match self.token((conn, session), Some(agent), Some(secret)) {
+            FastOutcome::Given { secret: given, until_s } if given == secret => until_s,
+            FastOutcome::Denied => 0,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn token(
+        &mut self,
+        (conn, session): (ConnRef, SessionRef),
+        agent: Option<&str>,
+        secret: Option<FastSecret>,
+    ) -> FastOutcome {
+        let (agent, binding) = (agent.map(Into::into), FastBinding::EndPoint);
+        let wish = FastWish { session, number: 3, agent, binding, secret };
         match &self.told(conn, ChatRequest::Token(Box::new(wish)))[..] {
-            [ChatDelivery::Token { until_s }] => *until_s,
+            [ChatDelivery::Token(answer)] if answer.number == 3 => answer.outcome,
             other => panic!("{other:?}"),
         }
     }
@@ -248,4 +262,23 @@ fn who_came_without_a_password_is_given_no_token() {
     let conn = redeeming.0;
     let it = house.comes(redeeming).expect("let in");
     assert!(house.wants(conn, it.session, "desk", 3) > 0);
+}
+
+#[test]
+fn a_device_revokes_its_own_tokens_and_no_others() {
+    let (mut house, _) = house_of_book();
+    house.given("desk", 1);
+    let (conn, login) = house.words();
+    let password = Some(b"secret"[..].into());
+    let login = Login { password, device: "tv".into(), binds: false, ..login };
+    let told = house.told(conn, ChatRequest::Login(Box::new(login)));
+    let [ChatDelivery::LoggedIn(it)] = &told[..] else { panic!("{told:?}") };
+    let from = (conn, it.session);
+    // Without an id the device goes by its name.
+    let given = house.token(from, None, Some(FastSecret([2; 32])));
+    assert!(matches!(given, FastOutcome::Given { .. }), "{given:?}");
+    assert!(house.is_let_in("tv", 2) && house.is_let_in("desk", 1));
+    assert_eq!(house.token(from, None, None), FastOutcome::Revoked);
+    assert!(!house.is_let_in("tv", 2) && house.is_let_in("desk", 1));
+    assert_eq!(house.token(from, None, None), FastOutcome::Revoked, "retries succeed");
 }

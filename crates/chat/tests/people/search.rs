@@ -124,3 +124,22 @@ fn a_page_has_no_more_than_so_many_bytes_and_says_where_it_goes_on() {
     assert!((3..5).contains(&page.found.len()) && page.more, "{}", page.found.len());
     assert_eq!(all(&mut world, BOB, &range("xx")).len(), 6);
 }
+
+#[test]
+fn without_a_text_all_of_one_conversation_is_found_also_after_the_account_was_removed() {
+    for shards in 1..=3 {
+        let mut world = world(shards);
+        world.says(CAROL, 1, "aside").expect("sent");
+        world.orders(ANN, GroupVerb::Create, None, &[1]).expect("made");
+        let group = world.groups()[0].clone();
+        for text in ["one", "two"] {
+            world.says_to(ANN, &group, text).expect("sent");
+        }
+        world.orders(ANN, GroupVerb::Remove, Some(&group), &[1]).expect("an owner may");
+        world.says_to(ANN, &group, "behind his back").expect("sent");
+        let of_group = SearchRange { with: Some(group.into()), ..range("") };
+        assert_eq!(all(&mut world, BOB, &of_group), ["", "two", "one", ""], "changes, too");
+        let page = world.searches(BOB, of_group).expect("it is read");
+        assert!(page.found[0].1.content.extra.starts_with(b"remove "), "how it ended");
+    }
+}

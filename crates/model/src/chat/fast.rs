@@ -56,17 +56,51 @@ pub struct Redeeming {
     pub invalidates: bool,
 }
 
-/// A device that is let in wants a token. Answered by `Token`.
+/// A device with a session wants a token, or its tokens revoked. Answered by `Token`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FastWish {
     /// Its session.
     pub session: SessionRef,
-    /// The device's id, 1 to [`FAST_AGENT_BYTES_MAX`] bytes.
-    pub agent: Box<str>,
-    /// How it is to be bound.
+    /// Number of the request, for the answer.
+    pub number: u32,
+    /// The device's id, 1 to [`FAST_AGENT_BYTES_MAX`] bytes; `None`: the name of the device.
+    pub agent: Option<Box<str>>,
+    /// Binding of the token.
     pub binding: FastBinding,
-    /// What was drawn for it.
-    pub secret: FastSecret,
+    /// The token, drawn by the connection; `None`: the device's tokens are revoked.
+    pub secret: Option<FastSecret>,
+}
+
+impl FastWish {
+    /// The answer to it.
+    pub const fn answer(&self, outcome: FastOutcome) -> FastAnswer {
+        FastAnswer { number: self.number, outcome }
+    }
+}
+
+/// Answer to a [`FastWish`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FastAnswer {
+    /// Number of the request.
+    pub number: u32,
+    /// What the server did.
+    pub outcome: FastOutcome,
+}
+
+/// What the server did about a [`FastWish`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FastOutcome {
+    /// The token is stored.
+    Given {
+        /// The token.
+        secret: FastSecret,
+        /// When it expires, Unix seconds.
+        until_s: u32,
+    },
+    /// The device's tokens are revoked, and that is stored.
+    Revoked,
+    /// No token: the device did not log in by a password, or tokens are off, or nothing was stored.
+    Denied,
 }
 
 #[cfg(test)]

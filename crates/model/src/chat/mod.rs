@@ -49,7 +49,9 @@ pub use conversation::{
     Conversation, ConversationChange, ConversationsPage, DRAFT_BYTES_MAX, EXCERPT_BYTES_MAX,
     Excerpt, InboxChange, InboxEvent, Moderated, Recall, RecallOrder, UNREAD_PLACES_MAX,
 };
-pub use fast::{FAST_AGENT_BYTES_MAX, FastBinding, FastSecret, FastWish, Redeeming};
+pub use fast::{
+    FAST_AGENT_BYTES_MAX, FastAnswer, FastBinding, FastOutcome, FastSecret, FastWish, Redeeming,
+};
 pub use fault::{ChatFault, SendRejected};
 pub use foreign::HandingOn;
 pub use group::{
@@ -344,7 +346,7 @@ pub enum ChatRequest {
     /// Begin a session by a token. Answered as `Login` is; `LoggedIn` says by its data that the
     /// server has the token, too.
     Redeem(Box<Redeeming>),
-    /// Give the device a token. Answered by `Token`.
+    /// Give the device a token, or revoke those that it has. Answered by `Token`.
     Token(Box<FastWish>),
     /// Keep the session for a time when its connection ends, or no longer.
     Keep(Box<Keeping>),
@@ -678,11 +680,8 @@ pub enum ChatDelivery {
     Contact(Box<ContactChange>),
     /// Somebody came, went or is there otherwise.
     Presence(Box<Presence>),
-    /// The device has the token that it asked for, which is stored.
-    Token {
-        /// Until when it is good, Unix seconds; zero: it has none.
-        until_s: u32,
-    },
+    /// The answer to a request for a token.
+    Token(Box<FastAnswer>),
     /// The connection has the session that it asked for.
     Resumed(Box<Resumed>),
     /// There is no such session, or no more.

@@ -82,6 +82,7 @@ impl ChatRequest {
             ChatRequest::Nodes(asked) => Some(&mut asked.number),
             ChatRequest::HandTo(handing) => Some(&mut handing.number),
             ChatRequest::Book(asked) => Some(&mut asked.number),
+            ChatRequest::Token(wish) => Some(&mut wish.number),
             ChatRequest::Login(_)
             | ChatRequest::Enter(_)
             | ChatRequest::Redeem(_)
@@ -96,7 +97,6 @@ impl ChatRequest {
             | ChatRequest::Resume { .. }
             | ChatRequest::Closed { .. }
             | ChatRequest::Profile(_)
-            | ChatRequest::Token(_)
             | ChatRequest::Keep(_)
             | ChatRequest::Detach(_)
             | ChatRequest::HandOn(_) => None,
@@ -133,6 +133,7 @@ impl ChatDelivery {
             ChatDelivery::ContactsPage(page) => Some(&mut page.number),
             ChatDelivery::PushStatus(status) => Some(&mut status.number),
             ChatDelivery::Nodes(answer) => Some(&mut answer.number),
+            ChatDelivery::Token(answer) => Some(&mut answer.number),
             ChatDelivery::LoggedIn(_)
             | ChatDelivery::Challenge(_)
             | ChatDelivery::Bound { .. }
@@ -152,7 +153,6 @@ impl ChatDelivery {
             | ChatDelivery::Stanza(_)
             | ChatDelivery::Contact(_)
             | ChatDelivery::Presence(_)
-            | ChatDelivery::Token { .. }
             | ChatDelivery::Resumed(_)
             | ChatDelivery::NotResumed { .. }
             | ChatDelivery::Yield

@@ -56,7 +56,7 @@ lanes! {
         8 "goodbye", 9 "group", 10 "members", 11 "mark_read", 12 "set", 13 "conversations",
         14 "recall", 15 "contacts", 16 "contact", 17 "presence", 18 "transient", 20 "search",
         22 "upload", 24 "push", 25 "push_settings", 30 "readers", 31 "privacy",
-        32 "chatroom_order", 33 "join_chatroom", 34 "leave_chatroom"
+        32 "chatroom_order", 33 "join_chatroom", 34 "leave_chatroom", 35 "token"
     ];
     /// Frames to devices of accounts; the number is that of the field in `ServerFrame`.
     ImOut "im_frames_sent_total" "IM frames sent, by kind." [
@@ -65,7 +65,7 @@ lanes! {
         15 "marked_read", 16 "set", 17 "conversations", 18 "contacts", 19 "done", 20 "contact",
         21 "presence", 22 "transient", 24 "found", 26 "upload", 28 "push_status", 29 "push_code",
         30 "readers", 31 "privacy", 32 "chatroom_joined", 33 "chatroom_message",
-        34 "chatroom_missed", 35 "chatroom_news", 36 "delivered"
+        34 "chatroom_missed", 35 "chatroom_news", 36 "delivered", 37 "token"
     ];
     /// Stanzas of clients and what they send beside: `sm` is stream management, `stream` are
     /// headers of streams, `login` is whatever comes before the device is bound.

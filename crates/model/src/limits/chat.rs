@@ -308,8 +308,8 @@ section! {
         /// Bytes kept for all disconnected sessions. Beyond, a session ends when it loses its
         /// connection.
         detached_bytes_max: u64 = 256 * 1024 * 1024, whole(1 << 20..=1 << 44, "bytes");
-        /// How long a token is valid with which an XMPP client logs in without its password (FAST).
-        /// 0: no tokens.
+        /// How long a token is valid with which a client of XMPP (FAST) or IM logs in without its
+        /// password. 0: no tokens.
         fast_token_s_max: u32 = 1_209_600, whole(0..=31_536_000, "seconds");
         /// Devices of one account with such tokens. One more replaces the oldest token.
         fast_devices_an_account_max: u16 = 16, whole(1..=256, "devices");

@@ -313,6 +313,11 @@ pub enum ImEvent {
         /// The order's.
         number: u32,
     },
+    /// A token for the next login.
+    Token {
+        /// The order's.
+        number: u32,
+    },
     /// Who has read what.
     Readers(Box<ReadersPage>),
     /// The account's privacy.

@@ -73,6 +73,8 @@ pub enum ClientFrame<'a> {
     JoinChatroom(JoinFields<'a>),
     /// Wants to be there no more (IM 18.1).
     LeaveChatroom(LeaveFields<'a>),
+    /// Wants a token for its next login, or its tokens revoked (IM 3.5).
+    Token(TokenRequestFields),
 }
 
 /// `Login`.
@@ -90,6 +92,15 @@ pub struct LoginFields<'a> {
     pub data: &'a [u8],
     /// The longest silence it wishes, seconds; 0: the server's.
     pub silence_s: u32,
+}
+
+/// `TokenRequest`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct TokenRequestFields {
+    /// For the answer.
+    pub number: u32,
+    /// The device's tokens are to be revoked; otherwise it wants one.
+    pub revoke: bool,
 }
 
 /// `Send`.
@@ -165,6 +176,7 @@ impl<'a> ClientFrame<'a> {
                 32 => Some(ClientFrame::ChatroomOrder(ChatroomOrderFields::read(value)?)),
                 33 => Some(ClientFrame::JoinChatroom(JoinFields::read(value)?)),
                 34 => Some(ClientFrame::LeaveChatroom(LeaveFields::read(value)?)),
+                35 => Some(ClientFrame::Token(TokenRequestFields::read(value)?)),
                 _ => request,
             };
         }
@@ -207,6 +219,7 @@ impl Body for ClientFrame<'_> {
             ClientFrame::ChatroomOrder(order) => sink.body(32, order),
             ClientFrame::JoinChatroom(join) => sink.body(33, join),
             ClientFrame::LeaveChatroom(leave) => sink.body(34, leave),
+            ClientFrame::Token(wish) => sink.body(35, wish),
         }
     }
 }
@@ -238,6 +251,28 @@ impl Body for LoginFields<'_> {
         sink.text(4, self.method);
         sink.bytes(5, self.data);
         sink.u32(6, self.silence_s);
+    }
+}
+
+impl TokenRequestFields {
+    fn read(value: Value<'_>) -> Result<TokenRequestFields, WireFault> {
+        let mut it = TokenRequestFields::default();
+        let mut fields = value.fields()?;
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                1 => it.number = value.u32()?,
+                2 => it.revoke = value.bool()?,
+                _ => {}
+            }
+        }
+        Ok(it)
+    }
+}
+
+impl Body for TokenRequestFields {
+    fn put(&self, sink: &mut impl Sink) {
+        sink.u32(1, self.number);
+        sink.bool(2, self.revoke);
     }
 }
 

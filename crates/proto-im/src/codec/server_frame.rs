@@ -18,6 +18,7 @@ use super::transient::TransientFields;
 use super::upload::SlotFields;
 use super::{WireFault, frame};
 use model::timeline::Seq;
+use std::fmt;
 
 /// A frame of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -88,6 +89,8 @@ pub enum ServerFrame<'a> {
     ChatroomMissed(MissedFields<'a>),
     /// A chatroom is otherwise (IM 18.5).
     ChatroomNews(NewsFields<'a>),
+    /// The device has a token for its next login (IM 3.5).
+    Token(TokenFields<'a>),
 }
 
 /// `LoggedIn`.
@@ -115,6 +118,23 @@ pub struct LoggedInFields<'a> {
     pub requests_max: u32,
     /// Most bytes of a file; 0: files are not taken.
     pub file_bytes_max: u64,
+}
+
+/// `LoginToken`.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct TokenFields<'a> {
+    /// The request's.
+    pub number: u32,
+    /// The token.
+    pub token: &'a str,
+    /// When it expires, Unix milliseconds.
+    pub until_ms: u64,
+}
+
+impl fmt::Debug for TokenFields<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TokenFields").field("number", &self.number).finish_non_exhaustive()
+    }
 }
 
 /// `Refused`, and `End`.
@@ -224,6 +244,7 @@ impl<'a> ServerFrame<'a> {
                 33 => Some(ServerFrame::ChatroomSaid(SaidFields::read(value)?)),
                 34 => Some(ServerFrame::ChatroomMissed(MissedFields::read(value)?)),
                 35 => Some(ServerFrame::ChatroomNews(NewsFields::read(value)?)),
+                37 => Some(ServerFrame::Token(TokenFields::read(value)?)),
                 _ => answer,
             };
         }
@@ -272,6 +293,7 @@ impl Body for ServerFrame<'_> {
             ServerFrame::ChatroomSaid(said) => sink.body(33, said),
             ServerFrame::ChatroomMissed(missed) => sink.body(34, missed),
             ServerFrame::ChatroomNews(news) => sink.body(35, news),
+            ServerFrame::Token(token) => sink.body(37, token),
         }
     }
 }
@@ -313,6 +335,30 @@ impl Body for LoggedInFields<'_> {
         sink.u32(9, self.extra_bytes_max);
         sink.u32(10, self.requests_max);
         sink.u64(20, self.file_bytes_max);
+    }
+}
+
+impl<'a> TokenFields<'a> {
+    fn read(value: Value<'a>) -> Result<TokenFields<'a>, WireFault> {
+        let mut it = TokenFields::default();
+        let mut fields = value.fields()?;
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                1 => it.number = value.u32()?,
+                2 => it.token = value.text()?,
+                3 => it.until_ms = value.u64()?,
+                _ => {}
+            }
+        }
+        Ok(it)
+    }
+}
+
+impl Body for TokenFields<'_> {
+    fn put(&self, sink: &mut impl Sink) {
+        sink.u32(1, self.number);
+        sink.text(2, self.token);
+        sink.u64(3, self.until_ms);
     }
 }
 

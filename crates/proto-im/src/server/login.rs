@@ -5,7 +5,7 @@
 //! answer, only Proceed and Goodbye are taken.
 
 use super::session::Session;
-use super::{End, ImListener, Out};
+use super::{End, ImListener, Out, tokens};
 use crate::codec::client_frame::{ClientFrame, LoginFields};
 use crate::codec::server_frame::{EndFields, LoggedInFields, ServerFrame};
 use crate::codec::{EndReason, WireFault, frame};
@@ -88,9 +88,19 @@ impl Fresh {
             return Ok(None);
         }
         input.take(length);
+        let mac = (login.method == tokens::METHOD).then(|| tokens::mac_of(&login, &account));
+        let words = words(&login, account, self.peer, input.link);
+        let request = match mac {
+            None => ChatRequest::Login(words),
+            Some(Some(mac)) => tokens::redeeming(*words, mac),
+            Some(None) => {
+                write_refused(EndReason::BadCredentials, 0, out);
+                return Err(End::Close(CloseReason::AuthFailed));
+            }
+        };
         let asked = Asked::of(now, &login, input);
         out.wake(asked.due);
-        out.say(ChatRequest::Login(words(&login, account, self.peer, input.link)));
+        out.say(request);
         Ok(Some(Box::new(asked)))
     }
 }

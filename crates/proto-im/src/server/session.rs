@@ -95,6 +95,7 @@ impl Session {
             ClientFrame::ChatroomOrder(order) => self.order_chatroom(order, out),
             ClientFrame::JoinChatroom(join) => self.join_chatroom(join, out),
             ClientFrame::LeaveChatroom(leave) => self.leave_chatroom(leave, out),
+            ClientFrame::Token(wish) => self.token(wish, out),
             ClientFrame::Acknowledge(upto) => {
                 out.say(ChatRequest::Acknowledge { session, upto: *upto });
             }
@@ -151,6 +152,7 @@ impl Session {
             ChatDelivery::PushStatus(status) => self.push_status(&status, out),
             ChatDelivery::PushCode { number } => self.push_code(number, out),
             ChatDelivery::Upload { number, slot } => self.slot(number, &slot, out),
+            ChatDelivery::Token(answer) => self.token_told(&answer, out),
             ChatDelivery::ChatroomJoined(joined) => {
                 write_joined(&joined, out);
                 self.answered(out);

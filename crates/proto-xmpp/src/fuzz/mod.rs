@@ -14,11 +14,11 @@ use base::time::Now;
 use model::account::{AccountAddress, AccountId};
 use model::chat::{
     ARCHIVE_BOUNDS_MAX, ARCHIVE_NAMED_MAX, ArchiveId, ArchivePage, ChatDelivery, ChatFault,
-    ChatRequest, Contact, ContactList, Content, ConversationsPage, Detaching, GroupChange,
-    GroupChanged, GroupMember, GroupRole, GroupVerb, HistoryPage, InboxChange, InboxEvent,
-    LoginRefused, MemberStatus, MembersPage, NewTransient, NodeConfig, NodeFound, NodeItem,
-    NodeItems, NodesAnswer, NodesAsk, NodesFault, NodesFound, NodesRequest, PAGE_MESSAGES_MAX,
-    PeopleAsk, PeopleRequest, PublicGroup, PublicPage, Resumed, SessionEnd,
+    ChatRequest, Contact, ContactList, Content, ConversationsPage, Detaching, FastOutcome,
+    GroupChange, GroupChanged, GroupMember, GroupRole, GroupVerb, HistoryPage, InboxChange,
+    InboxEvent, LoginRefused, MemberStatus, MembersPage, NewTransient, NodeConfig, NodeFound,
+    NodeItem, NodeItems, NodesAnswer, NodesAsk, NodesFault, NodesFound, NodesRequest,
+    PAGE_MESSAGES_MAX, PeopleAsk, PeopleRequest, PublicGroup, PublicPage, Resumed, SessionEnd,
 };
 use model::close::CloseReason;
 use model::ports::users::{BookDone, BookFault};
@@ -306,7 +306,12 @@ fn whim_of_what_was_said(rng: &mut Prng, request: &ChatRequest) -> ChatDelivery 
         ChatRequest::Transient { number, transient, .. } => {
             whim_of_transient(rng, *number, transient)
         }
-        ChatRequest::Token(_) => ChatDelivery::Token { until_s: rng.below(2) as u32 },
+        ChatRequest::Token(wish) => {
+            let until_s = rng.below(2) as u32;
+            let secret = wish.secret.filter(|_| until_s > 0);
+            let given = secret.map(|secret| FastOutcome::Given { secret, until_s });
+            ChatDelivery::Token(Box::new(wish.answer(given.unwrap_or(FastOutcome::Denied))))
+        }
         ChatRequest::Resume { .. } => ChatDelivery::NotResumed { handled: None },
         ChatRequest::Archive { number, range, .. } => match rng.below(4) {
             0 => failed(*number, ChatFault::Busy),

@@ -25,8 +25,8 @@ use crate::xml::scan::Element;
 use crate::xml::text;
 use base::time::Now;
 use model::chat::{
-    ChatRequest, DEVICE_NAME_BYTES_MAX, FAST_AGENT_BYTES_MAX, FastBinding, FastSecret, FastWish,
-    Redeeming, ResumptionId,
+    ChatRequest, DEVICE_NAME_BYTES_MAX, FAST_AGENT_BYTES_MAX, FastBinding, FastOutcome, FastSecret,
+    FastWish, Redeeming, ResumptionId,
 };
 use model::link::Link;
 use model::machine::Input;
@@ -45,7 +45,6 @@ pub(super) struct Inline {
     wants: Option<FastBinding>,
     /// The token that it has, as it is said.
     token: String,
-    secret: Option<FastSecret>,
     resume: Option<Resume>,
     bind: Option<Bind>,
     /// What is said of a resumption that was none.
@@ -230,21 +229,20 @@ impl Opening {
         if let (Some(binding), Some(agent), true) =
             (inline.wants, &inline.agent, self.listener.fast)
         {
-            let (session, agent) = (granted.session, agent.clone());
-            let secret = FastSecret(out.secrets().draw());
-            inline.secret = Some(secret);
+            let (session, agent) = (granted.session, Some(agent.clone()));
+            let secret = Some(FastSecret(out.secrets().draw()));
             self.stage = Stage::Asked;
-            let wish = FastWish { session, agent, binding, secret };
+            let wish = FastWish { session, number: 0, agent, binding, secret };
             out.say(ChatRequest::Token(Box::new(wish)));
             return;
         }
         self.goes_further(out);
     }
 
-    /// It has a token until a time; with zero it has none.
-    pub(super) fn has_token(&mut self, until_s: u32, out: &mut Out) {
+    /// The client has a token, or gets none.
+    pub(super) fn has_token(&mut self, outcome: FastOutcome, out: &mut Out) {
         let Some(inline) = &mut self.inline else { return };
-        if let Some(secret) = inline.secret.take().filter(|_| until_s > 0) {
+        if let FastOutcome::Given { secret, until_s } = outcome {
             let token = base::hex::encode(&secret.0);
             let expiry = timestamp(u64::from(until_s) * 1_000);
             inline.token = format!("<token xmlns='{FAST}' expiry='{expiry}' token='{token}'/>");

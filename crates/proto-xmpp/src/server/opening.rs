@@ -375,8 +375,8 @@ impl Opening {
             }
             ChatDelivery::Refused(refused) => self.refused(&refused, out)?,
             ChatDelivery::Bound { device } => return self.bound(&device, out).map(Some),
-            ChatDelivery::Token { until_s } => {
-                self.has_token(until_s, out);
+            ChatDelivery::Token(answer) => {
+                self.has_token(answer.outcome, out);
                 if self.stage != Stage::Features {
                     return Ok(None);
                 }

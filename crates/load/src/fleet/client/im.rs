@@ -306,6 +306,7 @@ impl Client {
             | ServerFrame::Presence(_)
             | ServerFrame::Upload(_)
             | ServerFrame::Transient(_)
+            | ServerFrame::Token(_)
             | ServerFrame::Found(_) => {}
             ServerFrame::Pong => out.say(Observation::Pong),
         }

@@ -2,9 +2,11 @@
 
 use super::super::*;
 use super::harness::*;
+use crate::codec::client_frame::TokenRequestFields;
+use crate::codec::server_frame::TokenFields;
 use base::hash::HashKey;
 use model::account::AccountAddress;
-use model::chat::{Login, LoginRefused};
+use model::chat::{FastBinding, FastOutcome, FastWish, Login, LoginRefused};
 use model::link::{Protocol, TlsFacts};
 use model::session::Denial;
 use testkit::pair::PairSide;
@@ -170,4 +172,95 @@ fn a_refusal_has_its_reason_and_its_way_to_be_counted() {
         assert_eq!(side.ended, Some(reason));
         assert!(side.words.is_empty(), "the service knows that it is gone");
     }
+}
+
+fn redeemed(data: &[u8]) -> (Side, Vec<String>) {
+    let mut side = begun();
+    let method = "HT-SHA-256-NONE";
+    let login =
+        LoginFields { name: "ann", device: "phone", method, data, ..LoginFields::default() };
+    let sent = side.hear(now(), &client(&ClientFrame::Login(login)));
+    (side, frames(&sent))
+}
+
+#[test]
+fn a_login_by_a_token_shows_its_mac_and_is_answered_as_any() {
+    for name in ["ann", "ann@a.example"] {
+        let data = [name.as_bytes(), b"\0", &[9; 32]].concat();
+        let (mut side, sent) = redeemed(&data);
+        assert!(sent.is_empty(), "{sent:?}");
+        match side.take_words_as::<ChatRequest>().as_slice() {
+            [ChatRequest::Redeem(it)] => {
+                assert_eq!((it.mac, &*it.bound, it.invalidates), ([9; 32], &[][..], false));
+                assert_eq!((&*it.agent, it.binding), ("phone", FastBinding::None));
+                assert_eq!((&it.login.method, &it.login.password), (&None, &None));
+            }
+            other => panic!("{other:?}"),
+        }
+        let said = side.tell(now(), yes());
+        assert!(frames(&said)[0].starts_with("logged_in {"));
+    }
+}
+
+#[test]
+fn a_login_by_a_token_that_is_malformed_or_another_accounts_is_refused() {
+    let of = |name: &[u8], mac: &[u8]| [name, b"\0", mac].concat();
+    for data in [
+        vec![],
+        b"ann".to_vec(),
+        of(b"ann", &[9; 31]),
+        of(b"ann", &[9; 33]),
+        of(b"bob", &[9; 32]),
+        of(b"ann@b.example", &[9; 32]),
+        of(b"\xff", &[9; 32]),
+        of(b"", &[9; 32]),
+    ] {
+        let (side, sent) = redeemed(&data);
+        let word = "refused { reason: REASON_BAD_CREDENTIALS word: \"bad_credentials\" }";
+        assert_eq!(sent, [word], "{data:?}");
+        assert_eq!(side.ended, Some(CloseReason::AuthFailed));
+        assert!(side.words.is_empty());
+    }
+}
+
+#[test]
+fn a_device_asks_for_a_token_and_has_its_tokens_revoked() {
+    let token = |revoke| client(&ClientFrame::Token(TokenRequestFields { number: 7, revoke }));
+    let wish = |side: &mut Side| match side.take_words_as::<ChatRequest>().as_slice() {
+        [ChatRequest::Token(wish)] => (**wish).clone(),
+        other => panic!("{other:?}"),
+    };
+    let told = |side: &mut Side, wish: &FastWish, outcome| {
+        let sent = side.tell(now(), ChatDelivery::Token(Box::new(wish.answer(outcome))));
+        frames(&sent).concat()
+    };
+    let mut side = in_session();
+    side.hear(now(), &token(false));
+    let asked = wish(&mut side);
+    let secret = asked.secret.expect("drawn for it");
+    assert_eq!((asked.session, asked.agent.as_deref()), (SESSION, None));
+    assert!(side.machine.is_idle(), "a request that is with the service is a number");
+    let given = FastOutcome::Given { secret, until_s: 1_700_000_000 };
+    let digits = base::hex::encode(&secret.0);
+    let expected = format!("token {{ number: 7 token: \"{digits}\" until_ms: 1700000000000 }}");
+    assert_eq!(told(&mut side, &asked, given), expected);
+    let denied = told(&mut side_that_asks(&token(false)), &asked, FastOutcome::Denied);
+    assert!(denied.contains("word: \"forbidden\""), "{denied}");
+    let mut side = in_session();
+    side.hear(now(), &token(true));
+    let asked = wish(&mut side);
+    assert_eq!(asked.secret, None);
+    assert_eq!(told(&mut side, &asked, FastOutcome::Revoked), "done { number: 7 }");
+}
+
+fn side_that_asks(bytes: &[u8]) -> Side {
+    let mut side = in_session();
+    side.hear(now(), bytes);
+    side
+}
+
+#[test]
+fn a_token_is_not_in_the_debug_text() {
+    let fields = TokenFields { number: 7, token: "secret", until_ms: 9 };
+    assert_eq!(format!("{fields:?}"), "TokenFields { number: 7, .. }");
 }

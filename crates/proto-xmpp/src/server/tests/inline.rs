@@ -3,7 +3,7 @@
 use super::super::*;
 use super::harness::*;
 use super::stream_error;
-use model::chat::{FastBinding, LoginRefused, Resumed};
+use model::chat::{FastAnswer, FastBinding, FastOutcome, LoginRefused, Resumed};
 use model::link::{ChannelBindings, Link, TlsFacts};
 use model::session::Denial;
 
@@ -196,6 +196,10 @@ fn what_makes_no_sense_fails_and_three_times_ends_the_stream() {
     assert_eq!(says(&mut side, &format!("<abort xmlns='{V2}'/>")), failure("aborted"));
 }
 
+fn answer(outcome: FastOutcome) -> ChatDelivery {
+    ChatDelivery::Token(Box::new(FastAnswer { number: 0, outcome }))
+}
+
 fn fast(agent: &str) -> String {
     format!("{agent}<fast xmlns='urn:xmpp:fast:0' count='1'/>")
 }
@@ -211,9 +215,11 @@ fn a_token_is_given_once_it_is_stored_and_shown_by_a_mac() {
         other => panic!("{other:?}"),
     };
     assert_eq!((wish.binding, wish.session), (FastBinding::Exporter, SESSION));
-    assert_eq!(told(&mut side, ChatDelivery::Token { until_s: 1_700_000_060 }), "");
+    let secret = wish.secret.expect("drawn for it");
+    let given = FastOutcome::Given { secret, until_s: 1_700_000_060 };
+    assert_eq!(told(&mut side, answer(given)), "");
     let said = binds(&mut side, "App~1");
-    let secret: String = wish.secret.0.iter().map(|byte| format!("{byte:02x}")).collect();
+    let secret: String = secret.0.iter().map(|byte| format!("{byte:02x}")).collect();
     let token = format!(
         "<token xmlns='urn:xmpp:fast:0' expiry='2023-11-14T22:14:20.000Z' token='{secret}'/>\
          <bound xmlns='urn:xmpp:bind:0'>"
@@ -226,7 +232,7 @@ fn a_token_is_given_once_it_is_stored_and_shown_by_a_mac() {
     match one(&mut side) {
         ChatRequest::Redeem(it) => {
             assert_eq!((it.mac, &*it.bound, it.invalidates), ([9; 32], &[7; 32][..], false));
-            assert_eq!((it.agent, it.binding), (wish.agent, wish.binding));
+            assert_eq!((Some(it.agent), it.binding), (wish.agent, wish.binding));
             assert!(it.login.password.is_none() && it.login.method.is_none());
         }
         other => panic!("{other:?}"),
@@ -239,7 +245,7 @@ fn a_token_is_given_once_it_is_stored_and_shown_by_a_mac() {
     says(&mut side, &plain(&format!("{AGENT}{WISH}")));
     side.take_words();
     told(&mut side, yes());
-    let said = told(&mut side, ChatDelivery::Token { until_s: 0 });
+    let said = told(&mut side, answer(FastOutcome::Denied));
     assert!(said.starts_with(&success("", "ann@a.example", "")), "{said}");
     // Bound to what this connection does not have.
     let mut side = over(encrypted());

@@ -54,6 +54,7 @@ pub(super) fn decoded(frame: ClientFrame<'_>, bytes: usize) -> Decoded<'_> {
         ClientFrame::LeaveChatroom(it) => {
             ("LeaveChatroom", numbered(it.number).set("room", it.room))
         }
+        ClientFrame::Token(it) => ("TokenRequest", numbered(it.number).set_if("revoke", it.revoke)),
     };
     said(Decoded::new(kind, bytes, fields), payload)
 }

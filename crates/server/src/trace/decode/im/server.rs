@@ -72,6 +72,9 @@ pub(super) fn decoded(frame: ServerFrame<'_>, bytes: usize) -> Decoded<'_> {
             ("ChatroomMissed", none.set("room", it.room).set("missed", it.missed))
         }
         ServerFrame::ChatroomNews(it) => ("ChatroomNews", news(&it)),
+        ServerFrame::Token(it) => {
+            ("LoginToken", numbered(it.number).secret("token", it.token.as_bytes()))
+        }
     };
     said(Decoded::new(kind, bytes, fields), payload)
 }
