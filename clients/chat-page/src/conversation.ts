@@ -8,7 +8,8 @@ import {
 } from "./im/index.js";
 import type { Chatroom, Client, FileNote, History, ImError, Message, Queued } from "./im/index.js";
 import { sentenceOfChange, sentenceOfRecall } from "./changes.js";
-import { by, made } from "./dom.js";
+import { initialsOf, toneOf } from "./avatars.js";
+import { by, fill, made } from "./dom.js";
 import { madeFile } from "./files.js";
 import { madeMenu, stepMenus } from "./menu.js";
 import { shortName, wholeName } from "./place.js";
@@ -26,6 +27,16 @@ const PAGES_TO_UNREAD_MAX = 10;
 /** How near the edge counts as there, CSS pixels. */
 const NEAR_PX = 60;
 
+/** Parts of the inbox that one reading of a group that was left looks through. */
+const PARTS_MAX = 8;
+
+/** What is read: before a place of the conversation, behind it, around it, or the end. */
+interface Where {
+  readonly before?: number;
+  readonly after?: number;
+  readonly around?: number;
+}
+
 /** A message that the server did not take. */
 export interface Failed {
   readonly queued: Queued;
@@ -42,6 +53,10 @@ export interface Wishes {
   quote(message: Message): void;
   /** What others said was seen up to this place. */
   seen(upto: number): void;
+  /** A part of it was read. */
+  read(): void;
+  /** What somebody is called. */
+  name(address: string): string;
   /** The chatroom that it is was joined, and is so. */
   joined(room: Chatroom): void;
 }
@@ -54,6 +69,8 @@ interface Row {
   readonly text: string;
   readonly kind: "own" | "theirs" | "change";
   readonly about: string;
+  /** Who says it, where that is not plain. */
+  readonly from?: string;
   readonly failed?: Failed;
   /** The file that it is about. */
   readonly file?: FileNote | undefined;
@@ -90,6 +107,8 @@ export class Conversation {
   #tooLateAt = 0;
   /** The first message that was not read when it was opened, by its place. */
   #firstUnread: number | undefined;
+  /** The account has left the group: where reading goes on in its inbox. */
+  #pastBefore: number | undefined;
   /** How far the other has read what is shown. */
   #peerRead = 0;
   readonly #receipts: Receipts;
@@ -235,16 +254,13 @@ export class Conversation {
     if (at >= 0 && !this.#isRoom) this.wishes.seen(shown[at]!.seq);
   }
 
-  async #read(where: { before?: number; after?: number; around?: number }): Promise<void> {
+  async #read(where: Where): Promise<void> {
     if (this.#isReading) return;
     this.#isReading = true;
     let next: number | undefined;
     try {
-      const { around, ...asked } = where;
-      const before = around === undefined ? {} : { before: around + PAGE / 2 };
-      const found = this.#isRoom
-        ? await this.#join()
-        : await this.client.history(this.peer, { ...asked, ...before, count: PAGE });
+      const { around } = where;
+      const found = await this.#fetch(where);
       if (this.#isOver) return;
       if (where.after !== undefined) {
         const first = found.messages[0]?.seq ?? 0;
@@ -262,31 +278,51 @@ export class Conversation {
       // Who has no account has said nothing; what the connection kept from us is asked for again.
       const { code } = error as ImError;
       this.#hasBegun ||= code === "unknown_account";
-      const invitation = code === "not_member" ? this.#invitation() : undefined;
-      if (invitation !== undefined) {
-        this.#talk.begin([invitation], false);
-        this.#hasBegun = true;
-      }
       const isTold = ["unknown_account", "disconnected", "closed"].includes(code);
-      if (!isTold && invitation === undefined) this.#tellFault(code);
+      if (!isTold) this.#tellFault(code);
     } finally {
       this.#isReading = false;
     }
     if (this.#isOver) return;
     this.show();
+    this.wishes.read();
     const meanwhile = this.#meanwhile;
     this.#meanwhile = [];
     meanwhile.forEach((message) => this.live(message));
     if (next !== undefined) await this.#read({ after: next });
   }
 
-  /** The invitation that was said last, which the invited cannot read from the group. */
-  #invitation(): Message | undefined {
-    const known = this.#known;
-    const last = known?.last;
-    if (known === undefined || last?.change?.verb !== "invite") return undefined;
-    const beside = { device: "", clientId: "", to: this.peer, peer: this.peer, reactions: [] };
-    return { ...beside, ...last, seq: known.seq } as unknown as Message;
+  async #fetch({ around, before, after }: Where): Promise<History> {
+    if (this.#isRoom) return this.#join();
+    // Whoever was no member a moment ago may be one now.
+    if (before === undefined) this.#pastBefore = undefined;
+    if (this.#pastBefore !== undefined) return this.#past(this.#pastBefore);
+    const place = around === undefined ? before : around + PAGE / 2;
+    const range = place === undefined ? {} : { before: place };
+    const asked = after === undefined ? range : { after };
+    try {
+      return await this.client.history(this.peer, { ...asked, count: PAGE });
+    } catch (error) {
+      if ((error as ImError).code !== "not_member" || !isGroup(this.peer)) throw error;
+      // The inbox has what was said before the account left, and an invitation.
+      const past = await this.#past(0);
+      if (past.messages.length === 0) throw error;
+      return past;
+    }
+  }
+
+  /** What the account has of a group that it is not in, before a place of its inbox; 0: the end. */
+  async #past(before: number): Promise<History> {
+    const messages: Message[] = [];
+    let [place, hasMore] = [before, true];
+    for (let part = 0; part < PARTS_MAX && hasMore && messages.length < PAGE; part++) {
+      const count = PAGE - messages.length;
+      const found = await this.client.search("", { peer: this.peer, before: place, count });
+      messages.unshift(...[...found.messages].reverse());
+      [place, hasMore] = [found.before, found.hasMore];
+    }
+    this.#pastBefore = place;
+    return { messages, hasMore };
   }
 
   /** Is in the room from now on. */
@@ -363,18 +399,18 @@ export class Conversation {
       isMentioned: isMentioned(message, this.account),
     };
     if (change !== undefined) {
-      const sentence = sentenceOfChange(this.language, from, change, this.domain);
+      const sentence = sentenceOfChange(this.language, from, change, this.account);
       const row = { key, text: sentence, kind: "change", about: at, reactions: "" } as const;
       return this.#isInvited(message) ? { ...row, invites: seq } : row;
     }
     if (kind === RECALLED) {
-      const sentence = sentenceOfRecall(this.language, from, this.domain);
+      const sentence = sentenceOfRecall(this.language, from, this.account);
       // Another key than before: the element with the old words goes.
       return { key: `${key}/recall`, text: sentence, kind: "change", about: at, reactions: "" };
     }
     const file = fileOf(message);
-    // What is said in a room is kept nowhere, so nothing becomes of it.
-    const menu = this.#isRoom ? {} : { of: message };
+    // Chatrooms store nothing, and who has left a group can only read.
+    const menu = this.#isRoom || this.#known?.hasLeft === true ? {} : { of: message };
     if (isOwn) {
       const counted = isGroup(this.peer) ? { counted: seq } : {};
       const about = `${at}${edited} · ${this.#howFar(seq)}`;
@@ -383,9 +419,15 @@ export class Conversation {
       return { key, text, kind: "own", about, file, ...own };
     }
     // In a group, or a room, it is not plain who says something.
-    const by = isGroup(this.peer) || this.#isRoom ? `${shortName(from, this.domain)} · ` : "";
-    const about = `${by}${at}${edited}`;
-    return { key, text, kind: "theirs", about, file, ...beside, ...menu };
+    const isPlain = !isGroup(this.peer) && !this.#isRoom;
+    const about = `${isPlain ? "" : `${this.wishes.name(from)} · `}${at}${edited}`;
+    const sender = isPlain ? {} : { from };
+    return { key, text, kind: "theirs", about, file, ...sender, ...beside, ...menu };
+  }
+
+  /** Whether an invitation waits for an answer here. */
+  get isInvited(): boolean {
+    return this.#talk.shown.some((it) => this.#isInvited(it));
   }
 
   /** Whether a message invites this account, and the account has not answered it. */
@@ -402,8 +444,8 @@ export class Conversation {
     if (quote === undefined) return "";
     const of = this.#quotes.of(quote, this.#talk.shown);
     const from = of?.from ?? quote.from ?? "";
-    if (of?.kind === RECALLED) return sentenceOfRecall(this.language, from, this.domain);
-    return `${shortName(from, this.domain)}: ${of?.text ?? quote.text ?? ""}`;
+    if (of?.kind === RECALLED) return sentenceOfRecall(this.language, from, this.account);
+    return `${this.wishes.name(from)}: ${of?.text ?? quote.text ?? ""}`;
   }
 
   /** How far an own message is: a mark, and the word for it. */
@@ -437,14 +479,16 @@ export class Conversation {
       this.#rows.set(row.key, element);
       element.classList.toggle("failed", row.failed !== undefined);
       element.classList.toggle("mentioned", row.isMentioned === true);
-      const about = element.querySelector("small")!;
+      const about = element.querySelector(".about")!;
       if (about.textContent !== row.about) about.textContent = row.about;
       const parts = [[".text", row.text], [".reactions", row.reactions], [".quote", row.quote ?? ""]];
       for (const [part, text] of parts as [string, string][]) {
         // A file is its own text: nobody edits one.
         if (part === ".text" && row.file !== undefined) continue;
         const its = element.querySelector(part)!;
-        if (its.textContent !== text) its.textContent = text;
+        if (its.textContent === text) continue;
+        if (part === ".text") fill(its, text);
+        else its.textContent = text;
       }
       this.#offer(element, row.failed);
       this.#offerAnswers(element, row.invites);
@@ -455,14 +499,20 @@ export class Conversation {
     stepMenus(list);
   }
 
-  #made({ text, kind, file }: Row): HTMLElement {
+  #made({ text, kind, file, from }: Row): HTMLElement {
     const element = made("li", "", kind);
+    if (from !== undefined) {
+      // The style sheet shows them: they are no text of the message.
+      element.dataset["initials"] = initialsOf(this.wishes.name(from));
+      element.classList.add(`tone${toneOf(from)}`);
+    }
     const stay = () => {
       if (isNearEnd(element.clientHeight) && !this.#talk.hasLater) this.#toEnd();
     };
-    const said = file === undefined ? made("div", text, "text") : madeFile(file, text, stay);
+    const said = file === undefined ? made("div", "", "text") : madeFile(file, text, stay);
+    if (file === undefined) fill(said, text);
     const [quote, reactions] = [made("div", "", "quote"), made("div", "", "reactions")];
-    element.append(quote, said, reactions, made("small"));
+    element.append(quote, said, reactions, made("small", "", "about"));
     return element;
   }
 

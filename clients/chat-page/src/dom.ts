@@ -1,5 +1,6 @@
 /** The document: its elements by their names, its words in a language, and what a browser keeps. */
 
+import { partsOf } from "./links.js";
 import { wordOf } from "./words.js";
 import type { Language, Word } from "./words.js";
 
@@ -14,6 +15,19 @@ export function made(tag: string, text = "", ...classes: string[]): HTMLElement 
   element.textContent = text;
   element.classList.add(...classes);
   return element;
+}
+
+/** Shows a text, its web addresses as links. */
+export function fill(element: Element, text: string): void {
+  element.replaceChildren(...partsOf(text).map(({ text: part, url }) => {
+    if (url === undefined) return document.createTextNode(part);
+    const link = document.createElement("a");
+    link.textContent = part;
+    link.href = url;
+    link.target = "_blank";
+    link.rel = "noopener noreferrer";
+    return link;
+  }));
 }
 
 /** Puts everything that the page says of itself into a language. */

@@ -2,10 +2,12 @@
 
 import type { Client, Conversation } from "./im/index.js";
 import { isGroup, UNREAD_MAX } from "./im/index.js";
+import { madeAvatar } from "./avatars.js";
 import { by, made } from "./dom.js";
 import { countOf, glimpseOf, listed, unreadIn } from "./listed.js";
 import type { Listed } from "./listed.js";
 import { shortName, wholeName } from "./place.js";
+import { standingOf, tieOf } from "./presence.js";
 import type { Titles } from "./titles.js";
 import { timeOf, wordOf } from "./words.js";
 import type { Language } from "./words.js";
@@ -32,16 +34,18 @@ export class ListPanel {
   readonly #titleAsked = new Set<string>();
   #isAsking = false;
   #isOver = false;
+  readonly #domain: string;
 
   constructor(
     private readonly client: Client,
-    private readonly domain: string,
+    private readonly account: string,
     private readonly titles: Titles,
     language: Language,
     private readonly open: (peer: string) => void,
     private readonly titled: (group: string, title: string) => void,
   ) {
     this.#language = language;
+    this.#domain = account.slice(account.indexOf("@") + 1);
     by("people").replaceChildren();
   }
 
@@ -71,13 +75,17 @@ export class ListPanel {
 
   /** What is shown of somebody, or of a group. */
   name(peer: string): string {
-    const title = isGroup(peer) ? this.titles.of(peer) ?? "" : "";
-    return title === "" ? shortName(peer, this.domain) : title;
+    const title = isGroup(peer) ? this.titles.of(peer) : this.#contact(peer)?.name;
+    return title === undefined || title === "" ? shortName(peer, this.#domain) : title;
+  }
+
+  #contact(peer: string) {
+    return this.client.contacts.find(({ address }) => address === peer);
   }
 
   /** Brings the page in line with what there is; `current`: the conversation that is looked at. */
   show(current: string | undefined): void {
-    const waiting = this.client.queue.map(({ to }) => wholeName(to, this.domain));
+    const waiting = this.client.queue.map(({ to }) => wholeName(to, this.#domain));
     const named = new Set([...[...this.#named].reverse(), ...waiting]);
     const all = listed(this.client.list, named, current);
     const shown = all.slice(0, this.#shown);
@@ -102,16 +110,27 @@ export class ListPanel {
   }
 
   #item({ peer, conversation }: Listed, isCurrent: boolean): Item {
-    const about = `${isCurrent} ${this.name(peer)}`;
+    const contact = this.#contact(peer);
+    const isSeen = contact?.sees === "subscribed" && !contact.isBlocked;
+    const standing = isSeen ? standingOf(this.client.presence(peer)) : "offline";
+    const tie = tieOf(contact);
+    const about = `${isCurrent} ${standing} ${tie} ${this.name(peer)}`;
     const before = this.#items.get(peer);
     if (before?.conversation === conversation && before?.about === about) return before;
     // Its element stays, so that whoever stands on it goes on standing there.
     const element = before?.element ?? made("li");
     const button = element.querySelector("button") ?? this.#button(peer, element);
     button.replaceChildren(made("span", this.name(peer)));
+    const avatar = madeAvatar(peer, this.name(peer));
     if (isCurrent) button.setAttribute("aria-current", "true");
     else button.removeAttribute("aria-current");
     if (conversation !== undefined) this.#fill(button, conversation, isCurrent);
+    else if (tie === "asks") button.append(made("span", wordOf(this.#language, "wantsContact"), "quiet"));
+    if (standing !== "offline") {
+      avatar.classList.add(standing);
+      button.append(made("span", wordOf(this.#language, standing), "unseen"));
+    }
+    button.append(avatar);
     return { conversation, about, element };
   }
 
@@ -142,7 +161,7 @@ export class ListPanel {
       badge.append(made("span", ` ${word("unread")}`, "unseen"));
       marks.append(badge);
     }
-    const glimpse = glimpseOf(this.#language, conversation, this.domain, isCurrent);
+    const glimpse = glimpseOf(this.#language, conversation, this.account, isCurrent);
     button.append(marks, made("span", glimpse, "quiet"));
   }
 

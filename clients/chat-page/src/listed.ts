@@ -5,9 +5,10 @@
  * Knows no page and no client.
  */
 
-import { RECALLED, UNREAD_MAX } from "./im/index.js";
+import { isGroup, RECALLED, UNREAD_MAX } from "./im/index.js";
 import type { Conversation, Excerpt } from "./im/index.js";
 import { sentenceOfChange, sentenceOfRecall, sentenceOfSomeChange } from "./changes.js";
+import { shortName } from "./place.js";
 import { wordOf } from "./words.js";
 import type { Language } from "./words.js";
 
@@ -72,19 +73,27 @@ export function countOf(count: number, isMore = false): string {
 /** The line below a name; `current`: what is begun to be written there is to be seen anyway. */
 export function glimpseOf(
   language: Language,
-  { last, draft }: Conversation,
-  domain: string,
+  { peer, last, draft }: Conversation,
+  account: string,
   isCurrent: boolean,
 ): string {
   const begun = draft !== "" && !isCurrent;
   const text = begun ? `${wordOf(language, "draft")}: ${draft}`
-    : last === undefined ? "" : said(language, last, domain);
+    : last === undefined ? "" : said(language, last, account, isGroup(peer));
   const line = text.slice(0, 2 * GLIMPSE_MAX).replace(/\s+/gu, " ");
   return Array.from(line).slice(0, GLIMPSE_MAX).join("");
 }
 
-function said(language: Language, { kind, from, change, text }: Excerpt, domain: string): string {
-  if (kind === RECALL || kind === RECALLED) return sentenceOfRecall(language, from, domain);
-  if (change !== undefined) return sentenceOfChange(language, from, change, domain);
-  return kind === GROUP_CHANGE ? sentenceOfSomeChange(language, from, domain) : text;
+function said(
+  language: Language,
+  { kind, from, change, text }: Excerpt,
+  account: string,
+  isOfGroup: boolean,
+): string {
+  if (kind === RECALL || kind === RECALLED) return sentenceOfRecall(language, from, account);
+  if (change !== undefined) return sentenceOfChange(language, from, change, account);
+  if (kind === GROUP_CHANGE) return sentenceOfSomeChange(language, from, account);
+  // In a group it is not plain who says something.
+  const domain = account.slice(account.indexOf("@") + 1);
+  return isOfGroup && from !== account ? `${shortName(from, domain)}: ${text}` : text;
 }

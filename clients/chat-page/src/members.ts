@@ -4,7 +4,7 @@ import type { Client, GroupMembers, GroupVerb, ImError, Member } from "./im/inde
 import { roleName } from "./changes.js";
 import { by, made } from "./dom.js";
 import { namesOf, shortName } from "./place.js";
-import { sentenceOf, wordOf } from "./words.js";
+import { sentenceOf, sentenceOfMembers, wordOf } from "./words.js";
 import type { Language } from "./words.js";
 
 /** The panel of one group. */
@@ -98,7 +98,7 @@ export class MembersPanel {
     this.addresses = members.map(({ address }) => address);
     const word = (it: Parameters<typeof wordOf>[1]) => wordOf(this.language, it);
     const closed = isClosed ? ` · ${word("closed")}` : "";
-    by("group-about").textContent = `${members.length} ${word("inGroup")}${closed}`;
+    by("group-about").textContent = `${sentenceOfMembers(this.language, members.length)}${closed}`;
     const mine = members.find(({ address }) => address === this.account)?.role ?? "member";
     by("add").hidden = mine === "member";
     by("quit").hidden = mine === "owner";

@@ -3,7 +3,9 @@
 import { isChatroom, isGroup } from "./im/index.js";
 import type { Chatroom, ChatroomEvent, Client, ImError, Message, Said, State } from "./im/index.js";
 import { Attachments } from "./attachments.js";
+import { madeAvatar } from "./avatars.js";
 import { Completion } from "./completion.js";
+import { ContactPanel } from "./contact.js";
 import { Conversation } from "./conversation.js";
 import type { Failed } from "./conversation.js";
 import { by, Kept } from "./dom.js";
@@ -12,14 +14,16 @@ import { Keeping } from "./keeping.js";
 import { ListPanel } from "./list.js";
 import { MembersPanel } from "./members.js";
 import { EVERYBODY, mentionedIn } from "./mentions.js";
+import { noticeOf, Notices } from "./notices.js";
+import type { NoticeMode } from "./notices.js";
 import { OptionsMenu } from "./options.js";
 import { isName, namesOf, shortName, typedName, wholeName } from "./place.js";
 import { Searching } from "./searching.js";
 import { TypingLine } from "./typing-line.js";
 import { parseTitles } from "./titles.js";
 import type { Titles } from "./titles.js";
-import { sentenceOf, wordOf } from "./words.js";
-import type { Language } from "./words.js";
+import { sentenceOf, sentenceOfMissed, wordOf } from "./words.js";
+import type { Language, Word } from "./words.js";
 
 /** Texts that are longer than a draft may be, and are kept whole while the page lives. */
 const LONG_TEXTS_MAX = 20;
@@ -37,6 +41,8 @@ export class Room {
   readonly #options: OptionsMenu;
   readonly #attachments: Attachments;
   readonly #typing: TypingLine;
+  readonly #contact: ContactPanel;
+  readonly #notices: Notices;
   #failed: Failed[] = [];
   /** The message that is being edited. */
   #editing: Message | undefined;
@@ -56,23 +62,34 @@ export class Room {
     private readonly client: Client,
     private readonly account: string,
     private language: Language,
+    /** Tells which conversation is open; `undefined`: none. */
+    private readonly opened: (peer: string | undefined) => void,
   ) {
     this.#domain = account.slice(account.indexOf("@") + 1);
     this.#kept = new Kept(() => localStorage, `holdline-chat:${account}`);
     this.#titles = parseTitles(this.#kept.text);
     this.#keeping = new Keeping(client);
-    this.#list = new ListPanel(client, this.#domain, this.#titles, language,
-      (peer) => this.#open(peer), (group, title) => this.#titled(group, title));
+    this.#list = new ListPanel(client, account, this.#titles, language,
+      (peer) => this.open(peer), (group, title) => this.#titled(group, title));
     this.#typing = new TypingLine(client, this.#domain, language);
     this.#options = new OptionsMenu(client, language, () => this.back());
-    this.#attachments = new Attachments(client, language);
+    this.#attachments = new Attachments(client, language, () => this.written());
+    this.#contact = new ContactPanel(client, language, (peer) => this.#list.name(peer));
+    this.#notices = new Notices(new Kept(() => localStorage, "holdline-chat:notices"));
     this.#completion = new Completion(() => this.#names(), () => this.written());
     this.#searching = new Searching(client, this.#domain, language,
-      (peer) => this.#list.name(peer), ({ peer, seq }) => this.#open(peer, seq));
+      (peer) => this.#list.name(peer), ({ peer, seq }) => this.open(peer, seq));
     this.#off = [
       client.on("message", (message) => this.#heard(message)),
       client.on("chatroom", (event) => this.#happens(event)),
       client.on("list", () => this.#listed()),
+      client.on("contacts", () => this.#knowsPeople()),
+      client.on("presence", () => this.#knowsPeople()),
+      client.on("contact", ({ address, said }) => {
+        if (said !== "request") return;
+        this.#list.names(address);
+        this.#showList();
+      }),
       client.on("queue", () => {
         this.#conversation?.show();
         this.#showList();
@@ -82,7 +99,12 @@ export class Room {
         this.#conversation?.show(true);
       }),
     ];
-    by("who").textContent = shortName(account, this.#domain);
+    const name = shortName(account, this.#domain);
+    by("who").replaceChildren(madeAvatar(account, name), document.createTextNode(name));
+    by("notify").onclick = () => void this.#notifies(this.#notices.mode === "off" ? "on" : "off");
+    by("notify-text").onclick = () =>
+      void this.#notifies(this.#notices.mode === "on" ? "private" : "on");
+    this.#showNotices();
     this.#leaveConversation();
     this.#showList();
   }
@@ -106,6 +128,8 @@ export class Room {
   speak(language: Language): void {
     this.language = language;
     this.#list.speak(language);
+    this.#contact.speak(language);
+    this.#showNotices();
     this.#options.speak(language);
     this.#attachments.speak(language);
     this.#typing.speak(language);
@@ -113,12 +137,48 @@ export class Room {
     this.#showList();
     this.tell(this.client.state);
     const peer = this.#conversation?.peer;
-    if (peer !== undefined) this.#open(peer);
+    if (peer !== undefined) this.open(peer);
+  }
+
+  /** Contacts or their presence have changed. */
+  #knowsPeople(): void {
+    this.#contact.show();
+    this.#showList();
+    const peer = this.#conversation?.peer;
+    if (peer === undefined || isGroup(peer) || isChatroom(peer)) return;
+    by("with").textContent = this.#list.name(peer);
+  }
+
+  async #notifies(mode: NoticeMode): Promise<void> {
+    await this.#notices.choose(mode);
+    this.#showNotices();
+  }
+
+  #showNotices(): void {
+    const { isPossible, isDenied, mode } = this.#notices;
+    const word = (it: Word) => wordOf(this.language, it);
+    by("notify").hidden = !isPossible || isDenied;
+    by("notify").textContent = word(mode === "off" ? "notify" : "unnotify");
+    by("notify-text").hidden = mode === "off";
+    by("notify-text").textContent = word(mode === "on" ? "notifyNoText" : "notifyText");
+    by("notify-denied").hidden = !isDenied;
+  }
+
+  /** Notifies of a message, if the user wants that. Not of what came while nobody was connected. */
+  #notify(message: Message): void {
+    const { state } = this.client;
+    if (state.name !== "online" || !state.isInStep) return;
+    const { peer, from } = message;
+    const notice = noticeOf(message, this.#known(peer), {
+      account: this.account, language: this.language, title: this.#list.name(peer),
+      from: this.#list.name(from), mode: this.#notices.mode,
+    });
+    if (notice !== undefined) this.#notices.show(peer, notice, () => this.open(peer));
   }
 
   /** The connection's state. */
   tell(state: State): void {
-    const word = (it: Parameters<typeof wordOf>[1]) => wordOf(this.language, it);
+    const word = (it: Word) => wordOf(this.language, it);
     const [banner, again] = [by("banner"), by("again")];
     banner.classList.toggle("silent", state.name === "online");
     again.hidden = state.name === "online" || state.name === "connecting";
@@ -131,7 +191,7 @@ export class Room {
     } else if (state.name === "connecting") {
       by("banner-text").textContent = word("connecting");
     } else if (state.name === "waiting") {
-      by("banner-text").textContent = word("away");
+      by("banner-text").textContent = word("lost");
       again.textContent = word("connect");
     } else {
       const why = state.name === "ended" ? sentenceOf(this.language, state.error.code) : "";
@@ -154,7 +214,7 @@ export class Room {
     by<HTMLInputElement>("peer").value = "";
     const peer = wholeName(name, this.#domain);
     this.#list.names(peer);
-    this.#open(peer);
+    this.open(peer);
   }
 
   /** A group is to be made of those who were named. */
@@ -169,7 +229,7 @@ export class Room {
     this.client.createGroup({ title: title.value.trim(), members }).then(({ group }) => {
       [title.value, names.value] = ["", ""];
       by<HTMLDetailsElement>("make-side").open = false;
-      this.#open(group);
+      this.open(group);
     }, (error: ImError) => fault(error.code));
   }
 
@@ -192,7 +252,8 @@ export class Room {
   say(): void {
     const field = by<HTMLTextAreaElement>("text");
     const [peer, text] = [this.#conversation?.peer, field.value];
-    if (peer === undefined || text.trim() === "") return;
+    const hasFiles = this.#attachments.isWaiting && this.#editing === undefined;
+    if (peer === undefined || (text.trim() === "" && !hasFiles)) return;
     field.value = "";
     this.#typing.leaves(true);
     this.written();
@@ -202,7 +263,8 @@ export class Room {
     this.#completion.close();
     const quote = this.#quoting;
     this.#quotes(undefined);
-    if (editing === undefined) this.#send(peer, text, this.#said(peer, text, quote));
+    if (hasFiles) this.#attachments.send(text);
+    else if (editing === undefined) this.#send(peer, text, this.#said(peer, text, quote));
     else this.#sendEdit(peer, editing, text);
     field.focus();
   }
@@ -246,6 +308,7 @@ export class Room {
   back(): void {
     const peer = this.#conversation?.peer;
     this.#leaveConversation();
+    this.opened(undefined);
     this.#showList();
     if (peer === undefined || !this.#list.focus(peer)) by("peer").focus();
   }
@@ -376,7 +439,7 @@ export class Room {
     this.#failed = this.#failed.filter((it) => it !== failed);
     const peer = this.#conversation?.peer;
     if (peer === undefined) return;
-    this.#open(peer);
+    this.open(peer);
     const { kind, text, extra, quote, mentions, mentionsEverybody } = failed.queued;
     this.#send(peer, text, { kind, text, extra, quote, mentions, mentionsEverybody });
   }
@@ -384,6 +447,7 @@ export class Room {
   #heard(message: Message): void {
     const { change, peer } = message;
     this.#typing.said(message);
+    this.#notify(message);
     if (change?.verb === "create" || change?.verb === "rename") this.#titled(peer, change.title);
     if (this.#conversation?.peer !== peer) return;
     this.#conversation.live(message);
@@ -396,7 +460,7 @@ export class Room {
     if ("message" in event) this.#conversation.live(event.message);
     else if ("state" in event) this.#isSo(event.state);
     else if ("missed" in event) {
-      by("say-fault").textContent = `${event.missed} ${wordOf(this.language, "missed")}`;
+      by("say-fault").textContent = sentenceOfMissed(this.language, event.missed);
     } else this.#tellFault(event.out === "banned" ? "chatroom_banned" : event.out);
   }
 
@@ -412,6 +476,7 @@ export class Room {
     const peer = this.#conversation?.peer;
     if (peer === undefined) return;
     this.#options.show(peer);
+    this.#showComposer(peer);
     this.#conversation?.listed();
     const draft = this.#known(peer)?.draft ?? "";
     if (draft === this.#knownDraft) return;
@@ -434,11 +499,11 @@ export class Room {
   }
 
   /** @param place where it is opened; without it, where one has read to. */
-  #open(peer: string, place?: number): void {
+  open(peer: string, place?: number): void {
     this.#leaveConversation();
+    this.opened(peer);
     if (!isChatroom(peer)) this.client.look(peer);
     by("with").textContent = this.#list.name(peer);
-    by("members-shown").hidden = !isGroup(peer);
     by("say-fault").textContent = "";
     by("start").hidden = true;
     by("conversation").hidden = false;
@@ -449,6 +514,7 @@ export class Room {
     this.#options.show(peer);
     this.#attachments.open(peer);
     this.#typing.opens(peer);
+    this.#contact.open(peer);
     this.#conversation = new Conversation(this.client, peer, this.account, this.#domain,
       this.language, this.#failed, {
         edit: (message) => this.#edits(message),
@@ -456,11 +522,27 @@ export class Room {
         sendAgain: (failed) => this.#sendAgain(failed),
         seen: (upto) => this.#keeping.sees(peer, upto),
         joined: (room) => this.#isSo(room),
+        name: (address) => this.#list.name(address),
+        read: () => this.#showComposer(peer),
       }, place);
     this.#members = isGroup(peer) ? new MembersPanel(this.client, peer, this.account, this.language,
       (title) => this.#titled(peer, title)) : undefined;
+    this.#showComposer(peer);
     this.#showList();
     field.focus();
+  }
+
+  /** Where one is no member, the sentence why stands in the place of the field. */
+  #showComposer(peer: string): void {
+    if (this.#conversation?.peer !== peer) return;
+    const { isInvited } = this.#conversation;
+    const isClosed = isGroup(peer) && (isInvited || this.#known(peer)?.hasLeft === true);
+    by("say").hidden = isClosed;
+    by("closed").hidden = !isClosed;
+    by("closed").textContent = isClosed
+      ? wordOf(this.language, isInvited ? "closedInvited" : "closedLeft") : "";
+    by("members-shown").hidden = !isGroup(peer) || isClosed;
+    if (isClosed) by("group").hidden = true;
   }
 
   #leaveConversation(): void {
@@ -474,6 +556,7 @@ export class Room {
     this.#members?.close();
     [this.#conversation, this.#members] = [undefined, undefined];
     this.#attachments.open(undefined);
+    this.#contact.open(undefined);
     by("start").hidden = false;
     by("conversation").hidden = true;
     document.body.classList.remove("talking");

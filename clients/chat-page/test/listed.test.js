@@ -39,11 +39,14 @@ test("what is muted or hidden is not counted but where one is mentioned, and a c
 
 test("the line below a name is what was said last, what happened, or what is begun", () => {
   const of = (given, isCurrent = false, language = "en") =>
-    glimpseOf(language, kept("g", given), "x", isCurrent);
+    glimpseOf(language, kept("g", given), "me@x", isCurrent);
   assert.equal(of({}), "");
   assert.equal(of({ last: said({ text: "two\n lines" }) }), "two lines");
-  assert.equal(of({ last: said({ kind: 4 }) }), "bob called a message back");
-  assert.equal(of({ last: said({ kind: 5, text: "" }) }), "bob called a message back");
+  const inGroup = (given) => glimpseOf("en", kept("g@conference.x", given), "me@x", false);
+  assert.equal(inGroup({ last: said() }), "bob: t");
+  assert.equal(inGroup({ last: said({ from: "me@x", isOwn: true }) }), "t");
+  assert.equal(of({ last: said({ kind: 4 }) }), "bob deleted a message");
+  assert.equal(of({ last: said({ kind: 5, text: "" }) }), "bob deleted a message");
   const change = { verb: "add", members: ["cid@x"], title: "" };
   assert.equal(of({ last: said({ kind: 3, change }) }), "bob added cid");
   assert.equal(of({ last: said({ kind: 3, text: "us" }) }), "bob changed the group");

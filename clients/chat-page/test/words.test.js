@@ -4,10 +4,10 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 import { OWN_WORDS } from "../dist/im/index.js";
-import { roleName, sentenceOfChange } from "../dist/changes.js";
+import { roleName, sentenceOfChange, sentenceOfRecall } from "../dist/changes.js";
 import { GROUP_ROLES, GROUP_VERBS } from "../dist/im/group.js";
 import { isName, namesOf, shortName, socketUrl, typedName, wholeName } from "../dist/place.js";
-import { languageOf, sentenceOf, timeOf, wordOf } from "../dist/words.js";
+import { languageOf, sentenceOf, sentenceOfMembers, TEXTS, timeOf, wordOf } from "../dist/words.js";
 
 const page = readFileSync(new URL("../public/chat.html", import.meta.url), "utf8");
 
@@ -27,10 +27,21 @@ test("every word of the page is there in both languages", () => {
   }
 });
 
+test("both languages have the same texts, and none is left in the other language", () => {
+  for (const [at, en] of TEXTS.en.entries()) {
+    const zh = TEXTS.zh[at];
+    assert.deepEqual(Object.keys(zh), Object.keys(en));
+    const same = Object.keys(en).filter((key) => en[key].trim() === "" || en[key] === zh[key]);
+    assert.deepEqual(same, []);
+    for (const [key, text] of Object.entries(zh)) assert.match(text, /\p{Script=Han}/u, key);
+  }
+  assert.deepEqual([1, 3].map((it) => sentenceOfMembers("en", it)), ["1 member", "3 members"]);
+});
+
 test("every change of a group is a sentence of its own, in both languages", () => {
   for (const language of ["en", "zh"]) {
     const of = (verb, members, title) =>
-      sentenceOfChange(language, "ann@x", { verb, members, title }, "x");
+      sentenceOfChange(language, "ann@x", { verb, members, title }, "me@x");
     const all = GROUP_VERBS.map((verb) => of(verb, ["bob@x"], "us"));
     assert.equal(new Set(all).size, GROUP_VERBS.length);
     assert.ok(all.every((it) => it.startsWith("ann ")));
@@ -39,7 +50,14 @@ test("every change of a group is a sentence of its own, in both languages", () =
     assert.equal(new Set(GROUP_ROLES.map((it) => roleName(language, it))).size, 3);
   }
   const made = { verb: "create", members: ["ann@x", "bob@x", "carol@x"], title: "us" };
-  assert.equal(sentenceOfChange("en", "ann@x", made, "x"), "ann made the group “us” with bob, carol");
+  const of = (account, change = made) => sentenceOfChange("en", "ann@x", change, account);
+  assert.equal(of("me@x"), "ann created the group “us” with bob, carol");
+  assert.equal(of("ann@x"), "You created the group “us” with bob, carol");
+  assert.equal(of("bob@x"), "ann created the group “us” with you, carol");
+  const removed = { verb: "remove", members: ["bob@x"], title: "" };
+  assert.equal(of("bob@x", removed), "ann removed you");
+  assert.equal(sentenceOfChange("zh", "ann@x", removed, "bob@x"), "ann 移除了 你");
+  assert.equal(sentenceOfRecall("en", "ann@x", "ann@x"), "You deleted a message");
 });
 
 test("names are parted by what people part them by", () => {

@@ -8,6 +8,7 @@ import type { GroupChanged, MembersPage } from "./group.js";
 import type { Message, Queued, Recalled, Sent } from "./message.js";
 import type { QueueLimits } from "./outbox.js";
 import type { Delivered, Readers } from "./receipts.js";
+import type { LoginToken } from "./token.js";
 import type { Transient } from "./transient.js";
 import type { ImError } from "./words.js";
 
@@ -50,7 +51,7 @@ export interface HistoryAsk {
 }
 
 /** How a device shows who it is. */
-export type LoginMethod = "none" | "scram" | "plain";
+export type LoginMethod = "none" | "scram" | "plain" | "token";
 
 /** What is to be done outside. */
 export type Action =
@@ -81,6 +82,7 @@ export type Action =
   | { readonly do: "upload"; readonly ask: number; readonly result: UploadSlot | ImError }
   | { readonly do: "readers"; readonly ask: number; readonly result: Readers | ImError }
   | { readonly do: "privacy"; readonly ask: number; readonly result: boolean | ImError }
+  | { readonly do: "token"; readonly ask: number; readonly result: LoginToken | ImError }
   | { readonly do: "recalled"; readonly ask: number; readonly result: Recalled | ImError }
   | {
     readonly do: "chatroom_joined";

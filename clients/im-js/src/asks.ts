@@ -29,6 +29,7 @@ export type Asked =
   | { readonly do: "readers"; readonly ask: number }
   | { readonly do: "privacy"; readonly ask: number }
   | { readonly do: "chatroom_joined"; readonly ask: number }
+  | { readonly do: "token"; readonly ask: number }
   /** A recall. */
   | { readonly do: "sent"; readonly ask: number }
   /** An order about a contact, or a chatroom. */
@@ -122,6 +123,10 @@ function resultOf(asked: Asked, frame: AskedFrame, account: string): Action {
     }
     case "set":
       return { do: "set", ask, result: undefined };
+    case "token": {
+      const { token, until_ms } = frame.fields;
+      return { do: "token", ask, result: { token, until: exact(until_ms) } };
+    }
     case "readers":
       return { do: "readers", ask, result: readersOf(frame.fields) };
     case "privacy":

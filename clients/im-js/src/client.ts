@@ -28,7 +28,7 @@ import { Machine } from "./machine.js";
 import { clientId, isPlace, isSaid, random } from "./given.js";
 import { amendment, EDIT, hex, REACTION } from "./message.js";
 import type { Content, Message, Queued, Recalled, Sent, Target } from "./message.js";
-import { BROWSER_CLOCK, loginMethods } from "./options.js";
+import { BROWSER_CLOCK, isSafeUrl, loginMethods } from "./options.js";
 import type {
   ClientOptions, Clock, ConversationsOptions, HistoryOptions, OrderOptions, SearchOptions,
   UploadOptions, WebSocketLike,
@@ -37,6 +37,8 @@ import { privacyRequest, READERS_PAGE, readersRequest } from "./receipts.js";
 import type { Delivered, Readers, ReadersAsk } from "./receipts.js";
 import { base64, Proof, SCRAM } from "./scram.js";
 import { Shelf, usualStorage } from "./storage.js";
+import { HASHED_TOKEN, proveToken, tokenRequest } from "./token.js";
+import type { LoginToken } from "./token.js";
 import type { Tellable, Transient } from "./transient.js";
 import { utf8 } from "./wire.js";
 import { ImError } from "./words.js";
@@ -106,6 +108,8 @@ export class Client {
   /** Which connection the machine takes that one for. */
   #link = 0;
   #proof: Proof | undefined;
+  /** The token of the next login. */
+  #loginToken: string | undefined;
   #timer: unknown;
   #isWorking = false;
   #isWatching = false;
@@ -118,6 +122,7 @@ export class Client {
     const storage = options.storage ?? usualStorage();
     this.#shelf = new Shelf(storage, `holdline-im:${options.url}:${options.account}:`);
     this.device = options.device ?? this.#shelf.device(`web-${hex(random(8))}`);
+    this.#loginToken = options.loginToken;
     const settings = {
       account: options.account,
       device: this.device,
@@ -270,11 +275,13 @@ export class Client {
 
   /**
    * Searches what the account has said and heard, the newest first, for a text in whichever case
-   * (IM 16.4). It looks through a part of the inbox: with `hasMore`, go on with `before`.
+   * (IM 16.4). It looks through a part of the inbox: with `hasMore`, go on with `before`. An empty
+   * text finds all messages of one `peer`: so a group is read that the account has left.
    */
   search(text: string, options: SearchOptions = {}): Promise<Found> {
     const { before = 0, count = 20 } = options;
-    if (text === "" || !isPlace(before) || !isPlace(count) || count === 0) {
+    const isAll = text === "" && options.peer === undefined;
+    if (isAll || !isPlace(before) || !isPlace(count) || count === 0) {
       return Promise.reject(new ImError("invalid"));
     }
     return this.#about(searchRequest(text, { ...options, before, count: Math.min(count, 0xffff) }));
@@ -435,6 +442,24 @@ export class Client {
     this.#work((machine, now) => machine.present(now, { show, status }));
   }
 
+  /**
+   * A token by which this device logs in without the password next time, with the option
+   * `loginToken`: for an application that keeps its user logged in and stores no password. Rejects
+   * with `forbidden` where the server gives none, as to an account without a password, and with
+   * `insecure` where others could read it. Needs a connection.
+   */
+  async requestToken(): Promise<LoginToken> {
+    if (!isSafeUrl(new URL(this.#options.url))) throw new ImError("insecure");
+    const given = await this.#about<LoginToken>(tokenRequest(false));
+    if (this.#loginToken !== undefined) this.#loginToken = given.token;
+    return given;
+  }
+
+  /** All tokens of this device are void from now on: the user logs out. */
+  revokeTokens(): Promise<void> {
+    return this.#about(tokenRequest(true));
+  }
+
   /** Most bytes of a file; 0: there is no connection, or the server takes no files. */
   get fileBytesMax(): number {
     return this.#machine.fileBytesMax;
@@ -560,6 +585,7 @@ export class Client {
       case "readers":
       case "privacy":
       case "chatroom_joined":
+      case "token":
       case "recalled": {
         const { ask, result } = action;
         const settle = this.#asked.get(ask) as Settle<unknown> | undefined;
@@ -612,7 +638,8 @@ export class Client {
     socket.binaryType = "arraybuffer";
     socket.onopen = () => {
       this.#login(method).then(
-        (login) => this.#work((machine, now) => machine.opened(now, link, login)),
+        ({ expected, ...login }) =>
+          this.#work((machine, now) => machine.opened(now, link, login, expected)),
         () => lost(new ImError("unavailable", "no token")),
       );
     };
@@ -625,9 +652,13 @@ export class Client {
     socket.onerror = null;
   }
 
-  async #login(method: LoginMethod): Promise<Partial<LoginFields>> {
+  async #login(method: LoginMethod): Promise<Partial<LoginFields> & { expected?: string }> {
     const { token, password = "", account } = this.#options;
     if (method === "none") return {};
+    if (method === "token") {
+      const proof = await proveToken(globalThis.crypto.subtle, account, this.#loginToken!);
+      return { method: HASHED_TOKEN, ...proof };
+    }
     if (method === "plain") {
       const secret = typeof token === "function" ? await token() : (token ?? password);
       return { password: utf8(secret) };

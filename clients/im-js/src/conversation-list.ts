@@ -16,7 +16,7 @@ import { excerptOf, unknownConversation, UNREAD_MAX } from "./conversation.js";
 import type {
   Conversation, ConversationEvent, ConversationsPage, Excerpt,
 } from "./conversation.js";
-import { isOfNothingKnown } from "./group.js";
+import { endsMembership, isOfNothingKnown } from "./group.js";
 import type { InboxEntry } from "./inbox.js";
 import { EDIT, isMentioned, RECALLED } from "./message.js";
 import type { Message, Target } from "./message.js";
@@ -306,7 +306,7 @@ function rowOf(conversation: Conversation, upto: number): Row {
 function saidOf(message: Message, account: string): Said {
   const { seq, recall, target, uncounted, kind, change, isOwn } = message;
   const counts = !message.isOwn && !uncounted && kind !== RECALLED;
-  const ends = change !== undefined && change.verb === "leave" && isOwn;
+  const ends = change !== undefined && endsMembership(change, isOwn, account);
   const isQuiet = isOfNothingKnown(message);
   const mentions = isMentioned(message, account);
   return { seq, counts, recall, target, isQuiet, mentions, ends, excerpt: excerptOf(message) };

@@ -120,6 +120,18 @@ export function isOfNothingKnown(said: {
   return said.kind === GROUP_KIND && said.change === undefined;
 }
 
+/** Whether an account is no member any more after this change. `isOwn`: it made it itself. */
+export function endsMembership(
+  { verb, members }: GroupChange,
+  isOwn: boolean,
+  account: string,
+): boolean {
+  if (verb === "leave") return isOwn;
+  // Who is invited is no member until it joins.
+  const isOf = verb === "remove" || verb === "ban" || verb === "invite";
+  return verb === "dissolve" || (isOf && members.includes(account));
+}
+
 /** A list of members as its pages come. */
 export class MembersList {
   #version = 0n;

@@ -34,6 +34,7 @@ export type {
 export type { Delivered, Reader, Readers, ReadersAsk } from "./receipts.js";
 export { MemoryStorage } from "./storage.js";
 export type { StorageLike } from "./storage.js";
+export type { LoginToken } from "./token.js";
 export { CHAT_STATES } from "./transient.js";
 export type { ChatState, Tellable, Transient } from "./transient.js";
 export { ImError, OWN_WORDS } from "./words.js";

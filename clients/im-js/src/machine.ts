@@ -43,6 +43,7 @@ import { Outbox } from "./outbox.js";
 import { People } from "./people.js";
 import type { OwnPresence } from "./people.js";
 import { deliveredOf } from "./receipts.js";
+import { base64 } from "./scram.js";
 import { transientFields, transientOf } from "./transient.js";
 import type { Tellable } from "./transient.js";
 import { WireFault } from "./wire.js";
@@ -250,10 +251,11 @@ export class Machine {
 
   // ---- what happens outside
 
-  /** The connection stands. */
-  opened(now: number, link: number, login: Partial<LoginFields>): void {
+  /** The connection is open. `expected`: what the server must prove, of a login by a token. */
+  opened(now: number, link: number, login: Partial<LoginFields>, expected?: string): void {
     if (link !== this.#link || this.#phase !== "opening") return;
     this.#phase = "login";
+    this.#signature = expected;
     const { account: name, device, silenceS: silence_s } = this.settings;
     this.#write(now, PREFACE);
     this.#write(now, clientFrame("login", { name, device, silence_s, ...login }));
@@ -353,6 +355,7 @@ export class Machine {
       case "privacy":
       case "found":
       case "chatroom_joined":
+      case "token":
         return this.#answered(frame, account);
       case "delivered":
         return this.#act({ do: "delivered", delivered: deliveredOf(frame.fields) });
@@ -434,11 +437,7 @@ export class Machine {
   }
 
   #loggedIn(now: number, fields: LoggedInFields): void {
-    const isProof = this.settings.methods[this.#method] === "scram";
-    const said = new TextDecoder().decode(fields.data).split(",");
-    if (isProof && (this.#signature === undefined || !said.includes(this.#signature))) {
-      return this.#end(new ImError("server_not_proved"));
-    }
+    if (!this.#isProved(fields.data)) return this.#end(new ImError("server_not_proved"));
     const [cursor, head] = [exact(fields.cursor), exact(fields.head)];
     // An inbox that ends before what is here is not the one that was followed.
     const isSame = this.#last !== undefined && this.#last <= head;
@@ -455,6 +454,14 @@ export class Machine {
     this.#keepLast();
     this.#tellState({ name: "online", account, isInStep: follower.isInStep });
     this.#refuseLarge(this.outbox.queued);
+  }
+
+  /** Whether the server has proved that it knows the password, or the token. */
+  #isProved(data: Uint8Array): boolean {
+    const method = this.settings.methods[this.#method];
+    if (method !== "scram" && method !== "token") return true;
+    const said = method === "token" ? [base64(data)] : new TextDecoder().decode(data).split(",");
+    return this.#signature !== undefined && said.includes(this.#signature);
   }
 
   /** Gives up what is larger than this server allows: a frame of it would end the connection. */

@@ -26,6 +26,11 @@ export interface ClientOptions {
   readonly password?: string;
   /** A token instead, or what gives one: it is asked before each login. */
   readonly token?: string | (() => string | Promise<string>);
+  /**
+   * A token that {@link Client.requestToken} gave to this device, instead of the password. It is
+   * proved and not shown. With one that is void the client ends with `bad_credentials`.
+   */
+  readonly loginToken?: string;
   /** The device's own name, the same each time. Without one it is drawn once and kept. */
   readonly device?: string;
   /** Where device, place and queue are kept. `localStorage`, or memory where there is none. */
@@ -131,10 +136,10 @@ export const BROWSER_CLOCK: Clock = {
  */
 export function loginMethods(options: ClientOptions): LoginMethod[] {
   const isSafe = isSafeUrl(new URL(options.url));
-  if (options.token !== undefined) {
-    if (!isSafe) throw new ImError("insecure");
-    return ["plain"];
-  }
+  const isToken = options.token !== undefined || options.loginToken !== undefined;
+  if (isToken && !isSafe) throw new ImError("insecure");
+  if (options.loginToken !== undefined) return ["token"];
+  if (options.token !== undefined) return ["plain"];
   if (options.password === undefined) return ["none"];
   const methods: LoginMethod[] = [];
   if (globalThis.crypto?.subtle !== undefined) methods.push("scram");
@@ -143,7 +148,8 @@ export function loginMethods(options: ClientOptions): LoginMethod[] {
   return methods;
 }
 
-function isSafeUrl({ protocol, hostname }: URL): boolean {
+/** Nobody on the way reads what is sent there. */
+export function isSafeUrl({ protocol, hostname }: URL): boolean {
   const isNear = hostname === "localhost" || hostname.endsWith(".localhost")
     || hostname === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(hostname);
   return protocol === "wss:" || isNear;

@@ -5,7 +5,7 @@ import test from "node:test";
 import { Client, MemoryStorage } from "../dist/index.js";
 import { Proof } from "../dist/scram.js";
 import { browser, FakeSocket, flushed } from "./fakes.js";
-import { chatMessage, entry } from "./side.js";
+import { chatMessage, entry, LIMITS } from "./side.js";
 
 const kinds = (socket) => socket.frames.map(({ kind }) => kind);
 const text = (bytes) => new TextDecoder().decode(bytes);
@@ -307,4 +307,79 @@ test("accounts and servers do not share what is kept, and forgetting forgets", (
   assert.deepEqual(again.queue, []);
   assert.equal(make({ account: "eve" }).device, eve.device);
   assert.ok(storage.getItem("holdline-im:ws://127.0.0.1:7007/im:ann:queue") === null);
+});
+
+// ---- tokens
+
+const HELLO = "68656c6c6f";
+// HMAC-SHA-256 by OpenSSL: printf Initiator | openssl dgst -sha256 -hmac 68656c6c6f -binary | base64
+const [INITIATOR, RESPONDER] = ["5HIc9uZaIvvk9KY2bKEOu7g9OsKkVyQ5H0k5ihYLxNY=", "wG6mzqvB8MJE8IyTEom+YPhtia3cRvFf91g+mHUtAL0="];
+
+/** WebCrypto answers when it likes. */
+async function logsIn(socket) {
+  await socket.opens();
+  while (socket.frames.length === 0) await flushed();
+}
+
+test("a login by a token proves it, does not show it, and has the server prove it", async () => {
+  for (const [proof, name] of [[RESPONDER, "online"], [INITIATOR, "ended"], ["", "ended"]]) {
+    const { client, socket } = browser({ loginToken: HELLO });
+    client.connect().catch(() => undefined);
+    await logsIn(socket());
+    const { fields } = socket().frames[0];
+    assert.deepEqual([fields.method, fields.name, fields.password.length],
+      ["HT-SHA-256-NONE", "ann", 0]);
+    const data = Buffer.from(fields.data);
+    assert.equal(data.subarray(0, 4).toString(), "ann\0");
+    assert.equal(data.subarray(4).toString("base64"), INITIATOR);
+    assert.ok(!data.includes(HELLO));
+    socket().says("logged_in", { ...LIMITS, data: Buffer.from(proof, "base64") });
+    assert.equal(client.state.name, name);
+  }
+});
+
+test("a client asks for a token, goes on by it, and has its tokens revoked", async () => {
+  const { client, socket } = browser({ loginToken: HELLO });
+  client.connect();
+  await logsIn(socket());
+  socket().says("logged_in", { ...LIMITS, data: Buffer.from(RESPONDER, "base64") });
+  const asked = client.requestToken();
+  const { kind, fields } = socket().frames.at(-1);
+  assert.deepEqual([kind, fields.revoke], ["token", false]);
+  socket().says("token", { number: fields.number, token: "00ff", until_ms: 7n });
+  assert.deepEqual(await asked, { token: "00ff", until: 7 });
+  const denied = client.requestToken();
+  const { number } = socket().frames.at(-1).fields;
+  socket().says("failed", { number, fault: 9, word: "forbidden" });
+  await assert.rejects(denied, { code: "forbidden" });
+  const revoked = client.revokeTokens();
+  const revoke = socket().frames.at(-1).fields;
+  assert.equal(revoke.revoke, true);
+  socket().says("done", { number: revoke.number });
+  await revoked;
+  socket().onclose();
+  client.nudge();
+  await logsIn(socket());
+  const mac = Buffer.from(socket().frames[0].fields.data).subarray(4).toString("base64");
+  assert.notEqual(mac, INITIATOR, "by the new token");
+});
+
+test("a token is neither shown nor asked for where others could read it", async () => {
+  const url = "ws://chat.example.org/im";
+  assert.throws(() => browser({ url, loginToken: HELLO }), { code: "insecure" });
+  const { client } = browser({ url });
+  await assert.rejects(client.requestToken(), { code: "insecure" });
+});
+
+test("all of one conversation is searched without a text, and of all of them none is", async () => {
+  const { client, socket } = browser();
+  client.connect();
+  await socket().letsIn();
+  const asked = client.search("", { peer: "lunch@conference.x", count: 2 });
+  const { kind, fields } = socket().frames.at(-1);
+  assert.deepEqual([kind, fields.text, fields.with], ["search", "", "lunch@conference.x"]);
+  socket().says("found", { number: fields.number, found: [entry(3)], before: 3n, more: true });
+  const { messages, before, hasMore } = await asked;
+  assert.deepEqual([messages.length, before, hasMore], [1, 3, true]);
+  await assert.rejects(client.search(""), { code: "invalid" });
 });

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
+import { endsMembership } from "../dist/group.js";
 import {
   changeOf, GROUP_ROLES, GROUP_VERBS, isGroup, isOfNothingKnown, MembersList, roleOf, verbNumber,
 } from "../dist/group.js";
@@ -153,4 +154,15 @@ test("a client makes a group, and has its members whole", async () => {
   const wrong = [client.changeGroup("", "add"), client.changeGroup(GROUP, "create"),
     client.createGroup({ clientId: "7" })];
   for (const it of wrong) await assert.rejects(it, { code: "invalid" });
+});
+
+test("an account is no member after it left, was removed, banned or invited, or the group ended", () => {
+  const of = (verb, members, isOwn = false) =>
+    endsMembership({ verb, members, title: "" }, isOwn, "ann@x");
+  assert.ok(of("leave", [], true) && !of("leave", []));
+  for (const verb of ["remove", "ban", "invite"]) {
+    assert.ok(of(verb, ["bob@x", "ann@x"]) && !of(verb, ["bob@x"]), verb);
+  }
+  assert.ok(of("dissolve", []));
+  for (const verb of ["create", "add", "join", "promote"]) assert.ok(!of(verb, ["ann@x"]), verb);
 });

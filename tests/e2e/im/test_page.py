@@ -19,6 +19,9 @@ PUBLIC = os.path.join(fixture.ROOT, "clients", "chat-page", "public")
 SCRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "scram.mjs")
 
 
+TOKEN_KEPT = "/\"token\":/.test(sessionStorage.getItem('holdline-chat:login'))"
+
+
 def user(server, name, password):
     status, answer = server.api("PUT", f"/v1/users/{name}", {"password": password})
     assert status in (200, 201, 204), answer
@@ -169,9 +172,9 @@ class Browsers(PageCase):
         bob.choose("ann")
         bob.shows(["theirs: oops", "theirs: well"])
         self.im("recall", "ann", "bob", "1")
-        told = "change: ann called a message back"
+        told = "change: ann deleted a message"
         bob.shows([told, "theirs: well"])
-        ann.shows([told, "own: well"])
+        ann.shows(["change: You deleted a message", "own: well"])
         self.assertNotIn("oops", bob.run("JSON.stringify({...localStorage})"))
         bob.open()
         bob.until("!document.getElementById('room').hidden", "Bob is in again by himself")
@@ -230,27 +233,66 @@ class Browsers(PageCase):
         user(self.server, "ann", "pencil")
         page = self.page()
         page.enter("ann", "pen")
-        page.until("/wrong/.test(document.getElementById('login-fault').textContent)", "a sentence")
+        page.until("/Wrong/.test(document.getElementById('login-fault').textContent)", "a sentence")
         page.enter("ann", "pencil")
         page.until("!document.getElementById('room').hidden", "Ann is in")
-        kept = page.run("JSON.stringify([{...localStorage}, {...sessionStorage}])")
-        self.assertNotIn("pencil", kept)
-        page.open()
-        page.until("!document.getElementById('door').hidden", "it is asked for again")
-        self.assertEqual(page.run("document.getElementById('account').value"), "ann")
-        page.enter("", "pencil")
-        page.until("!document.getElementById('room').hidden", "Ann is in again")
+        page.until(TOKEN_KEPT, "it has a token")
         page.run("document.getElementById('leave').click()")
         page.until("!document.getElementById('door').hidden", "she went")
-        kept = json.loads(page.run("JSON.stringify({...localStorage})"))
-        self.assertEqual([key for key in kept if "ann" in key], [], "nothing of hers is left")
+        kept = json.loads(page.run("JSON.stringify({...localStorage, ...sessionStorage})"))
+        self.assertEqual([it for it in kept.items() if "ann" in str(it)], [],
+                         "nothing of hers is left")
         self.calm(page)
+
+    def test_a_reload_logs_in_by_a_token_until_one_logs_out(self):
+        for name in ("ann", "bob"):
+            user(self.server, name, "pencil")
+        page = self.person("ann", "pencil")
+        page.write_to("bob")
+        page.say("hello")
+        page.shows(["own: hello"])
+        for _ in range(3):
+            page.until(TOKEN_KEPT, "it has a token")
+            page.open()
+            page.until("!document.getElementById('room').hidden", "Ann is in again by herself")
+            page.shows(["own: hello"])
+        kept = page.run("JSON.stringify([{...localStorage}, {...sessionStorage}])")
+        self.assertNotIn("pencil", kept)
+        self.calm(page)
+        # Whoever had copied the token cannot log in by it once she has logged out.
+        login = json.dumps(page.run("sessionStorage.getItem('holdline-chat:login')"))
+        device = json.dumps(json.loads(page.run("JSON.stringify(Object.entries(localStorage)"
+                                                ".find(it => it[0].endsWith(':device')))")))
+        page.run("document.getElementById('leave').click()")
+        page.until("!document.getElementById('door').hidden", "she went")
+        page.run(f"sessionStorage.setItem('holdline-chat:login', {login});"
+                 f"localStorage.setItem(...{device})")
+        page.open()
+        page.until("/Log in again/.test(document.getElementById('login-fault').textContent)",
+                   "the token is void")
+        self.assertEqual(page.run("document.getElementById('account').value"), "ann")
+        self.assertIsNone(page.run("sessionStorage.getItem('holdline-chat:login')"))
+
+    def test_who_stays_logged_in_is_so_in_the_next_tab_and_until_the_password_changes(self):
+        user(self.server, "ann", "pencil")
+        first = self.page()
+        first.run("document.getElementById('stay').click()")
+        first.enter("ann", "pencil")
+        first.until(TOKEN_KEPT.replace("session", "local"), "it has a token")
+        self.assertIsNone(first.run("sessionStorage.getItem('holdline-chat:login')"))
+        second = self.chromium.page(context=first.context)
+        second.open(first.url)
+        second.until("!document.getElementById('room').hidden", "she is in")
+        user(self.server, "ann", "another")
+        second.until("/Log in again/.test(document.getElementById('login-fault').textContent)",
+                     "her tokens are void")
+        self.assertIsNone(second.run("localStorage.getItem('holdline-chat:login')"))
 
     def test_a_name_that_nobody_has_is_told_and_can_be_tried_again(self):
         ann = self.person("ann")
         ann.write_to("bob")
         ann.say("are you there?")
-        ann.until("/Nobody has this name/.test(document.querySelector('#rows').textContent)",
+        ann.until("/does not exist/.test(document.querySelector('#rows').textContent)",
                   "a sentence")
         bob = self.person("bob")
         ann.run("document.querySelector('#rows .failed button').click()")
@@ -267,15 +309,17 @@ class Browsers(PageCase):
         ann.type("#group-title", "Lunch <b>")
         ann.type("#names", "Bob, carol")
         ann.key("Enter", "#names")
-        made = "change: ann made the group “Lunch <b>” with bob, carol"
-        ann.shows([made])
+        def made(whom, who="ann"):
+            return f"change: {who} created the group “Lunch <b>” with {whom}"
+
+        ann.shows([made("bob, carol", "You")])
         self.assertEqual(ann.run("document.getElementById('with').textContent"), "Lunch <b>")
-        for page in (bob, carol):
+        for page, whom in ((bob, "you, carol"), (carol, "bob, you")):
             page.choose("Lunch <b>")
-            page.shows([made])
+            page.shows([made(whom)])
         bob.say("Hello, all")
-        for page in (ann, carol):
-            page.shows([made, "theirs: Hello, all"])
+        ann.shows([made("bob, carol", "You"), "theirs: Hello, all"])
+        carol.shows([made("bob, you"), "theirs: Hello, all"])
         about = ann.run("document.querySelector('#rows .theirs small').textContent")
         self.assertTrue(about.startswith("bob · "), about)
         self.members(ann, ["ann owner", "bob member Remove", "carol member Remove"])
@@ -284,27 +328,33 @@ class Browsers(PageCase):
         self.narrow_or_wide(ann)
         ann.type("#add-names", "nobody.at.all")
         ann.key("Enter", "#add-names")
-        ann.until("/Nobody has/.test(document.getElementById('group-fault').textContent)", "told")
+        ann.until("/does not exist/.test(document.getElementById('group-fault').textContent)", "told")
         ann.type("#add-names", "dave")
         ann.key("Enter", "#add-names")
-        rows = [made, "own: Hello, all", "change: ann added dave"]
+        rows = [made("you, carol"), "own: Hello, all", "change: ann added dave"]
         bob.shows(rows)
         self.members(bob, ["ann owner", "bob member", "carol member", "dave member"], False)
         ann.run("[...document.querySelectorAll('#members li')].find(it => "
                 "it.textContent.startsWith('carol')).querySelector('button').click()")
         rows.append("change: ann removed carol")
         bob.shows(rows)
-        carol.shows([made, "theirs: Hello, all", "change: ann added dave",
-                     "change: ann removed carol"])
-        carol.say("why?")
-        carol.until("/you are not in it/.test(document.getElementById('rows').textContent)",
-                    "a sentence")
+        past = [made("bob, you"), "theirs: Hello, all", "change: ann added dave",
+                "change: ann removed you"]
+        for _ in range(2):
+            carol.until("/no longer a member/.test(document.getElementById('closed').textContent)"
+                        " && document.getElementById('say').hidden", "she is told why")
+            carol.shows(past)
+            self.assertEqual(carol.run("document.getElementById('say-fault').textContent"), "")
+            carol.open()
+            carol.until("!document.getElementById('room').hidden", "Carol is in again by herself")
+        carol.shows(past)
         bob.run("document.getElementById('quit').click()")
         ann.until("/bob left/.test(document.getElementById('rows').textContent)", "he left")
         ann.type("#add-names", "carol")
         ann.key("Enter", "#add-names")
         # What was there while she was not in it she does not have, nor what was before.
-        carol.shows(["change: ann added carol", "own: why?"])
+        carol.shows(["change: ann added you"])
+        carol.until("!document.getElementById('say').hidden", "she may write again")
         ann.open()
         ann.until("!document.getElementById('room').hidden", "Ann is in again by herself")
         ann.choose("Lunch <b>")
@@ -319,11 +369,16 @@ class Browsers(PageCase):
         ann.type("#group-title", "Lunch")
         ann.type("#names", "bob, carol")
         ann.key("Enter", "#names")
-        for page in (bob, carol):
+        for page, whom in ((bob, "you, carol"), (carol, "bob, you")):
             page.until("document.querySelector('#people button')", "the invitation is listed")
             page.run("document.querySelector('#people button').click()")
-            page.shows(["change: ann invited bob, carol"])
+            page.shows([f"change: ann invited {whom}"])
             page.until("document.querySelectorAll('#rows .answers button').length === 2", "offered")
+            # A reload forgets nothing of it.
+            page.open()
+            page.until("document.querySelectorAll('#rows .answers button').length === 2", "again")
+            page.shows([f"change: ann invited {whom}"])
+            self.assertTrue(page.run("document.getElementById('say').hidden"))
         bob.run("document.querySelector('#rows .accept').click()")
         ann.until("/bob joined/.test(document.getElementById('rows').textContent)", "he is in it")
         carol.run("document.querySelector('#rows .decline').click()")

@@ -24,7 +24,7 @@ def part(name, selector):
     return f"{row(name)}?.querySelector('{selector}')?.textContent"
 
 
-CALL_BACK = offer("Call back")
+DELETE = offer("Delete for everyone")
 
 
 class Lists(PageCase):
@@ -153,7 +153,7 @@ class Lists(PageCase):
         self.names(tablet, ["ann"])
         tablet.write_to("carol")
         tablet.shows(["theirs: from carol", "theirs: psst"])
-        tablet.until("document.getElementById('hide').textContent === 'Do not hide'", "it is known")
+        tablet.until("document.getElementById('hide').textContent === 'Show in list'", "it is known")
         tablet.key("Escape", "#text")
         self.im("send", "carol", "bob", "still there?")
         for page in (bob, tablet):
@@ -188,7 +188,7 @@ class Lists(PageCase):
         self.im("groups add", "ann", group, "bob")
         for page in (ann, bob):
             page.until(row("Lunch <b>"), "it is called so")
-        bob.until(f"{part('Lunch <b>', '.quiet')} === 'ann added bob'", "what happened last")
+        bob.until(f"{part('Lunch <b>', '.quiet')} === 'ann added you'", "what happened last")
         self.again(bob)
         bob.until(f"{part('Lunch <b>', '.quiet')} === 'ann changed the group'", "what is known")
         self.calm(ann, bob)
@@ -202,7 +202,7 @@ class Lists(PageCase):
             ann.say(text)
         bob.choose("ann")
         bob.shows(["theirs: oops", "theirs: well"])
-        self.assertFalse(bob.run(f"!!{CALL_BACK}"), "it is not his")
+        self.assertFalse(bob.run(f"!!{DELETE}"), "it is not his")
         ann.until("document.querySelectorAll('#rows .menu').length === 2", "both are stored")
         ann.run("document.querySelector('#rows .menu summary').focus()")
         ann.key("Enter", "#rows .menu summary")
@@ -213,11 +213,11 @@ class Lists(PageCase):
         self.assertTrue(ann.run("document.body.classList.contains('talking')"), "and no more does")
         self.assertEqual(ann.run("document.activeElement.tagName"), "SUMMARY")
         ann.run("document.querySelector('#rows .menu').open = true")
-        self.chooses(ann, "oops", "Call back")
-        told = "change: ann called a message back"
-        ann.shows([told, "own: well"])
+        self.chooses(ann, "oops", "Delete for everyone")
+        told = "change: ann deleted a message"
+        ann.shows(["change: You deleted a message", "own: well"])
         bob.shows([told, "theirs: well"])
-        bob.until(f"{part('ann', '.quiet')} === 'ann called a message back'", "in the list, too")
+        bob.until(f"{part('ann', '.quiet')} === 'ann deleted a message'", "in the list, too")
         self.again(bob)
         bob.choose("ann")
         bob.shows([told, "theirs: well"])
@@ -230,9 +230,9 @@ class Lists(PageCase):
         self.im("login", "bob")
         ann.write_to("bob")
         ann.say("for good")
-        self.chooses(ann, "for good", "Call back")
+        self.chooses(ann, "for good", "Delete for everyone")
         ann.until("/too old/.test(document.getElementById('say-fault').textContent)", "told so")
-        ann.until(f"!{CALL_BACK}", "it is not offered")
+        ann.until(f"!{DELETE}", "it is not offered")
         ann.shows(["own: for good"])
         self.calm(ann)
 

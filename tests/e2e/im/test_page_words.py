@@ -71,9 +71,9 @@ class Words(PageCase):
         ann.say("second")
         for page in (ann, bob):
             page.until(f"{quote} === 'ann: second'", "it is what it is now")
-        self.chooses(ann, "second", "Call back")
+        self.chooses(ann, "second", "Delete for everyone")
         for page in (ann, bob):
-            page.until(f"/called a message back/.test({quote})", "nothing of it is left")
+            page.until(f"/deleted a message/.test({quote})", "nothing of it is left")
         self.calm(ann, bob)
 
     def test_a_name_is_completed_and_whoever_is_mentioned_sees_it(self):
@@ -112,7 +112,7 @@ class Words(PageCase):
                   "it is shown where it stands")
         bob.run("(() => { document.getElementById('sought').value = 'nowhere'; "
                 "document.getElementById('seek').requestSubmit(); })()")
-        bob.until("document.getElementById('search-about').textContent === 'Nothing was found.'",
+        bob.until("document.getElementById('search-about').textContent === 'No results.'",
                   "nothing is told, too")
         self.calm(ann, bob)
 

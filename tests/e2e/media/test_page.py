@@ -58,16 +58,14 @@ class Pictures(PageCase):
         page.call("DOM.setFileInputFiles", files=list(paths),
                   objectId=field["result"]["objectId"])
 
-    def test_a_picture_is_chosen_described_sent_and_shown_to_both(self):
+    def test_a_picture_is_chosen_seen_sent_with_a_caption_and_shown_to_both(self):
         ann, bob = self.both()
         self.choose(ann, self.file("cat.png", picture()))
-        field = "#files input"
-        ann.until(f"document.activeElement === document.querySelector('{field}')", "it is asked")
-        self.assertIn("Describe the picture",
-                      ann.run(f"document.querySelector('{field}').getAttribute('aria-label')"))
+        ann.until("document.querySelector('#files canvas')?.width === 30", "a preview")
+        self.assertEqual(ann.run("document.activeElement.id"), "text")
+        self.assertEqual(ann.run("document.getElementById('text').placeholder"), "Add a caption")
         self.assertEqual(ann.findings(), [])
-        ann.type(field, "a red cat")
-        ann.key("Enter", field)
+        ann.say("a red cat")
         for page in (ann, bob):
             page.until(LOADED, "the picture is shown")
             self.assertEqual(page.run(f"[{PICTURE}.alt, {PICTURE}.width, {PICTURE}.height]"),
@@ -100,8 +98,8 @@ class Pictures(PageCase):
                 it.items.add(new File([bytes], '{name}', {{type: '{type_}'}}));
                 document.getElementById('text').dispatchEvent({event});
             }})()""")
-            ann.until("document.querySelector('#files input')", f"the file of the {kind} stands")
-            ann.key("Enter", "#files input")
+            ann.until("document.querySelector('#files li')", f"the file of the {kind} stands")
+            ann.key("Enter", "#text")
             ann.until("document.getElementById('files').childElementCount === 0", "it is sent")
         bob.until(LOADED, "the picture is shown")
         link = "[...document.querySelectorAll('#rows a')].at(-1)"
@@ -112,11 +110,11 @@ class Pictures(PageCase):
     def test_what_is_refused_is_told_and_may_be_removed_by_the_keyboard(self):
         ann, _ = self.both()
         self.choose(ann, self.file("large.png", picture() + bytes(100_001)))
-        ann.until("document.querySelector('#files input')", "it stands")
-        ann.key("Enter", "#files input")
+        ann.until("document.querySelector('#files li')", "it stands")
+        ann.say("my caption")
         ann.until("document.querySelector('#files .fault').textContent"
-                  " === 'The file is larger than this server takes.'", "it is told")
-        self.assertFalse(ann.run("document.querySelector('#files input').disabled"))
+                  " === 'The file is too large for this server.'", "it is told")
+        self.assertEqual(ann.run("document.getElementById('text').value"), "my caption")
         ann.key("Enter", "#files button.plain")
         ann.until("document.getElementById('files').childElementCount === 0", "it is gone")
         self.calm(ann)

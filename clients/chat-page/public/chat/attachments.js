@@ -1,28 +1,35 @@
 /**
- * Files that are about to be sent: chosen, pasted or dropped, described, uploaded with progress.
+ * Files to send: chosen, pasted or dropped, shown with a preview, and uploaded by the one button
+ * that sends.
  *
- * Each belongs to the conversation that was looked at when it came; it is sent there, whatever is
- * looked at meanwhile. Leaving the conversation gives up what is not under way.
+ * Each belongs to the conversation that was open when it came; it is sent there, whatever is opened
+ * meanwhile. Leaving the conversation discards files whose upload has not begun.
  */
 import { isPicture } from "./im/index.js";
 import { by, made } from "./dom.js";
 import { sizeOf } from "./files.js";
 import { sentenceOf, wordOf } from "./words.js";
-/** What these words of the server say of a file. */
+/** Codes of the server that have another sentence about files. */
 const OF_FILES = {
     invalid: "file_invalid",
     too_large: "file_too_large",
 };
-/** Files that may stand there at once. More are passed over. */
+/** Files that wait at once. More are ignored. */
 const FILES_MAX = 10;
+/** Longer side of a preview, points. */
+const PREVIEW_PX = 240;
 /** The files of a room. */
 export class Attachments {
     client;
     language;
+    written;
     #peer;
-    constructor(client, language) {
+    #attached = new Map();
+    /** @param written the text of the field has changed. */
+    constructor(client, language, written) {
         this.client = client;
         this.language = language;
+        this.written = written;
         by("attach").onclick = () => by("file").click();
         by("file").onchange = () => {
             const field = by("file");
@@ -37,11 +44,14 @@ export class Attachments {
         };
         talk.ondrop = (event) => this.#comes(event, event.dataTransfer);
     }
-    /** This conversation is looked at; `undefined`: none is. */
+    /** This conversation is open; `undefined`: none is. */
     open(peer) {
-        if (peer !== this.#peer)
+        if (peer !== this.#peer) {
             by("files").replaceChildren();
+            this.#attached.clear();
+        }
         this.#peer = peer;
+        this.#hint();
         this.show();
     }
     /** Files are offered where the server takes some. */
@@ -50,6 +60,7 @@ export class Attachments {
     }
     speak(language) {
         this.language = language;
+        this.#hint();
     }
     close() {
         this.open(undefined);
@@ -65,70 +76,122 @@ export class Attachments {
     }
     #takes(files) {
         const peer = this.#peer;
-        if (peer === undefined || this.client.fileBytesMax === 0)
+        const isClosed = by("say").hidden;
+        if (peer === undefined || isClosed || this.client.fileBytesMax === 0)
             return;
         const room = FILES_MAX - by("files").childElementCount;
-        const taken = files.slice(0, Math.max(room, 0)).map((file) => this.#offer(peer, file));
-        taken[0]?.querySelector("input")?.focus();
+        files.slice(0, Math.max(room, 0)).forEach((file) => this.#offer(peer, file));
+        this.#hint();
+        by("text").focus();
     }
-    /** A file with a field for what it is, before it is sent. */
+    /** Whether files of the open conversation wait for the button. */
+    get isWaiting() {
+        return this.#waiting.length > 0;
+    }
+    get #waiting() {
+        return [...this.#attached.values()].filter((it) => !it.isUnderWay);
+    }
+    /** Sends all that wait; the text is the caption of the first. */
+    send(text) {
+        void this.#sendAll(this.#waiting, text.trim());
+    }
+    /** One after the other, in order. */
+    async #sendAll(all, text) {
+        for (const it of all)
+            it.isUnderWay = true;
+        for (const [at, it] of all.entries())
+            await this.#send(it, at === 0 ? text : "");
+    }
+    /** A file with its preview, before it is sent. */
     #offer(peer, file) {
-        const word = (it) => wordOf(this.language, it);
         const item = made("li");
-        const form = document.createElement("form");
-        const about = document.createElement("input");
-        about.placeholder = isPicture(file.type) ? word("describe") : word("caption");
-        about.setAttribute("aria-label", `${about.placeholder}: ${file.name}`);
-        about.maxLength = 1_000;
-        about.autocomplete = "off";
-        const away = made("button", word("remove"), "plain");
-        away.type = "button";
         const gone = new AbortController();
+        const away = made("button", "×", "plain", "remove");
+        away.type = "button";
+        away.setAttribute("aria-label", `${wordOf(this.language, "remove")}: ${file.name}`);
         away.onclick = () => {
             gone.abort();
-            item.remove();
+            this.#removes(item);
             by("text").focus();
         };
         const fault = made("p", "", "fault");
         fault.setAttribute("role", "alert");
-        form.append(made("span", `${file.name} (${sizeOf(file.size)})`), about, made("button", word("send")), away);
-        form.onsubmit = (event) => {
-            event.preventDefault();
-            fault.textContent = "";
-            const text = about.value.trim();
-            void this.#send({ peer, file, item, form, fault, text, signal: gone.signal });
-        };
-        item.append(form, fault);
+        const about = made("span", file.name, "name");
+        about.append(made("small", sizeOf(file.size)));
+        item.append(madePreview(file), about, away, fault);
+        this.#attached.set(item, { peer, file, item, fault, signal: gone.signal, isUnderWay: false });
         by("files").append(item);
-        return item;
     }
-    async #send(it) {
-        const { peer, file, item, form, fault, text, signal } = it;
-        const fields = [...form.querySelectorAll("input, button:not(.plain)")];
-        fields.forEach((field) => (field.disabled = true));
+    #removes(item) {
+        item.remove();
+        this.#attached.delete(item);
+        this.#hint();
+    }
+    /** With a file, the text is a caption. */
+    #hint() {
+        const word = this.isWaiting ? "caption" : "say";
+        by("text").placeholder = wordOf(this.language, word);
+    }
+    async #send(it, text) {
+        const { peer, file, item, fault, signal } = it;
+        if (signal.aborted)
+            return;
+        fault.textContent = "";
         const progress = document.createElement("progress");
         progress.max = file.size;
         progress.value = 0;
         progress.setAttribute("aria-label", `${wordOf(this.language, "uploading")}: ${file.name}`);
-        form.append(progress);
+        item.append(progress);
         try {
             const size = await sizeOfPicture(file);
             const onProgress = (sent) => (progress.value = sent);
             const note = await this.client.upload(file, { onProgress, signal });
-            item.remove();
-            by("text").focus();
+            this.#removes(item);
             await this.client.sendFile(peer, { ...note, ...size }, text || file.name);
         }
         catch (error) {
             progress.remove();
-            fields.forEach((field) => (field.disabled = false));
-            const { code } = error;
-            const said = sentenceOf(this.language, OF_FILES[code] ?? code);
-            if (item.isConnected)
-                fault.textContent = said;
-            else if (code !== "aborted" && code !== "closed")
-                by("say-fault").textContent = said;
+            it.isUnderWay = false;
+            this.#fails(it, error.code, text);
         }
+    }
+    /** The file stays, to be sent again or removed, and its caption goes back into the field. */
+    #fails({ peer, item, fault }, code, text) {
+        const said = sentenceOf(this.language, OF_FILES[code] ?? code);
+        if (item.isConnected)
+            fault.textContent = said;
+        else if (code !== "aborted" && code !== "closed")
+            by("say-fault").textContent = said;
+        this.#hint();
+        const field = by("text");
+        if (!item.isConnected || field.value !== "" || this.#peer !== peer)
+            return;
+        field.value = text;
+        this.written();
+    }
+}
+/** A small picture of a picture, drawn here; of anything else, the end of its name. */
+function madePreview(file) {
+    const ending = /\.([\p{L}\p{N}]{1,4})$/u.exec(file.name)?.[1] ?? "…";
+    const frame = made("span", isPicture(file.type) ? "" : ending.toUpperCase(), "preview");
+    frame.setAttribute("aria-hidden", "true");
+    if (isPicture(file.type))
+        void drawPreview(file, frame);
+    return frame;
+}
+async function drawPreview(file, frame) {
+    try {
+        const picture = await createImageBitmap(file);
+        const scale = Math.min(1, PREVIEW_PX / Math.max(picture.width, picture.height));
+        const canvas = document.createElement("canvas");
+        canvas.width = Math.max(1, Math.round(picture.width * scale));
+        canvas.height = Math.max(1, Math.round(picture.height * scale));
+        canvas.getContext("2d")?.drawImage(picture, 0, 0, canvas.width, canvas.height);
+        picture.close();
+        frame.append(canvas);
+    }
+    catch {
+        // The browser cannot read it: the receiver's may.
     }
 }
 /** Width and height of a picture; nothing of what is none, or cannot be read. */

@@ -1,29 +1,29 @@
-/** What happened in a group, as sentences in English and Chinese. Knows no page and no client. */
+/** Sentences for changes of groups, in English and Chinese. Knows no page and no client. */
 import { shortName } from "./place.js";
 const EN = {
-    create: (by, whom, title) => `${by} made the group${inQuotes(title)}${whom && ` with ${whom}`}`,
+    create: (by, whom, title) => `${by} created the group${inQuotes(title)}${whom && ` with ${whom}`}`,
     add: (by, whom) => `${by} added ${whom}`,
     remove: (by, whom) => `${by} removed ${whom}`,
     leave: (by) => `${by} left`,
-    "hand-over": (by, whom) => `${by} handed the group over to ${whom}`,
-    promote: (by, whom) => `${by} made ${whom} admin`,
-    demote: (by, whom) => `${by} made ${whom} member again`,
+    "hand-over": (by, whom) => `${by} made ${whom} the owner`,
+    promote: (by, whom) => `${by} made ${whom} an admin`,
+    demote: (by, whom) => `${by} made ${whom} a member again`,
     mute: (by, whom) => `${by} muted ${whom}`,
-    unmute: (by, whom) => `${by} lets ${whom} speak again`,
-    close: (by) => `${by} closed the group: only its owner and admins may speak`,
-    open: (by) => `${by} opened the group: everybody may speak`,
-    rename: (by, _, title) => title === "" ? `${by} took the group's title away` : `${by} called the group${inQuotes(title)}`,
+    unmute: (by, whom) => `${by} unmuted ${whom}`,
+    close: (by) => `${by} closed the group: only admins can write`,
+    open: (by) => `${by} opened the group: everyone can write`,
+    rename: (by, _, title) => title === "" ? `${by} removed the group name` : `${by} renamed the group to${inQuotes(title)}`,
     dissolve: (by) => `${by} dissolved the group`,
     join: (by) => `${by} joined`,
     ban: (by, whom) => `${by} banned ${whom}`,
-    unban: (by, whom) => `${by} lets ${whom} come again`,
-    describe: (by, _, title) => title === "" ? `${by} took the description away` : `${by} described the group: ${title}`,
-    lock: (by) => `${by} locked the group: only who is added comes in`,
-    unlock: (by) => `${by} unlocked the group: whoever knows its address may join`,
-    reveal: (by) => `${by} made the group public: whoever looks for it finds it`,
-    hide: (by) => `${by} hid the group: it is in no list any more`,
-    persist: (by) => `${by} made the group persistent: it stays`,
-    unpersist: (by) => `${by} made the group temporary: it ends when nobody is in its room`,
+    unban: (by, whom) => `${by} unbanned ${whom}`,
+    describe: (by, _, title) => title === "" ? `${by} removed the description` : `${by} changed the description: ${title}`,
+    lock: (by) => `${by} locked the group: members are added by its admins`,
+    unlock: (by) => `${by} unlocked the group: everyone who knows its address can join`,
+    reveal: (by) => `${by} made the group public: it is in the list of groups`,
+    hide: (by) => `${by} removed the group from the list of groups`,
+    persist: (by) => `${by} made the group permanent`,
+    unpersist: (by) => `${by} made the group temporary: it ends when its room is empty`,
     invite: (by, whom) => `${by} invited ${whom}`,
 };
 const ZH = {
@@ -59,23 +59,32 @@ const ROLES = {
 function inQuotes(title) {
     return title === "" ? "" : ` “${title}”`;
 }
-/** A sentence about a change that somebody made, as an account of this domain reads it. */
-export function sentenceOfChange(language, from, change, domain) {
-    // Whoever makes a group is the first who is named.
-    const named = change.verb === "create" ? change.members.slice(1) : change.members;
-    const whom = named.map((it) => shortName(it, domain)).join(language === "zh" ? "、" : ", ");
-    const sentences = language === "zh" ? ZH : EN;
-    return sentences[change.verb](shortName(from, domain), whom, change.title);
+/** A person as this account reads it: `You` at the beginning of a sentence, `you`, or the name. */
+function person(language, address, account, isFirst) {
+    if (address !== account)
+        return shortName(address, account.slice(account.indexOf("@") + 1));
+    if (language === "zh")
+        return "你";
+    return isFirst ? "You" : "you";
 }
-/** A sentence about a change of which no more is known than who made it. */
-export function sentenceOfSomeChange(language, from, domain) {
-    const by = shortName(from, domain);
+/** The sentence for a change of a group, as this account reads it. */
+export function sentenceOfChange(language, from, change, account) {
+    // The owner is the first member of a new group.
+    const named = change.verb === "create" ? change.members.slice(1) : change.members;
+    const names = named.map((it) => person(language, it, account, false));
+    const whom = names.join(language === "zh" ? "、" : ", ");
+    const sentences = language === "zh" ? ZH : EN;
+    return sentences[change.verb](person(language, from, account, true), whom, change.title);
+}
+/** The sentence for a change of which only its author is known. */
+export function sentenceOfSomeChange(language, from, account) {
+    const by = person(language, from, account, true);
     return language === "zh" ? `${by} 更改了群组` : `${by} changed the group`;
 }
-/** A sentence about a message that somebody called back. */
-export function sentenceOfRecall(language, from, domain) {
-    const by = shortName(from, domain);
-    return language === "zh" ? `${by} 撤回了一条消息` : `${by} called a message back`;
+/** The sentence for a recalled message. */
+export function sentenceOfRecall(language, from, account) {
+    const by = person(language, from, account, true);
+    return language === "zh" ? `${by} 删除了一条消息` : `${by} deleted a message`;
 }
 /** A role's name. */
 export function roleName(language, role) {

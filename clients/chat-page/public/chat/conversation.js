@@ -4,7 +4,8 @@
  */
 import { amended, EDIT, fileOf, isChatroom, isGroup, isMentioned, isOfNothingKnown, REACTION, RECALLED, } from "./im/index.js";
 import { sentenceOfChange, sentenceOfRecall } from "./changes.js";
-import { by, made } from "./dom.js";
+import { initialsOf, toneOf } from "./avatars.js";
+import { by, fill, made } from "./dom.js";
 import { madeFile } from "./files.js";
 import { madeMenu, stepMenus } from "./menu.js";
 import { shortName, wholeName } from "./place.js";
@@ -18,6 +19,8 @@ const PAGE = 50;
 const PAGES_TO_UNREAD_MAX = 10;
 /** How near the edge counts as there, CSS pixels. */
 const NEAR_PX = 60;
+/** Parts of the inbox that one reading of a group that was left looks through. */
+const PARTS_MAX = 8;
 /** The key of the line before what was not read. */
 const NEW_KEY = "/new";
 /** Emoji that are offered. */
@@ -45,6 +48,8 @@ export class Conversation {
     #tooLateAt = 0;
     /** The first message that was not read when it was opened, by its place. */
     #firstUnread;
+    /** The account has left the group: where reading goes on in its inbox. */
+    #pastBefore;
     /** How far the other has read what is shown. */
     #peerRead = 0;
     #receipts;
@@ -202,11 +207,8 @@ export class Conversation {
         this.#isReading = true;
         let next;
         try {
-            const { around, ...asked } = where;
-            const before = around === undefined ? {} : { before: around + PAGE / 2 };
-            const found = this.#isRoom
-                ? await this.#join()
-                : await this.client.history(this.peer, { ...asked, ...before, count: PAGE });
+            const { around } = where;
+            const found = await this.#fetch(where);
             if (this.#isOver)
                 return;
             if (where.after !== undefined) {
@@ -233,13 +235,8 @@ export class Conversation {
             // Who has no account has said nothing; what the connection kept from us is asked for again.
             const { code } = error;
             this.#hasBegun ||= code === "unknown_account";
-            const invitation = code === "not_member" ? this.#invitation() : undefined;
-            if (invitation !== undefined) {
-                this.#talk.begin([invitation], false);
-                this.#hasBegun = true;
-            }
             const isTold = ["unknown_account", "disconnected", "closed"].includes(code);
-            if (!isTold && invitation === undefined)
+            if (!isTold)
                 this.#tellFault(code);
         }
         finally {
@@ -248,20 +245,49 @@ export class Conversation {
         if (this.#isOver)
             return;
         this.show();
+        this.wishes.read();
         const meanwhile = this.#meanwhile;
         this.#meanwhile = [];
         meanwhile.forEach((message) => this.live(message));
         if (next !== undefined)
             await this.#read({ after: next });
     }
-    /** The invitation that was said last, which the invited cannot read from the group. */
-    #invitation() {
-        const known = this.#known;
-        const last = known?.last;
-        if (known === undefined || last?.change?.verb !== "invite")
-            return undefined;
-        const beside = { device: "", clientId: "", to: this.peer, peer: this.peer, reactions: [] };
-        return { ...beside, ...last, seq: known.seq };
+    async #fetch({ around, before, after }) {
+        if (this.#isRoom)
+            return this.#join();
+        // Whoever was no member a moment ago may be one now.
+        if (before === undefined)
+            this.#pastBefore = undefined;
+        if (this.#pastBefore !== undefined)
+            return this.#past(this.#pastBefore);
+        const place = around === undefined ? before : around + PAGE / 2;
+        const range = place === undefined ? {} : { before: place };
+        const asked = after === undefined ? range : { after };
+        try {
+            return await this.client.history(this.peer, { ...asked, count: PAGE });
+        }
+        catch (error) {
+            if (error.code !== "not_member" || !isGroup(this.peer))
+                throw error;
+            // The inbox has what was said before the account left, and an invitation.
+            const past = await this.#past(0);
+            if (past.messages.length === 0)
+                throw error;
+            return past;
+        }
+    }
+    /** What the account has of a group that it is not in, before a place of its inbox; 0: the end. */
+    async #past(before) {
+        const messages = [];
+        let [place, hasMore] = [before, true];
+        for (let part = 0; part < PARTS_MAX && hasMore && messages.length < PAGE; part++) {
+            const count = PAGE - messages.length;
+            const found = await this.client.search("", { peer: this.peer, before: place, count });
+            messages.unshift(...[...found.messages].reverse());
+            [place, hasMore] = [found.before, found.hasMore];
+        }
+        this.#pastBefore = place;
+        return { messages, hasMore };
     }
     /** Is in the room from now on. */
     async #join() {
@@ -336,18 +362,18 @@ export class Conversation {
             isMentioned: isMentioned(message, this.account),
         };
         if (change !== undefined) {
-            const sentence = sentenceOfChange(this.language, from, change, this.domain);
+            const sentence = sentenceOfChange(this.language, from, change, this.account);
             const row = { key, text: sentence, kind: "change", about: at, reactions: "" };
             return this.#isInvited(message) ? { ...row, invites: seq } : row;
         }
         if (kind === RECALLED) {
-            const sentence = sentenceOfRecall(this.language, from, this.domain);
+            const sentence = sentenceOfRecall(this.language, from, this.account);
             // Another key than before: the element with the old words goes.
             return { key: `${key}/recall`, text: sentence, kind: "change", about: at, reactions: "" };
         }
         const file = fileOf(message);
-        // What is said in a room is kept nowhere, so nothing becomes of it.
-        const menu = this.#isRoom ? {} : { of: message };
+        // Chatrooms store nothing, and who has left a group can only read.
+        const menu = this.#isRoom || this.#known?.hasLeft === true ? {} : { of: message };
         if (isOwn) {
             const counted = isGroup(this.peer) ? { counted: seq } : {};
             const about = `${at}${edited} · ${this.#howFar(seq)}`;
@@ -356,9 +382,14 @@ export class Conversation {
             return { key, text, kind: "own", about, file, ...own };
         }
         // In a group, or a room, it is not plain who says something.
-        const by = isGroup(this.peer) || this.#isRoom ? `${shortName(from, this.domain)} · ` : "";
-        const about = `${by}${at}${edited}`;
-        return { key, text, kind: "theirs", about, file, ...beside, ...menu };
+        const isPlain = !isGroup(this.peer) && !this.#isRoom;
+        const about = `${isPlain ? "" : `${this.wishes.name(from)} · `}${at}${edited}`;
+        const sender = isPlain ? {} : { from };
+        return { key, text, kind: "theirs", about, file, ...sender, ...beside, ...menu };
+    }
+    /** Whether an invitation waits for an answer here. */
+    get isInvited() {
+        return this.#talk.shown.some((it) => this.#isInvited(it));
     }
     /** Whether a message invites this account, and the account has not answered it. */
     #isInvited({ seq, change }) {
@@ -376,8 +407,8 @@ export class Conversation {
         const of = this.#quotes.of(quote, this.#talk.shown);
         const from = of?.from ?? quote.from ?? "";
         if (of?.kind === RECALLED)
-            return sentenceOfRecall(this.language, from, this.domain);
-        return `${shortName(from, this.domain)}: ${of?.text ?? quote.text ?? ""}`;
+            return sentenceOfRecall(this.language, from, this.account);
+        return `${this.wishes.name(from)}: ${of?.text ?? quote.text ?? ""}`;
     }
     /** How far an own message is: a mark, and the word for it. */
     #howFar(seq) {
@@ -411,7 +442,7 @@ export class Conversation {
             this.#rows.set(row.key, element);
             element.classList.toggle("failed", row.failed !== undefined);
             element.classList.toggle("mentioned", row.isMentioned === true);
-            const about = element.querySelector("small");
+            const about = element.querySelector(".about");
             if (about.textContent !== row.about)
                 about.textContent = row.about;
             const parts = [[".text", row.text], [".reactions", row.reactions], [".quote", row.quote ?? ""]];
@@ -420,7 +451,11 @@ export class Conversation {
                 if (part === ".text" && row.file !== undefined)
                     continue;
                 const its = element.querySelector(part);
-                if (its.textContent !== text)
+                if (its.textContent === text)
+                    continue;
+                if (part === ".text")
+                    fill(its, text);
+                else
                     its.textContent = text;
             }
             this.#offer(element, row.failed);
@@ -433,15 +468,22 @@ export class Conversation {
         }
         stepMenus(list);
     }
-    #made({ text, kind, file }) {
+    #made({ text, kind, file, from }) {
         const element = made("li", "", kind);
+        if (from !== undefined) {
+            // The style sheet shows them: they are no text of the message.
+            element.dataset["initials"] = initialsOf(this.wishes.name(from));
+            element.classList.add(`tone${toneOf(from)}`);
+        }
         const stay = () => {
             if (isNearEnd(element.clientHeight) && !this.#talk.hasLater)
                 this.#toEnd();
         };
-        const said = file === undefined ? made("div", text, "text") : madeFile(file, text, stay);
+        const said = file === undefined ? made("div", "", "text") : madeFile(file, text, stay);
+        if (file === undefined)
+            fill(said, text);
         const [quote, reactions] = [made("div", "", "quote"), made("div", "", "reactions")];
-        element.append(quote, said, reactions, made("small"));
+        element.append(quote, said, reactions, made("small", "", "about"));
         return element;
     }
     #offer(element, failed) {

@@ -1,4 +1,5 @@
 /** The document: its elements by their names, its words in a language, and what a browser keeps. */
+import { partsOf } from "./links.js";
 import { wordOf } from "./words.js";
 /** The element of this id, which the page has. */
 export function by(id) {
@@ -10,6 +11,19 @@ export function made(tag, text = "", ...classes) {
     element.textContent = text;
     element.classList.add(...classes);
     return element;
+}
+/** Shows a text, its web addresses as links. */
+export function fill(element, text) {
+    element.replaceChildren(...partsOf(text).map(({ text: part, url }) => {
+        if (url === undefined)
+            return document.createTextNode(part);
+        const link = document.createElement("a");
+        link.textContent = part;
+        link.href = url;
+        link.target = "_blank";
+        link.rel = "noopener noreferrer";
+        return link;
+    }));
 }
 /** Puts everything that the page says of itself into a language. */
 export function speak(language) {

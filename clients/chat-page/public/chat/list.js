@@ -1,8 +1,10 @@
 /** The list of conversations on the page. What did not change is left as it is. */
 import { isGroup, UNREAD_MAX } from "./im/index.js";
+import { madeAvatar } from "./avatars.js";
 import { by, made } from "./dom.js";
 import { countOf, glimpseOf, listed, unreadIn } from "./listed.js";
 import { shortName, wholeName } from "./place.js";
+import { standingOf, tieOf } from "./presence.js";
 import { timeOf, wordOf } from "./words.js";
 /** Conversations that are shown, and that more are shown by at a time. */
 const SHOWN = 100;
@@ -11,7 +13,7 @@ const NAMED_MAX = 50;
 /** The panel. */
 export class ListPanel {
     client;
-    domain;
+    account;
     titles;
     open;
     titled;
@@ -23,13 +25,15 @@ export class ListPanel {
     #titleAsked = new Set();
     #isAsking = false;
     #isOver = false;
-    constructor(client, domain, titles, language, open, titled) {
+    #domain;
+    constructor(client, account, titles, language, open, titled) {
         this.client = client;
-        this.domain = domain;
+        this.account = account;
         this.titles = titles;
         this.open = open;
         this.titled = titled;
         this.#language = language;
+        this.#domain = account.slice(account.indexOf("@") + 1);
         by("people").replaceChildren();
     }
     /** It is shown no more. */
@@ -55,12 +59,15 @@ export class ListPanel {
     }
     /** What is shown of somebody, or of a group. */
     name(peer) {
-        const title = isGroup(peer) ? this.titles.of(peer) ?? "" : "";
-        return title === "" ? shortName(peer, this.domain) : title;
+        const title = isGroup(peer) ? this.titles.of(peer) : this.#contact(peer)?.name;
+        return title === undefined || title === "" ? shortName(peer, this.#domain) : title;
+    }
+    #contact(peer) {
+        return this.client.contacts.find(({ address }) => address === peer);
     }
     /** Brings the page in line with what there is; `current`: the conversation that is looked at. */
     show(current) {
-        const waiting = this.client.queue.map(({ to }) => wholeName(to, this.domain));
+        const waiting = this.client.queue.map(({ to }) => wholeName(to, this.#domain));
         const named = new Set([...[...this.#named].reverse(), ...waiting]);
         const all = listed(this.client.list, named, current);
         const shown = all.slice(0, this.#shown);
@@ -85,7 +92,11 @@ export class ListPanel {
         return button !== null && button !== undefined;
     }
     #item({ peer, conversation }, isCurrent) {
-        const about = `${isCurrent} ${this.name(peer)}`;
+        const contact = this.#contact(peer);
+        const isSeen = contact?.sees === "subscribed" && !contact.isBlocked;
+        const standing = isSeen ? standingOf(this.client.presence(peer)) : "offline";
+        const tie = tieOf(contact);
+        const about = `${isCurrent} ${standing} ${tie} ${this.name(peer)}`;
         const before = this.#items.get(peer);
         if (before?.conversation === conversation && before?.about === about)
             return before;
@@ -93,12 +104,20 @@ export class ListPanel {
         const element = before?.element ?? made("li");
         const button = element.querySelector("button") ?? this.#button(peer, element);
         button.replaceChildren(made("span", this.name(peer)));
+        const avatar = madeAvatar(peer, this.name(peer));
         if (isCurrent)
             button.setAttribute("aria-current", "true");
         else
             button.removeAttribute("aria-current");
         if (conversation !== undefined)
             this.#fill(button, conversation, isCurrent);
+        else if (tie === "asks")
+            button.append(made("span", wordOf(this.#language, "wantsContact"), "quiet"));
+        if (standing !== "offline") {
+            avatar.classList.add(standing);
+            button.append(made("span", wordOf(this.#language, standing), "unseen"));
+        }
+        button.append(avatar);
         return { conversation, about, element };
     }
     #button(peer, element) {
@@ -127,7 +146,7 @@ export class ListPanel {
             badge.append(made("span", ` ${word("unread")}`, "unseen"));
             marks.append(badge);
         }
-        const glimpse = glimpseOf(this.#language, conversation, this.domain, isCurrent);
+        const glimpse = glimpseOf(this.#language, conversation, this.account, isCurrent);
         button.append(marks, made("span", glimpse, "quiet"));
     }
     /** Asks for the titles of groups that are shown by their addresses, one after the other. */

@@ -4,8 +4,9 @@
  *
  * Knows no page and no client.
  */
-import { RECALLED, UNREAD_MAX } from "./im/index.js";
+import { isGroup, RECALLED, UNREAD_MAX } from "./im/index.js";
 import { sentenceOfChange, sentenceOfRecall, sentenceOfSomeChange } from "./changes.js";
+import { shortName } from "./place.js";
 import { wordOf } from "./words.js";
 /** Kinds of messages that the server alone says (IM 8.3). */
 const GROUP_CHANGE = 3;
@@ -48,17 +49,21 @@ export function countOf(count, isMore = false) {
     return isMore || count > COUNT_MAX ? `${Math.min(count, COUNT_MAX)}+` : String(count);
 }
 /** The line below a name; `current`: what is begun to be written there is to be seen anyway. */
-export function glimpseOf(language, { last, draft }, domain, isCurrent) {
+export function glimpseOf(language, { peer, last, draft }, account, isCurrent) {
     const begun = draft !== "" && !isCurrent;
     const text = begun ? `${wordOf(language, "draft")}: ${draft}`
-        : last === undefined ? "" : said(language, last, domain);
+        : last === undefined ? "" : said(language, last, account, isGroup(peer));
     const line = text.slice(0, 2 * GLIMPSE_MAX).replace(/\s+/gu, " ");
     return Array.from(line).slice(0, GLIMPSE_MAX).join("");
 }
-function said(language, { kind, from, change, text }, domain) {
+function said(language, { kind, from, change, text }, account, isOfGroup) {
     if (kind === RECALL || kind === RECALLED)
-        return sentenceOfRecall(language, from, domain);
+        return sentenceOfRecall(language, from, account);
     if (change !== undefined)
-        return sentenceOfChange(language, from, change, domain);
-    return kind === GROUP_CHANGE ? sentenceOfSomeChange(language, from, domain) : text;
+        return sentenceOfChange(language, from, change, account);
+    if (kind === GROUP_CHANGE)
+        return sentenceOfSomeChange(language, from, account);
+    // In a group it is not plain who says something.
+    const domain = account.slice(account.indexOf("@") + 1);
+    return isOfGroup && from !== account ? `${shortName(from, domain)}: ${text}` : text;
 }

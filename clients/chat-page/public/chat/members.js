@@ -2,7 +2,7 @@
 import { roleName } from "./changes.js";
 import { by, made } from "./dom.js";
 import { namesOf, shortName } from "./place.js";
-import { sentenceOf, wordOf } from "./words.js";
+import { sentenceOf, sentenceOfMembers, wordOf } from "./words.js";
 /** The panel of one group. */
 export class MembersPanel {
     client;
@@ -93,7 +93,7 @@ export class MembersPanel {
         this.addresses = members.map(({ address }) => address);
         const word = (it) => wordOf(this.language, it);
         const closed = isClosed ? ` · ${word("closed")}` : "";
-        by("group-about").textContent = `${members.length} ${word("inGroup")}${closed}`;
+        by("group-about").textContent = `${sentenceOfMembers(this.language, members.length)}${closed}`;
         const mine = members.find(({ address }) => address === this.account)?.role ?? "member";
         by("add").hidden = mine === "member";
         by("quit").hidden = mine === "owner";

@@ -83,6 +83,10 @@ function resultOf(asked, frame, account) {
         }
         case "set":
             return { do: "set", ask, result: undefined };
+        case "token": {
+            const { token, until_ms } = frame.fields;
+            return { do: "token", ask, result: { token, until: exact(until_ms) } };
+        }
         case "readers":
             return { do: "readers", ask, result: readersOf(frame.fields) };
         case "privacy":

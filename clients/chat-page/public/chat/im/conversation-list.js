@@ -12,7 +12,7 @@
  * page's place, each once; there are at most so many.
  */
 import { excerptOf, unknownConversation, UNREAD_MAX } from "./conversation.js";
-import { isOfNothingKnown } from "./group.js";
+import { endsMembership, isOfNothingKnown } from "./group.js";
 import { EDIT, isMentioned, RECALLED } from "./message.js";
 /** After something that the server could not say now, milliseconds. */
 const AGAIN_MS = 1_000;
@@ -253,7 +253,7 @@ function rowOf(conversation, upto) {
 function saidOf(message, account) {
     const { seq, recall, target, uncounted, kind, change, isOwn } = message;
     const counts = !message.isOwn && !uncounted && kind !== RECALLED;
-    const ends = change !== undefined && change.verb === "leave" && isOwn;
+    const ends = change !== undefined && endsMembership(change, isOwn, account);
     const isQuiet = isOfNothingKnown(message);
     const mentions = isMentioned(message, account);
     return { seq, counts, recall, target, isQuiet, mentions, ends, excerpt: excerptOf(message) };

@@ -216,6 +216,7 @@ export const CLIENT_FRAME = {
     }),
     join_chatroom: one(33, { number: uint32(1), room: string(2), history: uint32(3) }),
     leave_chatroom: one(34, { number: uint32(1), room: string(2) }),
+    token: one(35, { number: uint32(1), revoke: bool(2) }),
 };
 const MEMBER = { address: string(1), account: fixed64(2), role: uint32(3), muted: bool(4) };
 const LOGGED_IN = {
@@ -351,6 +352,7 @@ export const SERVER_FRAME = {
     chatroom_message: one(33, { message: one(1, CHAT_MESSAGE), important: bool(2) }),
     chatroom_missed: one(34, { room: string(1), missed: uint32(2) }),
     chatroom_news: one(35, CHATROOM_NEWS),
+    token: one(37, { number: uint32(1), token: string(2), until_ms: uint64(3) }),
 };
 /** A request as a client writes it, its length before it. Fields left out have their defaults. */
 export function clientFrame(kind, given = {}) {
