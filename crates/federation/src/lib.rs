@@ -270,7 +270,7 @@ pub fn start(
     let mut shard = Shard::new(shard, net, logic);
     let builder = std::thread::Builder::new().name("federation".into());
     let run = move || {
-        net::priority::give_way();
+        net::executor::priority::give_way();
         shard.run();
     };
     let thread = builder.spawn(run).map_err(failed)?;

@@ -16,6 +16,7 @@
 
 pub mod exchange;
 pub mod load;
+pub mod priority;
 
 use crate::logic::ShardLogic;
 use crate::shard::{Shard, ShardMessageOf};

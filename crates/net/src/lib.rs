@@ -22,7 +22,6 @@ pub mod listen;
 pub mod logic;
 pub mod mailbox;
 pub mod network;
-pub mod priority;
 pub mod shard;
 pub mod transport;
 #[cfg(test)]

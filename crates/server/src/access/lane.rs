@@ -192,7 +192,7 @@ impl Lane {
         let (lane, work) = (self.clone(), work.clone());
         let run = move || {
             // Hashes of a flood of wrong passwords must not keep those waiting who are logged in.
-            net::priority::give_way();
+            net::executor::priority::give_way();
             while let Some((turn, asked)) = lane.next() {
                 work(turn, asked);
             }
