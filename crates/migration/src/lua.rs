@@ -399,7 +399,7 @@ mod tests {
         let deep = |count: usize| format!("return {}{}", "{".repeat(count), "}".repeat(count));
         assert!(read(&deep(DEPTH_MAX as usize)).is_ok());
         let fault = read(&deep(DEPTH_MAX as usize + 1)).err().expect("too deep");
-        assert!(fault.to_string().contains("32 tables"));
+        assert!(fault.to_string().contains("32 nested tables"));
         assert!(read(&"return {".repeat(100_000)).is_err());
         assert!(read(&format!("return {}", "{[".repeat(100_000))).is_err());
     }

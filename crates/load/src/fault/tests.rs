@@ -60,7 +60,7 @@ fn a_paused_process_goes_on_however_the_fault_ends() {
     let (standing, words) = faults.begin(&FaultKind::TargetPaused).expect("it is ours");
     assert!(words.contains(&child.pid().to_string()), "{words}");
     becomes("stopped", || is_stopped(child.pid()));
-    assert!(faults.end(standing).expect("it lives").contains("goes on"));
+    assert!(faults.end(standing).expect("it lives").contains("continues"));
     becomes("going on", || state_of(child.pid()) == Some('S'));
     assert_eq!(faults.end(standing), Ok(String::new()), "once");
     faults.begin(&FaultKind::TargetPaused).expect("it is ours");

@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(found[0], (1, Ok(Some("a\nitem(".into()))));
         assert!(found[1].0 == 2 && found[1].1.is_err());
         assert_eq!(found[2], (3, Ok(Some("c".into()))));
-        assert!(found[3].1.as_ref().is_err_and(|why| why.contains("no item")), "cut off");
+        assert!(found[3].1.as_ref().is_err_and(|why| why.contains("not an item")), "cut off");
         assert_eq!(found.len(), 4);
         assert_eq!(read(b""), []);
         let missing = each(Path::new("/nowhere/at/all"), |_, _| unreachable!("nothing is there"));

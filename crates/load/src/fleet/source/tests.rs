@@ -32,10 +32,10 @@ fn a_large_network_is_used_so_far() {
 #[test]
 fn what_is_no_source_is_said_in_words() {
     for (source, word) in [
-        ("10.0.0", "no source"),
-        ("127.0.0.0/33", "no source"),
-        ("127.0.0.9-127.0.0.3", "no source"),
-        ("127.0.0.1-::1", "no source"),
+        ("10.0.0", "not a source"),
+        ("127.0.0.0/33", "not a source"),
+        ("127.0.0.9-127.0.0.3", "not a source"),
+        ("127.0.0.1-::1", "not a source"),
         ("::1", "is of IPv6"),
         ("203.0.113.9", "not an address of this machine"),
     ] {

@@ -516,12 +516,12 @@ fn conversations_are_made_before_the_hold_and_their_addresses_go_to_who_sends() 
 #[test]
 fn conversations_that_cannot_be_made_end_the_run_before_anybody_sends() {
     for (name, why, least_ms) in
-        [("full", "group_full", 700), ("never", "they were not all made in time", 600_000)]
+        [("full", "group_full", 700), ("never", "not all were created in time", 600_000)]
     {
         let made = made(&TALK.replace("\"g\"", &format!("\"{name}\"")), |_, _, _| {});
         let run = made.run.expect("it could be run");
         assert!(!run.finished && run.took_ms >= least_ms, "{}", run.took_ms);
-        let told = format!("{name}: not made: {why}");
+        let told = format!("{name}: not created: {why}");
         assert!(run.notes.iter().any(|note| note.text == told), "{:?}", run.notes);
         assert_eq!(run.skipped.len(), 1, "{:?}", run.skipped);
         assert!(made.orders.iter().all(|(_, word)| !word.starts_with("traffic a 1")));
