@@ -8,6 +8,7 @@ import { h, say, set } from './dom.js';
 import { duration, field, notice, why } from './show.js';
 import { LANGUAGES, choose, language, parts, t } from './texts.js';
 import * as access from './access.js';
+import * as bans from './bans.js';
 import * as clients from './clients.js';
 import * as configuration from './configuration.js';
 import * as events from './events.js';
@@ -52,7 +53,7 @@ const GROUPS = [
   [t('Clients and devices'), { clients: clients.page, sessions: clients.sessions, devices: clients.devices, slow: slow.page }],
   [t('Messages'), { topics: topics.page, groups: rooms.groups, chatrooms: rooms.chatrooms, push: push.page }],
   [t('Diagnostics'), { closes: reasons.closes, drops: reasons.drops, counters: reasons.counters }],
-  [t('Server'), { services: services.page, products: products.page, users: access.users, tokens: access.tokens, audit: access.audit, configuration: configuration.page, api: reference.page }],
+  [t('Server'), { services: services.page, products: products.page, users: access.users, tokens: access.tokens, bans: bans.page, audit: access.audit, configuration: configuration.page, api: reference.page }],
 ];
 
 /** @type {Record<string, Page>} */

@@ -4,6 +4,7 @@
 // A service that is not configured has no readings and no card, but for the push gateway.
 
 import { ask } from './api.js';
+import { certificates } from './certificates.js';
 import { h, put, set } from './dom.js';
 import { badge, button, bytes, card, duration, loaded, name, notice, number, pairs, refresher, sortable, sure, toolCard } from './show.js';
 import { t } from './texts.js';
@@ -82,7 +83,7 @@ function show(place) {
     });
   }
   if (place.may('read')) {
-    const lists = h('div', { class: 'sections' }, card(t('Bridges'), bridges));
+    const lists = h('div', { class: 'sections' }, card(t('Bridges'), bridges), certificates(place));
     const lookHooks = () => showHooks(place, hooks);
     const lookBridges = () => loaded(bridges, async () => {
       const told = await ask('GET', 'v1/bridges', undefined, place.gone);

@@ -32,6 +32,10 @@ FIRES = {
     "HoldlineAcceptFailures": ({"holdline_accept_failures_total": "0+1x20"}, 12),
     "HoldlineConnectionsLost": ({"holdline_connections": "2000x10 1300x10"}, 12),
     "HoldlineMemoryShort": ({"holdline_memory_pressure": "1x20"}, 2),
+    "HoldlineCertificateExpires": (
+        {"holdline_certificate_expiry_timestamp_seconds": "864000x20"}, 2),
+    "HoldlineCertificateExpired": (
+        {"holdline_certificate_expiry_timestamp_seconds": "0x20"}, 2),
     "HoldlineBusy": ({'holdline_connections_closed_total{reason="busy"}': "0+90x30"}, 17),
     "HoldlineSlowConsumers": (
         {'holdline_connections_closed_total{reason="slow_consumer"}': "0+2x20"}, 10),

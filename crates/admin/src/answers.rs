@@ -5,11 +5,11 @@
 //! are text. They are made of the model's words and know nothing of HTTP. Invariant: no secret
 //! leaves, but the one that was just made.
 
-pub(crate) mod bridges;
 pub(crate) mod chat;
 pub(crate) mod clients;
 pub(crate) mod configuration;
 pub(crate) mod devices;
+pub(crate) mod edge;
 pub(crate) mod events;
 pub(crate) mod hooks;
 pub(crate) mod log;

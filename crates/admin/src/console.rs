@@ -51,6 +51,8 @@ static FILES: LazyLock<Vec<ConsoleFile>> = LazyLock::new(|| {
         "icon.svg" ICON
         "access.js" SCRIPT
         "api.js" SCRIPT
+        "bans.js" SCRIPT
+        "certificates.js" SCRIPT
         "chart.js" SCRIPT
         "clients.js" SCRIPT
         "configuration.js" SCRIPT

@@ -24,8 +24,9 @@ mod start_error;
 mod tests;
 mod webhook;
 
-pub use answers::bridges::BridgeStatus;
 pub use answers::configuration::{ConfigChange, ConfigSection, ConfigSetting, Configuration};
+pub use answers::edge::bridges::BridgeStatus;
+pub use answers::edge::certificates::CertificateStatus;
 pub use answers::log::LogLine;
 pub use api::audit_log::BookNote;
 pub use api::listener;
@@ -48,6 +49,7 @@ use audit_log::AuditLog;
 use events::{Filter, MESSAGE};
 use model::limits::{ApiLimits, Limits, TopicLimits};
 use model::ports::backlog::Backlog;
+use model::ports::bans::Bans;
 use model::ports::control::Control;
 use model::ports::presence::queries::PresenceQueries;
 use model::ports::tokens::TokenRows;
@@ -163,6 +165,9 @@ impl Readiness {
 /// How the bridges are when it is asked. Must not block.
 pub type BridgeStatuses = Arc<dyn Fn() -> Vec<BridgeStatus> + Send + Sync>;
 
+/// Certificates in use when it is asked. Must not block.
+pub type CertificateReadings = Arc<dyn Fn() -> Vec<CertificateStatus> + Send + Sync>;
+
 /// How the server is when it is asked. Must not block.
 pub type Readies = Arc<dyn Fn() -> Readiness + Send + Sync>;
 
@@ -206,6 +211,8 @@ pub struct Settings {
     pub people: Arc<dyn ConsolePeople>,
     /// The book of users.
     pub users: Arc<dyn Users>,
+    /// Who is banned.
+    pub bans: Arc<dyn Bans>,
     /// The directory of presence.
     pub presence: Arc<dyn PresenceQueries>,
     /// Where events are posted.
@@ -227,6 +234,8 @@ pub struct Settings {
     pub readiness: Readies,
     /// For `/v1/bridges`.
     pub bridges: BridgeStatuses,
+    /// For `/v1/certificates` and `/metrics`.
+    pub certificates: CertificateReadings,
     /// For `/v1/log`.
     pub log: RecentLog,
     /// For `/metrics`.

@@ -3,6 +3,7 @@
 //! Unknown fields are errors. Names are checked here and nowhere later. Invariant: a value that
 //! leaves this file is within every limit that can be known without asking the shards.
 
+pub(crate) mod bans;
 pub(crate) mod chat;
 pub(crate) mod chatrooms;
 pub(crate) mod hooks;

@@ -2,7 +2,7 @@
 //!
 //! A handler holds no state between requests and knows no other handler.
 
-pub(crate) mod audit_log;
+pub(crate) mod access;
 pub(crate) mod broadcasts;
 pub(crate) mod chat;
 pub(crate) mod clients;
@@ -18,7 +18,6 @@ pub(crate) mod products;
 pub(crate) mod pushes;
 pub(crate) mod session;
 pub(crate) mod stream;
-pub(crate) mod tokens;
 pub(crate) mod trace;
 pub(crate) mod users;
 

@@ -7,6 +7,7 @@
 //! a user who is disabled stays out, whatever it proves.
 
 use crate::access_control::known::Standing;
+use crate::bans::{BanList, BanQuery};
 use crate::book::UserEntry;
 use crate::cache::{Cache, CacheKey, mac};
 use crate::http::{self, NoVerdict, ServiceVerdict};
@@ -20,10 +21,14 @@ use model::id::ShardId;
 use model::ports::access::{
     Access, Admission, Grant, GrantedAccount, NameOwner, Question, Rules, Who,
 };
+use model::ports::bans::BanAct;
 use model::service::ServiceKind;
 use model::session::Denial;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{
+    Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
 
 mod book;
 pub(crate) mod decoys;
@@ -60,6 +65,12 @@ pub trait Errands {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NotRead;
 
+/// Whoever hears of logins that failed. Must not block.
+pub trait LoginWitness: Send + Sync {
+    /// Name, password, token or proof of this login were wrong.
+    fn failed(&self, now_s: u32, question: &Question);
+}
+
 /// Nothing that takes its time.
 struct AtOnce;
 
@@ -86,6 +97,9 @@ pub struct AccessControl {
     /// Drawn when the process began.
     seed: [u8; 32],
     sources: Sources,
+    bans: Arc<BanList>,
+    /// Who hears of logins that failed.
+    witness: OnceLock<Arc<dyn LoginWitness>>,
     people: RwLock<People>,
     /// Keys that were fetched, beside those of files.
     fetched: RwLock<Arc<Keys>>,
@@ -138,6 +152,8 @@ impl AccessControl {
         AccessControl {
             seed,
             sources: Sources::new(settings.sources, seed),
+            bans: Arc::default(),
+            witness: OnceLock::new(),
             people: RwLock::new(People::new(settings, files, key)),
             fetched: RwLock::default(),
             fetched_s: AtomicU32::new(0),
@@ -174,7 +190,44 @@ impl AccessControl {
             admission = self.decide(now_s, question, errands);
         }
         self.sources.answered(now_s, question, &admission);
+        if matches!(admission, Admission::Refused(Denial::BadCredentials))
+            && let Some(witness) = self.witness.get()
+        {
+            witness.failed(now_s, question);
+        }
         admission
+    }
+
+    /// Bans in force. One list of the process.
+    pub fn bans(&self) -> Arc<BanList> {
+        self.bans.clone()
+    }
+
+    /// From now on this one hears of logins that failed.
+    pub fn heed(&self, witness: Arc<dyn LoginWitness>) {
+        // A second one is as good as the first.
+        let _ = self.witness.set(witness);
+    }
+
+    /// Sessions are looked at again, for some may be banned. Gives the version by which they are.
+    pub fn look_again(&self) -> u64 {
+        let _people = self.people_mut();
+        self.rise()
+    }
+
+    /// Whether all sessions have been looked at since this version.
+    pub fn has_looked(&self, version: u64) -> bool {
+        let renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        renewed.iter().flatten().all(|looked| *looked >= version)
+    }
+
+    /// The client and the user that somebody says it is, as bans name them: devices of accounts
+    /// are called alike, and are banned by their users.
+    fn is_refused(&self, now_s: u32, question: &Question, user: Option<&str>) -> bool {
+        let has_client = question.protocol.starts_with("mqtt");
+        let client = has_client.then_some(&*question.client_id);
+        let whom = BanQuery { address: Some(question.peer.ip()), client, user };
+        self.bans.bans(now_s, &whom, BanAct::Refuses)
     }
 
     /// How well whoever asks is known.
@@ -183,6 +236,19 @@ impl AccessControl {
     }
 
     fn decide(&self, now_s: u32, question: &Question, errands: &mut dyn Errands) -> Admission {
+        match self.prove(now_s, question, errands) {
+            // Who it is shows at the end, where a certificate or a token says so.
+            Admission::Granted(Grant { user: Some(user), .. }, _)
+                if question.user.as_deref() != Some(&*user)
+                    && self.is_refused(now_s, question, Some(&user)) =>
+            {
+                Admission::Refused(Denial::Banned)
+            }
+            admission => admission,
+        }
+    }
+
+    fn prove(&self, now_s: u32, question: &Question, errands: &mut dyn Errands) -> Admission {
         if let Some((method, data)) = &question.method {
             return self.exchange(now_s, question, (method, data), errands);
         }
@@ -419,6 +485,9 @@ impl AccessControl {
 
 impl Access for AccessControl {
     fn admit(&self, now_s: u32, question: &Question) -> Admission {
+        if self.is_refused(now_s, question, named(question)) {
+            return Admission::Refused(Denial::Banned);
+        }
         if !self.sources.may_try(now_s, question) {
             return Admission::Refused(Denial::Rate);
         }
@@ -469,6 +538,12 @@ impl Access for AccessControl {
 
     fn holds(&self, user: &str, account: Option<GrantedAccount>) -> bool {
         self.people().holds(user, account)
+    }
+
+    fn is_banned(&self, now_s: u32, who: &Who<'_>, address: Option<IpAddr>, act: BanAct) -> bool {
+        let client = Some(who.client_id).filter(|id| !id.is_empty());
+        let whom = BanQuery { address, client, user: who.user };
+        self.bans.bans(now_s, &whom, act)
     }
 
     fn is_removed(&self, user: &str, uid: u64) -> bool {

@@ -9,6 +9,7 @@
 pub mod access_control;
 pub mod accounts;
 pub mod acl;
+pub mod bans;
 pub mod book;
 mod cache;
 pub mod http;
@@ -19,11 +20,11 @@ pub mod problems;
 pub mod rules;
 pub mod scram;
 pub mod settings;
-pub mod sources;
 pub mod token;
 
 pub use access_control::known::Standing;
-pub use access_control::{AccessControl, Errands, NotRead};
+pub use access_control::{AccessControl, Errands, LoginWitness, NotRead};
+pub use bans::sources;
 pub use cache::CacheLimits;
 pub use people::PeopleFiles;
 pub use settings::{Anonymous, ListenerPolicy, Method, Settings};

@@ -1,6 +1,7 @@
 //! Calls to a running server's API, for the subcommands that make them.
 
 pub mod audit_log;
+pub mod ban;
 pub mod chat;
 pub mod clients;
 pub mod devices;

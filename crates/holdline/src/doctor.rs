@@ -2,11 +2,14 @@
 //!
 //! It prints what `observe::doctor` found, the worst first, and changes nothing unless told to.
 
+use admin::CertificateStatus;
 use base::text::escaped;
 use clap::{Args, ValueEnum};
 use lab::host::{Fitness, HostRow, Need, Role};
 use observe::doctor::{Applied, apply, examine, first_limit, fit, grouped, lasting};
+use server::config::{Config, environment};
 use std::cmp::Reverse;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// For what the machine shall be fit.
@@ -30,6 +33,9 @@ pub struct Arguments {
     /// PID of the running server or client: check its own limits and listeners
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
+    /// Check the certificates of this configuration, too
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Apply the remedies that are kernel settings or process limits
     #[arg(long)]
     apply: bool,
@@ -66,6 +72,13 @@ pub fn doctor(arguments: Arguments) -> ExitCode {
         note!("{why}");
         return ExitCode::from(2);
     }
+    let certificates = match arguments.config.as_deref().map(certificates).transpose() {
+        Ok(rows) => rows.unwrap_or_default(),
+        Err(why) => {
+            note!("{}", why.trim_end());
+            return ExitCode::from(2);
+        }
+    };
     let mut rows = examine(&need);
     let files = lasting(&rows);
     let mut applied = Vec::new();
@@ -73,6 +86,7 @@ pub fn doctor(arguments: Arguments) -> ExitCode {
         applied = apply(&rows);
         rows = examine(&need);
     }
+    rows.extend(certificates);
     let text = if arguments.json {
         json(&need, (&rows, &files), &applied).to_string()
     } else {
@@ -84,6 +98,30 @@ pub fn doctor(arguments: Arguments) -> ExitCode {
     };
     crate::out::paint(&format!("{text}\n"));
     if fit(&rows) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// A row for each certificate of a configuration.
+fn certificates(file: &Path) -> Result<Vec<HostRow>, String> {
+    let config = Config::load(Some(file), environment()).map_err(|error| error.to_string())?;
+    Ok(server::start::certificates(&config).iter().map(certificate).collect())
+}
+
+fn certificate(it: &CertificateStatus) -> HostRow {
+    let fitness = match it.state {
+        "expired" => Fitness::Bad,
+        "expiring" => Fitness::Weak,
+        _ => Fitness::Good,
+    };
+    HostRow {
+        item: format!("{} {}", it.kind.replace('_', " "), it.file),
+        value: format!("{} days left", it.days_left),
+        need: "more than 30 days".to_owned(),
+        fitness,
+        symptom: "TLS with clients fails once it has expired".to_owned(),
+        remedy: "renew it, then `systemctl reload holdline`".to_owned(),
+        root: true,
+        connections_max: None,
+    }
 }
 
 /// Files with their text.
@@ -228,6 +266,29 @@ mod tests {
         let text = sentence(&Need::of(10, Role::Server), &rows);
         assert!(text.contains("NOT fit (1 bad, 0 weak) for 10 connections as server"), "{text}");
         assert!(text.contains("The first hard limit is bb, at 7 connections"), "{text}");
+    }
+
+    #[test]
+    fn a_certificate_that_has_expired_is_bad_and_one_that_expires_soon_is_weak() {
+        let row = |state, days_left| {
+            let (kind, file) = ("certificate", "a.pem".to_owned());
+            let (subject, listeners, expires_ms) = ("CN=a".to_owned(), Vec::new(), 0);
+            certificate(&CertificateStatus {
+                kind,
+                file,
+                subject,
+                listeners,
+                expires_ms,
+                days_left,
+                state,
+            })
+        };
+        let fitness = |state, days_left| row(state, days_left).fitness;
+        assert_eq!(fitness("valid", 31), Fitness::Good);
+        assert_eq!(fitness("expiring", 30), Fitness::Weak);
+        assert_eq!(fitness("expired", -1), Fitness::Bad);
+        let told = row("expiring", 3);
+        assert_eq!((&*told.item, &*told.value), ("certificate a.pem", "3 days left"));
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The one binary.
 //!
 //! `serve` is the server, `check` reads a configuration and `config` writes one, `push`, `status`,
-//! `top`, `trace`, `devices`, `clients`, `retained`, `presence`, `audit`, `user`, `token` and
-//! `audit-log` speak to a running server's API, `pub` and `sub` to any broker, `im` to a server of
-//! instant messaging, `store` works on a data folder, `wrk` is the load tool; called as `wrk` or
+//! `top`, `trace`, `devices`, `clients`, `retained`, `presence`, `audit`, `user`, `token`, `ban`
+//! and `audit-log` speak to a running server's API, `pub` and `sub` to any broker, `im` to a server
+//! of instant messaging, `store` works on a data folder, `wrk` is the load tool; called as `wrk` or
 //! `coolpy7_benchmark`, the binary is that program at once. What each does lives in its crate; here
 //! words of the command line are turned into calls.
 
@@ -24,7 +24,7 @@ mod serve;
 mod store;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use client::{audit_log, chat, clients, devices, retained, status, token, top, trace, user};
+use client::{audit_log, ban, chat, clients, devices, retained, status, token, top, trace, user};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -99,6 +99,8 @@ enum Command {
     User(user::Arguments),
     /// Create, list, show or revoke API tokens
     Token(token::Arguments),
+    /// Ban addresses, networks, clients and users, for a time or for good
+    Ban(ban::Arguments),
     /// Administer chat: accounts, groups, chatrooms, messages
     Chat(chat::Arguments),
     /// Show the audit log: administrative API calls, who made them, and their results
@@ -168,6 +170,7 @@ fn run() -> ExitCode {
         Command::Audit(arguments) => presence_command::audit::audit(arguments),
         Command::User(arguments) => user::user(arguments),
         Command::Token(arguments) => token::token(arguments),
+        Command::Ban(arguments) => ban::ban(arguments),
         Command::Chat(arguments) => chat::chat(arguments),
         Command::AuditLog(arguments) => audit_log::audit_log(arguments),
         Command::Status(arguments) => status::status(&arguments),

@@ -107,7 +107,10 @@ pub fn check(file: Option<PathBuf>, quiet: bool) -> ExitCode {
             if !quiet {
                 crate::out::print(&config.to_toml());
             }
-            config.warnings.iter().for_each(|warning| note!("warning: {warning}"));
+            let certificates = server::start::certificates(&config);
+            let expiring: Vec<_> = certificates.iter().filter_map(|it| it.warning()).collect();
+            let warnings = config.warnings.iter().chain(&expiring);
+            warnings.for_each(|warning| note!("warning: {warning}"));
             ExitCode::SUCCESS
         }
         Err(error) => refuse(&error.to_string()),

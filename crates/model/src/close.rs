@@ -59,6 +59,7 @@ reasons! {
     Replayed "replayed" "The Bind's nonce had been used before.";
     UnknownProduct "unknown_product" "Unknown product.";
     DeviceBlocked "device_blocked" "The device is blocked.";
+    Banned "banned" "The address, the client or the user is banned.";
     Busy "busy" "Refused with a retry time: admission rate exceeded.";
     Full "full" "Refused with a retry time: connection limit reached.";
     NoDescriptor "no_descriptor" "Reset at once: no file descriptors left, not even spare ones.";

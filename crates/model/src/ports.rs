@@ -11,6 +11,7 @@
 //! [`media`] makes addresses of a storage of files.
 //! [`trace`] is what operators see of connections.
 //! [`reviews`] is who is asked about a message before it is stored.
+//! [`bans`] are addresses, clients and users that are refused.
 //! [`access`] says who may do what, [`users`] changes it, and [`tokens`] keeps what opens the API;
 //! [`databases`] are those outside that the book of users is kept in and that messages go to.
 
@@ -34,3 +35,5 @@ pub mod topics;
 pub mod trace;
 pub mod users;
 pub mod virtual_client;
+
+pub use access::bans;

@@ -351,6 +351,8 @@ pub enum Refusal {
     UnknownProduct,
     /// The device is blocked.
     DeviceBlocked,
+    /// The address or the device is banned.
+    Banned,
     /// Too much at once; come back.
     Busy,
     /// As many as there may be; come back.
@@ -378,6 +380,7 @@ impl Refusal {
             Refusal::Replayed => "replayed",
             Refusal::UnknownProduct => "unknown_product",
             Refusal::DeviceBlocked => "device_blocked",
+            Refusal::Banned => "banned",
             Refusal::Busy => "busy",
             Refusal::Full => "full",
             Refusal::Quota => "quota",
@@ -397,6 +400,7 @@ impl Refusal {
             Refusal::Replayed => CloseReason::Replayed,
             Refusal::UnknownProduct => CloseReason::UnknownProduct,
             Refusal::DeviceBlocked => CloseReason::DeviceBlocked,
+            Refusal::Banned => CloseReason::Banned,
             Refusal::Busy => CloseReason::Busy,
             Refusal::Full => CloseReason::Full,
             Refusal::Quota => CloseReason::Quota,

@@ -450,7 +450,7 @@ denials! {
     Full "full" "As many as there may be.";
     Quota "quota" "More than a quota allows.";
     Rate "rate" "More than a rate allows.";
-    Banned "banned" "The client is refused for now, because it comes and goes too often.";
+    Banned "banned" "The address, the client or the user is banned.";
     UseAnother "use_another" "Go to another server, for now.";
     Moved "moved" "Go to another server, for good.";
     ShuttingDown "shutting_down" "The server is going.";

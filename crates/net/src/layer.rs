@@ -8,6 +8,7 @@
 mod aside;
 mod binding;
 mod certificates;
+pub mod expiry;
 pub mod files;
 pub mod handing;
 pub mod identity;
@@ -49,8 +50,21 @@ pub struct Handshake {
     pending: Vec<u8>,
     /// What is known so far.
     pub link: Link,
+    /// Whether somebody wants to look at the address in a PROXY header before anything goes on.
+    look: HeaderLook,
     /// The listener, or the call's layers.
     side: Side,
+}
+
+/// A look at the address of a PROXY header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum HeaderLook {
+    /// Nobody looks.
+    Unwanted,
+    /// The opening stops behind the header.
+    Wanted,
+    /// It has stopped there.
+    Due,
 }
 
 #[derive(Clone)]
@@ -120,8 +134,24 @@ impl Layers {
         let protocol = door.protocol.unwrap_or(Protocol::Tls); // until it is known
         let link = Link { peer, near, crowded, ..Link::loopback(protocol) };
         let side = Side::Accepted(door, wires);
-        let handshake = Handshake { stage, pending: Vec::new(), link, side };
+        let look = HeaderLook::Unwanted;
+        let handshake = Handshake { stage, pending: Vec::new(), link, look, side };
         Layers { handshake: Some(Box::new(handshake)), ..Layers::default() }
+    }
+
+    /// Has the opening stop behind a PROXY header, so that its address can be looked at.
+    pub(crate) fn stop_behind_header(&mut self) {
+        if let Some(handshake) = self.handshake.as_mut().filter(|it| it.stage == Stage::Proxy) {
+            handshake.look = HeaderLook::Wanted;
+        }
+    }
+
+    /// The address in a PROXY header, if the opening stopped for somebody to look at it: it goes on
+    /// with the next [`receive`](Self::receive).
+    pub(crate) fn take_header_peer(&mut self) -> Option<SocketAddr> {
+        let handshake = self.handshake.as_mut().filter(|it| it.look == HeaderLook::Due)?;
+        handshake.look = HeaderLook::Unwanted;
+        Some(handshake.link.peer)
     }
 
     /// For a call that came through. What the client says first is put into `outer`.
@@ -140,7 +170,8 @@ impl Layers {
             tls = Some(session);
         }
         let side = Side::Dialled(layers);
-        let handshake = Handshake { stage, pending: Vec::new(), link, side };
+        let handshake =
+            Handshake { stage, pending: Vec::new(), link, look: HeaderLook::Unwanted, side };
         let mut this = Layers { tls, handshake: Some(Box::new(handshake)), ..Layers::default() };
         if stage == Stage::Inner {
             this.advance(outer)?;
@@ -159,7 +190,13 @@ impl Layers {
     ) -> Result<Layers, CloseReason> {
         session.receive(&[], &mut Vec::new(), outer)?;
         let side = Side::Started(Started { asks, until, has_heard: false, waiting: Vec::new() });
-        let handshake = Handshake { stage: Stage::Handshake, pending: Vec::new(), link, side };
+        let handshake = Handshake {
+            stage: Stage::Handshake,
+            pending: Vec::new(),
+            link,
+            look: HeaderLook::Unwanted,
+            side,
+        };
         let (tls, handshake) = (Some(Box::new(session)), Some(Box::new(handshake)));
         Ok(Layers { tls, handshake, ..Layers::default() })
     }

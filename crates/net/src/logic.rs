@@ -14,6 +14,7 @@ use model::id::{ConnRef, ShardId};
 use model::latency::LatencyPhase;
 use model::link::{Link, WireProfile};
 use model::machine::Machine;
+use model::ports::bans::BanAct;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -37,6 +38,20 @@ pub trait ShardLogic: Sized {
 
     /// A machine said something.
     fn word(&mut self, now: Now, from: ConnRef, word: Up<Self>, handle: &mut ShardHandle<Self>);
+
+    /// Whether a connection from this address may come in, asked before anything of it is read; or,
+    /// of one that is open, whether it goes on.
+    fn lets_in(&mut self, _now: Now, _peer: IpAddr, _act: BanAct) -> bool {
+        true
+    }
+
+    /// Rises when open connections must be asked about again.
+    fn bans_version(&self) -> u64 {
+        0
+    }
+
+    /// All open connections were asked about since that was the version.
+    fn asked_again(&mut self, _version: u64) {}
 
     /// Mail from another shard, or from a thread outside the shards.
     fn mail(&mut self, now: Now, mail: Self::Mail, handle: &mut ShardHandle<Self>);

@@ -11,6 +11,7 @@
 //! [`timers`](self::timers).
 
 mod accept;
+mod bans;
 mod census;
 mod handing;
 mod notices;
@@ -183,6 +184,7 @@ pub struct Shard<N: Net, H: ShardLogic> {
     notices: notices::Notices,
     /// Of whom the logic told last: its end is not told once more.
     last_away: Option<Key>,
+    ban_walk: bans::BanWalk,
     drain: Option<timers::Drain>,
     /// Bytes of frames that are not whole, of the connections here.
     partial_bytes: u64,
@@ -225,6 +227,7 @@ where
             looks: Wheel::default(),
             notices: notices::Notices::default(),
             last_away: None,
+            ban_walk: bans::BanWalk::default(),
             drain: None,
             partial_bytes: 0,
             buckets: Vec::new(),
@@ -280,6 +283,7 @@ where
         self.look_closely();
         self.tell_more();
         self.sweep_slice();
+        self.walk_bans();
         self.handle.connections = self.conns.len();
         self.logic_next = self.logic.turn(self.now, &mut self.handle);
         self.settle();
@@ -366,6 +370,7 @@ where
             || !self.refeed.is_empty()
             || !self.drained.is_empty()
             || !self.dirty.is_empty()
+            || self.ban_walk.is_under_way()
             || !self.handle.dials.is_empty();
         if busy {
             return Some(self.now.mono);

@@ -6,6 +6,7 @@
 //! asks others, so that a service that is slow keeps nobody waiting who has a password. No rule of
 //! access lives here. Invariant: every question that was taken is answered once, whatever happens.
 
+pub(crate) mod ban_book;
 mod console;
 mod database;
 mod import;
@@ -17,6 +18,7 @@ mod settings;
 mod token_shelf;
 mod user_book;
 
+pub use ban_book::{BanSettings, WakeShards};
 pub use database::DatabaseCounts;
 pub use order_desk::{OrderWays, TellBooked, Witness};
 pub use row_logs::{LogFailed, LogWay, RowLogs, SubmitRows};
@@ -24,6 +26,7 @@ pub use settings::{Settings, database_settings};
 
 use crate::clock;
 use ::database::MySqlAccounts;
+use ban_book::BanBook;
 use console::ConsoleDoor;
 use database::{BookDatabase, Follower};
 use guard::book::UserEntry;
@@ -33,6 +36,7 @@ use guard::{AccessControl, Errands, NotRead};
 use lane::{Asked, Lane, LaneLimits, Turn};
 use model::id::ShardId;
 use model::ports::access::{Access, Admission, Question};
+use model::ports::bans::Bans;
 use model::ports::databases::accounts::AccountTables;
 use model::ports::log::Completion;
 use model::ports::tokens::TokenRows;
@@ -71,6 +75,8 @@ pub struct Outbound {
     pub logs: LogWay,
     /// To the shards.
     pub tell: Tell,
+    /// Has them look for connections that are banned.
+    pub wake: WakeShards,
 }
 
 /// Counts of the questions of access.
@@ -96,6 +102,7 @@ pub struct Entrance {
     logs: Arc<RowLogs>,
     tokens: Arc<TokenShelf>,
     orders: Arc<OrderDesk>,
+    bans: Arc<BanBook>,
     /// The keys' thread.
     fetcher: Mutex<Option<JoinHandle<()>>>,
     /// The thread that has the book follow its database.
@@ -165,10 +172,12 @@ impl Entrance {
             ended: Condvar::new(),
         };
         let tokens = Arc::new(TokenShelf::new(logs.clone()));
+        let bans = shared.settings.read().unwrap_or_else(PoisonError::into_inner).0.bans.clone();
+        let bans = Arc::new(BanBook::new(shared.access_control.clone(), logs.clone(), bans));
         let (fetcher, follower) = Default::default();
         let orders = OrderDesk::new(shared.book.clone(), shared.access_control.clone());
         let (shared, orders) = (Arc::new(shared), Arc::new(orders));
-        Ok(Arc::new(Entrance { shared, logs, tokens, orders, fetcher, follower }))
+        Ok(Arc::new(Entrance { shared, logs, tokens, orders, bans, fetcher, follower }))
     }
 
     /// A row of [`model::ports::log::Table::Users`] that the log kept. False: it cannot be read.
@@ -186,6 +195,11 @@ impl Entrance {
         self.tokens.restore(key, value)
     }
 
+    /// The same of [`model::ports::log::Table::Bans`].
+    pub fn restore_ban(&self, key: &[u8], value: &[u8]) -> bool {
+        self.bans.restore(key, value)
+    }
+
     /// Starts the threads. From now on questions are resolved and the book can be changed.
     pub fn begin(&self, outbound: Outbound) -> Result<(), String> {
         self.begin_alone(outbound)?;
@@ -194,8 +208,10 @@ impl Entrance {
 
     /// The same but for the thread that follows a database.
     fn begin_alone(&self, outbound: Outbound) -> Result<(), String> {
-        self.shared.access_control.serve(outbound.logs.shards);
+        let shards = outbound.logs.shards;
+        self.shared.access_control.serve(shards);
         self.logs.begin(outbound.logs);
+        self.bans.begin(shards, outbound.wake)?;
         // A second one is as good as the first.
         let _ = self.shared.tell.set(outbound.tell);
         let failed = |fault| format!("cannot open the user database: {fault:?}");
@@ -226,6 +242,16 @@ impl Entrance {
     pub fn console_people(&self) -> Arc<dyn admin::ConsolePeople> {
         let (book, access_control) = (&self.shared.book, &self.shared.access_control);
         Arc::new(ConsoleDoor { book: book.clone(), access_control: access_control.clone() })
+    }
+
+    /// The list of bans, for the API.
+    pub fn bans(&self) -> Arc<dyn Bans> {
+        self.bans.clone()
+    }
+
+    /// The same for shards.
+    pub(crate) fn ban_book(&self) -> &BanBook {
+        &self.bans
     }
 
     /// Where the API's tokens are kept.
@@ -278,6 +304,7 @@ impl Entrance {
     pub fn reload(&self, settings: Settings) -> Result<(), String> {
         let (guarded, files) = settings.load()?;
         let service = Arc::new(Service::new(&settings));
+        self.bans.reload(settings.bans.clone());
         let mut current = self.shared.settings.write().unwrap_or_else(PoisonError::into_inner);
         if current.0.keys_url() != settings.keys_url() {
             self.shared.access_control.learn(guard::token::Keys::default());
@@ -296,6 +323,7 @@ impl Entrance {
         self.shared.ended.notify_all();
         self.logs.close();
         self.orders.close();
+        self.bans.close();
         self.shared.book.database.iter().for_each(|database| database.close());
         self.shared.hashing.close();
         self.shared.asking.close();
@@ -451,6 +479,8 @@ impl Errands for Thread<'_> {
     }
 }
 
+#[cfg(test)]
+mod ban_tests;
 #[cfg(test)]
 mod order_tests;
 #[cfg(test)]

@@ -10,6 +10,7 @@
 mod access;
 mod accounts_section;
 mod advertised;
+mod bans_section;
 mod chat;
 mod domains;
 mod listeners;
@@ -41,6 +42,7 @@ pub use crate::bridge::{BridgeProtocol, BridgeSection};
 pub use access::{AccessSection, HiddenList, Http, Token};
 pub use accounts_section::{AccountsSection, MySqlSection};
 pub use advertised::{ContactsSection, ServiceSection, ServiceTransport};
+pub use bans_section::BansSection;
 pub use base::setting::Hidden;
 pub use chat::ChatSection;
 pub use domains::DomainSection;
@@ -90,7 +92,7 @@ pub const WEB_SOCKET_PATHS: [&str; 4] = ["/miop", "/mqtt", "/im", "/xmpp-websock
 const BOSH_PATH: &str = "/http-bind";
 
 /// The sections in the order of the tree, each with a description.
-const SECTIONS: [(&str, &str); 24] = [
+const SECTIONS: [(&str, &str); 25] = [
     ("server", "process settings."),
     (
         "listen",
@@ -126,6 +128,7 @@ const SECTIONS: [(&str, &str); 24] = [
          default.",
     ),
     ("access", "authentication and authorization."),
+    ("bans", "refused addresses, clients and users, and rules that ban them."),
     ("accounts", "where the accounts book is stored."),
     ("mysql", "connections to MySQL and MariaDB, if [accounts] or [chat] names a database."),
     ("store", "durable storage."),
@@ -176,6 +179,8 @@ pub struct Config {
     pub services: Vec<ServiceSection>,
     /// `[access]`.
     pub access: AccessSection,
+    /// `[bans]`.
+    pub bans: BansSection,
     /// `[accounts]`.
     pub accounts: AccountsSection,
     /// `[mysql]`.
@@ -314,6 +319,7 @@ fn tree(root: &dyn TableLike, reader: &mut Reader<'_>) -> Config {
         contacts: reader.single(root, "contacts"),
         services: services(root, reader),
         access: access(root, reader),
+        bans: reader.single(root, "bans"),
         accounts: reader.single(root, "accounts"),
         mysql: reader.single(root, "mysql"),
         store: reader.single(root, "store"),

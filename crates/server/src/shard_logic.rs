@@ -9,6 +9,7 @@ mod call_clock;
 pub mod outside;
 mod peers;
 pub mod running;
+mod shard_bans;
 mod shard_presence;
 
 use self::outside::Outside;
@@ -30,6 +31,7 @@ use model::id::{ConnRef, ShardId};
 use model::latency::LatencyPhase;
 use model::link::{Link, WireProfile};
 use model::ports::access::{Admission, Question};
+use model::ports::bans::BanAct;
 use model::ports::control::{Answer, Command, ShardLoop, Status};
 use model::ports::log::{Call, Completion, Ticket};
 use model::ports::notifications::{NotificationOrder, Notified};
@@ -43,6 +45,8 @@ use model::topic::Publication;
 use model::{event, tell};
 use net::{ConnectionOrigin, ShardHandle, ShardLogic, TapNotes, Tapped};
 use running::{Carrier, Surroundings};
+use shard_bans::Knock;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use store::LostMessage;
@@ -110,6 +114,8 @@ struct Around<O: Outside> {
     requests: Vec<(ConnRef, Request)>,
     /// Who is followed.
     tap: TraceTap,
+    /// The device that asked to be let in last.
+    knock: Option<Knock>,
 }
 
 /// What a shard's logic is made of.
@@ -144,6 +150,7 @@ impl<O: Outside> ServerLogic<O> {
                 publications,
                 requests,
                 tap: TraceTap::new(settings.shard),
+                knock: None,
             },
         }
     }
@@ -262,6 +269,9 @@ impl<O: Outside> ServerLogic<O> {
         let owner = request.owner(self.shard, (self.hash_key, self.shards));
         if owner == self.shard {
             tell_login(from, &request);
+            if self.is_refused(now, from, &request, handle) {
+                return;
+            }
             if let Some(service) = self.of(request.service()) {
                 service.request(now, from, request);
             }
@@ -371,6 +381,7 @@ impl<O: Outside> Carrier for Carrying<'_, O> {
     fn deliver(&mut self, to: ConnRef, delivery: Delivery) {
         let Some(handle) = &mut self.handle else { return };
         if let Some((why, who)) = delivery.refusal() {
+            self.around.heed_refusal(self.now, to, why);
             handle.turned_away(to, why, who);
         }
         if self.around.tap.is_active() {
@@ -438,6 +449,7 @@ impl<O: Outside> Carrier for Carrying<'_, O> {
     }
 
     fn note(&mut self, transition: Transition) {
+        self.around.heed_leaving(self.now, &transition);
         let Around { shard_presence, outside, publications, .. } = &mut *self.around;
         let message = shard_presence.note(self.now, transition, outside);
         publications.extend(message);
@@ -467,6 +479,18 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
     fn machine(&mut self, _: Now, link: &Link, _: ConnectionOrigin) -> Option<ServerMachine> {
         let profile = self.profiles.get(usize::from(link.door)).or(self.profiles.last())?;
         ServerMachine::new(link, profile)
+    }
+
+    fn lets_in(&mut self, now: Now, peer: IpAddr, act: BanAct) -> bool {
+        !self.around.outside.is_banned(now, peer, None, act)
+    }
+
+    fn bans_version(&self) -> u64 {
+        self.around.outside.bans_version()
+    }
+
+    fn asked_again(&mut self, version: u64) {
+        self.around.outside.asked_again(version);
     }
 
     fn login_phase(machine: &ServerMachine) -> Option<LatencyPhase> {

@@ -149,6 +149,11 @@ pub fn unusable(config: &Config) -> Vec<String> {
     wrong
 }
 
+/// Certificates of a configuration, the first to expire first; none where they cannot be read.
+pub fn certificates(config: &Config) -> Vec<admin::CertificateStatus> {
+    doors::load_tls(config).map(|tls| periodic::certificates::statuses(&tls)).unwrap_or_default()
+}
+
 /// Makes the services of a shard, one of so many, that run beside those of every server.
 pub type FurtherServices<'a> = &'a dyn Fn(ShardId, u16) -> ShardServices;
 
@@ -246,6 +251,7 @@ pub fn start_with(
         media: media.and_then(|media| media.door),
         bosh,
         archive: archive.clone(),
+        tls: tls.clone(),
     };
     let api =
         api.map(|api| services::start_api(&config, (token, api), hooks, parts)).transpose()?;
@@ -253,6 +259,7 @@ pub fn start_with(
     let sys = periodic::sys::task(config.mqtt.sys_interval_s, Arc::new(switchboard.clone()));
     let memory = periodic::memory::task(limits.memory_max, gauge, census.clone());
     let watchdog = periodic::watchdog::of_shards(&supervisor, (count, &switchboard), &census);
+    let expiry = periodic::certificates::task(&tls);
     Ok(RunningServer {
         switchboard,
         threads,
@@ -263,7 +270,8 @@ pub fn start_with(
         files: open.files,
         copies: Arc::new(Mutex::new(copies)),
         offer: Mutex::default(),
-        periodic: Periodic::start([Some(figures), sys, memory, watchdog]).map_err(failed)?,
+        periodic: Periodic::start([Some(figures), sys, memory, watchdog, expiry])
+            .map_err(failed)?,
         bridges: Mutex::new(bridges),
         federation: Mutex::new(federation),
         presence,
@@ -373,6 +381,7 @@ impl RunningServer {
                 Err(error) => tell!(event::CERTIFICATES_REFUSED, listener = name, %error),
             }
         }
+        periodic::certificates::warn(&self.tls);
         let changes = self.config.diff(&new);
         for change in &changes.restart {
             let config::SettingChange { key, old, new } = change;
@@ -413,6 +422,7 @@ impl RunningServer {
         crate::log::change(&new.server.log);
         self.config.products = new.products;
         self.config.access = new.access;
+        self.config.bans = new.bans;
         let (api, asked) = (&mut self.config.api, new.api);
         (api.viewers, api.operators, api.admins) = (asked.viewers, asked.operators, asked.admins);
         self.config.chat.words_file = new.chat.words_file;

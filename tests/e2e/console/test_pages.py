@@ -21,6 +21,7 @@ ROUTES = {
     "closes": "Disconnect reasons",
     "drops": "Dropped messages", "counters": "Counters", "users": "Users and rules",
     "users?user=ann": "Users and rules", "tokens": "API tokens", "audit": "Audit log",
+    "bans": "Bans",
     "configuration": "Configuration", "configuration?only=changed": "Configuration",
     "api": "API",
 }
@@ -46,6 +47,7 @@ class Pages(Consoles):
         self.server.ask("PUT", "/v1/users/ann", {"password": "pencil", "rules": [
             {"allow": True, "action": "publish", "filter": "tills/%c/#"}, {"filter": "#"}]})
         self.token("viewer", "read")
+        self.server.ask("POST", "/v1/bans", {"kind": "client", "subject": "till-9"})
         self.server.ask("PUT", "/v1/users/bob", {"password": "eraser"})
         self.group = self.server.ask("POST", "/v1/chat/groups", {
             "owner": "ann", "title": "Lunch", "members": ["bob"]})["group"]

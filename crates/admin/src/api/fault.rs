@@ -14,6 +14,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use model::chat::{ChatFault, SendRejected};
 use model::id::ProductKey;
+use model::ports::bans::BanFault;
 use model::ports::presence::directory::DirectoryError;
 pub(crate) use refusal::Refusal;
 use std::path::Path;
@@ -138,6 +139,22 @@ impl Fault {
         }
     }
 
+    pub(crate) fn ban(fault: BanFault) -> Fault {
+        match fault {
+            BanFault::Full => {
+                let message = "the list of bans is full ([bans] max): remove one";
+                Fault::new(StatusCode::CONFLICT, "bans_full", message)
+            }
+            BanFault::NotKept => Fault::store(),
+        }
+    }
+
+    /// The address or the user is banned.
+    pub(crate) fn banned() -> Fault {
+        let message = "this address or user is banned: an operator can lift the ban";
+        Fault::new(StatusCode::FORBIDDEN, "banned", message)
+    }
+
     /// The files of the audit log cannot be read.
     pub(crate) fn audit_log() -> Fault {
         let message = "the audit log cannot be read: see the server's log";
@@ -165,6 +182,7 @@ impl Fault {
             "broadcast" => {
                 ("unknown_broadcast", "unknown broadcast, or it is no longer remembered")
             }
+            "ban" => ("unknown_ban", "unknown ban: GET /v1/bans lists them"),
             "token" => ("unknown_token", "unknown token"),
             _ => ("unknown_path", "unknown path: GET /openapi.json lists the API"),
         };

@@ -128,10 +128,19 @@ pub(crate) async fn guard(
     let address = seat.as_ref().map(|seat| seat.peer().ip());
     parts.extensions.insert(Visitor { caller: found.as_ref().ok().cloned(), address });
     let call = Call::new(&parts, rule.path, (name, seat));
+    if is_banned(&api, found.as_ref().ok(), address) {
+        body::pass_over(stream.into_data_stream());
+        return refuse(&api, call, Fault::banned()).await;
+    }
     if !is_open {
         let allowed = match found {
             Ok(caller) => may(&caller.0, rule, &mut parts).await,
-            Err(wrong) => Err(Fault::unauthorized(wrong)),
+            Err(wrong) => {
+                if let (Wrong::Unknown, Some(address)) = (wrong, address) {
+                    login_failed(&api, address, None);
+                }
+                Err(Fault::unauthorized(wrong))
+            }
         };
         if let Err(fault) = allowed {
             body::pass_over(stream.into_data_stream());
@@ -159,6 +168,19 @@ pub(crate) async fn guard(
     };
     // The caller may go; what it asked for is done and told all the same.
     tokio::spawn(work).await.unwrap_or_else(|_| Fault::internal().into_response())
+}
+
+/// Whether the address is banned, or the user who is at the console.
+fn is_banned(api: &Shared, caller: Option<&Caller>, address: Option<IpAddr>) -> bool {
+    let token = caller.map(|caller| &caller.0).filter(|token| token.role.is_some());
+    api.settings.bans.refuses(address, token.map(|token| &*token.name))
+}
+
+/// A token or a password was wrong that came from elsewhere.
+pub(crate) fn login_failed(api: &Shared, address: IpAddr, user: Option<&str>) {
+    if !address.to_canonical().is_loopback() {
+        api.settings.bans.login_failed(address, user);
+    }
 }
 
 /// The answer where there is no route: only who has a token hears that there is none.

@@ -10,9 +10,10 @@ mod chat;
 use crate::api::Shared;
 use crate::describe::{Described, Operation};
 use crate::fault::Refusal;
+use crate::routes::access::{audit_log, bans, tokens};
 use crate::routes::{
-    audit_log, clients, console_files, dead_letters, devices, insight, messages, operations,
-    overview, presence_routes, products, pushes, session, stream, tokens, trace, users,
+    clients, console_files, dead_letters, devices, insight, messages, operations, overview,
+    presence_routes, products, pushes, session, stream, trace, users,
 };
 use crate::texts::IdempotencyKey;
 use crate::tokens::scope::Scope;
@@ -184,6 +185,7 @@ pub(crate) fn table() -> Vec<Route> {
         webhooks(),
         messages(),
         access(),
+        banned(),
         chat::accounts(),
         chat::broadcasts(),
         chat::groups(),
@@ -461,6 +463,9 @@ fn bridges() -> Vec<Route> {
         get("/v1/bridges", operations::bridges).wants(&[Read], Other)
             .told("listBridges", "Bridges, and whether they are connected",
                 "All that are enabled."),
+        get("/v1/certificates", operations::certificates).wants(&[Read], Other)
+            .told("listCertificates", "Certificates in use, and when they expire",
+                "The first to expire comes first; with client authorities and revocation lists."),
     ]
 }
 
@@ -515,6 +520,29 @@ fn messages() -> Vec<Route> {
         delete("/v1/retained_message", messages::clear_named).wants(&[Manage], Other).refuses(FINDS)
             .told("clearRetainedNamed", "Delete the retained message of a topic, with any name",
                 "The message is deleted."),
+    ]
+}
+
+/// Bans.
+#[rustfmt::skip] // a row a route
+fn banned() -> Vec<Route> {
+    use Of::Other;
+    use Refusal::{Busy, NoAnswer, NotFound, Refused};
+    use Scope::{Manage, View};
+    vec![
+        get("/v1/bans", bans::list).wants(&[Manage, View], Other).refuses(&[Busy])
+            .told("listBans", "Banned addresses, clients and users, page by page",
+                "A page: addresses first, then clients, then users. Bans of rules are among them, \
+                 with their cause."),
+        post("/v1/bans", bans::add).wants(&[Manage], Other).refuses(&[Refused, Busy, NoAnswer])
+            .told("addBan", "Ban an address, a network, a client or a user",
+                "The ban, on stable storage and in force. `ended` is how many connections it has \
+                 ended so far.")
+            .more("A subject has one ban: another one takes its place. A ban of the address that \
+                   the call comes from is refused."),
+        delete("/v1/bans/{kind}/{subject}", bans::remove)
+            .wants(&[Manage], Other).refuses(&[NotFound, Busy])
+            .told("removeBan", "Lift a ban", "It is gone."),
     ]
 }
 

@@ -2,7 +2,8 @@
 
 use super::presence_routes;
 use crate::MetricReading;
-use crate::answers::bridges::BridgeList;
+use crate::answers::edge::bridges::BridgeList;
+use crate::answers::edge::certificates::CertificateList;
 use crate::answers::metrics as prometheus;
 use crate::answers::operations::{self as answers, BackedUp};
 use crate::api::life::{Phase, reached};
@@ -35,11 +36,13 @@ pub(crate) const INDEX: &str =
   GET  /v1/presence      is it online; stored, status, audit below it
   GET  /v1/users         who may do what
   GET  /v1/tokens        tokens of this API, with scopes
+  GET  /v1/bans          banned addresses, clients and users
   GET  /v1/audit_log     who called what, and what came of it
   POST /v1/session       log in to the console
   GET  /v1/events        online, offline, reports and outcomes as a stream
   GET  /v1/webhooks      webhooks, and what they gave up
   GET  /v1/bridges       bridges, and whether their brokers are there
+  GET  /v1/certificates  certificates, and when they expire
   GET  /v1/status        counters and gauges
   GET  /metrics          the same for Prometheus
   POST /v1/backup        copy the data folder to another one
@@ -47,6 +50,11 @@ pub(crate) const INDEX: &str =
 Everything but the first four and this page wants `Authorization: Bearer TOKEN`. An error has a
 code, and says what would be right.
 ";
+
+/// `GET /v1/certificates`
+pub(crate) async fn certificates(State(api): Api) -> Json<CertificateList> {
+    Json(CertificateList { certificates: (api.settings.certificates)() })
+}
 
 /// `GET /v1/bridges`
 pub(crate) async fn bridges(State(api): Api) -> Json<BridgeList> {
@@ -104,6 +112,7 @@ pub(crate) async fn page(api: &Shared) -> Result<String, Fault> {
         presence: &presence,
         webhooks: &api.webhooks,
         readings: &readings,
+        certificates: &(api.settings.certificates)(),
         log_events: &(api.settings.log_events)(),
     };
     Ok(prometheus::text(&figures))
@@ -112,6 +121,14 @@ pub(crate) async fn page(api: &Shared) -> Result<String, Fault> {
 /// Figures beside those of the shards.
 pub(super) fn readings(api: &Shared) -> Vec<MetricReading> {
     let mut readings = (api.settings.readings)();
+    let expiring = (api.settings.certificates)().iter().filter(|it| it.state != "valid").count();
+    readings.push(MetricReading {
+        name: "certificates_expiring",
+        help: "Certificates, client authorities and revocation lists that expire within 30 days.",
+        value: expiring as u64,
+    });
+    let bans = api.settings.bans.count();
+    readings.push(MetricReading { name: "bans", help: "Bans in force.", value: bans });
     readings.extend(own(api));
     if api.settings.otlp.is_some() {
         readings.extend(exports(api));

@@ -8,7 +8,7 @@ use crate::answers::session::{Session, SessionEnded, WhoAsks};
 use crate::api::{Api, Shared};
 use crate::describe::{Answers, Body, Operation};
 use crate::fault::Fault;
-use crate::guard::{By, Caller, Visitor};
+use crate::guard::{By, Caller, Visitor, login_failed};
 use crate::routes::users;
 use crate::sessions::origin;
 use crate::tokens::{Token, Wrong};
@@ -114,10 +114,16 @@ pub(crate) async fn begin(
     }
     let found = match body.read()?.who()? {
         Who::Token(token) => api.tokens.find(Some(&token), now_ms).map(|token| (token, 0)),
+        Who::User(user, _) if api.settings.bans.refuses(None, Some(&user)) => {
+            return Err(Fault::banned());
+        }
         Who::User(user, password) => user_of(&api, user, password).await?,
     };
     let token = found.map_err(|wrong| {
         api.attempts.fail(now_ms, visitor.address);
+        if let Some(address) = visitor.address {
+            login_failed(&api, address, None);
+        }
         Fault::unauthorized(wrong)
     })?;
     let of_user = token.0.role.map(|_| token.0.name.clone());

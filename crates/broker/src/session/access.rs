@@ -190,6 +190,7 @@ impl Broker {
             Denial::Quota | Denial::StoreFull | Denial::StoreFailed => CloseReason::Quota,
             Denial::ShuttingDown => CloseReason::Draining,
             Denial::UseAnother | Denial::Moved => CloseReason::Redirected,
+            Denial::Banned => CloseReason::Banned,
             _ => CloseReason::AuthFailed,
         };
         let denied = Denied { who: Some(client_id.into()), ..Denied::of(why, reason) };
@@ -297,6 +298,7 @@ mod tests {
             (Denial::ShuttingDown, CloseReason::Draining),
             (Denial::UseAnother, CloseReason::Redirected),
             (Denial::Moved, CloseReason::Redirected),
+            (Denial::Banned, CloseReason::Banned),
             (Denial::BadCredentials, CloseReason::AuthFailed),
         ] {
             let (mut broker, mut fx) = (broker(|_| {}), Effects::default());

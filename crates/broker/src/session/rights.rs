@@ -24,6 +24,7 @@ use base::slab::Key;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::ports::access::{Act, Grant, Reach, Rules, Who};
+use model::ports::bans::BanAct;
 use model::service::ServiceKind;
 use model::session::{Denial, Denied};
 use std::collections::BTreeMap;
@@ -116,6 +117,11 @@ impl Broker {
             let denied = Denied::of(Denial::NotAuthorized, CloseReason::AuthFailed);
             self.end(now, key, denied, fx);
             return self.end_orphan(now, key, fx);
+        }
+        if let Some(peer) = session.peer().filter(|_| session.conn().is_some())
+            && access.is_banned(now.unix_s(), &who, Some(peer.ip()), BanAct::Ends)
+        {
+            return self.end(now, key, Denied::of(Denial::Banned, CloseReason::Banned), fx);
         }
         // One whose client is away has no connection to be ended: it comes back by a new grant.
         if session.conn().is_some() && user.as_deref().is_some_and(|it| !access.holds(it, account))

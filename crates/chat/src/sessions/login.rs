@@ -18,7 +18,8 @@ use model::chat::{ChatDelivery, ChatFault, DEVICE_NAME_BYTES_MAX, LoggedIn, Logi
 use model::counters::ChatCounter;
 use model::id::ConnRef;
 use model::link::Source;
-use model::ports::access::{Admission, EXTERNAL, Grant, NameOwner, Question};
+use model::ports::access::{Admission, EXTERNAL, Grant, NameOwner, Question, Who};
+use model::ports::bans::BanAct;
 use model::ports::log::{Call, Done, Read, TimelineStatus};
 use model::session::Denial;
 use model::timeline::{ReaderId, TimelineId};
@@ -125,6 +126,9 @@ impl Chat {
         login: &Login,
         fx: &mut Effects,
     ) -> bool {
+        let who = Who { client_id: "", user: Some(self.settings.user_of(&login.account)) };
+        let (now_s, address) = (now.unix_s(), Some(login.peer.ip()));
+        let is_banned = self.settings.access.is_banned(now_s, &who, address, BanAct::Refuses);
         let logins = &mut self.logins;
         let is_device = match login.binds {
             true => login.device.is_empty(),
@@ -134,6 +138,8 @@ impl Chat {
             Some((Denial::ShuttingDown, 0))
         } else if login.crowded || self.sessions.is_full() {
             Some((Denial::Full, self.settings.limits.retry_jitter_ms))
+        } else if is_banned {
+            Some((Denial::Banned, 0))
         } else if logins.under_way.len() >= UNDER_WAY_MAX {
             Some((Denial::Busy, self.settings.limits.retry_jitter_ms))
         } else if !is_device

@@ -6,6 +6,7 @@ use base::slab::Key;
 use base::time::{Instant, Now, earliest};
 use model::close::CloseReason;
 use model::ports::access::Who;
+use model::ports::bans::BanAct;
 use model::service::ServiceKind;
 use model::session::Denial;
 use std::time::Duration;
@@ -69,6 +70,11 @@ impl Chat {
         let name = online.map(|online| self.owner_of(&online.address));
         let is_its = name.is_some_and(|name| session.owner.has(name));
         let goes_on = is_its && who.user.is_none_or(|user| access.holds(user, session.account));
+        let user = online.map(|online| self.settings.user_of(&online.address));
+        let named = Who { client_id: "", user };
+        if access.is_banned(now.unix_s(), &named, None, BanAct::Ends) {
+            return self.end(key, (Denial::Banned, CloseReason::Banned), fx);
+        }
         if !goes_on {
             return self.end(key, (Denial::NotAuthorized, CloseReason::AuthFailed), fx);
         }

@@ -102,6 +102,7 @@ fn of_reason(phase: Phase, reason: CloseReason) -> Cause {
         | R::Replayed
         | R::UnknownProduct
         | R::DeviceBlocked
+        | R::Banned
         | R::Busy
         | R::Quota
         | R::Replaced

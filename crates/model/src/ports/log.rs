@@ -371,13 +371,15 @@ pub enum Table {
     /// Accounts that were removed from the book and whose contacts have not all heard of it, by
     /// address and number.
     ChatPartings = 31,
+    /// Bans, by kind and subject. The first log has all of them.
+    Bans = 32,
     /// Anything else: tests, and protocols to come.
     Other = 255,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 31] = [
+    pub const ALL: [Table; 32] = [
         Table::Products,
         Table::Devices,
         Table::Marks,
@@ -408,6 +410,7 @@ impl Table {
         Table::ChatPublic,
         Table::ChatTemporary,
         Table::ChatPartings,
+        Table::Bans,
         Table::Other,
     ];
 
@@ -466,7 +469,7 @@ impl Table {
             | Table::ChatItems
             | Table::MediaUse => Some(ServiceKind::Chat),
             Table::Other => Some(ServiceKind::Echo),
-            Table::Users | Table::ApiTokens | Table::Rosters => None,
+            Table::Users | Table::ApiTokens | Table::Rosters | Table::Bans => None,
         }
     }
 }

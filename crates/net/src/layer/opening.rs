@@ -3,7 +3,7 @@
 //! PROXY header, first bytes, TLS, WebSocket, each as far as the bytes allow that have come. TLS
 //! that a machine has ordered has one stage, its handshake.
 
-use super::{Handshake, Layers, Side, Stage, handing, proxy, sniff, websocket};
+use super::{Handshake, HeaderLook, Layers, Side, Stage, handing, proxy, sniff, websocket};
 use crate::layer::handing::HandedPaths;
 use crate::layer::setup::ClientLayers;
 use crate::layer::tls::TlsSession;
@@ -31,7 +31,12 @@ impl Layers {
                 Stage::Leaves(_) | Stage::Wrapped | Stage::Open => None,
             };
             let Some(next) = next else { break };
-            self.handshake.as_mut().expect("a stage does not end the opening").stage = next;
+            let handshake = self.handshake.as_mut().expect("a stage does not end the opening");
+            handshake.stage = next;
+            if handshake.look == HeaderLook::Wanted && next == Stage::First {
+                handshake.look = HeaderLook::Due;
+                break;
+            }
         }
         Ok(())
     }

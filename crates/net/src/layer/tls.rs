@@ -8,6 +8,7 @@ mod session;
 
 use super::aside::BindingLog;
 use super::certificates::{self, CertificateChoice};
+use super::expiry::{self, Expiry};
 pub use crate::layer::identity::CertificateIdentity;
 use arc_swap::ArcSwap;
 use base::words;
@@ -61,6 +62,8 @@ pub struct TlsFiles {
 pub struct TlsServer {
     config: ArcSwap<ServerConfig>,
     files: TlsFiles,
+    /// Of what is in use, as it was read.
+    expiries: ArcSwap<Vec<Expiry>>,
     clients: ClientCertificates,
     identity: CertificateIdentity,
     /// Protocols that ALPN names.
@@ -145,8 +148,9 @@ impl TlsServer {
         wires: &'static [WireProfile],
     ) -> Result<TlsServer, TlsError> {
         let config = ArcSwap::from_pointee(read(&files, clients, wires)?);
+        let expiries = ArcSwap::from_pointee(expiry::of_files(&files));
         let identity = CertificateIdentity::default();
-        Ok(TlsServer { config, files, clients, identity, wires })
+        Ok(TlsServer { config, files, expiries, clients, identity, wires })
     }
 
     /// The same with another name of a client's certificate as its identity.
@@ -157,7 +161,13 @@ impl TlsServer {
     /// Reads them again, for connections to come. On an error the old ones stay in use.
     pub fn reload(&self) -> Result<(), TlsError> {
         self.config.store(Arc::new(read(&self.files, self.clients, self.wires)?));
+        self.expiries.store(Arc::new(expiry::of_files(&self.files)));
         Ok(())
+    }
+
+    /// When what is in use expires; the first comes first.
+    pub fn expiries(&self) -> Arc<Vec<Expiry>> {
+        self.expiries.load_full()
     }
 }
 

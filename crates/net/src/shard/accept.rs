@@ -16,6 +16,7 @@ use model::close::CloseReason;
 use model::counters::ProcessCounter;
 use model::link::{Link, Source, TlsFacts};
 use model::machine::Machine;
+use model::ports::bans::BanAct;
 use rustix::io::Errno;
 use std::net::SocketAddr;
 
@@ -46,11 +47,16 @@ where
 
     fn take_in(&mut self, door: u8, socket: N::Socket, peer: SocketAddr) {
         let listener = self.settings.doors[door as usize].clone();
+        // Behind a proxy the header says who it is.
+        if !listener.proxy && !self.logic.lets_in(self.now, peer.ip(), BanAct::Refuses) {
+            return self.refuse_banned(socket, peer);
+        }
         let (bucket, beyond) = self.admit(&listener, peer);
         if beyond > self.settings.limits.crowd_max {
             return self.reject(&listener, bucket, (socket, peer));
         }
-        let layers = Layers::accepted(listener, H::WIRES, peer, beyond > 0);
+        let mut layers = Layers::accepted(listener, H::WIRES, peer, beyond > 0);
+        layers.stop_behind_header();
         let mut extra = self.new_extra();
         extra.layers = Some(Box::new(layers));
         let record = ConnectionRecord::new(socket, self.now.ms_wrapping(), 0, door, extra);
@@ -66,6 +72,9 @@ where
     pub(super) fn take_given(&mut self, given: GivenConnection<N::Socket>) {
         let GivenConnection { socket, peer, protocol, encrypted, door } = given;
         self.handle.counters.count(ProcessCounter::Accepted);
+        if !self.logic.lets_in(self.now, peer.ip(), BanAct::Refuses) {
+            return self.refuse_banned(socket, peer);
+        }
         let listener = self.settings.doors[usize::from(door)].clone();
         let (bucket, beyond) = self.admit(&listener, peer);
         if beyond > self.settings.limits.crowd_max {

@@ -17,6 +17,7 @@ use model::counters::ProcessCounter;
 use model::id::ShardId;
 use model::link::{Link, Protocol};
 use model::machine::{Input, Machine};
+use model::ports::bans::BanAct;
 
 /// Steps of TLS handshakes in one turn; each costs up to a millisecond. More wait a turn.
 pub(super) const HANDSHAKES_PER_TURN: u32 = 8;
@@ -181,6 +182,14 @@ where
         let handshake = layers.handshake.is_some();
         let (mut inner, mut outer) = (Vec::new(), Vec::new());
         let mut flow = layers.receive(bytes, &mut inner, &mut outer);
+        if flow.is_ok()
+            && let Some(peer) = layers.take_header_peer()
+        {
+            flow = match self.logic.lets_in(self.now, peer.ip(), BanAct::Refuses) {
+                true => layers.receive(&[], &mut inner, &mut outer),
+                false => Err(CloseReason::Banned),
+            };
+        }
         if self.conns.at(key).is_some_and(|conn| conn.backlog() == 0) {
             flow = flow.and_then(|flow| layers.pong(&mut outer).map(|()| flow));
         }

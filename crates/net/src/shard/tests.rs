@@ -11,6 +11,7 @@ use crate::transport::{Accepted, Got};
 use model::limits::TopicLimits;
 use model::link::{Link, Protocol, WireProfile};
 use model::machine::Input;
+use model::ports::bans::BanAct;
 use std::io::{IoSlice, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
@@ -131,6 +132,11 @@ struct Notes {
     seen: Vec<String>,
     wants: bool,
     trail: Trail,
+    banned: Option<IpAddr>,
+    bans_version: u64,
+    /// What was done to those who are banned.
+    acts: Vec<BanAct>,
+    asked_again: u64,
 }
 
 /// What a turn did, in order.
@@ -151,6 +157,20 @@ impl ShardLogic for Notes {
             handle.deliver(from, false);
         }
         self.said.push(word);
+    }
+
+    fn lets_in(&mut self, _: Now, peer: IpAddr, act: BanAct) -> bool {
+        let is_banned = self.banned == Some(peer);
+        self.acts.extend(is_banned.then_some(act));
+        !is_banned
+    }
+
+    fn bans_version(&self) -> u64 {
+        self.bans_version
+    }
+
+    fn asked_again(&mut self, version: u64) {
+        self.asked_again = version;
     }
 
     fn mail(&mut self, _: Now, (): (), _: &mut ShardHandle<Self>) {}
@@ -841,4 +861,48 @@ fn who_asks_for_what_others_answer_is_handed_over_and_keeps_its_place_until_it_i
     client.read_to_string(&mut heard).expect("it ends");
     assert!(heard.starts_with("doneHTTP/1.1 503 "), "{heard}");
     assert_eq!((census.open(), door.open()), (0, 0));
+}
+
+#[test]
+fn an_address_that_is_banned_is_refused_before_a_byte_and_ended_when_the_ban_comes_later() {
+    let mut world = ShardHarness::new(Protocol::Mqtt);
+    let mut before = world.call(&[FIRST]);
+    world.until(|notes| notes.said.contains(&Said::Took(FIRST)));
+    let logic = world.shard.logic_mut();
+    (logic.banned, logic.bans_version) = (Some(IpAddr::from([127, 0, 0, 1])), 7);
+    world.until(|notes| notes.asked_again == 7);
+    assert_eq!((world.shard.connections(), world.closed(CloseReason::Banned)), (0, 1));
+    let read = before.read(&mut [0; 2]);
+    assert!(matches!(read, Ok(0 | 1)), "it ends: {read:?}");
+    let said = world.said().len();
+    let _after = world.call(&[FIRST]);
+    while world.closed(CloseReason::Banned) < 2 {
+        world.turns(1);
+    }
+    assert_eq!(world.said().len(), said, "no machine saw it");
+    assert_eq!(world.shard.logic().acts, [BanAct::Ends, BanAct::Refuses]);
+    assert_eq!((world.shard.connections(), world.shard.settings.census.open()), (0, 0));
+}
+
+#[test]
+fn behind_a_proxy_the_address_in_the_header_is_judged_before_anything_else_is_read() {
+    let at = ListenEndpoint::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let mut world = ShardHarness::at(ListenerSetup {
+        protocol: Some(Protocol::Mqtt),
+        proxy: true,
+        proxies: vec!["127.0.0.1".parse().expect("one")],
+        ..ListenerSetup::plain("test", at)
+    });
+    let logic = world.shard.logic_mut();
+    (logic.banned, logic.bans_version) = (Some(IpAddr::from([10, 1, 1, 1])), 1);
+    let come = |address: &str| format!("PROXY TCP4 {address} 10.0.0.1 1 1\r\n\u{10}").into_bytes();
+    let _good = world.call(&come("10.1.1.2"));
+    world.until(|notes| notes.said.contains(&Said::Took(FIRST)));
+    let said = world.said().len();
+    let _banned = world.call(&come("10.1.1.1"));
+    while world.closed(CloseReason::Banned) == 0 {
+        world.turns(1);
+    }
+    assert_eq!((world.said().len(), world.shard.connections()), (said, 1));
+    assert_eq!(world.shard.logic().acts, [BanAct::Refuses], "the walk leaves proxies alone");
 }

@@ -48,7 +48,7 @@ reasons! {
     Full 7 "full" "As many as there may be.";
     Quota 8 "quota" "More than a quota allows.";
     Rate 9 "rate" "More than a rate allows.";
-    Banned 10 "banned" "Refused for now, because it comes and goes too often.";
+    Banned 10 "banned" "The address or the account is banned.";
     UseAnother 11 "use_another" "Go to another server, for now.";
     Moved 12 "moved" "Go to another server, for good.";
     ShuttingDown 13 "shutting_down" "The server is going.";

@@ -196,6 +196,7 @@ pub(super) fn refuse(refused: &LoginRefused, out: &mut Out) -> CloseReason {
         Denial::Quota | Denial::StoreFull | Denial::StoreFailed => CloseReason::Quota,
         Denial::ShuttingDown => CloseReason::Draining,
         Denial::UseAnother | Denial::Moved => CloseReason::Redirected,
+        Denial::Banned => CloseReason::Banned,
         _ => CloseReason::AuthFailed,
     }
 }

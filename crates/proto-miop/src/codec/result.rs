@@ -56,7 +56,8 @@ impl ResultCode {
             Refusal::ClockSkew => ResultCode::ClockSkew,
             Refusal::Replayed => ResultCode::Replay,
             Refusal::UnknownProduct => ResultCode::UnknownProduct,
-            Refusal::DeviceBlocked => ResultCode::DeviceBlocked,
+            // Firmware in the field knows no other number for it.
+            Refusal::DeviceBlocked | Refusal::Banned => ResultCode::DeviceBlocked,
             Refusal::Busy | Refusal::Full => ResultCode::Busy,
             Refusal::Quota => ResultCode::Quota,
             Refusal::Draining => ResultCode::Draining,

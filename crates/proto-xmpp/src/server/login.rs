@@ -285,7 +285,7 @@ impl Opening {
             Denial::Quota | Denial::StoreFull | Denial::StoreFailed => CloseReason::Quota,
             Denial::ShuttingDown => CloseReason::Draining,
             Denial::UseAnother | Denial::Moved => CloseReason::Redirected,
-            Denial::Banned => CloseReason::AuthFailed,
+            Denial::Banned => CloseReason::Banned,
             _ => return self.fails(failure, out),
         };
         self.write_failure(failure, out);

@@ -3,6 +3,7 @@
 //! Every file is read whole, at the start and again at a reload; one that is broken refuses all.
 //! What lines mean is `guard`'s part. It keeps nothing.
 
+use super::ban_book::BanSettings;
 use crate::config::{AccessSection, AccountsSection, Http, MySqlSection, Token};
 use crate::start::{authorities, pem};
 use database::DatabaseSettings;
@@ -34,6 +35,8 @@ pub struct Settings {
     pub administrators: HashSet<String>,
     /// The domain of chat whose accounts are users by their bare names.
     pub chat_domain: Box<str>,
+    /// `[bans]`.
+    pub bans: BanSettings,
     /// How one comes in, by the number of the listener that was opened.
     pub doors: Vec<ListenerPolicy>,
 }

@@ -61,12 +61,12 @@ impl Place {
         Place::with_log(settings, Ok(Done::Written))
     }
 
-    fn with_log(settings: Settings, answer: Result<Done, StoreError>) -> Place {
+    pub(super) fn with_log(settings: Settings, answer: Result<Done, StoreError>) -> Place {
         Place::over(settings, answer, Rows::default())
     }
 
     /// Over what other logs kept: with all of them restored.
-    fn over(settings: Settings, answer: Result<Done, StoreError>, rows: Rows) -> Place {
+    pub(super) fn over(settings: Settings, answer: Result<Done, StoreError>, rows: Rows) -> Place {
         Place::with_tables(settings, answer, rows, None)
     }
 
@@ -83,6 +83,7 @@ impl Place {
             assert!(match table {
                 Table::Users => entrance.restore(key, value),
                 Table::ChatPartings => true, // chat's
+                Table::Bans => entrance.restore_ban(key, value),
                 _ => entrance.restore_token(key, value),
             });
         }
@@ -103,7 +104,19 @@ impl Place {
         };
         let node = NodeId::new(1).expect("a node");
         let logs = LogWay { submit: Box::new(submit), home: HOME, shards: LOGS, node };
-        entrance.begin_alone(Outbound { logs, tell: Box::new(tell) }).expect("threads");
+        // Each shard has looked as soon as it is woken.
+        let woken = Arc::downgrade(&entrance);
+        let wake = move || {
+            let Some(entrance) = woken.upgrade() else { return };
+            for shard in (0..LOGS).map(ShardId) {
+                entrance.ban_book().asked_again(shard, u64::MAX);
+                for service in [ServiceKind::Topics, ServiceKind::Chat] {
+                    entrance.access().renewed((service, shard), u64::MAX);
+                }
+            }
+        };
+        let (tell, wake) = (Box::new(tell), Box::new(wake));
+        entrance.begin_alone(Outbound { logs, tell, wake }).expect("threads");
         Place { entrance, answers, rows }
     }
 

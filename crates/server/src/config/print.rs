@@ -304,6 +304,7 @@ fn pages(config: &Config) -> Vec<Page> {
     pages.push(single("access", &config.access));
     pages.push(page(Sheet::named("access", "token"), &config.access.token));
     pages.push(page(Sheet::named("access", "http"), &config.access.http));
+    pages.push(single("bans", &config.bans));
     pages.push(single("accounts", &config.accounts));
     pages.push(single("mysql", &config.mysql));
     pages.push(single("store", &config.store));

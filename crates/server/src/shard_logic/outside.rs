@@ -4,6 +4,7 @@
 use base::time::{Instant, Now};
 use model::chat::foreign::{ForeignRefused, ForeignWord};
 use model::ports::access::{Admission, Question};
+use model::ports::bans::BanAct;
 use model::ports::log::{Call, Completion, Ticket};
 use model::ports::notifications::{NotificationOrder, Notified};
 use model::ports::presence::directory::{Batch, DirectoryError};
@@ -11,6 +12,7 @@ use model::ports::reviews::{Review, ReviewVerdict};
 use model::ports::users::{BookFault, BookOrder};
 use model::pressure::Pressure;
 use model::service::{Event, ServiceKind};
+use std::net::{IpAddr, SocketAddr};
 
 /// The log and the feed, as one shard sees them. Implemented by the real ones (`start`) and by
 /// the simulated world.
@@ -55,6 +57,25 @@ pub trait Outside {
         number: u64,
         question: Box<Question>,
     ) -> Result<(), Admission>;
+
+    /// Whether an address, or a device of MIOP from there, is banned: then it is counted as done.
+    fn is_banned(&self, _: Now, _address: IpAddr, _device: Option<&str>, _: BanAct) -> bool {
+        false
+    }
+
+    /// Rises with each new ban.
+    fn bans_version(&self) -> u64 {
+        0
+    }
+
+    /// The shard has asked about all its connections since that was the version.
+    fn asked_again(&self, _version: u64) {}
+
+    /// The proof of a device was wrong.
+    fn login_failed(&self, _: Now, _peer: SocketAddr, _protocol: &str, _device: &str) {}
+
+    /// A client or device is gone, and not because the server wanted it.
+    fn left(&mut self, _: Now, _who: &str) {}
 
     /// Hands over a message that is to be reviewed, by whoever there is; or says at once that there
     /// is no verdict.

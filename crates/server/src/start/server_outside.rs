@@ -17,9 +17,12 @@ use crate::switchboard::reviews::ReviewDesk;
 use admin::Feed;
 use base::time::{Instant, Now};
 use federation::WayOut;
+use guard::bans::BanQuery;
+use guard::bans::offences::Offences;
 use model::chat::foreign::{ForeignRefused, ForeignWord};
 use model::id::ShardId;
 use model::ports::access::{Admission, Question};
+use model::ports::bans::BanAct;
 use model::ports::log::{Call, Completion, Party, Ticket, Write};
 use model::ports::notifications::{NotificationOrder, Notified};
 use model::ports::presence::directory::{Batch, DirectoryError};
@@ -30,11 +33,15 @@ use model::service::{Event, ServiceKind};
 use model::timeline::Space;
 use net::executor::exchange::AwakeThreads;
 use std::collections::HashSet;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Time between two times that a shard's allocator gives back, while memory is short.
 const GIVE_BACK_TIME: Duration = Duration::from_millis(250);
+
+/// Clients and devices whose disconnects are counted, a shard.
+const LEAVING_MAX: usize = 50_000;
 
 /// The log and the event feed of a real server.
 pub struct ServerOutside {
@@ -58,6 +65,8 @@ pub struct ServerOutside {
     way_out: Option<WayOut>,
     /// Tickets of Reports that are on their way to the log.
     reports: HashSet<(ServiceKind, Ticket)>,
+    /// How often clients and devices went of late.
+    leaving: Offences<Box<str>>,
 }
 
 impl ServerOutside {
@@ -76,6 +85,7 @@ impl ServerOutside {
             notices: parts.notices.clone(),
             way_out: parts.way_out.clone(),
             reports: HashSet::new(),
+            leaving: Offences::new(LEAVING_MAX),
         }
     }
 }
@@ -143,6 +153,32 @@ impl Outside for ServerOutside {
         question: Box<Question>,
     ) -> Result<(), Admission> {
         self.entrance.resolve((service, self.shard), number, question)
+    }
+
+    fn is_banned(&self, now: Now, address: IpAddr, device: Option<&str>, act: BanAct) -> bool {
+        let whom = BanQuery { address: Some(address), client: device, user: None };
+        self.entrance.ban_book().bans_in_force().bans(now.unix_s(), &whom, act)
+    }
+
+    fn bans_version(&self) -> u64 {
+        self.entrance.ban_book().bans_in_force().version()
+    }
+
+    fn asked_again(&self, version: u64) {
+        self.entrance.ban_book().asked_again(self.shard, version);
+    }
+
+    fn login_failed(&self, now: Now, peer: SocketAddr, protocol: &str, device: &str) {
+        let book = self.entrance.ban_book();
+        book.login_failed(now.unix_s(), peer.ip(), protocol, (None, Some(device)));
+    }
+
+    fn left(&mut self, now: Now, who: &str) {
+        let book = self.entrance.ban_book();
+        let Some(rule) = book.flapping() else { return };
+        if self.leaving.see(now.unix_s(), rule, who.into()) {
+            book.flaps(who, rule.ban_s);
+        }
     }
 
     fn review(

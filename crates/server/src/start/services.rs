@@ -1,5 +1,6 @@
 //! Each crate's own start: configuration's words become the crate's.
 
+use super::periodic::certificates;
 use super::shown_config::ShownConfig;
 use super::storage::Storage;
 use super::storage::backlog;
@@ -17,6 +18,7 @@ use media::{MediaDoor, TransferOutcome};
 use model::ports::presence::queries::PresenceQueries;
 use model::timeline::TimelineId;
 use model::{event, tell};
+use net::layer::tls::TlsServer;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -45,6 +47,8 @@ pub(super) struct Parts {
     pub(super) archive: Option<Arc<Archive>>,
     /// The folder of files, where there is one.
     pub(super) media: Option<MediaDoor>,
+    /// Listeners with TLS.
+    pub(super) tls: Vec<(String, Arc<TlsServer>)>,
     /// XMPP in requests of HTTP, where it is.
     pub(super) bosh: Option<BoshDoor>,
 }
@@ -57,11 +61,10 @@ pub(super) fn start_api(
     parts: Parts,
 ) -> Result<admin::RunningApi, StartError> {
     let Parts { switchboard, feed, storage, entrance, queries, bridges, .. } = parts;
-    let Parts { stream, gateway, shown, media, bosh, archive, .. } = parts;
-    let (statuses, accounts) = (bridges.clone(), entrance.clone());
+    let Parts { stream, gateway, shown, media, bosh, archive, tls, .. } = parts;
+    let (statuses, accounts, asked) = (bridges.clone(), entrance.clone(), switchboard.clone());
     let (read, looked, copied) = (storage.clone(), storage.clone(), storage.clone());
-    let asked = switchboard.clone();
-    let desk = TraceDesk::new(switchboard.clone(), config.api.limits.clone());
+    let desk = TraceDesk::new(asked.clone(), config.api.limits.clone());
     let tally = desk.tally().clone();
     let settings = admin::Settings {
         token,
@@ -78,10 +81,9 @@ pub(super) fn start_api(
         roles: roles(config),
         people: entrance.console_people(),
         users: entrance.users(),
+        bans: entrance.bans(),
         presence: queries,
-        dead_letters: Some(admin::DeadLetterSettings::in_folder(
-            config.server.data.join("dead-letters"),
-        )),
+        dead_letters: Some(dead_letters(config)),
         retry: admin::WebhookRetry {
             report_age_ms_max: u64::from(config.store.reports_age_s_max) * 1_000,
             ..admin::WebhookRetry::default()
@@ -109,6 +111,7 @@ pub(super) fn start_api(
             logs: looked.sizes().iter().map(health).collect(),
         }),
         bridges,
+        certificates: Arc::new(move || certificates::statuses(&tls)),
         log: Arc::new(crate::log::recent::lines),
         log_events: Arc::new(crate::log::recent::told),
         configuration: Arc::new(move || shown.show()),
@@ -117,8 +120,13 @@ pub(super) fn start_api(
         otlp: otlp(config),
         heartbeat_ms: STREAM_HEARTBEAT_MS,
     };
-    let started = admin::start(settings, vec![listener], Arc::new(switchboard), feed);
-    started.map_err(|error| StartError(format!("api: {error}")))
+    admin::start(settings, vec![listener], Arc::new(switchboard), feed)
+        .map_err(|error| StartError(format!("api: {error}")))
+}
+
+/// Where what webhooks give up is kept.
+fn dead_letters(config: &Config) -> admin::DeadLetterSettings {
+    admin::DeadLetterSettings::in_folder(config.server.data.join("dead-letters"))
 }
 
 /// Who is what at the console.

@@ -5,7 +5,7 @@
 
 use super::storage::{Storage, insist};
 use super::{Seeds, ServerOutside, StartError, doors};
-use crate::access::{Entrance, LogWay, OrderWays, Outbound, Settings};
+use crate::access::{BanSettings, Entrance, LogWay, OrderWays, Outbound, Settings};
 use crate::config::{self, Config, ListenSection};
 use crate::shard_logic::Mail;
 use crate::switchboard::Mailboxes;
@@ -16,6 +16,7 @@ use guard::ListenerPolicy;
 use model::id::ShardId;
 use model::ports::control::Control;
 use model::ports::log::Party;
+use net::shard::ShardMessage;
 use std::sync::{Arc, OnceLock};
 
 /// What the brokers of all shards have in common.
@@ -81,6 +82,7 @@ impl Topics {
     ) -> Result<(), StartError> {
         self.moderation.begin::<ServerOutside>(boxes).map_err(StartError)?;
         let (logs, boxes, over) = (storage.logs.clone(), boxes.clone(), storage.over.clone());
+        let woken = boxes.clone();
         let outbound = Outbound {
             logs: LogWay {
                 submit: Box::new(move |log, calls| logs.submit(Party::Users, log, calls).is_ok()),
@@ -90,6 +92,13 @@ impl Topics {
             },
             tell: Box::new(move |(service, shard), number, admission| {
                 insist(&boxes, shard, Mail::Admitted(service, number, admission), &over);
+            }),
+            wake: Box::new(move || {
+                for mailbox in woken.iter() {
+                    // One that is full has its shard turn anyway.
+                    let _ = mailbox.put(ShardMessage::Mail(Mail::Attend));
+                    mailbox.ring();
+                }
             }),
         };
         self.entrance.begin(outbound).map_err(super::failed)
@@ -125,6 +134,10 @@ pub(super) fn access_settings(config: &Config) -> Settings {
         accounts: config.accounts.clone(),
         mysql: config.mysql.clone(),
         chat_domain: chat.domain.as_str().into(),
+        bans: BanSettings {
+            section: config.bans.clone(),
+            proxies: config.listen.iter().flat_map(ListenSection::proxies).collect(),
+        },
         doors: served.map(door).collect(),
     }
 }

@@ -7,10 +7,10 @@
 
 pub(crate) mod latencies;
 
-use crate::MetricReading;
 use crate::process;
 use crate::webhook::Address;
 use crate::webhook::dead::DeadTally;
+use crate::{CertificateStatus, MetricReading};
 use model::close::CloseReason;
 use model::counters::frames::{FrameKind, FrameLane};
 use model::counters::{Counter, Counters, TopicCounter};
@@ -47,13 +47,15 @@ pub(crate) struct Figures<'a> {
     pub(crate) webhooks: &'a [Arc<Address>],
     /// Those of the roof.
     pub(crate) readings: &'a [MetricReading],
+    pub(crate) certificates: &'a [CertificateStatus],
     /// How often each kind of trouble was told in the log.
     pub(crate) log_events: &'a BTreeMap<&'static str, u64>,
 }
 
 /// All metrics as text.
 pub(crate) fn text(figures: &Figures<'_>) -> String {
-    let &Figures { version, status, presence, webhooks, readings, log_events } = figures;
+    let &Figures { version, status, presence, webhooks, readings, .. } = figures;
+    let &Figures { certificates, log_events, .. } = figures;
     let mut out = String::new();
     head(&mut out, "build_info", "gauge", "Always 1, with the version that runs.");
     sample(&mut out, "build_info", &format!("{{version=\"{version}\"}}"), 1);
@@ -95,7 +97,28 @@ pub(crate) fn text(figures: &Figures<'_>) -> String {
         directory(&mut out, &presence.standing);
     }
     hooks(&mut out, webhooks);
+    expiries(&mut out, certificates);
     out
+}
+
+/// When certificates expire: one sample a file, of which the configuration has a bounded number.
+fn expiries(out: &mut String, certificates: &[CertificateStatus]) {
+    let name = "certificate_expiry_timestamp_seconds";
+    head(out, name, "gauge", "When a certificate, client authority or revocation list expires.");
+    for it in certificates {
+        let CertificateStatus { kind, file, subject, listeners, expires_ms, .. } = it;
+        let [file, subject] = [file, subject].map(|text| label(text));
+        let labels = format!(
+            "{{kind=\"{kind}\",file=\"{file}\",subject=\"{subject}\",listeners=\"{}\"}}",
+            listeners.join(",")
+        );
+        sample(out, name, &labels, expires_ms / 1_000);
+    }
+}
+
+/// A text as the value of a label.
+fn label(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 /// Frames and stanzas of each kind that there is, also of those that never came.

@@ -67,19 +67,19 @@ impl Refusal {
                 "The token lacks the scope (`scope_missing`), or is for another product \
                  (`product_forbidden`), or only `admin` may change this user (`administrator`), \
                  or a page of another origin used the console's session \
-                 (`cross_origin`)."
+                 (`cross_origin`), or the address or the user is banned (`banned`)."
             }
             Refusal::NotFound => {
                 "The product, device, push, client, subscription, retained message, user, \
-                 principal, record, webhook, token, account, group, message or broadcast is not \
-                 known."
+                 principal, record, webhook, token, ban, account, group, message or broadcast is \
+                 not known."
             }
             Refusal::SlowBody => "The body did not arrive in time ([api] body_ms_max).",
             Refusal::Conflict => "The Idempotency-Key was used for another push; nothing was done.",
             Refusal::FolderTaken => "The folder exists and is not empty.",
             Refusal::Refused => {
-                "Nothing was done. `refused`: refused by the broker. `users_full`, `tokens_full`: \
-                 the maximum number is reached. `token_exists`: the name is taken."
+                "Nothing was done. `refused`: refused by the broker. `users_full`, `tokens_full`, \
+                 `bans_full`: the maximum number is reached. `token_exists`: the name is taken."
             }
             Refusal::ChatRefused => {
                 "Nothing was done, and the code says why, as in the IM protocol (IM 8.2): \

@@ -27,6 +27,23 @@ kinds! {
         /// seconds.
         TLS_FAILED "tls_failed" warn "TLS with a client failed"
             [shard listener reason peer] = "connections_closed_total";
+        /// A login failed: its name, password, token or proof was wrong. Made for `fail2ban`, see
+        /// docs/security.md: its words and the field `address` stay as they are. At most
+        /// `bans.login_lines_per_s` a second.
+        LOGIN_FAILED "login_failed" info "login failed" [address proto user client];
+        /// An operator banned an address, a client or a user.
+        BAN_ADDED "ban_added" info "banned" [kind subject by until_s ended note];
+        /// A rule of `[bans]` banned an address or a client. `holdline ban remove` lifts it.
+        BANNED_BY_RULE "banned_by_rule" warn "banned by a rule" [kind subject cause until_s];
+        /// So many more were banned by rules in the last ten seconds: `holdline ban list` shows
+        /// them.
+        MORE_BANNED "more_banned" warn "... and more were banned by rules" [count];
+        /// A ban was lifted.
+        BAN_REMOVED "ban_removed" info "a ban was lifted" [kind subject by];
+        /// As many bans as `bans.max` allows: what a rule wanted to ban is not banned.
+        BANS_FULL "bans_full" warn "the list of bans is full" [count];
+        /// A stored ban cannot be read, and does not hold.
+        BAN_UNREADABLE "ban_unreadable" error "a stored ban cannot be read" [kind subject];
         /// A stream to another XMPP server is established.
         FOREIGN_STREAM_OPEN "foreign_stream_open" debug "stream to another server \
                                                          established" [peer];

@@ -33,6 +33,13 @@ kinds! {
         CERTIFICATES_REFUSED "certificates_refused" error "certificates not reloaded; the old ones \
                                                            stay in use"
             [listener error];
+        /// A certificate, an authority of clients or a list of revoked certificates expires within
+        /// 30 days. Logged at the start, after a reload and once a day: renew it and reload.
+        CERTIFICATE_EXPIRES "certificate_expires" warn "a certificate expires soon"
+            [listener kind file subject days] = "certificate_expiry_timestamp_seconds";
+        /// The same has expired: clients that check it do not connect. Logged as often.
+        CERTIFICATE_EXPIRED "certificate_expired" error "a certificate has expired"
+            [listener kind file subject days] = "certificate_expiry_timestamp_seconds";
         /// Password files, rules and token keys are in force as they are in the files now.
         ACCESS_READ "access_read" info "users and rules reloaded" [];
         /// A file of users or rules has an error, or cannot be read.

@@ -265,7 +265,7 @@ fn a_refusal_that_is_nobody_s_fault_is_the_end() {
     for (why, condition, fault, reason) in [
         (Denial::Busy, "temporary-auth-failure", "resource-constraint", CloseReason::Busy),
         (Denial::Full, "temporary-auth-failure", "resource-constraint", CloseReason::Full),
-        (Denial::Banned, "account-disabled", "policy-violation", CloseReason::AuthFailed),
+        (Denial::Banned, "account-disabled", "policy-violation", CloseReason::Banned),
         (Denial::ShuttingDown, "temporary-auth-failure", "system-shutdown", CloseReason::Draining),
     ] {
         let mut side = asked();

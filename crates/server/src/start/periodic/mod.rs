@@ -5,6 +5,7 @@
 //! shards it finds answered when it is called the next time. Invariant: the thread ends as soon as
 //! it is told to.
 
+pub(super) mod certificates;
 pub(super) mod memory;
 pub(super) mod sys;
 pub(super) mod watchdog;

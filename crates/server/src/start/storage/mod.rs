@@ -147,6 +147,9 @@ impl Folder {
                     Restored::Row { table: Table::ApiTokens, key, value } => {
                         entrance.restore_token(key, value)
                     }
+                    Restored::Row { table: Table::Bans, key, value } => {
+                        entrance.restore_ban(key, value)
+                    }
                     kept => running::restore(services, now, kept),
                 };
                 if took {

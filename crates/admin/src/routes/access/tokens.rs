@@ -3,7 +3,7 @@
 //! The store may block, so whatever changes a token is done on a thread that may wait. Invariant:
 //! the token itself is in the answer that made it and nowhere else.
 
-use super::{Asked, Part, asked, page, part};
+use super::super::{Asked, Part, asked, page, part};
 use crate::answers::tokens::{ApiToken, ApiTokens, MadeApiToken, Revoked};
 use crate::api::{Api, Shared};
 use crate::describe::Body;

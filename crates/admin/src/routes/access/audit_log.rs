@@ -1,6 +1,6 @@
 //! The audit log, page by page.
 
-use super::{Asked, asked, page};
+use super::super::{Asked, asked, page};
 use crate::answers::tokens::AuditLogPage;
 use crate::api::Api;
 use crate::fault::Fault;

@@ -5,11 +5,14 @@
 //! later, on the same shard. Rules are looked at where a subscription is made, not for each
 //! message, unless the filter reaches beyond what may be read.
 
+pub mod bans;
+
+use self::bans::BanAct;
 use crate::id::ShardId;
 use crate::link::ChannelBindings;
 use crate::service::ServiceKind;
 use crate::session::Denial;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// The method of whoever is nobody, and shows nothing (RFC 4505).
@@ -51,6 +54,13 @@ pub trait Access: Send + Sync {
     /// is not known.
     fn is_removed(&self, user: &str, uid: u64) -> bool {
         let _ = (user, uid);
+        false
+    }
+
+    /// Whether somebody is banned by client, user or address: then this is counted as done to it.
+    /// The client of a protocol whose clients are not banned by name is "".
+    fn is_banned(&self, now_s: u32, who: &Who<'_>, address: Option<IpAddr>, act: BanAct) -> bool {
+        let _ = (now_s, who, address, act);
         false
     }
 

@@ -1,0 +1,190 @@
+//! `holdline ban`: addresses, clients and users that a running server refuses.
+
+use crate::client::token::moment;
+use crate::client::{Server, encoded, query, tell};
+use crate::clients::{lines, text};
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+/// What to do with bans.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    server: Server,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Ban an address, a network, a client or a user; open connections end
+    Add {
+        /// What it is
+        kind: Kind,
+        /// 192.0.2.7, 192.0.2.0/24, 2001:db8::/32, or the name
+        subject: String,
+        /// How long: 90s, 15m, 12h or 30d; for good without it
+        #[arg(long = "for", value_name = "TIME", value_parser = seconds)]
+        ttl: Option<u32>,
+        /// Why, for other operators
+        #[arg(long, default_value = "", hide_default_value = true)]
+        note: String,
+    },
+    /// List bans, those of rules included
+    List {
+        /// Only those of this kind
+        kind: Option<Kind>,
+        /// At most so many
+        #[arg(long, default_value_t = 100)]
+        limit: u32,
+    },
+    /// Lift a ban
+    Remove {
+        /// What it is
+        kind: Kind,
+        /// As the list shows it
+        subject: String,
+    },
+}
+
+/// Kind of a ban.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Kind {
+    /// An address or a network
+    Address,
+    /// An MQTT client or a MIOP device
+    Client,
+    /// A user
+    User,
+}
+
+impl Kind {
+    const fn name(self) -> &'static str {
+        match self {
+            Kind::Address => "address",
+            Kind::Client => "client",
+            Kind::User => "user",
+        }
+    }
+}
+
+/// Does it, and prints what came of it.
+pub fn ban(arguments: Arguments) -> ExitCode {
+    tell(act(&arguments))
+}
+
+fn act(arguments: &Arguments) -> Result<String, String> {
+    let (server, json) = (&arguments.server, arguments.json);
+    match &arguments.action {
+        Action::Add { kind, subject, ttl, note } => {
+            let mut order = json!({ "kind": kind.name(), "subject": subject, "note": note });
+            if let Some(ttl_s) = ttl {
+                order["ttl_s"] = json!(ttl_s);
+            }
+            let ban = server.call("POST", "/v1/bans", Some(&order))?;
+            Ok(if json { format!("{ban}\n") } else { added(&ban) })
+        }
+        Action::List { kind, limit } => {
+            let kind = kind.map(|kind| kind.name().to_owned());
+            let found = server.pages(&query("/v1/bans", &[("kind", kind)]), "bans", *limit)?;
+            Ok(if json { lines(&found) } else { table(&found) })
+        }
+        Action::Remove { kind, subject } => {
+            let path = format!("/v1/bans/{}/{}", kind.name(), encoded(subject));
+            let answer = server.call("DELETE", &path, None)?;
+            Ok(if json { format!("{answer}\n") } else { format!("{subject}: ban lifted\n") })
+        }
+    }
+}
+
+/// Reads `90s`, `15m`, `12h`, `30d`, or seconds.
+fn seconds(text: &str) -> Result<u32, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" | "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        _ => return Err("a time is written 90s, 15m, 12h or 30d".into()),
+    };
+    let count: u32 = digits.parse().map_err(|_| "a time is written 90s, 15m, 12h or 30d")?;
+    count.checked_mul(unit).filter(|s| *s > 0).ok_or("this time is too long, or 0".into())
+}
+
+fn added(ban: &Value) -> String {
+    let until = match ban["expires_ms"].is_null() {
+        true => "for good".to_owned(),
+        false => format!("until {} UTC", moment(&ban["expires_ms"], "")),
+    };
+    let ended = ban["ended"].as_u64().unwrap_or(0);
+    let connections = if ended == 1 { "connection" } else { "connections" };
+    format!(
+        "banned {} {} {until}; {ended} {connections} ended\n",
+        text(&ban["kind"]),
+        text(&ban["subject"])
+    )
+}
+
+fn table(bans: &[Value]) -> String {
+    if bans.is_empty() {
+        return "no bans\n".into();
+    }
+    let mut out = format!(
+        "{:<8} {:<32} {:<14} {:<20} {:>8} {:>6} {:<16} {}\n",
+        "KIND", "SUBJECT", "CAUSE", "UNTIL (UTC)", "REFUSED", "ENDED", "BY", "NOTE"
+    );
+    for ban in bans {
+        out += &format!(
+            "{:<8} {:<32} {:<14} {:<20} {:>8} {:>6} {:<16} {}\n",
+            text(&ban["kind"]),
+            text(&ban["subject"]),
+            text(&ban["cause"]),
+            moment(&ban["expires_ms"], "for good"),
+            ban["refused"],
+            ban["ended"],
+            text(&ban["made_by"]),
+            text(&ban["note"]),
+        );
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_a_unit() {
+        for (written, s) in [("90", 90), ("90s", 90), ("15m", 900), ("12h", 43_200)] {
+            assert_eq!(seconds(written), Ok(s), "{written}");
+        }
+        for wrong in ["", "m", "0s", "5w", "-1s", "99999999d", "1.5h"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_ban_is_shown_with_its_end_and_what_it_did() {
+        let mut ban = json!({
+            "kind": "address", "subject": "192.0.2.0/24", "cause": "operator", "note": "scanners",
+            "made_by": "ops", "made_ms": 1, "expires_ms": 1_760_000_000_000_u64,
+            "refused": 17, "ended": 1,
+        });
+        let words =
+            "banned address 192.0.2.0/24 until 2025-10-09 08:53:20 UTC; 1 connection ended\n";
+        assert_eq!(added(&ban), words);
+        ban["expires_ms"] = Value::Null;
+        let shown = table(&[ban]);
+        let line = shown.lines().nth(1).expect("a line");
+        assert!(
+            line.starts_with("address  192.0.2.0/24 ") && line.ends_with(" scanners"),
+            "{line}"
+        );
+        assert!(line.contains(" for good ") && line.contains(" 17 "), "{line}");
+        assert_eq!(table(&[]), "no bans\n");
+    }
+}

@@ -1,0 +1,329 @@
+//! Port of bans: addresses, clients and users that are refused, for a time or for good.
+//!
+//! A ban is about one subject, and a subject has at most one ban. Whoever keeps the list stores it
+//! before it answers. Invariant: an address of this machine is banned only by a network that lies
+//! within the loopback addresses, so that no wide network locks the operator out.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// Bits in front of an IPv4 address that is written as one of IPv6 (RFC 4291 2.5.5.2).
+const MAPPED_BITS: u8 = 96;
+
+/// Longest name of a client or user, bytes.
+pub const BAN_NAME_BYTES_MAX: usize = 1_024;
+
+/// Longest note, bytes.
+pub const BAN_NOTE_BYTES_MAX: usize = 256;
+
+/// An address or a network of IPv4 or IPv6, as it is banned: an IPv4 address and the same mapped
+/// into IPv6 are one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct BanNetwork {
+    first: u128,
+    bits: u8,
+}
+
+impl BanNetwork {
+    /// The network of an address whose first bits these are, of 128: an IPv4 address has 96 in
+    /// front of it.
+    pub fn around(address: IpAddr, bits: u8) -> BanNetwork {
+        let bits = bits.min(128);
+        let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
+        BanNetwork { first: mapped(address) & mask, bits }
+    }
+
+    /// An address alone.
+    pub fn of(address: IpAddr) -> BanNetwork {
+        BanNetwork::around(address, 128)
+    }
+
+    /// Reads `10.0.0.7`, `10.0.0.0/8`, `2001:db8::/32`. Bits behind the prefix are ignored.
+    pub fn parse(text: &str) -> Option<BanNetwork> {
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().ok()?;
+        let (front, most) = if address.is_ipv4() { (MAPPED_BITS, 32) } else { (0, 128) };
+        let bits = match bits {
+            Some(bits) if bits.bytes().all(|byte| byte.is_ascii_digit()) => bits.parse().ok()?,
+            Some(_) => return None,
+            None => most,
+        };
+        (bits <= most).then(|| BanNetwork::around(address, front + bits))
+    }
+
+    /// Its first bits, of 128.
+    pub const fn bits(self) -> u8 {
+        self.bits
+    }
+
+    /// Whether an address is in it. One of this machine is only in what lies within loopback.
+    pub fn has(self, address: IpAddr) -> bool {
+        self.bits >= bits_min(address) && BanNetwork::around(address, self.bits) == self
+    }
+}
+
+/// The fewest bits of a network that bans this address: of one of this machine, those of the
+/// loopback network.
+pub fn bits_min(address: IpAddr) -> u8 {
+    match address.to_canonical() {
+        IpAddr::V4(address) if address.is_loopback() => MAPPED_BITS + 8,
+        IpAddr::V6(address) if address.is_loopback() => 128,
+        _ => 0,
+    }
+}
+
+fn mapped(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(address) => address.to_bits(),
+    }
+}
+
+impl fmt::Display for BanNetwork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = Ipv6Addr::from_bits(self.first);
+        match address.to_ipv4_mapped().filter(|_| self.bits >= MAPPED_BITS) {
+            Some(address) if self.bits == 128 => write!(f, "{address}"),
+            Some(address) => write!(f, "{address}/{}", self.bits - MAPPED_BITS),
+            None if self.bits == 128 => write!(f, "{address}"),
+            None => write!(f, "{address}/{}", self.bits),
+        }
+    }
+}
+
+/// What a ban is about.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum BanSubject {
+    /// An address or a network.
+    Network(BanNetwork),
+    /// A client of MQTT by its identifier, or a MIOP device of any product.
+    Client(Box<str>),
+    /// A user.
+    User(Box<str>),
+}
+
+impl BanSubject {
+    /// The kinds, as they are written.
+    pub const KINDS: [&'static str; 3] = ["address", "client", "user"];
+
+    /// Its kind.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            BanSubject::Network(_) => Self::KINDS[0],
+            BanSubject::Client(_) => Self::KINDS[1],
+            BanSubject::User(_) => Self::KINDS[2],
+        }
+    }
+
+    /// The address, network or name.
+    pub fn value(&self) -> String {
+        match self {
+            BanSubject::Network(network) => network.to_string(),
+            BanSubject::Client(name) | BanSubject::User(name) => name.to_string(),
+        }
+    }
+
+    /// Reads one; in words, what is wrong with it.
+    pub fn parse(kind: &str, value: &str) -> Result<BanSubject, &'static str> {
+        let is_name = (1..=BAN_NAME_BYTES_MAX).contains(&value.len());
+        let name = || is_name.then(|| value.into()).ok_or("a name has 1 to 1024 bytes");
+        match kind {
+            "address" => BanNetwork::parse(value).map(BanSubject::Network).ok_or(
+                "an address is 192.0.2.7 or 2001:db8::7, a network 192.0.2.0/24 or 2001:db8::/32",
+            ),
+            "client" => name().map(BanSubject::Client),
+            "user" => name().map(BanSubject::User),
+            _ => Err("the kind of a ban is address, client or user"),
+        }
+    }
+}
+
+/// Cause of a ban.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum BanCause {
+    /// An operator banned it.
+    Operator,
+    /// A client disconnected too often.
+    Flapping,
+    /// Too many logins from an address failed.
+    FailedLogins,
+}
+
+impl BanCause {
+    /// All.
+    pub const ALL: [BanCause; 3] = [BanCause::Operator, BanCause::Flapping, BanCause::FailedLogins];
+
+    /// The word in the list, the API and the log.
+    pub const fn name(self) -> &'static str {
+        match self {
+            BanCause::Operator => "operator",
+            BanCause::Flapping => "flapping",
+            BanCause::FailedLogins => "failed_logins",
+        }
+    }
+}
+
+/// What a ban does to somebody.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BanAct {
+    /// A connection or a login is refused.
+    Refuses,
+    /// A connection that is open is ended.
+    Ends,
+}
+
+/// A ban that is to be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BanOrder {
+    /// What it is about.
+    pub subject: BanSubject,
+    /// Its cause.
+    pub cause: BanCause,
+    /// Why, in the operator's words; may be empty.
+    pub note: Box<str>,
+    /// Who banned it: a token's name, or empty for an automatic rule.
+    pub by: Box<str>,
+    /// Seconds for which it holds; 0: for good.
+    pub for_s: u32,
+}
+
+/// A ban.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ban {
+    /// What it is about.
+    pub subject: BanSubject,
+    /// Its cause.
+    pub cause: BanCause,
+    /// Why, in the operator's words; may be empty.
+    pub note: Box<str>,
+    /// Who banned it.
+    pub by: Box<str>,
+    /// Unix second at which it was made.
+    pub made_s: u32,
+    /// Unix second at which it is over; 0: never.
+    pub until_s: u32,
+    /// Connections and logins that it refused since the server started.
+    pub refused: u64,
+    /// Connections that it ended.
+    pub ended: u64,
+}
+
+/// Reason why a list of bans was not changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BanFault {
+    /// As many bans as `bans.max` allows.
+    Full,
+    /// The store did not take it.
+    NotKept,
+}
+
+/// The list of bans. One serves the process.
+pub trait Bans: Send + Sync {
+    /// All that hold now, in the order of their subjects.
+    fn list(&self) -> Vec<Ban>;
+
+    /// How many hold.
+    fn count(&self) -> u64 {
+        self.list().len() as u64
+    }
+
+    /// Adds one, or puts it in place of the one with its subject. It is stored, holds everywhere
+    /// and has ended the connections that it is about when this returns, or nearly so: a busy
+    /// server goes on to end them. May block.
+    fn put(&self, order: BanOrder) -> Result<Ban, BanFault>;
+
+    /// Removes one, by the token with this name. False: there was none. May block.
+    fn remove(&self, subject: &BanSubject, by: &str) -> Result<bool, BanFault>;
+
+    /// Whether a request from this address, or a login of this user, is refused. Counted where it
+    /// is. Does not block.
+    fn refuses(&self, address: Option<IpAddr>, user: Option<&str>) -> bool;
+
+    /// A login by HTTP failed. Does not block.
+    fn login_failed(&self, address: IpAddr, user: Option<&str>) {
+        let _ = (address, user);
+    }
+}
+
+/// Nobody is banned, and nobody can be.
+#[derive(Clone, Copy, Debug)]
+pub struct NoBans;
+
+impl Bans for NoBans {
+    fn list(&self) -> Vec<Ban> {
+        Vec::new()
+    }
+
+    fn put(&self, _: BanOrder) -> Result<Ban, BanFault> {
+        Err(BanFault::Full)
+    }
+
+    fn remove(&self, _: &BanSubject, _: &str) -> Result<bool, BanFault> {
+        Ok(false)
+    }
+
+    fn refuses(&self, _: Option<IpAddr>, _: Option<&str>) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn has(network: &str, address: &str) -> bool {
+        let network = BanNetwork::parse(network).expect("a network");
+        network.has(address.parse().expect("an address"))
+    }
+
+    #[test]
+    fn networks_are_read_and_written() {
+        for (text, written) in [
+            ("192.0.2.7", "192.0.2.7"),
+            ("192.0.2.7/24", "192.0.2.0/24"),
+            ("0.0.0.0/0", "0.0.0.0/0"),
+            ("2001:db8::1/32", "2001:db8::/32"),
+            ("2001:DB8::1", "2001:db8::1"),
+            ("::/0", "::/0"),
+            ("::ffff:192.0.2.7", "192.0.2.7"),
+        ] {
+            let network = BanNetwork::parse(text).expect(text);
+            assert_eq!(network.to_string(), written);
+            assert_eq!(BanNetwork::parse(written), Some(network));
+        }
+        for wrong in ["", "192.0.2", "192.0.2.0/33", "192.0.2.0/+8", "::/129", "a", "1.2.3.4/"] {
+            assert_eq!(BanNetwork::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_network_has_its_addresses_and_no_others() {
+        assert!(has("192.0.2.0/24", "192.0.2.255") && !has("192.0.2.0/24", "192.0.3.0"));
+        assert!(has("192.0.2.7", "::ffff:192.0.2.7") && has("0.0.0.0/0", "192.0.2.7"));
+        assert!(!has("0.0.0.0/0", "2001:db8::1") && has("::/0", "2001:db8::1"));
+        assert!(has("2001:db8::/64", "2001:db8::ffff") && !has("2001:db8::/64", "2001:db8:1::"));
+    }
+
+    #[test]
+    fn this_machine_is_only_in_networks_of_its_own() {
+        assert!(!has("0.0.0.0/0", "127.0.0.1") && !has("::/0", "::1") && !has("::/0", "127.0.0.1"));
+        assert!(!has("126.0.0.0/7", "127.0.0.1") && !has("::/127", "::1"));
+        assert!(has("127.0.0.0/8", "127.0.0.1") && has("127.0.0.9", "127.0.0.9"));
+        assert!(has("::1", "::1") && !has("127.0.0.9", "127.0.0.1"));
+    }
+
+    #[test]
+    fn subjects_are_read_and_written() {
+        for (kind, value) in [("address", "10.0.0.0/8"), ("client", "a/b"), ("user", "ann")] {
+            let subject = BanSubject::parse(kind, value).expect(kind);
+            assert_eq!((subject.kind(), &*subject.value()), (kind, value));
+        }
+        let long = "x".repeat(BAN_NAME_BYTES_MAX + 1);
+        for (kind, value) in [("address", "ann"), ("client", ""), ("user", &long), ("host", "a")] {
+            assert!(BanSubject::parse(kind, value).is_err(), "{kind}");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Bans on one shard: who is refused before its service is asked, and what rules count.
+//!
+//! Addresses are judged where connections come in, users and clients of topics and chat by access
+//! control. Devices of MIOP are judged here, before the hub is asked. Who is banned the outside
+//! knows.
+
+use super::outside::Outside;
+use super::{Around, ServerLogic};
+use base::time::Now;
+use model::close::CloseReason;
+use model::id::ConnRef;
+use model::ports::bans::BanAct;
+use model::presence::{OnlineState, Principal, Transition};
+use model::request::{Bind, PushDelivery, PushRequest, Refusal, Refused};
+use model::service::{Delivery, Request};
+use net::ShardHandle;
+use std::net::SocketAddr;
+
+/// A device that wants to be let in, until its service has answered.
+pub(super) struct Knock {
+    conn: ConnRef,
+    peer: SocketAddr,
+    protocol: &'static str,
+    device: Box<str>,
+}
+
+/// Ends that the server ordered: a client that has one does not flap.
+const ORDERED: [CloseReason; 6] = [
+    CloseReason::AdminKick,
+    CloseReason::Banned,
+    CloseReason::Draining,
+    CloseReason::Redirected,
+    CloseReason::ServerStopped,
+    CloseReason::DeviceBlocked,
+];
+
+impl<O: Outside> ServerLogic<O> {
+    /// Whether a request is a device's that is banned: then it is refused.
+    pub(super) fn is_refused(
+        &mut self,
+        now: Now,
+        from: ConnRef,
+        request: &Request,
+        handle: Option<&mut ShardHandle<Self>>,
+    ) -> bool {
+        let Request::Push(PushRequest::Bind(bind)) = request else { return false };
+        let (device, around) = (bind.device.as_str(), &mut self.around);
+        if around.outside.is_banned(now, bind.peer.ip(), Some(device), BanAct::Refuses) {
+            if let Some(handle) = handle {
+                handle.turned_away(from, Refusal::Banned.name(), Some(device));
+                handle.deliver(from, Delivery::Push(PushDelivery::Refused(refused(bind))));
+            }
+            return true;
+        }
+        around.knock = (!bind.from_loopback).then(|| Knock {
+            conn: from,
+            peer: bind.peer,
+            protocol: bind.protocol,
+            device: device.into(),
+        });
+        false
+    }
+}
+
+impl<O: Outside> Around<O> {
+    /// Somebody is refused: a device whose proof was wrong is counted.
+    pub(super) fn heed_refusal(&mut self, now: Now, to: ConnRef, why: &str) {
+        let Some(knock) = self.knock.take_if(|knock| knock.conn == to) else { return };
+        if why == Refusal::AuthFailed.name() {
+            let Knock { peer, protocol, device, .. } = knock;
+            self.outside.login_failed(now, peer, protocol, &device);
+        }
+    }
+
+    /// Somebody came or went: who goes too often is banned by a rule.
+    pub(super) fn heed_leaving(&mut self, now: Now, transition: &Transition) {
+        let OnlineState::Offline(reason) = transition.state else { return };
+        if ORDERED.contains(&reason) {
+            return;
+        }
+        match &transition.who {
+            Principal::Client(id) => self.outside.left(now, id),
+            Principal::Device(_, device) => self.outside.left(now, device.as_str()),
+        }
+    }
+}
+
+fn refused(bind: &Bind) -> Box<Refused> {
+    Box::new(Refused {
+        term: bind.term,
+        why: Refusal::Banned,
+        retry_after_ms: 0,
+        addrs: Vec::new(),
+        who: Some(bind.device.as_str().into()),
+    })
+}
