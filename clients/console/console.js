@@ -11,6 +11,7 @@ import * as access from './access.js';
 import * as bans from './bans.js';
 import * as clients from './clients.js';
 import * as configuration from './configuration.js';
+import * as disconnections from './disconnections.js';
 import * as events from './events.js';
 import * as log from './log.js';
 import * as overview from './overview.js';
@@ -50,7 +51,7 @@ import * as trace from './trace.js';
 /** Pages by their names, in groups of the rail. @type {[string, Record<string, Page>][]} */
 const GROUPS = [
   [t('Monitoring'), { overview: overview.page, events: events.page, trace: trace.page, log: log.page }],
-  [t('Clients and devices'), { clients: clients.page, sessions: clients.sessions, devices: clients.devices, slow: slow.page }],
+  [t('Clients and devices'), { clients: clients.page, sessions: clients.sessions, devices: clients.devices, disconnections: disconnections.page, slow: slow.page }],
   [t('Messages'), { topics: topics.page, groups: rooms.groups, chatrooms: rooms.chatrooms, push: push.page }],
   [t('Diagnostics'), { closes: reasons.closes, drops: reasons.drops, counters: reasons.counters }],
   [t('Server'), { services: services.page, products: products.page, users: access.users, tokens: access.tokens, bans: bans.page, audit: access.audit, configuration: configuration.page, api: reference.page }],

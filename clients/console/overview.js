@@ -162,6 +162,7 @@ export function troubles(now) {
   if (lost) add('bad', t('Messages dropped in the last minute: {count}.', { count: number(lost) }), ['slow?by=lost', t('Slow clients')]);
   const slow = grown(it => it.status.closed.slow_consumer);
   if (slow) add('warn', t('Clients disconnected as slow in the last minute: {count}.', { count: number(slow) }), ['slow', t('Slow clients')]);
+  if (status.slow_clients) add('warn', t('Slow clients now: {count}.', { count: number(status.slow_clients) }), ['slow', t('Slow clients')]);
   if (status.memory_pressure !== 'calm') add('warn', t('Memory pressure: {level}.', { level: status.memory_pressure }), ['sessions?kind=waiting', t('Sessions and queues')]);
   if (readings.store_used_percent >= 90) add('warn', t('Storage is {percent} full.', { percent: unit(readings.store_used_percent, '%') }), ['configuration?with=store', t('Configuration')]);
   const failures = grown(it => it.status.counters.store_failures_total);

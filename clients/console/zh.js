@@ -91,7 +91,7 @@ export const ZH = {
   'No devices. A device is listed after its first connection.': '没有设备。设备首次连接后出现在这里。', 'Heartbeat': '心跳', 'Pushes in flight': '已发送未确认的推送', 'Queued pushes': '积压推送', 'Send a push': '发送推送', 'Devices that receive pushes (MIOP).': '接收推送的设备（MIOP）。',
 
   // Slow clients.
-  'Slow clients': '慢客户端', 'By queued bytes': '按积压字节', 'By dropped messages': '按丢弃消息', 'Clients with dropped messages': '有消息被丢弃的客户端', 'Clients with queued messages': '有积压的客户端', 'Disconnected as slow': '因消费过慢断开',
+  'Slow clients': '慢客户端', 'By waiting bytes': '按积压字节', 'By dropped messages': '按丢弃消息', 'Clients with dropped messages': '有消息被丢弃的客户端', 'Clients with waiting messages': '有积压的客户端', 'Disconnected as slow': '因消费过慢断开',
   'QoS 0 dropped: slow reader': 'QoS 0 丢弃：消费过慢', 'Dropped: queue full (count)': '丢弃：队列满（条数）', 'Dropped: queue full (bytes)': '丢弃：队列满（字节）', 'Clients throttled (times)': '限速次数', 'Clients, worst first': '客户端（最严重在前）', 'No slow clients.': '没有慢客户端。',
   'The worst {shown} of the first {count} matches; there are more.': '前 {count} 个匹配项中最严重的 {shown} 个，还有更多。', 'The worst {shown} of {count}.': '{count} 个中最严重的 {shown} 个。', 'None yet. The server stores events only while a page, webhook or stream listens.': '暂无。只有页面、webhook 或事件流在监听时，服务器才保存事件。',
   'Drops and disconnections, newest first': '丢弃与断开（最新在前）', 'Clients that read more slowly than messages arrive for them.': '读取速度跟不上消息到达速度的客户端。',
@@ -208,6 +208,11 @@ export const ZH = {
   'File': '文件',
   'Certificates': '证书',
   'No listener uses TLS.': '没有监听器使用 TLS。',
+  // Disconnections and what waits for slow clients.
+  'Disconnections': '断开记录', 'Disconnections, newest first': '断开记录，最新的在前', 'Connections that ended or were refused: who, when and why. The server keeps the newest ones in memory.': '已断开或被拒绝的连接：谁、什么时间、为什么。服务器在内存里保留最近的记录。',
+  'Until': '结束时间', 'Listener': '监听器', 'Connected for': '连接时长', 'Bytes received': '收到的字节', 'Bytes sent': '发出的字节', 'No disconnections match.': '没有匹配的断开记录。',
+  'Invalid time': '时间无效', 'Times are durations (15m) or dates with a time (2026-11-29T03:10).': '时间写成时长（15m）或日期加时间（2026-11-29T03:10）。',
+  'Bytes in the queue': '队列中的字节', 'Bytes in the socket': '套接字中的字节', 'Bytes read per second': '每秒读取字节', 'Slow clients now: {count}.': '当前慢客户端：{count} 个。',
 };
 
 /** Meanings of reasons, which the server gives in English, by kind and name. @type {Record<string, Record<string, string>>} */

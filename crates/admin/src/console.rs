@@ -56,6 +56,7 @@ static FILES: LazyLock<Vec<ConsoleFile>> = LazyLock::new(|| {
         "chart.js" SCRIPT
         "clients.js" SCRIPT
         "configuration.js" SCRIPT
+        "disconnections.js" SCRIPT
         "console.js" SCRIPT
         "dom.js" SCRIPT
         "events.js" SCRIPT

@@ -6,6 +6,7 @@
 pub(crate) mod bans;
 pub(crate) mod chat;
 pub(crate) mod chatrooms;
+pub(crate) mod disconnections;
 pub(crate) mod hooks;
 pub(crate) mod messages;
 pub(crate) mod moves;

@@ -5,6 +5,7 @@ pub mod ban;
 pub mod chat;
 pub mod clients;
 pub mod devices;
+pub mod disconnections;
 mod flow;
 pub mod retained;
 pub mod status;

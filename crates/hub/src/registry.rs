@@ -26,6 +26,7 @@ use base::slab::{Key, Slab};
 use base::time::Now;
 use model::close::CloseReason;
 use model::id::{ConnRef, DeviceId, ProductKey, Tag};
+use model::ports::control::disconnections::Parting;
 use model::ports::events::{DeviceEvent, DeviceWhat};
 use model::presence::{OnlineState, PresenceVersion, Principal, Transition};
 use model::timeline::TimelineId;
@@ -309,6 +310,21 @@ impl Registry {
         let protocol = self.protocol_name(device.protocol());
         let who = Principal::Device(names.0, names.1);
         fx.transitions.push(Transition { who, user: None, state, protocol, peer, version });
+    }
+
+    /// Says whose connection a device is about to leave.
+    pub fn part(&self, key: Key, fx: &mut Effects) {
+        let Some(device) = self.at(key) else { return };
+        let Some(conn) = device.conn() else { return };
+        fx.partings.push(Parting {
+            conn,
+            client: self.id(device).into(),
+            product: Some(self.products.of(device.product).key.clone()),
+            user: None,
+            peer: None,
+            since_ms: device.version().unix_ms(),
+            detail: "",
+        });
     }
 
     /// Tells what happened to a device, if anybody listens.

@@ -303,6 +303,7 @@ impl Hub {
     /// The device has no connection any more.
     fn leave(&mut self, now: Now, key: Key, end: SessionEnd, fx: &mut Effects) {
         let reason = end.reason;
+        self.registry.part(key, fx);
         self.registry.detach(key, end);
         self.registry.transition(key, (OnlineState::Offline(reason), None), fx);
         self.registry.tell(now, key, || DeviceWhat::Offline { reason }, fx);

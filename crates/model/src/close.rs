@@ -33,7 +33,7 @@ reasons! {
     PeerClosedMidFrame "peer_closed_mid_frame" "The peer closed inside a frame.";
     PeerReset "peer_reset" "The peer reset the connection.";
     Unbound "unbound" "The peer disconnected by its protocol's means (such as DISCONNECT).";
-    TimedOut "timed_out" "The kernel gave up on unacknowledged bytes (TCP_USER_TIMEOUT).";
+    TimedOut "timed_out" "The peer acknowledged nothing for too long (TCP_USER_TIMEOUT).";
     IoError "io_error" "Another socket error.";
     KeepAliveTimeout "keep_alive_timeout"
         "The peer was silent for longer than its keep-alive allows.";
@@ -67,7 +67,7 @@ reasons! {
     Replaced "replaced" "A newer connection of the same device took over.";
     AdminKick "admin_kick" "An operator closed the connection.";
     Redirected "redirected" "The device was redirected to another server.";
-    SlowConsumer "slow_consumer" "The output queue reached its limit: the peer did not read.";
+    SlowConsumer "slow_consumer" "The peer did not read, for too long or while too much came.";
     HandedOver "handed_over"
         "A request for a file or BOSH was handed to another part of the server.";
     Draining "draining" "The server is shutting down.";

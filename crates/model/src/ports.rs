@@ -9,7 +9,8 @@
 //! [`names`] is who looks up where a host or a service is; [`notifications`] who tells devices
 //! something that are not connected.
 //! [`media`] makes addresses of a storage of files.
-//! [`trace`] is what operators see of connections.
+//! [`trace`] is what operators see of connections, [`control::disconnections`] how they ended,
+//! and [`control::slow_clients`] which of them do not keep up.
 //! [`reviews`] is who is asked about a message before it is stored.
 //! [`bans`] are addresses, clients and users that are refused.
 //! [`access`] says who may do what, [`users`] changes it, and [`tokens`] keeps what opens the API;

@@ -16,6 +16,8 @@ use crate::counters::Counters;
 use crate::id::{ConnRef, ShardId};
 use crate::ports::access::{Admission, Question};
 use crate::ports::chat::{ChatAnswer, ChatCommand};
+use crate::ports::control::disconnections::Parting;
+use crate::ports::control::slow_clients::Loss;
 use crate::ports::control::{Answer, Command, Status};
 use crate::ports::events::{ChatEvent, ClientEvent, ClientWhat, DeviceEvent};
 use crate::ports::log::{Call, Completion, Restored, Ticket};
@@ -397,6 +399,10 @@ pub struct Effects<S: Service + ?Sized> {
     pub events: Vec<S::Event>,
     /// Who came and went, whether or not anybody listens: for whoever keeps presence.
     pub transitions: Vec<Transition>,
+    /// Whose connections lose their session or device now.
+    pub partings: Vec<Parting>,
+    /// Messages dropped because a client that is online did not take them.
+    pub losses: Vec<Loss>,
     /// Messages of the server's own.
     pub publications: Vec<Publication>,
     /// What happened since the process began.
@@ -422,6 +428,8 @@ impl<S: Service + ?Sized> Default for Effects<S> {
             foreign: Vec::new(),
             events: Vec::new(),
             transitions: Vec::new(),
+            partings: Vec::new(),
+            losses: Vec::new(),
             publications: Vec::new(),
             counters: Counters::default(),
             events_wanted: false,
@@ -445,6 +453,8 @@ impl<S: Service + ?Sized> Effects<S> {
             && self.foreign.is_empty()
             && self.events.is_empty()
             && self.transitions.is_empty()
+            && self.partings.is_empty()
+            && self.losses.is_empty()
             && self.publications.is_empty()
     }
 

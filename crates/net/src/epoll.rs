@@ -8,6 +8,7 @@
 use crate::detail::Detail;
 use crate::logic::DialAddress;
 use crate::mailbox::Mailbox;
+use crate::tcp::{self, TcpFacts};
 use crate::transport::{Accepted, Got, NestedWait, Net, ReadyEvent};
 use base::time::{Instant, Now};
 use model::close::CloseReason;
@@ -56,6 +57,8 @@ pub struct Epoll<L> {
     last: Option<Errno>,
     /// Ends waits that are not whole milliseconds long.
     timer: Option<OwnedFd>,
+    /// The kernel tells enough of TCP connections.
+    tells_tcp: bool,
 }
 
 impl<L: Send> Epoll<L> {
@@ -94,6 +97,7 @@ impl<L: Send> Epoll<L> {
             began,
             last: None,
             timer: None,
+            tells_tcp: tcp::is_told(),
         })
     }
 
@@ -307,6 +311,10 @@ impl<L: Send> Net for Epoll<L> {
     fn peer(&self, socket: &OwnedFd) -> Option<SocketAddr> {
         let peer = net::getpeername(socket).ok()??;
         peer.try_into().ok()
+    }
+
+    fn tcp(&self, socket: &OwnedFd) -> Option<TcpFacts> {
+        self.tells_tcp.then(|| tcp::facts(socket)).flatten()
     }
 
     fn adopt(&mut self, socket: &OwnedFd, token: u64) -> Result<(), CloseReason> {

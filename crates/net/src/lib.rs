@@ -21,8 +21,8 @@ pub mod layer;
 pub mod listen;
 pub mod logic;
 pub mod mailbox;
-pub mod network;
 pub mod shard;
+pub mod tcp;
 pub mod transport;
 #[cfg(test)]
 mod wires;
@@ -31,6 +31,6 @@ pub use detail::{Detail, Reached};
 pub use executor::Executor;
 pub use logic::dialler::{CallFault, Dialler, NamedCall};
 pub use logic::tap::{TapNotes, Tapped};
-pub use logic::{ConnectionOrigin, Dial, DialAddress, ShardHandle, ShardLogic};
+pub use logic::{ConnectionEnd, ConnectionOrigin, Dial, DialAddress, ShardHandle, ShardLogic};
 pub use shard::{Settings, Shard};
 pub use transport::{Accepted, Got, NestedWait, Net, ReadyEvent};

@@ -7,14 +7,16 @@ pub mod tap;
 
 use crate::detail::{Detail, Reached};
 use crate::layer::ClientLayers;
+use crate::tcp::TcpFacts;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::counters::Counters;
 use model::id::{ConnRef, ShardId};
 use model::latency::LatencyPhase;
-use model::link::{Link, WireProfile};
+use model::link::{Link, Protocol, WireProfile};
 use model::machine::Machine;
 use model::ports::bans::BanAct;
+use model::ports::control::slow_clients::SlowReader;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -32,6 +34,9 @@ pub trait ShardLogic: Sized {
     type Mail: Send;
     /// The protocols that may come.
     const WIRES: &'static [WireProfile];
+    /// Whether [`disconnected`](Self::disconnected) and [`slow`](Self::slow) are called: they cost
+    /// system calls.
+    const WATCHES: bool = false;
 
     /// The machine for a connection whose layers are open; `None`: this protocol is not served.
     fn machine(&mut self, now: Now, link: &Link, how: ConnectionOrigin) -> Option<Self::Machine>;
@@ -97,6 +102,21 @@ pub trait ShardLogic: Sized {
     ) {
     }
 
+    /// A connection that was accepted has ended; its machine, if it had one, has had its last word.
+    /// Without a `conn`: it was not let in at all.
+    fn disconnected(&mut self, _now: Now, _conn: Option<ConnRef>, _end: &ConnectionEnd) {}
+
+    /// A connection's peer reads too slowly, with what waits for it; `None`: it keeps up again.
+    /// Called about once a second while it is slow.
+    fn slow(
+        &mut self,
+        _now: Now,
+        _conn: ConnRef,
+        _machine: &mut Self::Machine,
+        _reader: Option<SlowReader>,
+    ) {
+    }
+
     /// Something passed on a connection, while it wants to see that.
     fn tapped(
         &mut self,
@@ -138,6 +158,23 @@ pub trait ShardLogic: Sized {
         _handle: &mut ShardHandle<Self>,
     ) {
     }
+}
+
+/// End of a connection that was accepted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConnectionEnd {
+    /// Why it ended.
+    pub reason: CloseReason,
+    /// More about the reason. May be empty.
+    pub detail: &'static str,
+    /// The peer's address, as far as it is still known.
+    pub peer: Option<SocketAddr>,
+    /// Its protocol; absent: the connection ended before that was known.
+    pub protocol: Option<Protocol>,
+    /// The listener it came through.
+    pub door: u8,
+    /// Its bytes, as the kernel counts them.
+    pub tcp: Option<TcpFacts>,
 }
 
 /// Origin of a connection.

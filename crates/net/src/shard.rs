@@ -13,11 +13,13 @@
 mod accept;
 mod bans;
 mod census;
+mod ends;
 mod handing;
 mod notices;
 pub mod outqueue;
 mod partial;
 mod read;
+mod slow;
 mod start_tls;
 mod taps;
 mod timers;
@@ -182,6 +184,7 @@ pub struct Shard<N: Net, H: ShardLogic> {
     /// Looks at the silence of those whose keep-alive is too short for the sweep.
     looks: Wheel,
     notices: notices::Notices,
+    slow: slow::SlowLooks,
     /// Of whom the logic told last: its end is not told once more.
     last_away: Option<Key>,
     ban_walk: bans::BanWalk,
@@ -226,6 +229,7 @@ where
             sweep: timers::Sweep::default(),
             looks: Wheel::default(),
             notices: notices::Notices::default(),
+            slow: slow::SlowLooks::default(),
             last_away: None,
             ban_walk: bans::BanWalk::default(),
             drain: None,
@@ -282,6 +286,7 @@ where
         self.fire_timers();
         self.look_closely();
         self.tell_more();
+        self.look_for_slow();
         self.sweep_slice();
         self.walk_bans();
         self.handle.connections = self.conns.len();
@@ -378,7 +383,7 @@ where
         let again = reads.then(|| self.now.mono + CONGESTED);
         let (logic, sweep, drain) = (self.logic_next, self.next_sweep(), self.next_drain());
         let (wheel, looks, notices) = (self.wheel.next(), self.looks.next(), self.notices.next());
-        earliest([logic, sweep, drain, wheel, looks, notices, again])
+        earliest([logic, sweep, drain, wheel, looks, notices, self.slow.next(), again])
     }
 
     fn conn_ref(&self, key: Key) -> ConnRef {
@@ -573,6 +578,7 @@ where
             Ok(key) => key,
             Err(record) => {
                 self.leave_census(&record, bucket);
+                self.remember_end(None, &record, (CloseReason::Full, Detail::Nothing));
                 self.net.close(record.socket, true);
                 return self.handle.counters.closed(CloseReason::Full);
             }
@@ -604,6 +610,7 @@ where
 
     /// Ends a connection of whose end more is known.
     fn end_knowing(&mut self, key: Key, reason: CloseReason, detail: Detail) {
+        let reason = self.cause_of(key, reason);
         self.last_write(key, reason);
         let Some(mut conn) = self.conns.remove(key) else { return };
         (self.handle.detail, self.handle.reached) = (detail, conn.reached());
@@ -630,6 +637,7 @@ where
         if reason == CloseReason::TlsFailed && !conn.has(Conn::<N, H>::DIALLED) {
             self.tell_tls_failed(&conn, detail);
         }
+        self.remember_end(Some(key), &conn, (reason, detail));
         if let Some(extra) = conn.extra.take() {
             self.pool_extra(extra);
         }

@@ -2,6 +2,7 @@
 
 use crate::detail::Detail;
 use crate::logic::DialAddress;
+use crate::tcp::TcpFacts;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::id::ShardId;
@@ -63,6 +64,11 @@ pub trait Net {
 
     /// Whom the socket is connected to, as far as this is known.
     fn peer(&self, _socket: &Self::Socket) -> Option<SocketAddr> {
+        None
+    }
+
+    /// What the kernel knows of a TCP connection's bytes; `None`: it does not tell.
+    fn tcp(&self, _socket: &Self::Socket) -> Option<TcpFacts> {
         None
     }
 

@@ -6,21 +6,25 @@
 //! what they want ([`running`]), has no opinion of its own, and names no service: it holds a list.
 
 mod call_clock;
+mod disconnections;
 pub mod outside;
 mod peers;
 pub mod running;
 mod shard_bans;
 mod shard_presence;
+mod slow_list;
 
+use self::disconnections::Disconnections;
 use self::outside::Outside;
 pub use self::peers::{PeerBacklog, PeerBag};
 pub use self::running::{AnyService, RunningService};
 pub use self::shard_presence::history_line;
 pub use self::shard_presence::topic::EventTopic;
 pub use self::shard_presence::{Figures, FiguresCell, ShardPresence};
+use self::slow_list::SlowList;
 use crate::machines::{DoorProfile, ServerMachine, WIRES};
 use crate::switchboard::ShardPart;
-use crate::trace::{ActiveTrace, TraceTap};
+use crate::trace::{ActiveTrace, TraceTap, subject_of};
 use base::hash::HashKey;
 use base::slab::{Key, Slab};
 use base::text::escaped;
@@ -32,7 +36,10 @@ use model::latency::LatencyPhase;
 use model::link::{Link, WireProfile};
 use model::ports::access::{Admission, Question};
 use model::ports::bans::BanAct;
+use model::ports::control::disconnections::Parting;
+use model::ports::control::slow_clients::{Loss, SlowReader};
 use model::ports::control::{Answer, Command, ShardLoop, Status};
+use model::ports::events::{ClientEvent, ClientWhat};
 use model::ports::log::{Call, Completion, Ticket};
 use model::ports::notifications::{NotificationOrder, Notified};
 use model::ports::presence::directory::{DirectoryEntry, DirectoryError, Put};
@@ -43,7 +50,7 @@ use model::product::Product;
 use model::service::{Delivery, Event, Request, Service, ServiceKind};
 use model::topic::Publication;
 use model::{event, tell};
-use net::{ConnectionOrigin, ShardHandle, ShardLogic, TapNotes, Tapped};
+use net::{ConnectionEnd, ConnectionOrigin, ShardHandle, ShardLogic, TapNotes, Tapped};
 use running::{Carrier, Surroundings};
 use shard_bans::Knock;
 use std::net::IpAddr;
@@ -116,6 +123,10 @@ struct Around<O: Outside> {
     tap: TraceTap,
     /// The device that asked to be let in last.
     knock: Option<Knock>,
+    /// Connections that ended.
+    disconnections: Disconnections,
+    /// Clients that do not keep up.
+    slow: SlowList,
 }
 
 /// What a shard's logic is made of.
@@ -151,6 +162,8 @@ impl<O: Outside> ServerLogic<O> {
                 requests,
                 tap: TraceTap::new(settings.shard),
                 knock: None,
+                disconnections: Disconnections::new(settings),
+                slow: SlowList::new(settings.shard, settings.limits.slow_clients_max),
             },
         }
     }
@@ -294,6 +307,14 @@ impl<O: Outside> ServerLogic<O> {
         let kind = match command {
             Command::Presence(command) => return self.ask_presence(now, command, part),
             Command::Status => return part.answer(self.status(handle)),
+            Command::Disconnections(query) => {
+                let page = self.around.disconnections.page(&query);
+                return part.answer(Answer::Disconnections(page));
+            }
+            Command::SlowClients => {
+                let clients = self.around.slow.clients(&self.services);
+                return part.answer(Answer::SlowClients(clients));
+            }
             _ => command.service(),
         };
         let service = kind.and_then(|kind| running::of_kind(&mut self.services, kind));
@@ -312,6 +333,7 @@ impl<O: Outside> ServerLogic<O> {
             threads: self.around.outside.threads(),
             turn_us_max: std::mem::take(&mut handle.turn_us_max),
             pressure: self.around.outside.pressure(),
+            slow_clients: self.around.slow.len() as u64,
             loops: vec![ShardLoop {
                 shard: self.shard,
                 connections: handle.connections as u64,
@@ -383,6 +405,7 @@ impl<O: Outside> Carrier for Carrying<'_, O> {
         if let Some((why, who)) = delivery.refusal() {
             self.around.heed_refusal(self.now, to, why);
             handle.turned_away(to, why, who);
+            self.around.disconnections.refused(to, why, who);
         }
         if self.around.tap.is_active() {
             self.around.tap.delivers(self.now, to, &delivery);
@@ -455,6 +478,14 @@ impl<O: Outside> Carrier for Carrying<'_, O> {
         publications.extend(message);
     }
 
+    fn part(&mut self, parting: Parting) {
+        self.around.disconnections.parts(parting);
+    }
+
+    fn lose(&mut self, loss: Loss) {
+        self.around.slow.loses(self.now, loss);
+    }
+
     fn publish(&mut self, message: Publication) {
         self.around.publications.push(message);
     }
@@ -475,6 +506,7 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
     type Machine = ServerMachine;
     type Mail = Mail;
     const WIRES: &'static [WireProfile] = &WIRES;
+    const WATCHES: bool = true;
 
     fn machine(&mut self, _: Now, link: &Link, _: ConnectionOrigin) -> Option<ServerMachine> {
         let profile = self.profiles.get(usize::from(link.door)).or(self.profiles.last())?;
@@ -575,7 +607,8 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
         let tracker = self.turn_presence(now);
         self.carry_out(now, Some(&mut *handle));
         let figures = self.tell_figures(now, handle);
-        earliest([next, tracker, figures, self.around.outside.give_back(now)])
+        let slow = self.around.slow.turn(now, &self.services);
+        earliest([next, tracker, figures, slow, self.around.outside.give_back(now)])
     }
 
     fn tell_shards(&mut self, _: Now, handle: &mut ShardHandle<Self>) {
@@ -588,6 +621,34 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
     fn turned(&mut self, _: Now, handle: &mut ShardHandle<Self>) {
         if self.around.shard_presence.is_behind() {
             handle.post(self.shard, Mail::Attend);
+        }
+    }
+
+    fn disconnected(&mut self, now: Now, conn: Option<ConnRef>, end: &ConnectionEnd) {
+        conn.into_iter().for_each(|conn| self.around.slow.ended(conn));
+        let is_wanted = self.around.outside.events_wanted(ServiceKind::Topics);
+        let kept = self.around.disconnections.ended(now, conn, end);
+        if let Some(kept) = kept.filter(|_| is_wanted) {
+            let event = Event::Topics(ClientEvent {
+                at_ms: kept.at_ms,
+                client_id: kept.client.clone(),
+                user: kept.user.clone(),
+                version: PresenceVersion::default(),
+                what: ClientWhat::ConnectionEnded(Box::new(kept.clone())),
+            });
+            self.around.outside.publish(vec![event]);
+        }
+    }
+
+    fn slow(
+        &mut self,
+        now: Now,
+        conn: ConnRef,
+        machine: &mut ServerMachine,
+        reader: Option<SlowReader>,
+    ) {
+        if let Some(whose) = subject_of(machine) {
+            self.around.slow.reads(now, conn, whose, reader);
         }
     }
 

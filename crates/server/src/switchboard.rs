@@ -17,6 +17,7 @@ use crate::shard_logic::outside::Outside;
 use crate::shard_logic::{Mail, ServerLogic};
 use base::hash::{self, HashKey};
 use model::id::{MessageId, NodeId, ShardId};
+use model::ports::control::disconnections;
 use model::ports::control::{Answer, Command, Control, Reply};
 use net::mailbox::Mailbox;
 use net::shard::{ShardMessage, ShardMessageOf};
@@ -143,7 +144,9 @@ impl<O: Outside + Send> Control for Switchboard<O> {
             Command::Chat(command) => self.ask_chat(command, reply),
             Command::Presence(command) => self.ask_presence(command, reply),
             Command::Echo(_) => self.gather(vec![(ShardId(0), command)], reply),
-            Command::Status => self.gather_from_all(command, reply),
+            Command::Disconnections(_) | Command::SlowClients | Command::Status => {
+                self.gather_from_all(command, reply);
+            }
         }
     }
 
@@ -223,6 +226,13 @@ fn merge(one: Answer, other: Answer) -> Answer {
         (Answer::Chat(one), Answer::Chat(other)) => chats::merge(one, other).into(),
         (Answer::Presence(one), Answer::Presence(other)) => {
             Answer::Presence(presence_questions::merge(one, other))
+        }
+        (Answer::Disconnections(one), Answer::Disconnections(other)) => {
+            Answer::Disconnections(disconnections::merge(one, other))
+        }
+        (Answer::SlowClients(mut one), Answer::SlowClients(other)) => {
+            one.extend(other);
+            Answer::SlowClients(one)
         }
         (Answer::Status(mut status), Answer::Status(other)) => {
             status.add(&other);

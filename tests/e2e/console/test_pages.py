@@ -14,6 +14,7 @@ ROUTES = {
     "trace": "Trace", "trace?client=till-1": "Trace",
     "clients?client_id=till-1": "Clients", "sessions": "Sessions and queues",
     "devices": "Devices", "devices?product=demo&device=lamp": "Devices",
+    "disconnections": "Disconnections",
     "slow": "Slow clients", "slow?by=lost": "Slow clients", "topics": "Topics",
     "topics?topic=tills%2F1%2Fstate": "Topics", "groups": "Rooms and groups",
     "groups?group=GROUP": "Rooms and groups", "chatrooms": "Chatrooms", "services": "Services",
@@ -209,7 +210,7 @@ class Pages(Consoles):
             else:
                 self.assertEqual({key for key, _ in rows}, set(wanted))
         operator.go("closes?with=slow", ROUTES["closes"])
-        operator.says("The output queue reached its limit: the peer did not read.")
+        operator.says("The peer did not read, for too long or while too much came.")
         self.calm(operator)
 
     def test_what_strangers_are_called_is_text(self):

@@ -3,6 +3,7 @@
 //! Invariant: the `type` of an event is its name in the model.
 
 use super::chat;
+use super::clients::disconnections::ConnectionEnding;
 use super::messages::Message;
 use super::pushes;
 use crate::feed::Happening;
@@ -213,6 +214,16 @@ pub(crate) enum ClientEvent {
         #[schemars(extend("enum" = words(Denial::ALL, Denial::name)))]
         reason: &'static str,
     },
+    /// A connection of any protocol ended or was refused.
+    Disconnection {
+        /// In the stream: give it as Last-Event-ID to go on after it. In a webhook: names the event
+        /// for good, so that a repetition can be dropped.
+        id: String,
+        /// Unix millisecond.
+        at_ms: u64,
+        #[serde(flatten)]
+        ending: ConnectionEnding,
+    },
     /// A client's session ended.
     SessionEnded {
         #[serde(flatten)]
@@ -275,6 +286,9 @@ impl ClientEvent {
                 ClientEvent::ClientDisconnected { of, transition, reason: reason.name() }
             }
             ClientWhat::Refused { why } => ClientEvent::ClientRefused { of, reason: why.name() },
+            ClientWhat::ConnectionEnded(it) => {
+                ClientEvent::Disconnection { id: of.id, at_ms: of.at_ms, ending: (&**it).into() }
+            }
             ClientWhat::SessionEnded => ClientEvent::SessionEnded { of },
             ClientWhat::Subscribed { filter, qos } => {
                 ClientEvent::ClientSubscribed { of, filter: filter.to_string(), qos: *qos as u8 }

@@ -86,6 +86,8 @@ pub(crate) struct Status {
     chat_queued_out: u64,
     /// Chat accounts with pending push notifications.
     chat_pushes_owing: u64,
+    /// Clients that do not keep up: `GET /v1/slow_clients` lists them.
+    slow_clients: u64,
     /// Chatrooms.
     chatrooms: u64,
     /// Sessions in chatrooms.
@@ -150,6 +152,7 @@ impl Status {
             chat_undistributed: status.chat_undistributed,
             chat_queued_out: status.chat_queued_out,
             chat_pushes_owing: status.chat_pushes_owing,
+            slow_clients: status.slow_clients,
             chatrooms: status.chatrooms,
             chatroom_sessions: status.chatroom_sessions,
             loops: status.loops.iter().map(ShardLoop::new).collect(),

@@ -377,6 +377,19 @@ fn clients() -> Vec<Route> {
     vec![
         get("/v1/clients", clients::list).wants(&[Read], Other).refuses(ASKS)
             .told("listClients", "MQTT clients, page by page", "A page, in no particular order."),
+        get("/v1/disconnections", clients::disconnections::list)
+            .wants(&[Read], Other).refuses(&[Busy, NoAnswer])
+            .told("listDisconnections", "Connections that ended or were refused",
+                "A page, newest first.")
+            .more("The newest since the start, of all protocols, as many as \
+                   `[limits] disconnections_max` keeps in memory: who, from where, when, why, for \
+                   how long, and how many bytes. Refused logins and failed TLS handshakes are \
+                   among them."),
+        get("/v1/slow_clients", clients::disconnections::slow)
+            .wants(&[Read], Other).refuses(&[Busy, NoAnswer])
+            .told("listSlowClients", "Clients that do not keep up", "The worst first.")
+            .more("A client is listed while it reads more slowly than it is sent messages, or \
+                   loses messages because its queue is full, and for a minute afterwards."),
         get("/v1/clients/{client}", clients::one).wants(&[Read], Other).refuses(FINDS)
             .told("getClient", "An MQTT client", "The client."),
         delete("/v1/clients/{client}", clients::kick).wants(&[Manage], Other).refuses(FINDS)

@@ -4,9 +4,11 @@
 //! made. Patterns are those of JSON Schema (ECMA-262). It knows no field.
 
 use crate::LogHealth;
+use crate::orders::disconnections::PROTOCOLS;
 use crate::tokens::FILES;
 use crate::tokens::scope::Scope;
 use model::close::CloseReason;
+use model::link::Protocol;
 use model::ports::pushes::PushOrder;
 use model::push::{Outcome, Rejection};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -125,6 +127,12 @@ forms! {
     Place { "type": "string", "pattern": "^[0-9]{1,18}$" }
     /// Number of a webhook, in a path.
     Number { "type": "string", "pattern": "^[0-9]{1,9}$" }
+    /// Address or network: `10.1.2.3`, `10.1.0.0/16`.
+    NetworkText { "type": "string", "pattern": "^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$" }
+    /// Place in the list of ended connections.
+    EndedPlace { "type": "string", "pattern": "^[0-9]{1,20}-[0-9]{1,5}-[0-9]{1,20}$" }
+    /// Protocol of a connection.
+    EndedProtocol { "type": "string", "enum": PROTOCOLS.map(Protocol::name) }
     /// Address of a host.
     IpText { "type": "string", "anyOf": [{ "format": "ipv4" }, { "format": "ipv6" }] }
     /// Name of a file of the console.

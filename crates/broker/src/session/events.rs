@@ -4,9 +4,14 @@ use super::sessions::Sessions;
 use crate::Effects;
 use base::slab::Key;
 use base::time::Now;
+use model::id::SessionRef;
+use model::ports::control::disconnections::{self, Parting};
+use model::ports::control::slow_clients::Loss;
 use model::ports::events::{ClientEvent, ClientWhat};
 use model::ports::presence::queries::PresenceStatus;
+use model::ports::trace::TraceSubject;
 use model::presence::{OnlineState, PresenceVersion, Principal as Who, Transition};
+use model::service::ServiceKind;
 use model::session::Drop;
 
 impl Sessions {
@@ -36,6 +41,25 @@ impl Sessions {
         fx.transitions.push(Transition { who, user, state, protocol, peer, version });
     }
 
+    /// Says whose connection a session is about to leave.
+    pub fn part(&self, key: Key, fx: &mut Effects) {
+        let Some(session) = self.at(key) else { return };
+        let Some(conn) = session.conn() else { return };
+        let since_ms = match session.online() {
+            Some(_) => session.version().unix_ms(),
+            None => u64::from(session.since_s()) * 1_000,
+        };
+        fx.partings.push(Parting {
+            conn,
+            client: disconnections::cut(session.id()).into(),
+            product: None,
+            user: self.principal(session).user.clone(),
+            peer: session.peer(),
+            since_ms,
+            detail: "",
+        });
+    }
+
     /// Messages for a session are dropped.
     pub fn dropped(&mut self, now: Now, key: Key, why: Drop, count: u64, fx: &mut Effects) {
         if count == 0 {
@@ -44,6 +68,12 @@ impl Sessions {
         fx.counters.dropped(why, count);
         if let Some(session) = self.at_mut(key) {
             session.drop_more(count);
+            let is_slow = matches!(why, Drop::SlowReader | Drop::QueueCount | Drop::QueueBytes);
+            if let Some(conn) = session.online().filter(|_| is_slow) {
+                let session = SessionRef::new(conn.shard(), key);
+                let subject = TraceSubject::Session(ServiceKind::Topics, session);
+                fx.losses.push(Loss { conn, subject, count });
+            }
         }
         self.event(now, key, || ClientWhat::Dropped { why, count }, fx);
     }

@@ -50,6 +50,7 @@ impl Broker {
 
     /// The session has no connection any more.
     pub(crate) fn detach(&mut self, now: Now, key: Key, reason: CloseReason, fx: &mut Effects) {
+        self.sessions.part(key, fx);
         if self.sessions.online(key).is_some() {
             let version = self.sessions.next_version(now);
             self.offline(now, key, version, reason, fx);
@@ -66,6 +67,7 @@ impl Broker {
         let Some(conn) = session.online() else { return };
         let version = PresenceVersion::after(session.version().0, 0);
         self.sessions.observe(version);
+        self.sessions.part(key, fx);
         let reason = CloseReason::Replaced;
         let text = Some("a connection to another server took over".into());
         let denied = Denied { text, ..Denied::of(Denial::TakenOver, reason) };

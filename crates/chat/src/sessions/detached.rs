@@ -159,6 +159,7 @@ impl Chat {
     ) {
         let Detaching { session, kept, bytes, handled, .. } = detaching;
         let Some(key) = self.sessions.bound(from, session) else { return };
+        self.part(key, fx);
         let bytes = (bytes + size_of::<Away>()) as u64;
         let most = self.detached_max();
         let resumables = &mut self.sessions.resumables;

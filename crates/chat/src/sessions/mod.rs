@@ -27,6 +27,7 @@ use model::chat::{ChatDelivery, ClientMessageId, SessionEnd};
 use model::close::CloseReason;
 use model::id::{ConnRef, SessionRef};
 use model::ports::access::GrantedAccount;
+use model::ports::control::disconnections::{self, Parting};
 use model::session::Denial;
 use model::timeline::{ReaderId, Seq, TimelineId};
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -355,7 +356,26 @@ impl Chat {
         }
     }
 
+    /// Says whose connection a session is about to leave. Since when, no session remembers.
+    pub(crate) fn part(&self, key: Key, fx: &mut Effects) {
+        let Some(session) = self.sessions.slab.at(key) else { return };
+        let Some(online) = self.sessions.online.get(&session.inbox) else { return };
+        if self.sessions.resumables.is_away(key) {
+            return;
+        }
+        fx.partings.push(Parting {
+            conn: session.conn,
+            client: disconnections::cut(&session.device).into(),
+            product: None,
+            user: Some(online.address.as_str().into()),
+            peer: None,
+            since_ms: 0,
+            detail: "",
+        });
+    }
+
     fn leave(&mut self, key: Key, fx: &mut Effects) {
+        self.part(key, fx);
         self.store_place(key, fx);
         let Some(session) = self.sessions.slab.remove(key) else { return };
         self.sessions.ending.remove(&(session.until_s, key));

@@ -1,12 +1,13 @@
 //! `holdline clients`: who is connected or has a session, and the end of either.
 
+use crate::client::disconnections::{Disconnections, disconnections, slow_table};
 use crate::client::{Server, encoded, query, tell};
 use base::text::escaped;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 use std::process::ExitCode;
 
-/// Clients that are looked at to find those for whom most waits.
+/// Clients that are looked at to find those that lost most.
 const SLOW_READ_MAX: u32 = 5_000;
 
 /// What to do with clients.
@@ -41,9 +42,11 @@ enum Action {
         #[arg(long, default_value_t = 20)]
         limit: u32,
     },
-    /// List slow clients, worst first: by queued bytes
+    /// List connections that ended or were refused, newest first: when, why, for how long
+    Disconnections(Disconnections),
+    /// List clients that do not keep up, worst first: by bytes that wait in queue and socket
     Slow {
-        /// Order by dropped messages instead
+        /// All clients that lost messages since their session began, by how many
         #[arg(long)]
         lost: bool,
         /// Maximum number of entries
@@ -80,16 +83,22 @@ fn act(arguments: &Arguments) -> Result<String, String> {
             Ok(if json { lines(&found) } else { table(&found) })
         }
         Action::Slow { lost, limit } => {
-            let (least, by) =
-                if *lost { ("dropped_min", "dropped") } else { ("queued_min", "queued_bytes") };
-            let asked = query("/v1/clients", &[(least, Some("1".to_owned()))]);
-            let found = worst(server.pages(&asked, "clients", SLOW_READ_MAX)?, by, *limit);
+            let found = if *lost {
+                let asked = query("/v1/clients", &[("dropped_min", Some("1".to_owned()))]);
+                worst(server.pages(&asked, "clients", SLOW_READ_MAX)?, "dropped", *limit)
+            } else {
+                let asked = format!("/v1/slow_clients?limit={}", (*limit).clamp(1, 1_000));
+                let answer = server.call("GET", &asked, None)?;
+                answer["clients"].as_array().cloned().unwrap_or_default()
+            };
             Ok(match (json, found.is_empty()) {
                 (true, _) => lines(&found),
                 (false, true) => "no slow clients\n".to_owned(),
-                (false, false) => table(&found),
+                (false, false) if *lost => table(&found),
+                (false, false) => slow_table(&found),
             })
         }
+        Action::Disconnections(wanted) => disconnections(server, json, wanted),
         Action::Show { client } => {
             let asked = format!("?client_id={}", encoded(client));
             let mut found = server.call("GET", &format!("/v1/client{asked}"), None)?;

@@ -73,6 +73,12 @@ section! {
         /// How long sent bytes may stay unacknowledged by the peer's kernel. After it, the
         /// connection is closed.
         tcp_user_timeout_ms: u32 = 30_000, whole(1_000..=MS, "milliseconds");
+        /// Ended connections that are kept in memory for /v1/disconnections, at most 456 bytes
+        /// each; every shard keeps its share. The oldest make room. 0: none.
+        disconnections_max: u32 = 10_000, whole(0..=1_000_000, "connections");
+        /// Clients in the list of those that do not keep up. Those beyond are not listed; their
+        /// losses are counted as always.
+        slow_clients_max: u32 = 1_024, whole(0..=65_536, "clients a shard");
         /// Messages from other shards in the mailbox of one shard. Beyond, the sender is slowed
         /// down.
         mailbox_messages_max: u32 = 65_536, whole(64..=1 << 24, "messages");

@@ -7,6 +7,7 @@ use crate::chat::{ChatMessage, ClientMessageId, Content};
 use crate::close::CloseReason;
 use crate::event::{self, EventKind};
 use crate::id::{DeviceId, MessageId, ProductKey};
+use crate::ports::control::disconnections::Disconnection;
 use crate::presence::PresenceVersion;
 use crate::push::Outcome;
 use crate::session::{Denial, Drop};
@@ -119,6 +120,8 @@ pub enum ClientWhat {
         /// Reason of the refusal.
         why: Denial,
     },
+    /// Its connection ended, of whatever protocol.
+    ConnectionEnded(Box<Disconnection>),
     /// Its session ended.
     SessionEnded,
     /// A subscription was granted.
@@ -151,6 +154,7 @@ impl ClientWhat {
             ClientWhat::Connected { .. } => event::CLIENT_CONNECTED,
             ClientWhat::Disconnected { .. } => event::CLIENT_DISCONNECTED,
             ClientWhat::Refused { .. } => event::CLIENT_REFUSED,
+            ClientWhat::ConnectionEnded(_) => event::DISCONNECTION,
             ClientWhat::SessionEnded => event::SESSION_ENDED,
             ClientWhat::Subscribed { .. } => event::CLIENT_SUBSCRIBED,
             ClientWhat::Unsubscribed { .. } => event::CLIENT_UNSUBSCRIBED,

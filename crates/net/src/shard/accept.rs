@@ -53,7 +53,7 @@ where
         }
         let (bucket, beyond) = self.admit(&listener, peer);
         if beyond > self.settings.limits.crowd_max {
-            return self.reject(&listener, bucket, (socket, peer));
+            return self.reject(door, bucket, (socket, peer));
         }
         let mut layers = Layers::accepted(listener, H::WIRES, peer, beyond > 0);
         layers.stop_behind_header();
@@ -78,7 +78,7 @@ where
         let listener = self.settings.doors[usize::from(door)].clone();
         let (bucket, beyond) = self.admit(&listener, peer);
         if beyond > self.settings.limits.crowd_max {
-            return self.reject(&listener, bucket, (socket, peer));
+            return self.reject(door, bucket, (socket, peer));
         }
         let is_encrypted = if encrypted { Conn::<N, H>::ENCRYPTED } else { 0 };
         let (flags, extra) = (Conn::<N, H>::GIVEN | is_encrypted, self.new_extra());
@@ -118,17 +118,13 @@ where
     }
 
     /// There is not even room to say that there is none.
-    fn reject(
-        &mut self,
-        listener: &ListenerSetup,
-        bucket: u16,
-        (socket, peer): (N::Socket, SocketAddr),
-    ) {
+    fn reject(&mut self, door: u8, bucket: u16, (socket, peer): (N::Socket, SocketAddr)) {
         self.settings.census.leave();
         self.settings.census.leave_source(bucket);
-        listener.open.leave();
+        self.settings.doors[usize::from(door)].open.leave();
         self.handle.counters.closed(CloseReason::Full);
         self.notice(CloseReason::Full.name(), Some(peer), None);
+        self.remember_reject(door, peer);
         self.net.close(socket, true);
     }
 

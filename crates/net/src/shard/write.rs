@@ -232,6 +232,9 @@ where
                 break;
             }
         }
+        if H::WATCHES && failed.is_none() {
+            self.slow.wrote(key, !extra.out.is_empty());
+        }
         if let Some(reason) = failed {
             return self.end_knowing(key, reason, self.net.detail());
         }

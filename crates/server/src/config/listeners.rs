@@ -6,9 +6,9 @@
 
 use federation::PeerDoor;
 use guard::{Anonymous, ListenerPolicy, Method};
+use model::link::network::IpNetwork;
 use net::layer::BACKLOG;
 use net::layer::tls::{CertificateIdentity, ClientCertificates};
-use net::network::IpNetwork;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -9,10 +9,10 @@ use base::setting::Section;
 use guard::{Anonymous, Method};
 use model::chat::foreign::ForeignDomains;
 use model::limits::Limits;
+use model::link::network::IpNetwork;
 use model::ports::users::Registration;
 use model::product::{AnonymousFrom, Product};
 use net::layer::tls::ClientCertificates;
-use net::network::IpNetwork;
 
 use super::problem::without_password;
 use super::reader::{Reader, Sheet};

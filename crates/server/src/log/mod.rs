@@ -4,9 +4,11 @@
 //! written at once is lost and counted ([`lost`]). Invariant: nobody who logs waits for a reader,
 //! hears of an error, or ends by one.
 
+mod journal;
 pub(crate) mod recent;
 
-use crate::config::{Config, LogFormat};
+use self::journal::{Prioritized, is_journal};
+use crate::config::{Config, LogFormat, environment};
 use model::{event, tell};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, IsTerminal, Write};
@@ -78,16 +80,21 @@ pub fn start(config: &Config) {
         .log_internal_errors(false)
         .with_ansi(io::stderr().is_terminal())
         .with_target(false);
+    let stream = environment().find(|(name, _)| name == "JOURNAL_STREAM");
+    let is_on = is_journal(stream.as_ref().map(|(_, value)| value.as_str()), io::stderr());
     let recent = recent::keep(config.api.limits.log_lines_max as usize);
     let change: Change = match config.server.log_format {
         LogFormat::Text => {
+            let builder = builder.map_event_format(|format| Prioritized { format, is_on });
             let builder = builder.with_filter_reloading();
             let handle = builder.reload_handle();
             builder.finish().with(recent).init();
             Box::new(move |filter| told(handle.reload(filter)))
         }
         LogFormat::Json => {
-            let builder = builder.json().with_filter_reloading();
+            let builder = builder.json();
+            let builder = builder.map_event_format(|format| Prioritized { format, is_on });
+            let builder = builder.with_filter_reloading();
             let handle = builder.reload_handle();
             builder.finish().with(recent).init();
             Box::new(move |filter| told(handle.reload(filter)))

@@ -11,6 +11,8 @@ use model::counters::{ChatCounter, Counters, ProcessCounter};
 use model::id::{ConnRef, ShardId};
 use model::latency::LatencyPhase;
 use model::ports::access::{Admission, Question};
+use model::ports::control::disconnections::Parting;
+use model::ports::control::slow_clients::Loss;
 use model::ports::control::{Answer, Command, Status};
 use model::ports::log::{Call, Completion, Restored, StoreError, Ticket};
 use model::ports::notifications::{NotificationOrder, Notified};
@@ -82,6 +84,12 @@ pub trait Carrier {
 
     /// Somebody came or went.
     fn note(&mut self, transition: Transition);
+
+    /// A session or device is about to leave its connection.
+    fn part(&mut self, parting: Parting);
+
+    /// Messages for a client that is online were dropped.
+    fn lose(&mut self, loss: Loss);
 
     /// A message of the server's own.
     fn publish(&mut self, message: Publication);
@@ -369,6 +377,8 @@ impl<S: Service> AnyService for RunningService<S> {
         if effects.is_empty() {
             return false;
         }
+        effects.partings.drain(..).for_each(|parting| carrier.part(parting));
+        effects.losses.drain(..).for_each(|loss| carrier.lose(loss));
         for (to, delivery) in effects.deliveries.drain(..) {
             carrier.deliver(to, delivery.into());
         }

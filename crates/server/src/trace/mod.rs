@@ -18,3 +18,4 @@ mod tests;
 pub use desk::{TraceDesk, TraceTally};
 pub use seen::ActiveTrace;
 pub use tap::TraceTap;
+pub(crate) use tap::subject_of;

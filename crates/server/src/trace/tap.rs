@@ -13,7 +13,7 @@ use crate::shard_logic::AnyService;
 use base::time::Now;
 use model::close::CloseReason;
 use model::id::{ConnRef, ShardId};
-use model::link::Link;
+use model::link::{Link, Protocol};
 use model::machine::Outbox;
 use model::ports::trace::{TraceDirection, TraceIdentity, TraceScope, TraceSubject};
 use model::service::{Request, ServiceKind};
@@ -321,6 +321,18 @@ impl TraceTap {
 
 fn seen(at: Moment, connection: u64, what: SeenWhat) -> Arc<Seen> {
     Arc::new(Seen { connection, at_ms: at.at_ms, wire: at.wire, what })
+}
+
+/// Where its service knows the client of a machine, and what that speaks.
+pub(crate) fn subject_of(machine: &mut ServerMachine) -> Option<(TraceSubject, Protocol)> {
+    let (wire, subject) = spoken(machine);
+    let protocol = match wire {
+        WireKind::Miop => Protocol::Miop,
+        WireKind::Mqtt(_) => Protocol::Mqtt,
+        WireKind::Im => Protocol::Im,
+        WireKind::Xmpp => Protocol::Xmpp,
+    };
+    subject.map(|subject| (subject, protocol))
 }
 
 /// What a machine speaks, and for whom.

@@ -212,6 +212,11 @@ fn gauges(status: &Status) -> Vec<MetricReading> {
             "Accounts with pending push notifications.",
             status.chat_pushes_owing,
         ),
+        (
+            "slow_clients",
+            "Clients that do not keep up: GET /v1/slow_clients lists them.",
+            status.slow_clients,
+        ),
         ("chatrooms", "Chatrooms.", status.chatrooms),
         ("chatroom_sessions", "Sessions in chatrooms.", status.chatroom_sessions),
     ];

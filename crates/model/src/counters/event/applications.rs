@@ -25,6 +25,11 @@ kinds! {
         /// A client was refused.
         CLIENT_REFUSED "client_refused" streamed [client_id user reason]
             = "sessions_refused_total";
+        /// A connection of any protocol ended, or was refused. The fields are those of
+        /// `GET /v1/disconnections`.
+        DISCONNECTION "disconnection" by_name
+            [client_id product user address listener protocol reason detail connected_ms
+             bytes_in bytes_out] = "connections_closed_total";
         /// A client's session ended.
         SESSION_ENDED "session_ended" streamed [client_id user];
         /// A subscription was granted.

@@ -44,6 +44,19 @@ kinds! {
         BANS_FULL "bans_full" warn "the list of bans is full" [count];
         /// A stored ban cannot be read, and does not hold.
         BAN_UNREADABLE "ban_unreadable" error "a stored ban cannot be read" [kind subject];
+        /// A client reads more slowly than messages arrive for it, or not at all. The first one is
+        /// logged, with the bytes that wait for it; `more_slow_clients` counts the others in the
+        /// next ten seconds. `GET /v1/slow_clients` lists them.
+        CLIENT_SLOW "client_slow" warn "a client does not keep up"
+            [shard client user peer queue_bytes socket_bytes bytes_per_s dropped]
+            = "slow_clients";
+        /// Number of further clients that fell behind in the ten seconds after the one that was
+        /// logged.
+        MORE_SLOW_CLIENTS "more_slow_clients" warn "... and more of them in 10 s" [shard count]
+            = "slow_clients";
+        /// No client of this shard is slow any more.
+        CLIENTS_KEEP_UP "clients_keep_up" info "all clients keep up again" [shard]
+            = "slow_clients";
         /// A stream to another XMPP server is established.
         FOREIGN_STREAM_OPEN "foreign_stream_open" debug "stream to another server \
                                                          established" [peer];

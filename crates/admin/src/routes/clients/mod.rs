@@ -4,6 +4,8 @@
 //! named here: in the path, or, for what a path does not carry, in the query. Invariant: an
 //! identifier or filter is checked before a shard hears of it.
 
+pub(crate) mod disconnections;
+
 use super::{Asked, Part, ask, asked, done, page, part};
 use crate::answers::clients::{
     Client, ClientKicked, ClientPage, Subscribed, Subscription, Subscriptions, Unsubscribed,

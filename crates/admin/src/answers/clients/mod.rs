@@ -1,5 +1,7 @@
 //! MQTT clients, their sessions and subscriptions.
 
+pub(crate) mod disconnections;
+
 use crate::orders::messages::RETAIN_HANDLING;
 use crate::texts::{CloseWord, QosNumber, Version};
 use model::close::CloseReason;

@@ -3,6 +3,8 @@
 //! Filled in by `net` while the layers below the protocol open (PROXY header, TLS, WebSocket), and
 //! shown to a machine whenever it receives.
 
+pub mod network;
+
 use crate::limits::Limits;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;

@@ -4,6 +4,9 @@
 //! owns it, one about all goes to all shards and the answers are merged; the API sees one answer
 //! either way.
 
+pub mod disconnections;
+pub mod slow_clients;
+
 use crate::counters::Counters;
 use crate::id::{MessageId, ShardId};
 use crate::ports::chat::{ChatAnswer, ChatCommand};
@@ -12,6 +15,8 @@ use crate::ports::pushes::{PushAnswer, PushCommand};
 use crate::ports::topics::{TopicAnswer, TopicCommand};
 use crate::pressure::Pressure;
 use crate::service::{Echo, ServiceKind};
+use disconnections::{DisconnectionPage, DisconnectionQuery};
+use slow_clients::SlowClient;
 
 /// A question or an order from outside.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,6 +31,10 @@ pub enum Command {
     Echo(Echo),
     /// About who is online. Answer: `Presence`.
     Presence(PresenceCommand),
+    /// The newest ended connections. Answer: `Disconnections`.
+    Disconnections(Box<DisconnectionQuery>),
+    /// Clients that do not keep up. Answer: `SlowClients`.
+    SlowClients,
     /// Counters and gauges. Answer: `Status`.
     Status,
 }
@@ -38,7 +47,10 @@ impl Command {
             Command::Topics(_) => Some(ServiceKind::Topics),
             Command::Chat(_) => Some(ServiceKind::Chat),
             Command::Echo(_) => Some(ServiceKind::Echo),
-            Command::Presence(_) | Command::Status => None,
+            Command::Presence(_)
+            | Command::Disconnections(_)
+            | Command::SlowClients
+            | Command::Status => None,
         }
     }
 }
@@ -56,6 +68,10 @@ pub enum Answer {
     Echo(Echo),
     /// To `Presence`.
     Presence(PresenceAnswer),
+    /// To `Disconnections`.
+    Disconnections(DisconnectionPage),
+    /// To `SlowClients`.
+    SlowClients(Vec<SlowClient>),
     /// To `Status`.
     Status(Box<Status>),
     /// A mailbox was full, or nobody is there to do it: nothing was done, try again.
@@ -107,6 +123,8 @@ pub struct Status {
     pub chat_queued_out: u64,
     /// Accounts of chat with something to tell devices that are away.
     pub chat_pushes_owing: u64,
+    /// Clients in the list of those that do not keep up.
+    pub slow_clients: u64,
     /// Chatrooms.
     pub chatrooms: u64,
     /// Sessions of chat that are in a chatroom, or have asked to be.
@@ -158,6 +176,7 @@ impl Status {
         self.chat_undistributed += other.chat_undistributed;
         self.chat_queued_out += other.chat_queued_out;
         self.chat_pushes_owing += other.chat_pushes_owing;
+        self.slow_clients += other.slow_clients;
         self.chatrooms += other.chatrooms;
         self.chatroom_sessions += other.chatroom_sessions;
         self.loops.extend(&other.loops);
@@ -209,6 +228,7 @@ mod tests {
                 chat_undistributed: 16 * n,
                 chat_queued_out: 17 * n,
                 chat_pushes_owing: 18 * n,
+                slow_clients: 21 * n,
                 chatrooms: 19 * n,
                 chatroom_sessions: 20 * n,
                 pressure,

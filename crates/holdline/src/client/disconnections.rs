@@ -1,0 +1,240 @@
+//! `holdline clients disconnections`: which connections ended, when and why; and
+//! `holdline clients slow`: which clients do not keep up.
+
+use crate::client::{Server, query};
+use crate::clients::{lines, text};
+use base::calendar::{date, unix_day};
+use clap::Args;
+use serde_json::Value;
+use server::clock::wall_ms;
+
+/// Which disconnections.
+#[derive(Args)]
+pub struct Disconnections {
+    /// Only of this client or device; `account/device` is a device of an account
+    client: Option<String>,
+    /// Only of this user or account
+    #[arg(long)]
+    user: Option<String>,
+    /// Only from this address or network, as in 10.1.0.0/16
+    #[arg(long, value_name = "ADDRESS")]
+    from: Option<String>,
+    /// Only those that ended for this reason, as in slow_consumer or auth_failed
+    #[arg(long)]
+    reason: Option<String>,
+    /// Only over this protocol: miop, mqtt, im or xmpp
+    #[arg(long)]
+    protocol: Option<String>,
+    /// Only since then: a duration as in 15m, a time of day as in 03:10 or a date and time as in
+    /// 2026-11-29T03:10 (UTC)
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// Only before then, in the same notation
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+    /// At most so many, the newest first
+    #[arg(long, default_value_t = 20)]
+    limit: u32,
+}
+
+/// Asks for disconnections; what is to be printed.
+pub fn disconnections(
+    server: &Server,
+    json: bool,
+    wanted: &Disconnections,
+) -> Result<String, String> {
+    let time = |text: &Option<String>| {
+        let parsed = text.as_deref().map(|text| unix_ms(text, wall_ms()));
+        parsed.transpose().map(|ms| ms.map(|ms| ms.to_string()))
+    };
+    let filters = [
+        ("client_id", wanted.client.clone()),
+        ("user", wanted.user.clone()),
+        ("address", wanted.from.clone()),
+        ("reason", wanted.reason.clone()),
+        ("protocol", wanted.protocol.clone()),
+        ("since_ms", time(&wanted.since)?),
+        ("until_ms", time(&wanted.until)?),
+    ];
+    let asked = query("/v1/disconnections", &filters);
+    let found = server.pages(&asked, "disconnections", wanted.limit)?;
+    Ok(if json { lines(&found) } else { table(&found) })
+}
+
+/// The Unix millisecond that a text means: a duration before now, a time of day (the last one), or
+/// a date with a time.
+fn unix_ms(text: &str, now_ms: u64) -> Result<u64, String> {
+    let wrong = || format!("{text}: not a time; write 15m, 03:10 or 2026-11-29T03:10");
+    if let Some((day, time)) = text.split_once('T') {
+        let day = day_number(day).ok_or_else(wrong)?;
+        let time = day_ms(time.trim_end_matches('Z')).ok_or_else(wrong)?;
+        return Ok(day * 86_400_000 + time);
+    }
+    if text.contains(':') {
+        let time = day_ms(text.trim_end_matches('Z')).ok_or_else(wrong)?;
+        let at = now_ms - now_ms % 86_400_000 + time;
+        return Ok(if at > now_ms { at.saturating_sub(86_400_000) } else { at });
+    }
+    let digits = text.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
+    let unit_ms = match text.get(digits.len()..) {
+        Some("s") => 1_000,
+        Some("m") => 60_000,
+        Some("h") => 3_600_000,
+        Some("d") => 86_400_000,
+        _ => return Err(wrong()),
+    };
+    let count: u64 = digits.parse().map_err(|_| wrong())?;
+    Ok(now_ms.saturating_sub(count.saturating_mul(unit_ms)))
+}
+
+/// The Unix day of `YYYY-MM-DD`.
+fn day_number(text: &str) -> Option<u64> {
+    let mut parts = text.splitn(3, '-');
+    let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
+    let day = unix_day(year.parse().ok()?, month.parse().ok()?, day.parse().ok()?)?;
+    u64::try_from(day).ok()
+}
+
+/// Milliseconds of a day until `HH:MM` or `HH:MM:SS`.
+fn day_ms(text: &str) -> Option<u64> {
+    let parts: Result<Vec<u64>, _> = text.split(':').map(str::parse).collect();
+    let (hour, minute, second) = match *parts.ok()? {
+        [hour, minute] => (hour, minute, 0),
+        [hour, minute, second] => (hour, minute, second),
+        _ => return None,
+    };
+    let is_time = hour < 24 && minute < 60 && second < 60;
+    is_time.then_some(((hour * 60 + minute) * 60 + second) * 1_000)
+}
+
+/// A time as people read it, UTC.
+fn time(ms: &Value) -> String {
+    let Some(ms) = ms.as_u64() else { return "-".into() };
+    let s = ms / 1_000;
+    format!("{}T{:02}:{:02}:{:02}Z", date(s), s / 3_600 % 24, s / 60 % 60, s % 60)
+}
+
+/// How long something lasted.
+fn span(ms: &Value) -> String {
+    match ms.as_u64() {
+        None => "-".into(),
+        Some(ms) if ms < 1_000 => format!("{ms}ms"),
+        Some(ms) if ms < 600_000 => format!("{}s", ms / 1_000),
+        Some(ms) if ms < 36_000_000 => format!("{}m", ms / 60_000),
+        Some(ms) if ms < 864_000_000 => format!("{}h", ms / 3_600_000),
+        Some(ms) => format!("{}d", ms / 86_400_000),
+    }
+}
+
+fn table(found: &[Value]) -> String {
+    let mut out = format!(
+        "{:<20} {:<24} {:<14} {:<24} {:<5} {:<20} {:>9} {:>9} {:>9}  DETAIL\n",
+        "ENDED", "CLIENT", "USER", "ADDRESS", "PROTO", "REASON", "CONNECTED", "IN", "OUT"
+    );
+    for it in found {
+        let column = |key: &str| text(&it[key]);
+        out += &format!(
+            "{:<20} {:<24} {:<14} {:<24} {:<5} {:<20} {:>9} {:>9} {:>9}  {}\n",
+            time(&it["at_ms"]),
+            column("client_id"),
+            column("user"),
+            column("address"),
+            column("protocol"),
+            column("reason"),
+            span(&it["connected_ms"]),
+            column("bytes_in"),
+            column("bytes_out"),
+            column("detail"),
+        );
+    }
+    out
+}
+
+/// The clients that do not keep up, one a line.
+pub fn slow_table(found: &[Value]) -> String {
+    let mut out = format!(
+        "{:<24} {:<14} {:<5} {:<20} {:>8} {:>10} {:>10} {:>10} {:>8}  ADDRESS\n",
+        "CLIENT", "USER", "PROTO", "SINCE", "QUEUED", "QUEUE", "SOCKET", "READS/S", "DROPPED"
+    );
+    for it in found {
+        let column = |key: &str| text(&it[key]);
+        let reads = if it["stalled"] == true { "stalled".into() } else { column("bytes_per_s") };
+        out += &format!(
+            "{:<24} {:<14} {:<5} {:<20} {:>8} {:>10} {:>10} {:>10} {:>8}  {}\n",
+            column("client_id"),
+            column("user"),
+            column("protocol"),
+            time(&it["since_ms"]),
+            column("queued"),
+            column("queue_bytes"),
+            column("socket_bytes"),
+            reads,
+            column("dropped"),
+            column("address"),
+        );
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// 2026-11-29T03:14:15Z.
+    const NOW_MS: u64 = 1_795_922_055_000;
+
+    #[test]
+    fn times_are_read_as_people_write_them() {
+        let ms = |text| unix_ms(text, NOW_MS);
+        assert_eq!(ms("15m"), Ok(NOW_MS - 900_000));
+        assert_eq!(ms("2d"), Ok(NOW_MS - 172_800_000));
+        assert_eq!(ms("03:14"), Ok(NOW_MS - 15_000));
+        assert_eq!(ms("03:14:16"), Ok(NOW_MS + 1_000 - 86_400_000), "the last one was yesterday");
+        assert_eq!(ms("2026-11-29T03:14:15Z"), Ok(NOW_MS));
+        assert_eq!(ms("2026-11-29T03:14"), Ok(NOW_MS - 15_000));
+        for wrong in ["", "15", "m", "25:00", "03:60", "2026-13-01T00:00", "2026-11-29T", "now"] {
+            assert!(ms(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_end_is_one_line_with_its_reason() {
+        let it = json!({
+            "at_ms": NOW_MS, "client_id": "till-7", "product": null, "user": "tills",
+            "address": "10.1.2.3:40", "listener": "main", "protocol": "mqtt",
+            "reason": "keep_alive_timeout", "detail": null, "connected_ms": 3_600_000,
+            "bytes_in": 12, "bytes_out": 345,
+        });
+        let shown = table(&[it]);
+        let line = shown.lines().nth(1).unwrap_or_default();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(
+            words,
+            [
+                "2026-11-29T03:14:15Z",
+                "till-7",
+                "tills",
+                "10.1.2.3:40",
+                "mqtt",
+                "keep_alive_timeout",
+                "60m",
+                "12",
+                "345",
+                "-"
+            ]
+        );
+        assert_eq!((span(&json!(90_000)), span(&json!(null))), ("90s".into(), "-".into()));
+    }
+
+    #[test]
+    fn a_client_that_does_not_read_is_stalled() {
+        let it = json!({
+            "client_id": "till-7", "user": null, "address": null, "protocol": "mqtt",
+            "since_ms": NOW_MS, "waiting_bytes": 9, "queued": 3, "queue_bytes": 4,
+            "socket_bytes": 5, "stalled": true, "bytes_per_s": 0, "dropped": 7,
+        });
+        let shown = slow_table(&[it]);
+        assert!(shown.contains("stalled") && shown.contains(" 7  -"), "{shown}");
+    }
+}

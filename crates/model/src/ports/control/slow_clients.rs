@@ -1,0 +1,60 @@
+//! Clients that do not take what they are sent as fast as it comes.
+//!
+//! `net` looks at what waits for a connection, in its own queue and in the kernel's socket
+//! ([`SlowReader`]); services say which messages they dropped ([`Loss`]). Together they are one row
+//! a client ([`SlowClient`]).
+
+use crate::id::ConnRef;
+use crate::link::Protocol;
+use crate::ports::trace::TraceSubject;
+use std::net::SocketAddr;
+
+/// What waits for a connection whose peer reads too slowly.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SlowReader {
+    /// Bytes in the server's queue.
+    pub queue_bytes: u64,
+    /// Bytes in the kernel's socket, not acknowledged by the peer.
+    pub socket_bytes: u64,
+    /// The peer's receive window is closed: it does not read.
+    pub is_stalled: bool,
+    /// Bytes a second that the peer took between the last two looks.
+    pub bytes_per_s: u64,
+}
+
+impl SlowReader {
+    /// All that waits.
+    pub const fn waiting_bytes(&self) -> u64 {
+        self.queue_bytes + self.socket_bytes
+    }
+}
+
+/// Messages that were dropped because a client that is online did not take them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Loss {
+    /// The client's connection.
+    pub conn: ConnRef,
+    /// Where its service knows it.
+    pub subject: TraceSubject,
+    /// How many.
+    pub count: u64,
+}
+
+/// A client in the list.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SlowClient {
+    /// Client identifier, or name of the device.
+    pub client: Box<str>,
+    /// User or account.
+    pub user: Option<Box<str>>,
+    /// Address, where it is known.
+    pub peer: Option<SocketAddr>,
+    /// Protocol.
+    pub protocol: Protocol,
+    /// Unix millisecond since when it is in the list.
+    pub since_ms: u64,
+    /// What waits for its connection; zero: it takes what comes now.
+    pub reader: SlowReader,
+    /// Messages dropped since then.
+    pub dropped: u64,
+}

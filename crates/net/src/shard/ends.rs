@@ -1,0 +1,71 @@
+//! What the logic learns of connections that ended.
+//!
+//! The address and the bytes are asked of the kernel while the socket is still open, so that no
+//! connection keeps them.
+
+use super::{Conn, Shard, ShardMessageOf};
+use crate::detail::Detail;
+use crate::logic::{ConnectionEnd, ShardLogic};
+use crate::transport::Net;
+use base::slab::Key;
+use model::close::CloseReason;
+use std::net::SocketAddr;
+
+impl<N, S, H> Shard<N, H>
+where
+    H: ShardLogic,
+    N: Net<Socket = S, Message = ShardMessageOf<H, S>>,
+    S: Send,
+{
+    /// A peer that stopped reading still answers the kernel's probes, until the kernel gives up:
+    /// it is a slow consumer, and not one that is gone.
+    pub(super) fn cause_of(&self, key: Key, reason: CloseReason) -> CloseReason {
+        if reason != CloseReason::TimedOut {
+            return reason;
+        }
+        let Some(conn) = self.conns.at(key) else { return reason };
+        let is_stalled = || self.net.tcp(&conn.socket).is_some_and(|tcp| tcp.is_stalled);
+        let accepted = !conn.has(Conn::<N, H>::DIALLED);
+        if accepted && is_stalled() { CloseReason::SlowConsumer } else { reason }
+    }
+
+    /// A connection has ended, and its socket is still open. One that was handed over goes on
+    /// elsewhere.
+    pub(super) fn remember_end(
+        &mut self,
+        key: Option<Key>,
+        ended: &Conn<N, H>,
+        (reason, detail): (CloseReason, Detail),
+    ) {
+        let is_ours = ended.has(Conn::<N, H>::DIALLED) || reason == CloseReason::HandedOver;
+        if !H::WATCHES || is_ours {
+            return;
+        }
+        // Behind a proxy it is who the header says.
+        let layers = ended.extra.as_ref().and_then(|extra| extra.layers.as_ref());
+        let told = layers.and_then(|layers| layers.opening_link()).map(|link| link.peer);
+        let end = ConnectionEnd {
+            reason,
+            detail: match reason {
+                CloseReason::TlsFailed => detail.of_tls_failed(),
+                _ => "",
+            },
+            peer: told.or_else(|| self.net.peer(&ended.socket)),
+            protocol: ended.machine.as_ref().map(|_| ended.protocol),
+            door: ended.door,
+            tcp: self.net.tcp(&ended.socket),
+        };
+        let conn = key.map(|key| self.conn_ref(key));
+        self.logic.disconnected(self.now, conn, &end);
+    }
+
+    /// Somebody was not let in, not even to be told so.
+    pub(super) fn remember_reject(&mut self, door: u8, peer: SocketAddr) {
+        if !H::WATCHES {
+            return;
+        }
+        let (reason, peer) = (CloseReason::Full, Some(peer));
+        let end = ConnectionEnd { reason, detail: "", peer, protocol: None, door, tcp: None };
+        self.logic.disconnected(self.now, None, &end);
+    }
+}
