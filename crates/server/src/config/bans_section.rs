@@ -2,7 +2,7 @@
 
 use base::section;
 use base::setting::{list, whole};
-use net::network::IpNetwork;
+use model::link::network::IpNetwork;
 
 section! {
     /// `[bans]`: who is refused, for a time or for good.
