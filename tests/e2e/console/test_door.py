@@ -54,7 +54,7 @@ class Cookies(Case):
 
     def test_it_is_told_of_at_the_start_and_can_be_left_out(self):
         server = self.start()
-        self.assertRegex(server.welcome, r"console, in a browser; log in with the token in .*api\.token:\n"
+        self.assertRegex(server.welcome, r"Open the console in a browser and log in with the token in .*api\.token:\n"
                                          r"  http://127\.0\.0\.1:\d+/\n")
         self.assertIn(b"console.js", self.call(server, "GET", "/", Accept="text/html")[2])
         self.assertIn(b"GET  /healthz", self.call(server, "GET", "/")[2])

@@ -211,7 +211,7 @@ class Pages(PageCase):
         for page in (ann, bob):
             page.write_to(room)
             page.shows(["theirs: welcome"])
-            page.until("/The lobby · \\d+ here/.test(document.getElementById('with').textContent)",
+            page.until("/The lobby · \\d+ online/.test(document.getElementById('with').textContent)",
                        "what it is and how many are there")
         ann.say("hello, all")
         for page, kind in ((ann, "own"), (bob, "theirs")):

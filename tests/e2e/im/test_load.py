@@ -124,7 +124,7 @@ class Load(Runs):
         started = f"{BINARY} serve --config {server.file} --data {server.data}"
         made = self.load(plan, "--pid", str(server.pid), "--start", started, server=server)
         notes = " ".join(note["text"] for note in made["notes"])
-        again = re.search(r"started again, as process (\d+)", notes)
+        again = re.search(r"restarted as process (\d+)", notes)
         self.assertTrue(again, notes)
         os.kill(int(again.group(1)), signal.SIGKILL)
         server.process.wait()
@@ -203,7 +203,7 @@ class Load(Runs):
         made = self.small(plan, *soon, "--pid", str(server.pid), "--start", started,
                           server=server, **{**self.GROUPS, "Loop": 10})
         notes = " ".join(note["text"] for note in made["notes"])
-        again = re.search(r"started again, as process (\d+)", notes)
+        again = re.search(r"restarted as process (\d+)", notes)
         self.assertTrue(again, notes)
         os.kill(int(again.group(1)), signal.SIGKILL)
         server.process.wait()

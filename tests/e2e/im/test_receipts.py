@@ -208,7 +208,7 @@ class Ticks(PageCase):
         bob.until("document.querySelector('#rows').textContent.includes('to all')", "he sees it")
 
         def is_told():
-            self.chooses(ann, "to all", "Who has read it")
+            self.chooses(ann, "to all", "Read by")
             return ann.run("[...document.querySelectorAll('#rows li.own small')].at(-1).textContent"
                            ".endsWith('read by 1 of 2: bob')")
         poll(is_told, "bob has read it")

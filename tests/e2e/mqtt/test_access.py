@@ -376,7 +376,7 @@ class Book(Case):
         self.assertIn("0 created, 0 changed, 2 unchanged", again.stdout)
         broken = self.imported("ina,three\nida,changed\nbroken\nivy,four\n", "--csv")
         self.assertEqual(broken.returncode, 1, broken)
-        self.assertIn(":3: a line is a name, a comma and a password", broken.stderr)
+        self.assertIn(":3: a line must be a name, a comma and a password", broken.stderr)
         self.opened5(self.name, user="ina", password="three").leave()
         self.refused("ida", "one")
         self.refused("ivy", "four")

@@ -9,6 +9,7 @@ use crate::tokens::FILES;
 use crate::tokens::scope::Scope;
 use model::close::CloseReason;
 use model::link::Protocol;
+use model::ports::bans::BanSubject;
 use model::ports::pushes::PushOrder;
 use model::push::{Outcome, Rejection};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -85,6 +86,12 @@ forms! {
     MessageId16 {
         "type": "string",
         "pattern": "^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$",
+    }
+    /// Kind of what is banned.
+    BanKindName { "type": "string", "enum": BanSubject::KINDS }
+    /// What is banned: an address, a network or a name.
+    BanSubjectName {
+        "type": "string", "minLength": 1, "maxLength": 480, "pattern": r"^[^\u0000]+$",
     }
     /// Place in a list of contacts.
     ContactsPlace { "type": "string", "pattern": "^[0-9]{1,20}-[0-9]{1,20}$" }
@@ -204,6 +211,10 @@ pub(crate) fn of_path(name: &str, generator: &mut SchemaGenerator) -> (&'static 
         "file" => ("Name of the file.", FileName::json_schema(generator)),
         "webhook" => ("Number of the webhook.", Number::json_schema(generator)),
         "id" => ("Id of the push.", Decimal::json_schema(generator)),
+        "kind" => ("Kind of what is banned.", BanKindName::json_schema(generator)),
+        "subject" => {
+            ("Address, network or name, percent-encoded.", BanSubjectName::json_schema(generator))
+        }
         other => unreachable!("a path has {other}, which has no form here"),
     };
     (told, schema.to_value())
