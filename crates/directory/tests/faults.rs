@@ -265,7 +265,7 @@ fn settings_that_cannot_work_are_told_at_once() {
     assert!(told(&tls(RedisTls { ca: ca(), key: junk(), certificate: None })).contains("together"));
     let both = RedisTls { ca: ca(), key: junk(), certificate: junk() };
     assert!(told(&tls(both)).contains("`key`"));
-    assert!(told(&common::settings("redis://h", 0)).contains("zero"));
+    assert!(told(&common::settings("redis://h", 0)).contains("must not be 0"));
     assert!(told(&common::settings("nonsense", 1)).contains("redis://"));
 }
 

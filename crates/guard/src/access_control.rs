@@ -27,7 +27,7 @@ use model::session::Denial;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{
-    Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+    Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
 };
 
 mod book;
@@ -99,7 +99,7 @@ pub struct AccessControl {
     sources: Sources,
     bans: Arc<BanList>,
     /// Who hears of logins that failed.
-    witness: OnceLock<Arc<dyn LoginWitness>>,
+    witness: OnceLock<Weak<dyn LoginWitness>>,
     people: RwLock<People>,
     /// Keys that were fetched, beside those of files.
     fetched: RwLock<Arc<Keys>>,
@@ -191,7 +191,7 @@ impl AccessControl {
         }
         self.sources.answered(now_s, question, &admission);
         if matches!(admission, Admission::Refused(Denial::BadCredentials))
-            && let Some(witness) = self.witness.get()
+            && let Some(witness) = self.witness.get().and_then(Weak::upgrade)
         {
             witness.failed(now_s, question);
         }
@@ -203,8 +203,9 @@ impl AccessControl {
         self.bans.clone()
     }
 
-    /// From now on this one hears of logins that failed.
-    pub fn heed(&self, witness: Arc<dyn LoginWitness>) {
+    /// From now on this one hears of logins that failed, as long as somebody else holds it: it may
+    /// hold this.
+    pub fn heed(&self, witness: Weak<dyn LoginWitness>) {
         // A second one is as good as the first.
         let _ = self.witness.set(witness);
     }

@@ -150,7 +150,7 @@ mod tests {
         for (bent, why) in [
             ("<message xmlns='jabber:client' type='groupchat'><body>x</body></message>", "room"),
             ("<message xmlns='jabber:client' from='a.example'><body>x</body></message>", "domain"),
-            ("<message xmlns='jabber:client'><body>x", "read"),
+            ("<message xmlns='jabber:client'><body>x", "malformed"),
         ] {
             assert!(message(bent).is_err_and(|told| told.contains(why)), "{bent}");
         }
@@ -171,14 +171,14 @@ mod tests {
         let (content, body) = read("groupchat", file).expect("a file");
         assert_eq!((content.kind, &*body), (Content::FILE, "https://a.example/f.png"));
         for (kind, inner, why) in [
-            ("chat", "<body>hi</body>", "to all"),
+            ("chat", "<body>hi</body>", "whole room"),
             ("groupchat", "<subject>noon</subject>", "no text"),
             (
                 "groupchat",
                 "<body>x</body><retract xmlns='urn:xmpp:message-retract:1' id='x'/>",
                 "retracts",
             ),
-            ("groupchat", "<body>x", "read"),
+            ("groupchat", "<body>x", "malformed"),
         ] {
             assert!(read(kind, inner).is_err_and(|told| told.contains(why)), "{inner}");
         }

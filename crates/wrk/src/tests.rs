@@ -86,7 +86,7 @@ fn what_is_wrong_is_named() {
         ("miop://h:p@x:1/ -c 1 -t 2", ">= threads"),
         ("miop://h:p@x:1/ extra", "too many"),
         ("miop://h:p@x:1/ --latency=9", "takes no value"),
-        ("gopher://h:p@x:1/", "not known"),
+        ("gopher://h:p@x:1/", "unknown scheme"),
         ("miop://x:1/", "HOST:PRODUCT@"),
         ("miop://h@x:1/", "HOST:PRODUCT@"),
         ("miop://h:p@x/", "no port"),
@@ -354,5 +354,5 @@ fn nobody_there_and_a_script_that_fails_are_errors_in_words() {
     assert_eq!(wrong.as_deref(), Some("t.lua:2: enough"));
     let wrong = tested(&server, "-t1 -c1", "function request() return 'hello' end").err();
     let wrong = wrong.expect("that is no request");
-    assert!(wrong.starts_with("t.lua:1: what request() returned is no HTTP request"), "{wrong}");
+    assert!(wrong.starts_with("t.lua:1: request() did not return an HTTP request"), "{wrong}");
 }

@@ -183,7 +183,7 @@ class FromProsody(Moving):
         self.assertEqual(self.server.api("GET", "/v1/users/ida")[0], 200)
         told = self.imported("--prosody", self.folder)
         self.assertEqual(told.returncode, 1, told)
-        self.assertIn("there is no folder `accounts` in it", told.stderr)
+        self.assertIn("has no folder `accounts`", told.stderr)
 
 
 class FromEjabberd(Moving):

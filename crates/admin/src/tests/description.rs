@@ -1,6 +1,7 @@
 //! The description against the orders, the answers and its own rules.
 
 use super::*;
+use crate::orders::bans::BanBody;
 use crate::orders::chat::{
     BroadcastBody, ChangeBody, GroupBody, MessageBody, MuteBody, RecallBody,
 };
@@ -262,6 +263,9 @@ fn every_example_of_an_order_is_one() {
                 Some("ApiTokenOrder") => body::read::<ApiTokenBody>(&body)
                     .and_then(|order| order.order(NOW_MS))
                     .map(drop),
+                Some("BanOrder") => {
+                    body::read::<BanBody>(&body).and_then(|ban| ban.order("a")).map(drop)
+                }
                 Some("RedeliverOrder") => body::read::<RedeliverBody>(&body).map(drop),
                 Some("AuditOrder") => {
                     body::read::<AuditBody>(&body).and_then(|audit| audit.order()).map(drop)
@@ -273,5 +277,5 @@ fn every_example_of_an_order_is_one() {
             seen.insert(schema.expect("named").to_owned());
         }
     }
-    assert_eq!(seen.len(), 22);
+    assert_eq!(seen.len(), 23);
 }

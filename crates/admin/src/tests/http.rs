@@ -128,8 +128,8 @@ fn a_server_is_alive_whatever_its_logs_and_ready_while_they_take_everything() {
     for (draining, logs, wanted, for_clients, reasons) in [
         (false, vec![Good, Good], 200, 200, vec![]),
         (false, vec![Good, Full], 503, 200, vec!["log 1 is full"]),
-        (false, vec![Good, Failed], 503, 503, vec!["log 1 failed"]),
-        (false, vec![Failed, Full], 503, 503, vec!["log 0 failed", "log 1 is full"]),
+        (false, vec![Good, Failed], 503, 503, vec!["log 1 has failed"]),
+        (false, vec![Failed, Full], 503, 503, vec!["log 0 has failed", "log 1 is full"]),
         (true, vec![Good], 503, 503, vec!["the server is draining"]),
     ] {
         let readiness = Readiness { draining, logs: logs.clone() };
@@ -751,7 +751,7 @@ fn a_port_in_use_is_named_with_the_remedy() {
     for (webhooks, expected) in [
         (hook(&["reprot"], &[]), "\"reprot\""),
         (hook(&["online"], &["a"]), "needs the type message_published"),
-        (hook(&["message_published"], &["a#"]), "\"a#\" has + only as"),
+        (hook(&["message_published"], &["a#"]), "\"a#\" must use + only as"),
     ] {
         let told = refused(Settings { webhooks, ..settings() });
         assert!(told.contains(expected), "{told}");

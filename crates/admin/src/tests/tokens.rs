@@ -6,6 +6,7 @@ use super::*;
 use crate::audit_log::Page;
 use crate::table::{Of, Rule};
 use crate::tokens::scope::Scope;
+use model::ports::bans::{Ban, BanFault, BanOrder, BanSubject, Bans};
 use model::ports::presence::queries::{PresenceAnswer, PresenceCommand, PresenceCounts};
 use model::ports::pushes::{DeviceState, PushCounts};
 use model::ports::pushes::{PushAnswer, PushCommand};
@@ -17,6 +18,7 @@ use model::product::Product;
 use model::topic::Publication;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::atomic::AtomicBool;
 
 /// Rows in memory, which may refuse.
@@ -57,6 +59,29 @@ fn random() -> RandomBytes {
     })
 }
 
+/// Bans whatever it is told to, and has every ban.
+struct AllBans;
+
+impl Bans for AllBans {
+    fn list(&self) -> Vec<Ban> {
+        Vec::new()
+    }
+
+    fn put(&self, order: BanOrder) -> Result<Ban, BanFault> {
+        let BanOrder { subject, cause, note, by, .. } = order;
+        let (made_s, until_s, refused, ended) = (1, 0, 0, 0);
+        Ok(Ban { subject, cause, note, by, made_s, until_s, refused, ended })
+    }
+
+    fn remove(&self, _: &BanSubject, _: &str) -> Result<bool, BanFault> {
+        Ok(true)
+    }
+
+    fn refuses(&self, _: Option<IpAddr>, _: Option<&str>) -> bool {
+        false
+    }
+}
+
 /// A API of the test that has an answer for everything.
 pub(super) fn whole_test_api(change: impl FnOnce(&mut Settings)) -> TestApi {
     let users = Arc::new(users::Book::default());
@@ -77,6 +102,7 @@ pub(super) fn whole_test_api(change: impl FnOnce(&mut Settings)) -> TestApi {
         webhooks: vec![hook],
         random: random(),
         backup: Arc::new(|_| Ok(7)),
+        bans: Arc::new(AllBans),
         ..settings()
     };
     change(&mut settings);
@@ -105,6 +131,8 @@ fn answer(command: &Command) -> Answer {
             Answer::Push(PushAnswer::Token(Some("t".into())))
         }
         Command::Status => Answer::Status(Box::default()),
+        Command::Disconnections(_) => Answer::Disconnections(Vec::new()),
+        Command::SlowClients => Answer::SlowClients(Vec::new()),
         Command::Topics(command) => Answer::Topics(match command {
             TopicCommand::Publish { .. } => TopicAnswer::Published { matched: true },
             TopicCommand::Clients { .. } => {
@@ -198,6 +226,8 @@ pub(super) fn good(rule: &Rule) -> (String, String) {
         ("{group}", "lunch"),
         ("{room}", "lobby"),
         ("{broadcast}", "5"),
+        ("{kind}", "user"),
+        ("{subject}", "mallory"),
     ] {
         path = path.replace(part, name);
     }
@@ -216,6 +246,7 @@ pub(super) fn good(rule: &Rule) -> (String, String) {
         _ => "",
     };
     let body = match rule.path {
+        "/v1/bans" => r#"{"kind": "user", "subject": "mallory"}"#,
         "/v1/backup" => r#"{"to": "/b"}"#,
         "/v1/pushes" => r#"{"product": "shop", "device": "d", "body": "b"}"#,
         "/v1/products/{product}/devices/query" => r#"{"devices": ["d"]}"#,

@@ -146,7 +146,7 @@ fn subscriptions_are_told_made_and_ended() {
     assert_eq!(asked(&test_api), [TopicCommand::Unsubscribe("a".into(), "a/+/b".into())]);
     for (body, expected) in [
         ("{}", "missing field `filter`"),
-        (r#"{"filter": "a#"}"#, "`filter` has + only as"),
+        (r#"{"filter": "a#"}"#, "`filter` must use + only as"),
         (r#"{"filter": "a", "qos": 3}"#, "`qos` must be 0, 1 or 2"),
         (r#"{"filter": "a", "retain_handling": "no"}"#, "`retain_handling` must be"),
     ] {
@@ -205,7 +205,10 @@ fn a_list_is_checked_whole_and_answered_one_by_one() {
         (r#"[{"topic": "a"}, {"topic": "a/#"}]"#, "`[1].topic` is a topic name"),
         (r#"[{"topic": "a", "qos": "x"}]"#, "`[0].qos` must be a whole number from 0 to 255"),
         ("[]", "1 to 1000 messages"),
-        (r#"{"topic": "a", "payload": "a", "payload_base64": "YQ=="}"#, "one of `payload` and"),
+        (
+            r#"{"topic": "a", "payload": "a", "payload_base64": "YQ=="}"#,
+            "`payload` or `payload_base64`, not both",
+        ),
         (r#"{"topic": "a", "payload_base64": "?"}"#, "`payload_base64` is not base64"),
         (r#"{"topic": "a", "payload_base64": "/w==", "payload_is_utf8": true}"#, "not UTF-8"),
         (r#"{"topic": "a", "delay_s": 4000000}"#, "`delay_s` must be at most 2592000"),
@@ -340,7 +343,7 @@ fn a_stream_of_messages_has_those_on_its_topics() {
     for (query, expected) in [
         ("?type=message_published,online", "must not combine"),
         ("?topic=a", "`topic` is allowed with"),
-        ("?type=message_published&topic=a%23", "`filter` has + only"),
+        ("?type=message_published&topic=a%23", "`filter` must use + only"),
     ] {
         let (status, told) = test_api.json("GET", &format!("/v1/events{query}"), "");
         let message = told["error"]["message"].as_str().expect("text");

@@ -202,7 +202,7 @@ fn what_the_book_does_not_take_is_told() {
         ("/v1/users/a%0Ab", "{}", "control"),
         ("/v1/users/u", r#"{"password": ""}"#, "1 to 1024 bytes"),
         ("/v1/users/u", r#"{"password": 7}"#, "`password` must be a string"),
-        ("/v1/users/u", r#"{"rules": [{"filter": "a#"}]}"#, "`rules[0].filter` has + only"),
+        ("/v1/users/u", r#"{"rules": [{"filter": "a#"}]}"#, "`rules[0].filter` must use + only"),
         ("/v1/users/u", r#"{"rules": [{"filter": "a", "action": "x"}]}"#, "`rules[0].action`"),
         ("/v1/users/u", r#"{"rules": null}"#, "`rules` must not be null"),
         (

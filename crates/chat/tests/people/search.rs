@@ -138,7 +138,11 @@ fn without_a_text_all_of_one_conversation_is_found_also_after_the_account_was_re
         world.orders(ANN, GroupVerb::Remove, Some(&group), &[1]).expect("an owner may");
         world.says_to(ANN, &group, "behind his back").expect("sent");
         let of_group = SearchRange { with: Some(group.into()), ..range("") };
-        assert_eq!(all(&mut world, BOB, &of_group), ["", "two", "one", ""], "changes, too");
+        assert_eq!(
+            all(&mut world, BOB, &of_group),
+            ["title 4", "two", "one", "title 1"],
+            "changes, too"
+        );
         let page = world.searches(BOB, of_group).expect("it is read");
         assert!(page.found[0].1.content.extra.starts_with(b"remove "), "how it ended");
     }

@@ -238,6 +238,10 @@ fn of_answers() -> Vec<Lie> {
             .says("target", "The server said itself that it is full", "20 x not taken 5 (busy)"),
         Lie::of("refuses every second login (Refused 1 of IM)", || refused(1))
             .ends(&[(Cause::BindRefused, 2)])
-            .says("target", "The server refused clients", "2 x refused 1 (name, password, token"),
+            .says(
+                "target",
+                "The server refused clients",
+                "2 x refused 1 (wrong name, password, token",
+            ),
     ]
 }

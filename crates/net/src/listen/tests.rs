@@ -61,7 +61,7 @@ fn a_file_that_somebody_uses_stays() {
     std::fs::remove_file(&path).expect("it was there");
     std::fs::write(&path, "not a socket").expect("written");
     let text = open(&[door(&path)], 1, 1_000, Vec::new()).err().expect("a file").to_string();
-    assert!(text.contains("is no socket"), "{text}");
+    assert!(text.contains("is not a socket"), "{text}");
     assert_eq!(std::fs::read_to_string(&path).expect("it is there"), "not a socket");
 }
 

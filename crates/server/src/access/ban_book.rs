@@ -21,7 +21,7 @@ use model::{event, tell};
 use serde_json::{Value, json};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -154,7 +154,8 @@ impl BanBook {
         *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = vec![0; usize::from(shards)];
         // A second one is as good as the first.
         let _ = self.wake.set(wake);
-        self.access_control.heed(self.clone());
+        let witness: Weak<BanBook> = Arc::downgrade(self);
+        self.access_control.heed(witness);
         let book = self.clone();
         let thread = Builder::new().name("bans".into()).spawn(move || book.run());
         let thread = thread.map_err(|error| format!("no thread for bans: {error}"))?;

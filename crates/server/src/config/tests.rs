@@ -134,7 +134,7 @@ fn an_unknown_key_or_section_is_told_the_nearest_one() {
         "drain_ms = 5",
         &["holdline.toml:1: [drain_ms]: is not a section; the sections are server, listen, tls, \
            api, limits, mqtt, chat, domain, push, media, bosh, federation, component, contacts, \
-           service, access, accounts, mysql, store, presence, products, names, bridge, webhook"],
+           service, access, bans, accounts, mysql, store, presence, products, names, bridge, webhook"],
     );
     refused(
         "[products.demo]\nsecret = []",
@@ -705,6 +705,7 @@ fn components_have_domains_of_their_own_and_come_in_no_web_sockets() {
 
 #[test]
 fn webhooks_choose_among_the_events_of_the_model() {
+    use model::ports::control::disconnections::Disconnection;
     use model::ports::events::{ChatWhat, ClientWhat, DeviceWhat};
     use model::{close::CloseReason, id::MessageId, push::Outcome};
     let all = [
@@ -723,6 +724,19 @@ fn webhooks_choose_among_the_events_of_the_model() {
         },
         ClientWhat::Disconnected { reason: CloseReason::PeerClosed },
         ClientWhat::Refused { why: model::session::Denial::Busy },
+        ClientWhat::ConnectionEnded(Box::new(Disconnection {
+            at_ms: 0,
+            client: "".into(),
+            product: None,
+            user: None,
+            peer: None,
+            listener: "any".into(),
+            protocol: None,
+            reason: CloseReason::PeerClosed,
+            detail: "",
+            lasted_ms: None,
+            traffic: None,
+        })),
         ClientWhat::SessionEnded,
         ClientWhat::Subscribed { filter, qos: model::topic::Qos::AtMostOnce },
         ClientWhat::Unsubscribed { filter: "a".into() },

@@ -36,7 +36,7 @@ fn what_is_no_source_is_said_in_words() {
         ("127.0.0.0/33", "not a source"),
         ("127.0.0.9-127.0.0.3", "not a source"),
         ("127.0.0.1-::1", "not a source"),
-        ("::1", "is of IPv6"),
+        ("::1", "is IPv6"),
         ("203.0.113.9", "not an address of this machine"),
     ] {
         let error = texts(&[source]).expect_err(source);

@@ -125,7 +125,7 @@ mod tests {
             "[[stage]]\n        name = \"make\"",
         );
         let why = read("[[stage]]\n        name = \"make\"", two).err().unwrap_or_default();
-        assert!(why.contains("two of them"), "{why}");
+        assert!(why.contains("duplicate name"), "{why}");
     }
 
     #[test]

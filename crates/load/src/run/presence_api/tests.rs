@@ -90,7 +90,7 @@ fn what_is_not_an_answer_is_told() {
 fn a_server_without_a_directory_or_an_api_cannot_be_audited() {
     let none = api(r#"{"kind":"none","lag_ms":0}"#, (200, FOUND));
     let why = presence_api(&none).why_not().expect("it cannot");
-    assert!(why.contains("no directory"), "{why}");
+    assert!(why.contains("no presence directory"), "{why}");
     let port = testkit::faulty::HeldPort::closed();
     let gone = PresenceApi::new(&format!("http://{}", port.address()), None);
     assert!(gone.why_not().is_some());

@@ -393,7 +393,7 @@ fn clients_that_do_not_come_back_are_not_waited_for_and_others_are() {
     });
     let run = waiting.run.expect("it could be run");
     assert!(run.stages[0].arrived_ms >= 30_000, "{}", run.stages[0].arrived_ms);
-    let noted = run.notes.iter().any(|note| note.text.contains("15 of 20 clients were there"));
+    let noted = run.notes.iter().any(|note| note.text.contains("15 of 20 clients were online"));
     assert!(noted, "{:?}", run.notes);
 }
 
@@ -445,7 +445,7 @@ fn what_somebody_wishes_is_done_and_noted() {
     assert!((4_900..=5_200).contains(&held), "two seconds of pause are not held: {held}");
     assert!(!run.finished);
     let noted = |text: &str| run.notes.iter().any(|note| note.text.contains(text));
-    for text in ["7 clients of a more", "10.0 % of all links Reset", "paused", "ended by hand"] {
+    for text in ["7 more clients of a", "10.0 % of all links Reset", "paused", "ended by hand"] {
         assert!(noted(text), "{text}: {:?}", run.notes);
     }
 }

@@ -137,5 +137,5 @@ fn a_file_that_ends_too_early_or_means_more_than_it_says_is_refused() {
     let file = b"<server-data xmlns='urn:xmpp:pie:0'><host jid='b'><user name='a'/></host>\
                  </server-data>";
     let walked = walk(vec![("f".into(), &file[..])], Some("c"), &mut kept);
-    assert!(walked.is_err_and(|told| told.contains("there are b")));
+    assert!(walked.is_err_and(|told| told.contains("the file has b")));
 }

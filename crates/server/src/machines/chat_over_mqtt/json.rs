@@ -166,12 +166,12 @@ mod tests {
             ("", "EOF"),
             ("[]", "Send must be an object"),
             (r#"{"two":1}"#, "Send: unknown field \"two\""),
-            (r#"{"number":-1}"#, "Send.number is no uint32"),
-            (r#"{"number":4294967296}"#, "Send.number is no uint32"),
+            (r#"{"number":-1}"#, "Send.number is not a valid uint32"),
+            (r#"{"number":4294967296}"#, "Send.number is not a valid uint32"),
             (r#"{"to":7}"#, "Send.to is not a valid string"),
-            (r#"{"clientId":"%"}"#, "Send.clientId is no bytes"),
+            (r#"{"clientId":"%"}"#, "Send.clientId is not a valid bytes"),
             (r#"{"content":[]}"#, "Content must be an object"),
-            (r#"{"content":{"uncounted":1}}"#, "Content.uncounted is no bool"),
+            (r#"{"content":{"uncounted":1}}"#, "Content.uncounted is not a valid bool"),
         ] {
             let error = to_message("Send", text.as_bytes()).expect_err(text);
             assert!(error.contains(told), "{text}: {error}");
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(wrong, "GroupOrder.members must be an array");
         let wrong =
             to_message("GroupOrder", br#"{"verb":"GROUP_VERB_NONE"}"#).expect_err("no word");
-        assert_eq!(wrong, "GroupOrder.verb is no GroupVerb");
+        assert_eq!(wrong, "GroupOrder.verb is not a valid GroupVerb");
         assert_eq!(of_message("Send", b"\x08"), Err(WireFault::Truncated));
         assert_eq!(of_message("Send", b"\x12\x01\xff"), Err(WireFault::Text));
     }
