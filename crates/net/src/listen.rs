@@ -17,12 +17,13 @@ use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Reason why a listener could not be opened.
 #[derive(Debug)]
 pub struct ListenError {
     /// The listener's name in the configuration.
-    pub name: String,
+    pub name: Arc<str>,
     /// Its address.
     pub address: ListenEndpoint,
     errno: Errno,

@@ -161,7 +161,7 @@ pub trait ShardLogic: Sized {
 }
 
 /// End of a connection that was accepted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConnectionEnd {
     /// Why it ended.
     pub reason: CloseReason,
@@ -171,8 +171,8 @@ pub struct ConnectionEnd {
     pub peer: Option<SocketAddr>,
     /// Its protocol; absent: the connection ended before that was known.
     pub protocol: Option<Protocol>,
-    /// The listener it came through.
-    pub door: u8,
+    /// Name of the listener it came through.
+    pub listener: Arc<str>,
     /// Its bytes, as the kernel counts them.
     pub tcp: Option<TcpFacts>,
 }

@@ -21,7 +21,7 @@ pub const BACKLOG: i32 = 65_535;
 #[derive(Clone)]
 pub struct ListenerSetup {
     /// Its name in the configuration.
-    pub name: String,
+    pub name: Arc<str>,
     /// Its address.
     pub address: ListenEndpoint,
     /// `None`: told apart by the first bytes. `Http`: whatever comes in a WebSocket.
@@ -57,7 +57,7 @@ impl ListenerSetup {
     /// One without layers that tells protocols apart.
     pub fn plain(name: &str, address: ListenEndpoint) -> ListenerSetup {
         ListenerSetup {
-            name: name.to_owned(),
+            name: name.into(),
             address,
             protocol: None,
             tls: None,

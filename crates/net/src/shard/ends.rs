@@ -52,7 +52,7 @@ where
             },
             peer: told.or_else(|| self.net.peer(&ended.socket)),
             protocol: ended.machine.as_ref().map(|_| ended.protocol),
-            door: ended.door,
+            listener: self.settings.doors[usize::from(ended.door)].name.clone(),
             tcp: self.net.tcp(&ended.socket),
         };
         let conn = key.map(|key| self.conn_ref(key));
@@ -64,8 +64,14 @@ where
         if !H::WATCHES {
             return;
         }
-        let (reason, peer) = (CloseReason::Full, Some(peer));
-        let end = ConnectionEnd { reason, detail: "", peer, protocol: None, door, tcp: None };
+        let end = ConnectionEnd {
+            reason: CloseReason::Full,
+            detail: "",
+            peer: Some(peer),
+            protocol: None,
+            listener: self.settings.doors[usize::from(door)].name.clone(),
+            tcp: None,
+        };
         self.logic.disconnected(self.now, None, &end);
     }
 }

@@ -13,7 +13,6 @@ use model::ports::control::disconnections::{
 };
 use net::ConnectionEnd;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 
 /// Partings that wait for the ends of their connections; mostly each waits for a moment. Those
 /// beyond are forgotten: their connections end without a name.
@@ -22,8 +21,6 @@ const PARTINGS_MAX: usize = 16_384;
 /// One shard's.
 pub(super) struct Disconnections {
     shard: ShardId,
-    /// Names of the listeners, by their place.
-    listeners: Vec<Arc<str>>,
     ring: VecDeque<(DisconnectionPlace, Disconnection)>,
     max: usize,
     /// The number of the next one.
@@ -38,7 +35,6 @@ impl Disconnections {
         let max = settings.limits.disconnections_max.div_ceil(u32::from(settings.shards.max(1)));
         Disconnections {
             shard: settings.shard,
-            listeners: settings.doors.iter().map(|door| door.name.as_str().into()).collect(),
             ring: VecDeque::new(),
             max: max as usize,
             next: 0,
@@ -80,7 +76,7 @@ impl Disconnections {
             product: None,
             user: None,
             peer: end.peer,
-            listener: self.listeners.get(usize::from(end.door)).cloned().unwrap_or_default(),
+            listener: end.listener.clone(),
             protocol: end.protocol,
             reason: end.reason,
             detail: end.detail,
@@ -129,7 +125,6 @@ mod tests {
     fn ring(max: u32) -> Disconnections {
         Disconnections {
             shard: ShardId(3),
-            listeners: vec!["main".into(), "tls".into()],
             ring: VecDeque::new(),
             max: max as usize,
             next: 0,
@@ -151,7 +146,7 @@ mod tests {
             detail,
             peer: "10.0.0.1:9".parse().ok(),
             protocol: Some(Protocol::Mqtt),
-            door: 1,
+            listener: "tls".into(),
             tcp: None,
         }
     }

@@ -199,7 +199,7 @@ pub(super) fn doors(config: &Config, tls: &[(String, Arc<TlsServer>)]) -> Vec<Li
     let door = |listener: &ListenSection| {
         let certificates = tls.iter().find(|(name, _)| *name == listener.name);
         ListenerSetup {
-            name: listener.name.clone(),
+            name: listener.name.as_str().into(),
             address: match &listener.address {
                 ListenAddress::Tcp(address) => ListenEndpoint::Tcp(*address),
                 ListenAddress::Unix(path) => {
