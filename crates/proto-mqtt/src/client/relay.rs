@@ -14,8 +14,8 @@
 //!
 //! The client of the source reports PUBREL and answers it when it is told to; the client of the
 //! target reports PUBREC and PUBCOMP, and sends PUBREL when it is told to. After each CONNACK it
-//! sends no message of QoS 1 and 2 before [`RelayOrder::Resume`] or, where an earlier session left
-//! identifiers behind, before the server has freed those ([`RelayOrder::Clear`]).
+//! sends no message of QoS 1 and 2 before [`RelayOrder::Resume`]. Where an earlier session left
+//! identifiers behind, the server frees those first ([`RelayOrder::Clear`]).
 
 use super::send::{Outgoing, Stage, Waiting, acknowledge};
 use super::{Client, EventTranslator, Heard, PublishAckMode, State, Unpublished, say};
@@ -48,7 +48,8 @@ pub enum RelayOrder {
     /// The session of the source is lost: what was relayed of it is finished without it.
     Disown,
     /// Free every identifier at the server that is not in use here, before more is sent at QoS 1
-    /// and 2. Answered by [`RelayEvent::Cleared`]; forgotten when the connection ends.
+    /// and 2, which waits for `Resume`. Answered by [`RelayEvent::Cleared`]; forgotten when the
+    /// connection ends.
     Clear,
     /// Send messages of QoS 1 and 2 on this connection.
     Resume,
@@ -232,9 +233,7 @@ impl Client {
             acknowledge(PacketKind::Pubrel, id, ReasonCode::Success, version, out);
         }
         let Some(&id) = free.last() else {
-            self.is_resumed = true;
-            say(now, Heard::Relay(RelayEvent::Cleared), out);
-            return self.pump(now, out);
+            return say(now, Heard::Relay(RelayEvent::Cleared), out);
         };
         let (stage, qos) = (Stage::Cleared, Qos::ExactlyOnce);
         let work = self.work();

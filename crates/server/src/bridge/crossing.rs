@@ -142,19 +142,34 @@ impl Bridge {
         if self.in_step.accepted(side, present, sessions) && self.leg(other(side)).is_online() {
             self.clear(other(side));
         }
-        if !self.clear(side) {
+        self.clear(side);
+        if self.is_in_step() {
             self.relay(side, RelayOrder::Resume);
+        }
+    }
+
+    /// Whether messages may cross. Not while one broker still frees identifiers: a process that
+    /// began then would have both free them again, and with them those of messages on their way.
+    fn is_in_step(&self) -> bool {
+        self.settings.clean || self.in_step.is_settled()
+    }
+
+    /// A broker has freed its identifiers.
+    fn cleared(&mut self, side: BridgeSide) {
+        self.in_step.cleared(side);
+        if self.is_in_step() {
+            for side in [BridgeSide::Local, BridgeSide::Remote] {
+                self.relay(side, RelayOrder::Resume);
+            }
         }
     }
 
     /// Has a broker free the identifiers of sessions that are over. Where sessions do not outlive
     /// their connections, no identifier does.
-    fn clear(&mut self, side: BridgeSide) -> bool {
-        let is_due = !self.settings.clean && self.in_step.ask(side);
-        if is_due {
+    fn clear(&mut self, side: BridgeSide) {
+        if !self.settings.clean && self.in_step.ask(side) {
             self.relay(side, RelayOrder::Clear);
         }
-        is_due
     }
 
     fn relay(&mut self, side: BridgeSide, order: RelayOrder) {
@@ -173,7 +188,7 @@ impl Bridge {
             }
             RelayEvent::Released { id } => self.relay(other(side), RelayOrder::Release { id }),
             RelayEvent::Completed { id } => self.relay(other(side), RelayOrder::Complete { id }),
-            RelayEvent::Cleared => self.in_step.cleared(side),
+            RelayEvent::Cleared => self.cleared(side),
         }
     }
 

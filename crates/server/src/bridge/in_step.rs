@@ -74,9 +74,14 @@ impl InStep {
     /// A broker has freed them.
     pub fn cleared(&mut self, side: BridgeSide) {
         self.stale[at(side)] = Stale::No;
-        if self.stale == [Stale::No; 2] {
+        if self.is_settled() {
             self.remember();
         }
+    }
+
+    /// Whether neither broker holds identifiers for messages that are over.
+    pub fn is_settled(&self) -> bool {
+        self.stale == [Stale::No; 2]
     }
 
     fn forget(&self) {

@@ -143,15 +143,16 @@ fn every_identifier_is_freed_but_those_in_use() {
     loop {
         let last = u16::try_from(freed).expect("an identifier");
         sent = play.hear(Packet::Pubcomp(ack(last)));
-        if sent[0].starts_with("publish") {
+        if sent.is_empty() {
             break;
         }
         assert_eq!(events(&mut play), []);
         freed += sent.len();
     }
     assert_eq!(freed, 65_534, "one is in use");
-    assert_eq!(sent, ["publish 65535 t=m65535 dup", "publish 7 t=m7"]);
     assert_eq!(events(&mut play), [RelayEvent::Cleared]);
+    let resumed = relay(&mut play, RelayOrder::Resume);
+    assert_eq!(resumed, ["publish 65535 t=m65535 dup", "publish 7 t=m7"]);
     // The connection ends before the answer: it is not asked for again by itself.
     relay(&mut play, RelayOrder::Clear);
     play.lose();

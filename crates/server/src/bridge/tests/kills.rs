@@ -386,3 +386,26 @@ fn after_an_upgrade_identifiers_of_the_build_before_are_freed() {
     world.run(&[]);
     world.assert_once(&"upgrade");
 }
+
+/// A broker that frees its identifiers long before the other one must not be sent messages yet:
+/// the next process, which finds no file, would have it free those messages' identifiers too.
+#[test]
+fn a_kill_between_the_first_steps_of_both_brokers_doubles_nothing() {
+    for arrived in 0..COUNT {
+        let mut world = World::new(5, BridgeProtocol::Mqtt5, None);
+        for count in 0.. {
+            // The remote broker begins anew whenever it is nearly done.
+            if count % 100_000 == 90_000 {
+                world.kill(Kill::Remote);
+            }
+            SIDES.into_iter().for_each(|side| world.connect(side));
+            let got = &world.peers[at(BridgeSide::Local)].got;
+            if got.len() > arrived || count == 400_000 || !world.step() {
+                break;
+            }
+        }
+        world.kill(Kill::Process);
+        world.run(&[]);
+        world.assert_once(&arrived);
+    }
+}
