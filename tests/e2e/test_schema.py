@@ -21,13 +21,15 @@ RUN = "from schemathesis.cli import schemathesis; schemathesis()"
 DEADLINE_S = 600
 
 # What a schema cannot say: that one of several fields is wanted, or goes with another one only;
-# addresses of IPv6; that a message has a text or something beside it; what a group's domain is.
+# addresses and networks; that a message has a text or something beside it; what a group's domain is.
 ASKED_FREELY = ("GET /v1/presence", "GET /v1/presence/history", "POST /v1/presence",
                 "GET /v1/presence/stored", "POST /v1/presence/stored", "POST /v1/tokens",
                 "PUT /v1/products/{product}",
                 "GET /v1/chat/accounts/{account}/history", "GET /v1/chat/groups/{group}/history",
                 "POST /v1/chat/accounts/{account}/messages", "POST /v1/chat/groups",
                 "POST /v1/chat/groups/{group}/changes",
+                "GET /v1/bans", "POST /v1/bans", "DELETE /v1/bans/{kind}/{subject}",
+                "GET /v1/disconnections",
                 "GET /v1/chat/chatrooms", "POST /v1/chat/chatrooms/{room}/changes",
                 "GET /v1/chat/groups/{group}", "POST /v1/chat/groups/{group}/recall",
                 "POST /v1/chat/accounts/{account}/recall",

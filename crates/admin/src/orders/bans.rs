@@ -36,9 +36,13 @@ impl BansQuery {
         subject(kind, value).map(Some)
     }
 
-    /// Whether bans of this kind are wanted.
-    pub(crate) fn wants(&self, kind: &str) -> bool {
-        self.kind.as_ref().is_none_or(|wanted| wanted == kind)
+    /// The only kind that is wanted; `None`: every kind.
+    pub(crate) fn kind(&self) -> Result<Option<&str>, Fault> {
+        let Some(kind) = self.kind.as_deref() else { return Ok(None) };
+        match BanSubject::KINDS.contains(&kind) {
+            true => Ok(Some(kind)),
+            false => Err(Fault::bad("the kind of a ban is address, client or user")),
+        }
     }
 }
 

@@ -28,7 +28,8 @@ pub(crate) async fn list(State(api): Api, query: Asked<BansQuery>) -> Told<BanPa
     let (count, after) = (page(query.limit)? as usize, query.after()?);
     let all = api.settings.bans.list();
     let total = all.len() as u64;
-    let wanted = all.into_iter().filter(|ban| query.wants(ban.subject.kind()));
+    let kind = query.kind()?;
+    let wanted = all.into_iter().filter(|ban| kind.is_none_or(|kind| kind == ban.subject.kind()));
     let mut rest = wanted.filter(|ban| after.as_ref().is_none_or(|after| ban.subject > *after));
     let bans: Vec<_> = rest.by_ref().take(count).collect();
     let more = rest.next().is_some();
