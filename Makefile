@@ -3,13 +3,14 @@
 #   make run ARGS='--config holdline.toml'      make bench ARGS='memory'
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench crash soak fuzz check deny mutants book package image
+.PHONY: help run test bench crash soak fuzz check deny mutants book package image tarball release
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 CLIENTS := $(abspath $(or $(HOLDLINE_E2E_CLIENTS),$(TARGET_DIR)/e2e-clients))
 
 # What `holdline --version` says: the version, and of which commit.
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml) ($(or $(shell git describe --always --dirty --abbrev=12 2>/dev/null),no commit))
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 BUILD = HOLDLINE_VERSION="$(VERSION)" cargo build --release
 
 help: ## list these commands
@@ -17,8 +18,9 @@ help: ## list these commands
 
 run: ## build the server and start it, with files of chat in data/media; ARGS go to `holdline serve`
 	@scripts/toolchain.sh
-	$(BUILD) -p holdline
-	@$(if $(ARGS),,HOLDLINE_MEDIA_FOLDER=$${HOLDLINE_MEDIA_FOLDER-data/media}) exec $(TARGET_DIR)/release/holdline serve $(ARGS)
+	@test -x $(TARGET_DIR)/quick/holdline || echo 'The first build compiles everything: about five minutes on two cores.'
+	HOLDLINE_VERSION="$(VERSION)" cargo build --profile quick -p holdline
+	@$(if $(ARGS),,HOLDLINE_MEDIA_FOLDER=$${HOLDLINE_MEDIA_FOLDER-data/media}) exec $(TARGET_DIR)/quick/holdline serve $(ARGS)
 
 test: ## install what the tests need and run all of them, as CI does
 	@scripts/test.sh
@@ -52,6 +54,14 @@ package: ## make a Debian package in target/package; HOLDLINE_PACKAGE_BINARY: of
 
 image: package ## make a container's root filesystem of the package, and the image with buildah or docker
 	@packaging/image.sh
+
+tarball: ## make a tarball with one static binary in target/package
+	@scripts/toolchain.sh
+	$(if $(HOLDLINE_PACKAGE_BINARY),,RUSTFLAGS="-C target-feature=+crt-static" $(BUILD) --target $(HOST) -p holdline)
+	@packaging/tarball.sh
+
+release: package tarball ## package, tarball, list of libraries, checksums, signature: all that is published
+	@packaging/release.sh
 
 deny: ## licences, bans and sources of the dependencies, and advisories where their data is at hand
 	@scripts/deny.sh

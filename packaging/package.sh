@@ -79,11 +79,7 @@ holdline ($version) unstable; urgency=medium
  -- $maintainer  $(date -u -R -d "@$SOURCE_DATE_EPOCH")
 END
 zip "$work/changelog" "$doc/changelog.Debian.gz"
-target="$(rustc -vV | sed -n 's/^host: //p')"
-cargo tree --quiet --locked --package holdline --edges normal,build --prefix none \
-    --target "$target" >"$work/tree"
-cargo metadata --format-version 1 --locked --filter-platform "$target" |
-    python3 packaging/sbom.py "$cargo_version" "$target" "$work/tree" >"$work/sbom"
+packaging/sbom.sh "$cargo_version" >"$work/sbom"
 put 644 "$work/sbom" "$doc/holdline.cdx.json"
 
 mkdir "$root/DEBIAN" "$work/debian"

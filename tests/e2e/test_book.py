@@ -29,7 +29,8 @@ TRANSLATED = {"start.zh": "start", "console.zh": "console", "operate.zh": "opera
 # By guide: commands that are not run, and why. One that its guide does not have is an error.
 NOT_RUN = {
     "start": {
-        "make run": "builds the release binary; the tests have one",
+        "make run": "builds a binary; the tests have one",
+        "cargo build --release -p holdline": "likewise",
         "install -m 755 target/release/holdline /usr/local/bin/holdline": "wants root and a build",
     },
     "operate": {
@@ -166,7 +167,7 @@ for guide in GUIDES:
 def shown(text):
     """The `holdline` commands that a page shows, indented or in fences, without what they pipe."""
     for line in text.splitlines():
-        found = re.match(r"(?:    )?(?:\$ )?(?:target/release/)?(holdline [a-z][^`]*)$", line)
+        found = re.match(r"(?:    )?(?:\$ )?(?:target/\w+/)?(holdline [a-z][^`]*)$", line)
         if found:
             yield re.split(r"\s[|>#]|\s&&", found[1])[0]
 

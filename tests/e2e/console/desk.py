@@ -106,6 +106,11 @@ class Operator:
                         f"&& !document.querySelector('#page [aria-busy]')", f"{title} stands")
         return self
 
+    def labels(self):
+        """The pages in the navigation, a line each."""
+        return self.page.run("[...document.querySelectorAll('#pages a')]"
+                             ".map(it => it.textContent.trim()).join('\\n')") + "\n"
+
     def text(self):
         return self.page.run("document.getElementById('page').innerText")
 

@@ -1,8 +1,12 @@
-"""Makes the pictures of docs/console.md: python3 tests/e2e/console/pictures.py, with a built binary.
+"""Makes the pictures of README and docs: python3 tests/e2e/console/pictures.py [report], with a built
+binary.
 
-A server with devices and clients that have something to do, looked at by an operator.
+A server with devices and clients that have something to do, looked at by an operator, and the report
+of a load test (`report`: that alone).
 """
 
+import base64
+import glob
 import os
 import subprocess
 import sys
@@ -15,11 +19,39 @@ from console.desk import Mqtt, Operator  # pylint: disable=wrong-import-position
 from im.page import Chromium  # pylint: disable=wrong-import-position
 
 IMAGES = os.path.join(fixture.ROOT, "docs", "images")
+# What the console's picture shows: a test compares it with the console.
+LABELS = os.path.join(IMAGES, "console-overview.txt")
 CROWD_S = 75
+
+
+def report():
+    """The report of clients that connect in steps to a server that takes 1,500 of them."""
+    server = fixture.Server({"server": None, "limits": {"connections_max": 1500}})
+    chromium = Chromium()
+    try:
+        url = "mqtt://{}:{}".format(*server.ports["any"])
+        # 1: the rule that all of them are held fails, which is what is shown.
+        subprocess.run([fixture.BINARY, "load", "link-limit", url, "--step", "400", "--clients",
+                        "2000", "--hold", "8s", "--quiet", "--out", server.folder], check=False)
+        file, = glob.glob(os.path.join(server.folder, "*", "report.html"))
+        page = chromium.page(1280, 1000)
+        page.open(f"file://{file}")
+        told = page.call("Page.captureScreenshot", format="png", captureBeyondViewport=False)
+        with open(os.path.join(IMAGES, "load-report.png"), "wb") as out:
+            out.write(base64.b64decode(told["data"]))
+    finally:
+        chromium.close()
+        server.close()
 
 
 def main():
     os.makedirs(IMAGES, exist_ok=True)
+    report()
+    if sys.argv[1:] != ["report"]:
+        console()
+
+
+def console():
     server = fixture.Server({"server": None, "limits": {"connections_max": 5000}})
     chromium = Chromium()
     address = "{}:{}".format(*server.ports["any"])
@@ -49,6 +81,8 @@ def main():
             time.sleep(0.05)
         wide.go("overview", "Overview")
         wide.picture(os.path.join(IMAGES, "console-overview.png"))
+        with open(LABELS, "w", encoding="utf-8") as file:
+            file.write(wide.labels())
         chinese.picture(os.path.join(IMAGES, "console-overview.zh.png"))
         phone.go("overview", "Overview")
         phone.picture(os.path.join(IMAGES, "console-phone.png"))

@@ -7,6 +7,7 @@ import unittest
 
 import miop
 from console.desk import AXE, Consoles, Operator
+from console.pictures import LABELS
 from fixture import poll
 
 ROUTES = {
@@ -56,6 +57,12 @@ class Pages(Consoles):
                         {"verb": "create", "text": "Lobby"})
         self.routes = {route.replace("GROUP", self.group.replace("@", "%40")): title
                        for route, title in ROUTES.items()}
+
+    def test_the_pictures_in_the_documentation_show_this_console(self):
+        operator = self.operator().go("overview", "Overview")
+        with open(LABELS, encoding="utf-8") as file:
+            self.assertEqual(file.read(), operator.labels(),
+                             "make them anew: python3 tests/e2e/console/pictures.py")
 
     def test_every_page_stands_in_light_and_dark_and_on_a_phone(self):
         self.furnish()
