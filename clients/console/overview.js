@@ -12,10 +12,6 @@ import { t } from './texts.js';
 /** Moments that are kept: an hour, one a second. */
 const KEPT_MAX = 3_600;
 
-/** Seconds, and minutes before those, that are read of the presence before the page was opened. */
-const PAST_S = 900;
-const PAST_MINUTES = 60;
-
 /** Points of a line that is as long as the range. */
 const POINTS = 300;
 
@@ -335,28 +331,42 @@ function lines(moments, of) {
 /** Whether the past was read. */
 let hasPast = false;
 
+/** Charts' names of counts, by their names in the history. @type {[string, string][]} */
+const COUNTED = [
+  ['arrivals', 'connects'], ['departures', 'disconnects'], ['publishes', 'publishes'], ['deliveries', 'deliveries'],
+  ['chatIn', 'chat_sent'], ['chatOut', 'chat_delivered'], ['pushesOut', 'pushes_sent'], ['pushesAcked', 'pushes_delivered'],
+  ['bytesIn', 'bytes_in'], ['bytesOut', 'bytes_out'], ['dropped', 'dropped'],
+];
+
 /**
- * Presence before the page was opened, as far as the server remembers it: the last quarter of an
- * hour by seconds, the rest of the hour by minutes.
- * @param {AbortSignal} gone
+ * Moments before the page was opened, from `/v1/overview/history`; those from `end_ms` on are left out.
+ * @param {any} told
+ * @param {number} end_ms
+ * @returns {Moment[]}
  */
+export function pastMoments(told, end_ms) {
+  const { at_ms, from_ms, highest, counted, online } = told;
+  return at_ms.map((/** @type {number} */ at, /** @type {number} */ step) => {
+    const passed_ms = Math.max(1, at - (at_ms[step - 1] ?? from_ms));
+    /** @type {Record<string, number | null>} */
+    const values = {
+      connections: highest.connections[step], memory: highest.resident_bytes[step], turn: highest.turn_us[step] / 1_000,
+      queued: highest.queued[step], waiting: highest.waiting[step], undistributed: highest.chat_undistributed[step],
+      cpu: counted.cpu_ms[step] / passed_ms,
+    };
+    for (const [name, key] of COUNTED) values[name] = (counted[key][step] / passed_ms) * 1_000;
+    const protocols = Object.fromEntries(Object.entries(online).map(([name, numbers]) => [name, numbers[step]]));
+    return { at_ms: at, values, protocols, shards: {} };
+  }).filter((/** @type {Moment} */ it) => it.at_ms < end_ms);
+}
+
+/** The last hour, as the server remembers it. @param {AbortSignal} gone */
 async function past(gone) {
   if (hasPast) return;
-  const read = (/** @type {string} */ step, /** @type {number} */ count) =>
-    ask('GET', `v1/presence/statistics?step=${step}&count=${count}`, undefined, gone);
-  const [seconds, minutes] = await Promise.all([read('second', PAST_S), read('minute', PAST_MINUTES)]);
-  const before = (/** @type {number} */ end_ms, /** @type {any[]} */ moments, /** @type {number} */ length_s) =>
-    moments.filter(it => it.at_s * 1_000 < end_ms).map(it => ({
-      at_ms: it.at_s * 1_000,
-      values: { arrivals: it.arrivals / length_s, departures: it.departures / length_s },
-      protocols: Object.fromEntries(Object.entries(byProtocol(it)).map(([name, sum]) => [name, sum.online])),
-      shards: {},
-    }));
-  const recent = before(kept[0]?.at_ms ?? Date.now(), seconds.moments, 1);
-  const older = before(recent[0]?.at_ms ?? Date.now(), minutes.moments, 60);
+  const told = await ask('GET', 'v1/overview/history', undefined, gone);
   if (hasPast) return;
   hasPast = true;
-  kept.unshift(...older, ...recent);
+  kept.unshift(...pastMoments(told, kept[0]?.at_ms ?? Infinity));
 }
 
 /** Tables below the charts. @param {any} now @param {Record<string, HTMLElement>} places */

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { keep, thinned, troubles } from '../overview.js';
+import { keep, pastMoments, thinned, troubles } from '../overview.js';
 
 /** An overview of a server without problems. */
 const healthy = (/** @type {any} */ at_ms, /** @type {any} */ changes = {}) => ({
@@ -40,4 +40,20 @@ test('a thinned chart keeps its peaks and its newest moment', () => {
   assert.deepEqual(thin.map(it => it.values.rate), [1, 99, 1, 1]);
   assert.deepEqual(thin.map(it => it.protocols.mqtt5), [2, 5, 8, 9]);
   assert.ok(!('cpu' in thin[0].values), 'unknown stays unknown');
+});
+
+test('the past of the server becomes moments of the charts, up to where the page was opened', () => {
+  const counts = ['cpu_ms', 'connects', 'disconnects', 'publishes', 'deliveries', 'chat_sent', 'chat_delivered',
+    'pushes_sent', 'pushes_delivered', 'bytes_in', 'bytes_out', 'dropped'];
+  const counted = Object.fromEntries(counts.map(name => [name, [50, 100, 150]]));
+  const gauges = ['connections', 'resident_bytes', 'turn_us', 'queued', 'waiting', 'chat_undistributed'];
+  const highest = Object.fromEntries(gauges.map(name => [name, [1_000, 2_000, 3_000]]));
+  const moments = pastMoments({ step_s: 10, from_ms: 5_000, at_ms: [10_000, 20_000, 30_000], highest, counted, online: { mqtt5: [7, 8, 9] } }, 25_000);
+  assert.deepEqual(moments.map(it => it.at_ms), [10_000, 20_000]);
+  assert.deepEqual(moments.map(it => it.values.publishes), [10, 10], 'a rate over the time that passed');
+  assert.deepEqual(moments.map(it => it.values.cpu), [0.01, 0.01]);
+  assert.deepEqual(moments.map(it => it.values.turn), [1, 2], 'milliseconds');
+  assert.equal(moments[1].protocols.mqtt5, 8);
+  assert.deepEqual(Object.keys(moments[0].values).sort(), ['arrivals', 'bytesIn', 'bytesOut', 'chatIn', 'chatOut', 'connections', 'cpu', 'deliveries', 'departures',
+    'dropped', 'memory', 'publishes', 'pushesAcked', 'pushesOut', 'queued', 'turn', 'undistributed', 'waiting']);
 });

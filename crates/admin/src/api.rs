@@ -31,6 +31,7 @@ use crate::otlp::OtlpTally;
 use crate::roles::{ConsoleRole, Roles};
 use crate::routes::broadcasts::job::Broadcasts;
 use crate::routes::overview::Live;
+use crate::routes::overview::history::History;
 use crate::routes::session::LOG_IN_BYTES_MAX;
 use crate::sessions::Sessions;
 use crate::sessions::attempts::Attempts;
@@ -97,6 +98,8 @@ pub(crate) struct Shared {
     pub(crate) broadcasts: Broadcasts,
     /// What the console shows, while somebody looks.
     pub(crate) live: Live,
+    /// The last hour of its figures.
+    pub(crate) history: History,
     /// One reader of the configuration at a time.
     pub(crate) configurations: Arc<Semaphore>,
     pub(crate) phases: watch::Receiver<Phase>,
@@ -147,6 +150,7 @@ impl Shared {
             audit_log,
             broadcasts: Broadcasts::default(),
             live: Live::default(),
+            history: History::new(boot),
             configurations: room(1),
             phases,
             settings,

@@ -8,6 +8,7 @@ use crate::api::{ANSWER, Shared, router};
 use crate::listener::ApiSlot;
 use crate::orders::WAIT_MS_MAX;
 use crate::otlp;
+use crate::routes::overview::history;
 use axum::extract::{Request, State};
 use axum::http::HeaderValue;
 use axum::http::header::CONNECTION;
@@ -77,12 +78,14 @@ pub(crate) fn serve(
     let seats = shared.seats.clone();
     let limits = shared.settings.api.clone();
     let exporter = shared.settings.otlp.clone().map(|otlp| (Arc::clone(&shared), otlp));
+    let recorded = Arc::clone(&shared);
     let app = router(shared).into_make_service_with_connect_info::<ApiSlot>();
     runtime.block_on(async {
         let mut serving = JoinSet::new();
         if let Some((shared, otlp)) = exporter {
             tokio::spawn(otlp::export(shared, otlp, phases.clone()));
         }
+        tokio::spawn(history::record(recorded, phases.clone()));
         for listener in listeners {
             let listener = match tokio::net::TcpListener::from_std(listener) {
                 Ok(listener) => seats.listener(listener),

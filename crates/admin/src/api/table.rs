@@ -284,6 +284,10 @@ fn insights() -> Vec<Route> {
         get("/v1/overview/stream", overview::stream).wants(&[Metrics], Other).refuses(&[Busy])
             .told("overviewStream", "The overview, once a second",
                 "Server-sent events of type `overview`. All callers get the same ones."),
+        get("/v1/overview/history", overview::history::history).wants(&[Metrics], Other)
+            .told("overviewHistory", "The last hour of the overview's figures",
+                "Lists of the same length, oldest first.")
+            .more("The server keeps a moment every 10 s from its start on, in memory."),
         get("/v1/meanings", insight::meanings).wants(&[Metrics], Other)
             .told("meanings", "Meanings of counters and reasons", "All of them."),
         get("/v1/log", insight::log).wants(&[Read], Other)

@@ -222,17 +222,21 @@ fn is_taken(folder: &Path) -> bool {
     folder.read_dir().map_or(folder.exists(), |mut entries| entries.next().is_some())
 }
 
-/// The status; what the console saw of the longest turn meanwhile is not lost to others.
+/// The status, with the longest turn since the last one: also of what the console and the history
+/// asked meanwhile.
 async fn ask(api: &Shared) -> Result<Box<Status>, Fault> {
     let mut status = status_now(api).await?;
-    status.turn_us_max = status.turn_us_max.max(api.live.turn_us_max.swap(0, Ordering::Relaxed));
+    status.turn_us_max = api.live.turn_us_max.swap(0, Ordering::Relaxed);
     Ok(status)
 }
 
-/// The shards' figures. Their longest turn is that since the last question.
+/// The shards' figures. Shards forget their longest turn when they report it, so it is noted here
+/// for each who shows the longest of a longer time.
 pub(super) async fn status_now(api: &Shared) -> Result<Box<Status>, Fault> {
-    match api.ask(Command::Status).await? {
-        Answer::Status(status) => Ok(status),
-        _ => Err(Fault::internal()),
-    }
+    let Answer::Status(status) = api.ask(Command::Status).await? else {
+        return Err(Fault::internal());
+    };
+    api.live.turn_us_max.fetch_max(status.turn_us_max, Ordering::Relaxed);
+    api.history.turn_us_max.fetch_max(status.turn_us_max, Ordering::Relaxed);
+    Ok(status)
 }

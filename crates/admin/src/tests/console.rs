@@ -334,6 +334,18 @@ fn the_overview_is_told_every_second_and_its_stream_ends_with_the_session() {
 }
 
 #[test]
+fn the_history_of_the_overview_is_told_in_steps_of_ten_seconds() {
+    let api = whole_test_api(|_| {});
+    let (status, told) = api.json("GET", "/v1/overview/history?step_s=60&count=10", "");
+    assert_eq!((status, &told["step_s"]), (200, &Value::from(60)), "{told}");
+    check_answer("get", "/v1/overview/history", &told);
+    for odd in ["step_s=0", "step_s=15", "step_s=3610", "count=0", "count=361", "since=1"] {
+        let (status, told) = api.json("GET", &format!("/v1/overview/history?{odd}"), "");
+        assert_eq!(status, 400, "{odd}: {told}");
+    }
+}
+
+#[test]
 fn names_have_meanings_and_the_log_and_the_configuration_are_shown() {
     let api = whole_test_api(|settings| {
         let line = LogLine {

@@ -1,5 +1,7 @@
 //! The server's state at a glance: what the console shows first.
 
+pub(crate) mod history;
+
 use super::metrics::latencies::Latencies;
 use super::operations::{Readiness, Status};
 use super::presence::{PresenceCounts, PresenceStatus};

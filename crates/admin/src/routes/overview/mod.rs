@@ -4,6 +4,8 @@
 //! look, and not at all while nobody does. A reader that does not keep up misses some. Invariant:
 //! a stream ends with its caller's session or token, and when the server is told to stop.
 
+pub(crate) mod history;
+
 use super::operations::{readings, status_now};
 use super::presence_routes;
 use crate::answers::metrics::latencies::Latencies;
@@ -67,17 +69,16 @@ async fn look(api: Arc<Shared>) {
         }
         // Shards that do not answer leave the figures as old as they are; who looks sees the age.
         if let Ok(now) = now(&api).await {
-            live.turn_us_max.fetch_max(now.1, Ordering::Relaxed);
-            let text = serde_json::to_string(&now.0).expect("text for keys");
+            let text = serde_json::to_string(&now).expect("text for keys");
             live.latest.send_replace(Some(text.into()));
         }
     }
 }
 
-/// How it is, and the longest turn since the last question.
-async fn now(api: &Shared) -> Result<(Overview, u64), Fault> {
+/// How it is.
+async fn now(api: &Shared) -> Result<Overview, Fault> {
     let status = status_now(api).await?;
-    let overview = Overview {
+    Ok(Overview {
         at_ms: (api.settings.wall_ms)(),
         started_ms: api.boot,
         readiness: (&(api.settings.readiness)()).into(),
@@ -87,15 +88,12 @@ async fn now(api: &Shared) -> Result<(Overview, u64), Fault> {
         directory: api.settings.presence.standing().into(),
         process: Process::now(),
         readings: answers::readings(&readings(api)),
-    };
-    Ok((overview, status.turn_us_max))
+    })
 }
 
 /// `GET /v1/overview`
 pub(crate) async fn one(State(api): Api) -> Result<Json<Overview>, Fault> {
-    let (overview, turn_us_max) = now(&api).await?;
-    api.live.turn_us_max.fetch_max(turn_us_max, Ordering::Relaxed);
-    Ok(Json(overview))
+    Ok(Json(now(&api).await?))
 }
 
 /// Overviews as server-sent events.
