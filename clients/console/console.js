@@ -8,9 +8,11 @@ import { h, say, set } from './dom.js';
 import { duration, field, notice, why } from './show.js';
 import { LANGUAGES, choose, language, parts, t } from './texts.js';
 import * as access from './access.js';
+import * as alarms from './alarms.js';
 import * as bans from './bans.js';
 import * as clients from './clients.js';
 import * as configuration from './configuration.js';
+import * as conversations from './conversations.js';
 import * as disconnections from './disconnections.js';
 import * as events from './events.js';
 import * as log from './log.js';
@@ -22,6 +24,7 @@ import * as reference from './reference.js';
 import * as rooms from './rooms.js';
 import * as services from './services.js';
 import * as slow from './slow.js';
+import * as talkers from './talkers.js';
 import * as topics from './topics.js';
 import * as trace from './trace.js';
 
@@ -50,9 +53,9 @@ import * as trace from './trace.js';
 
 /** Pages by their names, in groups of the rail. @type {[string, Record<string, Page>][]} */
 const GROUPS = [
-  [t('Monitoring'), { overview: overview.page, events: events.page, trace: trace.page, log: log.page }],
-  [t('Clients and devices'), { clients: clients.page, sessions: clients.sessions, devices: clients.devices, disconnections: disconnections.page, slow: slow.page }],
-  [t('Messages'), { topics: topics.page, groups: rooms.groups, chatrooms: rooms.chatrooms, push: push.page }],
+  [t('Monitoring'), { overview: overview.page, alarms: alarms.page, events: events.page, trace: trace.page, log: log.page }],
+  [t('Clients and devices'), { clients: clients.page, sessions: clients.sessions, devices: clients.devices, disconnections: disconnections.page, slow: slow.page, talkers: talkers.page }],
+  [t('Messages'), { topics: topics.page, groups: rooms.groups, chatrooms: rooms.chatrooms, conversations: conversations.page, push: push.page }],
   [t('Diagnostics'), { closes: reasons.closes, drops: reasons.drops, counters: reasons.counters }],
   [t('Server'), { services: services.page, products: products.page, users: access.users, tokens: access.tokens, bans: bans.page, audit: access.audit, configuration: configuration.page, api: reference.page }],
 ];

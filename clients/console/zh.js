@@ -213,6 +213,15 @@ export const ZH = {
   'Until': '结束时间', 'Listener': '监听器', 'Connected for': '连接时长', 'Bytes received': '收到的字节', 'Bytes sent': '发出的字节', 'No disconnections match.': '没有匹配的断开记录。',
   'Invalid time': '时间无效', 'Times are durations (15m) or dates with a time (2026-11-29T03:10).': '时间写成时长（15m）或日期加时间（2026-11-29T03:10）。',
   'Bytes in the queue': '队列中的字节', 'Bytes in the socket': '套接字中的字节', 'Bytes read per second': '每秒读取字节', 'Slow clients now: {count}.': '当前慢客户端：{count} 个。',
+
+  // Conversations.
+  'Conversations': '会话', 'With': '对方', 'Unread': '未读', 'No conversations.': '没有会话。', '← All conversations': '← 全部会话', 'Messages, newest first': '消息（新的在前）', 'From': '发送者', 'Text': '文本', 'recalled': '已撤回', 'Recall': '撤回', 'Recall this message?': '撤回这条消息？', 'It disappears for everyone in the conversation.': '会话中的所有人都将看不到它。', 'The message is recalled.': '消息已撤回。', 'No messages.': '没有消息。', 'Name an account to see its conversations.': '填写账号以查看其会话。', 'What an account wrote and received, for moderators. The audit log records who reads it.': '账号收发的消息，供管理员查看。审计日志会记录查看者。',
+
+  // Alarms.
+  'Alarms': '告警', 'Messages dropped': '消息被丢弃', 'Clients disconnected as slow': '客户端因过慢被断开', 'Failed writes to the store': '存储写入失败', 'Connections refused': '连接被拒绝', 'Memory pressure': '内存压力', 'Log full': '日志分区已满', 'Log failed': '日志分区故障', 'Storage is filling up': '存储即将写满', 'Message archive not reachable': '消息归档不可达', 'Account database not reachable': '账号数据库不可达', 'Event stream not reachable': '事件流不可达', 'Internal errors': '内部错误', 'Bridge disconnected': '桥接断开', 'Webhook failing': 'Webhook 失败', 'Certificate expired': '证书已过期', 'Certificate expires soon': '证书即将过期', 'Presence directory not reachable': '在线状态目录不可达', 'Condition': '情况', 'Severity': '级别', 'Raised': '发生时间', 'Cleared': '解除时间', 'Acknowledged': '已确认', 'Acknowledge': '确认', 'The alarm is acknowledged.': '告警已确认。', 'No past alarms.': '没有历史告警。', 'No active alarms.': '没有活动告警。', 'Active': '活动', 'Past': '历史', 'Conditions that need an operator. The server looks every ten seconds, and keeps past alarms in memory.': '需要运维人员处理的情况。服务器每十秒检查一次，历史告警保存在内存中。',
+
+  // Top talkers.
+  'Top talkers': '流量排行', 'Who makes the load. Under load, traffic is sampled: the shares are right on average.': '谁产生负载。高负载时对流量采样，占比在平均意义上准确。', 'What is ranked': '排行对象', 'Ranked by': '排序依据', 'Names with most traffic': '流量最大的名称', 'Source addresses': '来源地址', 'Bytes': '字节', 'Waiting bytes': '积压字节', 'Traffic of the last {time}.': '最近 {time}的流量。', 'No traffic.': '没有流量。', 'Bytes in': '流入字节', 'Bytes out': '流出字节',
 };
 
 /** Meanings of reasons, which the server gives in English, by kind and name. @type {Record<string, Record<string, string>>} */

@@ -31,6 +31,7 @@ use crate::otlp::OtlpTally;
 use crate::roles::{ConsoleRole, Roles};
 use crate::routes::broadcasts::job::Broadcasts;
 use crate::routes::overview::Live;
+use crate::routes::overview::alarms::Alarms;
 use crate::routes::overview::history::History;
 use crate::routes::session::LOG_IN_BYTES_MAX;
 use crate::sessions::Sessions;
@@ -100,6 +101,7 @@ pub(crate) struct Shared {
     pub(crate) live: Live,
     /// The last hour of its figures.
     pub(crate) history: History,
+    pub(crate) alarms: Alarms,
     /// One reader of the configuration at a time.
     pub(crate) configurations: Arc<Semaphore>,
     pub(crate) phases: watch::Receiver<Phase>,
@@ -151,6 +153,7 @@ impl Shared {
             broadcasts: Broadcasts::default(),
             live: Live::default(),
             history: History::new(boot),
+            alarms: Alarms::default(),
             configurations: room(1),
             phases,
             settings,

@@ -50,12 +50,14 @@ static FILES: LazyLock<Vec<ConsoleFile>> = LazyLock::new(|| {
         "console.css" STYLE
         "icon.svg" ICON
         "access.js" SCRIPT
+        "alarms.js" SCRIPT
         "api.js" SCRIPT
         "bans.js" SCRIPT
         "certificates.js" SCRIPT
         "chart.js" SCRIPT
         "clients.js" SCRIPT
         "configuration.js" SCRIPT
+        "conversations.js" SCRIPT
         "disconnections.js" SCRIPT
         "console.js" SCRIPT
         "dom.js" SCRIPT
@@ -70,6 +72,7 @@ static FILES: LazyLock<Vec<ConsoleFile>> = LazyLock::new(|| {
         "services.js" SCRIPT
         "show.js" SCRIPT
         "slow.js" SCRIPT
+        "talkers.js" SCRIPT
         "texts.js" SCRIPT
         "topics.js" SCRIPT
         "trace.js" SCRIPT

@@ -1,5 +1,6 @@
 //! Calls to a running server's API, for the subcommands that make them.
 
+pub mod alarms;
 pub mod audit_log;
 pub mod ban;
 pub mod chat;
@@ -9,6 +10,7 @@ pub mod disconnections;
 mod flow;
 pub mod retained;
 pub mod status;
+pub mod talkers;
 pub mod token;
 pub mod top;
 pub mod trace;

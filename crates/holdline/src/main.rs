@@ -24,7 +24,10 @@ mod serve;
 mod store;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use client::{audit_log, ban, chat, clients, devices, retained, status, token, top, trace, user};
+use client::{
+    alarms, audit_log, ban, chat, clients, devices, retained, status, talkers, token, top, trace,
+    user,
+};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -99,6 +102,10 @@ enum Command {
     User(user::Arguments),
     /// Create, list, show or revoke API tokens
     Token(token::Arguments),
+    /// Show alarms: conditions that need an operator; acknowledge one
+    Alarms(alarms::Arguments),
+    /// Show who makes the load: clients, users, topics, groups or addresses with most traffic
+    Talkers(talkers::Arguments),
     /// Ban addresses, networks, clients and users, for a time or for good
     Ban(ban::Arguments),
     /// Administer chat: accounts, groups, chatrooms, messages
@@ -170,6 +177,8 @@ fn run() -> ExitCode {
         Command::Audit(arguments) => presence_command::audit::audit(arguments),
         Command::User(arguments) => user::user(arguments),
         Command::Token(arguments) => token::token(arguments),
+        Command::Alarms(arguments) => alarms::alarms(&arguments),
+        Command::Talkers(arguments) => talkers::talkers(&arguments),
         Command::Ban(arguments) => ban::ban(arguments),
         Command::Chat(arguments) => chat::chat(arguments),
         Command::AuditLog(arguments) => audit_log::audit_log(arguments),

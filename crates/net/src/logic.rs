@@ -34,8 +34,8 @@ pub trait ShardLogic: Sized {
     type Mail: Send;
     /// The protocols that may come.
     const WIRES: &'static [WireProfile];
-    /// Whether [`disconnected`](Self::disconnected) and [`slow`](Self::slow) are called: they cost
-    /// system calls.
+    /// Whether [`disconnected`](Self::disconnected), [`slow`](Self::slow) and
+    /// [`passed`](Self::passed) are called: they cost system calls.
     const WATCHES: bool = false;
 
     /// The machine for a connection whose layers are open; `None`: this protocol is not served.
@@ -117,6 +117,17 @@ pub trait ShardLogic: Sized {
     ) {
     }
 
+    /// Bytes passed on a connection: of a sample of all reads and writes, each standing for those
+    /// before it.
+    fn passed(
+        &mut self,
+        _now: Now,
+        _conn: ConnRef,
+        _machine: &mut Self::Machine,
+        _passed: PassedBytes,
+    ) {
+    }
+
     /// Something passed on a connection, while it wants to see that.
     fn tapped(
         &mut self,
@@ -175,6 +186,17 @@ pub struct ConnectionEnd {
     pub listener: Arc<str>,
     /// Its bytes, as the kernel counts them.
     pub tcp: Option<TcpFacts>,
+}
+
+/// Bytes of a connection, as the sample has them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PassedBytes {
+    /// From the peer.
+    pub received: u64,
+    /// To the peer.
+    pub sent: u64,
+    /// The other end of the socket.
+    pub peer: Option<SocketAddr>,
 }
 
 /// Origin of a connection.

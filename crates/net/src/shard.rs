@@ -18,6 +18,7 @@ mod handing;
 mod notices;
 pub mod outqueue;
 mod partial;
+mod passed;
 mod read;
 mod slow;
 mod start_tls;
@@ -45,6 +46,7 @@ use model::id::{ConnRef, ShardId};
 use model::limits::Limits;
 use model::link::{FrameLimits, Protocol, WireProfile};
 use model::machine::{Machine, Outbox, TurnAway};
+use model::ports::control::top::Sampler;
 use model::request::Refusal;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -185,6 +187,8 @@ pub struct Shard<N: Net, H: ShardLogic> {
     looks: Wheel,
     notices: notices::Notices,
     slow: slow::SlowLooks,
+    /// Bytes that pass.
+    passed: Sampler,
     /// Of whom the logic told last: its end is not told once more.
     last_away: Option<Key>,
     ban_walk: bans::BanWalk,
@@ -230,6 +234,7 @@ where
             looks: Wheel::default(),
             notices: notices::Notices::default(),
             slow: slow::SlowLooks::default(),
+            passed: Sampler::default(),
             last_away: None,
             ban_walk: bans::BanWalk::default(),
             drain: None,

@@ -13,6 +13,7 @@ pub mod running;
 mod shard_bans;
 mod shard_presence;
 mod slow_list;
+mod top_list;
 
 use self::disconnections::Disconnections;
 use self::outside::Outside;
@@ -22,6 +23,7 @@ pub use self::shard_presence::history_line;
 pub use self::shard_presence::topic::EventTopic;
 pub use self::shard_presence::{Figures, FiguresCell, ShardPresence};
 use self::slow_list::SlowList;
+use self::top_list::TopList;
 use crate::machines::{DoorProfile, ServerMachine, WIRES};
 use crate::switchboard::ShardPart;
 use crate::trace::{ActiveTrace, TraceTap, subject_of};
@@ -50,7 +52,9 @@ use model::product::Product;
 use model::service::{Delivery, Event, Request, Service, ServiceKind};
 use model::topic::Publication;
 use model::{event, tell};
-use net::{ConnectionEnd, ConnectionOrigin, ShardHandle, ShardLogic, TapNotes, Tapped};
+use net::{
+    ConnectionEnd, ConnectionOrigin, PassedBytes, ShardHandle, ShardLogic, TapNotes, Tapped,
+};
 use running::{Carrier, Surroundings};
 use shard_bans::Knock;
 use std::net::IpAddr;
@@ -127,6 +131,8 @@ struct Around<O: Outside> {
     disconnections: Disconnections,
     /// Clients that do not keep up.
     slow: SlowList,
+    /// Who makes the load.
+    top: TopList,
 }
 
 /// What a shard's logic is made of.
@@ -164,6 +170,7 @@ impl<O: Outside> ServerLogic<O> {
                 knock: None,
                 disconnections: Disconnections::new(settings),
                 slow: SlowList::new(settings.shard, settings.limits.slow_clients_max),
+                top: TopList::default(),
             },
         }
     }
@@ -315,6 +322,9 @@ impl<O: Outside> ServerLogic<O> {
                 let clients = self.around.slow.clients(&self.services);
                 return part.answer(Answer::SlowClients(clients));
             }
+            Command::Top(kind) => {
+                return part.answer(Answer::Top(self.around.top.page(now, kind)));
+            }
             _ => command.service(),
         };
         let service = kind.and_then(|kind| running::of_kind(&mut self.services, kind));
@@ -410,6 +420,7 @@ impl<O: Outside> Carrier for Carrying<'_, O> {
         if self.around.tap.is_active() {
             self.around.tap.delivers(self.now, to, &delivery);
         }
+        self.around.top.delivers(self.now, &delivery);
         handle.deliver(to, delivery);
     }
 
@@ -536,6 +547,7 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
 
     fn word(&mut self, now: Now, from: ConnRef, word: Request, handle: &mut ShardHandle<Self>) {
         self.look_outside();
+        self.around.top.hears(now, from, &word, &self.services);
         self.request(now, from, word, Some(&mut *handle));
         self.carry_out(now, Some(handle));
     }
@@ -650,6 +662,19 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
         if let Some(whose) = subject_of(machine) {
             self.around.slow.reads(now, conn, whose, reader);
         }
+    }
+
+    fn passed(
+        &mut self,
+        now: Now,
+        conn: ConnRef,
+        machine: &mut ServerMachine,
+        passed: PassedBytes,
+    ) {
+        let who = subject_of(machine).and_then(|(subject, _)| {
+            self.services.iter().find_map(|service| service.identity(conn, subject))
+        });
+        self.around.top.passed(now, passed, who);
     }
 
     fn tapped(

@@ -144,7 +144,10 @@ impl<O: Outside + Send> Control for Switchboard<O> {
             Command::Chat(command) => self.ask_chat(command, reply),
             Command::Presence(command) => self.ask_presence(command, reply),
             Command::Echo(_) => self.gather(vec![(ShardId(0), command)], reply),
-            Command::Disconnections(_) | Command::SlowClients | Command::Status => {
+            Command::Disconnections(_)
+            | Command::SlowClients
+            | Command::Top(_)
+            | Command::Status => {
                 self.gather_from_all(command, reply);
             }
         }
@@ -233,6 +236,10 @@ fn merge(one: Answer, other: Answer) -> Answer {
         (Answer::SlowClients(mut one), Answer::SlowClients(other)) => {
             one.extend(other);
             Answer::SlowClients(one)
+        }
+        (Answer::Top(mut one), Answer::Top(other)) => {
+            one.add(other);
+            Answer::Top(one)
         }
         (Answer::Status(mut status), Answer::Status(other)) => {
             status.add(&other);

@@ -11,14 +11,15 @@ from console.pictures import LABELS
 from fixture import poll
 
 ROUTES = {
-    "overview": "Overview", "events": "Events", "log": "Log", "clients": "Clients",
+    "overview": "Overview", "alarms": "Alarms", "alarms?state=past": "Alarms", "events": "Events", "log": "Log", "clients": "Clients",
     "trace": "Trace", "trace?client=till-1": "Trace",
     "clients?client_id=till-1": "Clients", "sessions": "Sessions and queues",
     "devices": "Devices", "devices?product=demo&device=lamp": "Devices",
     "disconnections": "Disconnections",
-    "slow": "Slow clients", "slow?by=lost": "Slow clients", "topics": "Topics",
+    "slow": "Slow clients", "slow?by=lost": "Slow clients", "talkers": "Top talkers",
+    "talkers?of=topics&by=messages": "Top talkers", "topics": "Topics",
     "topics?topic=tills%2F1%2Fstate": "Topics", "groups": "Rooms and groups",
-    "groups?group=GROUP": "Rooms and groups", "chatrooms": "Chatrooms", "services": "Services",
+    "groups?group=GROUP": "Rooms and groups", "chatrooms": "Chatrooms", "conversations": "Conversations", "services": "Services",
     "push": "Push", "products": "Products", "products?product=demo": "Products",
     "closes": "Disconnect reasons",
     "drops": "Dropped messages", "counters": "Counters", "users": "Users and rules",

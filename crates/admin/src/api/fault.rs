@@ -179,6 +179,8 @@ impl Fault {
             "group" => ("unknown_group", "unknown group, or the account is not a member of it"),
             "chatroom" => ("unknown_chatroom", "unknown chatroom"),
             "message" => ("unknown_message", "unknown message in this conversation"),
+            "alarm" => ("unknown_alarm", "unknown alarm, or it is no longer remembered"),
+            "list" => ("unknown_list", "unknown list: clients, users, topics, groups or addresses"),
             "broadcast" => {
                 ("unknown_broadcast", "unknown broadcast, or it is no longer remembered")
             }

@@ -276,7 +276,7 @@ fn sessions() -> Vec<Route> {
 #[rustfmt::skip] // a row a route
 fn insights() -> Vec<Route> {
     use Of::Other;
-    use Refusal::Busy;
+    use Refusal::{Busy, NotFound};
     use Scope::{Manage, Metrics, Read, Trace, View};
     vec![
         get("/v1/overview", overview::one).wants(&[Metrics], Other).refuses(ASKS)
@@ -288,6 +288,15 @@ fn insights() -> Vec<Route> {
             .told("overviewHistory", "The last hour of the overview's figures",
                 "Lists of the same length, oldest first.")
             .more("The server keeps a moment every 10 s from its start on, in memory."),
+        get("/v1/alarms", overview::alarms::list).wants(&[Read], Other)
+            .told("listAlarms", "Alarms, active and past", "The newest first.")
+            .more("Conditions that need an operator: the server looks every 10 s. Past alarms, \
+                   1000 of them, are kept in memory until the server stops."),
+        post("/v1/alarms/{alarm}/acknowledge", overview::alarms::acknowledge)
+            .wants(&[Manage], Other).refuses(&[NotFound])
+            .told("acknowledgeAlarm", "Acknowledge an alarm",
+                "The alarm; the first acknowledgement holds. It stays active while its condition \
+                 holds."),
         get("/v1/meanings", insight::meanings).wants(&[Metrics], Other)
             .told("meanings", "Meanings of counters and reasons", "All of them."),
         get("/v1/log", insight::log).wants(&[Read], Other)
@@ -394,6 +403,11 @@ fn clients() -> Vec<Route> {
             .told("listSlowClients", "Clients that do not keep up", "The worst first.")
             .more("A client is listed while it reads more slowly than it is sent messages, or \
                    loses messages because its queue is full, and for a minute afterwards."),
+        get("/v1/top/{of}", clients::top::top).wants(&[Read], Other).refuses(FINDS)
+            .told("listTop", "Clients, users, topics, groups or addresses with most traffic",
+                "The first first, of the last one to two minutes.")
+            .more("Counted by sampling under load, so that it costs next to nothing: the shares \
+                   are right on average. Messages of the API and of bridges are not counted."),
         get("/v1/clients/{client}", clients::one).wants(&[Read], Other).refuses(FINDS)
             .told("getClient", "An MQTT client", "The client."),
         delete("/v1/clients/{client}", clients::kick).wants(&[Manage], Other).refuses(FINDS)

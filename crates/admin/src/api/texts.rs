@@ -4,12 +4,14 @@
 //! made. Patterns are those of JSON Schema (ECMA-262). It knows no field.
 
 use crate::LogHealth;
+use crate::answers::clients::top::TopOrder;
 use crate::orders::disconnections::PROTOCOLS;
 use crate::tokens::FILES;
 use crate::tokens::scope::Scope;
 use model::close::CloseReason;
 use model::link::Protocol;
 use model::ports::bans::BanSubject;
+use model::ports::control::top::TopKind;
 use model::ports::pushes::PushOrder;
 use model::push::{Outcome, Rejection};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -87,6 +89,12 @@ forms! {
         "type": "string",
         "pattern": "^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$",
     }
+    /// What is ranked by traffic.
+    TopKindName { "type": "string", "enum": TopKind::ALL.map(TopKind::name) }
+    /// What a list of names is ranked by.
+    TopOrderName { "type": "string", "enum": TopOrder::ALL.map(TopOrder::name) }
+    /// Whether the condition of an alarm holds.
+    AlarmStateName { "type": "string", "enum": ["active", "past"] }
     /// Kind of what is banned.
     BanKindName { "type": "string", "enum": BanSubject::KINDS }
     /// What is banned: an address, a network or a name.
@@ -211,6 +219,8 @@ pub(crate) fn of_path(name: &str, generator: &mut SchemaGenerator) -> (&'static 
         "file" => ("Name of the file.", FileName::json_schema(generator)),
         "webhook" => ("Number of the webhook.", Number::json_schema(generator)),
         "id" => ("Id of the push.", Decimal::json_schema(generator)),
+        "alarm" => ("Id of the alarm.", Decimal::json_schema(generator)),
+        "of" => ("What is ranked.", TopKindName::json_schema(generator)),
         "kind" => ("Kind of what is banned.", BanKindName::json_schema(generator)),
         "subject" => {
             ("Address, network or name, percent-encoded.", BanSubjectName::json_schema(generator))

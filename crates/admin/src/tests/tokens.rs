@@ -7,6 +7,7 @@ use crate::audit_log::Page;
 use crate::table::{Of, Rule};
 use crate::tokens::scope::Scope;
 use model::ports::bans::{Ban, BanFault, BanOrder, BanSubject, Bans};
+use model::ports::control::top::{TopPage, TopTally};
 use model::ports::presence::queries::{PresenceAnswer, PresenceCommand, PresenceCounts};
 use model::ports::pushes::{DeviceState, PushCounts};
 use model::ports::pushes::{PushAnswer, PushCommand};
@@ -133,6 +134,10 @@ fn answer(command: &Command) -> Answer {
         Command::Status => Answer::Status(Box::default()),
         Command::Disconnections(_) => Answer::Disconnections(Vec::new()),
         Command::SlowClients => Answer::SlowClients(Vec::new()),
+        Command::Top(_) => Answer::Top(TopPage {
+            since_ms: 1,
+            entries: [("a".into(), TopTally { messages_in: 1, ..TopTally::default() })].into(),
+        }),
         Command::Topics(command) => Answer::Topics(match command {
             TopicCommand::Publish { .. } => TopicAnswer::Published { matched: true },
             TopicCommand::Clients { .. } => {
@@ -228,6 +233,8 @@ pub(super) fn good(rule: &Rule) -> (String, String) {
         ("{broadcast}", "5"),
         ("{kind}", "user"),
         ("{subject}", "mallory"),
+        ("{of}", "topics"),
+        ("{alarm}", "5"),
     ] {
         path = path.replace(part, name);
     }
@@ -395,6 +402,7 @@ fn every_route_answers_without_with_the_wrong_and_with_the_right_scope() {
                 let told = call(&test_api, token, rule, &good(rule));
                 let expected = match right.contains(word) {
                     // Numbers of broadcasts are made up.
+                    true if rule.path.contains("{alarm}") => (404, "unknown_alarm".into()),
                     true if rule.path.contains("{broadcast}") => (404, "unknown_broadcast".into()),
                     true => (200, String::new()),
                     false => (403, "scope_missing".into()),

@@ -108,7 +108,7 @@ fn day_ms(text: &str) -> Option<u64> {
 }
 
 /// A time as people read it, UTC.
-fn time(ms: &Value) -> String {
+pub fn time(ms: &Value) -> String {
     let Some(ms) = ms.as_u64() else { return "-".into() };
     let s = ms / 1_000;
     format!("{}T{:02}:{:02}:{:02}Z", date(s), s / 3_600 % 24, s / 60 % 60, s % 60)

@@ -87,6 +87,7 @@ where
                     self.outbox.set_silent(silent_ms, conn.silence_ms);
                     conn.last_ms = now_ms;
                     self.handle.counters.count_by(ProcessCounter::BytesIn, count as u64);
+                    self.pass(key, count, 0);
                     self.received(key, &buffer[..count]);
                     self.weigh(key);
                     self.outbox.set_silent(0, 0);

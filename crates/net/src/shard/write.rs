@@ -207,7 +207,7 @@ where
         let Some(conn) = self.conns.at_mut(key) else { return };
         let Some(extra) = conn.extra.as_mut() else { return };
         conn.flags &= !Conn::<N, H>::BLOCKED;
-        let mut failed = None;
+        let (mut failed, mut sent) = (None, 0);
         while !extra.out.is_empty() {
             let waiting = extra.out.bytes();
             let (net, socket) = (&mut self.net, &conn.socket);
@@ -224,6 +224,7 @@ where
                 }
             });
             counters.count_by(ProcessCounter::BytesOut, taken as u64);
+            sent += taken;
             if taken < waiting {
                 counters.count(ProcessCounter::ShortWrites);
             }
@@ -245,6 +246,7 @@ where
         {
             return self.end(key, reason);
         }
+        self.pass(key, 0, sent);
         let Some(conn) = self.conns.at_mut(key) else { return };
         if conn.has(Conn::<N, H>::TELLS) {
             self.tell_when_drained(key);

@@ -4,11 +4,13 @@ use crate::texts::{CloseWord, EndedProtocol};
 use model::link::Protocol;
 use model::ports::control::disconnections::{self as ended, DisconnectionPlace};
 use model::ports::control::slow_clients;
+use model::ports::control::top::TopKind;
 use model::ports::topics::ClientState;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
 
 /// How a connection ended. Of a connection that ended before a client was known, what was not known
 /// is null.
@@ -220,6 +222,30 @@ impl SlowClients {
         clients.truncate(count as usize);
         SlowClients { clients, total }
     }
+
+    /// Bytes that wait, by the names of a kind.
+    pub(crate) fn waiting_by(&self, kind: TopKind) -> BTreeMap<String, u64> {
+        let mut by = BTreeMap::new();
+        for row in self.clients.iter().filter(|row| row.waiting_bytes > 0) {
+            let is_chat = matches!(row.protocol, "im" | "xmpp");
+            let name = match (kind, &row.user) {
+                (TopKind::Clients, Some(user)) if is_chat => {
+                    Some(format!("{user}/{}", row.client_id))
+                }
+                (TopKind::Clients, _) => Some(row.client_id.clone()),
+                (TopKind::Users, user) => user.clone(),
+                (TopKind::Addresses, _) => {
+                    let peer = row.address.as_ref().and_then(|it| it.parse::<SocketAddr>().ok());
+                    peer.map(|peer| peer.ip().to_canonical().to_string())
+                }
+                (TopKind::Topics | TopKind::Groups, _) => None,
+            };
+            if let Some(name) = name {
+                *by.entry(name).or_default() += row.waiting_bytes;
+            }
+        }
+        by
+    }
 }
 
 #[cfg(test)]
@@ -269,6 +295,7 @@ mod tests {
             .map(|row| (&*row.client_id, row.waiting_bytes, row.queued, row.dropped))
             .collect();
         assert_eq!(rows, [("session", 1_000, 100, 0), ("socket", 920, 2, 7)]);
+        assert_eq!(clients.waiting_by(TopKind::Clients)["session"], 1_000);
         assert_eq!((clients.total, SlowClients::of(&found, &waiting, 1).clients.len()), (2, 1));
     }
 }

@@ -1,6 +1,7 @@
 //! MQTT clients, their sessions and subscriptions.
 
 pub(crate) mod disconnections;
+pub(crate) mod top;
 
 use crate::orders::messages::RETAIN_HANDLING;
 use crate::texts::{CloseWord, QosNumber, Version};

@@ -1,5 +1,6 @@
 //! The server's state at a glance: what the console shows first.
 
+pub(crate) mod alarms;
 pub(crate) mod history;
 
 use super::metrics::latencies::Latencies;

@@ -41,7 +41,7 @@ pub(crate) async fn slow(
 }
 
 /// Clients with messages in their sessions, as many as are looked at.
-async fn waiting(api: &Shared) -> Result<Vec<ClientState>, Fault> {
+pub(super) async fn waiting(api: &Shared) -> Result<Vec<ClientState>, Fault> {
     let (mut found, mut after) = (Vec::new(), None);
     for _ in 0..WAITING_PAGES_MAX {
         let of =

@@ -5,6 +5,7 @@
 //! identifier or filter is checked before a shard hears of it.
 
 pub(crate) mod disconnections;
+pub(crate) mod top;
 
 use super::{Asked, Part, ask, asked, done, page, part};
 use crate::answers::clients::{

@@ -5,6 +5,7 @@
 
 use super::super::operations::status_now;
 use super::super::{Asked, asked, presence_routes};
+use super::alarms;
 use crate::answers::overview::history::{Counted, Highest, OverviewHistory};
 use crate::api::life::{Phase, reached};
 use crate::api::{Api, Shared};
@@ -244,6 +245,7 @@ pub(crate) async fn record(api: Arc<Shared>, phases: watch::Receiver<Phase>) {
         let presence = presence_routes::counted(&api).await.ok();
         let process =
             Process { cpu_ms: process::cpu_ms(), resident_bytes: process::resident_bytes() };
+        alarms::look(&api, &status);
         api.history.keep((api.settings.wall_ms)(), &status, presence.as_ref(), &process);
     }
 }

@@ -4,6 +4,7 @@
 //! look, and not at all while nobody does. A reader that does not keep up misses some. Invariant:
 //! a stream ends with its caller's session or token, and when the server is told to stop.
 
+pub(crate) mod alarms;
 pub(crate) mod history;
 
 use super::operations::{readings, status_now};

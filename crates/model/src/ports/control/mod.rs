@@ -6,6 +6,7 @@
 
 pub mod disconnections;
 pub mod slow_clients;
+pub mod top;
 
 use crate::counters::Counters;
 use crate::id::{MessageId, ShardId};
@@ -17,6 +18,7 @@ use crate::pressure::Pressure;
 use crate::service::{Echo, ServiceKind};
 use disconnections::{DisconnectionPage, DisconnectionQuery};
 use slow_clients::SlowClient;
+use top::{TopKind, TopPage};
 
 /// A question or an order from outside.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,6 +37,8 @@ pub enum Command {
     Disconnections(Box<DisconnectionQuery>),
     /// Clients that do not keep up. Answer: `SlowClients`.
     SlowClients,
+    /// Who makes the load. Answer: `Top`.
+    Top(TopKind),
     /// Counters and gauges. Answer: `Status`.
     Status,
 }
@@ -50,6 +54,7 @@ impl Command {
             Command::Presence(_)
             | Command::Disconnections(_)
             | Command::SlowClients
+            | Command::Top(_)
             | Command::Status => None,
         }
     }
@@ -72,6 +77,8 @@ pub enum Answer {
     Disconnections(DisconnectionPage),
     /// To `SlowClients`.
     SlowClients(Vec<SlowClient>),
+    /// To `Top`.
+    Top(TopPage),
     /// To `Status`.
     Status(Box<Status>),
     /// A mailbox was full, or nobody is there to do it: nothing was done, try again.

@@ -1,0 +1,48 @@
+// Alarms: conditions that need an operator, active and past, and their acknowledgement.
+
+import { ask, withQuery } from './api.js';
+import { h, put } from './dom.js';
+import { ago, badge, button, loaded, moment, name, notice, refresher, table, toolCard } from './show.js';
+import { parts, t } from './texts.js';
+
+/** Alarms of a list. */
+const SHOWN_MAX = 1_000;
+
+/** What the kinds are called. @type {Record<string, string>} */
+const KINDS = {
+  messages_dropped: t('Messages dropped'), slow_disconnected: t('Clients disconnected as slow'), slow_clients: t('Slow clients'),
+  store_write_failed: t('Failed writes to the store'), connections_refused: t('Connections refused'), memory_pressure: t('Memory pressure'),
+  log_full: t('Log full'), log_failed: t('Log failed'), store_filling: t('Storage is filling up'), archive_down: t('Message archive not reachable'),
+  accounts_database_down: t('Account database not reachable'), event_stream_down: t('Event stream not reachable'), internal_error: t('Internal errors'),
+  bridge_down: t('Bridge disconnected'), webhook_failing: t('Webhook failing'), certificate_expired: t('Certificate expired'),
+  certificate_expiring: t('Certificate expires soon'), directory_down: t('Presence directory not reachable'),
+};
+
+/** @param {import('./console.js').Place} place */
+function show(place) {
+  const mayChange = place.may('manage') || place.may('admin');
+  const state = place.query.get('state') === 'past' ? 'past' : 'active';
+  const list = h('div');
+  const look = () => loaded(list, async () => {
+    const { alarms } = /** @type {any} */ (await ask('GET', withQuery('v1/alarms', { state, limit: SHOWN_MAX }), undefined, place.gone));
+    return table(t('Alarms'), [
+      { title: t('Condition'), head: true, cell: it => [KINDS[it.kind] ?? it.kind, it.subject && [' ', name(it.subject)], h('p', { class: 'quiet' }, it.text)] },
+      { title: t('Severity'), cell: it => badge(it.level === 'critical' ? t('critical') : t('warning'), it.level === 'critical' ? 'bad' : 'warn') },
+      { title: t('Raised'), cell: it => moment(it.raised_ms) },
+      ...(state === 'past' ? [{ title: t('Cleared'), cell: (/** @type {any} */ it) => moment(it.cleared_ms) }] : []),
+      { title: t('Acknowledged'), cell: it => (it.acknowledged_ms === null ? '–' : [ago(it.acknowledged_ms), ...parts(' by {name}', { name: name(it.acknowledged_by) })]) },
+      { title: '', end: true, cell: it => mayChange && it.acknowledged_ms === null && button(t('Acknowledge'), async () => {
+        await ask('POST', `v1/alarms/${it.id}/acknowledge`);
+        notice(t('The alarm is acknowledged.'));
+        look();
+      }, { class: 'second small' }) },
+    ], alarms, state === 'past' ? t('No past alarms.') : t('No active alarms.'));
+  });
+  const tab = (/** @type {string} */ to, /** @type {string} */ label) =>
+    h('a', { href: `#/alarms?state=${to}`, 'aria-current': state === to ? 'true' : undefined }, label);
+  put(place.root, h('nav', { class: 'tabs', 'aria-label': t('Show') }, tab('active', t('Active')), tab('past', t('Past'))),
+    toolCard(t('Alarms'), refresher(place, list, () => look()), list));
+  look();
+}
+
+export const page = { title: t('Alarms'), scopes: ['read'], lead: t('Conditions that need an operator. The server looks every ten seconds, and keeps past alarms in memory.'), show };

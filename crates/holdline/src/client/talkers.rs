@@ -1,0 +1,110 @@
+//! `holdline talkers`: who makes the load of a running server, and for whom most bytes wait.
+
+use crate::client::{Server, query, tell};
+use crate::clients::{lines, text};
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+use std::process::ExitCode;
+
+/// Which list.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    server: Server,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// What is ranked
+    #[arg(default_value = "clients")]
+    of: Kind,
+    /// What it is ranked by; memory for clients, users and addresses only
+    #[arg(long, default_value = "bytes")]
+    by: Order,
+    /// At most so many, the first first
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    limit: u32,
+}
+
+/// What is ranked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Kind {
+    Clients,
+    Users,
+    Topics,
+    Groups,
+    Addresses,
+}
+
+/// What it is ranked by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Order {
+    /// Bytes received and sent in the last one to two minutes
+    Bytes,
+    /// Messages received and sent in the last one to two minutes
+    Messages,
+    /// Bytes that wait for them now
+    Memory,
+}
+
+/// Asks, and prints the list.
+pub fn talkers(arguments: &Arguments) -> ExitCode {
+    tell(list(arguments))
+}
+
+fn word(value: impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+fn list(arguments: &Arguments) -> Result<String, String> {
+    let Arguments { server, json, of, by, limit } = arguments;
+    let filters = [("by", Some(word(*by))), ("limit", Some(limit.to_string()))];
+    let answer = server.call("GET", &query(&format!("/v1/top/{}", word(*of)), &filters), None)?;
+    let found = answer["entries"].as_array().map_or(&[] as &[Value], Vec::as_slice);
+    let span_ms = answer["at_ms"].as_u64().unwrap_or(0);
+    let span_ms = span_ms.saturating_sub(answer["since_ms"].as_u64().unwrap_or(0));
+    Ok(if *json { lines(found) } else { table(found, span_ms / 1_000) })
+}
+
+fn table(found: &[Value], span_s: u64) -> String {
+    if found.is_empty() {
+        return format!("no traffic in the last {span_s} seconds\n");
+    }
+    let mut out = format!(
+        "{:>10} {:>10} {:>12} {:>12} {:>12}  NAME (last {span_s} seconds)\n",
+        "MSGS IN", "MSGS OUT", "BYTES IN", "BYTES OUT", "WAITING"
+    );
+    for it in found {
+        let column = |key: &str| text(&it[key]);
+        out += &format!(
+            "{:>10} {:>10} {:>12} {:>12} {:>12}  {}\n",
+            column("messages_in"),
+            column("messages_out"),
+            column("bytes_in"),
+            column("bytes_out"),
+            column("memory_bytes"),
+            column("name"),
+        );
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_list_has_a_line_for_each_name_and_nothing_of_it_reaches_the_terminal_raw() {
+        assert_eq!(table(&[], 61), "no traffic in the last 61 seconds\n");
+        let entry = json!({ "name": "a\u{1b}[2J", "messages_in": 7, "messages_out": null,
+            "bytes_in": 700, "bytes_out": 1, "memory_bytes": null });
+        let printed = table(&[entry], 90);
+        assert!(printed.starts_with("   MSGS IN"), "{printed}");
+        assert!(printed.contains("         7          -          700"), "{printed}");
+        assert!(!printed.contains('\u{1b}'), "{printed}");
+        assert_eq!(
+            (word(Kind::Addresses), word(Order::Memory)),
+            ("addresses".into(), "memory".into())
+        );
+    }
+}
