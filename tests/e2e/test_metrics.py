@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import unittest
 
 import fixture
@@ -87,7 +88,10 @@ class Page(Case):
     maxDiff = None
 
     def test_it_has_every_metric_and_no_other(self):
-        server = self.start(ALL, TAIL)
+        copies = tempfile.TemporaryDirectory(prefix="holdline-copies-")
+        self.addCleanup(copies.cleanup)
+        backup = {"backup": {"folder": os.path.join(copies.name, "new")}}
+        server = self.start({**ALL, **backup}, TAIL)
         with server.device() as device:
             device.bind("till-1")
             written = HEAD + "".join(row for _, row in sorted(rows(server.metrics()).items()))

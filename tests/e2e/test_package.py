@@ -279,7 +279,9 @@ class Rooted(unittest.TestCase):
         self.assertEqual(unit["WorkingDirectory"], folder)
         self.root.run("install", "-d", "-o", unit["User"], "-g", unit["Group"], "-m",
                       unit["StateDirectoryMode"], folder)
-        words = ["setpriv", "--reuid", unit["User"], "--regid", unit["Group"], "--clear-groups",
+        self.assertEqual(unit["PrivateTmp"], "yes")
+        words = ["unshare", "-m", "sh", "-c", "mount -t tmpfs tmpfs /tmp && exec \"$@\"", "-",
+                 "setpriv", "--reuid", unit["User"], "--regid", unit["Group"], "--clear-groups",
                  "--bounding-set=-all", "--no-new-privs", "--pdeathsig", "KILL",
                  "env", "-i", "-C", folder, *unit["ExecStart"].split()]
         server = subprocess.Popen([*self.root.enter, *words], stdout=subprocess.DEVNULL,
@@ -314,7 +316,7 @@ class Installed(Rooted):
         root.documented("holdline pub -q 1 -r -t room/1 -m kept")
         self.assertIn("holdline:holdline 600", root.run(
             "stat", "-c", "%U:%G %a", "/var/lib/holdline/api.token"))
-        self.stop(server)
+        self.backs_up_and_restores(server)
 
         # An upgrade leaves what was changed, and what was stored.
         root.run("sed", "-i", "s/^#\\[tls\\]/[chat]\\ndomain = \"mine.example\"\\n#[tls]/",
@@ -334,6 +336,27 @@ class Installed(Rooted):
         self.assertFalse(root.is_there("/usr/bin/holdline"))
         root.documented("dpkg --purge holdline")
         self.assertFalse(root.is_there("/etc/holdline") or root.is_there("/var/lib/holdline"))
+
+    def backs_up_and_restores(self, server):
+        """A backup where the unit may write, and the server started on it, by root. One in the
+        unit's own /tmp is a failure. The server is stopped afterwards."""
+        root, to = self.root, "/var/backups/holdline/monday"
+        told = root.run(*"holdline store backup /tmp/monday --data /var/lib/holdline".split(),
+                        expect=2)
+        self.assertIn("/tmp/monday is not here", told)
+        root.run("holdline", "store", "backup", to, "--data", "/var/lib/holdline")
+        self.assertEqual(self.unit()["ReadWritePaths"], "-/var/backups/holdline")
+        self.assertEqual(root.run("stat", "-c", "%U:%G %a", "/var/backups/holdline"),
+                         "holdline:holdline 750\n")
+        self.stop(server)
+        restore = ["holdline", "store", "restore", to, "--data", "/var/lib/holdline"]
+        self.assertIn("is not empty", root.run(*restore, expect=2))
+        root.run("sh", "-c", "rm -r /var/lib/holdline/*")
+        self.assertIn("restored to /var/lib/holdline", root.run(*restore))
+        server = self.serve()
+        self.ready(server)
+        self.assertEqual(root.documented("holdline sub -C 1 -t room/1"), "kept\n")
+        self.stop(server)
 
     def test_its_unit_is_sound_and_has_few_rights(self):
         self.root.install(self.first)

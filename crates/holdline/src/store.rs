@@ -4,13 +4,14 @@
 //! output, what is under way to standard error. It ends with 0, with 1 if damage was found, and
 //! with 2 if nothing could be done.
 
-use crate::client::{LONG, Server};
+mod copies;
+
+use crate::client::Server;
 use crate::out::Raw;
 use base::secret::ClusterSecret;
 use clap::{Args, Subcommand};
-use serde_json::json;
 use server::config::{Config, environment};
-use server::tools::{self, BackupError, Carried, Damage, Exported};
+use server::tools::{self, Carried, Damage, Exported};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -89,7 +90,7 @@ enum Command {
     Compact,
     /// Back up the folder; a running server makes the copy itself
     Backup {
-        /// Folder to create, on the server's machine
+        /// Folder to create; the server must be able to write there
         #[arg(value_name = "DIR")]
         to: PathBuf,
         /// URL of the server's HTTP API, if the server is running
@@ -98,6 +99,12 @@ enum Command {
         /// API token; by default the one in the data folder
         #[arg(long, env = "HOLDLINE_TOKEN", hide_env_values = true)]
         token: Option<String>,
+    },
+    /// Create the data folder from a backup, and verify all records
+    Restore {
+        /// The backup
+        #[arg(value_name = "BACKUP")]
+        from: PathBuf,
     },
 }
 
@@ -133,8 +140,9 @@ fn run(arguments: Arguments) -> Result<ExitCode, String> {
         Command::Secret { set: Some(from), .. } => set_secret(&data, &from),
         Command::Compact => compact(&data),
         Command::Backup { to, url, token } => {
-            backup(&data, &to, &Server::at(url, token, data.clone()))
+            copies::backup(&data, &to, &Server::at(url, token, data.clone()))
         }
+        Command::Restore { from } => copies::restore(&from, &data),
     }
 }
 
@@ -319,24 +327,5 @@ fn compact(data: &Path) -> Result<ExitCode, String> {
     note!("compacting {} ...", data.display());
     let compacted = tools::compact(data)?;
     out!("{} bytes before, {} bytes now", compacted.before_bytes, compacted.after_bytes);
-    Ok(ExitCode::SUCCESS)
-}
-
-fn backup(data: &Path, to: &Path, server: &Server) -> Result<ExitCode, String> {
-    let to = std::path::absolute(to).map_err(|error| error.to_string())?;
-    note!("copying {} to {} ...", data.display(), to.display());
-    match tools::backup(data, &to) {
-        Ok(copied) => {
-            let (segments, linked) = (copied.segments, copied.linked);
-            out!("{} bytes in {segments} segments, {linked} of them shared", copied.bytes);
-        }
-        Err(BackupError::InUse) => {
-            note!("a running server uses the folder: asking it for the backup ...");
-            let body = json!({ "to": to });
-            let answer = server.call_within(Some(LONG), "POST", "/v1/backup", Some(&body))?;
-            out!("{} bytes", answer["bytes"]);
-        }
-        Err(BackupError::Failed(why)) => return Err(why),
-    }
     Ok(ExitCode::SUCCESS)
 }

@@ -10,6 +10,7 @@
 mod access;
 mod accounts_section;
 mod advertised;
+mod backup_section;
 mod bans_section;
 mod chat;
 mod domains;
@@ -42,6 +43,7 @@ pub use crate::bridge::{BridgeProtocol, BridgeSection};
 pub use access::{AccessSection, HiddenList, Http, Token};
 pub use accounts_section::{AccountsSection, MySqlSection};
 pub use advertised::{ContactsSection, ServiceSection, ServiceTransport};
+pub use backup_section::BackupSection;
 pub use bans_section::BansSection;
 pub use base::setting::Hidden;
 pub use chat::ChatSection;
@@ -92,7 +94,7 @@ pub const WEB_SOCKET_PATHS: [&str; 4] = ["/miop", "/mqtt", "/im", "/xmpp-websock
 const BOSH_PATH: &str = "/http-bind";
 
 /// The sections in the order of the tree, each with a description.
-const SECTIONS: [(&str, &str); 25] = [
+const SECTIONS: [(&str, &str); 26] = [
     ("server", "process settings."),
     (
         "listen",
@@ -132,6 +134,7 @@ const SECTIONS: [(&str, &str); 25] = [
     ("accounts", "where the accounts book is stored."),
     ("mysql", "connections to MySQL and MariaDB, if [accounts] or [chat] names a database."),
     ("store", "durable storage."),
+    ("backup", "scheduled copies of the data folder. Off until a folder is set."),
     ("presence", "who is online: history, events, and an external directory."),
     (
         "products",
@@ -187,6 +190,8 @@ pub struct Config {
     pub mysql: MySqlSection,
     /// `[store]`.
     pub store: StoreSection,
+    /// `[backup]`.
+    pub backup: BackupSection,
     /// `[presence_section]`.
     pub presence: PresenceSection,
     /// `[products.KEY]`, in the file's order.
@@ -323,6 +328,7 @@ fn tree(root: &dyn TableLike, reader: &mut Reader<'_>) -> Config {
         accounts: reader.single(root, "accounts"),
         mysql: reader.single(root, "mysql"),
         store: reader.single(root, "store"),
+        backup: reader.single(root, "backup"),
         presence: reader.single(root, "presence"),
         products: products(root, reader),
         names: reader.single(root, "names"),

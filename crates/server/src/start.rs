@@ -5,6 +5,7 @@
 //! [`RunningServer::join`] returns when all shards have let their connections go.
 
 mod archives;
+mod backups;
 mod bosh;
 mod bridges;
 mod chat_page;
@@ -46,6 +47,7 @@ use crate::switchboard::reviews::ReviewDesk;
 use crate::switchboard::{Mailboxes, ServerMessage, Switchboard};
 use crate::takeover::{Given, Offer};
 use admin::Feed;
+use backups::Backups;
 use base::hash::HashKey;
 use bridges::Inside;
 use chat::Chat;
@@ -119,6 +121,8 @@ pub struct RunningServer {
     moderation: Arc<Moderation>,
     gateway: Arc<admin::PushGateway>,
     periodic: Periodic,
+    /// Its end is the end of scheduled backups.
+    backups: Option<Backups>,
     bridges: Mutex<Bridges>,
     federation: Mutex<Option<Federation>>,
     presence: presence_setup::Running,
@@ -238,6 +242,7 @@ pub fn start_with(
     let bridges = bridges::start(inside.as_ref(), &asked)?;
     let control = Arc::new(switchboard.clone());
     let federation = peers.map(|peers| peers.start(control, &asked)).transpose()?;
+    let backups = Backups::start(&config.backup, &storage).map_err(failed)?;
     let parts = services::Parts {
         switchboard: switchboard.clone(),
         feed,
@@ -252,6 +257,7 @@ pub fn start_with(
         bosh,
         archive: archive.clone(),
         tls: tls.clone(),
+        backups: backups.as_ref().map(|it| it.tally.clone()),
     };
     let api =
         api.map(|api| services::start_api(&config, (token, api), hooks, parts)).transpose()?;
@@ -272,6 +278,7 @@ pub fn start_with(
         offer: Mutex::default(),
         periodic: Periodic::start([Some(figures), sys, memory, watchdog, expiry])
             .map_err(failed)?,
+        backups,
         bridges: Mutex::new(bridges),
         federation: Mutex::new(federation),
         presence,
@@ -438,6 +445,7 @@ impl RunningServer {
             }
         }
         self.periodic.stop();
+        drop(self.backups.take());
         self.storage.let_couriers_go();
         self.presence.stop();
         self.gateway.end();

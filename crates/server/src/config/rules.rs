@@ -29,6 +29,7 @@ pub(super) fn check(config: &Config, reader: &mut Reader<'_>) {
     }
     addresses(config, reader);
     store(config, reader);
+    backup(config, reader);
     webhooks(config, reader);
     topics(config, reader);
     access(config, reader);
@@ -373,6 +374,16 @@ fn presence(presence: &PresenceSection, reader: &mut Reader<'_>) {
     for (_, keys, rule, remedy) in rules.into_iter().filter(|(broken, ..)| *broken) {
         let keys: Vec<_> = keys.iter().map(|key| (&sheet, *key)).collect();
         reader.broken(&keys, rule, remedy);
+    }
+}
+
+/// Copies inside of what is copied would be a part of each other.
+fn backup(config: &Config, reader: &mut Reader<'_>) {
+    let data = &config.server.data;
+    if config.backup.folder.as_ref().is_some_and(|folder| folder.starts_with(data)) {
+        let keys = [(&Sheet::single("backup"), "folder"), (&Sheet::single("server"), "data")];
+        let rule = "copies must not be stored in the data folder";
+        reader.broken(&keys, rule, "choose a folder outside of it");
     }
 }
 

@@ -1,5 +1,6 @@
 //! Each crate's own start: configuration's words become the crate's.
 
+use super::backups::BackupTally;
 use super::periodic::certificates;
 use super::shown_config::ShownConfig;
 use super::storage::Storage;
@@ -51,6 +52,8 @@ pub(super) struct Parts {
     pub(super) tls: Vec<(String, Arc<TlsServer>)>,
     /// XMPP in requests of HTTP, where it is.
     pub(super) bosh: Option<BoshDoor>,
+    /// What became of scheduled backups, where there are any.
+    pub(super) backups: Option<Arc<BackupTally>>,
 }
 
 /// Starts the HTTP API at its listener, with its first token.
@@ -61,7 +64,7 @@ pub(super) fn start_api(
     parts: Parts,
 ) -> Result<admin::RunningApi, StartError> {
     let Parts { switchboard, feed, storage, entrance, queries, bridges, .. } = parts;
-    let Parts { stream, gateway, shown, media, bosh, archive, tls, .. } = parts;
+    let Parts { stream, gateway, shown, media, bosh, archive, tls, backups, .. } = parts;
     let (statuses, accounts, asked) = (bridges.clone(), entrance.clone(), switchboard.clone());
     let (read, looked, copied) = (storage.clone(), storage.clone(), storage.clone());
     let desk = TraceDesk::new(asked.clone(), config.api.limits.clone());
@@ -103,6 +106,8 @@ pub(super) fn start_api(
             let of_archive = archive.iter().flat_map(|it| super::archives::readings(it.counts()));
             let of_bosh = bosh.iter().flat_map(super::bosh::readings);
             let of_push = of_push.into_iter().chain(of_accounts).chain(of_archive).chain(of_bosh);
+            let of_backups = backups.iter().flat_map(|it| it.readings());
+            let of_push = of_push.chain(of_backups);
             let others = of_bridges.into_iter().chain(of_traces).chain(of_push).chain(of_media);
             of_logs.chain(of_stream).chain(others).collect()
         }),

@@ -28,6 +28,11 @@ kinds! {
             "messages are stored for an archive that is no longer configured" [count];
         /// A copy of the data folder is complete.
         BACKUP_MADE "backup_made" info "backup complete" [to bytes linked];
+        /// A scheduled backup failed; the error says why. It is retried after an hour. Older copies
+        /// are kept. Check that the folder of `[backup]` exists, belongs to the server's user and
+        /// has room.
+        BACKUP_FAILED "backup_failed" error "a scheduled backup failed" [to error]
+            = "backup_failures_total";
         /// The log ends before data that was already acknowledged. The disk lost it, or the file
         /// was truncated; with `fsync` other than "always" a power failure has this effect. The
         /// server continues with what is left; a backup may have more.
