@@ -65,9 +65,7 @@ put 644 packaging/debian/lintian-overrides usr/share/lintian/overrides/holdline
 doc=usr/share/doc/holdline
 put 644 packaging/debian/copyright "$doc/copyright"
 put 644 holdline.toml "$doc/holdline.toml"
-for file in README.md README.zh.md docs/*.md; do put 644 "$file" "$doc/$(basename "$file")"; done
-put 644 docs/alerts.yml "$doc/alerts.yml"
-put 644 docs/grafana/holdline.json "$doc/grafana/holdline.json"
+PYTHONDONTWRITEBYTECODE=1 python3 packaging/docs.py "$root/$doc"
 for file in packaging/examples/*; do put 644 "$file" "$doc/examples/$(basename "$file")"; done
 zip CHANGELOG.md "$doc/changelog.gz"
 maintainer="Holdline maintainers <maintainers@users.noreply.a-seed-e05dc87d.example>"

@@ -121,6 +121,71 @@ class Shell(Case):
         self.assertIn("bad", answer.stdout)
         self.assertIn("device_blocked", answer.stdout)
 
+    def test_a_push_that_is_too_large_shows_the_answer_of_the_server(self):
+        host, port = self.server.ports["api"]
+        words = [BINARY, "push", "--product", "demo", "--device", "x", "-",
+                 "--url", f"{host}:{port}", "--token", self.server.token]
+        answer = subprocess.run(words, input="x" * 6_000_000, capture_output=True, text=True,
+                                timeout=60, check=False)
+        self.assertEqual(answer.returncode, 1)
+        self.assertRegex(answer.stderr, r"the server answered 413 .* at most \d+ bytes")
+
+    def test_an_api_without_tls_is_told_in_words(self):
+        host, port = self.server.ports["api"]
+        answer = run("status", "--url", f"https://{host}:{port}")
+        self.assertEqual(answer.returncode, 2)
+        self.assertIn("TLS handshake failed", answer.stderr)
+        self.assertNotRegex(answer.stderr, r"[A-Z][a-z]+[A-Z]\w+\(|\w+::")
+
+    def test_an_unknown_product_is_named(self):
+        answer = self.cli("push", "--product", "shoop", "--device", "x", "hello")
+        self.assertIn("unknown product shoop", answer.stderr)
+
+    def test_a_device_is_blocked_unblocked_and_kicked(self):
+        for verb, told in (("block", "blocked"), ("unblock", "unblocked"),
+                           ("kick", "was not connected")):
+            answer = run("device", verb, "demo", "till/9", *self.where())
+            self.assertEqual((answer.returncode, answer.stdout), (0, f"till/9: {told}\n"),
+                             answer.stderr)
+
+    def test_a_product_is_created_gets_a_new_secret_and_is_removed_only_if_confirmed(self):
+        def product(*words):
+            return run("product", *words, *self.where())
+        first = product("create", "kiosk", "--app-id", "77").stdout.strip()
+        second = product("rotate", "kiosk").stdout.strip()
+        self.assertRegex(first + second, r"^[0-9a-f]{128}$")
+        self.assertIn("exists", product("create", "kiosk", "--app-id", "78").stderr)
+        self.assertRegex(product("list").stdout, r"kiosk +77 +2 +nowhere")
+        product("rotate", "kiosk", "--revoke-old")
+        self.assertRegex(product("list").stdout, r"kiosk +77 +1 +nowhere")
+        declined = product("remove", "kiosk")
+        self.assertEqual((declined.returncode, declined.stdout), (3, ""))
+        self.assertIn("--yes", declined.stderr)
+        self.assertEqual(product("show", "kiosk").returncode, 0)
+        self.assertEqual(product("remove", "kiosk", "--yes").stdout, "kiosk: removed\n")
+        self.assertIn("unknown product kiosk", product("rotate", "kiosk").stderr)
+
+    def test_an_account_is_erased_only_if_confirmed(self):
+        declined = run("chat", "erase", "ann", *self.where())
+        self.assertEqual(declined.returncode, 3)
+        self.assertIn("Erase the account ann", declined.stderr)
+        self.assertIn("--yes", declined.stderr)
+
+    def test_webhooks_and_bridges_are_listed(self):
+        self.assertEqual(run("webhook", "list", *self.where()).stdout, "no webhooks configured\n")
+        self.assertEqual(run("bridge", "status", *self.where()).stdout, "no bridges configured\n")
+
+    def test_options_of_the_command_come_before_those_of_the_server_in_the_help(self):
+        for command in ("push", "devices", "clients list", "chat mute", "token make"):
+            told = run(*command.split(), "--help").stdout
+            self.assertLess(told.index("\nOptions:"), told.index("\nServer:"), command)
+        told = run("pub", "--help").stdout
+        self.assertLess(told.index("--topic"), told.index("--host"))
+
+    def where(self):
+        host, port = self.server.ports["api"]
+        return ["--url", f"{host}:{port}", "--token", self.server.token]
+
     def test_devices_looks_devices_up_and_lists_them_page_by_page(self):
         links = [self.bound(f"listed-{at:03}") for at in range(30)]
         answer = self.cli("devices", "--product", "demo", "--limit", "100", "--online")

@@ -202,6 +202,28 @@ class Package(unittest.TestCase):
                      if "No such file or directory" not in line and "warning" not in line]
             self.assertEqual((wrong, answer.stdout), ([], ""), name)
 
+    def test_no_link_of_its_pages_is_dead(self):
+        folder = f"{self.unpacked()}/usr/share/doc/holdline"
+        pages = glob.glob(f"{folder}/**/*.md", recursive=True)
+        self.assertGreater(len(pages), 80)
+        dead, seen = [], 0
+        for page in pages:
+            with open(page, encoding="utf-8") as file:
+                text = re.sub(r"^ *```.*?^ *```", "", file.read(), flags=re.M | re.S)
+            text = re.sub(r"`[^`\n]*`", "", text)
+            links = re.findall(r"\]\(([^()\s]+)\)", text) + re.findall(r'src="([^"]+)"', text)
+            for target in links:
+                path = target.partition("#")[0]
+                if not path or re.match(r"[a-z][a-z0-9+.-]*:", target):
+                    continue
+                seen += 1
+                if not os.path.exists(os.path.join(os.path.dirname(page), path)):
+                    dead.append(f"{os.path.relpath(page, folder)}: {target}")
+        self.assertGreater(seen, 300)
+        self.assertEqual(dead, [])
+        for name in ("im.proto", "alerts.yml", "grafana/holdline.json", "wire/im.md"):
+            self.assertTrue(os.path.isfile(f"{folder}/{name}"), name)
+
     def test_lintian_finds_nothing(self):
         if not shutil.which("lintian"):
             self.skipTest("not installed: lintian")
@@ -402,9 +424,12 @@ class Operator(Rooted):
                       "ec_paramgen_curve:prime256v1", "-nodes", "-days", "30", "-subj",
                       "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
                       "-keyout", "/etc/holdline/key.pem", "-out", "/etc/holdline/chain.pem")
+        self.root.run("sh", "-c", f"cat >> {CONFIGURATION}", content=TLS.encode())
+        told = self.root.run("holdline", "check", "--quiet", "--config", CONFIGURATION)
+        self.assertIn("/etc/holdline/key.pem: the service runs as holdline and cannot read "
+                      "/etc/holdline/key.pem (mode 600, owner root, group root)", told)
         self.root.run("chgrp", "holdline", "/etc/holdline/key.pem")
         self.root.run("chmod", "640", "/etc/holdline/key.pem")
-        self.root.run("sh", "-c", f"cat >> {CONFIGURATION}", content=TLS.encode())
         self.root.documented("holdline check --quiet --config /etc/holdline/holdline.toml")
 
     def by(self, *words):

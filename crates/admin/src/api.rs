@@ -43,10 +43,11 @@ use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::Response;
+use model::id::ProductKey;
 use model::limits::ApiLimits;
 use model::limits::seats::{NoSeat, SourceSeat, SourceSeats};
 use model::ports::control::{Answer, Command, Control};
-use model::ports::pushes::PushAnswer;
+use model::ports::pushes::{PushAnswer, PushCommand};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::Builder;
@@ -232,7 +233,9 @@ impl Shared {
         command: Command,
         more: Duration,
     ) -> Result<Answer, Fault> {
-        Shared::hear(self.pose(command), more).await
+        let product = product_of(&command).cloned();
+        let answer = Shared::hear(self.pose(command), more).await;
+        answer.map_err(|fault| fault.about_product(product.as_ref()))
     }
 
     /// Waits for the answer to a command that was asked, and that may itself wait for `more`.
@@ -325,4 +328,22 @@ async fn unknown(State(api): Api, request: Request) -> Response {
 
 async fn method(State(api): Api, request: Request) -> Response {
     nothing(&api, request, Fault::method()).await
+}
+
+/// The product that a command is about.
+fn product_of(command: &Command) -> Option<&ProductKey> {
+    let Command::Push(command) = command else { return None };
+    match command {
+        PushCommand::Push(order) => Some(&order.product),
+        PushCommand::List { product, .. } => product.as_ref(),
+        PushCommand::States { product, .. }
+        | PushCommand::Kick { product, .. }
+        | PushCommand::Block { product, .. }
+        | PushCommand::SetTags { product, .. }
+        | PushCommand::Configure { product }
+        | PushCommand::DropProduct(product)
+        | PushCommand::Token { product, .. } => Some(product),
+        PushCommand::PutProduct(product) => Some(&product.key),
+        PushCommand::PushCounts(_) | PushCommand::Products => None,
+    }
 }

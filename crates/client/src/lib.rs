@@ -36,4 +36,4 @@ pub use proto_mqtt::codec::{PacketKind, ReasonCode, Unsent, Version};
 pub use rustls::ClientConfig;
 pub use session::Session;
 pub use settings::{Backoff, Scram, Settings};
-pub use trust::{CertificateCheck, Trust, TrustedConfig};
+pub use trust::{CertificateCheck, Trust, TrustedConfig, tls_words};

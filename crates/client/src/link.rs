@@ -167,7 +167,7 @@ impl Link {
         let is_tls = reason == CloseReason::TlsFailed || tls.is_some_and(TlsSession::handshaking);
         let failure = tls.and_then(TlsSession::failure);
         let why = match (failure, self.layers.detail()) {
-            (Some(error), _) => error.to_string(),
+            (Some(error), _) => crate::trust::tls_words(error),
             (None, Detail::Upgrade(0)) => "its answer is not HTTP".to_owned(),
             (None, Detail::Upgrade(101)) => "its answer does not match the request".to_owned(),
             (None, Detail::Upgrade(status)) => format!("the broker answered `{status}`"),

@@ -223,6 +223,30 @@ fn is_authority(error: &Error) -> bool {
     format!("{doubt:?}").contains("CaUsedAsEndEntity")
 }
 
+/// A TLS error in words. rustls shows most faults of a certificate as names of its own types.
+pub fn tls_words(error: &Error) -> String {
+    let Error::InvalidCertificate(doubt) = error else { return error.to_string() };
+    let why = match doubt {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "it has expired",
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "it is not valid yet"
+        }
+        CertificateError::Revoked => "it is revoked",
+        CertificateError::UnknownIssuer => "it is issued by an unknown CA",
+        CertificateError::NotValidForName => "it is not for this host name",
+        // rustls names both names.
+        CertificateError::NotValidForNameContext { .. } => return error.to_string(),
+        CertificateError::BadSignature => "its signature is wrong",
+        CertificateError::BadEncoding => "it is malformed",
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "it is not a server certificate"
+        }
+        _ if is_authority(error) => "it is a CA certificate, not a server certificate",
+        _ => "it is not valid",
+    };
+    format!("invalid peer certificate: {why}")
+}
+
 impl ServerCertVerifier for Believer {
     fn verify_server_cert(
         &self,

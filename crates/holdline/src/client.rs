@@ -3,11 +3,15 @@
 pub mod alarms;
 pub mod audit_log;
 pub mod ban;
+pub mod bridge;
 pub mod chat;
 pub mod clients;
+mod consent;
+pub mod device;
 pub mod devices;
 pub mod disconnections;
 mod flow;
+pub mod product;
 pub mod retained;
 pub mod status;
 pub mod talkers;
@@ -15,10 +19,11 @@ pub mod token;
 pub mod top;
 pub mod trace;
 pub mod user;
+pub mod webhook;
 
 use clap::Args;
 use flow::Flow;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -26,25 +31,68 @@ use std::time::Duration;
 /// Where the server is, and how one proves that one may ask.
 #[derive(Args)]
 pub struct Server {
-    /// URL of the server's HTTP API
+    /// URL of the server's HTTP API; http:// can be omitted
     #[arg(
         long,
         visible_alias = "api",
         global = true,
+        help_heading = HEADING,
         env = "HOLDLINE_URL",
-        default_value = "http://127.0.0.1:7080"
+        default_value = "http://127.0.0.1:7080",
+        value_parser = api_url
     )]
     url: String,
     /// API token; by default the one in the data folder
-    #[arg(long, global = true, env = "HOLDLINE_TOKEN", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        help_heading = HEADING,
+        env = "HOLDLINE_TOKEN",
+        hide_env_values = true
+    )]
     token: Option<String>,
     /// The server's data folder, to read the token from
-    #[arg(long, global = true, value_name = "DIR", default_value = "data")]
+    #[arg(
+        long,
+        global = true,
+        help_heading = HEADING,
+        value_name = "DIR",
+        default_value = "data"
+    )]
     data: PathBuf,
     /// Use the proxy in HTTP_PROXY, HTTPS_PROXY or ALL_PROXY; the token passes through it
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = HEADING)]
     env_proxy: bool,
 }
+
+/// Where these options are in the help: behind those of the command itself.
+const HEADING: &str = "Server";
+
+/// The URL of an API; one without a scheme is http.
+pub fn api_url(text: &str) -> Result<String, String> {
+    let url = match text.split_once("://") {
+        None => format!("http://{text}"),
+        Some(("http" | "https", _)) => text.to_owned(),
+        Some((scheme, _)) => return Err(format!("{scheme}: use http or https")),
+    };
+    let authority = url.split_once("://").and_then(|(_, rest)| rest.split(['/', '?', '#']).next());
+    match authority {
+        Some("") | None => Err("the host is missing, as in http://127.0.0.1:7080".into()),
+        Some(_) => Ok(url),
+    }
+}
+
+/// A name that may be a part of a path: not empty.
+pub fn named(text: &str) -> Result<String, String> {
+    match text.is_empty() {
+        true => Err("a name must not be empty".into()),
+        false => Ok(text.to_owned()),
+    }
+}
+
+/// Bytes of a body above which the server is asked first whether it accepts so many: it answers
+/// one that is too large without reading it, and the end of the connection would hide the answer.
+const ASKED_BODY_BYTES: usize = 64 * 1024;
 
 /// Bytes of an answer: ten thousand differences with all that is told of them, and room.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -163,7 +211,18 @@ impl Server {
 
     fn unreached(&self, error: &ureq::Error) -> String {
         let place = self.place();
-        format!("{place}: {error}\nIs the server running? `holdline serve` prints its addresses.")
+        let hint = match error {
+            // The API itself has no TLS: a proxy in front of it has.
+            ureq::Error::Rustls(error) => {
+                let why = client::tls_words(error);
+                return format!(
+                    "{place}: TLS handshake failed: {why}\nThe API speaks plain http unless a \
+                     proxy in front of it adds TLS; its certificate must be issued by a public CA."
+                );
+            }
+            _ => "Is the server running? `holdline serve` prints its addresses.",
+        };
+        format!("{place}: {error}\n{hint}")
     }
 
     fn answer(
@@ -175,17 +234,21 @@ impl Server {
     ) -> Result<(u16, Value), String> {
         let agent = self.agent(patience);
         let url = format!("{}{path}", self.url.trim_end_matches('/'));
-        let bearer = token.map_or(String::new(), |token| format!("Bearer {token}"));
-        let answer = match (method, body) {
-            ("GET", _) if token.is_none() => agent.get(&url).call(),
-            ("GET", _) => agent.get(&url).header("Authorization", &bearer).call(),
-            ("DELETE", _) => agent.delete(&url).header("Authorization", &bearer).call(),
-            ("PUT", body) => {
-                let body = body.cloned().unwrap_or_else(|| serde_json::json!({}));
-                agent.put(&url).header("Authorization", &bearer).send_json(body)
+        let mut request = ureq::http::Request::builder().method(method).uri(url);
+        if let Some(token) = token {
+            request = request.header("Authorization", format!("Bearer {token}"));
+        }
+        let nothing = json!({});
+        let answer = match body.or((method == "PUT").then_some(&nothing)) {
+            Some(body) => {
+                let body = body.to_string();
+                request = request.header("Content-Type", "application/json");
+                if body.len() > ASKED_BODY_BYTES {
+                    request = request.header("Expect", "100-continue");
+                }
+                agent.run(request.body(body).map_err(|error| error.to_string())?)
             }
-            (_, Some(body)) => agent.post(&url).header("Authorization", &bearer).send_json(body),
-            (_, None) => agent.post(&url).header("Authorization", &bearer).send_empty(),
+            None => agent.run(request.body(()).map_err(|error| error.to_string())?),
         };
         let mut answer = answer.map_err(|error| self.unreached(&error))?;
         let status = answer.status().as_u16();
@@ -197,10 +260,19 @@ impl Server {
     /// Asks for page after page, up to `limit` entries of the list with this name; `query` begins
     /// with `?` and goes on with `&`.
     pub fn pages(&self, query: &str, list: &str, limit: u32) -> Result<Vec<Value>, String> {
+        let page = self.page(query, list, limit)?;
+        if !page.is_all {
+            note!("{} shown, more exist; --limit shows more", page.found.len());
+        }
+        Ok(page.found)
+    }
+
+    /// The same in silence, for whoever says itself that there are more.
+    pub fn page(&self, query: &str, list: &str, limit: u32) -> Result<Page, String> {
         let mut found = Vec::new();
         let mut after = String::new();
         if limit == 0 {
-            return Ok(found);
+            return Ok(Page { found, is_all: true });
         }
         for _ in 0..PAGES_MAX {
             let left = (limit - found.len() as u32).min(1_000);
@@ -212,7 +284,8 @@ impl Server {
                 Some(next) if (found.len() as u32) < limit => {
                     after = format!("&after={}", encoded(next));
                 }
-                _ => return Ok(found),
+                Some(_) => return Ok(Page { found, is_all: false }),
+                None => return Ok(Page { found, is_all: true }),
             }
         }
         Err(format!("{}: no end after {PAGES_MAX} pages", self.place()))
@@ -251,6 +324,14 @@ impl Server {
     }
 }
 
+/// Entries of a list, up to a limit.
+pub struct Page {
+    /// The entries.
+    pub found: Vec<Value>,
+    /// Whether that is the whole list.
+    pub is_all: bool,
+}
+
 /// Prints what came of a subcommand, or why nothing did.
 pub fn tell(outcome: Result<String, String>) -> ExitCode {
     match outcome {
@@ -285,6 +366,20 @@ pub fn query(path: &str, filters: &[(&str, Option<String>)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_url_without_a_scheme_is_http_and_another_scheme_is_refused() {
+        let url = |text| api_url(text).expect("a URL");
+        assert_eq!(url("127.0.0.1:7080"), "http://127.0.0.1:7080");
+        assert_eq!(url("[::1]:7080"), "http://[::1]:7080");
+        assert_eq!(url("https://push.example.org/api"), "https://push.example.org/api");
+        for (wrong, why) in
+            [("ftp://host", "use http or https"), ("", "host is missing"), ("http://", "missing")]
+        {
+            let told = api_url(wrong).expect_err(wrong);
+            assert!(told.contains(why), "{wrong}: {told}");
+        }
+    }
 
     #[test]
     fn what_is_not_plain_is_percent_encoded() {

@@ -70,7 +70,7 @@ mod tests {
             fs::read_to_string(folder.path().join("man1").join(name)).expect("it was written")
         };
         assert!(read("holdline.1").contains("status"));
-        assert!(read("holdline-top.1").contains("Seconds between two refreshes"));
+        assert!(read("holdline-top.1").contains("Time between two refreshes"));
         assert!(read("holdline-store-split.1").contains("NAME"));
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let (mut command, mut text) = (crate::Arguments::command(), Vec::new());

@@ -1,11 +1,12 @@
 //! The one binary.
 //!
 //! `serve` is the server, `check` reads a configuration and `config` writes one, `push`, `status`,
-//! `top`, `trace`, `devices`, `clients`, `retained`, `presence`, `audit`, `user`, `token`, `ban`
-//! and `audit-log` speak to a running server's API, `pub` and `sub` to any broker, `im` to a server
-//! of instant messaging, `store` works on a data folder, `wrk` is the load tool; called as `wrk` or
-//! `coolpy7_benchmark`, the binary is that program at once. What each does lives in its crate; here
-//! words of the command line are turned into calls.
+//! `top`, `trace`, `devices`, `device`, `product`, `clients`, `retained`, `presence`, `audit`,
+//! `user`, `token`, `ban`, `chat`, `webhook`, `bridge` and `audit-log` speak to a running server's
+//! API, `pub` and `sub` to any broker, `im` to a server of instant messaging, `store` works on a
+//! data folder, `wrk` is the load tool; called as `wrk` or `coolpy7_benchmark`, the binary is that
+//! program at once. What each does lives in its crate; here words of the command line are turned
+//! into calls.
 
 #[macro_use]
 mod out;
@@ -13,6 +14,7 @@ mod out;
 mod client;
 mod config;
 mod doctor;
+mod duration;
 mod generate;
 mod im;
 mod load;
@@ -24,10 +26,8 @@ mod serve;
 mod store;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use client::{
-    alarms, audit_log, ban, chat, clients, devices, retained, status, talkers, token, top, trace,
-    user,
-};
+use client::{alarms, audit_log, ban, bridge, chat, clients, device, devices, product, retained};
+use client::{status, talkers, token, top, trace, user, webhook};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -90,6 +90,10 @@ enum Command {
     Trace(trace::Arguments),
     /// List or look up push devices
     Devices(devices::Arguments),
+    /// Disconnect, block or unblock a push device
+    Device(device::Arguments),
+    /// List, show, create or remove products of push devices; create new secrets
+    Product(product::Arguments),
     /// List, show or disconnect MQTT and other topic clients
     Clients(clients::Arguments),
     /// List, show or clear retained messages
@@ -112,6 +116,10 @@ enum Command {
     Chat(chat::Arguments),
     /// Show the audit log: administrative API calls, who made them, and their results
     AuditLog(audit_log::Arguments),
+    /// List webhooks; show and redeliver events that they did not accept
+    Webhook(webhook::Arguments),
+    /// List bridges to other MQTT brokers, and whether they are connected
+    Bridge(bridge::Arguments),
     /// Publish to an MQTT broker (options of mosquitto_pub)
     Pub(Box<mqtt::publish::Arguments>),
     /// Subscribe to topics of an MQTT broker (options of mosquitto_sub)
@@ -182,6 +190,10 @@ fn run() -> ExitCode {
         Command::Ban(arguments) => ban::ban(arguments),
         Command::Chat(arguments) => chat::chat(arguments),
         Command::AuditLog(arguments) => audit_log::audit_log(arguments),
+        Command::Webhook(arguments) => webhook::webhook(arguments),
+        Command::Bridge(arguments) => bridge::bridge(arguments),
+        Command::Device(arguments) => device::device(arguments),
+        Command::Product(arguments) => product::product(arguments),
         Command::Status(arguments) => status::status(&arguments),
         Command::Top(arguments) => top::top(&arguments),
         Command::Trace(arguments) => trace::trace(&arguments),

@@ -52,14 +52,15 @@ pub struct Common {
     /// Keep the session after disconnecting (needs -i)
     #[arg(short = 'c', long = "disable-clean-session")]
     keep: bool,
-    /// Session expiry in seconds (MQTT 5); with -c alone, the session never expires
-    #[arg(short = 'x', long, value_name = "SECONDS")]
+    /// Session expiry (MQTT 5): 90s, 1h30m; a plain number is in seconds; with -c alone, the
+    /// session never expires
+    #[arg(short = 'x', long, value_name = "TIME", value_parser = crate::duration::seconds)]
     session_expiry_interval: Option<u32>,
     /// Protocol version: 31, 311 or 5
     #[arg(short = 'V', long, value_name = "VERSION", value_parser = version)]
     protocol_version: Option<Version>,
-    /// Keep-alive in seconds
-    #[arg(short, long, value_name = "SECONDS", default_value_t = 60)]
+    /// Keep-alive: 90s, 5m; a plain number is in seconds
+    #[arg(short, long, value_name = "TIME", value_parser = keepalive, default_value = "60s")]
     keepalive: u16,
     /// User name
     #[arg(short, long, value_name = "USER")]
@@ -134,6 +135,12 @@ struct LastWill {
     /// Retain the will message
     #[arg(long, requires = "will_topic")]
     will_retain: bool,
+}
+
+/// A keep-alive, which has 16 bits of seconds.
+fn keepalive(text: &str) -> Result<u16, String> {
+    let seconds = crate::duration::seconds(text)?;
+    u16::try_from(seconds).map_err(|_| format!("at most {}s", u16::MAX))
 }
 
 fn version(text: &str) -> Result<Version, String> {

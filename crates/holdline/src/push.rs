@@ -24,8 +24,14 @@ pub struct Arguments {
     /// Push to all devices of the product
     #[arg(long, conflicts_with_all = ["device", "tag"])]
     all: bool,
-    /// Seconds to keep the message for offline devices; 0: deliver to online devices only
-    #[arg(long, value_name = "SECONDS", default_value_t = 86_400)]
+    /// How long to keep the message for offline devices: 90s, 5m, 1h30m; 0: deliver to online
+    /// devices only. A plain number is in seconds
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = crate::duration::seconds,
+        default_value = "1d"
+    )]
     ttl: u32,
     /// Collapse key: replaces an undelivered message with the same key
     #[arg(long, value_name = "KEY")]
@@ -36,8 +42,13 @@ pub struct Arguments {
     /// Silent: the device shows no notification
     #[arg(long)]
     silent: bool,
-    /// Milliseconds to wait for acknowledgements
-    #[arg(long, value_name = "MS", default_value_t = 2_000)]
+    /// How long to wait for acknowledgements: 500ms, 5s; a plain number is in milliseconds
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = crate::duration::millis,
+        default_value = "2s"
+    )]
     wait: u32,
     /// The message; `-`: read it from standard input
     body: String,

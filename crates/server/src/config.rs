@@ -10,7 +10,6 @@
 mod access;
 mod accounts_section;
 mod advertised;
-mod backup_section;
 mod bans_section;
 mod chat;
 mod domains;
@@ -43,7 +42,6 @@ pub use crate::bridge::{BridgeProtocol, BridgeSection};
 pub use access::{AccessSection, HiddenList, Http, Token};
 pub use accounts_section::{AccountsSection, MySqlSection};
 pub use advertised::{ContactsSection, ServiceSection, ServiceTransport};
-pub use backup_section::BackupSection;
 pub use bans_section::BansSection;
 pub use base::setting::Hidden;
 pub use chat::ChatSection;
@@ -59,7 +57,8 @@ pub use print::{Changes, SettingChange};
 pub use problem::{ConfigError, ConfigProblem};
 pub use push::PushSection;
 pub use sections::{
-    ApiSection, FsyncSetting, LogFormat, ServerSection, StoreSection, TlsSection, WebhookSection,
+    ApiSection, BackupSection, FsyncSetting, LogFormat, ServerSection, StoreSection, TlsSection,
+    WebhookSection,
 };
 pub use topics::{AutoSubscribeSection, MqttSection, Rewrite};
 

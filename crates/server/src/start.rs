@@ -5,7 +5,6 @@
 //! [`RunningServer::join`] returns when all shards have let their connections go.
 
 mod archives;
-mod backups;
 mod bosh;
 mod bridges;
 mod chat_page;
@@ -47,7 +46,6 @@ use crate::switchboard::reviews::ReviewDesk;
 use crate::switchboard::{Mailboxes, ServerMessage, Switchboard};
 use crate::takeover::{Given, Offer};
 use admin::Feed;
-use backups::Backups;
 use base::hash::HashKey;
 use bridges::Inside;
 use chat::Chat;
@@ -79,6 +77,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use storage::Storage;
+use storage::backups::Backups;
 use storage::media::Media;
 use store::data::Secrets;
 use supervisor::LifeSign;

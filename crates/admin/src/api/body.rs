@@ -19,7 +19,7 @@ use tokio::time::timeout;
 const LEFT: Duration = Duration::from_secs(10);
 
 /// Bytes of a body that are read on after it was refused; more breaks the connection.
-const UNREAD_BYTES_MAX: usize = 1024 * 1024;
+const UNREAD_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// The one field of all orders in which null says something: a product's topic is taken away.
 const NULLABLE: &str = "topic";

@@ -161,6 +161,14 @@ impl Fault {
         Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "audit_log_failed", message)
     }
 
+    /// The same with the name of the product, if it is the product that is unknown.
+    pub(crate) fn about_product(mut self, product: Option<&ProductKey>) -> Fault {
+        if let (Some(product), "unknown_product") = (product, self.code) {
+            self.message = format!("unknown product {}", product.as_str());
+        }
+        self
+    }
+
     pub(crate) fn unknown(what: &'static str) -> Fault {
         let (code, message) = match what {
             "product" => ("unknown_product", "unknown product"),

@@ -218,6 +218,8 @@ fn general() -> Vec<Route> {
             .unless(503, "The server is draining, or a log failed."),
         get("/openapi.json", operations::openapi)
             .told("describe", "This description", "OpenAPI 3.1."),
+        get("/im.proto", operations::im_proto)
+            .told("imSchema", "The schema of IM, for clients", "Protocol Buffers, proto3."),
         get("/metrics", operations::metrics).wants(&[Metrics], Other).refuses(ASKS)
             .told("metrics", "Counters and gauges for Prometheus", "Text format 0.0.4."),
         get("/v1/status", operations::status).wants(&[Metrics], Other).refuses(ASKS)

@@ -96,11 +96,14 @@ pub(crate) async fn token(
     body: Body<TokenBody>,
 ) -> Told<DeviceToken> {
     let until = body.read()?.until((api.settings.wall_ms)())?;
+    let key = product.clone();
     match api.ask(Command::Push(PushCommand::Token { product, device, until })).await? {
         Answer::Push(PushAnswer::Token(Some(token))) => {
             Ok(Json(DeviceToken { token, expires_at: until }))
         }
-        Answer::Push(PushAnswer::Token(None)) => Err(Fault::unknown("product")),
+        Answer::Push(PushAnswer::Token(None)) => {
+            Err(Fault::unknown("product").about_product(Some(&key)))
+        }
         _ => Err(Fault::internal()),
     }
 }

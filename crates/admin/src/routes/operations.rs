@@ -87,6 +87,14 @@ pub(crate) async fn openapi() -> Description {
     Description(&OPENAPI)
 }
 
+/// The schema of IM.
+const IM_PROTO: &str = include_str!("../../../proto-im/schema/im.proto");
+
+/// `GET /im.proto`
+pub(crate) async fn im_proto() -> Page {
+    Page("text/plain; charset=utf-8", IM_PROTO.to_owned())
+}
+
 /// `GET /v1/status`
 pub(crate) async fn status(State(api): Api) -> Result<Json<answers::Status>, Fault> {
     Ok(Json(answers::Status::new(api.settings.version, &*ask(&api).await?)))

@@ -29,7 +29,9 @@ pub(crate) async fn one(State(api): Api, path: Part) -> Told<answers::Product> {
     let key = orders::product(&part(path)?)?;
     let products = products(&api).await?;
     let found = products.iter().find(|product| product.key == key);
-    found.map(|product| Json(answers::Product::new(product, None))).ok_or(Fault::unknown("product"))
+    found
+        .map(|product| Json(answers::Product::new(product, None)))
+        .ok_or_else(|| Fault::unknown("product").about_product(Some(&key)))
 }
 
 /// `PUT /v1/products/{product}`
@@ -56,11 +58,10 @@ pub(crate) async fn put(
 
 /// `DELETE /v1/products/{product}`
 pub(crate) async fn remove(State(api): Api, path: Part) -> Told<Removed> {
-    match done(&api, Command::Push(PushCommand::DropProduct(orders::product(&part(path)?)?)))
-        .await?
-    {
+    let key = orders::product(&part(path)?)?;
+    match done(&api, Command::Push(PushCommand::DropProduct(key.clone()))).await? {
         true => Ok(Json(Removed { removed: true })),
-        false => Err(Fault::unknown("product")),
+        false => Err(Fault::unknown("product").about_product(Some(&key))),
     }
 }
 

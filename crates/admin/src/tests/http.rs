@@ -482,6 +482,37 @@ fn a_shard_that_lets_go_of_a_question_may_have_done_it() {
 }
 
 #[test]
+fn the_schema_of_im_is_served_to_everybody() {
+    let test_api = TestApi::new(|_| Answer::Busy);
+    let answer = ureq::get(format!("{}/im.proto", test_api.url)).call();
+    let text = answer.expect("it is open").body_mut().read_to_string().expect("text");
+    assert!(text.contains("syntax = \"proto3\""), "{text}");
+}
+
+#[test]
+fn an_unknown_product_is_named() {
+    let test_api = TestApi::new(|command| match command {
+        Command::Push(PushCommand::Products) => Answer::Push(PushAnswer::Products(Vec::new())),
+        Command::Push(PushCommand::DropProduct(_)) => Answer::Push(PushAnswer::Done(false)),
+        Command::Push(PushCommand::Token { .. }) => Answer::Push(PushAnswer::Token(None)),
+        _ => Answer::Push(PushAnswer::UnknownProduct),
+    });
+    let push = r#"{"product": "shoop", "device": "d", "body": "b"}"#;
+    for (method, path, body) in [
+        ("POST", "/v1/pushes", push),
+        ("GET", "/v1/devices?product=shoop", ""),
+        ("GET", "/v1/products/shoop", ""),
+        ("DELETE", "/v1/products/shoop", ""),
+        ("POST", "/v1/products/shoop/devices/d/kick", ""),
+        ("POST", "/v1/products/shoop/devices/d/token", "{}"),
+    ] {
+        let (status, told) = test_api.json(method, path, body);
+        let found = (status, &told["error"]["message"]);
+        assert_eq!(found, (404, &json!("unknown product shoop")), "{method} {path}");
+    }
+}
+
+#[test]
 fn every_answer_that_refuses_has_a_status() {
     for (answer, status, code, retry) in [
         (Answer::Push(PushAnswer::UnknownProduct), 404, "unknown_product", None),

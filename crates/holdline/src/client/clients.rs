@@ -85,7 +85,7 @@ fn act(arguments: &Arguments) -> Result<String, String> {
         Action::Slow { lost, limit } => {
             let found = if *lost {
                 let asked = query("/v1/clients", &[("dropped_min", Some("1".to_owned()))]);
-                worst(server.pages(&asked, "clients", SLOW_READ_MAX)?, "dropped", *limit)
+                worst(server.page(&asked, "clients", SLOW_READ_MAX)?.found, "dropped", *limit)
             } else {
                 let asked = format!("/v1/slow_clients?limit={}", (*limit).clamp(1, 1_000));
                 let answer = server.call("GET", &asked, None)?;

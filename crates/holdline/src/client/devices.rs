@@ -5,6 +5,7 @@ use crate::clients::text;
 use clap::Args;
 use serde_json::{Value, json};
 use std::process::ExitCode;
+use view::words;
 
 /// Which devices to show.
 #[derive(Args)]
@@ -61,7 +62,26 @@ fn fetch(arguments: &Arguments) -> Result<Vec<Value>, String> {
         ("tag", arguments.tag.clone()),
         ("online", online.map(|online| online.to_string())),
     ];
-    arguments.server.pages(&query("/v1/devices", &filters), "devices", arguments.limit)
+    let asked = query("/v1/devices", &filters);
+    let page = arguments.server.page(&asked, "devices", arguments.limit)?;
+    if !page.is_all {
+        let is_filtered = filters.iter().any(|(_, filter)| filter.is_some());
+        note!("{}", partial(page.found.len(), if is_filtered { None } else { known(arguments) }));
+    }
+    Ok(page.found)
+}
+
+/// All devices of the server, where the token may know.
+fn known(arguments: &Arguments) -> Option<u64> {
+    arguments.server.call("GET", "/v1/status", None).ok()?["devices"].as_u64()
+}
+
+/// Says that a list is not the whole one.
+fn partial(shown: usize, all: Option<u64>) -> String {
+    match all {
+        Some(all) => format!("{shown} of {} shown; --limit shows more", words::count(all as f64)),
+        None => format!("{shown} shown, more exist; --limit shows more"),
+    }
 }
 
 fn print(devices: &[Value], json: bool) {
@@ -90,5 +110,16 @@ fn print(devices: &[Value], json: bool) {
             device["waiting"],
             tags.join(" ")
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_is_not_the_whole_one_says_so() {
+        assert_eq!(partial(20, Some(1_000)), "20 of 1,000 shown; --limit shows more");
+        assert_eq!(partial(20, None), "20 shown, more exist; --limit shows more");
     }
 }

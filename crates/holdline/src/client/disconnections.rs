@@ -5,6 +5,7 @@ use crate::client::{Server, query};
 use crate::clients::{lines, text};
 use base::calendar::{date, unix_day};
 use clap::Args;
+use lab::plan::Span;
 use serde_json::Value;
 use server::clock::wall_ms;
 
@@ -75,16 +76,8 @@ fn unix_ms(text: &str, now_ms: u64) -> Result<u64, String> {
         let at = now_ms - now_ms % 86_400_000 + time;
         return Ok(if at > now_ms { at.saturating_sub(86_400_000) } else { at });
     }
-    let digits = text.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
-    let unit_ms = match text.get(digits.len()..) {
-        Some("s") => 1_000,
-        Some("m") => 60_000,
-        Some("h") => 3_600_000,
-        Some("d") => 86_400_000,
-        _ => return Err(wrong()),
-    };
-    let count: u64 = digits.parse().map_err(|_| wrong())?;
-    Ok(now_ms.saturating_sub(count.saturating_mul(unit_ms)))
+    let before: Span = text.parse().map_err(|_| wrong())?;
+    Ok(now_ms.saturating_sub(before.0.as_millis() as u64))
 }
 
 /// The Unix day of `YYYY-MM-DD`.

@@ -3,7 +3,7 @@
 //! A token is printed when it is made and never again, alone on standard output, so that it can go
 //! straight into a file.
 
-use crate::client::{Server, encoded, query, tell};
+use crate::client::{Server, encoded, named, query, tell};
 use crate::clients::{lines, text};
 use base::calendar::{date, hour};
 use clap::{Args, Subcommand};
@@ -34,9 +34,9 @@ enum Action {
         /// Limit push, read and manage to this product
         #[arg(long = "product", value_name = "PRODUCT", value_delimiter = ',')]
         products: Vec<String>,
-        /// Lifetime in seconds; unlimited by default
-        #[arg(long, value_name = "SECONDS")]
-        ttl: Option<u64>,
+        /// Lifetime: 90s, 5m, 12h, 30d; a plain number is in seconds; unlimited by default
+        #[arg(long, value_name = "TIME", value_parser = crate::duration::some_seconds)]
+        ttl: Option<u32>,
     },
     /// List tokens by name; secrets are not shown
     List {
@@ -47,12 +47,13 @@ enum Action {
     /// Show the scopes and the expiry of a token
     Show {
         /// Name
+        #[arg(value_parser = named)]
         name: String,
     },
     /// Revoke tokens: they become invalid, and their event streams end
     Revoke {
         /// Names
-        #[arg(required = true)]
+        #[arg(required = true, value_parser = named)]
         names: Vec<String>,
     },
 }

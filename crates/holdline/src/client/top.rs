@@ -20,8 +20,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub struct Arguments {
     #[command(flatten)]
     server: Server,
-    /// Seconds between two refreshes
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=3_600))]
+    /// Time between two refreshes: 1s, 5m; a plain number is in seconds
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = crate::duration::some_seconds,
+        default_value = "1s"
+    )]
     interval: u32,
     /// End after this many refreshes; exit code 2 if the last one got no answer
     #[arg(long)]

@@ -12,8 +12,6 @@ use std::time::Duration;
 #[derive(Args)]
 #[command(disable_help_flag = true)]
 pub struct Arguments {
-    #[command(flatten)]
-    common: Common,
     /// Topic to publish to
     #[arg(short, long, value_name = "TOPIC")]
     topic: Option<String>,
@@ -25,12 +23,19 @@ pub struct Arguments {
     /// Publish the message this many times
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     repeat: u32,
-    /// Seconds between repeats
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
-    repeat_delay: f64,
+    /// Time between repeats: 500ms, 5s; a plain number is in seconds
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = crate::duration::of_seconds,
+        default_value = "0s"
+    )]
+    repeat_delay: Duration,
     /// Maximum number of QoS 1 and 2 messages in flight
     #[arg(short = 'M', long, value_name = "COUNT", default_value_t = 20)]
     max_inflight: u16,
+    #[command(flatten)]
+    common: Common,
 }
 
 #[derive(Args)]
@@ -85,7 +90,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Some(body) => {
             for round in 0..arguments.repeat {
                 if round > 0 {
-                    sender.pause(Duration::try_from_secs_f64(arguments.repeat_delay))?;
+                    sender.pause(arguments.repeat_delay)?;
                 }
                 sender.send(&body)?;
             }
@@ -147,8 +152,7 @@ impl Sender {
         Ok(())
     }
 
-    fn pause(&mut self, span: Result<Duration, impl Sized>) -> Result<(), Failure> {
-        let span = span.map_err(|_| "--repeat-delay: seconds, at least 0".to_owned())?;
+    fn pause(&mut self, span: Duration) -> Result<(), Failure> {
         let until = client::now().after(span);
         while client::now().mono < until {
             self.look((until - client::now().mono).min(LOOK))?;

@@ -16,8 +16,6 @@ use std::time::Duration;
 #[derive(Args)]
 #[command(disable_help_flag = true)]
 pub struct Arguments {
-    #[command(flatten)]
-    common: Common,
     /// Topic filter; can be repeated
     #[arg(short, long, value_name = "FILTER")]
     topic: Vec<String>,
@@ -30,9 +28,9 @@ pub struct Arguments {
     /// End after this many messages
     #[arg(short = 'C', value_name = "COUNT")]
     count: Option<u64>,
-    /// End after this many seconds, with exit code 27
-    #[arg(short = 'W', value_name = "SECONDS")]
-    wait: Option<u64>,
+    /// End after this time, with exit code 27: 90s, 5m; a plain number is in seconds
+    #[arg(short = 'W', value_name = "TIME", value_parser = crate::duration::of_seconds)]
+    wait: Option<Duration>,
     /// End once the subscriptions are acknowledged
     #[arg(short = 'E')]
     end_subscribed: bool,
@@ -63,6 +61,8 @@ pub struct Arguments {
     /// No-local: do not receive this client's own messages (MQTT 5)
     #[arg(long)]
     no_local: bool,
+    #[command(flatten)]
+    common: Common,
 }
 
 /// Subscribes.
@@ -82,9 +82,9 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     let wishes = wishes(arguments, &filters, call.qos)?;
     let format = Format::read(&arguments.format())?;
     let (min, max) = (Duration::from_secs(1), Duration::from_secs(30));
-    let until = arguments.wait.map(|s| client::now().after(Duration::from_secs(s)));
-    if let Some(seconds) = arguments.wait {
-        let most = Duration::from_secs(seconds.max(1));
+    let until = arguments.wait.map(|wait| client::now().after(wait));
+    if let Some(wait) = arguments.wait {
+        let most = wait.max(Duration::from_secs(1));
         call.settings.connect_timeout = call.settings.connect_timeout.min(most);
     }
     call.settings.retry = Some(Backoff { min, max });

@@ -20,8 +20,13 @@ const CODES: &str = "Exit codes: 0 memory and directory agree, 1 lasting differe
 pub struct Arguments {
     #[command(flatten)]
     server: Server,
-    /// Milliseconds a difference must last to be counted
-    #[arg(long, value_name = "MS", default_value_t = 2_000)]
+    /// How long a difference must last to be counted: 500ms, 5s; a plain number is in milliseconds
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = crate::duration::millis,
+        default_value = "2s"
+    )]
     settle: u32,
     /// Repair lasting differences in the directory from the server's memory
     #[arg(long)]

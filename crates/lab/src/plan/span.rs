@@ -1,4 +1,4 @@
-//! A length of time as people write it: `10ms`, `90s`, `2m`, `2h`, `1d`.
+//! A length of time as people write it: `10ms`, `90s`, `2m`, `1h30m`, `1d`.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -41,12 +41,21 @@ impl FromStr for Span {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Span, String> {
-        let wrong = || format!("`{text}` is not a duration: write 10ms, 90s, 2m, 2h or 1d");
-        let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
-        let (number, unit) = text.split_at(digits);
-        let number: f64 = number.parse().map_err(|_| wrong())?;
-        let (_, nanos) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
-        let nanos = number * *nanos as f64;
+        let wrong = || format!("`{text}` is not a duration: write 500ms, 90s, 5m, 1h30m or 1d");
+        let (mut nanos, mut rest) = (0.0, text);
+        // From the longest unit to the shortest, each once.
+        let mut below = u64::MAX;
+        while !rest.is_empty() || below == u64::MAX {
+            let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
+            let (number, others) = rest.split_at(digits);
+            let letters = others.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(others.len());
+            let (unit, others) = others.split_at(letters);
+            let number: f64 = number.parse().map_err(|_| wrong())?;
+            let found = UNITS.iter().find(|(name, of)| *name == unit && *of < below);
+            let (_, of) = found.ok_or_else(wrong)?;
+            nanos += number * *of as f64;
+            (below, rest) = (*of, others);
+        }
         // A century is longer than any test, and fits.
         if nanos.is_finite() && nanos < 3.2e18 {
             Ok(Span(Duration::from_nanos(nanos.round() as u64)))
@@ -93,12 +102,12 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back() {
-        for text in ["10ms", "90s", "2m", "2h", "1d", "0s", "1us"] {
+        for text in ["10ms", "90s", "2m", "2h", "1d", "0s", "1us", "1h30m", "1d2h3m4s5ms"] {
             let span: Span = text.parse().expect("a time");
             assert_eq!(span.to_string().parse::<Span>(), Ok(span), "{text}");
         }
         assert_eq!("1.5s".parse(), Ok(Span::from_millis(1_500)));
-        for wrong in ["", "5", "s", "-1s", "1w", "1e9d", "9999999999d"] {
+        for wrong in ["", "5", "s", "-1s", "1w", "1e9d", "9999999999d", "1m1h", "1s1s", "1h30"] {
             assert!(wrong.parse::<Span>().is_err(), "{wrong}");
         }
     }

@@ -1,10 +1,10 @@
 //! Each crate's own start: configuration's words become the crate's.
 
-use super::backups::BackupTally;
 use super::periodic::certificates;
 use super::shown_config::ShownConfig;
 use super::storage::Storage;
 use super::storage::backlog;
+use super::storage::backups::BackupTally;
 use super::{ServerOutside, StartError};
 use crate::access::{DatabaseCounts, Entrance};
 use crate::archive::Archive;
@@ -106,8 +106,7 @@ pub(super) fn start_api(
             let of_archive = archive.iter().flat_map(|it| super::archives::readings(it.counts()));
             let of_bosh = bosh.iter().flat_map(super::bosh::readings);
             let of_push = of_push.into_iter().chain(of_accounts).chain(of_archive).chain(of_bosh);
-            let of_backups = backups.iter().flat_map(|it| it.readings());
-            let of_push = of_push.chain(of_backups);
+            let of_push = of_push.chain(backups.iter().flat_map(|it| it.readings()));
             let others = of_bridges.into_iter().chain(of_traces).chain(of_push).chain(of_media);
             of_logs.chain(of_stream).chain(others).collect()
         }),

@@ -5,6 +5,7 @@
 //! of it is done.
 
 pub(crate) mod backlog;
+pub(super) mod backups;
 mod damage;
 pub(super) mod media;
 

@@ -1,5 +1,7 @@
 //! `holdline serve` and `holdline check`.
 
+mod service_user;
+
 use model::product::AnonymousFrom;
 use model::{event, tell};
 use server::config::mosquitto::{self, OptionFate, OptionNote};
@@ -109,7 +111,8 @@ pub fn check(file: Option<PathBuf>, quiet: bool) -> ExitCode {
             }
             let certificates = server::start::certificates(&config);
             let expiring: Vec<_> = certificates.iter().filter_map(|it| it.warning()).collect();
-            let warnings = config.warnings.iter().chain(&expiring);
+            let unreadable = service_user::warnings(file.as_deref(), &config);
+            let warnings = config.warnings.iter().chain(&expiring).chain(&unreadable);
             warnings.for_each(|warning| note!("warning: {warning}"));
             ExitCode::SUCCESS
         }

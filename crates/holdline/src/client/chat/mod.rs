@@ -4,7 +4,10 @@
 //! read a history, look at a group and change it, call a message back, broadcast. It knows nothing
 //! of conversations but what the API answers.
 
-use crate::client::{Server, encoded, query, tell};
+mod verbs;
+
+use crate::client::consent::consent;
+use crate::client::{Server, encoded, named, query, tell};
 use crate::clients::text;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -32,19 +35,27 @@ enum Action {
     /// Show an account: its devices, and whether it is muted
     Show {
         /// Name or address
+        #[arg(value_parser = named)]
         account: String,
     },
     /// Mute an account for a time
     Mute {
         /// Name or address
+        #[arg(value_parser = named)]
         account: String,
-        /// Duration in seconds
-        #[arg(long = "for", value_name = "SECONDS", default_value_t = 3_600)]
-        seconds: u64,
+        /// How long: 90s, 5m, 1h30m; a plain number is in seconds
+        #[arg(
+            long = "for",
+            value_name = "TIME",
+            value_parser = crate::duration::some_seconds,
+            default_value = "1h"
+        )]
+        seconds: u32,
     },
     /// Unmute an account
     Unmute {
         /// Name or address
+        #[arg(value_parser = named)]
         account: String,
     },
     /// Send a message to an account or a group
@@ -77,12 +88,12 @@ enum Action {
         /// Name or address
         group: String,
     },
-    /// Change a group: add, remove, hand-over, promote, demote, mute, unmute, close, open, rename,
-    /// dissolve
+    /// Change a group
     Change {
         /// Name or address
         group: String,
-        /// Action
+        /// What to change
+        #[arg(value_parser = verbs::of_group())]
         verb: String,
         /// Members or accounts concerned
         members: Vec<String>,
@@ -99,12 +110,12 @@ enum Action {
         #[arg(long, default_value_t = 50)]
         limit: u16,
     },
-    /// Change a chatroom: create, rename, announce, promote, demote, mute, unmute, kick, ban,
-    /// unban, quiet, open, close
+    /// Change a chatroom
     Chatroom {
         /// Name or address
         room: String,
-        /// Action
+        /// What to change
+        #[arg(value_parser = verbs::of_chatroom())]
         verb: String,
         /// Members or accounts concerned
         accounts: Vec<String>,
@@ -124,13 +135,18 @@ enum Action {
     /// Export all data of an account as JSON lines; the last line is `end`
     Export {
         /// Name or address
+        #[arg(value_parser = named)]
         account: String,
     },
-    /// Erase an account permanently: its messages, groups, contacts, nodes and user entry. Without
-    /// --wait, show the progress
+    /// Erase an account permanently: its messages, groups, contacts, nodes and user entry. Asks
+    /// first; exit code 3 if declined. Repeated, it shows the progress
     Erase {
         /// Name or address
+        #[arg(value_parser = named)]
         account: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
         /// Wait until the account is erased
         #[arg(long)]
         wait: bool,
@@ -155,6 +171,16 @@ pub fn chat(arguments: Arguments) -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(why) => tell(Err(why)),
         },
+        Action::Erase { account, yes, .. } => {
+            let question = format!(
+                "Erase the account {account} with its messages, groups and contacts? This cannot \
+                 be undone."
+            );
+            match consent(&question, *yes) {
+                Ok(()) => tell(act(&arguments)),
+                Err(declined) => declined,
+            }
+        }
         _ => tell(act(&arguments)),
     }
 }
@@ -199,7 +225,7 @@ fn act(arguments: &Arguments) -> Result<String, String> {
             let filters = [("with", with.clone()), ("limit", Some(limit.to_string()))];
             server.call("GET", &query(&path, &filters), None)?
         }
-        Action::Erase { account, wait } => erase(server, account, *wait)?,
+        Action::Erase { account, wait, .. } => erase(server, account, *wait)?,
         Action::Groups => groups(server)?,
         Action::Export { .. } => return Err("an export is copied".into()),
         Action::Group { group } => {

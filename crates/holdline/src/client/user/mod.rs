@@ -6,6 +6,7 @@
 use crate::client::{Server, encoded, query, tell};
 use crate::clients::{lines, text};
 use clap::{Args, Subcommand};
+use model::ports::users::UserOrder;
 use serde_json::{Value, json};
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -45,6 +46,7 @@ enum Action {
     /// Show a user and its permissions
     Show {
         /// User name; `*`: the rules for everybody
+        #[arg(value_parser = user_name)]
         name: String,
     },
     /// Create or change a user; options not given keep their values
@@ -52,7 +54,7 @@ enum Action {
     /// Remove users
     Remove {
         /// User names
-        #[arg(required = true)]
+        #[arg(required = true, value_parser = user_name)]
         names: Vec<String>,
     },
     /// Create or change the users in a file; identical ones are left alone
@@ -63,7 +65,7 @@ enum Action {
     /// End all sessions of users, of every protocol; they may reconnect
     Kick {
         /// User names
-        #[arg(required = true)]
+        #[arg(required = true, value_parser = user_name)]
         names: Vec<String>,
     },
     /// Set a user's password in a password file, without a server; the file is created if missing
@@ -71,6 +73,7 @@ enum Action {
         /// Password file, in the format of mosquitto_passwd
         file: PathBuf,
         /// User name
+        #[arg(value_parser = file_name)]
         name: String,
         /// Remove the user from the file
         #[arg(long)]
@@ -81,6 +84,7 @@ enum Action {
 #[derive(Args)]
 struct Put {
     /// User name; `*`: the rules for everybody
+    #[arg(value_parser = user_name)]
     name: String,
     /// Read a new password from standard input
     #[arg(long)]
@@ -107,6 +111,23 @@ struct Put {
     /// Remove all rules of the user
     #[arg(long, conflicts_with_all = ["allow", "publish", "read", "deny"])]
     no_rules: bool,
+}
+
+/// A name that a user can have.
+fn user_name(text: &str) -> Result<String, String> {
+    let max = UserOrder::NAME_BYTES_MAX;
+    match text.is_empty() || text.len() > max || text.chars().any(char::is_control) {
+        true => Err(format!("a user name has 1 to {max} bytes and no control characters")),
+        false => Ok(text.to_owned()),
+    }
+}
+
+/// A name that a user of a password file can have: a colon ends it there.
+fn file_name(text: &str) -> Result<String, String> {
+    match text.contains(':') {
+        true => Err("a user name in a password file has no colon".into()),
+        false => user_name(text),
+    }
 }
 
 /// Does it, and prints what came of it.
@@ -295,6 +316,16 @@ fn replaced(text: &str, name: &str, line: Option<&str>) -> (String, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_that_no_user_can_have_is_refused_with_what_is_allowed() {
+        for wrong in ["", "a\nb", &"x".repeat(UserOrder::NAME_BYTES_MAX + 1)] {
+            let why = user_name(wrong).expect_err("no name");
+            assert!(why.contains("bytes and no control characters"), "{why}");
+        }
+        assert_eq!(user_name("ann:till 7"), Ok("ann:till 7".to_owned()));
+        assert!(file_name("ann:till").is_err_and(|why| why.contains("colon")));
+    }
 
     #[test]
     fn a_line_is_put_in_replaced_and_taken_out() {

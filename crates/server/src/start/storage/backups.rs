@@ -6,7 +6,7 @@
 //! folders that this file named are removed, and a copy has its final name only when it is
 //! complete.
 
-use super::storage::Storage;
+use super::Storage;
 use crate::clock;
 use crate::config::BackupSection;
 use base::calendar::{date, hour, unix_day};
@@ -29,7 +29,7 @@ const RETRY_S: u64 = 3_600;
 
 /// What became of scheduled backups, for the metrics.
 #[derive(Default)]
-pub(super) struct BackupTally {
+pub(in crate::start) struct BackupTally {
     made: AtomicU64,
     failed: AtomicU64,
     /// Unix second of the newest copy; 0: none.
@@ -37,7 +37,7 @@ pub(super) struct BackupTally {
 }
 
 impl BackupTally {
-    pub(super) fn readings(&self) -> Vec<admin::MetricReading> {
+    pub(in crate::start) fn readings(&self) -> Vec<admin::MetricReading> {
         let reading = |name, help, value: &AtomicU64| admin::MetricReading {
             name,
             help,
@@ -62,14 +62,14 @@ type Over = (Mutex<bool>, Condvar);
 type Copy<'a> = &'a dyn Fn(&Path) -> Result<(), String>;
 
 /// The thread. It ends soon after this is dropped.
-pub(super) struct Backups {
+pub(in crate::start) struct Backups {
     over: Arc<Over>,
-    pub(super) tally: Arc<BackupTally>,
+    pub(in crate::start) tally: Arc<BackupTally>,
 }
 
 impl Backups {
     /// Starts it, if a folder is configured.
-    pub(super) fn start(
+    pub(in crate::start) fn start(
         section: &BackupSection,
         storage: &Arc<Storage>,
     ) -> io::Result<Option<Backups>> {

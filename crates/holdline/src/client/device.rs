@@ -1,0 +1,96 @@
+//! `holdline device`: what an operator does to a push device.
+
+use crate::client::{Server, encoded, named, tell};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+/// What to do to a device.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+    #[command(flatten)]
+    server: Server,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Disconnect a device; it may reconnect
+    Kick {
+        #[command(flatten)]
+        device: Device,
+        /// Address to connect to instead, HOST:PORT; can be repeated
+        #[arg(long, value_name = "ADDRESS")]
+        to: Vec<String>,
+    },
+    /// Block a device: its connection ends, and it is refused until unblocked
+    Block(Device),
+    /// Unblock a device
+    Unblock(Device),
+}
+
+#[derive(Args)]
+struct Device {
+    /// Product of the device
+    #[arg(value_parser = named)]
+    product: String,
+    /// Name of the device
+    #[arg(value_parser = named)]
+    device: String,
+}
+
+impl Device {
+    /// Not in the path: a device may have a name that no path carries.
+    fn path(&self, what: &str) -> String {
+        let (product, device) = (encoded(&self.product), encoded(&self.device));
+        format!("/v1/device{what}?product={product}&device={device}")
+    }
+}
+
+/// Does it, and prints what came of it.
+pub fn device(arguments: Arguments) -> ExitCode {
+    tell(act(&arguments))
+}
+
+fn act(arguments: &Arguments) -> Result<String, String> {
+    let Arguments { server, json: as_json, action } = arguments;
+    let (device, answer) = match action {
+        Action::Kick { device, to } => {
+            let order = if to.is_empty() { json!({}) } else { json!({ "addrs": to }) };
+            (device, server.call("POST", &device.path("/kick"), Some(&order))?)
+        }
+        Action::Block(device) => (device, server.call("PUT", &device.path("/block"), None)?),
+        Action::Unblock(device) => (device, server.call("DELETE", &device.path("/block"), None)?),
+    };
+    Ok(match as_json {
+        true => format!("{answer}\n"),
+        false => format!("{}: {}\n", device.device, outcome(&answer)),
+    })
+}
+
+fn outcome(answer: &Value) -> &'static str {
+    match (answer["was_online"].as_bool(), answer["blocked"].as_bool()) {
+        (Some(true), _) => "disconnected",
+        (Some(false), _) => "was not connected",
+        (None, Some(true)) => "blocked",
+        _ => "unblocked",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_named_in_the_query_whatever_its_name_is() {
+        let device = Device { product: "shop".into(), device: "till/7 #1".into() };
+        assert_eq!(device.path("/kick"), "/v1/device/kick?product=shop&device=till%2F7%20%231");
+        assert_eq!(outcome(&json!({ "was_online": false })), "was not connected");
+        assert_eq!(outcome(&json!({ "blocked": true })), "blocked");
+        assert_eq!(outcome(&json!({ "blocked": false })), "unblocked");
+    }
+}
