@@ -134,7 +134,7 @@ class Shell(Case):
         host, port = self.server.ports["api"]
         answer = run("status", "--url", f"https://{host}:{port}")
         self.assertEqual(answer.returncode, 2)
-        self.assertIn("TLS handshake failed", answer.stderr)
+        self.assertIn("The API speaks plain http", answer.stderr)
         self.assertNotRegex(answer.stderr, r"[A-Z][a-z]+[A-Z]\w+\(|\w+::")
 
     def test_an_unknown_product_is_named(self):

@@ -220,6 +220,9 @@ impl Server {
                      proxy in front of it adds TLS; its certificate must be issued by a public CA."
                 );
             }
+            _ if self.url.starts_with("https://") => {
+                "The API speaks plain http unless a proxy in front of it adds TLS."
+            }
             _ => "Is the server running? `holdline serve` prints its addresses.",
         };
         format!("{place}: {error}\n{hint}")
