@@ -420,11 +420,37 @@ class Reload(Case):
 
     def test_sighup_says_what_needs_a_restart_and_keeps_it(self):
         server = self.start()
-        self.reload(server, {"limits": {"connections_max": 1}}, says=[
-            "limits", "connections_max", "restart"])
+        self.reload(server, {"limits": {"mailbox_messages_max": 64}}, says=[
+            "limits", "mailbox_messages_max", "restart"])
         first, second = self.bound("a", server=server), self.bound("b", server=server)
         first.ping()
         second.ping()
+
+    def test_the_command_line_reloads_drains_and_replaces_a_lost_token(self):
+        server = self.start()
+        self.bound("a", server=server)
+        where = ["--url", "http://%s:%d" % server.ports["api"], "--data", server.data]
+
+        def told(*words):
+            answer = run(*words, *where)
+            self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr)
+            return answer.stdout
+        server.configure({"limits": {"drain_ms": 1, "connections_max": 1990}})
+        changed = told("reload")
+        self.assertIn("Changed now:", changed)
+        self.assertIn("[limits] drain_ms: 200 -> 1", changed)
+        self.assertNotIn("restart", changed)
+        self.assertIn("no connection is left", told("drain", "--wait"))
+        self.assertEqual(self.device(server=server).bind("b")["result"], 32, "it drains")
+        self.assertIn("accepted again", told("undrain"))
+        self.bound("b", server=server).ping()
+        lost = server.token
+        self.assertIn("A new first token", told("token", "reset"))
+        self.assertEqual(run("token", "list", *where).returncode, 1, "it is not in force yet")
+        server.signal(signal.SIGHUP)
+        server.logged("the first token of the API was replaced")
+        told("token", "list")
+        self.assertEqual(run("token", "list", *where, "--token", lost).returncode, 1)
 
     def test_sighup_with_an_error_keeps_everything_and_says_why(self):
         server = self.start()

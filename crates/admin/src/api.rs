@@ -44,12 +44,12 @@ use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::Response;
 use model::id::ProductKey;
-use model::limits::ApiLimits;
 use model::limits::seats::{NoSeat, SourceSeat, SourceSeats};
+use model::limits::{ApiLimits, Limits};
 use model::ports::control::{Answer, Command, Control};
 use model::ports::pushes::{PushAnswer, PushCommand};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::Builder;
 use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot, watch};
@@ -92,6 +92,10 @@ pub(crate) struct Shared {
     pub(crate) attempts: Attempts,
     /// Who is what there, now.
     roles: RwLock<Roles>,
+    /// The process's limits, now.
+    limits: RwLock<Arc<Limits>>,
+    /// KiB of bodies, those that are taken included.
+    bodies_kib: Mutex<u64>,
     /// What became of exports of metrics.
     pub(crate) otlp: OtlpTally,
     /// Passwords that are looked at, at once.
@@ -129,8 +133,7 @@ impl Shared {
         let rows = Arc::clone(&settings.tokens);
         let tokens = Tokens::new((key, &settings.token), rows, limits.tokens_max as usize);
         let room = |count: usize| Arc::new(Semaphore::new(count));
-        let bodies =
-            (limits.bodies_bytes_max / 1024).max(largest_body(&settings) as u64 / 1024 + 1);
+        let bodies = bodies_kib(limits, &settings.limits);
         Arc::new(Shared {
             control,
             feed,
@@ -142,11 +145,13 @@ impl Shared {
             audits: room(1),
             lookups: room(LOOKUPS_MAX),
             looks_back: room(1),
-            bodies: room((bodies as usize).min(Semaphore::MAX_PERMITS)),
+            bodies: room(bodies as usize),
             seats: Seats::new(door(limits)),
             tokens,
             sessions: Sessions::new(limits),
             roles: RwLock::new(settings.roles.clone()),
+            limits: RwLock::new(Arc::new(settings.limits.clone())),
+            bodies_kib: Mutex::new(bodies),
             attempts: Attempts::new(limits.console_failures_a_source_max),
             otlp: OtlpTally::default(),
             hashing: Semaphore::new(PASSWORDS_AT_ONCE),
@@ -170,6 +175,20 @@ impl Shared {
     pub(crate) fn set_roles(&self, roles: Roles) {
         *self.roles.write().unwrap_or_else(PoisonError::into_inner) = roles;
         self.end_outdated(self.sessions.users());
+    }
+
+    /// The process's limits.
+    pub(crate) fn limits(&self) -> Arc<Limits> {
+        Arc::clone(&self.limits.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Other limits from now on. The largest body that they allow always fits.
+    pub(crate) fn set_limits(&self, limits: &Arc<Limits>) {
+        let wanted = bodies_kib(&self.settings.api, limits);
+        let mut has = self.bodies_kib.lock().unwrap_or_else(PoisonError::into_inner);
+        self.bodies.add_permits(wanted.saturating_sub(*has) as usize);
+        *has = wanted.max(*has);
+        *self.limits.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(limits);
     }
 
     /// Ends the sessions at the console of these users for which nothing stands any more: the
@@ -258,10 +277,10 @@ impl Shared {
     /// The largest body that a path takes.
     pub(crate) fn body_bytes_max(&self, path: &str) -> usize {
         if path == "/v1/publish" {
-            return publish_bytes_max(&self.settings);
+            return publish_bytes_max(&self.limits());
         }
         if path.starts_with("/v1/chat/") {
-            return chat::body_bytes_max(&self.settings.limits.chat);
+            return chat::body_bytes_max(&self.limits().chat);
         }
         if path.starts_with("/v1/presence") {
             return PRINCIPALS_BYTES_MAX;
@@ -272,27 +291,32 @@ impl Shared {
         if path == "/v1/session" {
             return LOG_IN_BYTES_MAX;
         }
-        push_bytes_max(&self.settings)
+        push_bytes_max(&self.limits())
     }
 }
 
 /// A push whose every byte is an escape of six, to a full list of devices.
-fn push_bytes_max(settings: &Settings) -> usize {
-    let limits = &settings.limits;
+fn push_bytes_max(limits: &Limits) -> usize {
     limits.pushes.push_bytes_max as usize * 6
         + limits.pushes.push_devices_max as usize * 70
         + 16 * 1024
 }
 
 /// A packet whose payload is one in base64 with as much again for everything else.
-fn publish_bytes_max(settings: &Settings) -> usize {
-    settings.limits.topics.packet_bytes_max as usize * 7 / 3 + 16 * 1024
+fn publish_bytes_max(limits: &Limits) -> usize {
+    limits.topics.packet_bytes_max as usize * 7 / 3 + 16 * 1024
 }
 
-fn largest_body(settings: &Settings) -> usize {
-    let of_chat = chat::body_bytes_max(&settings.limits.chat);
+/// KiB of all bodies together: the largest one fits.
+fn bodies_kib(api: &ApiLimits, limits: &Limits) -> u64 {
+    let kib = (api.bodies_bytes_max / 1024).max(largest_body(limits) as u64 / 1024 + 1);
+    kib.min(Semaphore::MAX_PERMITS as u64)
+}
+
+fn largest_body(limits: &Limits) -> usize {
+    let of_chat = chat::body_bytes_max(&limits.chat);
     let fixed = PRINCIPALS_BYTES_MAX.max(IMPORT_BYTES_MAX);
-    push_bytes_max(settings).max(publish_bytes_max(settings)).max(of_chat).max(fixed)
+    push_bytes_max(limits).max(publish_bytes_max(limits)).max(of_chat).max(fixed)
 }
 
 fn door(limits: &ApiLimits) -> DoorLimits {

@@ -24,7 +24,9 @@ mod start_error;
 mod tests;
 mod webhook;
 
-pub use answers::configuration::{ConfigChange, ConfigSection, ConfigSetting, Configuration};
+pub use answers::configuration::{
+    ConfigChange, ConfigSection, ConfigSetting, Configuration, DrainState, FailedChange, Reloaded,
+};
 pub use answers::edge::bridges::BridgeStatus;
 pub use answers::edge::certificates::CertificateStatus;
 pub use answers::log::LogLine;
@@ -180,6 +182,13 @@ pub type RecentLog = Arc<dyn Fn() -> Vec<LogLine> + Send + Sync>;
 /// How often each kind of trouble was told in the log, by its name. Must not block.
 pub type LogEvents = Arc<dyn Fn() -> BTreeMap<&'static str, u64> + Send + Sync>;
 
+/// Reads the configuration again and applies what can change while the server runs; an error says
+/// why nothing changed. Blocks: it reads files.
+pub type ReloadOrder = Arc<dyn Fn() -> Result<Reloaded, String> + Send + Sync>;
+
+/// Begins a drain, or ends it; gives how it stands then. Must not block.
+pub type DrainSwitch = Arc<dyn Fn(bool) -> DrainState + Send + Sync>;
+
 /// The configuration in force, and what a reload would change. Blocks: it reads a file.
 pub type Configurations = Arc<dyn Fn() -> Configuration + Send + Sync>;
 
@@ -197,7 +206,7 @@ pub struct Settings {
     /// Webhooks and metrics are posted through the proxy that the environment names, where it names
     /// one.
     pub proxy_from_environment: bool,
-    /// The process's limits.
+    /// The process's limits, at first.
     pub limits: Limits,
     /// The server's version, for `/v1/status`.
     pub version: &'static str,
@@ -242,6 +251,10 @@ pub struct Settings {
     pub log_events: LogEvents,
     /// For `/v1/configuration`.
     pub configuration: Configurations,
+    /// For `/v1/configuration/reload`.
+    pub reload: ReloadOrder,
+    /// For `/v1/drain`.
+    pub drain: DrainSwitch,
     /// For `/v1/backup`.
     pub backup: Backup,
     /// For `/v1/trace`.
@@ -264,13 +277,38 @@ pub struct RunningApi {
     shared: Weak<Shared>,
 }
 
-impl RunningApi {
+/// A way to change an API at work, from any thread; it does not keep it at work.
+#[derive(Clone)]
+pub struct ApiHandle {
+    shared: Weak<Shared>,
+}
+
+impl ApiHandle {
     /// People have these roles from now on. Whoever is at the console with another one, or with a
     /// password that is not theirs any more, is there no longer. May block.
     pub fn set_roles(&self, roles: Roles) {
         if let Some(shared) = self.shared.upgrade() {
             shared.set_roles(roles);
         }
+    }
+
+    /// From now on these limits are in force.
+    pub fn set_limits(&self, limits: &Arc<Limits>) {
+        if let Some(shared) = self.shared.upgrade() {
+            shared.set_limits(limits);
+        }
+    }
+
+    /// This is the first token from now on. What the old one has open ends. False: it is the same.
+    pub fn set_first_token(&self, token: &str) -> bool {
+        self.shared.upgrade().is_some_and(|shared| shared.tokens.set_first(token))
+    }
+}
+
+impl RunningApi {
+    /// A way to change it.
+    pub fn handle(&self) -> ApiHandle {
+        ApiHandle { shared: self.shared.clone() }
     }
 
     /// Who keeps orders to the book of accounts that came by another way. It may block.

@@ -191,6 +191,8 @@ fn settings() -> Settings {
         log: Arc::new(Vec::new),
         log_events: Arc::new(BTreeMap::new),
         configuration: Arc::new(Configuration::default),
+        reload: Arc::new(|| Ok(Reloaded::default())),
+        drain: Arc::new(|draining| DrainState { draining, drain_ms: 10_000 }),
         backup: Arc::new(|_| Err("not in this test".into())),
         traces: Arc::new(trace::FakeTraces::none()),
         otlp: None,

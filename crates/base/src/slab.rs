@@ -71,6 +71,12 @@ impl<T> Slab<T> {
         self.cap
     }
 
+    /// From now on it holds at most `cap` records. Those that are held stay, also if they are more.
+    pub fn set_cap(&mut self, cap: usize) {
+        assert!(cap < u32::MAX as usize, "slot numbers are 32 bits");
+        self.cap = cap;
+    }
+
     /// Slots ever used: every key's slot is below this, so a sweep runs over `0..self.slots()`.
     pub fn slots(&self) -> u32 {
         match self.chunks.last() {
@@ -81,7 +87,7 @@ impl<T> Slab<T> {
 
     /// Puts `record` in a slot, or gives it back when the slab is full.
     pub fn insert(&mut self, record: T) -> Result<Key, T> {
-        if self.len == self.cap {
+        if self.len >= self.cap {
             return Err(record);
         }
         self.len += 1;
@@ -167,6 +173,21 @@ mod tests {
         assert_eq!((slab.at(first), slab.at(second)), (None, Some(&"second")));
         assert_eq!(slab.remove(first), None);
         assert_eq!(slab.len(), 1);
+    }
+
+    #[test]
+    fn a_slab_can_be_given_more_room_and_less() {
+        let mut slab = Slab::new(1);
+        let keys = [slab.insert(1).expect("room")];
+        slab.set_cap(3);
+        let keys = [keys[0], slab.insert(2).expect("room"), slab.insert(3).expect("room")];
+        slab.set_cap(1);
+        assert_eq!(keys.map(|key| slab.at(key).copied()), [Some(1), Some(2), Some(3)]);
+        slab.remove(keys[0]);
+        assert_eq!(slab.insert(4), Err(4), "two are still more than one");
+        slab.remove(keys[1]);
+        slab.remove(keys[2]);
+        assert!(slab.insert(4).is_ok());
     }
 
     #[test]

@@ -38,6 +38,11 @@ impl Later {
         Later { home, waiting: BTreeMap::new(), count_max }
     }
 
+    /// At most so many from now on.
+    pub fn set_max(&mut self, count_max: u32) {
+        self.count_max = count_max;
+    }
+
     /// Publications that wait.
     pub fn len(&self) -> usize {
         self.waiting.len()

@@ -130,6 +130,40 @@ impl Settings {
     }
 }
 
+/// A shard's shares of what the process may have.
+struct Shares {
+    sessions: usize,
+    subscriptions: u64,
+    retained: u32,
+    retained_bytes: u64,
+    delayed: u32,
+    connects: u32,
+    subscribes_bytes: u64,
+    walks_bytes: u64,
+    queues_bytes: u64,
+    fan_outs_bytes: u64,
+}
+
+impl Shares {
+    fn of(settings: &Settings) -> Shares {
+        let (limits, shards) = (&settings.limits.topics, u64::from(settings.shards.max(1)));
+        // Identities do not spread evenly: a little more than an even share.
+        let share = |all: u64| if shards == 1 { all } else { all / shards + all / shards / 8 + 16 };
+        Shares {
+            sessions: share(limits.sessions_max.into()) as usize,
+            subscriptions: share(limits.subscriptions_max),
+            retained: share(limits.retained_max.into()).min(u32::MAX.into()) as u32,
+            retained_bytes: share(limits.retained_bytes_max),
+            delayed: share(limits.delayed_max.into()) as u32,
+            connects: share(settings.limits.binds_per_s.into()) as u32,
+            subscribes_bytes: share(limits.subscribes_bytes_max),
+            walks_bytes: share(limits.retained_walks_bytes_max),
+            queues_bytes: share(limits.queues_bytes_max),
+            fan_outs_bytes: share(limits.fan_outs_bytes_max),
+        }
+    }
+}
+
 /// Effects that a broker wants.
 pub type Effects = model::service::Effects<Broker>;
 
@@ -167,40 +201,33 @@ pub struct Broker {
 impl Broker {
     /// A broker that knows no session.
     pub fn new(settings: Settings) -> Broker {
-        let limits = &settings.limits.topics;
-        let shards = u64::from(settings.shards.max(1));
-        // Identities do not spread evenly: a little more than an even share.
-        let share = |all: u64| if shards == 1 { all } else { all / shards + all / shards / 8 + 16 };
-        let sessions_max = share(limits.sessions_max.into()) as usize;
-        let retained_max = share(limits.retained_max.into()).min(u32::MAX.into()) as u32;
-        let retained_bytes_max = share(limits.retained_bytes_max);
-        let retained = Retained::new(settings.hash_key, retained_max, retained_bytes_max);
-        let connects = share(settings.limits.binds_per_s.into()) as u32;
+        let shares = Shares::of(&settings);
+        let retained = Retained::new(settings.hash_key, shares.retained, shares.retained_bytes);
         Broker {
-            sessions: Sessions::new(settings.hash_key, settings.home, sessions_max),
-            subscriptions: Subscriptions::new(&settings, share(limits.subscriptions_max)),
+            sessions: Sessions::new(settings.hash_key, settings.home, shares.sessions),
+            subscriptions: Subscriptions::new(&settings, shares.subscriptions),
             groups: Groups::default(),
             handovers: Handovers::default(),
             sweeps: Sweeps::default(),
             retained: RetainedRows::new(settings.home, retained),
-            delayed: Delayed::new(settings.home, share(limits.delayed_max.into()) as u32),
+            delayed: Delayed::new(settings.home, shares.delayed),
             admissions: Admissions::new(
                 settings.hash_key,
                 (settings.seed, settings.secrets),
-                connects,
+                shares.connects,
             ),
             rights: Rights::new(settings.access.version()),
             timers: SessionTimers::default(),
             answers: Answers::new(),
-            packets: Packets::new(share(limits.subscribes_bytes_max)),
+            packets: Packets::new(shares.subscribes_bytes),
             endings: Endings::default(),
             units: Units::default(),
             log: LogCalls::default(),
             restoring: Restoring::default(),
-            replays: Replays::new(share(limits.retained_walks_bytes_max)),
-            totals: Totals::new(share(limits.queues_bytes_max)),
+            replays: Replays::new(shares.walks_bytes),
+            totals: Totals::new(shares.queues_bytes),
             routing: Routing::new(&settings),
-            fan_outs: FanOuts::new(settings.hash_key, share(limits.fan_outs_bytes_max)),
+            fan_outs: FanOuts::new(settings.hash_key, shares.fan_outs_bytes),
             pressure: Pressure::default(),
             settings,
         }
@@ -341,9 +368,19 @@ impl Broker {
         self.pressure = pressure;
     }
 
-    /// From now on clients are told that the server is going.
-    pub fn drain(&mut self) {
-        self.admissions.close();
+    /// From now on these limits are in force. What exceeds a lower one stays.
+    pub fn configure(&mut self, limits: &Arc<Limits>) {
+        self.settings.limits = limits.clone();
+        let shares = Shares::of(&self.settings);
+        self.sessions.set_max(shares.sessions);
+        self.subscriptions.set_max(shares.subscriptions);
+        self.retained.set_max(shares.retained, shares.retained_bytes);
+        self.delayed.set_max(shares.delayed);
+        self.admissions.set_rate(shares.connects);
+        self.packets.set_max(shares.subscribes_bytes);
+        self.replays.newcomers().set_max(shares.walks_bytes);
+        self.totals.set_max(shares.queues_bytes);
+        self.fan_outs.set_max(shares.fan_outs_bytes);
     }
 
     /// The session's key, if it is bound to this connection.

@@ -101,6 +101,11 @@ impl Retained {
         }
     }
 
+    /// At most so many, and so many bytes, from now on. What is kept stays.
+    pub fn set_max(&mut self, count_max: u32, bytes_max: u64) {
+        (self.count_max, self.bytes_max) = (count_max, bytes_max);
+    }
+
     /// Messages kept, those included whose time is over and that were not swept yet.
     pub fn len(&self) -> usize {
         self.slots.len()

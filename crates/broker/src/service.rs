@@ -4,6 +4,7 @@ use crate::session::record::Session;
 use crate::{Broker, Effects};
 use base::time::{Instant, Now};
 use model::id::{ConnRef, ShardId};
+use model::limits::Limits;
 use model::ports::access::Admission;
 use model::ports::control::Status;
 use model::ports::events::ClientEvent;
@@ -17,6 +18,7 @@ use model::service::{Service, ServiceKind, Weigh};
 use model::session::{SessionDelivery, SessionRequest};
 use model::timeline::TimelineId;
 use model::topic::Publication;
+use std::sync::Arc;
 
 impl Weigh for crate::PeerMessage {
     fn weight(&self) -> usize {
@@ -106,8 +108,12 @@ impl Service for Broker {
         self.press(pressure);
     }
 
-    fn drain(&mut self) {
-        self.drain();
+    fn set_draining(&mut self, _: Now, draining: bool) {
+        self.admissions.set_closed(draining);
+    }
+
+    fn configure(&mut self, limits: &Arc<Limits>) {
+        self.configure(limits);
     }
 
     fn status(&self, status: &mut Status) {

@@ -200,6 +200,11 @@ impl Accounts {
         }
     }
 
+    /// So many are known at most from now on.
+    pub(crate) fn set_max(&mut self, known_max: u32) {
+        self.half_max = (known_max as usize / 2).max(1);
+    }
+
     /// Nothing is left of an account.
     pub(crate) fn is_erased(&mut self, address: &AccountAddress) {
         self.young.remove(address);

@@ -350,4 +350,24 @@ impl Chat {
             settings,
         }
     }
+
+    /// From now on these limits are in force. What exceeds a lower one stays.
+    pub(crate) fn configure(&mut self, limits: &Arc<Limits>) {
+        self.settings.limits = limits.clone();
+        let (shards, chat) = (u32::from(self.settings.shards.max(1)), &limits.chat);
+        let most = chat.rates_known_max as usize;
+        let rate = |count: u32, burst: u32| (count.into(), burst.into());
+        let of_account = rate(chat.sends_an_account_per_s, chat.sends_an_account_burst);
+        let of_group = rate(chat.sends_a_group_per_s, chat.sends_a_group_burst);
+        let of_making = rate(chat.groups_made_a_minute, chat.groups_made_burst);
+        self.logins.set_rate((limits.binds_per_s / shards).max(1));
+        self.accounts.set_max(chat.accounts_known_max);
+        self.account_rates.set_rate(of_account, most);
+        self.group_rates.set_rate(of_group, most);
+        self.making_rates.set_rate(of_making, most);
+        self.byte_rates.configure(&self.settings);
+        self.read_rates.configure(chat);
+        self.shares.configure(chat, self.settings.log_bytes);
+        self.sessions.set_max((chat.sessions_max / shards).max(1) as usize);
+    }
 }

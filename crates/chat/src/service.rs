@@ -8,6 +8,7 @@ use model::chat::foreign::{ForeignWord, QueuePlace};
 use model::chat::{ChatDelivery, ChatRequest};
 use model::close::CloseReason;
 use model::id::{ConnRef, ShardId};
+use model::limits::Limits;
 use model::ports::access::Admission;
 use model::ports::chat::{ChatAnswer, ChatCommand};
 use model::ports::control::Status;
@@ -22,6 +23,7 @@ use model::presence::{PresenceVersion, Principal};
 use model::pressure::Pressure;
 use model::service::{Service, ServiceKind};
 use model::timeline::{Space, TimelineId};
+use std::sync::Arc;
 
 impl Service for Chat {
     const KIND: ServiceKind = ServiceKind::Chat;
@@ -256,9 +258,13 @@ impl Service for Chat {
         self.pressure = pressure;
     }
 
-    fn drain(&mut self) {
-        self.logins.close();
-        self.temporaries.stop();
+    fn set_draining(&mut self, now: Now, draining: bool) {
+        self.logins.set_closed(draining);
+        self.set_temporaries_kept(now, draining);
+    }
+
+    fn configure(&mut self, limits: &Arc<Limits>) {
+        self.configure(limits);
     }
 
     fn status(&self, status: &mut Status) {

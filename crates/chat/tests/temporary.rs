@@ -528,7 +528,8 @@ fn a_server_that_is_stopped_ends_none() {
             // His shard is the first that lets everybody go.
             let first = shard_of(&address("bob"), shards.into()).0;
             for n in (0..shards).map(|n| (first + n) % shards).take(stops.into()) {
-                Service::drain(&mut world.shards[usize::from(n)].chat);
+                let now = world.now;
+                world.shards[usize::from(n)].chat.set_draining(now, true);
             }
             world.breaks(BOB);
             world.rest();

@@ -11,6 +11,7 @@ pub mod device;
 pub mod devices;
 pub mod disconnections;
 mod flow;
+pub mod live;
 pub mod product;
 pub mod retained;
 pub mod status;
@@ -172,6 +173,11 @@ impl Server {
     /// Where it is, without secrets.
     pub fn place(&self) -> String {
         admin::shown_url(self.url.trim_end_matches('/'))
+    }
+
+    /// The server's data folder, as it was given.
+    pub fn data(&self) -> &std::path::Path {
+        &self.data
     }
 
     /// What everybody may ask: the status of the answer and its JSON, or why there is none.

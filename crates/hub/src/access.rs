@@ -78,6 +78,12 @@ impl Access {
         }
     }
 
+    /// From now on other limits are in force.
+    pub fn configure(&mut self, settings: &Settings) {
+        self.pace.set_rate(settings.binds_per_s);
+        self.retry_jitter_ms = settings.limits.retry_jitter_ms;
+    }
+
     /// Lets a Bind in, or says after how many milliseconds to come back.
     pub fn admit(&mut self, now: Now) -> Result<(), u32> {
         self.pace.admit(now)

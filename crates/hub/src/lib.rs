@@ -91,6 +91,20 @@ pub struct Settings {
     pub seed: u64,
 }
 
+impl Settings {
+    /// These limits, and this shard's shares of them. Together the shares of devices and of bytes
+    /// are just the limit: a shard that has more devices than others, or more that waits for them,
+    /// refuses a little before the whole is full.
+    pub fn set_limits(&mut self, limits: &Arc<Limits>) {
+        let (shard, count) = (u64::from(self.shard.0), u64::from(self.shards.max(1)));
+        let share = |whole: u64| whole / count + u64::from(shard < whole % count);
+        self.devices_max = share(limits.pushes.devices_max.into()) as u32;
+        self.offline_bytes_max = share(limits.pushes.offline_bytes_max);
+        self.binds_per_s = limits.binds_per_s.div_ceil(u32::from(self.shards.max(1)));
+        self.limits = limits.clone();
+    }
+}
+
 /// Effects that a hub wants.
 pub type Effects = model::service::Effects<Hub>;
 
@@ -129,6 +143,15 @@ impl Hub {
             draining: false,
             settings,
         }
+    }
+
+    /// From now on these limits are in force. What exceeds a lower one stays.
+    pub fn set_limits(&mut self, limits: &Arc<Limits>) {
+        self.settings.set_limits(limits);
+        self.registry.set_devices_max(self.settings.devices_max as usize);
+        self.access.configure(&self.settings);
+        self.queues.set_bytes_max(self.settings.offline_bytes_max);
+        self.jobs.configure(&self.settings);
     }
 
     /// Takes a product from configuration: known at once, not in the log. False when there are too

@@ -27,6 +27,11 @@ impl Queues {
         Queues { count: 0, bytes: 0, bytes_max, pressure, timers: Timers::default() }
     }
 
+    /// From now on all queues together may hold so many bytes.
+    pub fn set_bytes_max(&mut self, bytes_max: u64) {
+        self.bytes_max = bytes_max;
+    }
+
     /// From now on memory is so short.
     pub fn press(&mut self, pressure: Pressure) {
         self.pressure = pressure;

@@ -87,6 +87,12 @@ impl Registry {
         }
     }
 
+    /// Room for so many devices from now on.
+    pub fn set_devices_max(&mut self, devices_max: usize) {
+        self.devices.set_cap(devices_max);
+        self.long.set_cap(devices_max);
+    }
+
     /// The device's key, if it is known.
     pub fn find(&self, product: u16, id: &str) -> Option<Key> {
         let hash = self.hash(product, id);
@@ -103,7 +109,7 @@ impl Registry {
         if let Some(key) = self.find(product, id) {
             return Some(key);
         }
-        if self.devices.len() == self.devices.cap() {
+        if self.devices.len() >= self.devices.cap() {
             return None;
         }
         let name = match Name::short(id) {

@@ -9,6 +9,7 @@ use crate::{Effects, Hub};
 use base::time::{Instant, Now, earliest};
 use model::close::CloseReason;
 use model::id::{ConnRef, ShardId};
+use model::limits::Limits;
 use model::ports::control::Status;
 use model::ports::events::DeviceEvent;
 use model::ports::log::{Completion, Restored};
@@ -163,8 +164,12 @@ impl Service for Hub {
     }
 
     /// Every turn writes rows until none is [unwritten](Hub::unwritten).
-    fn drain(&mut self) {
-        self.draining = true;
+    fn set_draining(&mut self, _: Now, draining: bool) {
+        self.draining = draining;
+    }
+
+    fn configure(&mut self, limits: &Arc<Limits>) {
+        self.set_limits(limits);
     }
 
     fn install(&mut self, products: &[Arc<Product>]) {

@@ -14,6 +14,7 @@ use crate::chat::foreign::ForeignWord;
 use crate::chat::{ChatDelivery, ChatRequest};
 use crate::counters::Counters;
 use crate::id::{ConnRef, ShardId};
+use crate::limits::Limits;
 use crate::ports::access::{Admission, Question};
 use crate::ports::chat::{ChatAnswer, ChatCommand};
 use crate::ports::control::disconnections::Parting;
@@ -337,8 +338,11 @@ pub trait Service: Send + 'static {
     /// From now on memory is so short.
     fn press(&mut self, pressure: Pressure);
 
-    /// From now on newcomers are told that the server is going.
-    fn drain(&mut self);
+    /// From now on newcomers are refused because the server drains, or are no longer.
+    fn set_draining(&mut self, now: Now, draining: bool);
+
+    /// From now on these limits are in force. What exceeds a lower one stays until it ends.
+    fn configure(&mut self, _limits: &Arc<Limits>) {}
 
     /// From now on the configuration has these products.
     fn install(&mut self, _products: &[Arc<Product>]) {}

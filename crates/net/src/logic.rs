@@ -13,6 +13,7 @@ use model::close::CloseReason;
 use model::counters::Counters;
 use model::id::{ConnRef, ShardId};
 use model::latency::LatencyPhase;
+use model::limits::Limits;
 use model::link::{Link, Protocol, WireProfile};
 use model::machine::Machine;
 use model::ports::bans::BanAct;
@@ -235,6 +236,16 @@ pub struct Dial {
     pub tag: u64,
 }
 
+/// What becomes of a shard's connections.
+pub(crate) enum DrainOrder {
+    /// They go, and the shard ends.
+    Stop { over_ms: u32 },
+    /// They go.
+    Evacuate { over_ms: u32 },
+    /// They stay after all.
+    Stay,
+}
+
 /// Handle in which the logic leaves its orders during a call; the shard carries them out
 /// afterwards.
 pub struct ShardHandle<H: ShardLogic> {
@@ -244,7 +255,8 @@ pub struct ShardHandle<H: ShardLogic> {
     pub(crate) closes: Vec<(ConnRef, CloseReason, bool)>,
     /// Who was turned away, and why.
     pub(crate) turned_away: Vec<(ConnRef, &'static str, Option<Box<str>>)>,
-    pub(crate) drain: Option<u32>,
+    pub(crate) drain: Option<DrainOrder>,
+    pub(crate) limits: Option<Arc<Limits>>,
     pub(crate) stop: bool,
     pub(crate) tapping: bool,
     pub(crate) detail: Detail,
@@ -272,6 +284,7 @@ impl<H: ShardLogic> ShardHandle<H> {
             closes: Vec::new(),
             turned_away: Vec::new(),
             drain: None,
+            limits: None,
             stop: false,
             tapping: false,
             detail: Detail::Nothing,
@@ -348,7 +361,22 @@ impl<H: ShardLogic> ShardHandle<H> {
     /// Stops listening and lets the connections go over so many milliseconds; the shard ends when
     /// all are gone.
     pub fn drain(&mut self, over_ms: u32) {
-        self.drain = Some(over_ms);
+        self.drain = Some(DrainOrder::Stop { over_ms });
+    }
+
+    /// Lets the connections go over so many milliseconds. The shard goes on, and accepts who comes.
+    pub fn evacuate(&mut self, over_ms: u32) {
+        self.drain = Some(DrainOrder::Evacuate { over_ms });
+    }
+
+    /// Ends an [`evacuate`](Self::evacuate): whoever is still there stays.
+    pub fn stay(&mut self) {
+        self.drain = Some(DrainOrder::Stay);
+    }
+
+    /// From now on these limits are in force. What exceeds a lower one stays.
+    pub fn set_limits(&mut self, limits: Arc<Limits>) {
+        self.limits = Some(limits);
     }
 
     /// Ends the shard after this turn, with all its connections.

@@ -151,6 +151,11 @@ impl FrameTable {
     }
 }
 
+/// Connections that a shard may hold.
+fn room(limits: &Limits) -> usize {
+    limits.connections_max as usize + limits.crowd_max as usize
+}
+
 /// One thread's share of the world.
 pub struct Shard<N: Net, H: ShardLogic> {
     settings: Settings,
@@ -211,12 +216,11 @@ where
     /// A shard that has not turned yet.
     pub fn new(settings: Settings, mut net: N, logic: H) -> Self {
         let now = net.now();
-        let room = settings.limits.connections_max as usize + settings.limits.crowd_max as usize;
         Shard {
             outbox: Outbox::new(settings.hash_key, settings.secrets),
             frames: FrameTable::of(H::WIRES, &settings.limits),
             jitter: Prng::new(settings.seed ^ u64::from(settings.shard.0)),
-            conns: Slab::new(room),
+            conns: Slab::new(room(&settings.limits)),
             wheel: Wheel::default(),
             handle: ShardHandle::new(),
             dirty: Vec::new(),
@@ -478,8 +482,13 @@ where
             }
         }
         self.dial_all();
-        if let Some(over_ms) = self.handle.drain.take() {
-            self.begin_drain(over_ms);
+        if let Some(order) = self.handle.drain.take() {
+            self.order_drain(order);
+        }
+        if let Some(limits) = self.handle.limits.take() {
+            self.frames = FrameTable::of(H::WIRES, &limits);
+            self.conns.set_cap(room(&limits));
+            self.settings.limits = limits;
         }
         if std::mem::take(&mut self.handle.stop) {
             self.stop_now();

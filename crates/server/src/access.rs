@@ -35,6 +35,7 @@ use guard::passwords::{self, Hashing};
 use guard::{AccessControl, Errands, NotRead};
 use lane::{Asked, Lane, LaneLimits, Turn};
 use model::id::ShardId;
+use model::limits::ChatLimits;
 use model::ports::access::{Access, Admission, Question};
 use model::ports::bans::Bans;
 use model::ports::databases::accounts::AccountTables;
@@ -277,6 +278,11 @@ impl Entrance {
     /// Takes orders to the book from now on, which services give.
     pub fn take_orders(&self, ways: OrderWays) -> Result<(), String> {
         self.orders.begin(ways)
+    }
+
+    /// From now on other limits bound registrations and passwords.
+    pub fn set_limits(&self, limits: &ChatLimits) {
+        self.orders.set_limits(limits);
     }
 
     /// From now on this one hears of such orders before they are answered.

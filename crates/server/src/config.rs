@@ -32,6 +32,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use base::setting::{Reload, Section};
 use model::id::ProductKey;
 use model::limits::{BoshLimits, Limits};
 use model::product::{AnonymousFrom, Product};
@@ -271,6 +272,11 @@ impl Config {
         print::diff(self, new)
     }
 
+    /// This configuration with every live key of `new`: what is in force after a reload.
+    pub fn following(&self, new: &Config) -> Config {
+        following(self, new)
+    }
+
     /// The effective tree as a file that means the same, except that secrets are hidden.
     pub fn to_toml(&self) -> String {
         print::to_toml(self)
@@ -287,6 +293,57 @@ impl Config {
     }
 }
 
+/// `old` with every live key of `new`: what is in force after a reload. Whether a key is live its
+/// declaration says (`@live`), and nothing else.
+fn following(old: &Config, new: &Config) -> Config {
+    let mut next = old.clone();
+    follow(&mut next.server, &new.server);
+    follow(&mut next.tls, &new.tls);
+    follow(&mut next.api, &new.api);
+    follow(&mut next.limits, &new.limits);
+    follow(&mut next.mqtt, &new.mqtt);
+    follow(&mut next.chat, &new.chat);
+    follow(&mut next.push, &new.push);
+    follow(&mut next.media, &new.media);
+    follow(&mut next.bosh, &new.bosh);
+    follow(&mut next.federation, &new.federation);
+    follow(&mut next.contacts, &new.contacts);
+    follow(&mut next.access, &new.access);
+    follow(&mut next.access.token, &new.access.token);
+    follow(&mut next.access.http, &new.access.http);
+    follow(&mut next.bans, &new.bans);
+    follow(&mut next.accounts, &new.accounts);
+    follow(&mut next.mysql, &new.mysql);
+    follow(&mut next.store, &new.store);
+    follow(&mut next.presence, &new.presence);
+    follow(&mut next.names, &new.names);
+    follow_each(&mut next.listen, &new.listen, |it| &it.name);
+    follow_each(&mut next.domains, &new.domains, |it| &it.name);
+    follow_each(&mut next.components, &new.components, |it| &it.name);
+    follow_each(&mut next.services, &new.services, |it| &it.name);
+    next.bridges.clone_from(&new.bridges);
+    next.products.clone_from(&new.products);
+    next.warnings.clone_from(&new.warnings);
+    gather_limits(&mut next);
+    next
+}
+
+fn follow<S: Section>(old: &mut S, new: &S) {
+    for setting in S::settings().into_iter().filter(|setting| setting.reload == Reload::Live) {
+        let taken = new.value(setting.name).is_some_and(|value| old.put(setting.name, &value));
+        base::never!(!taken, "a section has its own keys, and takes their values");
+    }
+}
+
+/// The same of sections with names, as far as they are in both.
+fn follow_each<S: Section>(old: &mut [S], new: &[S], name: fn(&S) -> &String) {
+    for section in old {
+        if let Some(new) = new.iter().find(|new| name(new) == name(section)) {
+            follow(section, new);
+        }
+    }
+}
+
 fn tree(root: &dyn TableLike, reader: &mut Reader<'_>) -> Config {
     reader.top(root, &SECTIONS.map(|(name, _)| name));
     let server = reader.single(root, "server");
@@ -297,21 +354,15 @@ fn tree(root: &dyn TableLike, reader: &mut Reader<'_>) -> Config {
     let limits = reader.single_from(root, "limits", usual_limits());
     let mqtt = mqtt(root, reader);
     let packet_bytes_max = mqtt.limits.packet_bytes_max;
-    let mut topics = mqtt.limits.clone();
     let chat: ChatSection = reader.single(root, "chat");
     let media: MediaSection = reader.single(root, "media");
-    let mut files = media.limits.clone();
-    files.file_bytes_max *= u64::from(media.is_on());
     let push: PushSection = reader.single(root, "push");
-    let notifications = push.limits.clone();
-    // The first packet is a packet too: whoever lowers the one lowers both.
-    topics.connect_bytes_max = topics.connect_bytes_max.min(topics.packet_bytes_max);
-    Config {
+    let mut config = Config {
         server,
         listen,
         tls,
         api,
-        limits: Limits { topics, chat: chat.limits.clone(), notifications, media: files, ..limits },
+        limits,
         mqtt,
         chat,
         domains: domains(root, reader),
@@ -334,7 +385,22 @@ fn tree(root: &dyn TableLike, reader: &mut Reader<'_>) -> Config {
         bridges: bridges(root, packet_bytes_max, reader),
         webhooks: reader.list(root, None, "webhook", WEBHOOKS_MAX),
         warnings: Vec::new(),
-    }
+    };
+    gather_limits(&mut config);
+    config
+}
+
+/// Puts the limits of sections of their own into `limits`, as the parts of the server take them.
+fn gather_limits(config: &mut Config) {
+    let limits = &mut config.limits;
+    limits.topics.clone_from(&config.mqtt.limits);
+    limits.chat.clone_from(&config.chat.limits);
+    limits.notifications.clone_from(&config.push.limits);
+    limits.media.clone_from(&config.media.limits);
+    limits.media.file_bytes_max *= u64::from(config.media.is_on());
+    // The first packet is a packet too: whoever lowers the one lowers both.
+    let topics = &mut limits.topics;
+    topics.connect_bytes_max = topics.connect_bytes_max.min(topics.packet_bytes_max);
 }
 
 /// The limits where the file is silent. Here are descriptors to count, which the model has not: 0

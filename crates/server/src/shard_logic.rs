@@ -35,6 +35,7 @@ use model::chat::foreign::{ForeignRefused, ForeignWord};
 use model::counters::Counters;
 use model::id::{ConnRef, ShardId};
 use model::latency::LatencyPhase;
+use model::limits::Limits;
 use model::link::{Link, WireProfile};
 use model::ports::access::{Admission, Question};
 use model::ports::bans::BanAct;
@@ -99,8 +100,13 @@ pub enum Mail {
     Lost(Box<LostMessage>),
     /// Somebody follows connections from now on.
     Trace(Arc<ActiveTrace>),
+    /// From configuration: these limits, and listeners that take protocols so, from now on.
+    Configure(Arc<Limits>, Arc<[DoorProfile]>),
     /// Let everybody go, over so many milliseconds, then end.
     Drain(u32),
+    /// Let everybody go, over so many milliseconds, and refuse who comes; or (none) do that no
+    /// longer.
+    Evacuate(Option<u32>),
 }
 
 /// One shard's inside.
@@ -271,6 +277,26 @@ impl<O: Outside> ServerLogic<O> {
     /// Panics where a service does not agree with itself.
     pub fn audit(&self) {
         self.services.iter().for_each(|service| service.audit());
+    }
+
+    fn set_draining(&mut self, now: Now, draining: bool) {
+        self.services.iter_mut().for_each(|service| service.set_draining(now, draining));
+    }
+
+    /// Everything on this shard that has limits of the configuration gets the new ones, between two
+    /// of its acts.
+    fn configure(
+        &mut self,
+        limits: Arc<Limits>,
+        profiles: Arc<[DoorProfile]>,
+        handle: &mut ShardHandle<Self>,
+    ) {
+        self.services.iter_mut().for_each(|service| service.configure(&limits));
+        self.around.disconnections.set_max(&limits, self.shards);
+        self.around.slow.set_max(limits.slow_clients_max);
+        self.backlog.configure(&limits);
+        self.profiles = profiles;
+        handle.set_limits(limits);
     }
 
     /// The service of this kind. One that is not in the list is asked nothing.
@@ -599,9 +625,17 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
                 self.around.tap.begin(trace);
                 handle.set_tapping(true);
             }
+            Mail::Configure(limits, profiles) => self.configure(limits, profiles, handle),
             Mail::Drain(over_ms) => {
-                self.services.iter_mut().for_each(|service| service.drain());
+                self.set_draining(now, true);
                 handle.drain(over_ms);
+            }
+            Mail::Evacuate(over_ms) => {
+                self.set_draining(now, over_ms.is_some());
+                match over_ms {
+                    Some(over_ms) => handle.evacuate(over_ms),
+                    None => handle.stay(),
+                }
             }
         }
         self.carry_out(now, Some(handle));

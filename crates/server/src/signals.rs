@@ -4,7 +4,7 @@
 //! Invariant: this process ends when it was told to, or when another one serves in its place; if
 //! that one dies before, this one serves again.
 
-use crate::config::{Config, ConfigError};
+use crate::config::Config;
 use crate::start::{Inherited, RunningServer, Started};
 use crate::takeover::{Successor, TakeOverEvent};
 use model::{event, tell};
@@ -52,8 +52,6 @@ pub fn catch() -> io::Result<Caught> {
 
 /// How a server is made again, for one that serves on.
 pub struct Again<'a> {
-    /// Reads the configuration again, as it was read at the start.
-    pub load: &'a dyn Fn() -> Result<Config, ConfigError>,
     /// Starts a server with what it inherits.
     pub start: &'a dyn Fn(Config, Inherited) -> Started,
 }
@@ -65,7 +63,7 @@ pub fn serve(caught: &Caught, running: RunningServer, again: &Again<'_>) -> io::
     loop {
         running.offer_place(&caught.more);
         running.tell_ready();
-        let Some(successor) = until_the_end(caught, &mut running, again) else {
+        let Some(successor) = until_the_end(caught, &running) else {
             caught.ends_at_once.store(true, Ordering::Relaxed);
             let ms = running.config().limits.drain_ms;
             tell!(event::DRAINING, ms);
@@ -88,21 +86,12 @@ pub fn serve(caught: &Caught, running: RunningServer, again: &Again<'_>) -> io::
 }
 
 /// Serves until it is to end; with whom its place is taken by, if so.
-fn until_the_end(
-    caught: &Caught,
-    running: &mut RunningServer,
-    again: &Again<'_>,
-) -> Option<Successor> {
+fn until_the_end(caught: &Caught, running: &RunningServer) -> Option<Successor> {
     for event in &caught.events {
         match event {
             TakeOverEvent::Signal(SIGHUP) => {
                 running.tell_reloading();
-                match (again.load)() {
-                    Ok(new) => running.reload(new),
-                    Err(error) => {
-                        tell!(event::CONFIGURATION_REFUSED, error = %format_args!("\n{error}"))
-                    }
-                }
+                running.reload_file();
                 running.tell_ready();
             }
             TakeOverEvent::Signal(_) => break,

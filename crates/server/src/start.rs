@@ -11,13 +11,13 @@ mod chat_page;
 mod doors;
 mod folder;
 mod listeners;
+mod live;
 mod notices;
 pub mod pages;
 mod periodic;
 mod presence_setup;
 mod server_outside;
 mod services;
-mod shown_config;
 pub(crate) mod storage;
 mod stream;
 mod succession;
@@ -27,16 +27,16 @@ mod topics;
 
 pub use chat_page::PATH as CHAT_PATH;
 pub use doors::gives_page;
+pub(crate) use folder::reset_token;
+pub use live::shown_config::LoadConfig;
 pub(crate) use presence_setup::connector::{authorities, pem};
 pub use server_outside::ServerOutside;
-pub use shown_config::LoadConfig;
 pub use succession::take_over;
 pub use supervisor::{Inherited, Supervisor};
 
 use self::presence_setup::PresenceSetup;
 use crate::access::Entrance;
 use crate::archive::Archive;
-use crate::bridge::Bridges;
 use crate::clock;
 use crate::config::{self, Config};
 use crate::machines::DoorProfile;
@@ -52,6 +52,8 @@ use chat::Chat;
 use doors::Peers;
 use federation::{Federation, WayOut};
 use hub::{Hub, ReportHook};
+use live::Live;
+use live::shown_config::ShownConfig;
 use model::id::{NodeId, ShardId};
 use model::limits::Limits;
 use model::ports::control::Control;
@@ -62,18 +64,17 @@ use model::product::Product;
 use model::{event, tell};
 use net::executor::exchange::AwakeThreads;
 use net::layer::ListenEndpoint;
-use net::layer::tls::TlsServer;
 use net::mailbox::Mailbox;
 use net::shard::{Census, ShardMessage};
 use net::{descriptors, listen};
 use notices::Notices;
 use periodic::Periodic;
 use proto_xmpp::server::Advertised;
-use shown_config::ShownConfig;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use storage::Storage;
@@ -106,8 +107,6 @@ pub struct RunningServer {
     threads: Vec<JoinHandle<()>>,
     api: Option<admin::RunningApi>,
     storage: Arc<Storage>,
-    tls: Vec<(String, Arc<TlsServer>)>,
-    config: Config,
     listening: Vec<(String, ListenEndpoint)>,
     /// Socket files; removed when this ends.
     files: listen::SocketFiles,
@@ -122,15 +121,13 @@ pub struct RunningServer {
     periodic: Periodic,
     /// Its end is the end of scheduled backups.
     backups: Option<Backups>,
-    bridges: Mutex<Bridges>,
     federation: Mutex<Option<Federation>>,
     presence: presence_setup::Running,
     queries: Arc<dyn PresenceQueries>,
-    inside: Option<Inside>,
     supervisor: Supervisor,
     census: Arc<Census>,
     token_file: Option<PathBuf>,
-    shown: ShownConfig,
+    live: Arc<Live>,
 }
 
 /// What of the files that a configuration names cannot be used, a sentence each: certificates, keys
@@ -242,16 +239,30 @@ pub fn start_with(
     let control = Arc::new(switchboard.clone());
     let federation = peers.map(|peers| peers.start(control, &asked)).transpose()?;
     let backups = Backups::start(&config.backup, &storage).map_err(failed)?;
+    let live = Arc::new(Live {
+        switchboard: switchboard.clone(),
+        tls: tls.clone(),
+        entrance: topics.entrance.clone(),
+        moderation: topics.moderation.clone(),
+        advertised,
+        inside,
+        bridge_statuses: Mutex::new(bridges.statuses()),
+        bridges: Mutex::new(bridges),
+        memory_max: Arc::new(AtomicU64::new(limits.memory_max)),
+        shown,
+        api: OnceLock::new(),
+        stops: AtomicBool::new(false),
+        one: Mutex::default(),
+    });
     let parts = services::Parts {
         switchboard: switchboard.clone(),
         feed,
         storage: storage.clone(),
         entrance: topics.entrance.clone(),
         queries: queries.clone(),
-        bridges: bridges.statuses(),
         stream: presence.readings(),
         gateway: notices.gateway.clone(),
-        shown: shown.clone(),
+        live: live.clone(),
         media: media.and_then(|media| media.door),
         bosh,
         archive: archive.clone(),
@@ -260,9 +271,12 @@ pub fn start_with(
     };
     let api =
         api.map(|api| services::start_api(&config, (token, api), hooks, parts)).transpose()?;
-    api.iter().for_each(|api| topics.entrance.tell_orders(Box::new(api.witness())));
+    if let Some(api) = &api {
+        topics.entrance.tell_orders(Box::new(api.witness()));
+        drop(live.api.set(api.handle()));
+    }
     let sys = periodic::sys::task(config.mqtt.sys_interval_s, Arc::new(switchboard.clone()));
-    let memory = periodic::memory::task(limits.memory_max, gauge, census.clone());
+    let memory = periodic::memory::task(live.memory_max.clone(), gauge, census.clone());
     let watchdog = periodic::watchdog::of_shards(&supervisor, (count, &switchboard), &census);
     let expiry = periodic::certificates::task(&tls);
     Ok(RunningServer {
@@ -270,7 +284,6 @@ pub fn start_with(
         threads,
         api,
         storage,
-        tls,
         listening: doors::names(&config).zip(open.addresses).collect(),
         files: open.files,
         copies: Arc::new(Mutex::new(copies)),
@@ -278,11 +291,9 @@ pub fn start_with(
         periodic: Periodic::start([Some(figures), sys, memory, watchdog, expiry])
             .map_err(failed)?,
         backups,
-        bridges: Mutex::new(bridges),
         federation: Mutex::new(federation),
         presence,
         queries,
-        inside,
         supervisor,
         census,
         entrance: topics.entrance,
@@ -290,8 +301,7 @@ pub fn start_with(
         moderation: topics.moderation,
         gateway: notices.gateway,
         token_file,
-        shown,
-        config: asked,
+        live,
     })
 }
 
@@ -324,14 +334,14 @@ impl RunningServer {
         self.token_file.as_ref()
     }
 
-    /// The configuration as it was asked for.
-    pub fn config(&self) -> &Config {
-        &self.config
+    /// The configuration in force, as it was asked for.
+    pub fn config(&self) -> Config {
+        self.live.shown.in_force()
     }
 
     /// How the bridges are.
     pub fn bridges(&self) -> Vec<admin::BridgeStatus> {
-        self.bridges.lock().unwrap_or_else(PoisonError::into_inner).status()
+        self.live.bridge_status()
     }
 
     /// Who is asked about the copy of presence.
@@ -360,80 +370,39 @@ impl RunningServer {
     pub fn drain(&self) {
         // Who calls from now on is refused, unless a supervisor keeps the listeners.
         drop(self.keep_place());
-        self.let_go(self.config.limits.drain_ms);
+        self.let_go(self.config().limits.drain_ms);
     }
 
     fn let_go(&self, over_ms: u32) {
         let left = periodic::watchdog::connections(self.census.open());
         self.supervisor.tell(LifeSign::Stopping(&format!("Letting {left} go")));
-        self.switchboard.announce_drain();
+        self.live.stops.store(true, Ordering::Relaxed);
+        self.switchboard.set_draining(true);
         if let Some(api) = &self.api {
             // Before the shards go: they are who answers, and a push may wait for its device.
             api.finish();
         }
-        self.bridges.lock().unwrap_or_else(PoisonError::into_inner).stop();
+        self.live.bridges.lock().unwrap_or_else(PoisonError::into_inner).stop();
         drop(self.federation.lock().unwrap_or_else(PoisonError::into_inner).take());
         if !self.switchboard.drain(over_ms) {
             tell!(event::DRAIN_UNHEARD);
         }
     }
 
-    /// Takes over what can be taken over from a new configuration; logs what cannot. Certificates
-    /// are read again in any case.
-    pub fn reload(&mut self, new: Config) {
-        for (name, tls) in &self.tls {
-            match tls.reload() {
-                Ok(()) => tell!(event::CERTIFICATES_READ, listener = name),
-                Err(error) => tell!(event::CERTIFICATES_REFUSED, listener = name, %error),
-            }
-        }
-        periodic::certificates::warn(&self.tls);
-        let changes = self.config.diff(&new);
-        for change in &changes.restart {
-            let config::SettingChange { key, old, new } = change;
-            tell!(event::KEY_NEEDS_RESTART, key, old, new);
-        }
-        for change in &changes.live {
-            let config::SettingChange { key, old, new } = change;
-            tell!(event::KEY_CHANGED, key, old, new);
-        }
-        for product in &self.config.products {
-            if !new.products.iter().any(|other| other.key == product.key) {
-                // A typo must not cost what waits for its devices.
-                let product = product.key.as_str();
-                tell!(event::PRODUCT_UNCONFIGURED, product);
-            }
-        }
-        let products: Vec<Arc<Product>> = new.products.iter().cloned().map(Arc::new).collect();
-        if !self.switchboard.tell_all(|| Mail::Install(products.clone())) {
-            tell!(event::RELOAD_UNHEARD);
-        }
-        let mut asked = Config { listen: self.config.listen.clone(), ..new.clone() };
-        // They go on until the restart, and those of the new configuration begin with it: neither
-        // name may be had by anybody meanwhile.
-        asked.chat.administrators.extend(self.config.chat.administrators.iter().cloned());
-        let asked = self.inside.iter().fold(asked, |asked, inside| inside.in_front_of(asked));
-        match self.entrance.reload(topics::access_settings(&asked)) {
-            Ok(()) => tell!(event::ACCESS_READ),
-            Err(error) => tell!(event::ACCESS_REFUSED, error),
-        }
-        if let Some(api) = &self.api {
-            // Behind the users: passwords of a file count as they are now.
-            api.set_roles(services::roles(&new));
-        }
-        match self.moderation.reload(&new.chat) {
-            Ok(words) => tell!(event::WORDS_READ, words),
-            Err(error) => tell!(event::WORDS_REFUSED, error),
-        }
-        crate::log::change(&new.server.log);
-        self.config.products = new.products;
-        self.config.access = new.access;
-        self.config.bans = new.bans;
-        let (api, asked) = (&mut self.config.api, new.api);
-        (api.viewers, api.operators, api.admins) = (asked.viewers, asked.operators, asked.admins);
-        self.config.chat.words_file = new.chat.words_file;
-        self.config.server.log = new.server.log;
-        self.shown.set(self.config.clone());
+    /// Reads the configuration again and applies what can change while the server runs.
+    pub fn reload_file(&self) {
+        // Who asked by a signal reads the log.
+        drop(self.live.reload_file());
+    }
+
+    /// Sends all clients away and refuses new ones, or accepts them again. The server goes on.
+    pub fn drain_clients(&self, draining: bool) -> admin::DrainState {
+        self.live.drain(draining)
+    }
+
+    /// Applies a configuration in the same way.
+    pub fn reload(&self, new: Config) -> Result<admin::Reloaded, String> {
+        self.live.reload(new)
     }
 
     /// Waits until the shards have ended, then closes the API and the logs.
@@ -710,13 +679,6 @@ fn report_hooks(
     wanted.map(|(hook, timeline)| ReportHook { product: hook.product.clone(), timeline }).collect()
 }
 
-/// A shard's share of what the process may not pass: all of them together are just that. A shard
-/// that has more devices than others, or more that waits for them, refuses a little before the
-/// whole is full.
-fn strict_share(whole: u64, (shard, count): (ShardId, u64)) -> u64 {
-    whole / count + u64::from(u64::from(shard.0) < whole % count)
-}
-
 fn chat_settings(
     (config, seeds, topics): (&Config, &Seeds, &Topics),
     shard: ShardId,
@@ -749,15 +711,12 @@ fn chat_settings(
 }
 
 fn hub_settings(seeds: &Seeds, shard: ShardId) -> hub::Settings {
-    let count = seeds.count as u64;
-    let share = |whole: u64| whole.div_ceil(count);
-    let strict = |whole: u64| strict_share(whole, (shard, count));
-    hub::Settings {
+    let mut settings = hub::Settings {
         shard,
         shards: seeds.count as u16,
-        devices_max: strict(seeds.limits.pushes.devices_max.into()) as u32,
-        offline_bytes_max: strict(seeds.limits.pushes.offline_bytes_max),
-        binds_per_s: share(u64::from(seeds.limits.binds_per_s)) as u32,
+        devices_max: 0,
+        offline_bytes_max: 0,
+        binds_per_s: 0,
         limits: seeds.limits.clone(),
         secret: seeds.secrets.cluster,
         node_secret: seeds.secrets.node,
@@ -765,7 +724,9 @@ fn hub_settings(seeds: &Seeds, shard: ShardId) -> hub::Settings {
         home: seeds.home,
         report_hooks: seeds.report_hooks.clone(),
         seed: seeds.seed ^ u64::from(shard.0),
-    }
+    };
+    settings.set_limits(&seeds.limits);
+    settings
 }
 
 type ServerLogics = Vec<(net::Settings, ServerLogic<ServerOutside>)>;
@@ -790,19 +751,4 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N], StartError> {
 
 fn now() -> base::time::Now {
     base::time::Now::new(base::time::Instant::default(), clock::wall_ms())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_shares_of_all_shards_are_together_the_limit() {
-        for (whole, count) in [(1 << 30, 1), (1 << 30, 2), (1_000_003, 7), (5, 64), (0, 3)] {
-            let shares = (0..count).map(|n| strict_share(whole, (ShardId(n as u16), count)));
-            let shares: Vec<u64> = shares.collect();
-            assert_eq!(shares.iter().sum::<u64>(), whole, "{whole} over {count}");
-            assert!(shares[0] - shares[shares.len() - 1] <= 1, "{shares:?}");
-        }
-    }
 }

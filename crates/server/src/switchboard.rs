@@ -60,16 +60,16 @@ impl<O: Outside + Send> Switchboard<O> {
         Switchboard { mailboxes, hash_key, node, last_id, draining }
     }
 
-    /// Says that the server is going: from now on it is not ready.
-    pub fn announce_drain(&self) {
-        self.draining.store(true, Ordering::Relaxed);
-    }
-
     /// Has all shards let their connections go, over so many milliseconds; false when some mailbox
     /// was full.
     pub fn drain(&self, over_ms: u32) -> bool {
-        self.announce_drain();
+        self.set_draining(true);
         self.tell_all(|| Mail::Drain(over_ms))
+    }
+
+    /// Says that the server drains, or does not any more. Whether it did before.
+    pub fn set_draining(&self, draining: bool) -> bool {
+        self.draining.swap(draining, Ordering::Relaxed)
     }
 
     /// Whether it is going.

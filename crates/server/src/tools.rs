@@ -37,6 +37,22 @@ pub enum BackupError {
     Failed(String),
 }
 
+/// Writes a new first token of the API into a data folder, whether or not a server runs on it. The
+/// file, and the process of that server if one runs.
+pub fn reset_first_token(data: &Path) -> Result<(PathBuf, Option<u32>), String> {
+    let file = crate::start::reset_token(data)?;
+    Ok((file, user_of(data)))
+}
+
+/// The process of the server that uses a data folder.
+fn user_of(data: &Path) -> Option<u32> {
+    let lock = std::fs::File::open(data.join("LOCK")).ok()?;
+    // Whoever uses the folder holds this lock alone.
+    let is_held = matches!(lock.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock));
+    let pid = std::io::read_to_string(lock).ok()?;
+    pid.trim().parse().ok().filter(|_| is_held)
+}
+
 /// Reads everything, and says what is wrong.
 pub fn check(data: &Path) -> Result<Checked, String> {
     tools::check::check(data, &Means::default(), clock::unix_s()).map_err(told)

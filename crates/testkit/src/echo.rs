@@ -115,7 +115,7 @@ impl Service for EchoService {
 
     fn press(&mut self, _: Pressure) {}
 
-    fn drain(&mut self) {}
+    fn set_draining(&mut self, _: Now, _: bool) {}
 
     fn status(&self, _: &mut Status) {}
 

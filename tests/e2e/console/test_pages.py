@@ -524,16 +524,16 @@ class Acts(Consoles):
 
     def test_a_reload_s_changes_and_warnings_of_the_log_are_shown(self):
         operator = self.operator()
-        operator.go("configuration?with=drain_ms", "Configuration").says("drain_ms = 200")
+        operator.go("configuration?with=mailbox", "Configuration").says("mailbox_messages_max = 65536")
         operator.says("None: the file and the environment match the running configuration.")
-        self.server.configure({**self.CHANGES, "limits": {"drain_ms": 300}, "server": {"log": "warn"}})
+        self.server.configure({**self.CHANGES, "limits": {"mailbox_messages_max": 300}, "server": {"log": "warn"}})
         operator.go("configuration?with=log", "Configuration")
-        operator.go("configuration?with=drain_ms", "Configuration").says("[limits] drain_ms")
+        operator.go("configuration?with=mailbox", "Configuration").says("[limits] mailbox_messages_max")
         operator.says("[server] log")
         self.server.signal(1)
         self.server.logged("this change needs a restart")
         operator.go("log", "Log")
-        operator.says("this change needs a restart key=\"[limits] drain_ms\"")
+        operator.says("this change needs a restart key=\"[limits] mailbox_messages_max\"")
         operator.says("key_needs_restart")
         operator.says("A key has a new value in the file, which takes effect at the next restart.")
         event = 'holdline_log_events_total{event="key_needs_restart",level="warn"}'

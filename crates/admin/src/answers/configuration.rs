@@ -45,7 +45,36 @@ pub struct ConfigSetting {
     pub live: bool,
 }
 
-/// A change that reading the file again would make.
+/// What became of a reload.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
+pub struct Reloaded {
+    /// Changes that are in force now.
+    pub applied: Vec<ConfigChange>,
+    /// Changes that take effect at the next restart: until then the old values are in force.
+    pub needs_restart: Vec<ConfigChange>,
+    /// Parts that could not follow: each keeps what it had.
+    pub failed: Vec<FailedChange>,
+}
+
+/// A part of the server that could not follow a reload.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+pub struct FailedChange {
+    /// A section, a key or a listener.
+    pub what: String,
+    /// Why.
+    pub error: String,
+}
+
+/// Whether the server is being drained.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+pub struct DrainState {
+    /// New clients are refused, and `/readyz` and `/readyz/connections` answer 503.
+    pub draining: bool,
+    /// Time over which the connections are closed, milliseconds (`[limits] drain_ms`).
+    pub drain_ms: u32,
+}
+
+/// A change that reading the file again would make, or has made.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct ConfigChange {
     /// Section and key.

@@ -42,6 +42,8 @@ impl From<&crate::Readiness> for Readiness {
 pub(crate) struct Status {
     /// The server's version.
     version: &'static str,
+    /// Whether the server is being drained or stopped: new clients are refused.
+    draining: bool,
     /// Shards that answered.
     shards: u32,
     /// Threads that run the shards: one while the load is low.
@@ -127,10 +129,14 @@ impl ShardLoop {
 }
 
 impl Status {
-    pub(crate) fn new(version: &'static str, status: &control::Status) -> Status {
+    pub(crate) fn new(
+        (version, draining): (&'static str, bool),
+        status: &control::Status,
+    ) -> Status {
         let counters = &status.counters;
         Status {
             version,
+            draining,
             shards: status.shards,
             threads: status.threads,
             connections: status.connections,

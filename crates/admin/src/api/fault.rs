@@ -365,6 +365,11 @@ impl Fault {
         Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "backup_failed", message)
     }
 
+    /// The message names each problem.
+    pub(crate) fn configuration(message: String) -> Fault {
+        Fault::new(StatusCode::UNPROCESSABLE_ENTITY, "configuration_invalid", message)
+    }
+
     pub(crate) fn stopping() -> Fault {
         let message = "the server is stopping; nothing was done";
         Fault::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", message)

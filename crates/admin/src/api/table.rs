@@ -224,6 +224,14 @@ fn general() -> Vec<Route> {
             .told("metrics", "Counters and gauges for Prometheus", "Text format 0.0.4."),
         get("/v1/status", operations::status).wants(&[Metrics], Other).refuses(ASKS)
             .told("status", "Counters and gauges", "The sums over all shards."),
+        post("/v1/drain", operations::drain).wants(&[Admin], Other)
+            .told("drain", "Drain the server, which goes on running",
+                "New clients are refused from now on.")
+            .more("`/readyz` and `/readyz/connections` answer 503, and open connections are closed \
+                   over [limits] drain_ms in the words of their protocols. The API, bridges and \
+                   streams with other XMPP servers go on. A restart ends the drain, too."),
+        delete("/v1/drain", operations::undrain).wants(&[Admin], Other)
+            .told("undrain", "End a drain", "Clients are accepted again."),
         post("/v1/backup", operations::backup)
             .wants(&[Admin], Other).refuses(&[FolderTaken, BackupFailed, Busy])
             .told("backup", "Back up the data folder while the server runs",
@@ -278,8 +286,8 @@ fn sessions() -> Vec<Route> {
 #[rustfmt::skip] // a row a route
 fn insights() -> Vec<Route> {
     use Of::Other;
-    use Refusal::{Busy, NotFound};
-    use Scope::{Manage, Metrics, Read, Trace, View};
+    use Refusal::{Busy, ConfigurationInvalid, NotFound};
+    use Scope::{Admin, Manage, Metrics, Read, Trace, View};
     vec![
         get("/v1/overview", overview::one).wants(&[Metrics], Other).refuses(ASKS)
             .told("overview", "Overview of the server's state", "The current overview."),
@@ -315,6 +323,12 @@ fn insights() -> Vec<Route> {
             .wants(&[Manage, View], Other).refuses(&[Busy])
             .told("configuration", "The configuration in force, with its documentation",
                 "Every key, and what a reload would change. Secrets are hidden."),
+        post("/v1/configuration/reload", insight::reload)
+            .wants(&[Admin], Other).refuses(&[ConfigurationInvalid, Busy])
+            .told("reloadConfiguration", "Read the configuration file again",
+                "What changed, what needs a restart, and what failed.")
+            .more("As SIGHUP does. If the file contains any error, nothing changes. Files that it \
+                   names (certificates, passwords, rules, keys, words) are read again, too."),
     ]
 }
 

@@ -201,8 +201,9 @@ impl Lock {
 
 /// All tokens.
 pub(crate) struct Tokens {
-    lock: Lock,
-    files: Arc<Token>,
+    key: [u8; 32],
+    /// The file's.
+    first: RwLock<(Lock, Arc<Token>)>,
     rows: Arc<dyn TokenRows>,
     max: usize,
     /// Held by whoever makes or revokes one.
@@ -237,15 +238,9 @@ impl Tokens {
                 None => tell!(event::API_TOKEN_UNREADABLE, name),
             }
         }
-        let order = TokenOrder {
-            name: FILES.into(),
-            scopes: Scopes::ALL,
-            products: Vec::new(),
-            expires_ms: None,
-        };
         Tokens {
-            lock: Lock::new(key, token),
-            files: Token::new(order, [0; 32], 0, String::new()),
+            key,
+            first: RwLock::new(Tokens::first(key, token)),
             rows,
             max,
             changing: Mutex::default(),
@@ -253,12 +248,40 @@ impl Tokens {
         }
     }
 
+    fn first(key: [u8; 32], token: &str) -> (Lock, Arc<Token>) {
+        let order = TokenOrder {
+            name: FILES.into(),
+            scopes: Scopes::ALL,
+            products: Vec::new(),
+            expires_ms: None,
+        };
+        (Lock::new(key, token), Token::new(order, [0; 32], 0, String::new()))
+    }
+
+    /// The file has another token from now on: the old one opens nothing any more, and what it has
+    /// open ends. False: it is the same one.
+    pub(crate) fn set_first(&self, token: &str) -> bool {
+        let mut first = self.first.write().unwrap_or_else(PoisonError::into_inner);
+        if token.is_empty() || first.0.opens(token) {
+            return false;
+        }
+        let old = std::mem::replace(&mut *first, Tokens::first(self.key, token));
+        old.1.over.send_replace(true);
+        true
+    }
+
+    /// The file's token, if this text is it.
+    fn first_of(&self, text: &str) -> Option<Arc<Token>> {
+        let first = self.first.read().unwrap_or_else(PoisonError::into_inner);
+        first.0.opens(text).then(|| Arc::clone(&first.1))
+    }
+
     /// The token that this text is.
     pub(crate) fn find(&self, text: Option<&str>, now_ms: u64) -> Result<Arc<Token>, Wrong> {
         let text = text.filter(|text| !text.is_empty()).ok_or(Wrong::Missing)?;
-        let found = match self.lock.opens(text) {
-            true => Arc::clone(&self.files),
-            false => {
+        let found = match self.first_of(text) {
+            Some(first) => first,
+            None => {
                 let hash: [u8; 32] = Sha256::digest(text).into();
                 self.known().by_hash.get(&hash).cloned().ok_or(Wrong::Unknown)?
             }

@@ -26,7 +26,7 @@ pub(crate) async fn begin(
         by,
         to: body.targets()?,
         client_id: body.client_id()?.unwrap_or_else(|| made_up(&api)),
-        content: body.message.content(&api.settings.limits.chat)?,
+        content: body.message.content(&api.limits().chat)?,
     };
     let whom =
         order.to.as_ref().map_or_else(|| "all".into(), |to| format!("{} accounts", to.len()));

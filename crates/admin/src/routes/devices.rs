@@ -28,7 +28,7 @@ pub(crate) async fn one(State(api): Api, OfDevice(product, device): OfDevice) ->
 pub(crate) async fn query(State(api): Api, path: Part, body: Body<QueryBody>) -> Told<Devices> {
     let product = orders::product(&part(path)?)?;
     let QueryBody { devices } = body.read()?;
-    let devices = orders::devices(&devices, &api.settings.limits)?;
+    let devices = orders::devices(&devices, &api.limits())?;
     let states = states(&api, product, devices).await?;
     Ok(Json(Devices { devices: states.iter().map(Device::from).collect() }))
 }
@@ -77,7 +77,7 @@ pub(crate) async fn tags(
     OfDevice(product, device): OfDevice,
     body: Body<TagsBody>,
 ) -> Told<TagsBody> {
-    let limits = &api.settings.limits;
+    let limits = &api.limits();
     let told = body.read()?;
     let tags = told.tags(limits)?;
     match done(&api, Command::Push(PushCommand::SetTags { product, device, tags })).await? {

@@ -1,10 +1,10 @@
 //! For operators: what names mean, the newest lines of the log, the configuration.
 
-use crate::Configuration;
 use crate::answers::log::RecentLines;
 use crate::answers::meanings::{self, Meanings};
 use crate::api::{Api, Shared};
 use crate::fault::Fault;
+use crate::{Configuration, Reloaded};
 use axum::Json;
 use axum::extract::State;
 use std::sync::Arc;
@@ -17,6 +17,14 @@ pub(crate) async fn meanings() -> Json<Meanings> {
 /// `GET /v1/log`
 pub(crate) async fn log(State(api): Api) -> Json<RecentLines> {
     Json(RecentLines { lines: (api.settings.log)() })
+}
+
+/// `POST /v1/configuration/reload`: on a thread that may wait for the disk.
+pub(crate) async fn reload(State(api): Api) -> Result<Json<Reloaded>, Fault> {
+    let reload = Arc::clone(&api.settings.reload);
+    let told = Shared::begin(&api.configurations, "holdline-config", move || reload())?;
+    let reloaded = told.await.map_err(|_| Fault::internal())?;
+    reloaded.map(Json).map_err(Fault::configuration)
 }
 
 /// `GET /v1/configuration`: on a thread that may wait for the disk.

@@ -30,7 +30,7 @@ pub(crate) async fn publish(
     body: Body<PublishOrder>,
 ) -> Result<(Extension<About>, Json<PublishAnswer>), Fault> {
     let body = body.0;
-    let (limits, now_s) = (&api.settings.limits, (api.settings.wall_ms)() / 1_000);
+    let (limits, now_s) = (&api.limits(), (api.settings.wall_ms)() / 1_000);
     if body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'[') {
         let message = read::<PublishBody>(&body)?;
         let about = Extension(About(message.topic().to_owned()));
@@ -67,7 +67,7 @@ pub(crate) async fn retained(State(api): Api, query: Asked<RetainedQuery>) -> To
     let query = asked(query)?;
     let filter = query.filter.as_deref().unwrap_or("#");
     let command = TopicCommand::Retained {
-        filter: messages::known_filter(filter, &api.settings.limits.topics)?,
+        filter: messages::known_filter(filter, &api.limits().topics)?,
         after: query.after.map(Into::into),
         count: page(query.limit)?,
     };
@@ -91,7 +91,7 @@ pub(crate) async fn retained_named(State(api): Api, query: Asked<TopicQuery>) ->
 }
 
 async fn show(api: &Shared, topic: String) -> Told<Message> {
-    let topic = messages::known_name(topic, &api.settings.limits.topics)?;
+    let topic = messages::known_name(topic, &api.limits().topics)?;
     match ask(api, TopicCommand::Retained { filter: topic, after: None, count: 1 }).await? {
         TopicAnswer::Retained { messages, .. } => {
             let found = messages.first().map(|message| Json(Message::from(&**message)));
@@ -112,7 +112,7 @@ pub(crate) async fn clear_named(State(api): Api, query: Asked<TopicQuery>) -> To
 }
 
 async fn forget(api: &Shared, topic: String) -> Told<Removed> {
-    let topic = messages::known_name(topic, &api.settings.limits.topics)?;
+    let topic = messages::known_name(topic, &api.limits().topics)?;
     match done(api, TopicCommand::ClearRetained(topic)).await? {
         true => Ok(Json(Removed { removed: true })),
         false => Err(Fault::unknown("retained")),

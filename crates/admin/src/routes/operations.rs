@@ -1,7 +1,6 @@
 //! For operators and for who comes by: index, health, description, status, metrics, backup.
 
 use super::presence_routes;
-use crate::MetricReading;
 use crate::answers::edge::bridges::BridgeList;
 use crate::answers::edge::certificates::CertificateList;
 use crate::answers::metrics as prometheus;
@@ -12,6 +11,7 @@ use crate::describe::{Body, Description, Page};
 use crate::document::OPENAPI;
 use crate::fault::Fault;
 use crate::orders::BackupBody;
+use crate::{DrainState, MetricReading};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -82,6 +82,16 @@ fn ok_if(is_well: bool) -> StatusCode {
     if is_well { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
 }
 
+/// `POST /v1/drain`: the connections go over `[limits] drain_ms`, and the server goes on.
+pub(crate) async fn drain(State(api): Api) -> Json<DrainState> {
+    Json((api.settings.drain)(true))
+}
+
+/// `DELETE /v1/drain`
+pub(crate) async fn undrain(State(api): Api) -> Json<DrainState> {
+    Json((api.settings.drain)(false))
+}
+
 /// `GET /openapi.json`
 pub(crate) async fn openapi() -> Description {
     Description(&OPENAPI)
@@ -97,7 +107,8 @@ pub(crate) async fn im_proto() -> Page {
 
 /// `GET /v1/status`
 pub(crate) async fn status(State(api): Api) -> Result<Json<answers::Status>, Fault> {
-    Ok(Json(answers::Status::new(api.settings.version, &*ask(&api).await?)))
+    let draining = (api.settings.readiness)().draining;
+    Ok(Json(answers::Status::new((api.settings.version, draining), &*ask(&api).await?)))
 }
 
 /// `GET /metrics`

@@ -31,7 +31,7 @@ type Told<T> = Result<Json<T>, Fault>;
 
 /// `GET /v1/presence`
 pub(crate) async fn one(State(api): Api, query: Asked<PrincipalQuery>) -> Told<Presence> {
-    let who = asked(query)?.principal(&api.settings.limits.topics)?;
+    let who = asked(query)?.principal(&api.limits().topics)?;
     let found = find(&api, vec![who]).await?;
     let node = api.settings.presence.standing().node;
     let told = found.first().map(|found| Json(Presence::new(&node, found)));
@@ -40,7 +40,7 @@ pub(crate) async fn one(State(api): Api, query: Asked<PrincipalQuery>) -> Told<P
 
 /// `POST /v1/presence`
 pub(crate) async fn many(State(api): Api, body: Body<PrincipalsBody>) -> Told<PresenceList> {
-    let who = body.read()?.principals(&api.settings.limits.topics)?;
+    let who = body.read()?.principals(&api.limits().topics)?;
     let found = find(&api, who.clone()).await?;
     let node = api.settings.presence.standing().node;
     let found: HashMap<_, _> = found.iter().map(|found| (&found.who, found)).collect();
@@ -55,7 +55,7 @@ pub(crate) async fn stored_one(
     State(api): Api,
     query: Asked<PrincipalQuery>,
 ) -> Told<StoredPresence> {
-    let who = vec![asked(query)?.principal(&api.settings.limits.topics)?];
+    let who = vec![asked(query)?.principal(&api.limits().topics)?];
     let (who, records, leases) = stored(&api, who).await?;
     let found = who.first().zip(records.first().and_then(Option::as_ref));
     let told = found.map(|(who, record)| Json(StoredPresence::new(who, record, &leases)));
@@ -67,7 +67,7 @@ pub(crate) async fn stored_many(
     State(api): Api,
     body: Body<PrincipalsBody>,
 ) -> Told<StoredPresenceList> {
-    let who = body.read()?.principals(&api.settings.limits.topics)?;
+    let who = body.read()?.principals(&api.limits().topics)?;
     let (who, records, leases) = stored(&api, who).await?;
     let both = || who.iter().zip(&records);
     let known = both().filter_map(|(who, record)| {
@@ -83,7 +83,7 @@ pub(crate) async fn stored_many(
 
 /// `GET /v1/presence/history`
 pub(crate) async fn history(State(api): Api, query: Asked<HistoryQuery>) -> Told<PresenceHistory> {
-    let (who, count) = asked(query)?.wish(&api.settings.limits.topics)?;
+    let (who, count) = asked(query)?.wish(&api.limits().topics)?;
     // The shard hands over what it has noted of it before it answers.
     find(&api, vec![who.clone()]).await?;
     let permit = Arc::clone(&api.lookups).try_acquire_owned().map_err(|_| Fault::busy())?;

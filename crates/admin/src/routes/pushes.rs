@@ -28,7 +28,7 @@ pub(crate) async fn push(
     body: Body<PushBody>,
 ) -> Result<(Extension<About>, Json<Pushed>), Fault> {
     let key = orders::idempotency_key(&headers)?;
-    let limits = &api.settings.limits;
+    let limits = &api.limits();
     let order = body.read()?.order(limits, key, || api.control.next_id())?;
     caller.is_for(order.product.as_str())?;
     let about = Extension(About(about(&order)));

@@ -38,7 +38,8 @@ pub(crate) async fn events(
     let product = query.product.as_deref().map(orders::product).transpose()?;
     let types = query.types.as_deref().unwrap_or("");
     let types = types.split(',').filter(|name| !name.is_empty());
-    let limits = &api.settings.limits.topics;
+    let limits = api.limits();
+    let limits = &limits.topics;
     let topic = query.topic.as_deref().map(|text| messages::filter(text, limits)).transpose()?;
     let has_topic = topic.is_some();
     let topics = topic.into_iter().map(String::from).collect();

@@ -69,7 +69,7 @@ pub(crate) async fn follow(
     Extension(visitor): Extension<Visitor>,
     query: Asked<TraceQuery>,
 ) -> Result<Traced, Fault> {
-    let (order, lasts) = asked(query)?.order(&api.settings.api, &api.settings.limits.topics)?;
+    let (order, lasts) = asked(query)?.order(&api.settings.api, &api.limits().topics)?;
     let permit = api.stream_seat(&visitor)?;
     let (tell, told) = mpsc::channel(UNREAD_MAX);
     let sink: TraceSink = Box::new(move |what| tell.blocking_send(what).is_ok());

@@ -59,7 +59,7 @@ pub(crate) async fn put(
 ) -> Told<User> {
     let (name, authority) = (users::name(part(path)?)?, authority(&caller));
     let wish = body.read()?;
-    let order = wish.order(name, &api.settings.limits.topics)?;
+    let order = wish.order(name, &api.limits().topics)?;
     let user = ask(&api, move |book| book.put(order, authority)).await?.map_err(fault)?;
     end_outdated(&api, vec![user.name.clone()]).await;
     Ok(Json(User::from(&user)))

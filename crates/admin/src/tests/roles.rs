@@ -124,7 +124,7 @@ fn other_roles_hold_at_once_and_whoever_had_another_one_is_out() {
     let [vera, otto, anna] = ["vera", "otto", "anna"].map(|user| cookie(&api, user));
     let names = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
     let roles = Roles::of(&names(&["paul", "vera"]), &names(&["anna"]), &[]);
-    api.running.as_ref().expect("it runs").set_roles(roles);
+    api.running.as_ref().expect("it runs").handle().set_roles(roles);
     let now = [&vera, &otto, &anna].map(|cookie| status(&api, cookie, "GET", "/v1/status"));
     assert_eq!(now, [200, 401, 401], "a role that is the same goes on");
     assert_eq!(log_in(&api, "otto", "otto").code(), "wrong_user", "he has none any more");

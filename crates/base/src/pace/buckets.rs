@@ -36,6 +36,16 @@ impl<K: Copy + Eq + Hash> Buckets<K> {
         Buckets { span_ns: 60 * SECOND_NS, ..Buckets::new(rate, most) }
     }
 
+    /// Another rate and another number of names from now on, in the span of time as before. If
+    /// anything changes, every name begins with a full bucket.
+    pub fn set_rate(&mut self, (count, burst): (u64, u64), most: usize) {
+        let (burst, most) = (burst.max(1), most.max(1));
+        if (count, burst, most) != (self.count, self.burst, self.most) {
+            (self.count, self.burst, self.most) = (count, burst, most);
+            self.full_at.clear();
+        }
+    }
+
     /// Gives the last tokens back that were taken.
     pub fn give(&mut self, name: K, count: u64) {
         let time = self.time_of(count.min(self.burst));
@@ -112,6 +122,17 @@ mod tests {
         minutes.give(1, 1);
         assert_eq!(minutes.take(at(1_000), 1, 1), Ok(()));
         assert_eq!(minutes.take(at(31_000), 1, 1), Ok(()));
+    }
+
+    #[test]
+    fn a_new_rate_begins_with_full_buckets_and_the_same_rate_changes_nothing() {
+        let mut buckets = Buckets::a_minute((2, 1), 4);
+        assert_eq!(buckets.take(at(1_000), 1, 1), Ok(()));
+        buckets.set_rate((2, 1), 4);
+        assert_eq!(buckets.take(at(1_000), 1, 1), Err(30_000), "nothing changed");
+        buckets.set_rate((6, 2), 4);
+        assert!((0..2).all(|_| buckets.take(at(1_000), 1, 1).is_ok()));
+        assert_eq!(buckets.take(at(1_000), 1, 1), Err(10_000), "six a minute");
     }
 
     #[test]

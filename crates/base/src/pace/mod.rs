@@ -30,6 +30,11 @@ impl AdmissionPace {
         AdmissionPace { step_ns, next: Instant::default(), line: Instant::default() }
     }
 
+    /// The same from now on for another rate.
+    pub fn set_rate(&mut self, per_s: u32) {
+        self.step_ns = AdmissionPace::new(per_s).step_ns;
+    }
+
     /// Lets one in, or says after how many milliseconds to come back.
     pub fn admit(&mut self, now: Now) -> Result<(), u32> {
         let next = self.next.max(now.mono) + Duration::from_nanos(self.step_ns);

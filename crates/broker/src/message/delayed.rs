@@ -45,6 +45,11 @@ impl Delayed {
         Delayed { put_by: Later::new(home, put_by_max), wills: VecDeque::new(), spent: 0 }
     }
 
+    /// At most so many that are put by, from now on.
+    pub fn set_max(&mut self, put_by_max: u32) {
+        self.put_by.set_max(put_by_max);
+    }
+
     /// Messages that were put by.
     pub fn len(&self) -> usize {
         self.put_by.len()

@@ -70,6 +70,11 @@ impl FanOuts {
         FanOuts { hash_key, line, bytes: 0, bytes_max, likes, marks }
     }
 
+    /// Of so many bytes at most from now on.
+    pub fn set_max(&mut self, bytes_max: u64) {
+        self.bytes_max = bytes_max;
+    }
+
     pub fn len(&self) -> usize {
         self.line.len()
     }

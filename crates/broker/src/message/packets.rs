@@ -194,6 +194,11 @@ impl Packets {
         Packets { grantings: Slab::new(GRANTINGS_MAX), of, order, bytes: 0, bytes_max }
     }
 
+    /// Of long ones at most so many bytes from now on.
+    pub fn set_max(&mut self, bytes_max: u64) {
+        self.bytes_max = bytes_max;
+    }
+
     /// A packet has come. Where no more answers may wait, all of it is refused.
     pub fn open(
         &mut self,

@@ -91,6 +91,11 @@ impl Subscriptions {
         }
     }
 
+    /// Room for so many from now on.
+    pub fn set_max(&mut self, count_max: u64) {
+        self.count_max = count_max;
+    }
+
     /// Whether there may be one more.
     pub fn has_room(&self) -> bool {
         ((self.len() + self.shares) as u64) < self.count_max

@@ -58,6 +58,11 @@ impl RetainedRows {
         RetainedRows { home, retained, open: BTreeMap::new(), last: 0 }
     }
 
+    /// At most so many messages, and so many bytes, from now on.
+    pub fn set_max(&mut self, count_max: u32, bytes_max: u64) {
+        self.retained.set_max(count_max, bytes_max);
+    }
+
     /// What is retained.
     pub fn all(&self) -> &Retained {
         &self.retained

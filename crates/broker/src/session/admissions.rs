@@ -166,9 +166,14 @@ impl Admissions {
         &mut self.rng
     }
 
-    /// Nobody comes in any more.
-    pub fn close(&mut self) {
-        self.closed = true;
+    /// From now on nobody comes in, or somebody may again.
+    pub fn set_closed(&mut self, closed: bool) {
+        self.closed = closed;
+    }
+
+    /// From now on so many a second may come in.
+    pub fn set_rate(&mut self, connects_per_s: u32) {
+        self.pace.set_rate(connects_per_s);
     }
 
     pub fn are_closed(&self) -> bool {

@@ -58,6 +58,11 @@ impl Sessions {
         self.slab.len() - self.graves
     }
 
+    /// Room for so many from now on.
+    pub fn set_max(&mut self, sessions_max: usize) {
+        self.slab.set_cap(sessions_max);
+    }
+
     /// Whether there may be no more.
     pub fn is_full(&self) -> bool {
         self.len() >= self.slab.cap()

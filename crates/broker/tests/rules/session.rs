@@ -6,6 +6,7 @@ use model::counters::TopicCounter;
 use model::limits::Limits;
 use model::ports::access::{Access, Admission, Grant, Question, Who};
 use model::ports::events::ClientWhat;
+use model::service::Service;
 use model::session::*;
 use model::topic::Qos;
 use std::sync::Arc;
@@ -254,13 +255,37 @@ fn the_pace_the_crowd_the_drain_and_the_number_of_sessions_have_their_answers() 
     let new = world.client(durable("a"));
     assert!(new.connected.present, "who has a session needs no room");
     world.cut(&a);
-    world.nodes[0].broker.drain();
+    let now = world.now;
+    world.nodes[0].broker.set_draining(now, true);
     assert_eq!(world.refused(connect("d")), Denial::ShuttingDown);
+    world.nodes[0].broker.set_draining(now, false);
+    assert_eq!(world.refused(connect("d")), Denial::Full, "it is judged as before");
     let long = "x".repeat(257);
     let mut world = BrokerHarness::new(1);
     assert_eq!(world.refused(connect(&long)), Denial::ClientIdInvalid);
     assert_eq!(world.count(TopicCounter::SessionsRefused), 1);
     assert_eq!(world.happened(&long).len(), 1);
+}
+
+#[test]
+fn limits_that_change_hold_at_once_and_what_exceeds_them_stays() {
+    let mut world = BrokerHarness::with(1, |settings| {
+        let mut limits = limits();
+        (limits.topics.sessions_max, limits.topics.retained_max) = (1, 1);
+        settings.limits = Arc::new(limits);
+    });
+    let a = world.client(connect("a"));
+    assert_eq!(world.refused(connect("b")), Denial::Full);
+    let mut more = limits();
+    (more.topics.sessions_max, more.topics.retained_max) = (2, 0);
+    world.nodes[0].broker.configure(&Arc::new(more.clone()));
+    world.client(connect("b"));
+    world.send(&a, 0, crate::harness::retained("t", Qos::AtMostOnce, "x"));
+    assert_eq!(world.status().retained, 0, "nothing is retained any more");
+    more.topics.sessions_max = 1;
+    world.nodes[0].broker.configure(&Arc::new(more));
+    assert_eq!(world.refused(connect("c")), Denial::Full);
+    assert_eq!(world.status().sessions, 2, "both stay");
 }
 
 #[test]

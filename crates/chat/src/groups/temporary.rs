@@ -55,7 +55,7 @@ pub(crate) struct Temporaries {
     /// When it is asked about which.
     due: BTreeSet<(Instant, TimelineId)>,
     last: u64,
-    /// The server stops: that nobody is in a room says nothing.
+    /// The server lets its clients go: that nobody is in a room says nothing.
     is_stopping: bool,
 }
 
@@ -144,11 +144,6 @@ impl Temporaries {
         let asking = self.known.get(&conversation).and_then(|it| it.asking.as_ref());
         !self.is_stopping && asking.is_some_and(|it| it.number == number && it.left == 0)
     }
-
-    /// The server stops: none ends any more.
-    pub(crate) fn stop(&mut self) {
-        self.is_stopping = true;
-    }
 }
 
 fn key_of(conversation: TimelineId) -> Box<[u8]> {
@@ -231,6 +226,16 @@ impl Chat {
                 self.log.write(Write::Delete { table, key }, fx);
             }
             _ => {}
+        }
+    }
+
+    /// While the server lets its clients go none ends. Afterwards their users have as long to come
+    /// back as after a start.
+    pub(crate) fn set_temporaries_kept(&mut self, now: Now, kept: bool) {
+        let is_over = self.temporaries.is_stopping && !kept;
+        self.temporaries.is_stopping = kept;
+        if is_over {
+            self.temporaries_restored(now);
         }
     }
 
@@ -411,7 +416,7 @@ mod tests {
         all.leave(now(13), conversation);
         assert_eq!(all.begin(now(13), 1), Some((conversation, 3)));
         assert!(all.take(conversation, &told(3, false)));
-        all.stop();
+        all.is_stopping = true;
         assert!(!all.is_over(conversation, 3), "the server stops");
         assert!(all.remove(conversation) && !all.remove(conversation) && all.due.is_empty());
     }

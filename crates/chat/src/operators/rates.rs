@@ -46,19 +46,28 @@ pub(crate) struct Storer<'a> {
 
 impl ByteRates {
     pub(crate) fn new(settings: &Settings) -> ByteRates {
+        let mut rates = ByteRates {
+            accounts: Buckets::new((0, 0), 0),
+            sources: Buckets::new((0, 0), 0),
+            domains: Buckets::new((0, 0), 0),
+            home: settings.home,
+        };
+        rates.configure(settings);
+        rates
+    }
+
+    /// From now on other limits are in force.
+    pub(crate) fn configure(&mut self, settings: &Settings) {
         let (chat, shards) = (&settings.limits.chat, u64::from(settings.shards.max(1)));
         let most = chat.rates_known_max as usize;
         // A rate that is set never becomes none.
         let part = |all: u64| if all == 0 { 0 } else { (all / shards).max(1) };
-        let of_accounts = (chat.bytes_an_account_per_s, chat.bytes_an_account_burst);
         let of_sources = (part(chat.bytes_a_source_per_s), part(chat.bytes_a_source_burst));
         let of_domains = (part(chat.bytes_a_domain_per_s), part(chat.bytes_a_domain_burst));
-        ByteRates {
-            accounts: Buckets::new(of_accounts, most),
-            sources: Buckets::new(of_sources, most),
-            domains: Buckets::new(of_domains, most),
-            home: settings.home,
-        }
+        let of_accounts = (chat.bytes_an_account_per_s, chat.bytes_an_account_burst);
+        self.accounts.set_rate(of_accounts, most);
+        self.sources.set_rate(of_sources, most);
+        self.domains.set_rate(of_domains, most);
     }
 
     /// Takes so many bytes. `Err`: whose rate is used up, and after how many milliseconds it is

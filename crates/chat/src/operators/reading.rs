@@ -30,6 +30,14 @@ impl ReadRates {
         ReadRates { accounts: Buckets::new(rate, most), domains: Buckets::new(rate, most), home }
     }
 
+    /// From now on other limits are in force.
+    pub(crate) fn configure(&mut self, chat: &ChatLimits) {
+        let most = chat.rates_known_max as usize;
+        let rate = (chat.reads_an_account_per_s.into(), chat.reads_an_account_burst.into());
+        self.accounts.set_rate(rate, most);
+        self.domains.set_rate(rate, most);
+    }
+
     fn takes(&mut self, now: Now, (address, inbox): (&AccountAddress, Option<TimelineId>)) -> bool {
         let taken = match inbox {
             Some(inbox) => self.accounts.take(now, inbox, 1),

@@ -30,20 +30,29 @@ pub(crate) struct Shares {
 impl Shares {
     /// Of a log that may have so many bytes; 0: nobody knows, and everybody may have all of it.
     pub(crate) fn new(limits: &ChatLimits, log_bytes: u64) -> Shares {
-        let part = |percent: u8| match percent {
-            0 => u64::MAX,
-            percent => (log_bytes / 100).saturating_mul(percent.into()),
-        };
-        Shares {
+        let mut shares = Shares {
             newer: HashMap::new(),
             older: HashMap::new(),
             bytes: 0,
             since: None,
             half_max: log_bytes / 2,
-            half_time: Duration::from_secs(limits.share_s.into()) / 2,
-            account_max: part(limits.share_an_account_percent),
-            domain_max: part(limits.share_a_domain_percent),
-        }
+            half_time: Duration::ZERO,
+            account_max: 0,
+            domain_max: 0,
+        };
+        shares.configure(limits, log_bytes);
+        shares
+    }
+
+    /// From now on other limits are in force. What was stored goes on to count.
+    pub(crate) fn configure(&mut self, limits: &ChatLimits, log_bytes: u64) {
+        let part = |percent: u8| match percent {
+            0 => u64::MAX,
+            percent => (log_bytes / 100).saturating_mul(percent.into()),
+        };
+        self.half_time = Duration::from_secs(limits.share_s.into()) / 2;
+        self.account_max = part(limits.share_an_account_percent);
+        self.domain_max = part(limits.share_a_domain_percent);
     }
 
     /// Whether somebody may store so many bytes more; they are counted, then.

@@ -73,9 +73,14 @@ impl Logins {
         }
     }
 
-    /// Nobody comes in any more.
-    pub(crate) fn close(&mut self) {
-        self.closed = true;
+    /// From now on nobody comes in, or somebody may again.
+    pub(crate) fn set_closed(&mut self, closed: bool) {
+        self.closed = closed;
+    }
+
+    /// From now on so many a second may log in.
+    pub(crate) fn set_rate(&mut self, logins_per_s: u32) {
+        self.pace.set_rate(logins_per_s);
     }
 
     /// A login of this connection is not under way any more. False: it was not.

@@ -176,6 +176,11 @@ impl Sessions {
         self.has_no_room() && self.resumables.next_to_end().is_none()
     }
 
+    /// Room for so many from now on.
+    pub(crate) fn set_max(&mut self, sessions_max: usize) {
+        self.slab.set_cap(sessions_max);
+    }
+
     fn has_no_room(&self) -> bool {
         self.slab.len() >= self.slab.cap()
     }

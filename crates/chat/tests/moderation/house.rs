@@ -64,6 +64,16 @@ pub fn message(to: &str, id: u8, text: &str) -> Box<NewMessage> {
 }
 
 impl House {
+    /// A reload changes limits.
+    pub fn configure(&mut self, change: impl FnOnce(&mut ChatLimits)) {
+        let mut limits = Limits::clone(&self.settings.limits);
+        change(&mut limits.chat);
+        self.settings.limits = Arc::new(limits);
+        for shard in &mut self.shards {
+            shard.chat.configure(&self.settings.limits);
+        }
+    }
+
     pub fn new(shards: u16) -> House {
         House::with(shards, None, |_| {})
     }

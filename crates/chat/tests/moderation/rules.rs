@@ -162,6 +162,26 @@ fn accounts_of_one_address_share_what_it_may_store() {
 }
 
 #[test]
+fn rates_and_sizes_that_change_hold_at_once() {
+    let mut house = House::with(2, None, |limits| {
+        (limits.sends_an_account_per_s, limits.sends_an_account_burst) = (10, 1);
+    });
+    let [ann, _bob] = ["ann", "bob"].map(|name| house.login(name));
+    house.says(ann, 1, message("bob", 1, "hi"));
+    assert_eq!(house.answered(ann), [(1, None)]);
+    house.says(ann, 2, message("bob", 2, "hi"));
+    assert_eq!(house.rejection(ann).why, ChatFault::RateLimited);
+    house.configure(|limits| {
+        (limits.sends_an_account_per_s, limits.sends_an_account_burst) = (10, 2);
+        limits.text_bytes_max = 4;
+    });
+    house.says(ann, 3, message("bob", 3, "hi"));
+    assert_eq!(house.answered(ann), [(3, None)], "a full burst");
+    house.says(ann, 4, message("bob", 4, "hello"));
+    assert_eq!(house.rejection(ann).why, ChatFault::TooLarge);
+}
+
+#[test]
 fn an_account_and_a_group_have_rates_of_their_own() {
     let mut house = House::with(2, None, |limits| {
         (limits.sends_an_account_per_s, limits.sends_an_account_burst) = (10, 3);

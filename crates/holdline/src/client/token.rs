@@ -50,6 +50,8 @@ enum Action {
         #[arg(value_parser = named)]
         name: String,
     },
+    /// Replace the first token in the data folder, if it is lost or known to others
+    Reset,
     /// Revoke tokens: they become invalid, and their event streams end
     Revoke {
         /// Names
@@ -83,8 +85,29 @@ fn act(arguments: &Arguments) -> Result<String, String> {
             let found = server.call("GET", &path(name), None)?;
             Ok(if json { format!("{found}\n") } else { table(&[found]) })
         }
+        Action::Reset => reset(server, json),
         Action::Revoke { names } => server.delete_each(names, path, (json, "revoked")),
     }
+}
+
+/// A new first token, written into the data folder; no server is asked, for nobody has a token.
+fn reset(server: &Server, json: bool) -> Result<String, String> {
+    let (file, pid) = server::tools::reset_first_token(server.data())?;
+    let path = file.display();
+    if json {
+        return Ok(format!("{}\n", json!({ "file": path.to_string(), "pid": pid })));
+    }
+    let next = match pid {
+        None => "The server uses it from its next start on.".to_owned(),
+        Some(pid) => format!(
+            "The server, process {pid}, uses it after a reload; until then the old token is \
+             valid:\n  kill -HUP {pid}    (or: systemctl reload holdline)"
+        ),
+    };
+    Ok(format!(
+        "A new first token is in {path}.\n{next}\nIf [api] token is set in the configuration, \
+         that one is the first token: change it there, then reload.\n"
+    ))
 }
 
 fn table(tokens: &[Value]) -> String {

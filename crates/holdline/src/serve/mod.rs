@@ -72,7 +72,12 @@ pub fn serve(source: Source, data: Option<PathBuf>, takes_over: bool) -> ExitCod
         Err(error) => return refuse(&format!("signals: {error}")),
     };
     let again = Arc::clone(&read);
-    let would_load: LoadConfig = Arc::new(move || again().map(|(config, _)| config));
+    let would_load: LoadConfig = Arc::new(move || {
+        let (mut config, notes) = again()?;
+        let unsupported = notes.iter().filter(|note| note.fate != OptionFate::Becomes);
+        config.warnings.extend(unsupported.map(ToString::to_string));
+        Ok(config)
+    });
     let start = |config, inherited| {
         let load = Some(would_load.clone());
         start_with(config, StartOptions { inherited, load, ..StartOptions::default() })
@@ -91,7 +96,7 @@ pub fn serve(source: Source, data: Option<PathBuf>, takes_over: bool) -> ExitCod
         predecessor.tell_serving();
     }
     server::log::print(&welcome(&running));
-    match signals::serve(&caught, running, &Again { load: &load, start: &start }) {
+    match signals::serve(&caught, running, &Again { start: &start }) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => refuse(&error.to_string()),
     }
@@ -140,20 +145,21 @@ fn welcome(running: &RunningServer) -> String {
     if let Some(file) = running.token_file() {
         text += &format!("  {:<8} {}\n", "token", file.display());
     }
-    text += &tries(running, &data).unwrap_or_default();
-    text += &tries_mqtt(running).unwrap_or_default();
-    text += &tries_im(running).unwrap_or_default();
-    text += &tries_page(running).unwrap_or_default();
-    text += &tries_console(running).unwrap_or_default();
+    text += &tries(running, &config).unwrap_or_default();
+    text += &tries_mqtt(running, &config).unwrap_or_default();
+    text += &tries_im(running, &config).unwrap_or_default();
+    text += &tries_page(running, &config).unwrap_or_default();
+    text += &tries_console(running, &config).unwrap_or_default();
     text + "\nStop with Ctrl-C. SIGHUP reloads the configuration.\n\n"
 }
 
 /// Where one gets in, in the clear, by the first of these protocols that is served so.
-fn open_door(
+fn open_door<'a>(
     running: &RunningServer,
+    config: &'a Config,
     protocols: [ListenerProtocol; 2],
-) -> Option<(&ListenSection, SocketAddr)> {
-    let all = &running.config().listen;
+) -> Option<(&'a ListenSection, SocketAddr)> {
+    let all = &config.listen;
     let of = |protocol| all.iter().filter(move |it: &&ListenSection| it.protocol == protocol);
     let mut open = protocols.into_iter().flat_map(of).filter_map(|it| open_at(running, it));
     open.next()
@@ -173,8 +179,9 @@ fn open_at<'a>(
 }
 
 /// Commands for MQTT, if it may be tried without a name.
-fn tries_mqtt(running: &RunningServer) -> Option<String> {
-    let (listener, addr) = open_door(running, [ListenerProtocol::Mqtt, ListenerProtocol::Any])?;
+fn tries_mqtt(running: &RunningServer, config: &Config) -> Option<String> {
+    let (listener, addr) =
+        open_door(running, config, [ListenerProtocol::Mqtt, ListenerProtocol::Any])?;
     let at = match addr.ip().to_string().as_str() {
         "127.0.0.1" => format!("-p {}", addr.port()),
         host => format!("-h {host} -p {}", addr.port()),
@@ -189,8 +196,9 @@ fn tries_mqtt(running: &RunningServer) -> Option<String> {
 }
 
 /// Commands for two people who talk, if anybody may who has no proof.
-fn tries_im(running: &RunningServer) -> Option<String> {
-    let (listener, addr) = open_door(running, [ListenerProtocol::Im, ListenerProtocol::Any])?;
+fn tries_im(running: &RunningServer, config: &Config) -> Option<String> {
+    let (listener, addr) =
+        open_door(running, config, [ListenerProtocol::Im, ListenerProtocol::Any])?;
     let at = match (addr.ip().to_string().as_str(), addr.port()) {
         ("127.0.0.1", 7005) => String::new(),
         ("127.0.0.1", port) => format!(" -p {port}"),
@@ -208,9 +216,9 @@ fn tries_im(running: &RunningServer) -> Option<String> {
 
 /// Where the chat page is, if one may talk on it without a proof: at the listener for it, if there
 /// is one.
-fn tries_page(running: &RunningServer) -> Option<String> {
-    let all = &running.config().listen;
-    let gives = |it: &&ListenSection| gives_page(running.config(), it);
+fn tries_page(running: &RunningServer, config: &Config) -> Option<String> {
+    let all = &config.listen;
+    let gives = |it: &&ListenSection| gives_page(config, it);
     let open = all.iter().filter(gives).filter_map(|it| open_at(running, it));
     let mut open = open.filter(|(listener, addr)| is_open(listener, *addr)).collect::<Vec<_>>();
     open.sort_by_key(|(listener, _)| listener.protocol != ListenerProtocol::Im);
@@ -219,8 +227,8 @@ fn tries_page(running: &RunningServer) -> Option<String> {
 }
 
 /// Where the console is, and what it asks for.
-fn tries_console(running: &RunningServer) -> Option<String> {
-    let mut address = running.api().filter(|_| running.config().api.console)?;
+fn tries_console(running: &RunningServer, config: &Config) -> Option<String> {
+    let mut address = running.api().filter(|_| config.api.console)?;
     if address.ip().is_unspecified() {
         address.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
     }
@@ -241,18 +249,19 @@ fn is_open(listener: &ListenSection, addr: SocketAddr) -> bool {
 }
 
 /// Commands that push to devices of a product, if there is one that may be tried without a secret.
-fn tries(running: &RunningServer, data: &str) -> Option<String> {
-    let (_, addr) = open_door(running, [ListenerProtocol::Any, ListenerProtocol::Miop])?;
+fn tries(running: &RunningServer, config: &Config) -> Option<String> {
+    let (_, addr) = open_door(running, config, [ListenerProtocol::Any, ListenerProtocol::Miop])?;
     running.api()?;
+    let data = config.server.data.display().to_string();
     let open = |from| match from {
         AnonymousFrom::Nowhere => false,
         AnonymousFrom::Loopback => addr.ip().is_loopback(),
         AnonymousFrom::Everywhere => true,
     };
-    let products = &running.config().products;
+    let products = &config.products;
     let product = products.iter().find(|product| open(product.proofs.anonymous))?.key.as_str();
     let program = program();
-    let folder = if Path::new(data) == Path::new("data") {
+    let folder = if config.server.data == Path::new("data") {
         String::new()
     } else {
         format!(" --data {data}")

@@ -151,19 +151,30 @@ pub(crate) struct Jobs {
 impl Jobs {
     /// Remembers as many as the limits say, at least one.
     pub fn new(settings: &Settings) -> Jobs {
-        Jobs {
+        let mut jobs = Jobs {
             shard: settings.shard,
             shards: settings.shards,
-            age_s_max: settings.limits.pushes.job_age_s_max,
-            answer_max: Duration::from_millis(settings.limits.answer_ms_max.into()),
-            silence: Duration::from_secs(settings.limits.pushes.order_silence_s_max.into()) / 2,
+            age_s_max: 0,
+            answer_max: Duration::ZERO,
+            silence: Duration::ZERO,
             jobs: BTreeMap::new(),
             names: BTreeMap::new(),
-            jobs_max: (settings.limits.pushes.jobs_max as usize).max(1),
+            jobs_max: 1,
             open: BTreeSet::new(),
             due: BTreeMap::new(),
             through: BTreeMap::new(),
-        }
+        };
+        jobs.configure(settings);
+        jobs
+    }
+
+    /// From now on other limits are in force.
+    pub fn configure(&mut self, settings: &Settings) {
+        let (limits, pushes) = (&settings.limits, &settings.limits.pushes);
+        self.age_s_max = pushes.job_age_s_max;
+        self.answer_max = Duration::from_millis(limits.answer_ms_max.into());
+        self.silence = Duration::from_secs(pushes.order_silence_s_max.into()) / 2;
+        self.jobs_max = (pushes.jobs_max as usize).max(1);
     }
 
     /// The shard that owns an order.

@@ -174,7 +174,8 @@ fn what_ends_while_the_server_goes_is_noted_without_waiting_for_more() {
         let seat = world.seat("d0");
         world.settle();
         if is_drained {
-            world.hub.drain();
+            let now = world.now;
+            world.hub.set_draining(now, true);
         }
         world.ack(&seat, &[push]);
         world.hub.turn(world.now, &mut world.fx);

@@ -200,7 +200,8 @@ fn a_drain_writes_all_rows_in_slices() {
     }
     assert_eq!(world.hub.unwritten(), 0);
     world.keeps = false;
-    world.hub.drain();
+    let now = world.now;
+    world.hub.set_draining(now, true);
     seats.iter().for_each(|seat| world.close(seat));
     assert_eq!(world.hub.unwritten(), 6_000);
     world.hub.turn(world.now, &mut world.fx);
@@ -235,7 +236,8 @@ fn a_log_that_has_failed_is_not_asked_for_rows() {
         world.pass_ms(31_000);
         world.complete(Err(StoreError::Failed));
     }
-    world.hub.drain();
+    let now = world.now;
+    world.hub.set_draining(now, true);
     world.turn();
     assert_eq!((world.fx.calls.len(), world.hub.unwritten()), (0, 0));
     world.hub.audit();

@@ -3,12 +3,13 @@
 use crate::harness::{HubHarness, id, limited, product, settings, tag};
 use model::close::CloseReason;
 use model::counters::PushCounter;
-use model::id::{MessageId, ProductKey};
+use model::id::{MessageId, ProductKey, ShardId};
 use model::limits::Limits;
 use model::ports::events::DeviceWhat;
 use model::ports::pushes::PushCommand;
 use model::request::{HeartbeatWish, PushDelivery, PushRequest, Refusal, Resume};
 use model::service::Service;
+use std::sync::Arc;
 
 fn refusal(delivery: PushDelivery) -> (Refusal, u32) {
     match delivery {
@@ -208,11 +209,50 @@ fn a_crowded_connection_a_full_table_and_a_drain_are_refused_with_a_hint() {
     world.seat("d");
     let (why, retry_ms) = refusal(world.try_bind(conn, HubHarness::bind("e")));
     assert!(why == Refusal::Full && retry_ms >= 10_000);
-    world.hub.drain();
+    let now = world.now;
+    world.hub.set_draining(now, true);
     let (why, retry_ms) = refusal(world.try_bind(conn, HubHarness::bind("d")));
     let drain_ms = Limits::default().drain_ms;
     assert!(why == Refusal::Draining && (drain_ms..=drain_ms + 1_000).contains(&retry_ms));
+    world.hub.set_draining(now, false);
+    world.seat("d");
     world.hub.audit();
+}
+
+#[test]
+fn limits_that_change_hold_at_once_and_what_exceeds_them_stays() {
+    let mut world = HubHarness::with(product(), hub::Settings { devices_max: 1, ..settings() });
+    world.seat("a");
+    let conn = world.conn();
+    assert_eq!(refusal(world.try_bind(conn, HubHarness::bind("b"))).0, Refusal::Full);
+    let mut limits = Limits { binds_per_s: 1_000_000, ..Limits::default() };
+    limits.pushes.devices_max = 2;
+    world.hub.configure(&Arc::new(limits.clone()));
+    world.seat("b");
+    limits.pushes.devices_max = 1;
+    limits.pushes.tags_a_device_max = 0;
+    limits.pushes.offline_bytes_max = 0;
+    world.hub.configure(&Arc::new(limits));
+    assert_eq!(refusal(world.try_bind(conn, HubHarness::bind("c"))).0, Refusal::Full);
+    assert!(world.state("a").is_some() && world.state("b").is_some(), "both stay");
+    world.hub.audit();
+}
+
+#[test]
+fn the_shares_of_all_shards_are_together_the_limit() {
+    for (whole, count) in [(1 << 30, 1), (1 << 30, 2), (1_000_003, 7), (5, 64), (0, 3)] {
+        let mut limits = Limits::default();
+        limits.pushes.offline_bytes_max = whole;
+        let limits = Arc::new(limits);
+        let share = |shard| {
+            let mut settings = hub::Settings { shard: ShardId(shard), shards: count, ..settings() };
+            settings.set_limits(&limits);
+            settings.offline_bytes_max
+        };
+        let shares: Vec<u64> = (0..count).map(share).collect();
+        assert_eq!(shares.iter().sum::<u64>(), whole, "{whole} over {count}");
+        assert!(shares[0] - shares[shares.len() - 1] <= 1, "{shares:?}");
+    }
 }
 
 #[test]

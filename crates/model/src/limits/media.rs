@@ -9,13 +9,13 @@ section! {
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct MediaLimits {
         /// Bytes of one file. A larger one is refused.
-        file_bytes_max: u64 = 32 * 1024 * 1024, whole(1..=1 << 40, "bytes");
+        @live file_bytes_max: u64 = 32 * 1024 * 1024, whole(1..=1 << 40, "bytes");
         /// Accepted content types: "image/png", "image/*", or "*/*" for any. Others are refused.
-        types: Vec<String> = usual_types(), list(64, "media types", is_type_pattern);
+        @live types: Vec<String> = usual_types(), list(64, "media types", is_type_pattern);
         /// Upload permissions for one account in a day (UTC), used or not. One more is refused.
-        files_a_day_max: u32 = 500, whole(1..=1 << 30, "files");
+        @live files_a_day_max: u32 = 500, whole(1..=1 << 30, "files");
         /// Bytes of these uploads. A file beyond them is refused.
-        bytes_a_day_max: u64 = 1024 * 1024 * 1024, whole(1..=1 << 44, "bytes");
+        @live bytes_a_day_max: u64 = 1024 * 1024 * 1024, whole(1..=1 << 44, "bytes");
         /// How long an upload permission is valid. After it, the storage refuses the upload.
         upload_s: u32 = 300, whole(10..=86_400, "seconds");
         /// How long a file is kept and its address is valid. In the folder it is deleted then; in a

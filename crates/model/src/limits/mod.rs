@@ -38,54 +38,54 @@ section! {
     pub struct Limits {
         /// Concurrent connections. One more gets BUSY and is closed. 0: limited by file
         /// descriptors, and at most a million.
-        connections_max: u32 = 1_000_000, whole(0..=100_000_000, "connections");
+        @live connections_max: u32 = 1_000_000, whole(0..=100_000_000, "connections");
         /// Connections beyond connections_max that are accepted in order to answer BUSY. One more
         /// is reset.
-        crowd_max: u32 = 256, whole(0..=65_536, "connections");
+        @live crowd_max: u32 = 256, whole(0..=65_536, "connections");
         /// Binds admitted in a second, all shards together. One more gets BUSY with a retry time.
-        binds_per_s: u32 = 20_000, whole(1..=10_000_000, "Binds a second");
+        @live binds_per_s: u32 = 20_000, whole(1..=10_000_000, "Binds a second");
         /// Connections that a shard accepts from a listener in one turn. The rest wait in its
         /// backlog.
-        accepts_per_turn: u32 = 64, whole(1..=65_536, "connections");
+        @live accepts_per_turn: u32 = 64, whole(1..=65_536, "connections");
         /// Time from accept to a Bind. After it, what the socket already holds is still read, and
         /// then the connection is closed.
-        bind_ms_max: u32 = 10_000, whole(100..=MS, "milliseconds");
+        @live bind_ms_max: u32 = 10_000, whole(100..=MS, "milliseconds");
         /// Largest frame before the connection is bound. A larger one closes the connection.
-        frame_bytes_unbound_max: u32 = 4 * 1024, whole(256..=FRAME, "bytes");
+        @live frame_bytes_unbound_max: u32 = 4 * 1024, whole(256..=FRAME, "bytes");
         /// Largest frame of a bound connection. A larger one closes the connection.
-        frame_bytes_max: u32 = 64 * 1024, whole(2_048..=FRAME, "bytes");
+        @live frame_bytes_max: u32 = 64 * 1024, whole(2_048..=FRAME, "bytes");
         /// Concurrent connections of one source: an IPv4 address, or an IPv6 /64. One more gets
         /// BUSY and is closed. 0: half of connections_max. Connections from this machine are not
         /// counted; behind a proxy, the address in its PROXY header counts.
-        connections_a_source_max: u32 = 0, whole(0..=100_000_000, "connections");
+        @live connections_a_source_max: u32 = 0, whole(0..=100_000_000, "connections");
         /// Bytes of incomplete frames, all connections together; never less than two packets of
         /// [mqtt] packet_bytes_max. Beyond, connections that have held many bytes for a long time
         /// are closed.
-        partial_bytes_max: u64 = 256 * 1024 * 1024, whole(65_536..=1 << 40, "bytes");
+        @live partial_bytes_max: u64 = 256 * 1024 * 1024, whole(65_536..=1 << 40, "bytes");
         /// Time in which an incomplete frame must end, or grow by 4096 bytes. After it, the
         /// connection is closed.
-        frame_ms_max: u32 = 30_000, whole(1_000..=MS, "milliseconds");
+        @live frame_ms_max: u32 = 30_000, whole(1_000..=MS, "milliseconds");
         /// Bytes queued for writing to one connection. Beyond, the reader is too slow: the
         /// connection is closed.
-        out_bytes_max: u32 = 1024 * 1024, whole(2_048..=1 << 30, "bytes");
+        @live out_bytes_max: u32 = 1024 * 1024, whole(2_048..=1 << 30, "bytes");
         /// Frames queued for writing to one connection. Beyond, the connection is closed, too.
-        out_frames_max: u32 = 4_096, whole(1..=1_000_000, "frames");
+        @live out_frames_max: u32 = 4_096, whole(1..=1_000_000, "frames");
         /// How long sent bytes may stay unacknowledged by the peer's kernel. After it, the
         /// connection is closed.
         tcp_user_timeout_ms: u32 = 30_000, whole(1_000..=MS, "milliseconds");
         /// Ended connections that are kept in memory for /v1/disconnections, at most 456 bytes
         /// each; every shard keeps its share. The oldest make room. 0: none.
-        disconnections_max: u32 = 10_000, whole(0..=1_000_000, "connections");
+        @live disconnections_max: u32 = 10_000, whole(0..=1_000_000, "connections");
         /// Clients in the list of those that do not keep up. Those beyond are not listed; their
         /// losses are counted as always.
-        slow_clients_max: u32 = 1_024, whole(0..=65_536, "clients a shard");
+        @live slow_clients_max: u32 = 1_024, whole(0..=65_536, "clients a shard");
         /// Messages from other shards in the mailbox of one shard. Beyond, the sender is slowed
         /// down.
         mailbox_messages_max: u32 = 65_536, whole(64..=1 << 24, "messages");
         /// Timeout of an answer that needs logs and other shards, and at most half as long again.
         /// After it, the answer is busy (a publish, a subscription to a shared group, a command),
         /// or the request is repeated once (a page of retained messages, an order to many).
-        answer_ms_max: u32 = 30_000, whole(1_000..=MS, "milliseconds");
+        @live answer_ms_max: u32 = 30_000, whole(1_000..=MS, "milliseconds");
         /// Limits of pushes and devices, whose keys stand among these.
         @part pushes: PushLimits;
         /// Events queued for a subscriber. Beyond, they are dropped, and the gap is reported and
@@ -93,17 +93,17 @@ section! {
         events_waiting_max: u32 = 65_536, whole(1..=1 << 24, "events");
         /// Up to this much is added at random to retry times, so that clients do not return all at
         /// once.
-        retry_jitter_ms: u32 = 5_000, whole(0..=MS, "milliseconds");
+        @live retry_jitter_ms: u32 = 5_000, whole(0..=MS, "milliseconds");
         /// Memory of the process (resident, without files). At 85 % of it new connections get BUSY,
         /// at 92 % messages of QoS 0 are dropped too, at 97 % nothing more is queued for offline
         /// clients or retained, and pushes are rejected. 0: three quarters of the memory of the
         /// machine or its control group.
-        memory_max: u64 = 0, whole(0..=1 << 50, "bytes");
+        @live memory_max: u64 = 0, whole(0..=1 << 50, "bytes");
         /// Time over which a drain closes connections. Those that remain are closed at its end.
-        drain_ms: u32 = 10_000, whole(0..=MS, "milliseconds");
+        @live drain_ms: u32 = 10_000, whole(0..=MS, "milliseconds");
         /// The same if another server takes over (`holdline serve --take-over`): returning clients
         /// wait for it all that time.
-        take_over_ms: u32 = 3_000, whole(0..=MS, "milliseconds");
+        @live take_over_ms: u32 = 3_000, whole(0..=MS, "milliseconds");
         /// Limits of topics and sessions, which have a section of their own.
         @aside topics: TopicLimits;
         /// Limits of accounts and conversations, likewise.

@@ -13,21 +13,21 @@ section! {
     pub struct NotificationLimits {
         /// Devices of one account that are registered for notifications. One more is refused
         /// (push_full).
-        registrations_an_account_max: u8 = 16, whole(1..=REGISTRATIONS, "devices");
+        @live registrations_an_account_max: u8 = 16, whole(1..=REGISTRATIONS, "devices");
         /// Accounts with such devices. A device of one more is refused (push_full).
-        accounts_max: u32 = 4_000_000, whole(1..=1 << 30, "accounts");
+        @live accounts_max: u32 = 4_000_000, whole(1..=1 << 30, "accounts");
         /// How long a notification waits for more of its account, to be combined with them.
-        window_ms: u32 = 1_000, whole(0..=600_000, "milliseconds");
+        @live window_ms: u32 = 1_000, whole(0..=600_000, "milliseconds");
         /// How long a notification waits for a connected device that has not acknowledged the
         /// message, or that says its owner is away. After it, the devices that are not connected
         /// are woken.
-        attended_ms_max: u32 = 20_000, whole(0..=3_600_000, "milliseconds");
+        @live attended_ms_max: u32 = 20_000, whole(0..=3_600_000, "milliseconds");
         /// Conversations of one account that are notified at once. The others follow.
-        conversations_at_once_max: u16 = 32, whole(1..=1_024, "conversations");
+        @live conversations_at_once_max: u16 = 32, whole(1..=1_024, "conversations");
         /// Bytes of a message's text in a notification. The rest is left out.
-        text_bytes_max: u16 = 256, whole(0..=EXCERPT, "bytes");
+        @live text_bytes_max: u16 = 256, whole(0..=EXCERPT, "bytes");
         /// Accounts whose notifications are prepared or sent at once, a shard. The others wait.
-        accounts_at_once_max: u32 = 256, whole(1..=65_536, "accounts");
+        @live accounts_at_once_max: u32 = 256, whole(1..=65_536, "accounts");
         /// Delay before a failed notification is retried. It doubles with each further attempt;
         /// half of each delay is random.
         retry_ms_min: u32 = 1_000, whole(10..=600_000, "milliseconds");
@@ -35,7 +35,7 @@ section! {
         retry_ms_max: u32 = 300_000, whole(10..=86_400_000, "milliseconds");
         /// Maximum age of a message that is notified. After it, the notification is given up and
         /// counted.
-        age_s_max: u32 = 86_400, whole(1..=2_678_400, "seconds");
+        @live age_s_max: u32 = 86_400, whole(1..=2_678_400, "seconds");
         /// Concurrent requests to the gateway, each on a thread of its own.
         requests_max: u16 = 8, whole(1..=256, "requests");
         /// Timeout of one request. After it, the request has failed.

@@ -10,34 +10,34 @@ section! {
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct PushLimits {
         /// Binds on one connection (MIOP 5 allows several). One more is refused.
-        binds_a_connection_max: u16 = 16, whole(1..=1_024, "Binds");
+        @live binds_a_connection_max: u16 = 16, whole(1..=1_024, "Binds");
         /// Devices with a record, online or not. Beyond, Binds get BUSY and pushes are rejected.
         /// Each shard has an equal share.
-        devices_max: u32 = 4_000_000, whole(1..=1_000_000_000, "devices");
+        @live devices_max: u32 = 4_000_000, whole(1..=1_000_000_000, "devices");
         /// Memory for stored pushes of all devices together. Beyond, pushes are rejected. Each
         /// shard has an equal share.
-        offline_bytes_max: u64 = 1024 * 1024 * 1024, whole(0..=1 << 40, "bytes");
+        @live offline_bytes_max: u64 = 1024 * 1024 * 1024, whole(0..=1 << 40, "bytes");
         /// Largest body of a push. The API refuses a larger one. At least 1024 bytes less than
         /// frame_bytes_max.
-        push_bytes_max: u32 = 4 * 1024, whole(1..=FRAME - 1_024, "bytes");
+        @live push_bytes_max: u32 = 4 * 1024, whole(1..=FRAME - 1_024, "bytes");
         /// Longest list of devices in one push order. The API refuses a longer one.
-        push_devices_max: u32 = 1_000, whole(1..=1_000_000, "devices");
+        @live push_devices_max: u32 = 1_000, whole(1..=1_000_000, "devices");
         /// Tags of a device. One more is refused.
-        tags_a_device_max: u16 = 32, whole(0..=1_024, "tags");
+        @live tags_a_device_max: u16 = 32, whole(0..=1_024, "tags");
         /// Push orders to tags and products whose counts and idempotency keys are remembered. The
         /// oldest finished one is forgotten; while none is finished, one more is refused as busy.
-        jobs_max: u32 = 1_024, whole(1..=1_000_000, "push orders");
+        @live jobs_max: u32 = 1_024, whole(1..=1_000_000, "push orders");
         /// How long a finished order is remembered, counted from when it was accepted.
-        job_age_s_max: u32 = 7 * 24 * 3_600, whole(1..=10 * 365 * 86_400, "seconds");
+        @live job_age_s_max: u32 = 7 * 24 * 3_600, whole(1..=10 * 365 * 86_400, "seconds");
         /// How long a shard may be silent about an order to a tag or a product that it accepted.
         /// After half of it the shard is asked; after all of it the order is closed without that
         /// shard, and counted. The shard has the order on its own disk and still finishes it.
-        order_silence_s_max: u32 = 600, whole(2..=7 * 86_400, "seconds");
+        @live order_silence_s_max: u32 = 600, whole(2..=7 * 86_400, "seconds");
         /// How long an offline device without stored pushes is remembered. After it, its record is
         /// deleted.
         forget_after_s: u32 = 7 * 24 * 3_600, whole(0..=10 * 365 * 86_400, "seconds");
         /// Deliveries of a fan-out between two polls of the sockets. The rest follow in the next
         /// turn.
-        fan_out_slice: u32 = 32, whole(1..=65_536, "deliveries");
+        @live fan_out_slice: u32 = 32, whole(1..=65_536, "deliveries");
     }
 }

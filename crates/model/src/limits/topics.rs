@@ -16,110 +16,110 @@ section! {
         /// Bytes of a packet, including its fixed header. A larger one closes the connection; MQTT
         /// 5 clients learn the limit in CONNACK. Each packet that arrives or waits to be written
         /// occupies this much memory at most.
-        packet_bytes_max: u32 = 1024 * 1024, whole(256..=PACKET, "bytes");
+        @live packet_bytes_max: u32 = 1024 * 1024, whole(256..=PACKET, "bytes");
         /// Bytes of the first packet (CONNECT), with credentials and will. A larger one closes the
         /// connection.
-        connect_bytes_max: u32 = 128 * 1024, whole(128..=FRAME, "bytes");
+        @live connect_bytes_max: u32 = 128 * 1024, whole(128..=FRAME, "bytes");
         /// Bytes of a topic name or filter. A longer one is refused.
-        topic_bytes_max: u16 = 1_024, whole(1..=65_535, "bytes");
+        @live topic_bytes_max: u16 = 1_024, whole(1..=65_535, "bytes");
         /// Levels of a topic name or filter. One more is refused.
-        topic_levels_max: u16 = 64, whole(1..=32_768, "levels");
+        @live topic_levels_max: u16 = 64, whole(1..=32_768, "levels");
         /// Bytes of the name of a shared subscription, $share/NAME/filter. A longer one is refused
         /// (0x8F).
-        share_name_bytes_max: u16 = 256, whole(1..=65_535, "bytes");
+        @live share_name_bytes_max: u16 = 256, whole(1..=65_535, "bytes");
         /// Bytes of a client identifier. A longer one is refused.
-        client_id_bytes_max: u16 = 256, whole(1..=CLIENT_ID, "bytes");
+        @live client_id_bytes_max: u16 = 256, whole(1..=CLIENT_ID, "bytes");
         /// Sessions, connected or not. Beyond, clients without a session are refused.
-        sessions_max: u32 = 4_000_000, whole(1..=1 << 30, "sessions");
+        @live sessions_max: u32 = 4_000_000, whole(1..=1 << 30, "sessions");
         /// How long a session may outlive its connection; 4294967295 is for ever. A longer request
         /// is capped, and MQTT 5 clients are notified. MQTT 3 clients without clean session get
         /// this value.
-        session_expiry_s_max: u32 = 7 * 24 * 3_600, whole(0..=ANY, "seconds");
+        @live session_expiry_s_max: u32 = 7 * 24 * 3_600, whole(0..=ANY, "seconds");
         /// How often, in ten seconds, a client identifier may take over its own connection, as two
         /// clients with the same identifier do. Beyond, its CONNACK is delayed. Not counted:
         /// reconnects after a DISCONNECT or a lost connection, and refused clients.
-        flaps_max: u16 = 10, whole(1..=65_535, "connects");
+        @live flaps_max: u16 = 10, whole(1..=65_535, "connects");
         /// Delay of that CONNACK.
-        flap_delay_ms: u32 = 5_000, whole(0..=60_000, "milliseconds");
+        @live flap_delay_ms: u32 = 5_000, whole(0..=60_000, "milliseconds");
         /// Unacknowledged deliveries of QoS 1 and 2 to a client. The others wait in its queue.
-        inflight_max: u16 = 100, whole(1..=65_535, "messages");
+        @live inflight_max: u16 = 100, whole(1..=65_535, "messages");
         /// Unanswered messages of QoS 1 and 2 from a client. Beyond, an MQTT 5 client is
         /// disconnected unless its listener is lenient, and others are read more slowly.
-        receive_max: u16 = 1_000, whole(1..=65_535, "messages");
+        @live receive_max: u16 = 1_000, whole(1..=65_535, "messages");
         /// Messages queued for one session. Beyond, the oldest or the new one is dropped
         /// (queue_drops_oldest).
-        queue_count_max: u32 = 100_000, whole(0..=1 << 30, "messages");
+        @live queue_count_max: u32 = 100_000, whole(0..=1 << 30, "messages");
         /// Bytes of these messages, on disk or in memory, and 45 bytes of memory for each. Beyond,
         /// the same.
-        queue_bytes_max: u32 = 8 * 1024 * 1024, whole(0..=ANY, "bytes");
+        @live queue_bytes_max: u32 = 8 * 1024 * 1024, whole(0..=ANY, "bytes");
         /// Memory for the queues of all sessions: queue entries, and messages that are not only in
         /// the log. Beyond, the same.
-        queues_bytes_max: u64 = 1024 * 1024 * 1024, whole(0..=1 << 44, "bytes");
+        @live queues_bytes_max: u64 = 1024 * 1024 * 1024, whole(0..=1 << 44, "bytes");
         /// A full queue drops its oldest message instead of the new one.
-        queue_drops_oldest: bool = false;
+        @live queue_drops_oldest: bool = false;
         /// Queue messages of QoS 0 for offline sessions. They are not stored: a restart drops them.
-        queue_qos0: bool = false;
+        @live queue_qos0: bool = false;
         /// Bytes queued for a client's socket above which messages of QoS 0 for it are dropped.
-        qos0_backlog_bytes_max: u32 = 256 * 1024, whole(1_024..=1 << 30, "bytes");
+        @live qos0_backlog_bytes_max: u32 = 256 * 1024, whole(1_024..=1 << 30, "bytes");
         /// Subscriptions of one session. One more is refused.
-        subscriptions_a_session_max: u32 = 10_000, whole(1..=1 << 30, "subscriptions");
+        @live subscriptions_a_session_max: u32 = 10_000, whole(1..=1 << 30, "subscriptions");
         /// Subscriptions of all sessions. One more is refused.
-        subscriptions_max: u64 = 20_000_000, whole(1..=1 << 40, "subscriptions");
+        @live subscriptions_max: u64 = 20_000_000, whole(1..=1 << 40, "subscriptions");
         /// Bytes of SUBSCRIBE and UNSUBSCRIBE packets that are too long for one turn and are
         /// continued in the next. One more closes its connection.
-        subscribes_bytes_max: u64 = 64 * 1024 * 1024, whole(1 << 20..=1 << 44, "bytes");
+        @live subscribes_bytes_max: u64 = 64 * 1024 * 1024, whole(1 << 20..=1 << 44, "bytes");
         /// Bytes of messages with more receivers than one turn serves, and of messages queued
         /// behind them. One more is dropped (QoS 0) or refused as busy.
-        fan_outs_bytes_max: u64 = 64 * 1024 * 1024, whole(1 << 20..=1 << 44, "bytes");
+        @live fan_outs_bytes_max: u64 = 64 * 1024 * 1024, whole(1 << 20..=1 << 44, "bytes");
         /// Messages that one client may publish, with bursts of twice as many; 0: unlimited.
         /// Beyond, it is read more slowly.
-        publishes_per_s: u32 = 0, whole(0..=100_000_000, "messages a second");
+        @live publishes_per_s: u32 = 0, whole(0..=100_000_000, "messages a second");
         /// Bytes that one client may publish; 0: unlimited. Beyond, it is read more slowly.
-        publish_bytes_per_s: u32 = 0, whole(0..=ANY, "bytes a second");
+        @live publish_bytes_per_s: u32 = 0, whole(0..=ANY, "bytes a second");
         /// Filters that one client may subscribe to or unsubscribe from, with bursts of twice as
         /// many; 0: unlimited. Beyond, it is read more slowly.
-        subscribes_per_s: u32 = 1_000, whole(0..=100_000_000, "filters a second");
+        @live subscribes_per_s: u32 = 1_000, whole(0..=100_000_000, "filters a second");
         /// Retained messages. One more is not retained, and its publisher gets an error code.
-        retained_max: u32 = 2_000_000, whole(0..=1 << 30, "messages");
+        @live retained_max: u32 = 2_000_000, whole(0..=1 << 30, "messages");
         /// Bytes of retained messages. Beyond, the same.
-        retained_bytes_max: u64 = 2 * 1024 * 1024 * 1024, whole(0..=1 << 44, "bytes");
+        @live retained_bytes_max: u64 = 2 * 1024 * 1024 * 1024, whole(0..=1 << 44, "bytes");
         /// How long a retained message is kept; 0: for ever.
-        retained_expiry_s_max: u32 = 0, whole(0..=ANY, "seconds");
+        @live retained_expiry_s_max: u32 = 0, whole(0..=ANY, "seconds");
         /// Topic aliases that a client may use on a connection; 0: none.
-        topic_alias_max: u16 = 16, whole(0..=65_535, "aliases");
+        @live topic_alias_max: u16 = 16, whole(0..=65_535, "aliases");
         /// Topic aliases that the server uses towards a client that allows them; 0: none.
-        topic_alias_out_max: u16 = 16, whole(0..=65_535, "aliases");
+        @live topic_alias_out_max: u16 = 16, whole(0..=65_535, "aliases");
         /// Longest keep-alive; 0: unlimited, and clients may have none. A longer request is capped:
         /// MQTT 5 clients get the new value, and it applies to the others as well.
-        keep_alive_s_max: u16 = 0, whole(0..=65_535, "seconds");
+        @live keep_alive_s_max: u16 = 0, whole(0..=65_535, "seconds");
         /// Shortest keep-alive: an MQTT 5 client that asks for less gets this value (Server Keep
         /// Alive), which limits the load by pings. 0: no minimum. Older clients cannot be notified
         /// and keep their own value.
-        keep_alive_s_min: u16 = 0, whole(0..=65_535, "seconds");
+        @live keep_alive_s_min: u16 = 0, whole(0..=65_535, "seconds");
         /// Random spread of the keep-alives of MQTT 5 clients: up to this much longer, or shorter
         /// where the maximum would be exceeded. Clients that connected together then do not ping
         /// together.
-        keep_alive_jitter_percent: u8 = 0, whole(0..=50, "percent");
+        @live keep_alive_jitter_percent: u8 = 0, whole(0..=50, "percent");
         /// Longest delay of a will. A longer delay is capped.
-        will_delay_s_max: u32 = 7 * 24 * 3_600, whole(0..=ANY, "seconds");
+        @live will_delay_s_max: u32 = 7 * 24 * 3_600, whole(0..=ANY, "seconds");
         /// Wills published in one turn of a shard. The others wait for the next turn.
-        wills_a_turn_max: u32 = 1_024, whole(1..=1 << 20, "wills");
+        @live wills_a_turn_max: u32 = 1_024, whole(1..=1 << 20, "wills");
         /// Delayed messages (published to $delayed/SECONDS/TOPIC) that are stored. One more is
         /// refused.
-        delayed_max: u32 = 100_000, whole(0..=1 << 30, "messages");
+        @live delayed_max: u32 = 100_000, whole(0..=1 << 30, "messages");
         /// Longest delay of such a message. A longer one is refused.
-        delay_s_max: u32 = 30 * 24 * 3_600, whole(0..=ANY, "seconds");
+        @live delay_s_max: u32 = 30 * 24 * 3_600, whole(0..=ANY, "seconds");
         /// Retained messages handed to a connection at once; the next page follows when these are
         /// written.
-        retained_page: u32 = 64, whole(1..=4_096, "messages");
+        @live retained_page: u32 = 64, whole(1..=4_096, "messages");
         /// Bytes of notes on which retained topics new subscribers already received. Beyond,
         /// nothing new is noted: a message may arrive twice, live and retained.
-        retained_walks_bytes_max: u64 = 64 * 1024 * 1024, whole(1 << 16..=1 << 44, "bytes");
+        @live retained_walks_bytes_max: u64 = 64 * 1024 * 1024, whole(1 << 16..=1 << 44, "bytes");
         /// Bytes of messages from other shards on the way to one shard. Beyond, clients that
         /// publish to it are read more slowly, and what still arrives is dropped (QoS 0) or refused
         /// as busy.
-        peer_messages_bytes_max: u64 = 64 * 1024 * 1024, whole(1 << 20..=1 << 44, "bytes");
+        @live peer_messages_bytes_max: u64 = 64 * 1024 * 1024, whole(1 << 20..=1 << 44, "bytes");
         /// Sessions that are checked again in one turn after the access rules changed.
-        renewals_a_turn: u32 = 256, whole(1..=1 << 20, "sessions");
+        @live renewals_a_turn: u32 = 256, whole(1..=1 << 20, "sessions");
     }
 }

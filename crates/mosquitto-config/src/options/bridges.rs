@@ -189,7 +189,7 @@ pub(super) const OPTIONS: &[Known] = &[
         "bridge_reload_type",
         Bridge,
         Word(&["lazy", "immediate"]),
-        Ignored("changes of bridges need a restart"),
+        Ignored("a reload connects changed bridges anew"),
     ),
     known(
         "bridge_session_expiry_interval",

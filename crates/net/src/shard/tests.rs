@@ -918,3 +918,46 @@ fn behind_a_proxy_the_address_in_the_header_is_judged_before_anything_else_is_re
     assert_eq!((world.said().len(), world.shard.connections()), (said, 1));
     assert_eq!(world.shard.logic().acts, [BanAct::Refuses], "the walk leaves proxies alone");
 }
+
+#[test]
+fn limits_that_change_hold_from_the_next_turn_on() {
+    let mut world = world_with(Protocol::Mqtt, |limits| {
+        (limits.connections_max, limits.crowd_max) = (2, 0);
+    });
+    let limits = (*world.shard.settings.limits).clone();
+    let _first = world.part(10);
+    let smaller = Limits { connections_max: 1, crowd_max: 0, ..limits.clone() };
+    world.shard.handle_mut().set_limits(Arc::new(smaller));
+    world.turns(2);
+    let _refused = world.call(&[FIRST, b'l']);
+    while world.closed(CloseReason::Full) == 0 {
+        world.turns(1);
+    }
+    let larger = Limits { connections_max: 3, crowd_max: 0, ..limits };
+    world.shard.handle_mut().set_limits(Arc::new(larger));
+    world.turns(2);
+    let _second = world.part(10);
+    assert_eq!((world.shard.connections(), world.closed(CloseReason::Full)), (2, 1));
+}
+
+#[test]
+fn an_evacuated_shard_goes_on_and_one_that_is_told_to_stay_keeps_who_is_left() {
+    let mut world = ShardHarness::new(Protocol::Mqtt);
+    let _first = world.part(10);
+    world.shard.handle_mut().evacuate(1);
+    while world.shard.connections() > 0 {
+        world.turns(1);
+    }
+    assert_eq!((world.closed(CloseReason::Draining), world.shard.is_stopped()), (1, false));
+    let _second = world.part(10);
+    world.shard.handle_mut().evacuate(86_400_000);
+    world.turns(2);
+    world.shard.handle_mut().stay();
+    world.turns(2);
+    assert_eq!((world.shard.connections(), world.shard.next_drain()), (1, None));
+    world.shard.handle_mut().evacuate(86_400_000);
+    world.turns(2);
+    world.shard.handle_mut().drain(1);
+    while world.shard.turn() {}
+    assert_eq!(world.closed(CloseReason::Draining), 2, "a stop ends an evacuation");
+}

@@ -12,7 +12,7 @@
 
 use super::{Conn, Shard, ShardMessageOf};
 use crate::connection::ConnectionRecord;
-use crate::logic::ShardLogic;
+use crate::logic::{DrainOrder, ShardLogic};
 use crate::transport::Net;
 use base::slab::Key;
 use base::time::Instant;
@@ -60,6 +60,8 @@ pub(super) struct Sweep {
 
 /// A drain under way.
 pub(super) struct Drain {
+    /// At its end the shard stops.
+    stops: bool,
     began: Instant,
     /// Time over which it goes.
     span: Duration,
@@ -271,16 +273,24 @@ where
         }
     }
 
-    /// Stops listening and begins to let connections go.
-    pub(super) fn begin_drain(&mut self, over_ms: u32) {
-        if self.drain.is_some() {
+    /// Begins to let connections go, or ends that. A shard that is to stop stops listening, and
+    /// nothing ends its drain any more.
+    pub(super) fn order_drain(&mut self, order: DrainOrder) {
+        if self.drain.as_ref().is_some_and(|drain| drain.stops) {
             return;
         }
-        self.net.stop_listening();
+        let (over_ms, stops) = match order {
+            DrainOrder::Stop { over_ms } => (over_ms, true),
+            DrainOrder::Evacuate { over_ms } => (over_ms, false),
+            DrainOrder::Stay => return self.drain = None,
+        };
+        if stops {
+            self.net.stop_listening();
+        }
         let began = self.now.mono;
         let total = self.conns.len() as u64;
         let span = Duration::from_millis(u64::from(over_ms.max(1)));
-        self.drain = Some(Drain { began, span, total, gone: 0, slot: 0, next: began });
+        self.drain = Some(Drain { stops, began, span, total, gone: 0, slot: 0, next: began });
     }
 
     pub(super) fn next_drain(&self) -> Option<Instant> {
@@ -290,7 +300,7 @@ where
     /// Lets as many go as the pace allows.
     pub(super) fn drain_slice(&mut self) {
         let Some(drain) = &mut self.drain else { return };
-        let span = drain.span;
+        let (span, stops) = (drain.span, drain.stops);
         let elapsed = self.now.mono - drain.began;
         if elapsed >= span || self.conns.is_empty() {
             self.drain = None;
@@ -300,7 +310,10 @@ where
                     self.let_go(key);
                 }
             }
-            return self.stop_now();
+            if stops {
+                self.stop_now();
+            }
+            return;
         }
         drain.next = self.now.mono + DRAIN_EVERY;
         let due = (drain.total as u128 * elapsed.as_millis() / span.as_millis()) as u64;

@@ -53,7 +53,13 @@ pub struct OrderWays {
     /// To all shards.
     pub control: Arc<dyn Control>,
     /// What bounds registrations and passwords.
-    pub limits: ChatLimits,
+    pub limits: Mutex<ChatLimits>,
+}
+
+impl OrderWays {
+    fn limits(&self) -> MutexGuard<'_, ChatLimits> {
+        self.limits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Hears what was ordered, for the audit log and the console; before it is answered.
@@ -231,6 +237,13 @@ impl OrderDesk {
         answer
     }
 
+    /// From now on other limits are in force.
+    pub(super) fn set_limits(&self, limits: &ChatLimits) {
+        if let Some(ways) = self.ways.get() {
+            *ways.limits() = limits.clone();
+        }
+    }
+
     /// Another password for whoever has one.
     fn changes(
         &self,
@@ -238,7 +251,7 @@ impl OrderDesk {
         password: &NewPassword,
         ways: &OrderWays,
     ) -> BookAnswer {
-        if !self.hour().at(clock::monotonic_us()).changes(user, &ways.limits) {
+        if !self.hour().at(clock::monotonic_us()).changes(user, &ways.limits()) {
             return Err(BookFault::Rate);
         }
         let order = UserOrder { password: Some(password.reveal().into()), ..order_for(user) };
@@ -256,7 +269,7 @@ impl OrderDesk {
         source: Option<Source>,
         ways: &OrderWays,
     ) -> BookAnswer {
-        if !self.hour().at(clock::monotonic_us()).registers(source, &ways.limits) {
+        if !self.hour().at(clock::monotonic_us()).registers(source, &ways.limits()) {
             return Err(BookFault::Rate);
         }
         if self.access_control.is_spoken_for(user) {
@@ -379,7 +392,7 @@ fn statistics(ways: &OrderWays, address: &AccountAddress) -> BookAnswer {
         _ => return Err(BookFault::Busy),
     };
     let (mut contacts, mut since, mut after) = (0, 0, 0);
-    let pages = ways.limits.contacts_an_account_max / u32::from(CONTACTS_PAGE_MAX) + 2;
+    let pages = ways.limits().contacts_an_account_max / u32::from(CONTACTS_PAGE_MAX) + 2;
     for _ in 0..pages {
         let what = ErrandWhat::Contacts(ContactsRange { after, since, count: CONTACTS_PAGE_MAX });
         let errand = Box::new(Errand { by: address.clone(), is_operators: true, what });

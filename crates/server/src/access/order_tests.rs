@@ -14,6 +14,7 @@ use model::ports::users::{
     Announcement, Authority, BookAnswer, BookDone, BookFault, BookOrder, NewPassword, OperatorWish,
     UserChange, UserOrder, UserState, UserVerb,
 };
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, sync_channel};
 
 const BY: (ServiceKind, ShardId) = (ServiceKind::Chat, ShardId(1));
@@ -96,7 +97,7 @@ impl Desk {
                 tell.send((number, answer)).expect("somebody listens");
             }),
             control: Arc::new(Shards),
-            limits,
+            limits: Mutex::new(limits),
         };
         place.entrance.take_orders(ways).expect("a thread");
         place.entrance.tell_orders(Box::new(move |it| note.send(it).expect("somebody listens")));

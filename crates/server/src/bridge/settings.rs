@@ -21,65 +21,65 @@ section! {
         @aside name: String;
         /// Addresses of the other broker: host, host:port, or a URL of mqtt, mqtts, ws, wss or
         /// unix. The first is preferred: the bridge returns to it.
-        addresses: Vec<String>, list(
+        @live addresses: Vec<String>, list(
             16,
             "addresses, such as \"broker.example:1883\" or \"mqtts://broker.example\"",
             |text| (1..=512).contains(&text.len()),
         );
         /// Bridged topics, in mosquitto's syntax: a filter, then in, out or both, QoS, local and
         /// remote prefix ("" is none). Everything but the filter is optional.
-        topics: Vec<String>, list(
+        @live topics: Vec<String>, list(
             256,
             "topics, such as \"sensors/# out 1 local/ remote/\"",
             |text| (1..=4_096).contains(&text.len()),
         );
         /// Start this bridge.
-        enabled: bool = true;
+        @live enabled: bool = true;
         /// After each failure use the next address, and stay with it.
-        round_robin: bool = false;
+        @live round_robin: bool = false;
         /// MQTT version spoken with the other broker.
-        protocol: BridgeProtocol = BridgeProtocol::Auto;
+        @live protocol: BridgeProtocol = BridgeProtocol::Auto;
         /// Client identifier at the other broker; "" is holdline.NAME.
-        client_id: String = String::new(), NAME;
+        @live client_id: String = String::new(), NAME;
         /// Client identifier at this server; "" is local.NAME.
-        local_client_id: String = String::new(), NAME;
+        @live local_client_id: String = String::new(), NAME;
         /// User name at the other broker; "" is none.
-        user: String = String::new(), NAME;
+        @live user: String = String::new(), NAME;
         /// Password at the other broker. Never printed.
-        password: Hidden = Hidden::default(), NAME, secret;
+        @live password: Hidden = Hidden::default(), NAME, secret;
         /// Use clean sessions: neither side queues messages while the connection is down.
-        clean: bool = false;
+        @live clean: bool = false;
         /// Keep-alive. A connection that is silent for longer is closed and opened again.
-        keep_alive_s: u16 = 60, whole(5..=65_535, "seconds");
+        @live keep_alive_s: u16 = 60, whole(5..=65_535, "seconds");
         /// Delay before the first reconnect; it doubles with each attempt, with some jitter.
-        restart_s_min: u32 = 5, whole(1..=3_600, "seconds");
+        @live restart_s_min: u32 = 5, whole(1..=3_600, "seconds");
         /// Maximum delay between reconnects.
-        restart_s_max: u32 = 30, whole(1..=86_400, "seconds");
+        @live restart_s_max: u32 = 30, whole(1..=86_400, "seconds");
         /// Publish the state of the connection, retained: 1 connected, 0 not.
-        notifications: bool = true;
+        @live notifications: bool = true;
         /// Publish it only here, not on the other broker.
-        notifications_local_only: bool = false;
+        @live notifications_local_only: bool = false;
         /// Topic of it; "" is $SYS/broker/connection/CLIENT_ID/state.
-        notification_topic: String = String::new(), NAME;
+        @live notification_topic: String = String::new(), NAME;
         /// Tell the other broker that this is a bridge, so that messages are not sent back to where
         /// they came from.
-        try_private: bool = true;
+        @live try_private: bool = true;
         /// Pass on the retain flag.
-        outgoing_retain: bool = true;
+        @live outgoing_retain: bool = true;
         /// Unacknowledged messages of QoS 1 and 2. The others wait. mosquitto accepts 20 unless its
         /// max_inflight_messages says more: beyond that it reorders messages and may lose those
         /// that exceed its queue. An MQTT 5 broker announces its own limit, and the bridge stays
         /// within it.
-        inflight_max: u16 = 20, whole(1..=65_535, "messages");
+        @live inflight_max: u16 = 20, whole(1..=65_535, "messages");
         /// PEM file of the authorities that the other broker's certificate is verified against; ""
         /// is the system's.
-        ca: Option<PathBuf> = None;
+        @live ca: Option<PathBuf> = None;
         /// PEM file of the bridge's client certificate.
-        certificate: Option<PathBuf> = None;
+        @live certificate: Option<PathBuf> = None;
         /// PEM file of its private key.
-        key: Option<PathBuf> = None;
+        @live key: Option<PathBuf> = None;
         /// Do not verify the other broker's certificate. The start warns of it.
-        insecure: bool = false;
+        @live insecure: bool = false;
         /// Largest packet that it accepts, bytes: that of `[mqtt]`. Larger messages are not
         /// forwarded, but counted.
         @aside packet_bytes_max: u32 = 1024 * 1024;

@@ -90,17 +90,17 @@ section! {
         tls_min: TlsMin = TlsMin::V12;
         /// MQTT: tolerate known faults of old devices, and count each, where the standard lets a
         /// server close the connection.
-        lenient: bool = false;
+        @live lenient: bool = false;
         /// MQTT and IM: from where clients may connect without credentials. The start warns of yes
         /// on an address that others can reach.
-        anonymous: Anonymous = Anonymous::Loopback;
+        @live anonymous: Anonymous = Anonymous::Loopback;
         /// MQTT, IM and XMPP: authentication methods, in the order in which they are tried. Methods
         /// that are not configured are skipped. scram uses [access] scram_hashes. XMPP offers
         /// these, and PLAIN in TLS; anonymous lets guests in there, up to [chat] guests_max.
-        methods: Vec<Method> = ListenerPolicy::default().methods;
+        @live methods: Vec<Method> = ListenerPolicy::default().methods;
         /// MQTT and IM: where anonymous clients are allowed, accept a user name that no method
         /// knows, without proof.
-        believe_names: bool = false;
+        @live believe_names: bool = false;
     }
 }
 

@@ -318,10 +318,21 @@ fn pages(config: &Config) -> Vec<Page> {
     }
     pages.push(single("names", &config.names));
     for bridge in &config.bridges {
-        pages.push(page(Sheet::named("bridge", &bridge.name), bridge));
+        pages.push(live(page(Sheet::named("bridge", &bridge.name), bridge)));
     }
     pages.extend(list(None, "webhook", &config.webhooks));
     pages
+}
+
+/// Every key of sections outside lists, with its header and its value.
+#[cfg(test)]
+pub(super) fn walked(config: &Config) -> Vec<(String, &'static Setting, Value)> {
+    let pages = pages(config).into_iter().filter(|page| !page.sheet.header.starts_with("[["));
+    let of_page = |page: Page| {
+        let header = page.sheet.header;
+        page.entries.into_iter().map(move |entry| (header.clone(), entry.setting, entry.value))
+    };
+    pages.flat_map(of_page).collect()
 }
 
 fn single<S: Section + Default>(name: &str, section: &S) -> Page {

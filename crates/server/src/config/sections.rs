@@ -106,9 +106,9 @@ section! {
         /// put a TLS proxy in front.
         address: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7080)), ADDRESS;
         /// The first token, with all permissions. "": generated at the first start and stored in
-        /// api.token in the data folder. Never printed or logged. `holdline token make` makes
-        /// tokens with fewer permissions.
-        token: Hidden = Hidden::default(), TOKEN, secret;
+        /// api.token in the data folder; `holdline token reset` replaces it there. Never printed or
+        /// logged. `holdline token make` makes tokens with fewer permissions.
+        @live token: Hidden = Hidden::default(), TOKEN, secret;
         /// Serve the console, a web page for operators, at / of the API's address. Operators log in
         /// to it with a token.
         console: bool = true;

@@ -17,7 +17,7 @@ section! {
         @part limits: TopicLimits;
         /// Close the connection of a client whose text contains control characters or
         /// non-characters (MQTT5 1.5.4 leaves it to the server). Ill-formed UTF-8 always closes it.
-        strict_text: bool = false;
+        @live strict_text: bool = false;
         /// Interval of the server's statistics, published retained under $SYS/broker/; 0: never.
         sys_interval_s: u32 = 10, whole(0..=86_400, "seconds");
         /// Topics that are rewritten; the first rule that matches applies.

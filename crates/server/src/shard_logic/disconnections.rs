@@ -7,6 +7,7 @@
 
 use base::time::Now;
 use model::id::{ConnRef, ShardId};
+use model::limits::Limits;
 use model::ports::control::disconnections::{
     ByteCounts, Disconnection, DisconnectionPage, DisconnectionPlace, DisconnectionQuery, Parting,
     cut,
@@ -17,6 +18,11 @@ use std::collections::{BTreeMap, VecDeque};
 /// Partings that wait for the ends of their connections; mostly each waits for a moment. Those
 /// beyond are forgotten: their connections end without a name.
 const PARTINGS_MAX: usize = 16_384;
+
+/// A shard's share of what `limits` allow.
+fn share(limits: &Limits, shards: u16) -> usize {
+    limits.disconnections_max.div_ceil(u32::from(shards.max(1))) as usize
+}
 
 /// One shard's.
 pub(super) struct Disconnections {
@@ -32,14 +38,19 @@ pub(super) struct Disconnections {
 impl Disconnections {
     /// An empty ring, of this shard's share of what `settings` allow.
     pub(super) fn new(settings: &net::Settings) -> Disconnections {
-        let max = settings.limits.disconnections_max.div_ceil(u32::from(settings.shards.max(1)));
         Disconnections {
             shard: settings.shard,
             ring: VecDeque::new(),
-            max: max as usize,
+            max: share(&settings.limits, settings.shards),
             next: 0,
             partings: BTreeMap::new(),
         }
+    }
+
+    /// Another length from now on: the oldest that are too many go.
+    pub(super) fn set_max(&mut self, limits: &Limits, shards: u16) {
+        self.max = share(limits, shards);
+        self.ring.drain(..self.ring.len().saturating_sub(self.max));
     }
 
     /// A service says whose connection is about to end.

@@ -10,6 +10,7 @@ use model::chat::foreign::{ForeignRefused, ForeignWord};
 use model::counters::{ChatCounter, Counters, ProcessCounter};
 use model::id::{ConnRef, ShardId};
 use model::latency::LatencyPhase;
+use model::limits::Limits;
 use model::ports::access::{Admission, Question};
 use model::ports::control::disconnections::Parting;
 use model::ports::control::slow_clients::Loss;
@@ -154,8 +155,10 @@ pub trait AnyService: Send {
     fn unsettled(&self) -> usize;
     /// Whether what comes in goes out more slowly.
     fn is_behind(&self) -> bool;
-    /// From now on newcomers are told that the server is going.
-    fn drain(&mut self);
+    /// From now on newcomers are refused because the server drains, or are no longer.
+    fn set_draining(&mut self, now: Now, draining: bool);
+    /// From now on these limits are in force.
+    fn configure(&mut self, limits: &Arc<Limits>);
     /// From now on the configuration has these products.
     fn install(&mut self, products: &[Arc<Product>]);
     /// Adds its gauges and counters.
@@ -464,8 +467,12 @@ impl<S: Service> AnyService for RunningService<S> {
         self.service.is_behind()
     }
 
-    fn drain(&mut self) {
-        self.told().0.drain();
+    fn set_draining(&mut self, now: Now, draining: bool) {
+        self.told().0.set_draining(now, draining);
+    }
+
+    fn configure(&mut self, limits: &Arc<Limits>) {
+        self.told().0.configure(limits);
     }
 
     fn install(&mut self, products: &[Arc<Product>]) {

@@ -55,6 +55,11 @@ impl SlowList {
         SlowList { shard, rows, max: max as usize, due, quiet_until, more, is_told }
     }
 
+    /// So many rows at most from now on.
+    pub(super) fn set_max(&mut self, max: u32) {
+        self.max = max as usize;
+    }
+
     /// Rows.
     pub(super) fn len(&self) -> usize {
         self.rows.len()

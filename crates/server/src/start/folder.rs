@@ -6,7 +6,7 @@ use base::hex;
 use model::{event, tell};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use store::data::{CLUSTER_SECRET, NODE_SECRET};
 
@@ -46,13 +46,33 @@ fn token_in(data: &Path, configured: &str) -> Result<(String, Option<PathBuf>), 
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => return Err(StartError(format!("{}: {error}", path.display()))),
     }
+    Ok((make_token(&path)?, Some(path)))
+}
+
+fn make_token(path: &Path) -> Result<String, StartError> {
     let bytes: [u8; 24] = random()?;
     let token = hex::encode(&bytes);
     let mut options = OpenOptions::new();
     let options = options.write(true).create(true).truncate(true).mode(0o600);
-    let mut file = options.open(&path).map_err(failed)?;
+    let mut file = options.open(path).map_err(failed)?;
     file.write_all(token.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
-    Ok((token, Some(path)))
+    Ok(token)
+}
+
+/// Puts another first token in place of that of a data folder; its file. It belongs to whoever the
+/// folder belongs to, for root may call this.
+pub(crate) fn reset_token(data: &Path) -> Result<PathBuf, String> {
+    let path = data.join(TOKEN_FILE);
+    let told = |error: std::io::Error| format!("{}: {error}", path.display());
+    let folder = fs::metadata(data).map_err(|error| format!("{}: {error}", data.display()))?;
+    if !data.join(CLUSTER_SECRET).exists() {
+        return Err(format!("{} is not a data folder of a server", data.display()));
+    }
+    let new = data.join("api.token.new");
+    make_token(&new).map_err(|error| error.to_string())?;
+    std::os::unix::fs::chown(&new, Some(folder.uid()), Some(folder.gid())).map_err(told)?;
+    fs::rename(&new, &path).map_err(told)?;
+    Ok(path)
 }
 
 /// The file's mode, if others than its owner may read or change it.
@@ -64,6 +84,18 @@ fn read_by_others(path: &Path) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_token_that_is_reset_is_another_one_and_for_its_owner_only() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert!(reset_token(folder.path()).is_err(), "no server ever ran here");
+        fs::write(folder.path().join(CLUSTER_SECRET), "secret").expect("written");
+        let (first, _) = token_in(folder.path(), "").expect("made");
+        let file = reset_token(folder.path()).expect("reset");
+        let (second, _) = token_in(folder.path(), "").expect("read");
+        assert!(first != second && second.len() == 48, "{second}");
+        assert_eq!(read_by_others(&file), None);
+    }
 
     #[test]
     fn a_token_is_made_once_and_kept() {

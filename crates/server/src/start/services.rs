@@ -1,7 +1,7 @@
 //! Each crate's own start: configuration's words become the crate's.
 
+use super::live::Live;
 use super::periodic::certificates;
-use super::shown_config::ShownConfig;
 use super::storage::Storage;
 use super::storage::backlog;
 use super::storage::backups::BackupTally;
@@ -36,14 +36,12 @@ pub(super) struct Parts {
     pub(super) storage: Arc<Storage>,
     pub(super) entrance: Arc<Entrance>,
     pub(super) queries: Arc<dyn PresenceQueries>,
-    /// How the bridges are.
-    pub(super) bridges: admin::BridgeStatuses,
     /// Figures of the stream of events, where there is one.
     pub(super) stream: Option<admin::Readings>,
     /// Who tells devices something that are not connected.
     pub(super) gateway: Arc<admin::PushGateway>,
-    /// For who looks at the configuration.
-    pub(super) shown: ShownConfig,
+    /// For who looks at the configuration, reloads it, or drains the server.
+    pub(super) live: Arc<Live>,
     /// The archive of messages, where there is one.
     pub(super) archive: Option<Arc<Archive>>,
     /// The folder of files, where there is one.
@@ -63,9 +61,11 @@ pub(super) fn start_api(
     webhooks: Vec<admin::Webhook>,
     parts: Parts,
 ) -> Result<admin::RunningApi, StartError> {
-    let Parts { switchboard, feed, storage, entrance, queries, bridges, .. } = parts;
-    let Parts { stream, gateway, shown, media, bosh, archive, tls, backups, .. } = parts;
-    let (statuses, accounts, asked) = (bridges.clone(), entrance.clone(), switchboard.clone());
+    let Parts { switchboard, feed, storage, entrance, queries, .. } = parts;
+    let Parts { stream, gateway, live, media, bosh, archive, tls, backups, .. } = parts;
+    let orders = live_orders(&live);
+    let statuses = orders.bridges.clone();
+    let (accounts, asked) = (entrance.clone(), switchboard.clone());
     let (read, looked, copied) = (storage.clone(), storage.clone(), storage.clone());
     let desk = TraceDesk::new(asked.clone(), config.api.limits.clone());
     let tally = desk.tally().clone();
@@ -87,14 +87,9 @@ pub(super) fn start_api(
         bans: entrance.bans(),
         presence: queries,
         dead_letters: Some(dead_letters(config)),
-        retry: admin::WebhookRetry {
-            report_age_ms_max: u64::from(config.store.reports_age_s_max) * 1_000,
-            ..admin::WebhookRetry::default()
-        },
+        retry: retry(config),
         wall_ms: Arc::new(clock::wall_ms),
-        random: Arc::new(|bytes| {
-            getrandom::fill(bytes).expect("the system gave random bytes at the start");
-        }),
+        random: Arc::new(random),
         readings: Arc::new(move || {
             let of_stream = stream.as_ref().map_or(Vec::new(), |readings| readings());
             let of_bridges = bridge_readings(&statuses());
@@ -114,11 +109,13 @@ pub(super) fn start_api(
             draining: asked.is_draining(),
             logs: looked.sizes().iter().map(health).collect(),
         }),
-        bridges,
+        bridges: orders.bridges,
         certificates: Arc::new(move || certificates::statuses(&tls)),
         log: Arc::new(crate::log::recent::lines),
         log_events: Arc::new(crate::log::recent::told),
-        configuration: Arc::new(move || shown.show()),
+        configuration: orders.configuration,
+        reload: orders.reload,
+        drain: orders.drain,
         backup: Arc::new(move |to| copied.backup(to)),
         traces: Arc::new(desk),
         otlp: otlp(config),
@@ -126,6 +123,35 @@ pub(super) fn start_api(
     };
     admin::start(settings, vec![listener], Arc::new(switchboard), feed)
         .map_err(|error| StartError(format!("api: {error}")))
+}
+
+/// What the API asks of a server that changes while it runs.
+struct LiveOrders {
+    bridges: admin::BridgeStatuses,
+    configuration: admin::Configurations,
+    reload: admin::ReloadOrder,
+    drain: admin::DrainSwitch,
+}
+
+fn live_orders(live: &Arc<Live>) -> LiveOrders {
+    let [statuses, shown, reloaded, drained] = [(); 4].map(|()| live.clone());
+    LiveOrders {
+        bridges: Arc::new(move || statuses.bridge_status()),
+        configuration: Arc::new(move || shown.shown.show()),
+        reload: Arc::new(move || reloaded.reload_file()),
+        drain: Arc::new(move |draining| drained.drain(draining)),
+    }
+}
+
+fn retry(config: &Config) -> admin::WebhookRetry {
+    admin::WebhookRetry {
+        report_age_ms_max: u64::from(config.store.reports_age_s_max) * 1_000,
+        ..admin::WebhookRetry::default()
+    }
+}
+
+fn random(bytes: &mut [u8]) {
+    getrandom::fill(bytes).expect("the system gave random bytes at the start");
 }
 
 /// Where what webhooks give up is kept.

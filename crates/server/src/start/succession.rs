@@ -65,8 +65,8 @@ impl RunningServer {
         if self.supervisor.is_there() {
             return;
         }
-        let data = &self.config.server.data;
-        match Offer::make(data, self.copies.clone(), events.clone()) {
+        let data = self.config().server.data;
+        match Offer::make(&data, self.copies.clone(), events.clone()) {
             Ok(offer) => *lock(&self.offer) = Some(offer),
             Err(error) => tell!(event::SUCCESSION_OFF, %error),
         }
@@ -83,7 +83,7 @@ impl RunningServer {
     pub fn move_off(&mut self) -> Vec<KeptSocket> {
         self.files.leave();
         let copies = self.keep_place();
-        self.let_go(self.config.limits.take_over_ms);
+        self.let_go(self.config().limits.take_over_ms);
         copies
     }
 }

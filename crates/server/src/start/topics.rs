@@ -17,7 +17,7 @@ use model::id::ShardId;
 use model::ports::control::Control;
 use model::ports::log::Party;
 use net::shard::ShardMessage;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// What the brokers of all shards have in common.
 pub(super) struct Topics {
@@ -117,7 +117,7 @@ impl Topics {
                 insist(&boxes, shard, Mail::Booked(service, number, answer), &over);
             }),
             control,
-            limits: config.limits.chat.clone(),
+            limits: Mutex::new(config.limits.chat.clone()),
         };
         self.entrance.take_orders(ways).map_err(super::failed)
     }

@@ -8,6 +8,7 @@ use crate::shard_logic::Mail;
 use crate::shard_logic::outside::Outside;
 use chat::ReviewSettings;
 use chat::words::{WORDS_FILE_BYTES_MAX, WordList, WordShelf};
+use model::limits::ChatLimits;
 use model::ports::reviews::Reviewed;
 use net::shard::ShardMessage;
 use std::fs::File;
@@ -29,14 +30,13 @@ impl Moderation {
         let words = Arc::new(WordShelf::default());
         words.put(words_of(&config.chat)?);
         let section = &config.chat;
-        let limits = &section.limits;
         let desk = (!section.before_send_url.is_empty()).then(|| {
             ReviewDesk::new(ReviewHook {
                 url: section.before_send_url.clone(),
                 secret: section.before_send_secret.reveal().as_bytes().to_vec(),
                 calls_max: section.before_send_calls_max,
                 ms_max: section.before_send_ms_max,
-                bytes_max: u64::from(limits.text_bytes_max) + u64::from(limits.extra_bytes_max),
+                bytes_max: bytes_max(&section.limits),
             })
         });
         Ok(Moderation { desk, words })
@@ -64,6 +64,13 @@ impl Moderation {
         desk.start(Box::new(tell)).map_err(|error| format!("cannot start the hook thread: {error}"))
     }
 
+    /// From now on other limits are in force.
+    pub fn set_limits(&self, limits: &ChatLimits) {
+        if let Some(desk) = &self.desk {
+            desk.set_bytes_max(bytes_max(limits));
+        }
+    }
+
     /// Reads the file of words again.
     pub fn reload(&self, section: &ChatSection) -> Result<usize, String> {
         let list = words_of(section)?;
@@ -78,6 +85,11 @@ impl Moderation {
             desk.close();
         }
     }
+}
+
+/// Bytes that the hook may put in place of a message.
+fn bytes_max(limits: &ChatLimits) -> u64 {
+    u64::from(limits.text_bytes_max) + u64::from(limits.extra_bytes_max)
 }
 
 /// What of the file of words cannot be used.

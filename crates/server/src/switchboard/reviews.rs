@@ -22,6 +22,7 @@ use model::service::ServiceKind;
 use model::{event, tell};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
@@ -58,6 +59,8 @@ pub struct ReviewHook {
 /// The hook, its threads, and what waits for them.
 pub struct ReviewDesk {
     hook: ReviewHook,
+    /// The hook's, now.
+    bytes_max: AtomicU64,
     agent: ureq::Agent,
     queue: Mutex<Queue>,
     came: Condvar,
@@ -115,6 +118,11 @@ impl Circuit {
 }
 
 impl ReviewDesk {
+    /// Other limits of an answer from now on.
+    pub fn set_bytes_max(&self, bytes_max: u64) {
+        self.bytes_max.store(bytes_max, Ordering::Relaxed);
+    }
+
     /// A desk without threads.
     pub fn new(hook: ReviewHook) -> Arc<ReviewDesk> {
         // The environment has no say in who sees what people say.
@@ -122,6 +130,7 @@ impl ReviewDesk {
         let config = config.max_idle_connections_per_host(hook.calls_max.into());
         let agent = config.build().new_agent();
         Arc::new(ReviewDesk {
+            bytes_max: AtomicU64::new(hook.bytes_max),
             hook,
             agent,
             queue: Mutex::default(),
@@ -217,7 +226,7 @@ impl ReviewDesk {
         if answer.status().as_u16() != 200 {
             return Err(format!("it answered with status {}", answer.status().as_u16()));
         }
-        let bytes_max = self.hook.bytes_max * 6 + ANSWER_BESIDE_BYTES;
+        let bytes_max = self.bytes_max.load(Ordering::Relaxed) * 6 + ANSWER_BESIDE_BYTES;
         let limited = answer.body_mut().with_config().limit(bytes_max);
         verdict_of(&limited.read_to_vec().map_err(failed)?)
     }

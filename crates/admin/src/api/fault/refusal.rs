@@ -27,13 +27,14 @@ pub(crate) enum Refusal {
     TooLarge,
     TooManyLogins,
     BackupFailed,
+    ConfigurationInvalid,
     Busy,
     DirectoryFailed,
     NoAnswer,
 }
 
 impl Refusal {
-    pub(crate) const ALL: [Refusal; 19] = [
+    pub(crate) const ALL: [Refusal; 20] = [
         Refusal::Bad,
         Refusal::Unauthorized,
         Refusal::Forbidden,
@@ -50,6 +51,7 @@ impl Refusal {
         Refusal::TooLarge,
         Refusal::TooManyLogins,
         Refusal::BackupFailed,
+        Refusal::ConfigurationInvalid,
         Refusal::Busy,
         Refusal::DirectoryFailed,
         Refusal::NoAnswer,
@@ -94,6 +96,9 @@ impl Refusal {
             Refusal::TooLarge => "The body is too large.",
             Refusal::TooManyLogins => "Too many failed logins from this address within a minute.",
             Refusal::BackupFailed => "The backup failed; the message says why.",
+            Refusal::ConfigurationInvalid => {
+                "The configuration is invalid; nothing changed. The message names each problem."
+            }
             Refusal::Busy => {
                 "`busy`: a queue was full; nothing was done. `store_failed`: the store is full \
                  or has failed; nothing was done. `database_failed`: the account database is \
@@ -158,6 +163,11 @@ impl Refusal {
             Refusal::TooManyLogins => vec![Fault::too_many_logins(60)],
             Refusal::BackupFailed => {
                 vec![Fault::backup("/var/backups/holdline: No space left on device".into())]
+            }
+            Refusal::ConfigurationInvalid => {
+                let why = "holdline.toml:3: [limits] drain_ms = 9999999999: must be 0 to 86400000 \
+                           milliseconds";
+                vec![Fault::configuration(why.into())]
             }
             Refusal::Busy => {
                 let why = "the database is unreachable: it did not answer within 5000 ms";

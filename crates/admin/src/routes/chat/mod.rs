@@ -131,7 +131,7 @@ pub(crate) async fn history(
 /// `POST /v1/chat/accounts/{account}/messages`: says something in its name.
 pub(crate) async fn send(State(api): Api, path: Part, body: Body<MessageBody>) -> ToldAbout<Sent> {
     let by = of(&api, path)?;
-    let message = body.read()?.message(&api.settings.limits.chat, || made_up(&api))?;
+    let message = body.read()?.message(&api.limits().chat, || made_up(&api))?;
     let about = about(&by, "to", message.to.as_str());
     Ok((about, Json(say(&api, by, message).await?)))
 }

@@ -73,7 +73,8 @@ pub(crate) async fn moves(State(api): Api, body: Body<MovesBody>) -> Result<Json
     if !(1..=MOVES_MAX).contains(&body.items.len()) {
         return Err(Fault::bad(format!("`items` must have 1 to {MOVES_MAX} entries")));
     }
-    let (domain, limits) = (&api.settings.chat_domain, &api.settings.limits.chat);
+    let (domain, limits) = (&api.settings.chat_domain, api.limits());
+    let limits = &limits.chat;
     let mut lane = Lane::default();
     for (at, item) in body.items.iter().enumerate() {
         lane.results.push(None);

@@ -59,7 +59,7 @@ pub(crate) async fn one_named(State(api): Api, query: Asked<ClientQuery>) -> Tol
 }
 
 async fn show(api: &Shared, client: String) -> Told<Client> {
-    let client = messages::client(client, &api.settings.limits.topics)?;
+    let client = messages::client(client, &api.limits().topics)?;
     match ask(api, TopicCommand::Client(client)).await? {
         TopicAnswer::Client(Some(state)) => Ok(Json(Client::from(&*state))),
         TopicAnswer::Client(None) => Err(Fault::unknown("client")),
@@ -86,7 +86,7 @@ pub(crate) async fn kick_named(
 }
 
 async fn end(api: &Shared, client: String, session: bool) -> Told<ClientKicked> {
-    let client = messages::client(client, &api.settings.limits.topics)?;
+    let client = messages::client(client, &api.limits().topics)?;
     if session {
         let dropped = done(api, TopicCommand::DropSession(client)).await?;
         return match dropped {
@@ -112,7 +112,7 @@ pub(crate) async fn subscriptions_named(
 }
 
 async fn list_subscriptions(api: &Shared, client: String) -> Told<Subscriptions> {
-    let client = messages::client(client, &api.settings.limits.topics)?;
+    let client = messages::client(client, &api.limits().topics)?;
     match ask(api, TopicCommand::Subscriptions(client)).await? {
         TopicAnswer::Subscriptions(Some(subscriptions)) => {
             let subscriptions = subscriptions.iter().map(Subscription::from).collect();
@@ -146,7 +146,8 @@ async fn add_subscription(
     client: String,
     body: &Body<SubscribeBody>,
 ) -> Told<Subscribed> {
-    let limits = &api.settings.limits.topics;
+    let limits = api.limits();
+    let limits = &limits.topics;
     let client = messages::client(client, limits)?;
     let wish = body.read()?.wish(limits)?;
     match done(api, TopicCommand::Subscribe(client, wish)).await? {
@@ -174,7 +175,8 @@ pub(crate) async fn unsubscribe_named(
 }
 
 async fn end_subscription(api: &Shared, client: String, filter: &str) -> Told<Unsubscribed> {
-    let limits = &api.settings.limits.topics;
+    let limits = api.limits();
+    let limits = &limits.topics;
     let client = messages::client(client, limits)?;
     let filter = messages::known_filter(filter, limits)?;
     match done(api, TopicCommand::Unsubscribe(client, filter)).await? {

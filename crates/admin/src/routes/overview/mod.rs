@@ -79,11 +79,12 @@ async fn look(api: Arc<Shared>) {
 /// How it is.
 async fn now(api: &Shared) -> Result<Overview, Fault> {
     let status = status_now(api).await?;
+    let readiness = (api.settings.readiness)();
     Ok(Overview {
         at_ms: (api.settings.wall_ms)(),
         started_ms: api.boot,
-        readiness: (&(api.settings.readiness)()).into(),
-        status: Status::new(api.settings.version, &status),
+        readiness: (&readiness).into(),
+        status: Status::new((api.settings.version, readiness.draining), &status),
         latencies: Latencies::new(&status.counters),
         presence: presence_routes::counted(api).await.ok().map(|counts| (&counts).into()),
         directory: api.settings.presence.standing().into(),

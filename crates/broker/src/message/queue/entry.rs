@@ -48,6 +48,11 @@ impl Totals {
         Totals { bytes_max, ..Totals::default() }
     }
 
+    /// At most so many bytes from now on.
+    pub fn set_max(&mut self, bytes_max: u64) {
+        self.bytes_max = bytes_max;
+    }
+
     pub fn count(&self) -> u64 {
         self.count
     }

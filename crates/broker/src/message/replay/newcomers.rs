@@ -78,6 +78,11 @@ impl Newcomers {
         Newcomers { bytes_max, ..Newcomers::default() }
     }
 
+    /// Of so many bytes, at most, from now on.
+    pub fn set_max(&mut self, bytes_max: u64) {
+        self.bytes_max = bytes_max;
+    }
+
     /// Bytes of what is noted.
     pub fn bytes(&self) -> u64 {
         self.bytes

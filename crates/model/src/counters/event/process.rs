@@ -25,6 +25,12 @@ kinds! {
             "the new configuration is invalid; the old one stays in use" [error];
         /// A reload changed a key.
         KEY_CHANGED "key_changed" info "setting changed" [key old new];
+        /// A part of the server could not follow a valid new value, for the reason given: it keeps
+        /// the old one.
+        CHANGE_FAILED "change_failed" error "this change failed; the old value stays in use"
+            [key error];
+        /// `holdline token reset` replaced the first token of the API.
+        TOKEN_RESET "token_reset" warn "the first token of the API was replaced" [];
         /// A key has a new value in the file, which takes effect at the next restart.
         KEY_NEEDS_RESTART "key_needs_restart" warn "this change needs a restart" [key old new];
         /// New connections get the certificates that are in the files now.
@@ -62,6 +68,12 @@ kinds! {
         /// The server was told to stop: it closes connections over `limits.drain_ms`.
         DRAINING "draining" info
             "draining: no new connections; the existing ones are closed over this time" [ms];
+        /// An operator drains this server, which goes on running: `holdline undrain` ends it.
+        DRAIN_BEGUN "drain_begun" warn
+            "draining by order: new clients are refused; the existing ones are closed over this \
+             time" [ms];
+        /// An operator ended the drain.
+        DRAIN_ENDED "drain_ended" info "the drain has ended: clients are accepted again" [];
         /// All logs are closed.
         STOPPED "stopped" info "stopped" [];
         /// A thread that was told to stop waits for the presence directory. Other servers see the

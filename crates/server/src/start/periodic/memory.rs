@@ -18,6 +18,7 @@ use model::{event, tell};
 use net::shard::Census;
 use std::fs;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Time between two looks at least, milliseconds.
@@ -30,21 +31,27 @@ const GROWTH_A_MS: u64 = 4 << 20;
 /// some of ARM, where more is used than is seen and the kernel's own bound is the answer.
 const PAGE_BYTES: u64 = 4_096;
 
-/// Looks and tells by `gauge` and `census`; `bytes_max` 0: of what there is. `None`: how much there
-/// is cannot be read.
+/// Looks and tells by `gauge` and `census`; `bytes_max`, which may change, is 0: of what there is.
 pub(in crate::start) fn task(
-    bytes_max: u64,
+    bytes_max: Arc<AtomicU64>,
     gauge: Arc<Gauge>,
     census: Arc<Census>,
 ) -> Option<PeriodicTask> {
-    let most = if bytes_max == 0 { given().map(|all| all / 4 * 3) } else { Some(bytes_max) };
-    let Some(most) = most else {
-        tell!(event::MEMORY_UNKNOWN);
-        return None;
+    let all = given();
+    let most = move || match (bytes_max.load(Ordering::Relaxed), all) {
+        (0, all) => all.map(|all| all / 4 * 3),
+        (bytes_max, _) => Some(bytes_max),
     };
-    tell!(event::MEMORY_WATCHED, memory_max = most);
-    let watch = Watch { most, gauge, census };
+    if most().is_none() {
+        tell!(event::MEMORY_UNKNOWN);
+    }
+    let mut watch = Watch { most: 0, gauge, census };
     Some(Box::new(move || {
+        // Without a limit nothing is short, whatever is used.
+        let most = most().unwrap_or(u64::MAX);
+        if most != std::mem::replace(&mut watch.most, most) && most < u64::MAX {
+            tell!(event::MEMORY_WATCHED, memory_max = most);
+        }
         if watch.gauge.now() > Pressure::Calm {
             give_back();
         }
@@ -194,8 +201,12 @@ mod tests {
             watch.look(bytes);
             assert_eq!(gauge.now(), level);
         }
-        let mut task = task(1, gauge.clone(), Arc::default()).expect("it is said how much");
+        let bytes_max = Arc::new(AtomicU64::new(1));
+        let mut task = task(bytes_max.clone(), gauge.clone(), Arc::default()).expect("a task");
         assert_eq!((Some(task()), gauge.now()), (pause(0), Pressure::Stores));
+        bytes_max.store(1 << 50, Ordering::Relaxed);
+        task();
+        assert_eq!(gauge.now(), Pressure::Calm, "a reload gave it more");
     }
 
     #[test]

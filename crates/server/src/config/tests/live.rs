@@ -1,0 +1,102 @@
+//! Each key is live or needs a restart, and a reload takes exactly the live ones.
+
+use super::{parse, with};
+use crate::config::Config;
+use crate::config::print;
+use base::setting::{Kind, Reload, Value};
+use base::text::quoted;
+
+/// Sections that the defaults do not have, so that their keys are walked, too.
+const WHOLE: &str = "\
+    [listen.x]\naddress = \"127.0.0.1:1\"\n[domain.b]\ndomain = \"b.example\"\n\
+    [component.echo]\ndomain = \"echo.example\"\nsecret = \"0123456789abcdef\"\n\
+    [service.relay]\ntype = \"turn\"\nhost = \"turn.example\"\n\
+    [bridge.up]\naddresses = [\"127.0.0.1:1\"]\ntopics = [\"a out\"]\n[products.demo]\n";
+
+/// Values of keys whose kind does not tell another one, or whose other one breaks a rule.
+const OTHERS: &[(&str, &str, &str)] = &[
+    ("[server]", "log", "\"debug\""),
+    ("[api]", "token", "\"0123456789abcdef\""),
+    ("[listen.x]", "methods", "[\"passwords\"]"),
+    ("[api]", "viewers", "[\"a\"]"),
+    ("[api]", "operators", "[\"b\"]"),
+    ("[api]", "admins", "[\"c\"]"),
+    ("[limits]", "frame_bytes_max", "65535"),
+    ("[limits]", "frame_bytes_unbound_max", "2048"),
+    ("[limits]", "push_bytes_max", "2048"),
+    ("[limits]", "out_bytes_max", "2097152"),
+    ("[mqtt]", "packet_bytes_max", "200000"),
+    ("[mqtt]", "keep_alive_s_max", "60"),
+    ("[mqtt]", "keep_alive_s_min", "5"),
+    ("[chat]", "words_file", "\"words\""),
+    ("[media]", "types", "[\"image/png\"]"),
+    ("[access]", "password_file", "\"passwords\""),
+    ("[access]", "acl_file", "\"rules\""),
+    ("[access]", "superusers", "[\"root\"]"),
+    ("[access]", "client_ids", "[\"%u\"]"),
+    ("[access.token]", "secret", "\"0123456789abcdef0123456789abcdef\""),
+    ("[access.token]", "key_files", "[\"keys.pem\"]"),
+    ("[access.token]", "algorithms", "[\"HS256\"]"),
+    ("[access.token]", "issuer", "\"a\""),
+    ("[access.token]", "audience", "\"a\""),
+    ("[access.token]", "user_claim", "\"name\""),
+    ("[access.token]", "equal", "[\"a=b\"]"),
+    ("[access.token]", "acl_claim", "\"rules\""),
+    ("[bans]", "exempt", "[\"10.0.0.0/8\"]"),
+];
+
+/// Another value of a key, as TOML.
+fn other(header: &str, name: &str, kind: &Kind, value: &Value) -> String {
+    if let Some((.., other)) = OTHERS.iter().find(|(of, key, _)| (*of, *key) == (header, name)) {
+        return (*other).to_owned();
+    }
+    match (kind, value) {
+        (_, Value::Bool(on)) => (!on).to_string(),
+        (Kind::Whole { max, .. }, Value::Whole(old)) if old < max => (old + 1).to_string(),
+        (_, Value::Whole(old)) => (old - 1).to_string(),
+        (Kind::Word(words), Value::Text(old)) => {
+            quoted(words.iter().find(|word| *word != old).expect("two words"))
+        }
+        _ => panic!("{header} {name}: name another value in OTHERS"),
+    }
+}
+
+#[test]
+fn a_reload_takes_every_live_key_and_no_other() {
+    let old = parse(WHOLE).expect("good");
+    let mut live = 0;
+    for (header, setting, value) in print::walked(&old) {
+        // Bridges and products are taken whole.
+        let is_whole = header.starts_with("[bridge.") || header.starts_with("[products.");
+        if setting.reload == Reload::Restart || is_whole {
+            continue;
+        }
+        live += 1;
+        let other = other(&header, setting.name, &setting.kind, &value);
+        let variable = format!("HOLDLINE_{}_{}", header.replace('.', "_"), setting.name);
+        let variable = variable.replace(['[', ']'], "").to_uppercase();
+        // A list in the environment is its texts, and a text is itself.
+        let text = other.trim_matches(['[', ']', '"']);
+        let new = with(WHOLE, &[(&variable, text)]);
+        let new = new.unwrap_or_else(|error| panic!("{variable}={other}: {error}"));
+        let key = format!("{header} {}", setting.name);
+        let changes = old.diff(&new);
+        assert!(changes.live.iter().any(|change| change.key == key), "{key}: {changes:?}");
+        let next = old.following(&new);
+        assert_eq!(next.diff(&new), Default::default(), "{key} is taken");
+        assert_eq!(next.limits, new.limits, "{key}, also where the server's parts find it");
+    }
+    assert!(live > 200, "limits, rates and much else: {live}");
+}
+
+#[test]
+fn a_key_that_needs_a_restart_keeps_its_value_beside_one_that_does_not() {
+    let old = parse("").expect("good");
+    let new = parse("[server]\nshards = 3\n[limits]\ndrain_ms = 7\n[store]\nhot_bytes = 1")
+        .expect("good");
+    let next = old.following(&new);
+    assert_eq!(next, Config { limits: new.limits.clone(), ..old.clone() });
+    let left: Vec<String> = next.diff(&new).restart.into_iter().map(|it| it.key).collect();
+    assert_eq!(left, ["[server] shards", "[store] hot_bytes"]);
+    assert_eq!(next.diff(&new).live, []);
+}
