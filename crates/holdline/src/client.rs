@@ -11,7 +11,6 @@ pub mod device;
 pub mod devices;
 pub mod disconnections;
 mod flow;
-pub mod live;
 pub mod product;
 pub mod retained;
 pub mod status;

@@ -26,11 +26,12 @@ mod serve;
 mod store;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use client::{alarms, audit_log, ban, bridge, chat, clients, device, devices, live, product};
+use client::{alarms, audit_log, ban, bridge, chat, clients, device, devices, product};
 use client::{retained, status, talkers, token, top, trace, user, webhook};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use store::live;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
