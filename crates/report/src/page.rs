@@ -198,7 +198,7 @@ fn rest(out: &mut String, source: &FigureSource, to_s: f64) {
     let (own, others): (Vec<&Column>, Vec<&Column>) =
         changed.partition(|column| column.name.starts_with("server."));
     if !own.is_empty() {
-        out.push_str("<section id=\"server\"><h3>What the server tells of itself</h3>");
+        out.push_str("<section id=\"server\"><h3>The server's own metrics</h3>");
         sparks::others(out, source, &own, to_s);
         out.push_str("</section>");
     }

@@ -18,22 +18,28 @@ const QUANTILES: [f64; 5] = [50.0, 90.0, 99.0, 99.9, 100.0];
 pub fn prometheus(counts: &Counts, reading: &Reading) -> String {
     let mut out = String::new();
     for (name, kind, help, value) in [
-        ("clients_planned", "gauge", "Clients that were planned.", counts.planned),
-        ("connections_open", "gauge", "Connections that are open.", counts.open),
-        ("clients_online", "gauge", "Clients that are bound.", counts.online),
+        ("clients_planned", "gauge", "Planned clients.", counts.planned),
+        ("connections_open", "gauge", "Open connections.", counts.open),
+        ("clients_online", "gauge", "Bound clients.", counts.online),
         (
             "attempts_total",
             "counter",
-            "Calls made, those of returning clients too.",
+            "Connection attempts, including reconnects.",
             counts.attempts,
         ),
-        ("bound_total", "counter", "Times a client was bound.", counts.bound),
+        ("bound_total", "counter", "Successful binds.", counts.bound),
     ] {
         head(&mut out, name, kind, help);
         row(&mut out, name, &[], value as f64);
     }
     ends(&mut out, counts);
-    head(&mut out, "codes_total", "counter", "Refusals and kicks by the protocol's code.");
+    head(
+        &mut out,
+        "codes_total",
+        "counter",
+        "Refusals and disconnects by the server, by protocol \
+                                              code.",
+    );
     for (code, count) in &counts.codes {
         row(&mut out, "codes_total", &[("code", code)], *count as f64);
     }
@@ -45,7 +51,7 @@ pub fn prometheus(counts: &Counts, reading: &Reading) -> String {
 
 /// Ends by phase and cause.
 fn ends(out: &mut String, counts: &Counts) {
-    head(out, "ended_total", "counter", "Connections that ended, by how far they came and why.");
+    head(out, "ended_total", "counter", "Ended connections, by phase and cause.");
     for (phase, cause, count) in counts.causes.iter() {
         let labels =
             [("phase", phase.name()), ("cause", cause.name()), ("side", cause.side().name())];
@@ -64,7 +70,7 @@ fn figures(out: &mut String, counts: &Counts) {
 
 /// Times, from the planned moment and from the real one.
 fn timings(out: &mut String, counts: &Counts) {
-    let help = "Times: corrected counts from the planned moment, raw from the real one.";
+    let help = "Latencies: corrected from the planned time, raw from the actual time.";
     head(out, "seconds", "summary", help);
     for (timing, timed) in counts.timings.iter() {
         for (from, spectrum) in [("corrected", &timed.corrected), ("raw", &timed.raw)] {
@@ -89,7 +95,7 @@ fn summary(out: &mut String, labels: &[(&str, &str)], spectrum: &Spectrum) {
 fn readings(out: &mut String, reading: &Reading) {
     for total in [false, true] {
         let (name, kind) = if total { ("reading_total", "counter") } else { ("reading", "gauge") };
-        head(out, name, kind, "A figure of a host, a server or this second, by its dotted name.");
+        head(out, name, kind, "A figure of a host or a server, by its dotted name.");
         let mut seen = std::collections::BTreeMap::new();
         for (column, value) in
             reading.iter().filter(|(c, _)| (c.kind == FigureKind::Total) == total)

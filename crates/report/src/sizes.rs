@@ -38,7 +38,7 @@ pub fn sizes(run: &Run) -> String {
         return String::new();
     }
     let all = grid.text(WIDTH).replace(figure::SPACE, " ");
-    format!("\nWhat the server used, by its clients (CPU in hundredths of a core)\n{all}")
+    format!("\nServer resources by number of clients (CPU in hundredths of a core)\n{all}")
 }
 
 /// When so many clients were there first.

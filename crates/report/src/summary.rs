@@ -49,22 +49,22 @@ pub fn why(run: &Run) -> String {
     let mut parts = Vec::new();
     match checks.len() {
         0 => parts.push("The plan had no rules".to_owned()),
-        1 if held == 1 => parts.push("Its one rule held".to_owned()),
-        2 if held == 2 => parts.push("Both rules held".to_owned()),
-        all if held == all => parts.push(format!("All {all} rules held")),
-        all => parts.push(format!("{held} of {all} rules held")),
+        1 if held == 1 => parts.push("Its only rule passed".to_owned()),
+        2 if held == 2 => parts.push("Both rules passed".to_owned()),
+        all if held == all => parts.push(format!("All {all} rules passed")),
+        all => parts.push(format!("{held} of {all} rules passed")),
     }
     if broken > 0 {
         let first = checks.iter().find(|check| check.held == Some(false));
         let rule = first.map_or("", |check| check.rule.as_str());
-        let were = if broken == 1 { "did not" } else { "and others did not" };
+        let were = if broken == 1 { "failed" } else { "and others failed" };
         parts.push(format!("`{}` {were}", escape::line(rule, 80)));
     }
     if unknown > 0 {
-        parts.push(format!("{unknown} could not be known, which is no pass"));
+        parts.push(format!("{unknown} could not be evaluated, which counts as a failure"));
     }
     if !run.finished {
-        parts.push("the run was ended before its plan was done".to_owned());
+        parts.push("the run ended before its plan was finished".to_owned());
     }
     parts.join("; ") + "."
 }
@@ -98,15 +98,15 @@ pub fn sentences(run: &Run) -> Vec<String> {
     let (online, planned) = (most_online(run), most_planned(run));
     let target = run.target.first().map_or("the target", |target| target.as_str());
     let mut out = vec![format!(
-        "{} held {} clients at once; {} were planned. The run took {took}.",
+        "{} had at most {} clients online at once, of {} planned. The run took {took}.",
         escape::line(target, 80),
         count(online),
         count(planned),
     )];
     let share = figure::share(total.bound as f64 / total.attempts.max(1) as f64);
     out.push(format!(
-        "Of {} calls {} ({share}) led to a client that was bound; {} connections failed or ended \
-         against the plan.",
+        "Of {} connection attempts {} ({share}) succeeded; {} connections failed or ended \
+         unplanned.",
         count(total.attempts),
         count(total.bound),
         count(total.causes.errors()),
@@ -115,7 +115,7 @@ pub fn sentences(run: &Run) -> Vec<String> {
     out.extend(traffic(total));
     if let Some(limit) = first_limit(run) {
         let (what, at) = (escape::line(&limit.what, 300), figure::clock(limit.from_ms));
-        out.push(format!("The first limit was met at {at}: {what}"));
+        out.push(format!("The first limit was reached at {at}: {what}"));
     }
     out
 }
@@ -125,12 +125,7 @@ fn times(total: &Counts) -> Option<String> {
     let times = &total.timings.of(Timing::Bind).corrected;
     let [p50, p99] = [50.0, 99.0].map(|percent| figure::micros(times.at(percent) as f64));
     let max = figure::micros(times.max() as f64);
-    (!times.is_empty()).then(|| {
-        format!(
-            "Half of the binds took no longer than {p50}, 99 of 100 no longer than {p99}, \
-                 the longest {max}."
-        )
-    })
+    (!times.is_empty()).then(|| format!("Bind times: median {p50}, p99 {p99}, longest {max}."))
 }
 
 fn traffic(total: &Counts) -> Vec<String> {
@@ -139,7 +134,7 @@ fn traffic(total: &Counts) -> Vec<String> {
     if figure("heartbeats.sent") > 0.0 {
         let (sent, lost) = (figure("heartbeats.sent"), figure("heartbeats.lost"));
         out.push(format!(
-            "Of {} heartbeats {} were lost ({}) and {} came late.",
+            "Of {} heartbeats {} were lost ({}) and {} were late.",
             figure::count(sent),
             figure::count(lost),
             figure::share(lost / sent),
@@ -148,7 +143,7 @@ fn traffic(total: &Counts) -> Vec<String> {
     }
     if figure("messages.sent") + figure("messages.received") > 0.0 {
         out.push(format!(
-            "{} messages were sent and {} received; {} are missing, {} came twice.",
+            "{} messages were sent and {} received; {} are missing, {} are duplicates.",
             figure::count(figure("messages.sent")),
             figure::count(figure("messages.received")),
             figure::count(figure("messages.missing")),
@@ -177,13 +172,13 @@ pub fn tiles(run: &Run) -> Vec<(String, String, String)> {
     )];
     let errors = total.causes.errors();
     let share = errors as f64 / total.attempts.max(1) as f64;
-    let beside = format!("{} of {} calls", figure::share(share), count(total.attempts));
+    let beside = format!("{} of {} attempts", figure::share(share), count(total.attempts));
     tiles.push(("Errors".to_owned(), count(errors), beside));
     for timing in [Timing::Connect, Timing::Bind, Timing::Delivery, Timing::Request] {
         let times = &total.timings.of(timing).corrected;
         if !times.is_empty() && tiles.len() < 5 {
             let what = format!("{} p99", timing.name());
-            let beside = format!("half within {}", figure::micros(times.at(50.0) as f64));
+            let beside = format!("median {}", figure::micros(times.at(50.0) as f64));
             tiles.push((what, figure::micros(times.at(99.0) as f64), beside));
         }
     }
@@ -261,14 +256,20 @@ mod tests {
         let (held, broken, unknown) = (Some(true), Some(false), None);
         for (checks, words) in [
             (&[][..], "The plan had no rules."),
-            (&[held], "Its one rule held."),
-            (&[held, held], "Both rules held."),
-            (&[held; 3], "All 3 rules held."),
-            (&[broken], "0 of 1 rules held; `errors == 0` did not."),
-            (&[held, broken], "1 of 2 rules held; `errors == 0` did not."),
-            (&[broken, broken], "0 of 2 rules held; `errors == 0` and others did not."),
-            (&[held, unknown], "1 of 2 rules held; 1 could not be known, which is no pass."),
-            (&[unknown], "0 of 1 rules held; 1 could not be known, which is no pass."),
+            (&[held], "Its only rule passed."),
+            (&[held, held], "Both rules passed."),
+            (&[held; 3], "All 3 rules passed."),
+            (&[broken], "0 of 1 rules passed; `errors == 0` failed."),
+            (&[held, broken], "1 of 2 rules passed; `errors == 0` failed."),
+            (&[broken, broken], "0 of 2 rules passed; `errors == 0` and others failed."),
+            (
+                &[held, unknown],
+                "1 of 2 rules passed; 1 could not be evaluated, which counts as a failure.",
+            ),
+            (
+                &[unknown],
+                "0 of 1 rules passed; 1 could not be evaluated, which counts as a failure.",
+            ),
         ] {
             assert_eq!(said(checks), words);
         }

@@ -98,7 +98,7 @@ fn finding(out: &mut String, finding: &Finding) {
         side => format!(", {}", escape::line(side, 30)),
     };
     paragraph(out, &format!("{when}{side}, {word}: {}", finding.what), "  ");
-    for (what, text) in [("shown by", &finding.evidence), ("remedy", &finding.remedy)] {
+    for (what, text) in [("evidence", &finding.evidence), ("remedy", &finding.remedy)] {
         if !text.is_empty() {
             paragraph(out, &format!("{what}: {text}"), "    ");
         }
@@ -209,7 +209,7 @@ fn causes(out: &mut String, run: &Run) {
         return;
     }
     out.push_str("\nEnds by cause and side\n");
-    let mut grid = Grid::new(&["cause", "side", ">ends", "how far it had come"]);
+    let mut grid = Grid::new(&["cause", "side", ">ends", "phases"]);
     for (count, cause) in &rows {
         let phases = Phase::ALL.into_iter().map(|phase| (phase, causes.of(phase, *cause)));
         let phases = phases.filter(|(_, count)| *count > 0);
@@ -227,7 +227,7 @@ fn causes(out: &mut String, run: &Run) {
             words.push_str(&format!(" Likely: {}.", cause.setting()));
         }
         if !cause.counter().is_empty() {
-            words.push_str(&format!(" Shown by {}.", cause.counter()));
+            words.push_str(&format!(" Counter: {}.", cause.counter()));
         }
         paragraph(out, &words, "  ");
     }
@@ -263,7 +263,7 @@ fn sums(out: &mut String, run: &Run) {
 fn rules(out: &mut String, run: &Run) {
     let stages = run.stages.iter().map(|stage| (stage.name.as_str(), &stage.checks));
     let all = stages.chain([("whole run", &run.checks)]);
-    let mut grid = Grid::new(&["rule", "it was", "in"]);
+    let mut grid = Grid::new(&["rule", "measured", "in"]);
     let mut broken = 0;
     for (of, checks) in all {
         for check in checks.iter().filter(|check| check.held != Some(true)) {
@@ -275,7 +275,7 @@ fn rules(out: &mut String, run: &Run) {
         }
     }
     if broken > 0 {
-        out.push_str("\nRules that did not hold\n");
+        out.push_str("\nFailed rules\n");
         out.push_str(&grid.text(WIDTH));
         more(out, broken);
     }

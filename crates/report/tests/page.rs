@@ -116,7 +116,7 @@ fn the_page_says_what_the_run_came_to() {
         "Corrected",
         "Open loop",
         "href=\"#charts\" data-from=\"845000\"",
-        "connections came by <code>rate</code>, open loop",
+        "connections arrived by <code>rate</code>, open loop",
     ] {
         assert!(failed.contains(words), "{words}");
     }

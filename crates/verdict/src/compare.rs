@@ -31,14 +31,14 @@ pub fn compare_anyway(before: &[Run], after: &[Run]) -> Comparison {
 fn compared(before: &[Run], after: &[Run], anyway: bool) -> Comparison {
     let names = names(before, after);
     let (Some(_), Some(_)) = (before.first(), after.first()) else {
-        let summary = "There is nothing to compare: one side has no run.".to_owned();
+        let summary = "Nothing to compare: one side has no run.".to_owned();
         return Comparison { names, summary, ..Comparison::default() };
     };
     let (differs, plans) = differs::between(before, after);
     if let Some(plan) = plans.filter(|_| !anyway) {
         let summary = format!(
-            "These runs were made by different plans, so their figures do not answer the same \
-             question: {plan}. Ask for the comparison in spite of that if it is what you want."
+            "These runs were made by different plans, so their figures are not comparable: \
+             {plan}. Use --anyway to compare them."
         );
         return Comparison { names, differs, summary, ..Comparison::default() };
     }

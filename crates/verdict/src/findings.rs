@@ -27,6 +27,7 @@ use crate::case::{BROKEN, Case};
 use crate::words;
 use clients::{arrival, climb, heartbeats, late, latency, messages, stalls};
 use lab::run::{Finding, Gravity, Run};
+use plateau::Plateau;
 use std::cmp::Reverse;
 
 /// One looks for one thing.
@@ -93,9 +94,29 @@ pub fn first_limit(run: &Run) -> Option<Finding> {
     if let Some(plateau) = plateau::plateau(&case)
         && !plateau::is_plateau(&first)
     {
-        first.evidence = format!("{}; {}", first.evidence, plateau.words());
+        add_plateau(&mut first, &plateau);
     }
     Some(first)
+}
+
+/// Adds to a finding's evidence, once, at which number clients stopped.
+fn add_plateau(finding: &mut Finding, plateau: &Plateau) {
+    let words = plateau.words();
+    if !finding.evidence.contains(&words) {
+        finding.evidence = format!("{}; {words}", finding.evidence);
+    }
+}
+
+/// Merges the plateau into the finding of a server that refuses connections at its limit: it is
+/// the same limit, and two findings would read as two limits.
+fn merge_refused(case: &Case, found: &mut Vec<Finding>) {
+    let refused = found.iter_mut().find(|one| refusals::is_limit(one));
+    if let (Some(refused), Some(plateau)) = (refused, plateau::plateau(case))
+        && plateau::is_refused_by_server(case, &plateau)
+    {
+        add_plateau(refused, &plateau);
+        found.retain(|one| !plateau::is_plateau(one));
+    }
 }
 
 /// What all detectors found, in their order.
@@ -103,8 +124,9 @@ fn all(case: &Case) -> Vec<Finding> {
     // Where nobody answers there is nothing else to be found out about a server.
     let dead = dead::detect(case);
     let detectors = if dead.is_empty() { &DETECTORS[..] } else { &DETECTORS[..1] };
-    let found = detectors.iter().flat_map(|detect| detect(case));
-    found.map(|one| excused(whole(one, case), case)).collect()
+    let mut found: Vec<Finding> = detectors.iter().flat_map(|detect| detect(case)).collect();
+    merge_refused(case, &mut found);
+    found.into_iter().map(|one| excused(whole(one, case), case)).collect()
 }
 
 /// The place of the first limit among findings that stand in order.
@@ -142,30 +164,28 @@ fn no_limit(case: &Case, found: &[Finding]) -> Finding {
     let most = words::count(most.max(total.online as f64));
     let errors = words::count(total.causes.errors() as f64);
     let mut evidence = format!(
-        "{} clients planned, {} calls, {errors} errors",
+        "{} clients planned, {} connection attempts, {errors} errors",
         words::count(total.planned as f64),
         words::count(total.attempts as f64),
     );
     if !case.run.finished {
-        evidence.push_str("; the run did not come to its planned end");
+        evidence.push_str("; the run ended before its plan was finished");
     }
     let excused = found.iter().filter(|one| one.evidence.contains(BROKEN)).count();
     if excused > 0 {
         evidence = format!(
-            "{evidence}; {excused} limits that were met while something was broken on purpose do \
-             not count"
+            "{evidence}; {excused} limits that were reached during planned faults do not count"
         );
     }
     if !case.run.series.columns().iter().any(|column| column.name.starts_with("target.")) {
         evidence.push_str(
-            "; the server was not observed, so limits of it that refused nobody yet \
-                           would not be seen",
+            "; the server was not observed, so a limit that refused no client yet would not show",
         );
     }
     Finding {
         gravity: Gravity::Note,
         side: String::new(),
-        what: format!("No limit was met up to {most} clients online."),
+        what: format!("No limit was reached up to {most} clients online."),
         evidence,
         remedy: String::new(),
         from_ms: 0,
@@ -195,7 +215,7 @@ fn told_bursts(name: &str, bursts: &[(u64, u64, f64)]) -> String {
     let more = bursts.len().saturating_sub(told.len());
     match more {
         0 => told.join(", "),
-        _ => format!("{} and {more} smaller times", told.join(", ")),
+        _ => format!("{} and {more} smaller increases", told.join(", ")),
     }
 }
 

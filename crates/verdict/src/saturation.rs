@@ -98,8 +98,8 @@ fn agents(case: &Case, said: &mut Vec<String>) {
     for agent in &case.run.agents {
         if let Some(lost) = agent.lost_ms {
             said.push(format!(
-                "Agent `{}` with {} clients was lost at {}: what its clients did after that is not \
-                 known.",
+                "Agent `{}` with {} clients was lost at {}: the activity of its clients after \
+                 that is unknown.",
                 agent.name,
                 words::count(agent.clients as f64),
                 words::moment(lost)
@@ -107,8 +107,8 @@ fn agents(case: &Case, said: &mut Vec<String>) {
         }
         if agent.busiest > BUSIEST {
             said.push(format!(
-                "The busiest thread of `{}` ran or wanted to run {} of the time of the whole run: \
-                 what it could not do in time looks like the server's delay.",
+                "The busiest thread of `{}` ran or waited for a core {} of the whole run: its own \
+                 delays look like the server's.",
                 agent.name,
                 words::percent(agent.busiest)
             ));
@@ -120,8 +120,8 @@ fn threads(case: &Case, said: &mut Vec<String>) {
     for column in case.of_testers("busiest") {
         if let Some((above, rows)) = often(&values(case, &column), BUSIEST) {
             said.push(format!(
-                "The busiest thread of {} had no rest (above {}) in {above} of {rows} rows of the \
-                 measured time.",
+                "The busiest thread of {} was saturated (above {}) in {above} of {rows} rows of \
+                 the measured time.",
                 whose(&column),
                 words::percent(BUSIEST)
             ));
@@ -203,8 +203,8 @@ fn undone(case: &Case, said: &mut Vec<String>) {
     let done = sent.iter().map(|name| total.figure(name)).sum::<f64>() + total.attempts as f64;
     if dropped >= 1.0 && dropped > UNDONE * (done + dropped) {
         said.push(format!(
-            "{} things that the plan wanted were not done in time ({} of all): the load was \
-             smaller than planned.",
+            "{} planned actions were not performed in time ({} of all): the load was smaller than \
+             planned.",
             words::count(dropped),
             words::percent(dropped / (done + dropped))
         ));
@@ -362,7 +362,10 @@ mod tests {
         };
         assert_eq!(with(99_900.0, 100.0).len(), 0);
         let said = with(90_000.0, 10_000.0);
-        assert!(said[0].contains("10,000 things") && said[0].contains("10 % of all"), "{said:?}");
+        assert!(
+            said[0].contains("10,000 planned actions") && said[0].contains("10 % of all"),
+            "{said:?}"
+        );
     }
 
     #[test]

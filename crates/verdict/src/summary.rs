@@ -22,15 +22,15 @@ fn trust(run: &Run) -> Option<String> {
     let invalid = findings(run).into_iter().find(|finding| finding.gravity == Gravity::Invalid);
     let why = said.into_iter().next().or(invalid.map(|finding| finding.what))?;
     Some(format!(
-        "This result is not valid, because the tester cannot be trusted here: {}",
+        "This result is not valid, because the tester's own figures are unreliable: {}",
         dot(why)
     ))
 }
 
 fn tested(run: &Run) -> Option<String> {
     let target = run.target.first().map_or(String::new(), |target| match run.target.len() {
-        1 => format!(" to {target}"),
-        more => format!(" to {target} and {} more", more - 1),
+        1 => format!(" on {target}"),
+        more => format!(" on {target} and {} more", more - 1),
     });
     let case = Case::of(run);
     let most = case.highest(ONLINE).map_or(0.0, |(_, most)| most).max(run.total.online as f64);
@@ -40,7 +40,7 @@ fn tested(run: &Run) -> Option<String> {
     };
     let planned = run.stages.iter().map(|stage| stage.clients).max().unwrap_or(0);
     Some(format!(
-        "{} clients were to be connected{target} for {}{stages}; at most {} were online at once.",
+        "{} clients were planned{target} for {}{stages}; at most {} were online at once.",
         words::count(planned.max(run.total.planned) as f64),
         words::time(run.took_ms as f64 * 1e3),
         words::count(most)
@@ -54,14 +54,14 @@ fn passed(run: &Run) -> Option<String> {
         checks.iter().filter(|check| check.held != Some(true)).collect();
     let end = match run.finished {
         true => "",
-        false => " It did not come to its planned end.",
+        false => " It ended before its plan was finished.",
     };
     Some(match (checks.len(), failed.first()) {
-        (0, _) => format!("It had no rules to pass.{end}"),
-        (1, None) => format!("Its one rule held.{end}"),
-        (all, None) => format!("All {all} rules held.{end}"),
+        (0, _) => format!("The plan had no rules.{end}"),
+        (1, None) => format!("Its only rule passed.{end}"),
+        (all, None) => format!("All {all} rules passed.{end}"),
         (all, Some(first)) => format!(
-            "{} of {all} rules did not hold; the first is `{}`, which was {}.{end}",
+            "{} of {all} rules failed; the first is `{}`, measured: {}.{end}",
             failed.len(),
             first.rule,
             first.shown()
@@ -72,18 +72,18 @@ fn passed(run: &Run) -> Option<String> {
 fn errors(run: &Run) -> Option<String> {
     let total = &run.total;
     if total.attempts == 0 {
-        return Some("Nobody called.".to_owned());
+        return Some("No client tried to connect.".to_owned());
     }
     let errors = total.causes.errors();
     let calls = words::count(total.attempts as f64);
     if errors == 0 {
-        return Some(format!("None of {calls} calls failed."));
+        return Some(format!("None of {calls} connection attempts failed."));
     }
     let causes = Cause::ALL.iter().filter(|cause| cause.is_error());
     let most = causes.max_by_key(|cause| total.causes.all_of(**cause))?;
     let share = words::percent(errors as f64 / total.attempts as f64);
     Some(format!(
-        "{} of {calls} calls ({share}) ended in an error, most often {}: {}",
+        "{} of {calls} connection attempts ({share}) ended in an error, most often {}: {}",
         words::count(errors as f64),
         most.name(),
         dot(most.meaning().to_owned())
@@ -102,14 +102,14 @@ fn limit(run: &Run) -> Option<String> {
         format!(", with {} clients online", words::count(online))
     });
     let when = words::moment(first.from_ms);
-    Some(format!("The first limit was met at {when}{online}. {}", dot(first.what)))
+    Some(format!("The first limit was reached at {when}{online}. {}", dot(first.what)))
 }
 
 fn times(run: &Run) -> Option<String> {
     let told = [
         (Timing::Bind, "clients were bound"),
         (Timing::Delivery, "messages arrived"),
-        (Timing::Publish, "messages were taken by the server"),
+        (Timing::Publish, "messages were acknowledged"),
         (Timing::Request, "requests were answered"),
         (Timing::Heartbeat, "heartbeats were answered"),
     ];
@@ -156,10 +156,10 @@ mod tests {
         let text = summary(&run);
         assert_eq!(
             text,
-            "1,000 clients were to be connected to mqtt://10.0.0.1:1883 for 100 s; at most 1,000 \
-             were online at once. Its one rule held. None of 1,000 calls failed. No limit was met \
-             up to 1,000 clients online. Half of the clients were bound within 50 ms, 99 % \
-             within 99 ms."
+            "1,000 clients were planned on mqtt://10.0.0.1:1883 for 100 s; at most 1,000 were \
+             online at once. Its only rule passed. None of 1,000 connection attempts failed. No \
+             limit was reached up to 1,000 clients online. Half of the clients were bound within \
+             50 ms, 99 % within 99 ms."
         );
     }
 
@@ -176,10 +176,12 @@ mod tests {
         run.finished = false;
         let text = summary(&run);
         for part in [
-            "1 of 1 rules did not hold; the first is `bind.p99 < 500ms`, which was 3100 ms.",
-            "It did not come to its planned end.",
-            "50 of 1,050 calls (4.76 %) ended in an error, most often bind_timed_out",
-            "The first limit was met at 00:00, with 0 clients online. The server had all the",
+            "1 of 1 rules failed; the first is `bind.p99 < 500ms`, measured: 3100 ms.",
+            "It ended before its plan was finished.",
+            "50 of 1,050 connection attempts (4.76 %) ended in an error, most often \
+             bind_timed_out",
+            "The first limit was reached at 00:00, with 0 clients online. The server ran out of \
+             file",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }

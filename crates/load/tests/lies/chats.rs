@@ -136,7 +136,7 @@ fn refused(reason: u32) -> Run {
 const MISSING: (&str, f64) = ("messages.missing", 0.0);
 const REPEATED: (&str, f64) = ("messages.repeated", 0.0);
 const AUDITED: (&str, f64) = ("audit.made", 1.0);
-const MISSED: &str = "20 entries are missing in inboxes, of messages that were acknowledged";
+const MISSED: &str = "20 acknowledged messages are missing in inboxes";
 
 /// All of them.
 pub fn lies() -> Vec<Lie> {
@@ -169,18 +169,18 @@ fn of_conversations() -> Vec<Lie> {
             .says("target", MISSED, "20 of 205"),
         Lie::of("delivers a message twice (IM)", || five(Told::Repeat))
             .counts(&[("messages.repeated", 20.0), ("audit.repeated", 0.0), MISSING])
-            .says("target", "20 messages came more than once", "20 of 430"),
+            .says("target", "20 messages arrived more than once", "20 of 430"),
         Lie::of("has a message twice in an inbox (IM)", || five(Told::StoreTwice))
             .counts(&[("messages.repeated", 40.0), ("audit.repeated", 20.0), MISSING])
-            .says("target", "20 messages stand in an inbox more than once", "20 of 205"),
+            .says("target", "20 messages are duplicated in an inbox", "20 of 205"),
         Lie::of("lets a message be overtaken in its conversation (IM)", || {
             rounds(Told::Swap, 1, "")
         })
         .counts(&[("messages.reordered", 40.0), ("audit.reordered", 20.0), MISSING, REPEATED])
-        .says("target", "20 messages stand in an inbox behind a later one", "20 of 205"),
+        .says("target", "20 messages are out of order in an inbox", "20 of 205"),
         Lie::of("changes what was said (IM)", || five(Told::Change))
             .counts(&[("messages.changed", 40.0), ("audit.changed", 20.0), ("audit.missing", 20.0)])
-            .says("target", "40 messages came with a body that was changed", "40 of 410"),
+            .says("target", "40 messages arrived with a changed body", "40 of 410"),
         Lie::of("puts a message into another's inbox (IM)", || five(Told::Astray))
             .counts(&[("messages.astray", 40.0), ("messages.missing", 20.0)])
             .says("target", MISSED, "20 of 205"),
@@ -215,12 +215,12 @@ fn of_groups() -> Vec<Lie> {
         .says("target", MISSED, "20 of 1,025"),
         Lie::of("has a message of a group twice in one inbox (IM)", || groups(Told::StoreTwice, 5))
             .counts(&[("messages.repeated", 40.0), ("audit.repeated", 20.0), MISSING])
-            .says("target", "20 messages stand in an inbox more than once", "20 of 1,025"),
+            .says("target", "20 messages are duplicated in an inbox", "20 of 1,025"),
         Lie::of("lets a message of a group be overtaken in one inbox (IM)", || {
             groups(Told::Swap, 1)
         })
         .counts(&[("messages.reordered", 40.0), ("audit.reordered", 20.0), MISSING, REPEATED])
-        .says("target", "20 messages stand in an inbox behind a later one", "20 of 1,025"),
+        .says("target", "20 messages are out of order in an inbox", "20 of 1,025"),
     ]
 }
 
@@ -235,7 +235,11 @@ fn of_answers() -> Vec<Lie> {
             .says("target", "20 messages were refused", "20 x not taken 1"),
         Lie::of("is too busy for a message at first (Failed 5 of IM)", || five(Told::Busy))
             .counts(&[("messages.taken", 205.0), ("messages.refused", 0.0), MISSING, REPEATED])
-            .says("target", "The server said itself that it is full", "20 x not taken 5 (busy)"),
+            .says(
+                "target",
+                "The server refused connections or messages: it is full",
+                "20 x not taken 5 (busy)",
+            ),
         Lie::of("refuses every second login (Refused 1 of IM)", || refused(1))
             .ends(&[(Cause::BindRefused, 2)])
             .says(

@@ -390,42 +390,42 @@ fn of_messages() -> Vec<Lie> {
             .says("target", "20 messages did not arrive.", "20 of 205 (9.76 %)"),
         Lie::of("delivers every tenth message twice", || drawn(Told::Repeat))
             .counts(&[(MISSING, 0.0), (REPEATED, 20.0)])
-            .says("target", "20 messages came more than once.", "20 of 225 (8.89 %)"),
+            .says("target", "20 messages arrived more than once.", "20 of 225 (8.89 %)"),
         Lie::of("drops ten messages and delivers ten others twice", || drawn(Told::DropAndRepeat))
             .counts(&[(MISSING, 10.0), (REPEATED, 10.0)])
             .says("target", "10 messages did not arrive.", "10 in stage `hold`"),
         Lie::of("lets every tenth message be overtaken", || among(Told::Swap, 1, "", "among = 1"))
             .counts(&[("messages.reordered", 20.0), (REPEATED, 0.0), (MISSING, 0.0)])
-            .says("target", "20 messages came after a later one", "20 of 205 (9.76 %)"),
+            .says("target", "20 messages arrived out of order", "20 of 205 (9.76 %)"),
         Lie::of("changes a body's last byte", || drawn(Told::Flip))
             .counts(&[("messages.changed", 20.0), (MISSING, 0.0)])
-            .says("target", "20 messages came with a body that was changed", "20 of 205"),
+            .says("target", "20 messages arrived with a changed body", "20 of 205"),
         Lie::of("changes the number in a body", || drawn(Told::FlipNumber))
             .counts(&[("messages.changed", 20.0)])
-            .says("target", "20 messages came with a body that was changed", "20 of 205"),
+            .says("target", "20 messages arrived with a changed body", "20 of 205"),
         Lie::of("cuts bodies short", || drawn(Told::Shorten))
             .counts(&[("messages.changed", 20.0)])
-            .says("target", "20 messages came with a body that was changed", "20 of 205"),
+            .says("target", "20 messages arrived with a changed body", "20 of 205"),
         Lie::of("puts a byte behind bodies", || drawn(Told::Lengthen))
             .counts(&[("messages.changed", 20.0)])
-            .says("target", "20 messages came with a body that was changed", "20 of 205"),
+            .says("target", "20 messages arrived with a changed body", "20 of 205"),
         Lie::of("empties bodies", || drawn(Told::Empty))
             .counts(&[("messages.foreign", 20.0), (MISSING, 20.0)])
-            .says("target", "20 messages came that no client of this run sent", "20 of 205"),
+            .says("target", "20 messages arrived that no client of this run sent", "20 of 205"),
         Lie::of("delivers messages of its own", || drawn(Told::Invent))
             .counts(&[("messages.foreign", 20.0), (MISSING, 0.0)])
-            .says("target", "20 messages came that no client of this run sent", "20 of 225"),
+            .says("target", "20 messages arrived that no client of this run sent", "20 of 225"),
         Lie::of("delivers to the wrong client", || drawn(Told::Astray))
             .counts(&[("messages.astray", 20.0), (MISSING, 20.0)])
-            .says("target", "20 messages came to clients that had not subscribed", "20 of 205"),
+            .says("target", "20 messages reached clients that had not subscribed", "20 of 205"),
         Lie::of("delivers to another client too", || drawn(Told::Spill))
             .counts(&[("messages.astray", 20.0), (MISSING, 0.0)])
-            .says("target", "20 messages came to clients that had not subscribed", "20 of 225"),
+            .says("target", "20 messages reached clients that had not subscribed", "20 of 225"),
         Lie::of("gives two members of a shared subscription one message", || {
             shared(Told::ShareTwice)
         })
         .counts(&[(REPEATED, 20.0), (MISSING, 0.0)])
-        .says("target", "20 messages came more than once.", "20 of 225 (8.89 %)"),
+        .says("target", "20 messages arrived more than once.", "20 of 225 (8.89 %)"),
         Lie::of("drops what a shared subscription should get", || shared(Told::Drop))
             .counts(&[(MISSING, 20.0)])
             .says("target", "20 messages did not arrive.", "20 of 205"),
@@ -434,15 +434,15 @@ fn of_messages() -> Vec<Lie> {
             .says("target", "20 messages did not arrive.", "20 of 205"),
         Lie::of("repeats messages to a topic of one sender", || rows(Told::Repeat))
             .counts(&[(MISSING, 0.0), (REPEATED, 20.0)])
-            .says("target", "20 messages came more than once.", "20 of 225"),
+            .says("target", "20 messages arrived more than once.", "20 of 225"),
         Lie::of("lets messages of one sender be overtaken", || rows(Told::Swap))
             .counts(&[("messages.reordered", 20.0), (MISSING, 0.0)])
-            .says("target", "20 messages came after a later one", "20 of 205"),
+            .says("target", "20 messages arrived out of order", "20 of 205"),
         Lie::of("delivers twice what is too short for a number", || {
             among(Told::Repeat, 4, "", "among = 4\nbytes = 16")
         })
         .counts(&[("messages.unjudged", 225.0)])
-        .says("", "Rule `messages.repeated == 0` of stage `hold` could not be judged", "225 mess")
+        .says("", "Rule `messages.repeated == 0` of stage `hold` had no value", "225 mess")
         .unknown(&[
             "messages.repeated == 0",
             "messages.reordered == 0",
@@ -460,12 +460,12 @@ fn of_flags() -> Vec<Lie> {
             at_qos(Told::LowerQos, 1)
         })
         .counts(&[("messages.other_qos", 20.0), (MISSING, 0.0)])
-        .says("target", "20 messages came at another QoS", "20 of 205 (9.76 %)"),
+        .says("target", "20 messages arrived at another QoS", "20 of 205 (9.76 %)"),
         Lie::of("delivers every tenth message at QoS 1 in place of 2", || {
             at_qos(Told::LowerQos, 2)
         })
         .counts(&[("messages.other_qos", 20.0), (MISSING, 0.0)])
-        .says("target", "20 messages came at another QoS", "20 of 205 (9.76 %)"),
+        .says("target", "20 messages arrived at another QoS", "20 of 205 (9.76 %)"),
         Lie::of("grants QoS 0 where 1 was asked for (SUBACK)", || {
             called(Told::LowerGrant, "subscribe = [\"t/%i\"]\nsubscribe_qos = 1", 0)
         })
@@ -475,13 +475,13 @@ fn of_flags() -> Vec<Lie> {
             among(Told::OtherTopic, 4, two, "among = 4")
         })
         .counts(&[("messages.other_topic", 20.0), (MISSING, 0.0)])
-        .says("target", "20 messages came under another topic", "20 of 205 (9.76 %)"),
+        .says("target", "20 messages arrived under another topic", "20 of 205 (9.76 %)"),
         Lie::of("sets RETAIN on live messages", || drawn(Told::Retain))
             .counts(&[("messages.retained_live", 20.0), (MISSING, 0.0)])
-            .says("target", "20 messages came with RETAIN", "20 of 205 (9.76 %)"),
+            .says("target", "20 messages arrived with RETAIN", "20 of 205 (9.76 %)"),
         Lie::of("sets DUP on a first delivery", || at_qos(Told::Dup, 1))
             .counts(&[("messages.early_dup", 20.0), (REPEATED, 0.0), (MISSING, 0.0)])
-            .says("target", "20 messages came with DUP", "20 of 205 (9.76 %)"),
+            .says("target", "20 messages arrived with DUP", "20 of 205 (9.76 %)"),
     ]
 }
 
@@ -493,7 +493,7 @@ fn of_kept_sessions() -> Vec<Lie> {
         .counts(&[("sessions.lost", 0.0), ("messages.early_dup", 0.0), (MISSING, 0.0)]),
         Lie::of("does not know a session that it should have kept", || cut(Told::Forget, 8))
             .counts(&[("sessions.lost", 4.0), ("resumed", 0.0)])
-            .says("target", "4 clients came back and found that the server", "4 of 4 (100 %)"),
+            .says("target", "4 returning clients had lost their session", "4 of 4 (100 %)"),
         Lie::of("drops messages of kept sessions, while the plan cuts them", || {
             cut_while_sending(Told::AckAndDrop)
         })
@@ -517,7 +517,7 @@ fn of_times() -> Vec<Lie> {
         Lie::of("acknowledges three seconds late", move || watched(flat, acknowledged_late, "60s"))
             .says("target", "acknowledgements of messages (PUBACK, PUBCOMP) came later", "(100 %)"),
         Lie::of("acknowledges later and later", move || watched(flat, later_and_later, "60s"))
-            .says("target", "Answers (publish) took longer and longer", "R2 1.00"),
+            .says("target", "Answers (publish) became steadily slower", "R2 1.00"),
         Lie::of("answers a PINGREQ after a second and a half", move || {
             watched(flat, pong_late, "60s")
         })
@@ -587,7 +587,7 @@ fn of_sessions() -> Vec<Lie> {
         .ends(&[(Cause::BindRefused, 2)])
         .says(
             "target",
-            "The server said itself that it is full",
+            "The server refused connections or messages: it is full",
             "2 x refused 137 (server busy)",
         ),
         Lie::of("answers no CONNECT", || fated(TIMES_OUT, [FateStep::Hear, FateStep::Hold]))
@@ -646,15 +646,11 @@ fn of_machines() -> Vec<Lie> {
             .says("target", "3 x syn_timed_out", "3 in phase connect"),
         Lie::of("takes 2 KiB for each client", move || watched(costs, growing, "30s")).says(
             "target",
-            "One more client costs the server's process 2 KiB.",
+            "Each client adds 2 KiB to the memory of the server's process.",
             "R2 1.0000",
         ),
         Lie::of("is warm, so that its memory does not move", move || watched(flat, growing, "30s"))
-            .says(
-                "target",
-                "What one more client costs the server's process is not known",
-                "0 B wh",
-            ),
+            .says("target", "The memory per client is unknown", "0 B wh"),
         Lie::of("takes more memory while clients stay the same", move || {
             watched(leak, untimed, "60s")
         })

@@ -223,13 +223,13 @@ pub fn lies() -> Vec<Lie> {
         Lie::of("tells the truth (XMPP)", || chat(Told::None)).counts(clean),
         Lie::of("delivers in another's name (XMPP)", || chat(Told::OtherSender))
             .counts(&[("messages.other_sender", 20.0), ("messages.missing", 0.0)])
-            .says("target", "20 messages came in the name of another account", "20 of 205"),
+            .says("target", "20 messages arrived with the wrong sender", "20 of 205"),
         Lie::of("counts more stanzas than there were (`h` of XEP-0198)", || {
             login(Told::Overcount, 4)
         })
         .counts(&[("messages.overcounted", 4.0)])
         .ends(&[(Cause::ProtocolViolation, 4)])
-        .says("target", "4 acknowledgements were of more stanzas than had been sent", "4"),
+        .says("target", "4 acknowledgements exceeded the number of stanzas sent", "4"),
         Lie::of("says that a message was handled, and drops it (XMPP)", || chat(Told::Drop))
             .counts(&[("messages.missing", 20.0), ("messages.taken", 205.0)])
             .says("target", "20 messages did not arrive.", "20 of 205 (9.76 %)"),

@@ -31,8 +31,8 @@ pub fn connections(source: &FigureSource) -> Vec<Plot> {
     there.lines = lines;
 
     let mut new = Plot::over_time("c-new", "New connections a second", Unit::Count);
-    new.about = "Calls begun, calls that came through, clients bound, calls of clients that had \
-                 been there before, and errors, each a second."
+    new.about = "Connection attempts, established connections, bound clients, attempts of clients \
+                 that had been there before, and errors, each a second."
         .to_owned();
     (new.per_s, new.wide) = (true, true);
     new.lines = source.lines(&[
@@ -53,7 +53,7 @@ pub fn traffic(source: &FigureSource) -> Vec<Plot> {
     let mut messages = Plot::over_time("c-messages", "Messages a second", Unit::Count);
     messages.lines = source.lines(&[
         ("clients.messages.sent", "sent"),
-        ("clients.messages.taken", "taken by the target"),
+        ("clients.messages.taken", "acknowledged by the target"),
         ("clients.messages.received", "received"),
         ("clients.messages.repeated", "repeated"),
         ("clients.messages.reordered", "out of order"),
@@ -74,9 +74,10 @@ pub fn traffic(source: &FigureSource) -> Vec<Plot> {
         ("clients.bytes.out", "sent"),
         ("clients.messages.bytes", "bodies of messages received"),
     ]);
-    let mut dropped = Plot::over_time("c-dropped", "Not done in time by the tester", Unit::Count);
+    let mut dropped =
+        Plot::over_time("c-dropped", "Actions not performed in time by the tester", Unit::Count);
     dropped.about =
-        "What the plan wanted and the tester could not do; it should be nothing.".to_owned();
+        "Planned actions that the tester could not perform in time; should be 0.".to_owned();
     dropped.lines = source.lines(&[("clients.dropped", "dropped")]);
     let mut plots = vec![messages, requests, bytes, dropped];
     plots.iter_mut().for_each(|plot| plot.per_s = true);

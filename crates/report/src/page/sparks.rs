@@ -41,7 +41,7 @@ pub fn counters(out: &mut String, source: &FigureSource, columns: &[&Column], to
     rows.retain(|(growth, _)| *growth > 0.0);
     rows.sort_by(|a, b| is_trouble(b.1).cmp(&is_trouble(a.1)).then(b.0.total_cmp(&a.0)));
     if rows.is_empty() {
-        out.push_str("<p>None rose.</p>");
+        out.push_str("<p>No counter rose.</p>");
         return;
     }
     out.push_str(
@@ -78,7 +78,7 @@ pub fn others(out: &mut String, source: &FigureSource, columns: &[&Column], to_s
         }
     }
     if rows.is_empty() {
-        out.push_str("<p>There is none that changed.</p>");
+        out.push_str("<p>No figure changed.</p>");
         return;
     }
     out.push_str(

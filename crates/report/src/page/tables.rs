@@ -326,7 +326,7 @@ fn loops(plan: &str) -> Option<String> {
     let paces = told("pace", &["per_s", "window", "every", "wave"]);
     let mut parts = Vec::new();
     if !arrivals.is_empty() {
-        parts.push(format!("connections came by {}", named(arrivals)));
+        parts.push(format!("connections arrived by {}", named(arrivals)));
     }
     if !paces.is_empty() {
         parts.push(format!("messages were sent by {}", named(paces)));
@@ -358,7 +358,7 @@ pub fn definitions(out: &mut String, run: &Run) {
         ("planned", "Clients that the plan wants to be there."),
         ("attempts", "Connection attempts, including reconnects."),
         ("open", "Connections that are open, bound or not."),
-        ("online", "Clients that are bound."),
+        ("online", "Bound clients."),
         ("bound", "Successful binds."),
         ("errors, lost", "Connections that failed or ended against the plan."),
         ("all bound after", "From the stage's beginning until its clients were all there."),

@@ -72,7 +72,7 @@ pub fn findings(out: &mut String, run: &Run) {
     out.push_str("<section id=\"findings\"><h2>First limit and findings</h2>");
     let first = summary::first_limit(run);
     if first.is_none() {
-        out.push_str("<p>No limit was met that the counters show.</p>");
+        out.push_str("<p>No limit was reached.</p>");
     }
     let mut findings: Vec<&Finding> = run.findings.iter().collect();
     findings.sort_by_key(|finding| {
@@ -110,7 +110,7 @@ fn one_finding(out: &mut String, finding: &Finding, is_first: bool) {
     );
     if !finding.evidence.is_empty() {
         let evidence = text(&finding.evidence);
-        let _ = write!(out, "<p><b>Shown by</b> {evidence}</p>");
+        let _ = write!(out, "<p><b>Evidence</b> {evidence}</p>");
     }
     if !finding.remedy.is_empty() {
         let _ = write!(out, "<p><b>Remedy</b> {}</p>", text(&finding.remedy));
@@ -132,13 +132,13 @@ pub fn when(from_ms: u64, to_ms: u64) -> String {
 /// Rules and what became of them.
 pub fn checks(out: &mut String, checks: &[CheckResult]) {
     out.push_str(
-        "<table class=\"checks\"><thead><tr><th>rule</th><th>it was</th><th></th></tr>\
-                  </thead><tbody>",
+        "<table \
+         class=\"checks\"><thead><tr><th>rule</th><th>measured</th><th></th></tr></thead><tbody>",
     );
     for check in checks.iter().take(CHECKS_MAX) {
         let (class, word) = match check.held {
             Some(true) => ("ok", "held"),
-            Some(false) => ("bad", "did not hold"),
+            Some(false) => ("bad", "failed"),
             None => ("warn", "unknown"),
         };
         let _ = write!(

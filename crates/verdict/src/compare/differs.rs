@@ -50,7 +50,7 @@ pub fn between(before: &[Run], after: &[Run]) -> (Vec<String>, Option<String>) {
     for (side, runs) in [("first", before), ("second", after)] {
         for run in runs {
             if !run.finished {
-                differs.push(format!("{} ({side}) did not come to its planned end", run.name));
+                differs.push(format!("{} ({side}) ended before its plan was finished", run.name));
             }
             if let Some(why) = run.saturation.first() {
                 differs.push(format!("{} ({side}) cannot be trusted: {why}", run.name));

@@ -123,7 +123,7 @@ fn runs_of_other_plans_are_compared_only_on_request() {
     let kinds: Vec<_> = politely.differs.iter().filter_map(|said| said.split(':').next()).collect();
     assert_eq!(
         kinds,
-        ["plan", "target", "machine", "run-2 (second) did not come to its planned end"]
+        ["plan", "target", "machine", "run-2 (second) ended before its plan was finished"]
     );
     let anyway = compare_anyway(&one, &other);
     assert!(anyway.compared && !anyway.rows.is_empty() && anyway.differs.len() == 4);

@@ -62,14 +62,14 @@ pub fn queue(case: &Case) -> Vec<Finding> {
     vec![Finding {
         gravity: if limit { Gravity::Limit } else { Gravity::Warning },
         side: "target".to_owned(),
-        what: "The server's accept queue overflowed: it took connections more slowly than they \
-               came."
+        what: "The server's accept queue overflowed: the server accepted connections more slowly \
+               than they arrived."
             .to_owned(),
         evidence,
         remedy: format!(
-            "Raise the backlog the server gives to listen() and net.core.somaxconn{asked}, both to \
-             65535; pace the arrival; look whether the server is out of descriptors or CPU at \
-             that time."
+            "Raise the backlog the server gives to listen() and net.core.somaxconn{asked}, both \
+             to 65535; slow the arrival; check whether the server ran out of descriptors or CPU \
+             at that time."
         ),
         from_ms,
         to_ms,
@@ -86,7 +86,7 @@ fn full_listener(case: &Case) -> String {
             return None;
         }
         let (waiting, room) = (words::count(waiting), words::count(room));
-        Some(format!("; at most {waiting} connections waited where {room} may"))
+        Some(format!("; at most {waiting} connections were queued, of {room} allowed"))
     });
     told.unwrap_or_default()
 }
@@ -99,7 +99,7 @@ pub fn half_open(case: &Case) -> Vec<Finding> {
         (!met.is_empty()).then_some(met)
     };
     let remedy = "Raise net.ipv4.tcp_max_syn_backlog and net.core.somaxconn to 65535, keep \
-                  net.ipv4.tcp_syncookies at 1, pace the arrival.";
+                  net.ipv4.tcp_syncookies at 1, slow the arrival.";
     let mut found = Vec::new();
     let mut add = |gravity, what: &str, name: &str, met: &[(u64, u64, f64)]| {
         let (from_ms, to_ms, _) = around(met).unwrap_or_default();
@@ -122,7 +122,7 @@ pub fn half_open(case: &Case) -> Vec<Finding> {
     let sent = || grown("tcp.syncookies_sent").map(|met| ("SyncookiesSent", met));
     if let Some((name, met)) = cookies.or_else(sent) {
         let what = "The server answered SYNs with cookies: its queue of half-open connections was \
-                    full, and options of those connections were lost.";
+                    full, and those connections lost their TCP options.";
         add(Gravity::Warning, what, name, &met);
     }
     found

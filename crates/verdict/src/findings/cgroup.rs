@@ -20,14 +20,14 @@ pub fn detect(case: &Case) -> Vec<Finding> {
         let window = (first.0, last.1);
         let cores = case.highest(&case.beside(&column, "cgroup.cpu_max"));
         let cores = cores.map_or(String::new(), |(_, cores)| {
-            format!("; it may use {} cores", words::number(cores))
+            format!("; its quota is {} cores", words::number(cores))
         });
         let harm = case.harm(window);
         let harmed = case.harmed_at(window);
         found.push(Finding {
             gravity: if harmed.is_some() { Gravity::Limit } else { Gravity::Warning },
             side: side.to_owned(),
-            what: format!("The control group of the {side} held its threads back (CPU quota)."),
+            what: format!("The control group of the {side} throttled its threads (CPU quota)."),
             evidence: format!(
                 "{} in all {}, up to {} in a second{cores}{}",
                 words::time(held_us),

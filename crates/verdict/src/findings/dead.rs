@@ -32,12 +32,11 @@ pub fn detect(case: &Case) -> Vec<Finding> {
             "no process listens on that port",
             "Start the server, or correct the address and the port.",
         ),
-        Cause::NoRoute => {
-            ("there is no way to that address", "Correct the address; look at routes.")
-        }
+        Cause::NoRoute => ("no route to that address", "Correct the address; check the routes."),
         _ => (
-            "calls had no answer at all",
-            "Correct the address; look for a firewall that drops, and whether the machine is up.",
+            "connection attempts had no answer",
+            "Correct the address; check whether a firewall drops packets and whether the machine \
+             is up.",
         ),
     };
     vec![Finding {
@@ -45,7 +44,7 @@ pub fn detect(case: &Case) -> Vec<Finding> {
         side: case.run.side_of(most).name().to_owned(),
         what: format!("Nobody answers at {whom}: {why}."),
         evidence: format!(
-            "none of {} calls came through: {}",
+            "none of {} connection attempts succeeded: {}",
             words::count(total.attempts as f64),
             words::list(&told)
         ),
@@ -78,7 +77,7 @@ mod tests {
         assert_eq!((found.len(), found[0].side.as_str()), (1, "target"), "{found:?}");
         let what = "Nobody answers at mqtt://127.0.0.1:1: no process listens on that port.";
         assert_eq!(found[0].what, what);
-        assert_eq!(found[0].evidence, "none of 40 calls came through: 40 refused");
+        assert_eq!(found[0].evidence, "none of 40 connection attempts succeeded: 40 refused");
         let first = crate::findings::first_limit(&calls(0.0)).expect("it is one");
         assert_eq!(first.what, what);
         assert!(findings(&calls(1.0)).len() > 1, "a server that refuses some is there");

@@ -56,8 +56,11 @@ fn of_process(case: &Case, side: &'static str, column: &str) -> Option<Finding> 
         gravity: if full { Gravity::Limit } else { Gravity::Warning },
         side: side.to_owned(),
         what: match full {
-            true => format!("The {whose} had all the descriptors open that its process may open."),
-            false => format!("The {whose} came near the number of descriptors it may open."),
+            true => format!(
+                "The {whose} ran out of file descriptors: its process had the maximum \
+                             open."
+            ),
+            false => format!("The {whose} came near its limit of file descriptors."),
         },
         evidence: format!(
             "{} of {} descriptors (RLIMIT_NOFILE) from {} on{online}{beside}",
@@ -67,8 +70,8 @@ fn of_process(case: &Case, side: &'static str, column: &str) -> Option<Finding> 
         ),
         remedy: format!(
             "Raise the soft limit of open files of the {whose} (ulimit -n; LimitNOFILE= of its \
-             service; --ulimit nofile= of its container) above the number of connections and a \
-             tenth more; its hard limit and fs.nr_open bound it."
+             service; --ulimit nofile= of its container) to the number of connections plus 10 %; \
+             its hard limit and fs.nr_open are the maximum."
         ),
         from_ms,
         to_ms,
@@ -82,7 +85,7 @@ fn refused_here(case: &Case) -> Option<Finding> {
     (refused > 0).then(|| Finding {
         gravity: Gravity::Limit,
         side: "tester".to_owned(),
-        what: "The tester ran out of descriptors; this says nothing about the server.".to_owned(),
+        what: "The tester ran out of descriptors; this is no limit of the server.".to_owned(),
         evidence: format!(
             "{} calls failed with EMFILE {}",
             words::count(refused as f64),
@@ -109,7 +112,7 @@ fn of_machine(case: &Case) -> Vec<Finding> {
         found.push(Finding {
             gravity: if full.is_some() { Gravity::Limit } else { Gravity::Warning },
             side: side.to_owned(),
-            what: format!("The {side}'s machine had nearly all files open that it may open."),
+            what: format!("The {side}'s machine came near its limit of open files."),
             evidence: format!(
                 "{} of {} (fs.file-max) from {} on",
                 words::count(most),
@@ -127,7 +130,7 @@ fn of_machine(case: &Case) -> Vec<Finding> {
         found.push(Finding {
             gravity: Gravity::Limit,
             side: "tester".to_owned(),
-            what: "The tester's machine may open no more files.".to_owned(),
+            what: "The tester's machine reached its limit of open files.".to_owned(),
             evidence: format!("{} calls failed with ENFILE", words::count(refused as f64)),
             remedy: "Raise fs.file-max.".to_owned(),
             from_ms,

@@ -74,16 +74,16 @@ fn of_cause(case: &Case, cause: Cause) -> Option<Finding> {
         },
         what: format!("{} x {}: {}", words::count(count as f64), cause.name(), cause.meaning()),
         evidence: format!(
-            "{} of all calls: {}, {}{peak}",
+            "{} of all connection attempts: {}, {}{peak}",
             words::percent(share),
             words::list(&phases),
             words::between(from_ms, to_ms)
         ),
         remedy: match (cause.setting(), cause.counter()) {
             ("", _) => String::new(),
-            (setting, "") => format!("Look at: {setting}."),
+            (setting, "") => format!("Check: {setting}."),
             (setting, counter) => {
-                format!("Look at: {setting}. The counter that shows it: {counter}.")
+                format!("Check: {setting}. Counter: {counter}.")
             }
         },
         from_ms,
@@ -110,14 +110,15 @@ pub fn rules(case: &Case) -> Vec<Finding> {
 }
 
 fn of_rule(case: &Case, check: &CheckResult, scope: &Scope, of: &str) -> Option<Finding> {
-    let why = why_unknown(&check.rule, scope).unwrap_or_else(|| "it was not known then".to_owned());
+    let why =
+        why_unknown(&check.rule, scope).unwrap_or_else(|| "its figure was unknown".to_owned());
     Some(Finding {
         gravity: Gravity::Warning,
         side: String::new(),
-        what: format!("Rule `{}` of {of} could not be judged, which is no pass.", check.rule),
+        what: format!("Rule `{}` of {of} had no value, which counts as a failure.", check.rule),
         evidence: why,
-        remedy: "Observe what the rule is about (the target's pid, port or metrics), or leave the \
-                 rule out."
+        remedy: "Observe the rule's figure (give the target's pid, port or metrics), or remove \
+                 the rule."
             .to_owned(),
         from_ms: scope.whole_ms.0,
         to_ms: scope.whole_ms.1.min(case.end_ms()),

@@ -66,13 +66,13 @@ impl Leak {
     fn says(self) -> (&'static str, &'static str) {
         match self {
             Leak::Memory => (
-                "The server's memory grew while the number of clients did not: a leak, or queues \
-                 that fill.",
-                "Hold it longer to tell a leak from a warm-up; look at the server's queues.",
+                "The server's memory grew while the number of clients did not: a leak, or growing \
+                 queues.",
+                "Use a longer hold to tell a leak from a warm-up; check the server's queues.",
             ),
             Leak::Descriptors => (
                 "The server's open descriptors grew while the number of clients did not: a leak.",
-                "Look at /proc/PID/fd of the server: sockets in CLOSE-WAIT are connections that \
+                "Check /proc/PID/fd of the server: sockets in CLOSE-WAIT are connections that \
                  clients have closed and the server has not.",
             ),
         }
@@ -100,16 +100,17 @@ fn slope(case: &Case) -> Option<Finding> {
         return Some(Finding {
             gravity: Gravity::Note,
             side: "target".to_owned(),
-            what: "What one more client costs the server's process is not known: its memory did \
-                   not move."
+            what: "The memory per client is unknown: the memory of the server's process did not \
+                   change."
                 .to_owned(),
             evidence: format!(
-                "{} while {} clients came, over {} rows: it had room from before",
+                "{} while {} clients connected, over {} rows: earlier allocations had room for \
+                 them",
                 words::bytes(points.last()?.1 - points.first()?.1),
                 words::count(clients),
                 points.len()
             ),
-            remedy: "Start the server anew before a run that asks for memory a client.".to_owned(),
+            remedy: "Restart the server before a run that measures memory per client.".to_owned(),
             from_ms: 0,
             to_ms: case.end_ms(),
         });
@@ -120,7 +121,10 @@ fn slope(case: &Case) -> Option<Finding> {
         side: "target".to_owned(),
         what: match straight {
             true => {
-                format!("One more client costs the server's process {}.", words::bytes(line.slope))
+                format!(
+                    "Each client adds {} to the memory of the server's process.",
+                    words::bytes(line.slope)
+                )
             }
             false => {
                 "The server's memory does not grow in a straight line with its clients.".to_owned()
@@ -160,7 +164,8 @@ fn leak(case: &Case, stage: &StageRun, kind: Leak) -> Option<(Finding, f64)> {
         side: "target".to_owned(),
         what: kind.says().0.to_owned(),
         evidence: format!(
-            "in stage `{}` +{} (+{}) in {} at {} clients, {} an hour if it goes on (R2 {:.3})",
+            "in stage `{}` +{} (+{}) in {} at {} clients, {} per hour if this continues (R2 \
+             {:.3})",
             stage.name,
             kind.words(grown),
             words::percent(drift),
@@ -190,7 +195,8 @@ mod tests {
             detect(&Case::of(&made.run(50_000))).remove(0)
         };
         let straight = with(|clients| 1e7 + 2_048.0 * clients);
-        assert_eq!(straight.what, "One more client costs the server's process 2 KiB.");
+        let each = "Each client adds 2 KiB to the memory of the server's process.";
+        assert_eq!(straight.what, each);
         assert!(straight.evidence.contains("R2 1.0000"), "{}", straight.evidence);
         let crooked = with(|clients| if clients > 30_000.0 { 9e8 } else { 1e7 });
         assert_eq!(crooked.gravity, Gravity::Warning);
@@ -204,7 +210,7 @@ mod tests {
         let run = made.run(50_000);
         let found = detect(&Case::of(&run));
         assert_eq!(found[0].gravity, Gravity::Note);
-        assert!(found[0].what.contains("is not known"), "{}", found[0].what);
+        assert!(found[0].what.contains("is unknown"), "{}", found[0].what);
         assert!(found[0].evidence.starts_with("0 B while 50,000 clients"), "{}", found[0].evidence);
         let scope = crate::Scope::of_run(&run);
         for rule in ["bytes_per_connection.r2 > 0.999", "bytes_per_connection < 1GiB"] {
@@ -263,7 +269,7 @@ mod tests {
         let steady = |_| 1_000.0;
         let leak = with(100, 0, |s| 1e8 + 1e6 * s, steady).expect("a leak");
         assert!(leak.evidence.contains("+95.4 MiB (+100 %)"), "{}", leak.evidence);
-        assert!(leak.evidence.contains("3.35 GiB an hour"), "{}", leak.evidence);
+        assert!(leak.evidence.contains("3.35 GiB per hour"), "{}", leak.evidence);
         assert!(with(100, 90_000, |s| 1e8 + 1e6 * s, steady).is_some(), "ten seconds are enough");
         assert!(with(100, 90_001, |s| 1e8 + 1e6 * s, steady).is_none(), "less is not");
         assert!(with(100, 0, |s| 1e8 + 9e3 * s, steady).is_none(), "less than a hundredth");

@@ -51,12 +51,12 @@ fn killed(case: &Case, found: &mut Vec<Finding>) {
                 gravity: Gravity::Limit,
                 side: side.to_owned(),
                 what: format!(
-                    "The kernel killed processes on the {side}'s machine for want of memory."
+                    "The kernel killed processes on the {side}'s machine because memory ran out."
                 ),
                 evidence: format!("{told}{}", case.beside_it((from_ms, to_ms))),
-                remedy: "More memory, or fewer connections: the kernel needs about 4 KB for each \
-                         idle one, besides what the server itself keeps; look at memory.max of \
-                         its control group."
+                remedy: "Use more memory or fewer connections: the kernel needs about 4 KB for \
+                         each idle connection, in addition to the server's own memory; check \
+                         memory.max of its control group."
                     .to_owned(),
                 from_ms,
                 to_ms,
@@ -88,7 +88,7 @@ fn machine(case: &Case, found: &mut Vec<Finding>) {
             side: side.to_owned(),
             what: match out.is_some() {
                 true => format!("{whose} ran out of memory."),
-                false => format!("{whose} came near the end of its memory."),
+                false => format!("{whose} nearly ran out of memory."),
             },
             evidence: format!(
                 "{} of {} available from {} on{online}",
@@ -96,7 +96,7 @@ fn machine(case: &Case, found: &mut Vec<Finding>) {
                 words::bytes(whole),
                 words::moment(*from_ms)
             ),
-            remedy: "More memory; or the tester on machines of its own, for both ends of a \
+            remedy: "Use more memory, or run the tester on other machines: both ends of a \
                      connection need kernel memory."
                 .to_owned(),
             from_ms: *from_ms,
@@ -119,7 +119,7 @@ fn group(case: &Case, found: &mut Vec<Finding>) {
         found.push(Finding {
             gravity: if harm.is_some() { Gravity::Limit } else { Gravity::Warning },
             side: side.to_owned(),
-            what: format!("The control group of the {side} used all the memory it may have."),
+            what: format!("The control group of the {side} reached its memory limit."),
             evidence: format!(
                 "{} of {} (memory.max) from {} on{}",
                 words::bytes(most),
@@ -145,19 +145,20 @@ fn tcp(case: &Case, found: &mut Vec<Finding>) {
             "tcp.abort_on_memory",
             "TCPAbortOnMemory",
             Gravity::Limit,
-            "connections were reset because TCP had no memory, or too many had no process any more",
+            "connections were reset because TCP ran out of memory, or too many had no process any \
+             more",
         ),
         (
             "tcp.memory_pressures",
             "TCPMemoryPressures",
             Gravity::Warning,
-            "TCP came under pressure of memory",
+            "TCP came under memory pressure",
         ),
         (
             "tcp.rcv_pruned",
             "RcvPruned",
             Gravity::Warning,
-            "segments were dropped for want of memory",
+            "segments were dropped because memory ran out",
         ),
     ] {
         for (side, column) in case.of_both(name, "") {

@@ -56,7 +56,7 @@ fn again(case: &Case, side: &str, column: &str) -> Option<Finding> {
     Some(Finding {
         gravity: Gravity::Warning,
         side: side.to_owned(),
-        what: "Many segments had to be sent again: packets were lost, or calls not taken."
+        what: "Many segments were retransmitted: packets were lost, or connections not accepted."
             .to_owned(),
         evidence: format!(
             "{} of {} segments sent ({}){syns}; {}",
@@ -65,8 +65,8 @@ fn again(case: &Case, side: &str, column: &str) -> Option<Finding> {
             words::percent(grown / sent.max(1.0)),
             told_bursts("RetransSegs", &met)
         ),
-        remedy: "SYNs sent again belong to a full accept queue; others to the network: drops of \
-                 network cards, switches, soft interrupts."
+        remedy: "Retransmitted SYNs point to a full accept queue, other segments to the network: \
+                 drops in network cards, switches, soft interrupts."
             .to_owned(),
         from_ms,
         to_ms,

@@ -14,6 +14,7 @@ use crate::window::{self, Window};
 use crate::words;
 use lab::cause::Cause;
 use lab::run::{Finding, Gravity};
+pub use suspects::is_refused_by_server;
 use suspects::{Strength, Suspect};
 
 /// Share of the highest number that is still the plateau.
@@ -133,12 +134,10 @@ fn explained(case: &Case, plateau: &Plateau) -> Finding {
     let sure = met.iter().any(|suspect| suspect.strength != Strength::Shape);
     if !sure {
         let looked = match ruled_out.is_empty() {
-            true => "neither machine was observed, so none could be ruled out".to_owned(),
+            true => "neither machine was observed, so no limit could be ruled out".to_owned(),
             false => format!("ruled out: {}", ruled_out.join(", ")),
         };
-        evidence.push(format!(
-            "no limit that is known here has this number or stood at its end; {looked}"
-        ));
+        evidence.push(format!("no known limit has this number or was exhausted; {looked}"));
     }
     let best = met.first();
     Finding {
@@ -154,7 +153,7 @@ fn explained(case: &Case, plateau: &Plateau) -> Finding {
         remedy: best.map_or_else(
             || {
                 "Observe the server's machine (`holdline observe`, `holdline doctor --role \
-                 server`); look at the server's own configuration for a maximum of connections."
+                 server`); check the server's configuration for a connection limit."
                     .to_owned()
             },
             |best: &Suspect| best.remedy.clone(),
@@ -168,7 +167,7 @@ fn explained(case: &Case, plateau: &Plateau) -> Finding {
 fn what_went_on(case: &Case, plateau: &Plateau) -> String {
     let window = plateau.window;
     let mut text = format!(
-        "no growth {} while {} calls were made",
+        "no growth {} during {} connection attempts",
         words::between(window.0, window.1),
         words::count(plateau.calls)
     );
@@ -187,14 +186,14 @@ fn what_went_on(case: &Case, plateau: &Plateau) -> String {
         .map(|(count, name)| format!("{} {name}", words::count(*count)))
         .collect();
     if !told.is_empty() {
-        text = format!("{text}, of which ended {}", words::list(&told));
+        text = format!("{text}; failed: {}", words::list(&told));
     }
     let open = case.at("clients.open", window.1).unwrap_or(0.0);
     let unserved = open - plateau.number;
     if unserved >= 1.0 {
         text = format!(
-            "{text}; {} connections stood that were not bound: completed by a kernel, not served \
-             by the server",
+            "{text}; {} open connections were not bound: the kernel had accepted them, the server \
+             had not served them",
             words::count(unserved)
         );
     }

@@ -28,9 +28,7 @@ pub fn detect(case: &Case) -> Vec<Finding> {
     vec![Finding {
         gravity: Gravity::Limit,
         side: "tester".to_owned(),
-        what: "The tester had no source port left towards the target; this says nothing about \
-               the server."
-            .to_owned(),
+        what: "The tester ran out of source ports; this is no limit of the server.".to_owned(),
         evidence,
         remedy: "Set net.ipv4.ip_local_port_range to `1024 65535`, give the group more `sources`, \
                  or let the target listen on more ports; net.ipv4.tcp_tw_reuse = 1 for tests \

@@ -13,11 +13,11 @@ pub fn detect(case: &Case) -> Vec<Finding> {
         Some(Finding {
             gravity: Gravity::Warning,
             side: "target".to_owned(),
-            what: "The server's memory and its directory do not agree about who is online."
+            what: "The server's memory and its directory disagree about which clients are online."
                 .to_owned(),
             evidence: evidence.to_owned(),
-            remedy: "`holdline audit` tells each with its last transitions; `holdline audit \
-                     --repair` writes memory's state over the directory's."
+            remedy: "`holdline audit` lists each client with its last transitions; `holdline \
+                     audit --repair` overwrites the directory with the state in memory."
                 .to_owned(),
             from_ms: note.at_ms,
             to_ms: note.at_ms,

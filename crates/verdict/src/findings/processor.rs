@@ -29,8 +29,8 @@ pub fn detect(case: &Case) -> Vec<Finding> {
     for (side, column) in case.of_both("cpu.steal", "") {
         let cores = cores(case, &column);
         let met = window::stretches(case.series(), &column, 0.1 * cores, ROWS);
-        let what = format!("The hypervisor took processor time from {}.", machine_of(side));
-        let remedy = "Measure on a machine that has its cores for itself.";
+        let what = format!("The hypervisor took CPU time from {} (steal).", machine_of(side));
+        let remedy = "Measure on a machine with dedicated cores.";
         let most = |most: f64| format!("up to {} of its cores", words::percent(most / cores));
         warned(case, side, (&what, remedy), (&met, &most), &mut found);
     }
@@ -103,11 +103,11 @@ fn machine(case: &Case, side: &str, column: &str, found: &mut Vec<Finding>) {
         evidence,
         remedy: match side {
             _ if by_others => "Measure on machines that do nothing else.",
-            "target" => "More cores for the server, or fewer clients; a profile of it tells more.",
-            "tester" => "More machines that make the load (agents).",
+            "target" => "Give the server more cores or fewer clients; profile it.",
+            "tester" => "Use more machines to generate the load (agents).",
             _ => {
-                "Server and tester on machines of their own: what the server could do alone \
-                  cannot be told from this run."
+                "Run server and tester on separate machines: this run does not show what the \
+                 server can do alone."
             }
         }
         .to_owned(),
@@ -143,7 +143,7 @@ fn one(case: &Case, (side, column): (&str, &str), kind: Bottleneck, found: &mut 
         gravity: if harmed.is_some() { Gravity::Limit } else { Gravity::Warning },
         side: side.to_owned(),
         what: match kind {
-            Bottleneck::Thread => "One thread of the server was busy all the time.".to_owned(),
+            Bottleneck::Thread => "One thread of the server was fully busy.".to_owned(),
             Bottleneck::SoftInterrupts => {
                 format!("The network's soft interrupts filled one core of {}.", machine_of(side))
             }

@@ -52,14 +52,14 @@ fn one(case: &Case, name: &str, unit: Unit) -> Option<Finding> {
         gravity: if stays { Gravity::Warning } else { Gravity::Note },
         side: "target".to_owned(),
         what: match stays {
-            true => format!("What waits for Redis grew and did not come down ({name})."),
-            false => format!("What waits for Redis rose and came down ({name})."),
+            true => format!("The queue of writes to Redis grew and did not shrink again ({name})."),
+            false => format!("The queue of writes to Redis grew and shrank again ({name})."),
         },
         evidence: format!("{} at {}{after}", value(most), words::moment(at)),
         remedy: match stays {
             true => {
-                "Redis or the way to it is too slow for the changes of state: look at its CPU, \
-                     at the network, at the size of the server's batches."
+                "Redis or the network to it is too slow for the rate of changes: check its CPU, \
+                 the network and the server's batch size."
             }
             false => "",
         }

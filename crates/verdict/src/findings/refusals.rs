@@ -10,6 +10,14 @@ use lab::cause::Cause;
 use lab::codes::{self, CodeMeaning};
 use lab::run::{Finding, Gravity};
 
+/// The finding of a server that refuses connections at its own limit.
+const FULL: &str = "The server refused connections or messages: it is full or over a rate limit.";
+
+/// Whether a finding is that of a server at its own limit.
+pub fn is_limit(finding: &Finding) -> bool {
+    finding.what == FULL
+}
+
 /// The server's own refusals.
 pub fn detect(case: &Case) -> Vec<Finding> {
     let total = &case.run.total;
@@ -38,28 +46,31 @@ pub fn detect(case: &Case) -> Vec<Finding> {
     let limit = full > 0 && full as f64 >= 0.001 * total.attempts as f64;
     let of = match refused {
         0 => String::new(),
-        _ => format!("; {} calls in all were refused or ended so", words::count(refused as f64)),
+        _ => format!(
+            "; {} connections in all were refused or closed by the server",
+            words::count(refused as f64)
+        ),
     };
     let online = case.online(from_ms).filter(|_| from_ms > 0).map_or(String::new(), |online| {
-        format!("; {} clients were online when it began", words::count(online))
+        format!("; {} clients were online at the first refusal", words::count(online))
     });
     vec![Finding {
         gravity: if limit { Gravity::Limit } else { Gravity::Warning },
         side: "target".to_owned(),
         what: match limit {
-            true => "The server said itself that it is full or asked too much.",
+            true => FULL,
             false => "The server refused clients or ended their sessions.",
         }
         .to_owned(),
         evidence: format!("{}{of}{online}", words::list(&told)),
         remedy: match limit {
             true => {
-                "The server's own limits: connections, rate of connections, quota; its \
-                     log and metrics tell which."
+                "Check the server's own limits (connections, connection rate, quota); its log and \
+                 metrics name the limit."
             }
             false => {
-                "Look at credentials, client ids and version of the plan, and at the \
-                      server's log."
+                "Check the plan's credentials, client ids and protocol version, and the server's \
+                 log."
             }
         }
         .to_owned(),
@@ -115,7 +126,7 @@ mod tests {
 
     #[test]
     fn calls_in_all_are_told_where_calls_were_refused() {
-        assert!(with("refused 137").evidence.contains("; 500 calls in all were refused"));
+        assert!(with("refused 137").evidence.contains("; 500 connections in all were refused"));
         let mut run = Made::of(40).run(20_000);
         run.total.codes.insert("refused 137".to_owned(), 500);
         let found = detect(&Case::of(&run)).remove(0);

@@ -23,9 +23,9 @@ pub fn detect(case: &Case) -> Vec<Finding> {
         &mut found,
     );
     orphans(case, &mut found);
-    let gone = "connections were given up because the other end acknowledged nothing any more";
-    let remedy = "Look at the network between the two; net.ipv4.tcp_retries2 and TCP_USER_TIMEOUT \
-                  say how long that takes.";
+    let gone = "connections were aborted because the peer stopped acknowledging";
+    let remedy = "Check the network between them; net.ipv4.tcp_retries2 and TCP_USER_TIMEOUT set \
+                  the time.";
     counted(case, ("tcp.abort_on_timeout", "TCPAbortOnTimeout"), (gone, remedy), &mut found);
     found
 }
@@ -42,7 +42,7 @@ fn watches(case: &Case, found: &mut Vec<Finding>) {
         found.push(Finding {
             gravity: Gravity::Limit,
             side: "tester".to_owned(),
-            what: "The tester may watch no more sockets.".to_owned(),
+            what: "The tester reached its limit of watched sockets.".to_owned(),
             evidence: format!("{} calls failed with ENOSPC{most}", words::count(refused as f64)),
             remedy: "Raise fs.epoll.max_user_watches.".to_owned(),
             from_ms,
@@ -76,7 +76,7 @@ fn conntrack(case: &Case, found: &mut Vec<Finding>) {
             what: match is_limit {
                 true => {
                     "The firewall's connection table was full: new connections were dropped \
-                         without a word."
+                     silently."
                 }
                 false => "The firewall's connection table came near its limit.",
             }

@@ -49,8 +49,8 @@ fn gone(case: &Case) -> Option<Finding> {
         None => format!("no process of it from {} on{online}", words::moment(first)),
     };
     let what = match back {
-        Some(_) => "The server's process was gone for a while.",
-        None => "The server's process went and did not come back.",
+        Some(_) => "The server's process was down for a while.",
+        None => "The server's process ended and did not come back.",
     };
     Some(finding(case, what, evidence, (first, to_ms)))
 }
@@ -64,9 +64,8 @@ fn restarted(case: &Case) -> Option<Finding> {
     };
     let (from_ms, to_ms, times) = met.first().copied().or_else(younger)?;
     let times = words::count(times);
-    let evidence =
-        format!("another process in its place, {times} times, {}", words::between(from_ms, to_ms));
-    Some(finding(case, "The server was started anew during the run.", evidence, (from_ms, to_ms)))
+    let evidence = format!("its process changed {times} times, {}", words::between(from_ms, to_ms));
+    Some(finding(case, "The server restarted during the run.", evidence, (from_ms, to_ms)))
 }
 
 /// Most clients lost within two rows.

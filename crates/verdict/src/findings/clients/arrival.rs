@@ -29,7 +29,7 @@ pub fn detect(case: &Case) -> Vec<Finding> {
                 full.max().filter(|(full, rows)| *full >= ROWS && full * 10 >= *rows)
             };
             let told: Vec<String> = [
-                (full("busiest", BUSIEST), "its busiest thread had no rest"),
+                (full("busiest", BUSIEST), "its busiest thread was saturated"),
                 (full("turn_us_max", LAG_US), "a turn of its loop took more than 50 ms"),
             ]
             .into_iter()
@@ -37,20 +37,20 @@ pub fn detect(case: &Case) -> Vec<Finding> {
                 met.map(|(full, rows)| format!("in {full} of {rows} rows {what}"))
             })
             .collect();
-            (!told.is_empty()).then(|| {
-                Finding {
-            gravity: Gravity::Warning,
-            side: "tester".to_owned(),
-            what: "While clients came in, the tester was at its own limit: the rate of arrival and \
-                   the times to connect and bind may be its own."
-                .to_owned(),
-            evidence: format!("stage `{}`: {}", stage.name, words::list(&told)),
-            remedy: "A slower arrival (`{ shape = \"rate\", per_s = … }`), or more machines that \
-                     make the load (agents)."
-                .to_owned(),
-            from_ms: arrival.0,
-            to_ms: arrival.1,
-        }
+            (!told.is_empty()).then(|| Finding {
+                gravity: Gravity::Warning,
+                side: "tester".to_owned(),
+                what:
+                    "While clients connected, the tester was at its own limit: it may have caused \
+                   the arrival rate and the connect and bind times."
+                        .to_owned(),
+                evidence: format!("stage `{}`: {}", stage.name, words::list(&told)),
+                remedy:
+                    "A slower arrival (`{ shape = \"rate\", per_s = … }`), or more machines to \
+                     generate the load (agents)."
+                        .to_owned(),
+                from_ms: arrival.0,
+                to_ms: arrival.1,
             })
         })
         .collect();
@@ -60,9 +60,10 @@ pub fn detect(case: &Case) -> Vec<Finding> {
         found.push(Finding {
             gravity: Gravity::Warning,
             side: "tester".to_owned(),
-            what: "The tester did not do all that the plan wanted.".to_owned(),
-            evidence: format!("{} things were not done in time", words::count(dropped)),
-            remedy: "A lower rate, more clients to share it, or more machines that make the load."
+            what: "The tester did not perform all planned actions.".to_owned(),
+            evidence: format!("{} actions were not performed in time", words::count(dropped)),
+            remedy: "A lower rate, more clients to share it, or more machines to generate the \
+                     load."
                 .to_owned(),
             from_ms: 0,
             to_ms: case.end_ms(),

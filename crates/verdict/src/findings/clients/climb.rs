@@ -52,7 +52,7 @@ fn climb(case: &Case, stage: &StageRun, timing: Timing) -> Option<Finding> {
     Some(Finding {
         gravity: if is_doubtful { Gravity::Note } else { Gravity::Warning },
         side: if is_doubtful { "" } else { "target" }.to_owned(),
-        what: format!("Answers ({}) took longer and longer.", timing.name()),
+        what: format!("Answers ({}) became steadily slower.", timing.name()),
         evidence: format!(
             "the p99 rose from {} to {} over the hold of stage `{}`, {} more each second (R2 \
              {:.2}){why}",
@@ -62,8 +62,8 @@ fn climb(case: &Case, stage: &StageRun, timing: Timing) -> Option<Finding> {
             words::time(line.slope),
             line.r2
         ),
-        remedy: "More is sent than the server works off, or something in it grows with each \
-                 message: look at its queues, tables and logs."
+        remedy: "The load exceeds the server's throughput, or something in it grows with each \
+                 message: check its queues, tables and logs."
             .to_owned(),
         from_ms: hold.0,
         to_ms: hold.1,
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn a_line_that_rises_is_told_and_a_level_or_a_step_is_not() {
         let climbs = found(|s| 2_000.0 + 50_000.0 * s as f64, 0.0);
-        assert_eq!(climbs[0].what, "Answers (publish) took longer and longer.");
+        assert_eq!(climbs[0].what, "Answers (publish) became steadily slower.");
         assert_eq!((climbs[0].gravity, &*climbs[0].side), (Gravity::Warning, "target"));
         assert_eq!(found(|s| 2_000.0 + 50_000.0 * s as f64, 0.5)[0].gravity, Gravity::Note);
         assert_eq!(found(|_| 3_000_000.0, 0.0), []);

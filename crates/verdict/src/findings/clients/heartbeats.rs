@@ -33,7 +33,8 @@ pub fn detect(case: &Case) -> Vec<Finding> {
         }
         .to_owned(),
         evidence: format!(
-            "of {} sent {} lost ({}), {} late, {} not sent as the last one was still under way{}",
+            "of {} sent {} lost ({}), {} late, {} not sent because the previous one was \
+             unanswered{}",
             words::count(sent),
             words::count(lost),
             words::percent(lost / sent),
@@ -41,8 +42,8 @@ pub fn detect(case: &Case) -> Vec<Finding> {
             words::count(skipped),
             latency.map_or(String::new(), |latency| format!("; {latency}"))
         ),
-        remedy: "Look for what the server and the network did at that time: its CPU, retransmits, \
-                 an end of many connections at once."
+        remedy: "Check the server and the network at that time: CPU, retransmits, many \
+                 connections that ended at once."
             .to_owned(),
         from_ms,
         to_ms,

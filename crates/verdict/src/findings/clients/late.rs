@@ -25,25 +25,25 @@ const KINDS: [(Timing, &str, &str); 4] = [
     (
         Timing::Bind,
         "answers to a Bind (CONNACK)",
-        "Look at what the server does before it answers: proofs of passwords, a directory, \
-         sessions to be loaded; and at its CPU then.",
+        "Check what the server does before it answers (password hashing, a directory, loading \
+         sessions), and its CPU at that time.",
     ),
     (
         Timing::Heartbeat,
         "answers to a heartbeat (PINGRESP)",
-        "A client that waits this long takes its connection for dead: look at the server's queues \
-         and its CPU.",
+        "A client that waits this long considers its connection dead: check the server's queues \
+         and CPU.",
     ),
     (
         Timing::Publish,
         "acknowledgements of messages (PUBACK, PUBCOMP)",
-        "Look at what the server does before it acknowledges: syncs of a disk, a full queue, a \
-         limit of rate.",
+        "Check what the server does before it acknowledges: disk syncs, a full queue, a rate \
+         limit.",
     ),
     (
         Timing::Delivery,
         "messages",
-        "Look at the server's queues, and whether it sends some messages by another way (a timer, \
+        "Check the server's queues, and whether it sends some messages by another path (a timer, \
          another node).",
     ),
 ];

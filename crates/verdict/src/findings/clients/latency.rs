@@ -53,7 +53,7 @@ fn step(case: &Case, timing: Timing) -> Option<Finding> {
     Some(Finding {
         gravity: Gravity::Warning,
         side: String::new(),
-        what: format!("The p99 of {} took a step up.", timing.name()),
+        what: format!("The p99 of {} rose suddenly.", timing.name()),
         evidence: format!(
             "from {} to {} ({} times) at {}{stage}{online}{}",
             words::time(before),
@@ -62,10 +62,10 @@ fn step(case: &Case, timing: Timing) -> Option<Finding> {
             words::moment(from_ms),
             match back {
                 Some((at, _)) => format!("; back at {}", words::moment(*at)),
-                None => "; it did not come back".to_owned(),
+                None => "; it did not recover".to_owned(),
             }
         ),
-        remedy: "Look at what else began then: processors, drops, a longer queue, another stage."
+        remedy: "Check what else began then: CPU load, drops, a longer queue, another stage."
             .to_owned(),
         from_ms,
         to_ms: back.map_or(case.end_ms(), |(at, _)| *at),

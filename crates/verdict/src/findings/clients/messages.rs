@@ -28,88 +28,89 @@ const WRONGS: [Wrong; 21] = [
         figure: "messages.missing",
         of: &["messages.received", "messages.missing"],
         what: "messages did not arrive",
-        remedy: "Look at the server's limits of queues and its counters of dropped messages.",
+        remedy: "Check the server's queue limits and its counters of dropped messages.",
     },
     Wrong {
         figure: "messages.repeated",
         of: RECEIVED,
-        what: "messages came more than once",
-        remedy: "At QoS 1 a message may come again after its connection ended, else never.",
+        what: "messages arrived more than once",
+        remedy: "Only QoS 1 permits duplicates, and only after the connection ended.",
     },
     Wrong {
         figure: "messages.reordered",
         of: RECEIVED,
-        what: "messages came after a later one of the same sender and topic",
+        what: "messages arrived out of order within a sender and topic",
         remedy: "MQTT keeps the order of a topic (4.6), IM that of a conversation (5.1): look for \
                  several paths through the server.",
     },
     Wrong {
         figure: "messages.changed",
         of: RECEIVED,
-        what: "messages came with a body that was changed on the way",
-        remedy: "Look for a bridge, a rule or a plugin of the server that rewrites what it passes.",
+        what: "messages arrived with a changed body",
+        remedy: "Check for a bridge, a rule or a plugin of the server that rewrites messages.",
     },
     Wrong {
         figure: "messages.foreign",
         of: RECEIVED,
-        what: "messages came that no client of this run sent",
-        remedy: "Other publishers, or retained messages of an earlier run? Use topics of its own.",
+        what: "messages arrived that no client of this run sent",
+        remedy: "Check for other publishers and for retained messages of an earlier run; use \
+                 separate topics.",
     },
     Wrong {
         figure: "messages.astray",
         of: RECEIVED,
-        what: "messages came to clients that had not subscribed to their topic",
-        remedy: "Look at the server's matching of topics, and at sessions taken for another's.",
+        what: "messages reached clients that had not subscribed to their topic",
+        remedy: "Check the server's topic matching, and whether it mixes up sessions.",
     },
     Wrong {
         figure: "messages.other_qos",
         of: RECEIVED,
-        what: "messages came at another QoS than the lower one of publication and subscription",
+        what: "messages arrived at another QoS than the lower one of publication and subscription",
         remedy: "A broker delivers at the lower one of both (MQTT 3.8.4, 4.3). Does an option of \
                  the server lower or raise the QoS?",
     },
     Wrong {
         figure: "messages.other_topic",
         of: RECEIVED,
-        what: "messages came under another topic than they were published to",
+        what: "messages arrived under another topic than they were published to",
         remedy: "Look for a bridge or a rule that rewrites topics, and at topic aliases.",
     },
     Wrong {
         figure: "messages.retained_live",
         of: RECEIVED,
-        what: "messages came with RETAIN although they were published without it",
+        what: "messages arrived with RETAIN although they were published without it",
         remedy: "RETAIN is 0 for what an existing subscription gets (MQTT 3.3.1.3).",
     },
     Wrong {
         figure: "messages.early_dup",
         of: RECEIVED,
-        what: "messages came with DUP although they had not been sent before",
-        remedy: "DUP is 0 at the first attempt (MQTT 3.3.1.1): applications drop what bears it.",
+        what: "messages arrived with DUP although they had not been sent before",
+        remedy: "DUP is 0 at the first attempt (MQTT 3.3.1.1): applications drop such messages.",
     },
     Wrong {
         figure: "messages.other_sender",
         of: RECEIVED,
-        what: "messages came in the name of another account than their sender's",
+        what: "messages arrived with the wrong sender",
         remedy: "A server stamps `from` with the address of who sent it (RFC 6120 8.1.2.1).",
     },
     Wrong {
         figure: "messages.overcounted",
         of: &[],
-        what: "acknowledgements were of more stanzas than had been sent",
+        what: "acknowledgements exceeded the number of stanzas sent",
         remedy: "`h` counts the stanzas that were handled (XEP-0198 4): a client that believes it \
                  loses what was not.",
     },
     Wrong {
         figure: "sessions.lost",
         of: &["resumed", "sessions.lost"],
-        what: "clients came back and found that the server had not kept their session",
+        what: "returning clients had lost their session on the server",
         remedy: "A session without Clean Session outlives its connection (MQTT 3.1.2.4): look at \
                  limits of sessions, their expiry, and persistence.",
     },
     Wrong {
         figure: "subscriptions.lowered",
         of: &["subscriptions.granted"],
-        what: "subscriptions were granted at a lower QoS than was asked for",
+        what: "subscriptions were granted at a lower QoS than requested",
         remedy: "Does an option or a rule of access of the server limit the QoS?",
     },
     Wrong {
@@ -122,32 +123,32 @@ const WRONGS: [Wrong; 21] = [
     Wrong {
         figure: "messages.refused",
         of: &["messages.sent"],
-        what: "messages were refused; the codes tell why",
-        remedy: "Look at the server's rules of access and at its quotas.",
+        what: "messages were refused; the codes give the reason",
+        remedy: "Check the server's access rules and quotas.",
     },
     Wrong {
         figure: "audit.missing",
         of: EXPECTED,
-        what: "entries are missing in inboxes, of messages that were acknowledged",
+        what: "acknowledged messages are missing in inboxes",
         remedy: "What is acknowledged is stored (IM 4.2): look at the server's log and its disk.",
     },
     Wrong {
         figure: "audit.repeated",
         of: EXPECTED,
-        what: "messages stand in an inbox more than once",
+        what: "messages are duplicated in an inbox",
         remedy: "A message is said once by its id (IM 4.2), and has one place in an inbox (5.1).",
     },
     Wrong {
         figure: "audit.reordered",
         of: EXPECTED,
-        what: "messages stand in an inbox behind a later one of their conversation",
+        what: "messages are out of order in an inbox",
         remedy: "An inbox has each conversation in its order (IM 5.1).",
     },
     Wrong {
         figure: "subscriptions.refused",
         of: &["subscriptions.granted", "subscriptions.refused"],
-        what: "subscriptions were refused; the codes tell why",
-        remedy: "Look at the server's rules of access, and at the filters of the plan.",
+        what: "subscriptions were refused; the codes give the reason",
+        remedy: "Check the server's access rules and the plan's filters.",
     },
     Wrong {
         figure: "subscriptions.unanswered",
@@ -209,7 +210,7 @@ fn of(case: &Case, wrong: &Wrong) -> Option<Finding> {
         side: if is_planned { "plan" } else { "target" }.to_owned(),
         what: match is_planned {
             true => {
-                format!("{} {}, all while the plan broke something.", words::count(all), wrong.what)
+                format!("{} {}, all during planned faults.", words::count(all), wrong.what)
             }
             false => format!("{} {}.", words::count(rest), wrong.what),
         },

@@ -47,11 +47,11 @@ fn doubted(case: &Case, timing: Timing, stalls: &[(u64, f64)]) -> Option<Finding
     finding.gravity = Gravity::Note;
     finding.side = String::new();
     finding.what = match stalls.len() {
-        1 => "Answers stalled once, while the laboratory's machine was short of processor time."
-            .to_owned(),
+        1 => {
+            "Answers stalled once, while the laboratory's machine was short of CPU time.".to_owned()
+        }
         times => format!(
-            "Answers stalled {times} times, while the laboratory's machine was short of processor \
-             time."
+            "Answers stalled {times} times, while the laboratory's machine was short of CPU time."
         ),
     };
     finding.evidence = format!("{}; on the laboratory's machine {why}", finding.evidence);
@@ -137,10 +137,9 @@ fn told(case: &Case, timing: Timing, stalls: &[(u64, f64)]) -> Finding {
             words::list(&first),
             case.latency_beside((from_ms, to_ms)).map_or(String::new(), |also| format!("; {also}")),
         ),
-        remedy:
-            "Look for what the server does then: snapshots, compaction, collection of garbage, \
-                 syncs of a disk, a job of the machine."
-                .to_owned(),
+        remedy: "Check what the server does at these times: snapshots, compaction, garbage \
+             collection, disk syncs, a scheduled job."
+            .to_owned(),
         from_ms,
         to_ms,
     }

@@ -82,9 +82,9 @@ fn filled(case: &Case, plateau: &Plateau, found: &mut Found) {
             found.met.push(Suspect {
                 strength: Strength::Counter,
                 side,
-                what: format!("the {side} had all the {what} it may have ({setting})"),
+                what: format!("the {side} used all its {what} ({setting})"),
                 evidence: format!("{told} ({setting})"),
-                remedy: format!("Raise {setting} of the {side} above what is planned and a tenth."),
+                remedy: format!("Raise {setting} of the {side} to the planned number plus 10 %."),
                 off: (most - value).abs() / most,
             });
         }
@@ -110,7 +110,7 @@ fn memory(case: &Case, plateau: &Plateau, found: &mut Found) {
             side,
             what: format!("the {side}'s machine had no memory left"),
             evidence: told,
-            remedy: "More memory, or fewer connections.".to_owned(),
+            remedy: "Use more memory or fewer connections.".to_owned(),
             off: left / total,
         });
     }
@@ -123,18 +123,14 @@ fn said(case: &Case, plateau: &Plateau, found: &mut Found) {
         (Cause::NoSystemFiles, "tester", "the tester's machine ran out of open files"),
         (Cause::NoPorts, "tester", "the tester ran out of source ports"),
         (Cause::NoBuffers, "tester", "the tester's kernel ran out of memory for sockets"),
-        (Cause::NoWatches, "tester", "the tester may watch no more sockets"),
+        (Cause::NoWatches, "tester", "the tester reached its limit of watched sockets"),
         (Cause::Forbidden, "tester", "the tester's kernel forbade more connections"),
-        (Cause::BindRefused, "target", "the server refused more clients itself"),
+        (Cause::BindRefused, "target", "the server refused more clients"),
         (Cause::Refused, "target", "the server's kernel refused more connections"),
     ];
     for (cause, side, what) in words_of {
         let column = ended(cause);
-        let Some(grown) = window::growth(case.series(), &column, plateau.window) else { continue };
-        // One refusal among many calls that ended otherwise explains nothing.
-        if grown < 1.0 || grown < 0.2 * plateau.calls {
-            continue;
-        }
+        let Some(grown) = explaining(case, plateau, &column) else { continue };
         let codes = case.run.total.codes.iter().map(|(code, n)| format!("{code}: {n}"));
         let codes: Vec<String> = codes.take(3).collect();
         let codes = match side == "target" && !codes.is_empty() {
@@ -145,14 +141,30 @@ fn said(case: &Case, plateau: &Plateau, found: &mut Found) {
             strength: Strength::Counter,
             side,
             what: what.to_owned(),
-            evidence: format!("{} calls ended with {}{codes}", words::count(grown), cause.name()),
+            evidence: format!(
+                "{} connection attempts ended with {}{codes}",
+                words::count(grown),
+                cause.name()
+            ),
             remedy: match cause.setting() {
                 "" => String::new(),
-                setting => format!("Look at: {setting}."),
+                setting => format!("Check: {setting}."),
             },
             off: 0.0,
         });
     }
+}
+
+/// Whether the server's own refusals are the reason of the plateau.
+pub fn is_refused_by_server(case: &Case, plateau: &Plateau) -> bool {
+    explaining(case, plateau, &ended(Cause::BindRefused)).is_some()
+}
+
+/// Ends of a column among the attempts of the plateau, where they are enough to explain it: one
+/// refusal among many attempts that ended otherwise explains nothing.
+fn explaining(case: &Case, plateau: &Plateau, column: &str) -> Option<f64> {
+    let grown = window::growth(case.series(), column, plateau.counted)?;
+    (grown >= 1.0 && grown >= 0.2 * plateau.calls).then_some(grown)
 }
 
 fn queue(case: &Case, plateau: &Plateau, found: &mut Found) {
@@ -167,9 +179,9 @@ fn queue(case: &Case, plateau: &Plateau, found: &mut Found) {
         strength: Strength::Counter,
         side: "target",
         what: "the server accepted no more connections, and its queue overflowed".to_owned(),
-        evidence: format!("{told} while it lasted"),
-        remedy: "Look why the server does not accept: its descriptors, its own maximum of \
-                 connections, a blocked thread; then the backlog and net.core.somaxconn."
+        evidence: format!("{told} meanwhile"),
+        remedy: "Check why the server does not accept: its descriptors, its connection limit, a \
+                 blocked thread; then the backlog and net.core.somaxconn."
             .to_owned(),
         off: 1.0,
     });
@@ -196,7 +208,9 @@ fn processors(case: &Case, plateau: &Plateau, found: &mut Found) {
             side,
             what: format!("all cores of the {side}'s machine were busy"),
             evidence: told,
-            remedy: "More cores; or a slower arrival, to tell a rate from a number.".to_owned(),
+            remedy: "Use more cores; or a slower arrival, to tell a rate limit from a limit of \
+                     connections."
+                .to_owned(),
             // Full cores slow the growth, they seldom stop it at a number.
             off: 0.9,
         });
@@ -258,11 +272,11 @@ fn settings(case: &Case, plateau: &Plateau, found: &mut Found) {
             strength: Strength::Setting,
             side,
             evidence: format!(
-                "{what}: {}, {} more than there were clients",
+                "{what}: {}, {} more than the clients",
                 words::count(limit),
                 words::count(limit - number)
             ),
-            what: format!("that is the number of {what}"),
+            what: format!("this is the number of {what}"),
             remedy,
             off: (limit - number) / limit,
         });
@@ -296,8 +310,8 @@ fn shapes(case: &Case, plateau: &Plateau, found: &mut Found) {
             strength: Strength::Shape,
             side: "",
             what: format!(
-                "that is {} below 2^{bits}, which looks like a table or a limit of descriptors of \
-                 {} with {} taken for other things",
+                "this is {} below 2^{bits}, which suggests a table or a descriptor limit of {} \
+                 with {} entries used otherwise",
                 words::count(limit - number),
                 words::count(limit),
                 words::count(limit - number)
@@ -308,7 +322,7 @@ fn shapes(case: &Case, plateau: &Plateau, found: &mut Found) {
                 words::count(limit - number)
             ),
             remedy: "Compare RLIMIT_NOFILE of the server's process (/proc/PID/limits), fs.nr_open \
-                     and the server's own maximum of connections with that power of two."
+                     and the server's connection limit with that power of two."
                 .to_owned(),
             off: (limit - number) / limit,
         });
@@ -319,14 +333,14 @@ fn shapes(case: &Case, plateau: &Plateau, found: &mut Found) {
         found.met.push(Suspect {
             strength: Strength::Shape,
             side: "",
-            what: format!("that looks like a configured maximum of {}", words::count(round)),
+            what: format!("this suggests a configured maximum of {}", words::count(round)),
             evidence: format!(
                 "{} = {} - {}",
                 words::count(number),
                 words::count(round),
                 words::count(round - number)
             ),
-            remedy: "Look for a maximum of connections in the server's configuration or licence."
+            remedy: "Check the server's configuration or licence for a connection limit."
                 .to_owned(),
             off: (round - number) / round,
         });

@@ -115,7 +115,7 @@ fn a_thread_that_is_held_back_for_a_tenth_of_three_seconds_is_told() {
     assert_eq!((with(400_000.0, 3).len(), with(400_000.0, 2).len()), (1, 0));
     let evidence = &with(400_000.0, 5)[0].evidence;
     assert!(evidence.starts_with("2 s in all"), "{evidence}");
-    assert!(evidence.contains("it may use 1.5 cores"), "{evidence}");
+    assert!(evidence.contains("its quota is 1.5 cores"), "{evidence}");
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn drops_are_a_limit_when_they_are_ten_and_a_thousandth_or_cost_a_call() {
         made.gauge("target.tcp.listen_queue", move |_| waiting);
         made.gauge("target.tcp.listen_backlog", |_| 100.0);
         let found = accept::queue(&Case::of(&made.run(100)));
-        found[0].evidence.contains("; at most 90 connections waited where 100 may")
+        found[0].evidence.contains("; at most 90 connections were queued, of 100 allowed")
     };
     assert_eq!((full(90.0), full(89.9)), (true, false));
 }
@@ -314,7 +314,7 @@ fn the_largest_three_bursts_are_told_and_the_others_counted() {
         [3.0, 9.0, 5.0, 7.0, 1.0].iter().map(|grown| (1_000, 1_000, *grown)).collect();
     assert_eq!(told_bursts("x", &bursts[..1]), "x +3 at 00:01");
     assert_eq!(told_bursts("x", &bursts[..3]), "x +9 at 00:01, x +5 at 00:01, x +3 at 00:01");
-    let told = "x +9 at 00:01, x +7 at 00:01, x +5 at 00:01 and 2 smaller times";
+    let told = "x +9 at 00:01, x +7 at 00:01, x +5 at 00:01 and 2 smaller increases";
     assert_eq!(told_bursts("x", &bursts), told);
     assert_eq!(around(&[]), None);
     assert_eq!(around(&[(1, 4, 2.0), (6, 9, 3.0)]), Some((1, 9, 5.0)));

@@ -204,7 +204,7 @@ fn a_quiet_run_has_no_findings_and_no_limit() {
     let run = made.run(1_000);
     assert_eq!(findings(&run), []);
     let first = first_limit(&run).expect("a sentence");
-    assert_eq!(first.what, "No limit was met up to 1,000 clients online.");
+    assert_eq!(first.what, "No limit was reached up to 1,000 clients online.");
     assert_eq!(first_limit(&Run::default()), None);
 }
 
@@ -225,7 +225,7 @@ fn of_limits_that_began_together_the_servers_cause_comes_first() {
     made.total("target.tcp.listen_drops", |s| if s > 21 { 400.0 * s as f64 } else { 0.0 });
     made.ended(Phase::Connect, Cause::NoPorts, 100, 22);
     let first = first_limit(&made.run(5_000)).expect("a limit");
-    assert!(first.what.starts_with("The server had all the descriptors"), "{}", first.what);
+    assert!(first.what.starts_with("The server ran out of file descriptors"), "{}", first.what);
     assert!(
         first.evidence.contains("clients stopped at 1,010 of 5,000 planned"),
         "{}",
@@ -274,9 +274,49 @@ fn what_is_broken_on_purpose_is_no_limit() {
     let found = findings(&run);
     let told = "at 00:29 broken on purpose: the target";
     assert!(found.iter().any(|one| one.evidence.contains(told)), "{found:?}");
-    assert!(first_limit(&run).is_some_and(|one| one.evidence.contains("1 limits that were met")));
+    assert!(
+        first_limit(&run).is_some_and(|one| one.evidence.contains("1 limits that were reached"))
+    );
     // Long after it, nothing is excused any more.
     run.notes[0].at_ms = 1_000;
     run.notes.push(Note { at_ms: 3_000, text: "mended: it was started again".to_owned() });
     assert_eq!(first_limit(&run).map(|one| one.gravity), Some(Gravity::Limit));
+}
+
+/// A server that takes 1,500 of 1,600 clients and refuses the others with "server busy"; so many
+/// clients arrive a second.
+fn full_at_1_500(rate: u64) -> Run {
+    let mut made = Made::of(40);
+    made.gauge("clients.planned", |_| 1_600.0);
+    made.gauge("clients.online", move |s| (rate * s).min(1_500) as f64);
+    made.total("clients.attempts", move |s| (rate * s).min(1_600) as f64);
+    made.ended(Phase::Bind, Cause::BindRefused, 100, 1_600 / rate);
+    let mut run = made.run(1_600);
+    run.total.codes.insert("refused 137".to_owned(), 100);
+    run
+}
+
+#[test]
+fn refusals_that_explain_why_clients_stopped_are_the_only_limit() {
+    // At 800 a second all refusals come before the first row with 1,500 clients.
+    for rate in [100, 800] {
+        let run = full_at_1_500(rate);
+        let limits: Vec<Finding> =
+            findings(&run).into_iter().filter(|one| one.gravity == Gravity::Limit).collect();
+        assert_eq!(limits.len(), 1, "{rate}: {limits:#?}");
+        assert!(limits[0].what.starts_with("The server refused"), "{}", limits[0].what);
+        let first = first_limit(&run).expect("clients called");
+        for evidence in [&limits[0].evidence, &first.evidence] {
+            assert_eq!(evidence.matches("stopped at 1,500 of 1,600").count(), 1, "{evidence}");
+        }
+    }
+}
+
+#[test]
+fn refused_passwords_do_not_hide_where_clients_stopped() {
+    let mut run = full_at_1_500(800);
+    run.total.codes = [("refused 135".to_owned(), 100)].into();
+    let found = findings(&run);
+    let stopped = found.iter().find(|one| plateau::is_plateau(one)).expect("a plateau");
+    assert!(stopped.what.contains("the server refused more clients"), "{}", stopped.what);
 }
