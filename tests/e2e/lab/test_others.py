@@ -157,6 +157,6 @@ class Others(Runs):
             [program, "-workers=4", "-cid=tqy", "-topic=my/%i", "-qos=0", "-clear=true",
              f"-url=tcp://{host}:{port}", "-keepalive=600s", "-duration=4s"],
             env=environment(None), cwd=folder, capture_output=True, text=True, timeout=120)
-        self.assertIn("What the server used, by its clients", made.stdout, made.stderr)
-        table = made.stdout.split("What the server used, by its clients")[1].splitlines()
+        self.assertIn("Server resources by number of clients", made.stdout, made.stderr)
+        table = made.stdout.split("Server resources by number of clients")[1].splitlines()
         self.assertEqual([line.split()[0] for line in table[2:6]], ["1", "2", "3", "4"])
