@@ -32,6 +32,8 @@ pub enum RelayOrder {
     Publish {
         /// Identifier that the source gave it; not 0.
         id: u16,
+        /// The source sent it before (DUP): an earlier process may have published it.
+        again: bool,
         /// The message.
         message: Arc<Publication>,
     },
@@ -110,7 +112,9 @@ impl Client {
     ) {
         let is_online = self.state == State::Online;
         match order {
-            RelayOrder::Publish { id, message } => self.relay_message(now, id, message, out),
+            RelayOrder::Publish { id, again, message } => {
+                self.relay_message(now, (id, again), message, out);
+            }
             RelayOrder::Release { id } => self.relay_release(now, id, out),
             RelayOrder::Complete { id } => self.relay_complete(id, out),
             RelayOrder::Disown => self.disown(out),
@@ -129,13 +133,13 @@ impl Client {
     fn relay_message<U: EventTranslator>(
         &mut self,
         now: Now,
-        id: u16,
+        (id, again): (u16, bool),
         message: Arc<Publication>,
         out: &mut Outbox<U>,
     ) {
         // The source has another message under the identifier: it will not speak of the former.
         self.disown_one(id, out);
-        let next = Waiting { id, token: 0, message };
+        let next = Waiting { id, again, token: 0, message };
         if self.state == State::Online && self.has_room() && !self.is_used(id) {
             self.send_kept(now, next, out);
         } else {
@@ -253,7 +257,8 @@ impl Client {
             let Outgoing { id, stage, message, .. } = outgoing;
             match (stage, message) {
                 (Stage::Relayed, Some(message)) => {
-                    self.work().waiting.push_front(Waiting { id, token: 0, message });
+                    let again = false;
+                    self.work().waiting.push_front(Waiting { id, again, token: 0, message });
                 }
                 (Stage::Ended, _) => say(now, Heard::Relay(RelayEvent::Completed { id }), out),
                 _ => {}

@@ -58,6 +58,8 @@ impl Stage {
 pub(super) struct Waiting {
     /// The identifier that it has to have; 0: any.
     pub id: u16,
+    /// It is sent with DUP.
+    pub again: bool,
     pub token: u32,
     pub message: Arc<Publication>,
 }
@@ -155,7 +157,7 @@ impl Client {
             return Ok(());
         }
         if self.state == State::Online && self.has_room() {
-            self.send_kept(now, Waiting { id: 0, token, message }, out);
+            self.send_kept(now, Waiting { id: 0, again: false, token, message }, out);
             return Ok(());
         }
         if self.work().waiting.len() >= self.profile.waiting_max as usize {
@@ -163,7 +165,7 @@ impl Client {
             say(now, Heard::Published { token, up_to: None, result }, out);
             return Ok(());
         }
-        self.work().waiting.push_back(Waiting { id: 0, token, message });
+        self.work().waiting.push_back(Waiting { id: 0, again: false, token, message });
         Ok(())
     }
 
@@ -187,7 +189,7 @@ impl Client {
         next: Waiting,
         out: &mut Outbox<U>,
     ) {
-        let Waiting { id, token, message } = next;
+        let Waiting { id, again, token, message } = next;
         let parts = Parts::of(&message);
         let kept = message.clone();
         if id == 0 {
@@ -196,7 +198,7 @@ impl Client {
             }
             return;
         }
-        let sent = self.may_send(&parts).and_then(|()| self.write(now, &parts, (id, false), out));
+        let sent = self.may_send(&parts).and_then(|()| self.write(now, &parts, (id, again), out));
         if let Err(why) = sent {
             let result = Err(why);
             return say(now, Heard::Relay(RelayEvent::Taken { id, result }), out);

@@ -108,8 +108,8 @@ impl Bridge {
             }
             MqttEvent::Refused(farewell) => self.leg(side).told(farewell, true),
             MqttEvent::Disconnected(farewell) => self.leg(side).told(farewell, false),
-            MqttEvent::Message { packet_id, qos, message, .. } => {
-                self.pass(side, (packet_id, qos), &message);
+            MqttEvent::Message { packet_id, qos, again, message, .. } => {
+                self.pass(side, (packet_id, qos, again), &message);
             }
             MqttEvent::Relay(event) => self.relayed(side, event),
             MqttEvent::Published { result, .. } => self.count(side, result),
@@ -279,7 +279,12 @@ impl Bridge {
     }
 
     /// A message came in, under an identifier unless it has QoS 0: on the other leg it goes out.
-    fn pass(&mut self, from: BridgeSide, (id, qos): (u16, Qos), message: &Publication) {
+    fn pass(
+        &mut self,
+        from: BridgeSide,
+        (id, qos, again): (u16, Qos, bool),
+        message: &Publication,
+    ) {
         let to = other(from);
         let crossed = cross(&self.topics, from, message.topic());
         let has_returned = from == BridgeSide::Remote && self.is_marked(message);
@@ -300,7 +305,7 @@ impl Bridge {
         if qos > made.qos {
             self.ended.insert((from, id));
         }
-        self.relay(to, RelayOrder::Publish { id, message: Arc::new(made) });
+        self.relay(to, RelayOrder::Publish { id, again, message: Arc::new(made) });
     }
 
     /// The message under its new topic; what goes to a broker of version 5 is marked.

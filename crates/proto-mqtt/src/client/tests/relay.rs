@@ -19,7 +19,7 @@ fn relay(play: &mut Play<Client>, order: RelayOrder) -> Sent {
 fn pass(play: &mut Play<Client>, id: u16, qos: Qos) -> Sent {
     let mut message = Publication::new("t", &[], format!("m{id}").as_bytes());
     message.qos = qos;
-    relay(play, RelayOrder::Publish { id, message: Arc::new(message) })
+    relay(play, RelayOrder::Publish { id, again: false, message: Arc::new(message) })
 }
 
 fn events(play: &mut Play<Client>) -> Vec<RelayEvent> {
@@ -113,6 +113,17 @@ fn what_a_lost_session_left_is_finished_before_its_identifier_is_used_again() {
     assert_eq!(play.hear(Packet::Pubrec(ack(2))), ["pubrel 2"]);
     assert_eq!(play.hear(Packet::Pubcomp(ack(2))), ["publish 2 t=m2"]);
     assert_eq!(events(&mut play), []);
+}
+
+#[test]
+fn what_the_source_repeats_is_repeated() {
+    let mut play = relaying(Version::V5);
+    play.online(true, &[]);
+    relay(&mut play, RelayOrder::Resume);
+    let mut message = Publication::new("t", &[], b"m4");
+    message.qos = Qos::ExactlyOnce;
+    let again = RelayOrder::Publish { id: 4, again: true, message: Arc::new(message) };
+    assert_eq!(relay(&mut play, again), ["publish 4 t=m4 dup"]);
 }
 
 #[test]
