@@ -46,6 +46,7 @@ ENDS = {
         "holdline doctor --connections 200000": ((0, 1), "1 where it is not fit"),
         'holdline doctor --connections 200000 --pid "$(cat data/LOCK)"': ((0, 1), "likewise"),
         "holdline store check --data broken": ((1,), "it is damaged"),
+        "holdline status": ((0, 1), "1 while it drains"),
     },
     "security": {
         "holdline pub --cafile chain.pem -p 8883 -V 5 -u ann -P wrong -i ann"
