@@ -504,7 +504,7 @@ fn an_unknown_product_is_named() {
         ("GET", "/v1/products/shoop", ""),
         ("DELETE", "/v1/products/shoop", ""),
         ("POST", "/v1/products/shoop/devices/d/kick", ""),
-        ("POST", "/v1/products/shoop/devices/d/token", "{}"),
+        ("POST", "/v1/products/shoop/devices/d/token", r#"{"ttl_s": 60}"#),
     ] {
         let (status, told) = test_api.json(method, path, body);
         let found = (status, &told["error"]["message"]);

@@ -413,7 +413,7 @@ fn every_route_answers_without_with_the_wrong_and_with_the_right_scope() {
         }
     }
     let open = rules().iter().filter(|rule| rule.scopes.is_empty()).count();
-    assert_eq!((open, seen), (8, (rules().len() - open) * Scope::ALL.len()));
+    assert_eq!((open, seen), (9, (rules().len() - open) * Scope::ALL.len()));
 }
 
 #[test]

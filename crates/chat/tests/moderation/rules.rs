@@ -178,7 +178,7 @@ fn rates_and_sizes_that_change_hold_at_once() {
     house.says(ann, 3, message("bob", 3, "hi"));
     assert_eq!(house.answered(ann), [(3, None)], "a full burst");
     house.says(ann, 4, message("bob", 4, "hello"));
-    assert_eq!(house.rejection(ann).why, ChatFault::TooLarge);
+    assert_eq!(house.answered(ann), [(4, Some(ChatFault::TooLarge))]);
 }
 
 #[test]

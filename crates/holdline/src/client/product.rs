@@ -170,7 +170,7 @@ mod tests {
             "key": "shop", "app_id": 7, "key_ids": [2, 1], "anonymous": "nowhere", "hmac": true,
             "generated_secret": { "key_id": 2, "hex": "00ff" },
         });
-        let shown = table(&[product.clone()]);
+        let shown = table(std::slice::from_ref(&product));
         let line = shown.lines().nth(1).expect("a line");
         let words: Vec<&str> = line.split_whitespace().collect();
         assert_eq!(words, ["shop", "7", "2", "nowhere"]);
