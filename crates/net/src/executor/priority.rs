@@ -20,10 +20,11 @@ mod tests {
     fn a_thread_that_gives_way_changes_itself_alone() {
         let nice = || rustix::process::getpriority_process(None).expect("it is our own");
         let before = nice();
-        let given = std::thread::spawn(move || {
+        let given = std::thread::Builder::new().name("gives-way".into()).spawn(move || {
             give_way();
             nice()
         });
+        let given = given.expect("a thread");
         assert_eq!(given.join().expect("it ends"), before.max(NICE));
         assert_eq!(nice(), before);
     }
