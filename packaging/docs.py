@@ -17,7 +17,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
 import book  # noqa: E402
 
-# Files that packaging/package.sh puts there itself.
+# Files that packaging/package.sh and packaging/tarball.sh put there themselves.
 BESIDE = {"holdline.toml": "holdline.toml", "CHANGELOG.md": "changelog.gz",
           "packaging/examples": "examples"}
 PICTURE = re.compile(r"!\[([^\]]*)\]\(([^()\s]+)\)")

@@ -27,17 +27,18 @@ work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 name="holdline-$version-linux-${host%%-*}"
 root="$work/$name"
-mkdir -p "$root/docs" "$root/examples"
+mkdir -p "$root/doc/examples"
 install -m 755 "$binary" "$root/holdline"
 strip --strip-unneeded "$root/holdline"
-for file in README.md README.zh.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT holdline.toml \
-    packaging/holdline.service packaging/sysctl.conf; do
+for file in LICENSE-APACHE LICENSE-MIT packaging/holdline.service packaging/sysctl.conf; do
     install -m 644 "$file" "$root/$(basename "$file")"
 done
-cp -r docs/. "$root/docs/"
-rm -rf "$root/docs/adr"
-install -m 644 packaging/examples/* "$root/examples/"
-packaging/sbom.sh "$version" >"$root/holdline.cdx.json"
+# The same pages as in the package, with links that work there.
+PYTHONDONTWRITEBYTECODE=1 python3 packaging/docs.py "$root/doc"
+install -m 644 holdline.toml "$root/doc/holdline.toml"
+install -m 644 packaging/examples/* "$root/doc/examples/"
+gzip -9nc CHANGELOG.md >"$root/doc/changelog.gz"
+packaging/sbom.sh "$version" >"$root/doc/holdline.cdx.json"
 find "$root" -type d -exec chmod 755 {} +
 
 mkdir -p "$out"
