@@ -161,12 +161,18 @@ impl Fault {
         Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "audit_log_failed", message)
     }
 
-    /// The same with the name of the product, if it is the product that is unknown.
-    pub(crate) fn about_product(mut self, product: Option<&ProductKey>) -> Fault {
-        if let (Some(product), "unknown_product") = (product, self.code) {
-            self.message = format!("unknown product {}", product.as_str());
+    /// No product has this key.
+    pub(crate) fn unknown_product(key: &ProductKey) -> Fault {
+        let message = format!("unknown product {}", key.as_str());
+        Fault { message, ..Fault::unknown("product") }
+    }
+
+    /// The same with the key of the product, if it is the product that is unknown.
+    pub(crate) fn about_product(self, key: Option<&ProductKey>) -> Fault {
+        match (key, self.code) {
+            (Some(key), "unknown_product") => Fault::unknown_product(key),
+            _ => self,
         }
-        self
     }
 
     pub(crate) fn unknown(what: &'static str) -> Fault {

@@ -101,9 +101,7 @@ pub(crate) async fn token(
         Answer::Push(PushAnswer::Token(Some(token))) => {
             Ok(Json(DeviceToken { token, expires_at: until }))
         }
-        Answer::Push(PushAnswer::Token(None)) => {
-            Err(Fault::unknown("product").about_product(Some(&key)))
-        }
+        Answer::Push(PushAnswer::Token(None)) => Err(Fault::unknown_product(&key)),
         _ => Err(Fault::internal()),
     }
 }

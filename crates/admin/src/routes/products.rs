@@ -31,7 +31,7 @@ pub(crate) async fn one(State(api): Api, path: Part) -> Told<answers::Product> {
     let found = products.iter().find(|product| product.key == key);
     found
         .map(|product| Json(answers::Product::new(product, None)))
-        .ok_or_else(|| Fault::unknown("product").about_product(Some(&key)))
+        .ok_or_else(|| Fault::unknown_product(&key))
 }
 
 /// `PUT /v1/products/{product}`
@@ -61,7 +61,7 @@ pub(crate) async fn remove(State(api): Api, path: Part) -> Told<Removed> {
     let key = orders::product(&part(path)?)?;
     match done(&api, Command::Push(PushCommand::DropProduct(key.clone()))).await? {
         true => Ok(Json(Removed { removed: true })),
-        false => Err(Fault::unknown("product").about_product(Some(&key))),
+        false => Err(Fault::unknown_product(&key)),
     }
 }
 
