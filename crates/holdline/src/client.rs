@@ -340,6 +340,11 @@ pub struct Page {
     pub is_all: bool,
 }
 
+/// The list of this name in an answer; empty without it.
+pub fn entries<'a>(answer: &'a Value, name: &str) -> &'a [Value] {
+    answer[name].as_array().map_or(&[], Vec::as_slice)
+}
+
 /// Prints what came of a subcommand, or why nothing did.
 pub fn tell(outcome: Result<String, String>) -> ExitCode {
     match outcome {

@@ -1,7 +1,7 @@
 //! `holdline alarms`: conditions of a running server that need an operator.
 
 use crate::client::disconnections::time;
-use crate::client::{Server, query, tell};
+use crate::client::{Server, entries, query, tell};
 use crate::clients::{lines, text};
 use clap::{Args, Subcommand};
 use serde_json::Value;
@@ -53,7 +53,7 @@ fn act(arguments: &Arguments) -> Result<String, String> {
     let state = (!all).then(|| "active".to_owned());
     let filters = [("state", state), ("limit", Some(limit.to_string()))];
     let answer = server.call("GET", &query("/v1/alarms", &filters), None)?;
-    let found = answer["alarms"].as_array().map_or(&[] as &[Value], Vec::as_slice);
+    let found = entries(&answer, "alarms");
     Ok(match (*json, found.is_empty()) {
         (true, _) => lines(found),
         (false, true) if *all => "no alarms\n".to_owned(),

@@ -1,6 +1,6 @@
 //! `holdline bridge`: bridges of a running server, and whether their brokers are connected.
 
-use crate::client::{Server, tell};
+use crate::client::{Server, entries, tell};
 use crate::clients::{lines, text};
 use clap::{Args, Subcommand};
 use serde_json::Value;
@@ -33,8 +33,8 @@ pub fn bridge(arguments: Arguments) -> ExitCode {
 fn act(arguments: &Arguments) -> Result<String, String> {
     let Arguments { server, json, action: Action::List } = arguments;
     let answer = server.call("GET", "/v1/bridges", None)?;
-    let found = answer["bridges"].as_array().cloned().unwrap_or_default();
-    Ok(if *json { lines(&found) } else { table(&found) })
+    let found = entries(&answer, "bridges");
+    Ok(if *json { lines(found) } else { table(found) })
 }
 
 fn table(bridges: &[Value]) -> String {

@@ -3,7 +3,7 @@
 //! A secret is printed when it is made and never again.
 
 use crate::client::consent::consent;
-use crate::client::{Server, encoded, named, tell};
+use crate::client::{Server, encoded, entries, named, tell};
 use crate::clients::{lines, text};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -86,13 +86,13 @@ fn act(arguments: &Arguments) -> Result<String, String> {
     let path = |product: &str| format!("/v1/products/{}", encoded(product));
     let is_there = |product: &str| {
         let answer = server.call("GET", "/v1/products", None)?;
-        Ok::<_, String>(all(&answer).iter().any(|it| it["key"] == product))
+        Ok::<_, String>(entries(&answer, "products").iter().any(|it| it["key"] == product))
     };
     let told = match action {
         Action::List => {
             let answer = server.call("GET", "/v1/products", None)?;
-            let found = all(&answer);
-            return Ok(if *as_json { lines(&found) } else { table(&found) });
+            let found = entries(&answer, "products");
+            return Ok(if *as_json { lines(found) } else { table(found) });
         }
         Action::Show { product } => server.call("GET", &path(product), None)?,
         Action::Create { product, app_id, anonymous } => {
@@ -128,10 +128,6 @@ fn act(arguments: &Arguments) -> Result<String, String> {
         (false, Action::Show { .. }) => card(&told),
         (false, _) => secret(&told),
     })
-}
-
-fn all(answer: &Value) -> Vec<Value> {
-    answer["products"].as_array().cloned().unwrap_or_default()
 }
 
 fn table(products: &[Value]) -> String {

@@ -1,6 +1,6 @@
-//! `holdline talkers`: who makes the load of a running server, and for whom most bytes wait.
+//! `holdline talkers`: the clients, users, topics, groups and addresses with the most traffic.
 
-use crate::client::{Server, query, tell};
+use crate::client::{Server, entries, query, tell};
 use crate::clients::{lines, text};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
@@ -14,18 +14,18 @@ pub struct Arguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// What is ranked
+    /// List to show
     #[arg(default_value = "clients")]
     of: Kind,
-    /// What it is ranked by; memory for clients, users and addresses only
+    /// Order of the list; memory for clients, users and addresses only
     #[arg(long, default_value = "bytes")]
     by: Order,
-    /// At most so many, the first first
+    /// Maximum number of entries
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
 }
 
-/// What is ranked.
+/// List to show.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Kind {
     Clients,
@@ -35,14 +35,14 @@ enum Kind {
     Addresses,
 }
 
-/// What it is ranked by.
+/// Order of the list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Order {
     /// Bytes received and sent in the last one to two minutes
     Bytes,
     /// Messages received and sent in the last one to two minutes
     Messages,
-    /// Bytes that wait for them now
+    /// Bytes queued for them now
     Memory,
 }
 
@@ -59,7 +59,7 @@ fn list(arguments: &Arguments) -> Result<String, String> {
     let Arguments { server, json, of, by, limit } = arguments;
     let filters = [("by", Some(word(*by))), ("limit", Some(limit.to_string()))];
     let answer = server.call("GET", &query(&format!("/v1/top/{}", word(*of)), &filters), None)?;
-    let found = answer["entries"].as_array().map_or(&[] as &[Value], Vec::as_slice);
+    let found = entries(&answer, "entries");
     let span_ms = answer["at_ms"].as_u64().unwrap_or(0);
     let span_ms = span_ms.saturating_sub(answer["since_ms"].as_u64().unwrap_or(0));
     Ok(if *json { lines(found) } else { table(found, span_ms / 1_000) })

@@ -1,7 +1,7 @@
 //! `holdline webhook`: webhooks of a running server, and the events that they did not accept.
 
 use crate::client::token::moment;
-use crate::client::{LONG, Server, tell};
+use crate::client::{LONG, Server, entries, tell};
 use crate::clients::{lines, text};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -51,8 +51,8 @@ fn act(arguments: &Arguments) -> Result<String, String> {
     match action {
         Action::List => {
             let answer = server.call("GET", "/v1/webhooks", None)?;
-            let found = answer["webhooks"].as_array().cloned().unwrap_or_default();
-            Ok(if *as_json { lines(&found) } else { table(&found) })
+            let found = entries(&answer, "webhooks");
+            Ok(if *as_json { lines(found) } else { table(found) })
         }
         Action::Show { webhook, limit } => {
             let path = format!("/v1/webhooks/{webhook}/dead_letters?");

@@ -1,6 +1,6 @@
 //! `holdline reload`, `holdline drain` and `holdline undrain`: a server that changes while it runs.
 
-use crate::client::{Server, tell};
+use crate::client::{Server, entries, tell};
 use clap::Args;
 use serde_json::Value;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Looks beyond the time of the drain.
 const PATIENCE_S: u64 = 60;
 
-/// What to reload.
+/// Arguments of `holdline reload`.
 #[derive(Args)]
 pub struct ReloadArguments {
     #[command(flatten)]
@@ -22,7 +22,7 @@ pub struct ReloadArguments {
     json: bool,
 }
 
-/// What to drain.
+/// Arguments of `holdline drain`.
 #[derive(Args)]
 pub struct DrainArguments {
     #[command(flatten)]
@@ -35,7 +35,7 @@ pub struct DrainArguments {
     json: bool,
 }
 
-/// Which drain to end.
+/// Arguments of `holdline undrain`.
 #[derive(Args)]
 pub struct UndrainArguments {
     #[command(flatten)]
@@ -49,7 +49,7 @@ pub struct UndrainArguments {
 pub fn reload(arguments: &ReloadArguments) -> ExitCode {
     match arguments.server.call("POST", "/v1/configuration/reload", None) {
         Ok(answer) => {
-            let failed = !list(&answer, "failed").is_empty();
+            let failed = !entries(&answer, "failed").is_empty();
             match arguments.json {
                 true => out!("{answer}"),
                 false => crate::out::print(&reloaded(&answer)),
@@ -105,10 +105,6 @@ fn wait(server: &Server, looks: u64) -> Result<(), String> {
     Err(format!("{left} connections are left; the server still drains"))
 }
 
-fn list<'a>(answer: &'a Value, name: &str) -> &'a [Value] {
-    answer[name].as_array().map_or(&[], Vec::as_slice)
-}
-
 /// What became of a reload, for people.
 fn reloaded(answer: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -117,7 +113,7 @@ fn reloaded(answer: &Value) -> String {
     };
     let failure = |it: &Value| format!("  {}: {}\n", text(&it["what"]), text(&it["error"]));
     let part = |name: &str, title: &str, line: &dyn Fn(&Value) -> String| {
-        let all = list(answer, name);
+        let all = entries(answer, name);
         let lines: String = all.iter().map(line).collect();
         if all.is_empty() { String::new() } else { format!("{title}\n{lines}") }
     };

@@ -1,4 +1,4 @@
-//! Who makes the load on a shard: names with most traffic of the last one to two minutes.
+//! Top talkers of a shard: the names with the most traffic of the last one to two minutes.
 //!
 //! Messages are counted where requests and deliveries pass, bytes of connections where `net`
 //! samples them. Two tables a kind: of this minute and of the one before. Invariant: what is not
@@ -14,6 +14,7 @@ use model::request::PushRequest;
 use model::service::{Delivery, Request, ServiceKind};
 use model::session::{SessionDelivery, SessionRequest};
 use net::PassedBytes;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Time that a table is filled.
@@ -40,6 +41,10 @@ struct Minute {
 impl Minute {
     fn count(&mut self, kind: TopKind, name: &str, tally: TopTally) {
         self.tables[kind as usize].count(name, tally);
+    }
+
+    fn count_address(&mut self, peer: SocketAddr, tally: TopTally) {
+        self.count(TopKind::Addresses, &peer.ip().to_canonical().to_string(), tally);
     }
 
     fn count_client(&mut self, who: &TraceIdentity<'_>, tally: TopTally) {
@@ -117,7 +122,7 @@ impl TopList {
         if let Some(who) = services.iter().find_map(|service| service.identity(conn, subject)) {
             minute.count_client(&who, messages);
             if let Some(peer) = who.peer {
-                minute.count(TopKind::Addresses, &peer.ip().to_canonical().to_string(), messages);
+                minute.count_address(peer, messages);
             }
         }
     }
@@ -149,7 +154,7 @@ impl TopList {
         let tally = TopTally { bytes_in: received, bytes_out: sent, ..TopTally::default() };
         let known = who.and_then(|who| who.peer).filter(|peer| !peer.ip().is_unspecified());
         if let Some(peer) = known.or(peer) {
-            minute.count(TopKind::Addresses, &peer.ip().to_canonical().to_string(), tally);
+            minute.count_address(peer, tally);
         }
         if let Some(who) = who {
             minute.count_client(&who, tally);

@@ -1,4 +1,4 @@
-//! Who makes the load: names with most traffic.
+//! Top talkers: the clients, users, topics, groups and addresses with the most traffic.
 
 use model::ports::control::top::{TopKind, TopPage, TopTally};
 use schemars::JsonSchema;
@@ -49,7 +49,7 @@ struct TopEntry {
     memory_bytes: Option<u64>,
 }
 
-/// The names with most traffic, the first first.
+/// The names with the most traffic, the highest first.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct TopList {
     /// Unix millisecond since which is counted: one to two minutes ago. Waiting bytes are those of

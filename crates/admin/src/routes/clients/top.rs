@@ -1,4 +1,4 @@
-//! Who makes the load, and for whom most bytes wait.
+//! Top talkers: the names with the most traffic, or with the most bytes queued.
 
 use super::super::{Asked, Part, asked, page, part};
 use super::disconnections::waiting;

@@ -15,7 +15,7 @@ pub(in crate::start) fn changes(of: Vec<SettingChange>, live: bool) -> Vec<Confi
     of.into_iter().map(told).collect()
 }
 
-/// What is in force, shared between who reloads and who shows.
+/// The configuration in force, shared by reloads and the API.
 #[derive(Clone)]
 pub(in crate::start) struct ShownConfig {
     in_force: Arc<Mutex<Config>>,
