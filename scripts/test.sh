@@ -40,7 +40,8 @@ install_components() {
 
 log="$(mktemp)"
 faults="$(mktemp)"
-trap 'rm -f "$log" "$faults"' EXIT
+reasons="$(mktemp)"
+trap 'rm -f "$log" "$faults" "$reasons"' EXIT
 passed=0
 failed=0
 
@@ -56,6 +57,8 @@ suite() {
     fi
     # As cargo, Python's unittest, node's runner and our own suites say it.
     grep -E '^(test .* FAILED|(FAIL|ERROR): |not ok |✖ |failed: )' "$log" >>"$faults"
+    # What a failed test said, of cargo and of Python's unittest.
+    grep -E -A 24 '^(---- .* stdout ----$|(FAIL|ERROR): )' "$log" >>"$reasons"
     if [ -n "$line" ]; then
         passed=$((passed + ${line%% *}))
         line="${line#*, }"
@@ -77,6 +80,7 @@ if [ -f tests/e2e/run.sh ]; then
 fi
 
 # Once more at the end, where whoever sees only that finds them.
+head -n 400 "$reasons"
 sort -u "$faults"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

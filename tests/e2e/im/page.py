@@ -61,7 +61,8 @@ class Chromium:
             answer = self.next()
             if answer.get("id") == self.number:
                 if "error" in answer:
-                    raise AssertionError(f"{method}: {answer['error']}")
+                    fault = Navigated if "navigated" in str(answer["error"]) else AssertionError
+                    raise fault(f"{method}: {answer['error']}")
                 return answer["result"]
             page = self.pages.get(answer.get("sessionId"))
             if page:
@@ -99,6 +100,10 @@ class Chromium:
         shutil.rmtree(self.profile, ignore_errors=True)
 
 
+class Navigated(AssertionError):
+    """The page went on to another document while it was asked."""
+
+
 class Page:
     """A tab, and what its console said."""
 
@@ -129,7 +134,7 @@ class Page:
         self.url = url or self.url
         before = self.loaded
         self.call("Page.navigate", url=self.url)
-        poll(lambda: self.run("1") and self.loaded > before, f"{self.url} stands", 60)
+        poll(lambda: self.holds("true") and self.loaded > before, f"{self.url} stands", 60)
 
     def run(self, script):
         """The value of an expression in the page."""
@@ -139,10 +144,17 @@ class Page:
             raise AssertionError(str(answer["exceptionDetails"]))
         return answer["result"].get("value")
 
+    def holds(self, condition):
+        """Whether an expression is true; it is not while the page goes on to another document."""
+        try:
+            return self.run(f"!!({condition})")
+        except Navigated:
+            return False
+
     def until(self, condition, what, deadline_s=30):
         """Waits until an expression holds."""
         try:
-            return poll(lambda: self.run(f"!!({condition})"), what, deadline_s)
+            return poll(lambda: self.holds(condition), what, deadline_s)
         except AssertionError as error:
             text = self.run("document.body.innerText")
             raise AssertionError(f"{error}\n{text}\n{self.errors}") from None
