@@ -188,6 +188,23 @@ class Watch(threading.Thread):
         finally:
             link.close()
 
+    def holds(self):
+        """What the server says that it holds, MiB by gauge, the largest first."""
+        link = http.client.HTTPConnection(*self.server.ports["api"], timeout=5)
+        try:
+            link.request("GET", "/metrics",
+                         headers={"Authorization": f"Bearer {self.server.token}"})
+            text = link.getresponse().read().decode()
+        except (OSError, http.client.HTTPException) as error:
+            return {"error": repr(error)}
+        finally:
+            link.close()
+        held = collections.Counter()
+        for name, value in re.findall(r"^(holdline_\w+_bytes)(?:{[^}]*})? (\S+)$", text, re.M):
+            held[name] += float(value)
+        return {name: round(value / MIB, 1) for name, value in held.most_common()
+                if value >= MIB}
+
     def since(self):
         """States and the longest turn since the last question."""
         (states, turn_us), self.states, self.turn_us = (
@@ -226,11 +243,11 @@ class Soak:
         names = [name for name in names if name not in self.options.without]
         share = self.options.flood_cores / max(1, len(names))
         print(f"floods: {', '.join(names) or 'none'}; each at most {share:.2f} of a core, "
-              f"nice 10", flush=True)
+              f"nice 19", flush=True)
         for number, name in enumerate(names, 1):
             world = self.world(seconds=self.options.minutes * 60, share=share,
                                source=f"127.0.1.{number}", claims=f"10.77.0.{number}")
-            self.floods[name] = Child("soak_floods.py", [name], world, niceness=10)
+            self.floods[name] = Child("soak_floods.py", [name], world, niceness=19)
 
     def interval(self, label, seconds):
         """Lets time pass, and says what happened in it: the times by name, and figures."""
@@ -252,6 +269,7 @@ class Soak:
             "pressure": dict(states), "turn_ms_max": round(turn_ms, 1),
             "cpu": round(cpu / took, 2), "cpu_floods": round(flooded / took, 2),
             "cpu_threads": {name: round(it / took, 3) for name, it in threads.most_common()},
+            "held_mib": self.watch.holds(),
             "shards_wait_percent": round(100 * waited / max(ran + waited, 1e-9)),
             "failures": {name: it["failures"] for name, it in report["probes"].items()
                          if it["failures"]}}
@@ -323,6 +341,7 @@ class Soak:
                 self.fallen_s = gone
             time.sleep(0.2)
         _, self.after = self.interval("after the floods", 5)
+        self.after["held_mib"] = self.watch.holds()
 
     # -- the verdict
 
@@ -425,7 +444,7 @@ def arguments():
                         help="only this flood; several times for several")
     parser.add_argument("--without", action="append", choices=list(FLOODS), default=[],
                         help="all floods but this")
-    parser.add_argument("--memory-max", type=int, default=512, help="MiB, [limits] memory_max")
+    parser.add_argument("--memory-max", type=int, default=1024, help="MiB, [limits] memory_max")
     parser.add_argument("--flood-cores", type=float, default=min(2, cores / 2),
                         help="cores that all floods together may use, %(default)s here")
     parser.add_argument("--nice", type=int, default=0,
