@@ -32,6 +32,7 @@ use model::session::{Drop, SessionDelivery};
 use model::topic::{Publication, Qos, SubscriptionIds};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Bytes of one page, but always one message.
 const PAGE_BYTES: usize = 64 * 1024;
@@ -41,6 +42,12 @@ pub(crate) const LOOKS_MAX: usize = 2_048;
 
 /// So many bytes of messages count for a topic: large ones cost their way to the socket.
 const LOOK_BYTES: usize = 512;
+
+/// What may be owed for bytes: as much as two seconds allow.
+const BYTES_OWED_MAX: Duration = Duration::from_secs(2);
+
+/// How long replays pause then.
+const BYTES_PAUSE: Duration = Duration::from_millis(20);
 
 /// What a page counts for besides its topics.
 const PAGE_LOOKS: usize = 8;
@@ -160,6 +167,8 @@ pub(crate) struct Replays {
     resting: VecDeque<Key>,
     /// Topics that may be looked at before the next turn.
     looks_left: usize,
+    /// When the bytes that were sent so far are paid for, where they have a rate.
+    bytes_paid_at: Instant,
     /// The number of the last page that was asked for.
     last_page: u32,
     /// Sessions that wait for another shard's page: which, and since when.
@@ -173,7 +182,17 @@ impl Replays {
         let (newcomers, askers) = (Newcomers::new(notes_bytes_max), Askers::default());
         let (asked, rounds) = (BTreeMap::new(), Rounds::default());
         let (resting, looks_left) = (VecDeque::new(), LOOKS_MAX);
-        Replays { newcomers, askers, resting, looks_left, last_page: 0, asked, rounds }
+        let bytes_paid_at = Instant::default();
+        Replays {
+            newcomers,
+            askers,
+            resting,
+            looks_left,
+            bytes_paid_at,
+            last_page: 0,
+            asked,
+            rounds,
+        }
     }
 
     /// What was given to those who have just subscribed.
@@ -184,6 +203,19 @@ impl Replays {
     /// Bytes of that.
     pub fn bytes(&self) -> u64 {
         self.newcomers.bytes()
+    }
+
+    /// Messages of so many bytes were given out, where so many a second may be; 0: any.
+    fn spend(&mut self, now: Now, bytes: usize, per_s: u64) {
+        let nanos = (bytes as u64).saturating_mul(1_000_000_000).checked_div(per_s);
+        let cost = Duration::from_nanos(nanos.unwrap_or(0));
+        self.bytes_paid_at = self.bytes_paid_at.max(now.mono) + cost;
+    }
+
+    /// When replays go on, if what may be owed for bytes is owed.
+    fn goes_on_at(&self, now: Now) -> Option<Instant> {
+        let owed = self.bytes_paid_at - now.mono;
+        (owed >= BYTES_OWED_MAX).then(|| now.mono + (owed - BYTES_OWED_MAX) + BYTES_PAUSE)
     }
 
     /// The number of the next page: what was asked for before may still come, and is told apart.
@@ -260,7 +292,8 @@ impl Broker {
         if more.replays.rests || more.replays.has_no_wish() {
             return;
         }
-        let most = most.min(self.replays.looks_left);
+        let is_paused = self.replays.goes_on_at(now).is_some();
+        let most = if is_paused { 0 } else { most.min(self.replays.looks_left) };
         let looks = self.replay_some(now, key, most, fx);
         self.replays.looks_left = self.replays.looks_left.saturating_sub(looks);
     }
@@ -325,7 +358,7 @@ impl Broker {
     pub(crate) fn turn_replays(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         self.replays.looks_left = LOOKS_MAX;
         for _ in 0..self.replays.resting.len() {
-            if self.replays.looks_left == 0 {
+            if self.replays.looks_left == 0 || self.replays.goes_on_at(now).is_some() {
                 break;
             }
             let Some(key) = self.replays.resting.pop_front() else { break };
@@ -337,7 +370,8 @@ impl Broker {
         }
         // For the calls up to the next turn.
         self.replays.looks_left = LOOKS_MAX;
-        (!self.replays.resting.is_empty()).then_some(now.mono)
+        let next = self.replays.goes_on_at(now).unwrap_or(now.mono);
+        (!self.replays.resting.is_empty()).then_some(next)
     }
 
     /// Another shard wants a page of what is kept here.
@@ -395,6 +429,7 @@ impl Broker {
         };
         let Some(replay) = more.replays.replay.as_mut() else { return };
         let (mut sent, mut sent_bytes, mut queued, mut doubts) = (0u64, 0, Vec::new(), Vec::new());
+        let mut queued_bytes = 0;
         for message in page.messages {
             let partly = is_reaching || options & option::PARTLY != 0;
             let is_own = options & option::NO_LOCAL != 0 && message.publisher == own;
@@ -417,11 +452,17 @@ impl Broker {
                     let outgoing = straight(message, true, replay.ids.clone());
                     fx.deliveries.push((conn, SessionDelivery::Publish(outgoing)));
                 }
-                _ => queued.push(Entry::of(&message, qos, true, replay.ids.clone())),
+                _ => {
+                    queued_bytes += message.weight();
+                    queued.push(Entry::of(&message, qos, true, replay.ids.clone()));
+                }
             }
         }
         let since = replay.since;
         more.replays.page_was_given(page.next, sent_bytes, self.settings.shards);
+        let per_s = u64::from(self.settings.limits.topics.retained_sent_bytes_per_s);
+        let per_s = per_s.div_ceil(u64::from(self.settings.shards.max(1)));
+        self.replays.spend(now, sent_bytes + queued_bytes, per_s);
         fx.counters.count_by(TopicCounter::Delivered, sent);
         fx.counters.count_by(TopicCounter::RetainedSent, sent + queued.len() as u64);
         for entry in queued {

@@ -4,7 +4,7 @@
 //! which their peer messages come and their logs answer, the message that was answered last is the
 //! one that is kept, and a subscriber ends with it, once.
 
-use crate::harness::{BrokerHarness, Client, connect, durable, payload, retained, wish};
+use crate::harness::{BrokerHarness, Client, connect, durable, limits, payload, retained, wish};
 use base::prng::Prng;
 use base::time::Now;
 use model::ports::log::{Call, StoreError, Table, Write};
@@ -600,5 +600,45 @@ fn replays_of_all_sessions_together_are_bounded_between_two_turns() {
         let is_wanted = |word: &SessionDelivery| matches!(word, SessionDelivery::Publish(_));
         assert!(heard.iter().any(is_wanted), "they all come");
     }
+    world.audit();
+}
+
+#[test]
+fn retained_messages_are_sent_at_their_rate_to_all_clients_together() {
+    let mut world = BrokerHarness::with(1, |settings| {
+        let mut limits = limits();
+        limits.topics.retained_sent_bytes_per_s = 100_000;
+        settings.limits = Arc::new(limits);
+    });
+    let source = world.client(connect("source"));
+    let page = "x".repeat(10_000);
+    for n in 0..20 {
+        publish(&mut world, &source, retained(&format!("big/{n}"), Qos::AtLeastOnce, &page));
+    }
+    let clients: Vec<Client> = (0..5).map(|n| world.client(connect(&format!("w{n}")))).collect();
+    for client in &clients {
+        world.subscribe(client, "big/#", Qos::AtLeastOnce);
+    }
+    // A million bytes: two seconds' worth and the pages that were begun, the rest in eight seconds.
+    let mut came = vec![0; clients.len()];
+    let mut by_second = Vec::new();
+    for _ in 0..14 {
+        for _ in 0..20 {
+            world.run();
+            for (client, came) in clients.iter().zip(&mut came) {
+                for heard in world.messages(client) {
+                    *came += 1;
+                    if heard.id != 0 {
+                        world.puback(client, heard.id);
+                    }
+                }
+            }
+            world.pass_ms(50);
+        }
+        by_second.push(came.iter().sum::<usize>());
+    }
+    assert!(by_second[0] <= 50, "{by_second:?}");
+    assert!((60..=95).contains(&by_second[5]), "{by_second:?}");
+    assert_eq!(came, [20; 5], "all of them come");
     world.audit();
 }

@@ -83,6 +83,9 @@ section! {
         @live retained_max: u32 = 2_000_000, whole(0..=1 << 30, "messages");
         /// Bytes of retained messages. Beyond, the same.
         @live retained_bytes_max: u64 = 2 * 1024 * 1024 * 1024, whole(0..=1 << 44, "bytes");
+        /// Bytes of retained messages that the server sends to new subscriptions, of all clients
+        /// together, with bursts of twice as many; 0: unlimited. Beyond, they are sent more slowly.
+        @live retained_sent_bytes_per_s: u32 = 32 * 1024 * 1024, whole(0..=ANY, "bytes a second");
         /// How long a retained message is kept; 0: for ever.
         @live retained_expiry_s_max: u32 = 0, whole(0..=ANY, "seconds");
         /// Topic aliases that a client may use on a connection; 0: none.
