@@ -292,6 +292,7 @@ fn profile(settings: &FederationSettings) -> PeerProfile {
         certified: settings.certificates.iter().map(|(of, ..)| of.clone()).collect(),
         begin_ms_max: limits.begin_ms_max,
         idle_s_max: limits.idle_s_max,
+        stream_bytes_per_s: limits.stream_bytes_per_s,
         acknowledged_ms_max: limits.acknowledged_ms_max,
     }
 }

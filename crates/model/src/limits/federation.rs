@@ -4,6 +4,9 @@ use super::MS;
 use base::section;
 use base::setting::whole;
 
+/// Any number.
+const ANY: u64 = u32::MAX as u64;
+
 section! {
     /// Limits of streams with other servers and components, for the whole process.
     #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,6 +40,10 @@ section! {
         /// Time in which a stream must be authenticated, including TLS and dialback. After it, the
         /// stream is closed.
         begin_ms_max: u32 = 20_000, whole(100..=MS, "milliseconds");
+        /// Bytes a second that the server reads of one stream of another server or component, with
+        /// 512 added for each stanza; twice as many at once. A stream that sends more is read more
+        /// slowly, nothing is refused. 0: no limit.
+        stream_bytes_per_s: u32 = 4 * 1024 * 1024, whole(0..=ANY, "bytes a second");
         /// Idle time after which a stream between servers is closed.
         idle_s_max: u32 = 600, whole(10..=86_400, "seconds");
         /// Time in which another server with stream management (XEP-0198) must acknowledge stanzas.

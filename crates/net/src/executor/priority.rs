@@ -1,8 +1,8 @@
 //! Which threads go first while a machine is busy.
 
-/// Steps by which the kernel prefers other threads (`nice`): about a third of their share of a
+/// Steps by which the kernel prefers other threads (`nice`): about a tenth of their share of a
 /// core.
-const NICE: i32 = 5;
+const NICE: i32 = 10;
 
 /// From now on this thread, and those that it begins, give way to the shards: for work that whole
 /// groups of clients wait for less often (logins, other servers, files), and that a few clients can

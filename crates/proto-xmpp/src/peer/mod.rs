@@ -14,6 +14,7 @@ mod counting;
 pub mod dialback;
 pub mod incoming;
 pub mod outgoing;
+mod pace;
 pub mod pushes;
 pub mod stanzas;
 mod wire;
@@ -31,6 +32,7 @@ use model::close::CloseReason;
 use model::link::{Link, Protocol, Source, StartTlsRefusal, WireProfile};
 use model::machine::{Input, Machine, Outbox, TurnAway};
 use outgoing::OutgoingStream;
+use pace::ReadPace;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,6 +73,8 @@ pub struct PeerProfile {
     pub idle_s_max: u32,
     /// Milliseconds until another server that counts must have said that it has what was said.
     pub acknowledged_ms_max: u32,
+    /// Bytes a second that are read of a stream of another server or a component; 0: any.
+    pub stream_bytes_per_s: u32,
 }
 
 /// Domains whose servers are spoken with.
@@ -222,6 +226,7 @@ pub struct Peer {
     due: Option<Instant>,
     /// Whoever made it tells it from others by this.
     number: u64,
+    pace: ReadPace,
     kind: Kind,
 }
 
@@ -240,8 +245,8 @@ struct Around<'a> {
 
 impl Peer {
     fn of(profile: Arc<PeerProfile>, number: u64, kind: Kind) -> Peer {
-        let framer = Framer::default();
-        Peer { profile, framer, is_open: false, is_waiting: false, due: None, number, kind }
+        let (framer, pace) = (Framer::default(), ReadPace::default());
+        Peer { profile, framer, is_open: false, is_waiting: false, due: None, number, pace, kind }
     }
 
     /// A stream that a component begins.
@@ -290,7 +295,7 @@ impl Peer {
             true => input.limits.chat.stanza_bytes_max,
             false => input.limits.frame_bytes_unbound_max,
         };
-        while !self.is_waiting {
+        while !self.is_waiting && !self.pace.is_held() {
             let piece = self.framer.next(input.rest(), self.is_open, bytes_max as usize)?;
             let around = Around { profile: &self.profile, now, link: input.link };
             match piece {
@@ -308,6 +313,7 @@ impl Peer {
                 Some(StreamPiece::Element(count)) => {
                     let scan = Scan::of_peer(input.take(count))?;
                     self.element(&scan.root(), (now, input.link), out)?;
+                    self.paces(now, count, out);
                 }
                 Some(StreamPiece::Close(count)) => {
                     input.take(count);
@@ -345,6 +351,17 @@ impl Peer {
         }
         self.settles(out);
         Ok(())
+    }
+
+    /// A server or a component that sends faster than it may is not read for a while.
+    fn paces(&mut self, now: Now, bytes: usize, out: &mut Out) {
+        if matches!(self.kind, Kind::Outgoing(_)) || !self.is_shown() {
+            return;
+        }
+        if let Some(at) = self.pace.reads(now, bytes, self.profile.stream_bytes_per_s) {
+            out.hold(true);
+            out.wake(at);
+        }
     }
 
     /// Once it is of a domain, it ends when nothing is said on it.
@@ -456,6 +473,9 @@ impl Machine for Peer {
                 Ok(())
             }
             None => {
+                if self.pace.resumes(now) {
+                    out.hold(false);
+                }
                 let Kind::Outgoing(it) = &mut self.kind else { return Ok(()) };
                 let passes = it.passes(now, out);
                 passes.map_err(|end| self.end(end, out))

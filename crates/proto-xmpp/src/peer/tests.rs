@@ -25,6 +25,7 @@ pub(super) fn profile(requires_tls: bool) -> Arc<PeerProfile> {
         certified: ["a.example".into()].into(),
         begin_ms_max: 10_000,
         idle_s_max: 60,
+        stream_bytes_per_s: 0,
         acknowledged_ms_max: 10_000,
     })
 }
@@ -99,6 +100,30 @@ fn a_domain_is_believed_when_its_own_server_has_said_so() {
     let from = "b.example".into();
     let xml = MESSAGE.as_bytes().into();
     assert_eq!(side.take_words(), [PeerWord::Stanza { from, xml, place: None }]);
+}
+
+#[test]
+fn a_stream_that_brings_more_than_its_rate_is_read_more_slowly() {
+    let slow = Arc::new(PeerProfile { stream_bytes_per_s: 1_024, ..(*profile(false)).clone() });
+    let mut side = PairSide::new(Peer::incoming(slow, 1), bare());
+    let at = |ms: u64| Now::new(base::time::Instant::from_nanos(ms * 1_000_000), 0);
+    side.open(at(0));
+    side.hear(at(0), format!("{OPEN} from='b.example' to='a.example' version='1.0'>").as_bytes());
+    side.hear(at(0), b"<db:result from='b.example' to='a.example'>key</db:result>");
+    side.tell(at(0), PeerOrder::Shown(pair(), Some(true)));
+    side.take_words();
+    // Each costs its bytes and 512: some 0.57 s. Two seconds' worth may be owed.
+    side.hear(at(0), MESSAGE.repeat(20).as_bytes());
+    assert_eq!(side.take_words().len(), 4);
+    assert!(!side.untaken().is_empty());
+    let mut read = 0;
+    for ms in (0..8_000).step_by(100) {
+        side.pass(at(ms));
+        side.hear(at(ms), b"");
+        read += side.take_words().len();
+    }
+    assert!((10..=15).contains(&read), "{read} in 8 s");
+    assert!(side.ended.is_none());
 }
 
 #[test]
