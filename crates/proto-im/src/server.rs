@@ -117,9 +117,19 @@ impl Phase {
         result.map_err(|end| end.say(out))
     }
 
-    fn command(&mut self, word: ChatDelivery, out: &mut Out) -> Result<(), CloseReason> {
+    fn command(
+        &mut self,
+        now: Now,
+        word: ChatDelivery,
+        out: &mut Out,
+    ) -> Result<(), CloseReason> {
         if let Phase::Session(session) = self {
-            return session.tell(word, out);
+            let is_over_rate = word.is_over_rate();
+            session.tell(word, out)?;
+            if is_over_rate {
+                session.slows(now, out);
+            }
+            return Ok(());
         }
         let mut asked = match std::mem::replace(self, Phase::Over) {
             Phase::Asked(asked) => asked,
@@ -151,11 +161,15 @@ impl Phase {
         }
     }
 
-    fn wake(&self, now: Now, out: &mut Out) -> Result<(), CloseReason> {
+    fn wake(&mut self, now: Now, out: &mut Out) -> Result<(), CloseReason> {
         let due = match self {
             Phase::Fresh(fresh) => fresh.due,
             Phase::Asked(asked) => asked.due,
-            Phase::New(_) | Phase::Session(_) | Phase::Over => return Ok(()),
+            Phase::Session(session) => {
+                session.woken(out);
+                return Ok(());
+            }
+            Phase::New(_) | Phase::Over => return Ok(()),
         };
         if now.mono < due {
             out.wake(due);
@@ -221,11 +235,11 @@ impl Machine for Server {
         result
     }
 
-    fn command(&mut self, _: Now, down: Delivery, out: &mut Out) -> Result<(), CloseReason> {
+    fn command(&mut self, now: Now, down: Delivery, out: &mut Out) -> Result<(), CloseReason> {
         let Delivery::Chat(word) = down else {
             return Err(unexpected("a delivery of another service"));
         };
-        let result = self.with(|phase| phase.command(word, out));
+        let result = self.with(|phase| phase.command(now, word, out));
         counted::sent(out);
         result
     }

@@ -44,6 +44,7 @@ pub struct PairSide<M: Machine> {
     /// Where the messages end that it sent last, of a protocol that has its own in WebSockets.
     pub ends: Vec<usize>,
     wants_drained: bool,
+    is_held: bool,
     out: Outbox<M::Up>,
     /// Arrived, not taken.
     inbox: Vec<u8>,
@@ -69,6 +70,7 @@ impl<M: Machine> PairSide<M> {
             starting: None,
             ends: Vec::new(),
             wants_drained: false,
+            is_held: false,
             out: Outbox::new(HashKey::new(1, 2), [0; 32]),
             inbox: Vec::new(),
             wire: Vec::new(),
@@ -99,6 +101,11 @@ impl<M: Machine> PairSide<M> {
         let mut counters = Counters::default();
         self.out.count_into(&mut counters);
         counters
+    }
+
+    /// Whether the machine wants nothing to be read.
+    pub fn is_held(&self) -> bool {
+        self.is_held
     }
 
     /// Bytes that arrived and that the machine has left untaken.
@@ -189,6 +196,7 @@ impl<M: Machine> PairSide<M> {
         self.silence_ms = self.out.take_silence().unwrap_or(self.silence_ms);
         self.ends = self.out.take_ends();
         self.wants_drained |= self.out.take_tell_drained();
+        self.is_held = self.out.take_hold().unwrap_or(self.is_held);
         let home = self.out.take_home();
         self.homes.extend(home);
         if let Some(waiting) = &mut self.starting {

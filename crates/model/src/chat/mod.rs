@@ -26,6 +26,7 @@ mod over_topics;
 mod people;
 mod push;
 mod quote;
+mod rate;
 mod receipts;
 mod resumption;
 mod search;
@@ -88,6 +89,7 @@ pub use push::{
     PushRoute, PushService, PushStatus, PushWish, QuietHours,
 };
 pub use quote::{MENTIONS_HARD_MAX, Mentions, Quote};
+pub use rate::REFUSED_PAUSE;
 pub use receipts::{
     Adding, DeliveredNews, PrivacyState, PrivacyWish, READERS_HARD_MAX, READERS_PAGE_MAX, Reader,
     ReadersPage, ReadersRange,

@@ -16,10 +16,11 @@ use crate::codec::client_frame::{ClientFrame, HistoryFields, PullFields, SendFie
 use crate::codec::content::{EntryFields, MessageFields, client_id};
 use crate::codec::server_frame::{FailedFields, SentFields, ServerFrame};
 use crate::codec::{WireFault, fault_number, frame};
+use base::time::Now;
 use model::account::Addressee;
 use model::chat::{
     ChatDelivery, ChatFault, ChatMessage, ChatRequest, HistoryRange, NewMessage, PAGE_MESSAGES_MAX,
-    SendRejected,
+    REFUSED_PAUSE, SendRejected,
 };
 use model::close::CloseReason;
 use model::counters::ChatCounter;
@@ -33,18 +34,28 @@ pub(super) struct Session {
     pub(super) session: SessionRef,
     /// Requests that are with the service.
     pub(super) unanswered: u16,
-    /// Nothing is read from it for now.
-    pub(super) held: bool,
+    /// Whether it is read.
+    pub(super) heard: Heard,
+}
+
+/// Whether a device is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Heard {
+    Yes,
+    /// As many requests as may be are unanswered.
+    Full,
+    /// It was refused because of its rate, and is not read for a while.
+    Slowed,
 }
 
 impl Session {
     pub(super) const fn new(session: SessionRef) -> Session {
-        Session { session, unanswered: 0, held: false }
+        Session { session, unanswered: 0, heard: Heard::Yes }
     }
 
     /// Whether nothing is read from the device.
-    pub(super) const fn is_held(&self) -> bool {
-        self.held
+    pub(super) fn is_held(&self) -> bool {
+        self.heard != Heard::Yes
     }
 
     /// Takes requests, as many as may be unanswered.
@@ -53,8 +64,8 @@ impl Session {
         let requests_max = input.limits.chat.requests_a_session_max;
         while !input.rest().is_empty() {
             if self.unanswered >= requests_max {
-                if !self.held {
-                    self.held = true;
+                if !self.is_held() {
+                    self.heard = Heard::Full;
                     out.hold(true);
                 }
                 return Ok(());
@@ -185,7 +196,25 @@ impl Session {
     pub(super) fn answered(&mut self, out: &mut Out) {
         base::never!(self.unanswered == 0, "an answer to nothing");
         self.unanswered = self.unanswered.saturating_sub(1);
-        if std::mem::take(&mut self.held) {
+        if self.heard == Heard::Full {
+            self.heard = Heard::Yes;
+            out.hold(false);
+        }
+    }
+
+    /// It asks more than it may: it is not read for a while.
+    pub(super) fn slows(&mut self, now: Now, out: &mut Out) {
+        if !self.is_held() {
+            out.hold(true);
+        }
+        self.heard = Heard::Slowed;
+        out.wake(now.after(REFUSED_PAUSE));
+    }
+
+    /// A time has come.
+    pub(super) fn woken(&mut self, out: &mut Out) {
+        if self.heard == Heard::Slowed {
+            self.heard = Heard::Yes;
             out.hold(false);
         }
     }

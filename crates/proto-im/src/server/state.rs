@@ -6,7 +6,7 @@
 
 use super::ImListener;
 use super::login::{Asked, Fresh};
-use super::session::Session;
+use super::session::{Heard, Session};
 use model::id::SessionRef;
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ enum State {
     New(Narrow<Arc<ImListener>>),
     Fresh(Narrow<Box<Fresh>>),
     Asked(Narrow<Box<Asked>>),
-    Session { session: Narrow<u64>, unanswered: u16, held: bool },
+    Session { session: Narrow<u64>, unanswered: u16, heard: Heard },
     Over,
 }
 
@@ -53,8 +53,8 @@ impl Packed {
             Phase::New(listener) => State::New(Narrow(listener)),
             Phase::Fresh(fresh) => State::Fresh(Narrow(fresh)),
             Phase::Asked(asked) => State::Asked(Narrow(asked)),
-            Phase::Session(Session { session, unanswered, held }) => {
-                State::Session { session: Narrow(session.bits()), unanswered, held }
+            Phase::Session(Session { session, unanswered, heard }) => {
+                State::Session { session: Narrow(session.bits()), unanswered, heard }
             }
             Phase::Over => State::Over,
         })
@@ -72,9 +72,9 @@ impl Packed {
             State::New(Narrow(listener)) => Phase::New(listener),
             State::Fresh(Narrow(fresh)) => Phase::Fresh(fresh),
             State::Asked(Narrow(asked)) => Phase::Asked(asked),
-            State::Session { session: Narrow(session), unanswered, held } => {
+            State::Session { session: Narrow(session), unanswered, heard } => {
                 let session = SessionRef::from_bits(session);
-                Phase::Session(Session { session, unanswered, held })
+                Phase::Session(Session { session, unanswered, heard })
             }
             State::Over => Phase::Over,
         }

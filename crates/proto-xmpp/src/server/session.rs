@@ -22,7 +22,7 @@ use crate::xml::framer::StreamPiece;
 use crate::xml::scan::{CLIENT, Element, Scan};
 use base::time::Now;
 use model::chat::foreign::ForeignDomains;
-use model::chat::{ChatDelivery, SendRejected};
+use model::chat::{ChatDelivery, REFUSED_PAUSE, SendRejected};
 use model::close::CloseReason;
 use model::id::SessionRef;
 use model::limits::Limits;
@@ -85,6 +85,8 @@ impl Session {
     pub(super) const ENTERING: u16 = 1_024;
     /// Nobody looks at it (XEP-0352).
     pub(super) const INACTIVE: u16 = 2_048;
+    /// It was refused because of its rate, and is not read for a while.
+    pub(super) const SLOWED: u16 = 1 << 12;
     /// It may change its password here, at least.
     pub(super) const ACCOUNTS: u16 = 1 << 14;
     /// Its connection is encrypted, or of this machine.
@@ -417,6 +419,7 @@ impl Session {
     /// The service has something for the device.
     pub(super) fn tell(&mut self, now: Now, word: ChatDelivery, out: &mut Out) -> Result<(), End> {
         self.marks(out);
+        let is_over_rate = word.is_over_rate();
         match word {
             ChatDelivery::Sent { .. } if self.room_told(now, &word, out) => {}
             ChatDelivery::Sent { number, seq, again, .. } => {
@@ -479,6 +482,9 @@ impl Session {
         }
         self.settles(now, out);
         self.rest();
+        if is_over_rate {
+            self.slows(now, out);
+        }
         Ok(())
     }
 
@@ -491,9 +497,21 @@ impl Session {
         }
     }
 
+    /// It asks more than it may: it is not read for a while.
+    fn slows(&mut self, now: Now, out: &mut Out) {
+        self.hold(out);
+        self.set(Session::SLOWED, true);
+        // The last of this call: it replaces what was asked for before, which a wake arms anew.
+        out.wake(now.after(REFUSED_PAUSE));
+    }
+
     /// A time has come.
     pub(super) fn woken(&mut self, now: Now, out: &mut Out) {
         self.marks(out);
+        if self.has(Session::SLOWED) {
+            self.set(Session::SLOWED, false);
+            self.releases(out);
+        }
         self.pull_again(out);
         self.settles(now, out);
     }
@@ -507,7 +525,7 @@ impl Session {
 
     /// Something was answered: more may be read.
     pub(super) fn releases(&mut self, out: &mut Out) {
-        if self.has(Session::HELD) {
+        if self.has(Session::HELD) && !self.has(Session::SLOWED) {
             self.set(Session::HELD, false);
             out.hold(false);
         }

@@ -255,3 +255,22 @@ fn a_goodbye_ends_the_connection() {
     let closed = ChatRequest::Closed { session: SESSION, reason: CloseReason::Unbound };
     assert_eq!(side.take_words_as::<ChatRequest>(), [closed]);
 }
+
+#[test]
+fn a_device_that_is_refused_because_of_its_rate_is_read_more_slowly() {
+    let at = |ms: u64| Now::new(base::time::Instant::from_nanos(ms * 1_000_000), 0);
+    let mut side = in_session();
+    side.take_words();
+    side.hear(at(0), &send("bob", ID, 0));
+    assert_eq!(side.take_words().len(), 1);
+    side.tell(at(0), ChatDelivery::Failed { number: 7, why: ChatFault::RateLimited });
+    assert!(side.is_held(), "it is not read");
+    side.pass(at(10));
+    assert!(side.is_held(), "until the pause is over");
+    side.pass(at(20));
+    assert!(!side.is_held());
+    // Whatever else it is refused for does not slow it.
+    side.hear(at(20), &send("bob", ID, 0));
+    side.tell(at(20), ChatDelivery::Failed { number: 7, why: ChatFault::Busy });
+    assert!(!side.is_held());
+}

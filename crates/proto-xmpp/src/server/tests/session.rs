@@ -156,3 +156,22 @@ fn what_is_no_address_for_its_length_is_not_said_back() {
         assert!(said.len() < 400 && said.contains("<jid-malformed "), "{} bytes", said.len());
     }
 }
+
+#[test]
+fn a_device_that_is_refused_because_of_its_rate_is_read_more_slowly() {
+    let at = |ms: u64| Now::new(base::time::Instant::from_nanos(ms * 1_000_000), 0);
+    let mut side = available();
+    says(&mut side, TO_BOB);
+    let (number, _) = sends(&mut side)[0];
+    side.tell(at(0), ChatDelivery::Failed { number, why: ChatFault::RateLimited });
+    assert!(side.is_held(), "it is not read");
+    side.pass(at(10));
+    assert!(side.is_held(), "until the pause is over");
+    side.pass(at(20));
+    assert!(!side.is_held());
+    // Whatever else it is refused for does not slow it.
+    says(&mut side, TO_BOB);
+    let (number, _) = sends(&mut side)[0];
+    side.tell(at(20), ChatDelivery::Failed { number, why: ChatFault::Busy });
+    assert!(!side.is_held());
+}
