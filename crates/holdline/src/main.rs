@@ -26,12 +26,12 @@ mod serve;
 mod store;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use client::state::{drain, reload, status, top};
 use client::{alarms, audit_log, ban, bridge, chat, clients, device, devices, product};
-use client::{retained, status, talkers, token, top, trace, user, webhook};
+use client::{retained, talkers, token, trace, user, webhook};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use store::live;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -86,11 +86,11 @@ enum Command {
     /// Show a running server's status; exit code 0: ready, 1: not ready, 2: no answer
     Status(status::Arguments),
     /// Read the configuration again; shows what changed and what needs a restart
-    Reload(live::ReloadArguments),
+    Reload(reload::Arguments),
     /// Refuse new clients and close connections; the server goes on running
-    Drain(live::DrainArguments),
+    Drain(drain::Arguments),
     /// End a drain: accept clients again
-    Undrain(live::UndrainArguments),
+    Undrain(drain::UndrainArguments),
     /// Watch a running server live in the terminal
     Top(top::Arguments),
     /// Trace the traffic of a client, a user, an address or a topic, live and decoded
@@ -202,9 +202,9 @@ fn run() -> ExitCode {
         Command::Device(arguments) => device::device(arguments),
         Command::Product(arguments) => product::product(arguments),
         Command::Status(arguments) => status::status(&arguments),
-        Command::Reload(arguments) => live::reload(&arguments),
-        Command::Drain(arguments) => live::drain(&arguments),
-        Command::Undrain(arguments) => live::undrain(&arguments),
+        Command::Reload(arguments) => reload::reload(&arguments),
+        Command::Drain(arguments) => drain::drain(&arguments),
+        Command::Undrain(arguments) => drain::undrain(&arguments),
         Command::Top(arguments) => top::top(&arguments),
         Command::Trace(arguments) => trace::trace(&arguments),
         Command::Push(arguments) => push::push(arguments),

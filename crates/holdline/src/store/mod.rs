@@ -5,7 +5,6 @@
 //! with 2 if nothing could be done.
 
 mod copies;
-pub mod live;
 
 use crate::client::Server;
 use crate::out::Raw;

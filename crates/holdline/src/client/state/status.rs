@@ -1,6 +1,6 @@
 //! `holdline status`: how a running server is, once, with an exit code for whoever watches over it.
 
-use super::Server;
+use crate::client::Server;
 use clap::Args;
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -3,8 +3,8 @@
 //! It asks the API as often as it is told to, and shows what [`view`] makes of the answers. A
 //! server that goes away is waited for: its place and its last figures stay.
 
-use super::Server;
 use super::status::{ask, reading};
+use crate::client::Server;
 use clap::Args;
 use server::clock::{began as now, since};
 use std::process::ExitCode;
