@@ -17,7 +17,7 @@ use net::layer::websocket::is_known;
 use proto_xmpp::bosh::{BoshFault, BoshRequest};
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -56,7 +56,8 @@ pub(crate) struct Desk {
     pub(crate) request_time: Duration,
     /// Scheme and host of the listeners, if they are not those that are asked for.
     pub(crate) url: String,
-    pub(crate) listeners: Vec<BoshListener>,
+    /// The listeners, by their numbers.
+    pub(crate) listeners: RwLock<Vec<Arc<BoshListener>>>,
 }
 
 impl Desk {
@@ -66,15 +67,31 @@ impl Desk {
         caller: Caller,
         request: Request<Body>,
     ) -> Response<Body> {
-        let Some(listener) = self.listeners.get(usize::from(caller.door)) else {
+        let Some(listener) = self.listener(caller.door) else {
             return self.refuse(BoshOutcome::Method, StatusCode::NOT_FOUND, "no such listener");
         };
-        let mut response = self.answer_at(listener, caller, request).await;
+        let mut response = self.answer_at(&listener, caller, request).await;
         if !listener.keeps_alone {
             // What this connection asks next may be for a shard.
             put(response.headers_mut(), header::CONNECTION, "close");
         }
         response
+    }
+
+    /// The listener of this number.
+    fn listener(&self, door: u8) -> Option<Arc<BoshListener>> {
+        let listeners = self.listeners.read().unwrap_or_else(PoisonError::into_inner);
+        listeners.get(usize::from(door)).cloned()
+    }
+
+    /// From now on the listener of this number is so.
+    pub(crate) fn set_listener(&self, door: u8, listener: BoshListener) {
+        let mut listeners = self.listeners.write().unwrap_or_else(PoisonError::into_inner);
+        let at = usize::from(door);
+        if at >= listeners.len() {
+            listeners.resize_with(at + 1, Arc::default);
+        }
+        listeners[at] = Arc::new(listener);
     }
 
     async fn answer_at(

@@ -17,7 +17,7 @@ use model::link::Source;
 use proto_xmpp::bosh::BoshTerms;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 use std::thread;
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -41,8 +41,6 @@ pub struct BoshSettings {
     pub out_bytes_max: u32,
     /// Time in which a request must have come.
     pub request_ms_max: u32,
-    /// The listeners, by their places.
-    pub listeners: Vec<BoshListener>,
     /// Who gives sessions a stream.
     pub giver: Arc<dyn StreamGiver>,
     /// Microseconds of a clock that only rises.
@@ -98,7 +96,7 @@ impl BoshDoor {
             ),
             request_time: Duration::from_millis(settings.request_ms_max.into()),
             url: limits.url.clone(),
-            listeners: settings.listeners,
+            listeners: RwLock::default(),
         });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (listener, serving) = (Listener { from, silence }, desk.clone());
@@ -126,6 +124,11 @@ impl BoshDoor {
         // Whoever has the connection has both seats: the one here, and that of its listener.
         let seat = Box::new((seat, incoming.seat));
         self.to.try_send((Incoming { seat, ..incoming }, caller)).is_ok()
+    }
+
+    /// From now on the listener of this number is so.
+    pub fn set_listener(&self, door: u8, listener: BoshListener) {
+        self.desk.set_listener(door, listener);
     }
 
     /// What became of requests.

@@ -76,18 +76,11 @@ impl<L: Send> Epoll<L> {
         let rings = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&poller, bell, epoll::EventData::new_u64(BELL), rings)?;
         for (door, sockets) in doors.iter().enumerate() {
-            let token = epoll::EventData::new_u64(DOOR | door as u64);
-            // Of several shards at one socket file, one is woken for each caller.
-            let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
-            sockets.iter().try_for_each(|socket| epoll::add(&poller, socket, token, flags))?;
+            watch_door(&poller, door, sockets)?;
         }
-        let is_file = |door: &Vec<OwnedFd>| {
-            let name = door.first().and_then(|socket| net::getsockname(socket).ok());
-            name.is_some_and(|name| name.address_family() == net::AddressFamily::UNIX)
-        };
         Ok(Epoll {
             shard,
-            files: doors.iter().map(is_file).collect(),
+            files: doors.iter().map(|sockets| is_file(sockets)).collect(),
             spare: rustix::io::fcntl_dupfd_cloexec(&poller, 0).ok(),
             poller,
             doors,
@@ -241,6 +234,21 @@ fn rounded_up(span: Duration) -> Timespec {
     Timespec { tv_sec: ms / 1000, tv_nsec: (ms % 1000) * 1_000_000 }
 }
 
+/// Watches the sockets of a listener.
+fn watch_door(poller: &OwnedFd, door: usize, sockets: &[OwnedFd]) -> std::io::Result<()> {
+    let token = epoll::EventData::new_u64(DOOR | door as u64);
+    // Of several shards at one socket file, one is woken for each caller.
+    let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
+    let watched = sockets.iter().try_for_each(|socket| epoll::add(poller, socket, token, flags));
+    Ok(watched?)
+}
+
+/// Whether a listener's sockets are those of a file.
+fn is_file(sockets: &[OwnedFd]) -> bool {
+    let name = sockets.first().and_then(|socket| net::getsockname(socket).ok());
+    name.is_some_and(|name| name.address_family() == net::AddressFamily::UNIX)
+}
+
 const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
 
 impl<L: Send> Net for Epoll<L> {
@@ -291,6 +299,23 @@ impl<L: Send> Net for Epoll<L> {
             // A socket that others have too stays watched when it is closed here.
             self.release(&socket);
         }
+    }
+
+    fn listen(&mut self, door: u8, sockets: Vec<OwnedFd>) -> std::io::Result<()> {
+        let door = usize::from(door);
+        if door >= self.doors.len() {
+            self.doors.resize_with(door + 1, Vec::new);
+            self.files.resize(door + 1, false);
+        }
+        watch_door(&self.poller, door, &sockets)?;
+        if !sockets.is_empty() {
+            self.files[door] = is_file(&sockets);
+        }
+        for socket in std::mem::replace(&mut self.doors[door], sockets) {
+            // A socket that others have too stays watched when it is closed here.
+            self.release(&socket);
+        }
+        Ok(())
     }
 
     fn dial(&mut self, to: &DialAddress, from: Option<IpAddr>) -> Result<OwnedFd, CloseReason> {

@@ -7,7 +7,7 @@
 
 mod kept;
 
-pub use self::kept::{KeptSocket, has as has_kept, kept_name, take as take_kept};
+pub use self::kept::{KeptSocket, TakenSockets, has as has_kept, kept_name, take as take_kept};
 
 use crate::layer::{ListenEndpoint, ListenerSetup};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -104,6 +104,7 @@ pub fn open(
         shards: (0..count).map(|_| Vec::new()).collect(),
         addresses: Vec::new(),
         files: SocketFiles::default(),
+        names: Vec::new(),
         fresh: Vec::new(),
         unclaimed: Vec::new(),
     };
@@ -111,13 +112,17 @@ pub fn open(
         let failed = ListenError::of(door);
         let settings = (user_timeout_ms, door.backlog);
         let (address, sockets) = match take_kept(&mut kept, (&door.name, &door.address)) {
-            Some((address, sockets)) => {
+            Some(TakenSockets { address, sockets, names }) => {
                 kept::prepare(&address, &sockets, settings).map_err(failed)?;
+                open.names.push(names);
                 (address, sockets)
             }
             None => {
                 open.fresh.push(number);
-                fresh(door, (count, settings), &mut open.files).map_err(failed)?
+                let opened = fresh(door, (count, settings), &mut open.files).map_err(failed)?;
+                let numbers = 0..opened.1.len();
+                open.names.push(numbers.map(|at| kept_name(&door.name, at)).collect());
+                opened
             }
         };
         let shared = kept::share_out(sockets, count).map_err(failed)?;
@@ -152,6 +157,63 @@ pub fn complete(
     Ok(files)
 }
 
+/// Opens a listener while the server runs, with sockets for `count` shards. The port or the file
+/// of its address may belong to a listener of this process that will close: `beside` says so.
+/// Then whether another program shares the port is not looked for.
+pub fn open_one(
+    door: &ListenerSetup,
+    (count, user_timeout_ms): (usize, u32),
+    beside: bool,
+) -> Result<OpenListener, ListenError> {
+    let failed = ListenError::of(door);
+    let mut files = SocketFiles::default();
+    let settings = (count, (user_timeout_ms, door.backlog));
+    let opened = match (&door.address, beside) {
+        (ListenEndpoint::Tcp(address), true) => {
+            let sockets = (0..count).map(|_| listener(*address, user_timeout_ms, door.backlog));
+            sockets.collect::<Result<_, _>>().map(|sockets| (door.address.clone(), sockets))
+        }
+        _ => fresh(door, settings, &mut files),
+    };
+    let (address, sockets) = opened.map_err(failed)?;
+    let copy = |(at, socket): (usize, &OwnedFd)| {
+        let socket = rustix::io::fcntl_dupfd_cloexec(socket, 0)?;
+        Ok(KeptSocket { name: kept_name(&door.name, at), socket })
+    };
+    let copies = sockets.iter().enumerate().map(copy).collect::<Result<_, _>>().map_err(failed)?;
+    let shards = kept::share_out(sockets, count).map_err(failed)?;
+    Ok(OpenListener { address, shards, copies, files })
+}
+
+/// Changes the length of the queue, and the permissions of the file, of sockets that listen.
+pub fn adjust<'a>(
+    door: &ListenerSetup,
+    sockets: impl Iterator<Item = &'a OwnedFd>,
+) -> Result<(), ListenError> {
+    let failed = ListenError::of(door);
+    for socket in sockets {
+        net::listen(socket, door.backlog).map_err(failed)?;
+    }
+    match &door.address {
+        ListenEndpoint::Unix(path, mode) => {
+            fs::chmod(path, Mode::from_raw_mode(*mode)).map_err(failed)
+        }
+        ListenEndpoint::Tcp(_) => Ok(()),
+    }
+}
+
+/// A listener that was opened while the server runs.
+pub struct OpenListener {
+    /// Its address.
+    pub address: ListenEndpoint,
+    /// For each shard, its sockets.
+    pub shards: Vec<Vec<OwnedFd>>,
+    /// Each of its sockets once more.
+    pub copies: Vec<KeptSocket>,
+    /// Its file, if it has one.
+    pub files: SocketFiles,
+}
+
 /// Opens the sockets of a door: one for each shard, or one for all.
 fn fresh(
     door: &ListenerSetup,
@@ -177,6 +239,8 @@ pub struct OpenListeners {
     pub shards: Vec<Vec<Vec<OwnedFd>>>,
     /// The address of each door.
     pub addresses: Vec<ListenEndpoint>,
+    /// Names under which the sockets of each door are kept, or would be.
+    pub names: Vec<Vec<String>>,
     /// Socket files.
     pub files: SocketFiles,
     /// Kept sockets that are no door's.
@@ -194,7 +258,8 @@ impl OpenListeners {
             for socket in self.shards.iter().flat_map(|shard| &shard[number]) {
                 let cookie = sockopt::socket_cookie(socket)?;
                 if !known.contains(&cookie) {
-                    let name = kept_name(&door.name, known.len());
+                    let usual = kept_name(&door.name, known.len());
+                    let name = self.names[number].get(known.len()).cloned().unwrap_or(usual);
                     copies.push(KeptSocket { name, socket: socket.try_clone()? });
                     known.push(cookie);
                 }
@@ -235,6 +300,18 @@ impl SocketFiles {
                 self.0.push(file);
             }
         }
+    }
+
+    /// Has those too.
+    pub fn add(&mut self, mut others: SocketFiles) {
+        self.0.append(&mut others.0);
+    }
+
+    /// Removes the file at this path.
+    pub fn remove(&mut self, path: &Path) {
+        let (gone, rest) = std::mem::take(&mut self.0).into_iter().partition(|it| it.0 == path);
+        self.0 = rest;
+        drop(SocketFiles(gone));
     }
 
     /// Their sockets are kept by others: the files stay.

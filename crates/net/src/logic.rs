@@ -7,6 +7,7 @@ pub mod tap;
 
 use crate::detail::{Detail, Reached};
 use crate::layer::ClientLayers;
+use crate::shard::ListenerChange;
 use crate::tcp::TcpFacts;
 use base::time::{Instant, Now};
 use model::close::CloseReason;
@@ -257,6 +258,7 @@ pub struct ShardHandle<H: ShardLogic> {
     pub(crate) turned_away: Vec<(ConnRef, &'static str, Option<Box<str>>)>,
     pub(crate) drain: Option<DrainOrder>,
     pub(crate) limits: Option<Arc<Limits>>,
+    pub(crate) listeners: Vec<ListenerChange>,
     pub(crate) stop: bool,
     pub(crate) tapping: bool,
     pub(crate) detail: Detail,
@@ -285,6 +287,7 @@ impl<H: ShardLogic> ShardHandle<H> {
             turned_away: Vec::new(),
             drain: None,
             limits: None,
+            listeners: Vec::new(),
             stop: false,
             tapping: false,
             detail: Detail::Nothing,
@@ -377,6 +380,11 @@ impl<H: ShardLogic> ShardHandle<H> {
     /// From now on these limits are in force. What exceeds a lower one stays.
     pub fn set_limits(&mut self, limits: Arc<Limits>) {
         self.limits = Some(limits);
+    }
+
+    /// Opens, changes or closes a listener. Its connections stay.
+    pub fn change_listener(&mut self, change: ListenerChange) {
+        self.listeners.push(change);
     }
 
     /// Ends the shard after this turn, with all its connections.

@@ -6,8 +6,8 @@
 //! because another is busy.
 //!
 //! The shard knows connections; what they mean is the machines' and the logic's business. The
-//! parts are in siblings: [`accept`](self::accept), [`read`](self::read),
-//! [`partial`](self::partial), [`write`](self::write), [`taps`](self::taps),
+//! parts are in siblings: [`accept`](self::accept), [`listeners`](self::listeners),
+//! [`read`](self::read), [`partial`](self::partial), [`write`](self::write), [`taps`](self::taps),
 //! [`timers`](self::timers).
 
 mod accept;
@@ -15,6 +15,7 @@ mod bans;
 mod census;
 mod ends;
 mod handing;
+mod listeners;
 mod notices;
 pub mod outqueue;
 mod partial;
@@ -29,6 +30,7 @@ mod write;
 
 pub use self::census::Census;
 use self::census::NO_BUCKET;
+pub use self::listeners::ListenerChange;
 use crate::connection::{ConnectionRecord, Extra, PartialFrame};
 use crate::detail::Detail;
 use crate::layer::ListenerSetup;
@@ -197,6 +199,7 @@ pub struct Shard<N: Net, H: ShardLogic> {
     /// Of whom the logic told last: its end is not told once more.
     last_away: Option<Key>,
     ban_walk: bans::BanWalk,
+    changes: listeners::Changes,
     drain: Option<timers::Drain>,
     /// Bytes of frames that are not whole, of the connections here.
     partial_bytes: u64,
@@ -241,6 +244,7 @@ where
             passed: Sampler::default(),
             last_away: None,
             ban_walk: bans::BanWalk::default(),
+            changes: listeners::Changes::default(),
             drain: None,
             partial_bytes: 0,
             buckets: Vec::new(),
@@ -287,7 +291,7 @@ where
                 ReadyEvent::Socket { token, readable, writable, ended } => {
                     self.on_socket(Key::unpack(token), readable, writable, ended);
                 }
-                ReadyEvent::Door(door) => self.accept(door),
+                ReadyEvent::Door(door) => drop(self.accept(door)),
                 ReadyEvent::Mailbox => {}   // it was read before all else
                 ReadyEvent::Nested(_) => {} // whoever nested it looks there
             }
@@ -298,6 +302,7 @@ where
         self.look_for_slow();
         self.sweep_slice();
         self.walk_bans();
+        self.change_listeners();
         self.handle.connections = self.conns.len();
         self.logic_next = self.logic.turn(self.now, &mut self.handle);
         self.settle();
@@ -385,6 +390,7 @@ where
             || !self.drained.is_empty()
             || !self.dirty.is_empty()
             || self.ban_walk.is_under_way()
+            || self.changes.is_under_way()
             || !self.handle.dials.is_empty();
         if busy {
             return Some(self.now.mono);
@@ -490,6 +496,7 @@ where
             self.conns.set_cap(room(&limits));
             self.settings.limits = limits;
         }
+        self.changes.add(std::mem::take(&mut self.handle.listeners));
         if std::mem::take(&mut self.handle.stop) {
             self.stop_now();
         }

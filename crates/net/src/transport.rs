@@ -33,6 +33,13 @@ pub trait Net {
     /// Stops listening, at all doors.
     fn stop_listening(&mut self);
 
+    /// Listens at these sockets of listener `door` from now on, and closes those it had before;
+    /// without any it listens there no longer. A network that is not the system's has no sockets
+    /// to exchange.
+    fn listen(&mut self, _door: u8, _sockets: Vec<OwnedFd>) -> std::io::Result<()> {
+        Ok(())
+    }
+
     /// Begins a call. `ReadyEvent::writable` tells when it came through or failed.
     fn dial(&mut self, to: &DialAddress, from: Option<IpAddr>)
     -> Result<Self::Socket, CloseReason>;

@@ -53,6 +53,7 @@ use model::product::Product;
 use model::service::{Delivery, Event, Request, Service, ServiceKind};
 use model::topic::Publication;
 use model::{event, tell};
+use net::shard::ListenerChange;
 use net::{
     ConnectionEnd, ConnectionOrigin, PassedBytes, ShardHandle, ShardLogic, TapNotes, Tapped,
 };
@@ -102,6 +103,8 @@ pub enum Mail {
     Trace(Arc<ActiveTrace>),
     /// From configuration: these limits, and listeners that take protocols so, from now on.
     Configure(Arc<Limits>, Arc<[DoorProfile]>),
+    /// From configuration: listeners take protocols so from now on, and these change.
+    Listeners(Arc<[DoorProfile]>, Vec<ListenerChange>),
     /// Let everybody go, over so many milliseconds, then end.
     Drain(u32),
     /// Let everybody go, over so many milliseconds, and refuse who comes; or (none) do that no
@@ -626,6 +629,10 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
                 handle.set_tapping(true);
             }
             Mail::Configure(limits, profiles) => self.configure(limits, profiles, handle),
+            Mail::Listeners(profiles, changes) => {
+                self.profiles = profiles;
+                changes.into_iter().for_each(|change| handle.change_listener(change));
+            }
             Mail::Drain(over_ms) => {
                 self.set_draining(now, true);
                 handle.drain(over_ms);

@@ -37,6 +37,7 @@ pub use supervisor::{Inherited, Supervisor};
 use self::presence_setup::PresenceSetup;
 use crate::access::Entrance;
 use crate::archive::Archive;
+use crate::bridge::Bridges;
 use crate::clock;
 use crate::config::{self, Config};
 use crate::machines::DoorProfile;
@@ -44,15 +45,17 @@ use crate::shard_logic::{AnyService, LogicParts, Mail, PeerBacklog, RunningServi
 use crate::switchboard::moderation::{self, Moderation};
 use crate::switchboard::reviews::ReviewDesk;
 use crate::switchboard::{Mailboxes, ServerMessage, Switchboard};
-use crate::takeover::{Given, Offer};
+use crate::takeover::{Given, GivenListeners, Offer};
 use admin::Feed;
 use base::hash::HashKey;
+use bosh::Bosh;
 use bridges::Inside;
 use chat::Chat;
 use doors::Peers;
 use federation::{Federation, WayOut};
 use hub::{Hub, ReportHook};
 use live::Live;
+use live::listeners::{Listeners, Surroundings};
 use live::shown_config::ShownConfig;
 use model::id::{NodeId, ShardId};
 use model::limits::Limits;
@@ -62,11 +65,11 @@ use model::ports::presence::queries::PresenceQueries;
 use model::pressure::Gauge;
 use model::product::Product;
 use model::{event, tell};
+use net::descriptors;
 use net::executor::exchange::AwakeThreads;
-use net::layer::ListenEndpoint;
+use net::layer::{ListenEndpoint, ListenerSetup};
 use net::mailbox::Mailbox;
 use net::shard::{Census, ShardMessage};
-use net::{descriptors, listen};
 use notices::Notices;
 use periodic::Periodic;
 use proto_xmpp::server::Advertised;
@@ -107,9 +110,8 @@ pub struct RunningServer {
     threads: Vec<JoinHandle<()>>,
     api: Option<admin::RunningApi>,
     storage: Arc<Storage>,
-    listening: Vec<(String, ListenEndpoint)>,
-    /// Socket files; removed when this ends.
-    files: listen::SocketFiles,
+    /// Its end removes socket files.
+    files: listeners::FilesOfListeners,
     /// What it listens at, for who takes over.
     copies: Given,
     /// Its place, which others may take.
@@ -119,8 +121,6 @@ pub struct RunningServer {
     moderation: Arc<Moderation>,
     gateway: Arc<admin::PushGateway>,
     periodic: Periodic,
-    /// Its end is the end of scheduled backups.
-    backups: Option<Backups>,
     federation: Mutex<Option<Federation>>,
     presence: presence_setup::Running,
     queries: Arc<dyn PresenceQueries>,
@@ -139,7 +139,8 @@ pub fn unusable(config: &Config) -> Vec<String> {
         doors::load_tls(&Config { listen, ..config.clone() }).err().map(|error| error.to_string())
     };
     let mut wrong: Vec<String> = config.listen.iter().filter_map(alone).collect();
-    wrong.extend(crate::access::unusable(&topics::access_settings(config)));
+    let served = doors::all_served(config);
+    wrong.extend(crate::access::unusable(&topics::access_settings(config, &served)));
     wrong.extend(moderation::unusable(config));
     wrong.extend(config.bridges.iter().filter_map(bridges::unusable));
     wrong.extend(storage::media::unusable(config));
@@ -192,7 +193,7 @@ pub fn start_with(
     let (limits, count) = (Arc::new(config.limits.clone()), shard_count(config.server.shards));
     let mut folder = storage::open(&config, (count, inherited.taken_over))?;
     let inside = Inside::of(&config, folder.secrets().cluster)?;
-    let config = inside.iter().fold(config, |config, inside| inside.in_front_of(config));
+    let config = inside.in_front_of(config);
     let (token, token_file) = folder::api_token(&config)?;
     let tls = doors::load_tls(&config)?;
     let mut doors = doors::doors(&config, &tls);
@@ -202,7 +203,10 @@ pub fn start_with(
     let listeners::Opened { listeners: mut open, api, copies } =
         listeners::open(&config, &doors, count, inherited)?;
     let media = Media::open(&config, folder.secrets().cluster, &open.addresses)?;
-    media.iter().for_each(|media| media.furnish(&mut doors));
+    let media_door = media.as_ref().and_then(|media| media.door.clone());
+    if let Some(media) = &media {
+        doors.iter_mut().for_each(|door| media.furnish(door));
+    }
     let advertised = doors::advertised(&config)?;
     let about = (folder.secrets().cluster, &advertised);
     let peers = Peers::of(&config, about, &doors, &mut open.shards)?;
@@ -214,7 +218,13 @@ pub fn start_with(
     folder.forget_others(&timelines)?;
     let last_id = hubs(&services).map(|hub| hub.id_floor().0).fold(0, u64::max);
     let boxes = boxes(count, &limits)?;
-    let bosh = bosh::open(&config, &mut doors, &boxes)?;
+    let sections = doors::all_served(&config);
+    let bosh = Arc::new(Bosh::new(&boxes));
+    for (number, (section, door)) in (0..).zip(sections.iter().zip(&mut doors)) {
+        let its = bosh.furnish(&config, (number, section), door)?;
+        bosh.serve(number, its);
+    }
+    let doors: Vec<Arc<ListenerSetup>> = doors.into_iter().map(Arc::new).collect();
     let archive = archives::open(&config)?;
     let places = archives::places(&mut folder, archive.is_some(), count)?;
     let completed = (topics.entrance.clone(), archive.clone());
@@ -235,19 +245,34 @@ pub fn start_with(
     topics.take_orders(&config, (&storage, &boxes), Arc::new(switchboard.clone()))?;
     notices.gateway.begin(Arc::new(switchboard.clone())).map_err(failed)?;
     let (queries, presence, figures) = presence.run(&switchboard)?;
-    let bridges = bridges::start(inside.as_ref(), &asked)?;
+    let mut bridges = Bridges::default();
+    bridges::change(&mut bridges, &inside, &asked)?;
     let control = Arc::new(switchboard.clone());
     let federation = peers.map(|peers| peers.start(control, &asked)).transpose()?;
-    let backups = Backups::start(&config.backup, &storage).map_err(failed)?;
+    let backups = Arc::new(Backups::new(&storage));
+    backups.change(&config.backup).map_err(failed)?;
+    let copies = GivenListeners::of(copies);
+    let around = Surroundings {
+        boxes,
+        over: storage.over.clone(),
+        bosh: bosh.clone(),
+        media,
+        supervisor: supervisor.clone(),
+        copies: copies.clone(),
+    };
+    let opened = (open.addresses.iter().cloned(), open.names.into_iter());
+    let first = listeners::first(&config, (sections, doors), opened)?;
+    let listeners = Arc::new(Listeners::new(around, first, open.files));
     let live = Arc::new(Live {
         switchboard: switchboard.clone(),
-        tls: tls.clone(),
+        listeners: listeners.clone(),
         entrance: topics.entrance.clone(),
         moderation: topics.moderation.clone(),
         advertised,
         inside,
         bridge_statuses: Mutex::new(bridges.statuses()),
         bridges: Mutex::new(bridges),
+        backups: backups.clone(),
         memory_max: Arc::new(AtomicU64::new(limits.memory_max)),
         shown,
         api: OnceLock::new(),
@@ -263,11 +288,10 @@ pub fn start_with(
         stream: presence.readings(),
         gateway: notices.gateway.clone(),
         live: live.clone(),
-        media: media.and_then(|media| media.door),
+        media: media_door,
         bosh,
         archive: archive.clone(),
-        tls: tls.clone(),
-        backups: backups.as_ref().map(|it| it.tally.clone()),
+        backups: backups.clone(),
     };
     let api =
         api.map(|api| services::start_api(&config, (token, api), hooks, parts)).transpose()?;
@@ -278,19 +302,17 @@ pub fn start_with(
     let sys = periodic::sys::task(config.mqtt.sys_interval_s, Arc::new(switchboard.clone()));
     let memory = periodic::memory::task(live.memory_max.clone(), gauge, census.clone());
     let watchdog = periodic::watchdog::of_shards(&supervisor, (count, &switchboard), &census);
-    let expiry = periodic::certificates::task(&tls);
+    let expiry = Some(periodic::certificates::task(listeners.clone()));
     Ok(RunningServer {
         switchboard,
         threads,
         api,
         storage,
-        listening: doors::names(&config).zip(open.addresses).collect(),
-        files: open.files,
-        copies: Arc::new(Mutex::new(copies)),
+        files: listeners::FilesOfListeners(listeners),
+        copies,
         offer: Mutex::default(),
         periodic: Periodic::start([Some(figures), sys, memory, watchdog, expiry])
             .map_err(failed)?,
-        backups,
         federation: Mutex::new(federation),
         presence,
         queries,
@@ -307,14 +329,14 @@ pub fn start_with(
 
 impl RunningServer {
     /// Where it listens: the name of each listener with its address.
-    pub fn listening(&self) -> &[(String, ListenEndpoint)] {
-        &self.listening
+    pub fn listening(&self) -> Vec<(String, ListenEndpoint)> {
+        self.files.0.listening()
     }
 
     /// The address of the listener with this name, if it has one.
     pub fn addr(&self, name: &str) -> Option<SocketAddr> {
-        self.listening.iter().find_map(|(found, address)| match address {
-            ListenEndpoint::Tcp(address) if found == name => Some(*address),
+        self.listening().into_iter().find_map(|(found, address)| match address {
+            ListenEndpoint::Tcp(address) if found == name => Some(address),
             _ => None,
         })
     }
@@ -356,7 +378,7 @@ impl RunningServer {
 
     /// Tells the supervisor that all are served.
     pub fn tell_ready(&self) {
-        let listeners = self.listening.len();
+        let listeners = self.listening().len();
         self.supervisor.tell(LifeSign::Ready(&format!("Serving at {listeners} listeners")));
     }
 
@@ -413,7 +435,7 @@ impl RunningServer {
             }
         }
         self.periodic.stop();
-        drop(self.backups.take());
+        self.live.backups.stop();
         self.storage.let_couriers_go();
         self.presence.stop();
         self.gateway.end();
@@ -603,7 +625,8 @@ struct Joined {
 impl Joined {
     fn new(config: &Config, count: usize, advertised: &Arc<Advertised>) -> Joined {
         let backlog = PeerBacklog::new(count as u16, &config.limits);
-        Joined { backlog, profiles: doors::profiles(config, advertised) }
+        let served = doors::all_served(config);
+        Joined { backlog, profiles: doors::profiles(config, &served, advertised) }
     }
 }
 

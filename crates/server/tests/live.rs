@@ -21,7 +21,12 @@ fn config(data: &Path, more: &str) -> Config {
 
 /// A client of MQTT 5, or why it was refused.
 fn connect(server: &RunningServer, name: &str) -> Result<Session, String> {
-    let address = format!("mqtt://127.0.0.1:{}", server.port("tcp").expect("it listens"));
+    connect_at(server, "tcp", name)
+}
+
+/// The same at this listener.
+fn connect_at(server: &RunningServer, listener: &str, name: &str) -> Result<Session, String> {
+    let address = format!("mqtt://{}", server.addr(listener).expect("it listens"));
     let address = BrokerAddress::parse(&address).expect("an address");
     let profile = Profile::new(Version::V5, Formula::new(name));
     let mut session = Session::new(Settings::new(address, profile)).expect("a session");
@@ -152,12 +157,181 @@ fn a_bridge_that_a_reload_changes_connects_anew_with_its_new_topics() {
     publish_over(&server, "b/1");
     assert_eq!(topic_of_next(&mut bob), "b/1");
     stop(server);
+    stop(far);
+}
+
+#[test]
+fn a_first_bridge_begins_with_a_reload_and_a_further_one_leaves_it_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let far = start(config(&folder.path().join("far"), "")).expect("starts");
+    let address = format!("127.0.0.1:{}", far.port("tcp").expect("it listens"));
+    let near = folder.path().join("near");
+    let bridge = |name: &str, topic: &str| {
+        format!("[bridge.{name}]\naddresses = [{address:?}]\ntopics = [\"{topic}/# out 1\"]\n")
+    };
     let server = start(config(&near, "")).expect("starts");
-    let reloaded = server.reload(with("a")).expect("the rest is applied");
-    assert_eq!(reloaded.failed[0].what, "[bridge]", "the first one needs a restart");
-    assert_eq!(server.config().bridges, []);
+    let up = bridge("up", "a");
+    let reloaded = server.reload(config(&near, &up)).expect("applied");
+    assert_eq!((reloaded.applied[0].key.as_str(), &*reloaded.failed), ("[bridge.up]", &[][..]));
+    let mut bob = connect(&far, "bob").expect("let in");
+    assert_eq!(subscribe(&mut bob, "#"), 0);
+    publish_over(&server, "a/1");
+    assert_eq!(topic_of_next(&mut bob), "a/1");
+    let both = config(&near, &(up + &bridge("more", "b")));
+    assert_eq!(server.reload(both).expect("applied").failed, []);
+    while !server.bridges().iter().all(|bridge| bridge.is_online) {
+        std::thread::yield_now();
+    }
+    let told = server.bridges();
+    let told: Vec<_> = told.iter().map(|bridge| (&*bridge.name, bridge.connects)).collect();
+    assert_eq!(told, [("up", 1), ("more", 1)]);
+    let none = server.reload(config(&near, "")).expect("applied");
+    assert_eq!((none.failed.len(), server.bridges().len()), (0, 0));
+    assert!(!near.join("bridge.sock").exists(), "nobody needs it");
     stop(server);
     stop(far);
+}
+
+/// The keys that a reload changed.
+fn applied(server: &RunningServer, new: Config) -> Vec<String> {
+    let reloaded = server.reload(new).expect("applied");
+    assert_eq!((reloaded.failed, reloaded.needs_restart), (vec![], vec![]));
+    reloaded.applied.into_iter().map(|it| it.key).collect()
+}
+
+/// Whether nobody listens there any more.
+fn is_closed(address: std::net::SocketAddr) -> bool {
+    std::net::TcpStream::connect(address).is_err()
+}
+
+#[test]
+fn a_listener_comes_changes_moves_and_goes_and_its_clients_stay() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let with = |host: &str, more: &str| {
+        let section = format!("[listen.more]\naddress = \"{host}:0\"\nprotocol = \"mqtt\"\n");
+        config(&data, &(section + more))
+    };
+    let server = start(config(&data, "")).expect("starts");
+    let mut ann = connect(&server, "ann").expect("let in");
+    let one = "connections_max = 1\nanonymous = \"loopback\"\n";
+    assert_eq!(applied(&server, with("127.0.0.1", one)), ["[listen.more]"]);
+    let mut bob = connect_at(&server, "more", "bob").expect("let in");
+    assert!(connect_at(&server, "more", "eve").is_err(), "it is full");
+    let first = server.addr("more").expect("it listens");
+    let keys = applied(&server, with("127.0.0.1", "connections_max = 2\nbacklog = 100\n"));
+    assert_eq!(keys, ["[listen.more] connections_max", "[listen.more] backlog"]);
+    assert_eq!(server.addr("more"), Some(first), "its sockets stay");
+    // The one that was refused may be counted for a moment.
+    let _carol = loop {
+        match connect_at(&server, "more", "carol") {
+            Ok(carol) => break carol,
+            Err(_) => std::thread::yield_now(),
+        }
+    };
+    let two = "connections_max = 2\nbacklog = 100\n";
+    assert_eq!(applied(&server, with("127.0.0.2", two)), ["[listen.more] address"]);
+    let moved = server.addr("more").expect("it listens");
+    assert!(moved != first && is_closed(first));
+    assert!(connect_at(&server, "more", "eve").is_err(), "those who came before still count");
+    assert_eq!(applied(&server, config(&data, "")), ["[listen.more]"]);
+    assert!(is_closed(moved) && server.addr("more").is_none());
+    assert_eq!([subscribe(&mut ann, "a"), subscribe(&mut bob, "b")], [0, 0], "they stay");
+    assert_eq!(applied(&server, with("127.0.0.1", two)), ["[listen.more]"]);
+    assert!(connect_at(&server, "more", "eve").is_err(), "they count when it comes back");
+    stop(server);
+}
+
+#[test]
+fn a_listener_that_cannot_be_opened_refuses_the_reload_and_nothing_changes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let server = start(config(&data, "")).expect("starts");
+    let theirs = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = theirs.local_addr().expect("bound");
+    let new = format!(
+        "[limits]\ndrain_ms = 1\n[listen.fits]\naddress = \"127.0.0.1:0\"\n\
+         [listen.more]\naddress = \"{address}\"\n"
+    );
+    let error = server.reload(config(&data, &new)).expect_err("it is in use");
+    assert!(error.contains(&format!("[listen.more] address = {address}")), "{error}");
+    assert!(error.contains("in use by another program"), "{error}");
+    assert_eq!(server.config(), config(&data, ""));
+    assert_eq!((server.addr("fits"), server.addr("more")), (None, None));
+    drop(theirs);
+    applied(&server, config(&data, &new));
+    assert_eq!(server.addr("more"), Some(address));
+    stop(server);
+}
+
+#[test]
+fn listeners_exchange_their_ports_and_one_widens_its_address() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let with = |a: &str, b: &str| {
+        let of = |name, at| format!("[listen.{name}]\naddress = \"{at}\"\nprotocol = \"mqtt\"\n");
+        config(&data, &(of("a", a) + &of("b", b)))
+    };
+    let server = start(with("127.0.0.1:0", "127.0.0.1:0")).expect("starts");
+    let at = |name| server.addr(name).expect("it listens").to_string();
+    let (a, b) = (at("a"), at("b"));
+    let mut ann = connect_at(&server, "a", "ann").expect("let in");
+    applied(&server, with(&b, &a));
+    assert_eq!((at("a"), at("b")), (b.clone(), a.clone()));
+    connect_at(&server, "a", "bob").expect("let in");
+    connect_at(&server, "b", "carol").expect("let in");
+    applied(&server, with(&b.replace("127.0.0.1", "0.0.0.0"), &a));
+    assert!(!is_closed(b.parse().expect("an address")));
+    assert_eq!(subscribe(&mut ann, "a"), 0);
+    stop(server);
+}
+
+#[test]
+fn a_server_that_takes_over_gets_the_listeners_that_there_are_now() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let of = |name| {
+        config(&data, &format!("[listen.{name}]\naddress = \"127.0.0.1:0\"\nprotocol = \"mqtt\"\n"))
+    };
+    let mut server = start(of("gone")).expect("starts");
+    let gone = server.addr("gone").expect("it listens");
+    applied(&server, of("came"));
+    assert!(is_closed(gone), "no copy of its sockets is left");
+    let names = |sockets: &[net::listen::KeptSocket]| {
+        let mut names: Vec<_> = sockets.iter().map(|kept| kept.name.clone()).collect();
+        names.sort_unstable();
+        names
+    };
+    let sockets = server.move_off();
+    assert_eq!(names(&sockets), ["api.0", "came.0", "came.1", "tcp.0", "tcp.1"]);
+    let refused = server.reload(of("late")).expect_err("it stops");
+    assert_eq!(refused, "the server is stopping");
+    server.join();
+}
+
+#[test]
+fn scheduled_backups_begin_move_and_end_with_a_reload() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let copies = ["one", "two"].map(|name| folder.path().join(name));
+    let with = |copies: &Path| config(&data, &format!("[backup]\nfolder = {copies:?}\n"));
+    let until_copied = |to: &Path| {
+        let is_whole = |entry: std::io::Result<std::fs::DirEntry>| {
+            let name = entry.expect("a name").file_name();
+            !name.to_string_lossy().ends_with(".incomplete")
+        };
+        while !std::fs::read_dir(to).is_ok_and(|mut all| all.any(is_whole)) {
+            std::thread::yield_now();
+        }
+    };
+    let server = start(config(&data, "")).expect("starts");
+    for to in &copies {
+        std::fs::create_dir(to).expect("made");
+        assert_eq!(applied(&server, with(to)), ["[backup] folder"]);
+        until_copied(to);
+    }
+    assert_eq!(applied(&server, config(&data, "")), ["[backup] folder"]);
+    stop(server);
 }
 
 #[test]

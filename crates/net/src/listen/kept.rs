@@ -26,6 +26,16 @@ pub struct KeptSocket {
     pub socket: OwnedFd,
 }
 
+/// Sockets of a listener that were kept.
+pub struct TakenSockets {
+    /// Address of the first.
+    pub address: ListenEndpoint,
+    /// All of them.
+    pub sockets: Vec<OwnedFd>,
+    /// Names under which they were kept.
+    pub names: Vec<String>,
+}
+
 /// Where a socket listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Place {
@@ -82,12 +92,9 @@ pub fn has(kept: &[KeptSocket], listener: (&str, &ListenEndpoint)) -> bool {
     kept.any(|it| place(&it.socket).is_some_and(|at| fits(&it.name, &at, listener)))
 }
 
-/// Takes the sockets of a listener out of those that were kept, with the address of the first.
-pub fn take(
-    kept: &mut Vec<KeptSocket>,
-    listener: (&str, &ListenEndpoint),
-) -> Option<(ListenEndpoint, Vec<OwnedFd>)> {
-    let mut taken: Option<(ListenEndpoint, Vec<OwnedFd>)> = None;
+/// Takes the sockets of a listener out of those that were kept.
+pub fn take(kept: &mut Vec<KeptSocket>, listener: (&str, &ListenEndpoint)) -> Option<TakenSockets> {
+    let mut taken: Option<TakenSockets> = None;
     let mut others = Vec::new();
     for KeptSocket { name, socket } in std::mem::take(kept) {
         let at = place(&socket).filter(|at| fits(&name, at, listener));
@@ -101,7 +108,10 @@ pub fn take(
                 continue;
             }
         };
-        taken.get_or_insert_with(|| (address, Vec::new())).1.push(socket);
+        let none = || TakenSockets { address, sockets: Vec::new(), names: Vec::new() };
+        let taken = taken.get_or_insert_with(none);
+        taken.sockets.push(socket);
+        taken.names.push(name);
     }
     *kept = others;
     taken

@@ -26,15 +26,15 @@ where
     N: Net<Socket = S, Message = ShardMessageOf<H, S>>,
     S: Send,
 {
-    /// Takes in what waits at a listener, up to a turn's share.
-    pub(super) fn accept(&mut self, door: u8) {
+    /// Takes in what waits at a listener, up to a turn's share. True: nobody waits any more.
+    pub(super) fn accept(&mut self, door: u8) -> bool {
         for _ in 0..self.settings.limits.accepts_per_turn {
             match self.net.accept(door) {
                 Accepted::Socket(socket, peer) => {
                     self.handle.counters.count(ProcessCounter::Accepted);
                     self.take_in(door, socket, peer);
                 }
-                Accepted::Nobody => break,
+                Accepted::Nobody => return true,
                 Accepted::NoDescriptor => {
                     self.handle.counters.count(ProcessCounter::Accepted);
                     self.handle.counters.count(ProcessCounter::AcceptFailed);
@@ -43,6 +43,7 @@ where
                 }
             }
         }
+        false
     }
 
     fn take_in(&mut self, door: u8, socket: N::Socket, peer: SocketAddr) {

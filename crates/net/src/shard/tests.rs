@@ -13,9 +13,11 @@ use model::limits::TopicLimits;
 use model::link::{Link, Protocol, WireProfile};
 use model::machine::Input;
 use model::ports::bans::BanAct;
+use std::convert::Infallible;
 use std::io::{IoSlice, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 /// What it sends when it is told to send much, bytes: more than sockets take at once.
 const MUCH: usize = 8 * 1024 * 1024;
@@ -248,6 +250,10 @@ impl Net for Ahead {
 
     fn stop_listening(&mut self) {
         self.net.stop_listening();
+    }
+
+    fn listen(&mut self, door: u8, sockets: Vec<OwnedFd>) -> std::io::Result<()> {
+        self.net.listen(door, sockets)
     }
 
     fn dial(&mut self, to: &DialAddress, from: Option<IpAddr>) -> Result<OwnedFd, CloseReason> {
@@ -960,4 +966,86 @@ fn an_evacuated_shard_goes_on_and_one_that_is_told_to_stay_keeps_who_is_left() {
     world.shard.handle_mut().drain(1);
     while world.shard.turn() {}
     assert_eq!(world.closed(CloseReason::Draining), 2, "a stop ends an evacuation");
+}
+
+/// What becomes of a change of this listener: its receiver is disconnected once it is carried out.
+fn change(
+    world: &mut ShardHarness,
+    door: u8,
+    setup: ListenerSetup,
+    sockets: Option<Vec<OwnedFd>>,
+) -> Receiver<Infallible> {
+    let (done, is_done) = channel();
+    let setup = Arc::new(setup);
+    world.shard.handle_mut().change_listener(ListenerChange { door, setup, sockets, done });
+    is_done
+}
+
+fn until_done(world: &mut ShardHarness, is_done: &Receiver<Infallible>) {
+    while is_done.try_recv() != Err(TryRecvError::Disconnected) {
+        world.turns(1);
+    }
+}
+
+#[test]
+fn a_listener_opens_and_one_that_closes_accepts_its_queue_first_and_keeps_its_connections() {
+    let mut world = ShardHarness::new(Protocol::Mqtt);
+    let first = (*world.shard.settings.doors[0]).clone();
+    let second = ListenerSetup { name: "second".into(), open: Arc::default(), ..first.clone() };
+    let mut opened = listen::open_one(&second, (1, 10_000), false).expect("port 0");
+    let ListenEndpoint::Tcp(at) = opened.address else { panic!("it has a port") };
+    let is_done = change(&mut world, 1, second, Some(opened.shards.remove(0)));
+    drop(opened);
+    until_done(&mut world, &is_done);
+    let mut client = TcpStream::connect(at).expect("it listens");
+    client.write_all(&[FIRST]).expect("the socket takes it");
+    world.until(|notes| notes.said.contains(&Said::Took(FIRST)));
+    assert_eq!(world.shard.settings.doors[1].open.open(), 1);
+    // More than one turn accepts.
+    let count = world.shard.settings.limits.accepts_per_turn as usize + 9;
+    let clients: Vec<_> = (0..count).map(|_| world.call(&[FIRST])).collect();
+    let is_done = change(&mut world, 0, first.clone(), Some(Vec::new()));
+    until_done(&mut world, &is_done);
+    assert_eq!(first.open.open() as usize, count, "nobody who waited is reset");
+    assert!(TcpStream::connect(world.at).is_err(), "nobody listens there");
+    assert!(TcpStream::connect(at).is_ok());
+    while world.took(FIRST) < count + 1 {
+        world.turns(1);
+    }
+    drop((clients, client));
+    while first.open.open() > 0 || world.shard.settings.doors[1].open.open() > 0 {
+        world.turns(1);
+    }
+}
+
+#[test]
+fn a_listener_that_changes_keeps_its_socket_and_its_connections_and_counts_on() {
+    let mut world = world_with(Protocol::Mqtt, |limits| limits.crowd_max = 0);
+    let setup = (*world.shard.settings.doors[0]).clone();
+    let mut client = world.call(&[FIRST]);
+    world.until(|notes| notes.said.contains(&Said::Took(FIRST)));
+    let one = ListenerSetup { connections_max: 1, ..setup };
+    let is_done = change(&mut world, 0, one, None);
+    until_done(&mut world, &is_done);
+    let _refused = world.call(&[FIRST]);
+    while world.closed(CloseReason::Full) == 0 {
+        world.turns(1);
+    }
+    client.write_all(b"1").expect("it is connected");
+    world.until(|notes| notes.said.contains(&Said::Took(b'1')));
+}
+
+#[test]
+fn a_shard_that_stops_opens_no_listener() {
+    let mut world = ShardHarness::new(Protocol::Mqtt);
+    let _client = world.part(10);
+    let setup = (*world.shard.settings.doors[0]).clone();
+    let mut opened = listen::open_one(&setup, (1, 10_000), false).expect("port 0");
+    let ListenEndpoint::Tcp(at) = opened.address else { panic!("it has a port") };
+    world.shard.handle_mut().drain(86_400_000);
+    world.turns(2);
+    let is_done = change(&mut world, 1, setup, Some(opened.shards.remove(0)));
+    drop(opened);
+    until_done(&mut world, &is_done);
+    assert!(TcpStream::connect(at).is_err());
 }

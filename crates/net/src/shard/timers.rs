@@ -293,6 +293,11 @@ where
         self.drain = Some(Drain { stops, began, span, total, gone: 0, slot: 0, next: began });
     }
 
+    /// Whether it has stopped, or will when its connections are gone.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopped || self.drain.as_ref().is_some_and(|drain| drain.stops)
+    }
+
     pub(super) fn next_drain(&self) -> Option<Instant> {
         self.drain.as_ref().map(|drain| drain.next)
     }

@@ -6,8 +6,9 @@
 //! for the bridge's session, and a crash loses none. At QoS 2 a message crosses under the packet
 //! identifier that it came with, step by step, so that a crash doubles none either.
 //!
-//! All bridges live on one shard with a thread of its own ([`logic`]), which knows no shard of the
-//! server and no store: our own broker is an address to it, as the remote ones are. What passes
+//! Each bridge lives on a shard with a thread of its own ([`logic`]), so that a reload that changes
+//! one does not touch the others. It knows no shard of the server and no store: our own broker is
+//! an address to it, as the remote one is. What passes
 //! between the legs stands in [`crossing`], how topics are mapped in [`map`], what a bridge is
 //! asked for in [`settings`].
 
@@ -19,6 +20,7 @@ pub mod map;
 pub mod settings;
 
 pub use map::{Direction, Topic};
+use settings::LegPlan;
 pub use settings::{BridgeProtocol, BridgeSection, LocalBroker};
 
 use crate::start::{self, random_word};
@@ -46,7 +48,15 @@ type BridgeMailbox = Arc<Mailbox<ShardMessageOf<BridgeLogic, OwnedFd>>>;
 /// The bridges of this process. Dropping them stops them.
 #[derive(Default)]
 pub struct Bridges {
-    statuses: Vec<Arc<Mutex<BridgeStatus>>>,
+    running: Vec<RunningBridge>,
+    /// Who looks names up for all of them, once one of them has a name.
+    names: Option<Resolver>,
+}
+
+/// A bridge with its thread.
+struct RunningBridge {
+    settings: BridgeSection,
+    status: Arc<Mutex<BridgeStatus>>,
     shard: Option<(BridgeMailbox, JoinHandle<()>)>,
 }
 
@@ -57,59 +67,22 @@ const OUT_BYTES_MAX: u32 = 64 * 1024 * 1024;
 /// Messages that wait for the shard of bridges: answers to look-ups.
 const MESSAGES_MAX: usize = 1_024;
 
-/// Starts the bridges that are to start, on a thread for all. An error says what to change.
+/// Starts the bridges that are to start, each on a thread of its own. An error says what to change.
 pub fn start(
     all: Vec<BridgeSection>,
     local: &LocalBroker,
     look_ups: &NameSettings,
 ) -> Result<Bridges, String> {
-    let (mut bridges, mut statuses) = (Vec::new(), Vec::new());
-    let (seed, began) = (random()?, crate::clock::began());
-    let limits = limits(&all);
-    let mut asks_names = false;
-    for settings in all.into_iter().filter(|settings| settings.enabled) {
-        settings.check()?;
-        let plans = [settings.remote()?, settings.ours(local)?];
-        let addresses = plans.iter().flat_map(|plan| &plan.addresses);
-        asks_names |= addresses.map(|address| &address.place).any(is_name);
-        let mark = format!("{}-{seed:x}", settings.name);
-        let name = settings.name.clone();
-        let status = Arc::new(Mutex::new(BridgeStatus { name, ..BridgeStatus::default() }));
-        statuses.push(status.clone());
-        let own = seed ^ statuses.len() as u64;
-        bridges.push(Bridge::new(settings, plans, own, (mark, status), local.folder.clone())?);
-    }
-    if bridges.is_empty() {
-        return Ok(Bridges::default());
-    }
-    let mailbox = Mailbox::new(MESSAGES_MAX).map_err(failed)?;
-    let names: Box<dyn NameResolver + Send> = match asks_names {
-        true => Box::new(asker(&Resolver::start(look_ups)?, mailbox.clone())),
-        false => Box::new(NoNames),
-    };
-    let logic = BridgeLogic::new(bridges, Dialler::new(DialLimits::default(), seed), names);
-    let settings = net::Settings {
-        shard: ShardId(0),
-        shards: 1,
-        hash_key: HashKey::new(random()?, random()?),
-        limits: Arc::new(limits),
-        doors: Vec::new(),
-        census: Arc::<Census>::default(),
-        seed,
-        secrets: start::random().map_err(|error| error.to_string())?,
-    };
-    let net = Epoll::new(ShardId(0), Vec::new(), Arc::new([mailbox.clone()]), began);
-    let mut shard = Shard::new(settings, net.map_err(failed)?, logic);
-    let builder = std::thread::Builder::new().name("bridges".into());
-    let thread = builder.spawn(move || shard.run()).map_err(failed)?;
-    Ok(Bridges { statuses, shard: Some((mailbox, thread)) })
+    let mut bridges = Bridges::default();
+    bridges.change(all, local, look_ups)?;
+    Ok(bridges)
 }
 
-/// Room for the connections of all bridges, and for the largest packet of any.
-fn limits(all: &[BridgeSection]) -> Limits {
-    let largest = all.iter().map(|bridge| bridge.packet_bytes_max).max().unwrap_or_default();
+/// Room for the connections of a bridge, and for its largest packet.
+fn limits(bridge: &BridgeSection) -> Limits {
+    let largest = bridge.packet_bytes_max;
     Limits {
-        connections_max: 4 * all.len() as u32,
+        connections_max: 4,
         bind_ms_max: CONNECT_TIME.as_millis() as u32,
         out_bytes_max: OUT_BYTES_MAX,
         topics: TopicLimits {
@@ -151,9 +124,88 @@ fn failed(error: std::io::Error) -> String {
 }
 
 impl Bridges {
+    /// Runs these bridges from now on. One that runs with the same settings goes on untouched; the
+    /// others stop, and those that are new or differ start. An error says what to change: if it is
+    /// in the settings, nothing has changed; if a thread could not be started, its bridge is
+    /// missing.
+    pub fn change(
+        &mut self,
+        all: Vec<BridgeSection>,
+        local: &LocalBroker,
+        look_ups: &NameSettings,
+    ) -> Result<(), String> {
+        let wanted: Vec<_> = all.into_iter().filter(|settings| settings.enabled).collect();
+        for settings in &wanted {
+            plans(settings, local)?;
+        }
+        self.running.retain(|running| wanted.contains(&running.settings));
+        let mut before = std::mem::take(&mut self.running);
+        for settings in wanted {
+            let at = before.iter().position(|running| running.settings == settings);
+            let running = match at {
+                Some(at) => before.swap_remove(at),
+                None => match self.begin(settings, local, look_ups) {
+                    Ok(running) => running,
+                    Err(why) => {
+                        self.running.append(&mut before);
+                        return Err(why);
+                    }
+                },
+            };
+            self.running.push(running);
+        }
+        Ok(())
+    }
+
+    fn begin(
+        &mut self,
+        settings: BridgeSection,
+        local: &LocalBroker,
+        look_ups: &NameSettings,
+    ) -> Result<RunningBridge, String> {
+        let (seed, began) = (random()?, crate::clock::began());
+        let limits = limits(&settings);
+        let plans = plans(&settings, local)?;
+        let mut addresses = plans.iter().flat_map(|plan| &plan.addresses);
+        let asks_names = addresses.any(|address| is_name(&address.place));
+        let mark = format!("{}-{seed:x}", settings.name);
+        let name = settings.name.clone();
+        let status = Arc::new(Mutex::new(BridgeStatus { name, ..BridgeStatus::default() }));
+        let told = (mark, status.clone());
+        let bridge = Bridge::new(settings.clone(), plans, seed, told, local.folder.clone())?;
+        let mailbox = Mailbox::new(MESSAGES_MAX).map_err(failed)?;
+        let names: Box<dyn NameResolver + Send> = match asks_names {
+            true => {
+                let resolver = match self.names.take() {
+                    Some(resolver) => resolver,
+                    None => Resolver::start(look_ups)?,
+                };
+                Box::new(asker(self.names.insert(resolver), mailbox.clone()))
+            }
+            false => Box::new(NoNames),
+        };
+        let dialler = Dialler::new(DialLimits::default(), seed);
+        let logic = BridgeLogic::new(vec![bridge], dialler, names);
+        let of_shard = net::Settings {
+            shard: ShardId(0),
+            shards: 1,
+            hash_key: HashKey::new(random()?, random()?),
+            limits: Arc::new(limits),
+            doors: Vec::new(),
+            census: Arc::<Census>::default(),
+            seed,
+            secrets: start::random().map_err(|error| error.to_string())?,
+        };
+        let net = Epoll::new(ShardId(0), Vec::new(), Arc::new([mailbox.clone()]), began);
+        let mut shard = Shard::new(of_shard, net.map_err(failed)?, logic);
+        let builder = std::thread::Builder::new().name("bridge".into());
+        let thread = builder.spawn(move || shard.run()).map_err(failed)?;
+        Ok(RunningBridge { settings, status, shard: Some((mailbox, thread)) })
+    }
+
     /// How they are, whenever it is asked.
     pub fn statuses(&self) -> admin::BridgeStatuses {
-        let statuses = self.statuses.clone();
+        let statuses: Vec<_> = self.running.iter().map(|bridge| bridge.status.clone()).collect();
         let status = |status: &Arc<Mutex<BridgeStatus>>| {
             status.lock().unwrap_or_else(PoisonError::into_inner).clone()
         };
@@ -167,7 +219,20 @@ impl Bridges {
 
     /// Stops them; each says farewell to both brokers.
     pub fn stop(&mut self) {
-        let Some((mailbox, thread)) = self.shard.take() else { return };
+        self.running.iter().for_each(RunningBridge::tell_stop);
+        self.running.iter_mut().for_each(RunningBridge::stop);
+    }
+}
+
+/// The plans of a bridge's legs, at the remote broker and at ours.
+fn plans(settings: &BridgeSection, local: &LocalBroker) -> Result<[LegPlan; 2], String> {
+    settings.check()?;
+    Ok([settings.remote()?, settings.ours(local)?])
+}
+
+impl RunningBridge {
+    fn tell_stop(&self) {
+        let Some((mailbox, thread)) = &self.shard else { return };
         let mut mail = ShardMessage::Mail(BridgeMail::Stop);
         while let Err(back) = mailbox.put(mail) {
             if thread.is_finished() {
@@ -178,13 +243,19 @@ impl Bridges {
             std::thread::yield_now();
         }
         mailbox.ring();
+    }
+
+    /// Waits for its end.
+    fn stop(&mut self) {
+        let Some((_, thread)) = self.shard.take() else { return };
         // One that broke off has said so in the log.
         let _ = thread.join();
     }
 }
 
-impl Drop for Bridges {
+impl Drop for RunningBridge {
     fn drop(&mut self) {
+        self.tell_stop();
         self.stop();
     }
 }

@@ -24,70 +24,73 @@ section! {
         /// Its name in logs and metrics.
         @aside name: String;
         /// Address to listen on. 0.0.0.0 or [::] is every interface; unix:/path is a socket file.
-        address: ListenAddress, LISTEN_ADDRESS;
+        @live address: ListenAddress, LISTEN_ADDRESS;
         /// Permissions of the socket file, if the address is one.
-        mode: String = "0660".into(), text("three or four octal digits, such as \"0660\"", is_mode);
+        @live mode: String = "0660".into(),
+            text("three or four octal digits, such as \"0660\"", is_mode);
         /// Open this listener.
-        enabled: bool = true;
+        @live enabled: bool = true;
         /// Concurrent connections through this listener; 0: limited only by [limits]
         /// connections_max. One more gets BUSY, as when the server is full.
-        connections_max: u32 = 0, whole(0..=100_000_000, "connections");
+        @live connections_max: u32 = 0, whole(0..=100_000_000, "connections");
         /// Length of the accept queue, for each shard; the kernel caps it at net.core.somaxconn.
         /// Beyond, clients retry the TCP handshake after a second, and later.
-        backlog: u32 = BACKLOG as u32, whole(1..=1 << 30, "connections");
+        @live backlog: u32 = BACKLOG as u32, whole(1..=1 << 30, "connections");
         /// Accepted protocols. any: MIOP, MQTT, IM, XMPP, TLS (if [tls] has a certificate) and HTTP
         /// (if websocket is set), told apart by their first bytes. miop, mqtt, im, xmpp or http:
         /// that one only; mqtt, im and xmpp with websocket: the protocol both with and without
         /// WebSockets. xmpp-server: other servers, if [federation] is enabled. xmpp-component: the
-        /// components of [component.NAME]. Other bytes close the connection.
-        protocol: ListenerProtocol = ListenerProtocol::Any;
+        /// components of [component.NAME]; any change of a listener of these two needs a restart.
+        /// Other bytes close the connection.
+        @live protocol: ListenerProtocol = ListenerProtocol::Any;
         /// Every connection must begin with TLS; needs a certificate, here or in [tls]. With false,
         /// XMPP still offers STARTTLS within its stream, and requires it if there is a certificate.
-        tls: bool = false;
+        @live tls: bool = false;
         /// Path of WebSocket upgrades; true is "/miop", "/mqtt", "/im" and "/xmpp-websocket". The
         /// subprotocol (miop, mqtt, mqttv3.1, holdline-im.1, xmpp) selects the protocol inside, or
         /// else the first bytes.
-        web_socket as "websocket": WebSocketAt = WebSocketAt::Off,
+        @live web_socket as "websocket": WebSocketAt = WebSocketAt::Off,
             switch("a path such as \"/mqtt\", or \"*\" for any", is_web_path);
         /// Path of XMPP over HTTP (BOSH), such as "/http-bind"; "" is none. Its limits are in
         /// [bosh].
-        bosh: String = String::new(), text("a path such as \"/http-bind\", or empty", is_bosh_path);
+        @live bosh: String = String::new(),
+            text("a path such as \"/http-bind\", or empty", is_bosh_path);
         /// Origins of web pages whose scripts may connect; "*" is any page. Pages from the host and
         /// port that the browser connects to are always allowed, so [] allows only those. Pages of
         /// other sites or ports are refused with 403. Clients that are not browsers send no origin
         /// and are not checked.
-        web_socket_origins as "websocket_origins": Vec<String> = Vec::new(), list(
+        @live web_socket_origins as "websocket_origins": Vec<String> = Vec::new(), list(
             64,
             "origins, such as \"https://app.example\", or \"*\" for any",
             |text| !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic()),
         );
         /// v1v2: each connection must begin with a PROXY header, and its address is trusted. Such
         /// clients never count as local to this machine, whatever the header says.
-        proxy: ProxyHeader = ProxyHeader::Off;
+        @live proxy: ProxyHeader = ProxyHeader::Off;
         /// Who may send PROXY headers. Connections from elsewhere are closed. On a socket file,
         /// everybody who can open it may.
-        proxy_from: Vec<String> = ["127.0.0.0/8", "::1"].map(str::to_owned).into(), list(
+        @live proxy_from: Vec<String> = ["127.0.0.0/8", "::1"].map(str::to_owned).into(), list(
             256,
             "addresses and networks, such as \"10.0.0.7\" or \"10.0.0.0/8\"",
             |text| text.parse::<IpNetwork>().is_ok(),
         );
         /// Ask for client certificates in TLS; needs client_ca, here or in [tls].
-        client_certificates: ClientCertificates = ClientCertificates::Off;
+        @live client_certificates: ClientCertificates = ClientCertificates::Off;
         /// Part of the certificate that is the client's identity. alternative_name: the first DNS
         /// name or URI among its alternative names, or the common name if there is neither. dns,
         /// uri, email: the first alternative name of that kind. common_name: the common name.
         /// subject: the whole subject as RFC 4514 writes it.
-        identity: CertificateIdentity = CertificateIdentity::Alternative;
+        @live identity: CertificateIdentity = CertificateIdentity::Alternative;
         /// PEM file of this listener's own certificate; "" is that of [tls].
-        certificate: Option<PathBuf> = None;
+        @live certificate: Option<PathBuf> = None;
         /// PEM file of its private key.
-        key: Option<PathBuf> = None;
+        @live key: Option<PathBuf> = None;
         /// PEM file of this listener's own authorities; "" is those of [tls].
-        client_ca: Option<PathBuf> = None;
+        @live client_ca: Option<PathBuf> = None;
         /// PEM file of revoked certificates (CRL). A reload reads it again.
-        revoked: Option<PathBuf> = None;
+        @live revoked: Option<PathBuf> = None;
         /// Lowest version of TLS. Versions below 1.2 are not offered.
-        tls_min: TlsMin = TlsMin::V12;
+        @live tls_min: TlsMin = TlsMin::V12;
         /// MQTT: tolerate known faults of old devices, and count each, where the standard lets a
         /// server close the connection.
         @live lenient: bool = false;

@@ -45,6 +45,8 @@ struct Page {
     sheet: Sheet,
     /// Whether a reload may add or remove it whole.
     reload: Reload,
+    /// Whatever its keys say, all of it needs a restart.
+    is_held: bool,
     entries: Vec<Entry>,
 }
 
@@ -134,7 +136,9 @@ pub(super) fn diff(old: &Config, new: &Config) -> Changes {
                 let pairs = page.entries.iter().zip(&other.entries);
                 for (old, new) in pairs.filter(|(old, new)| old.value != new.value) {
                     let key = format!("{} {}", page.sheet.header, old.setting.name);
-                    note(old.setting.reload, key, old.shown(), new.shown());
+                    let is_held = page.is_held || other.is_held;
+                    let reload = if is_held { Reload::Restart } else { old.setting.reload };
+                    note(reload, key, old.shown(), new.shown());
                 }
             }
         }
@@ -277,7 +281,9 @@ fn comment(out: &mut String, text: &str) {
 fn pages(config: &Config) -> Vec<Page> {
     let mut pages = vec![single("server", &config.server)];
     for listener in &config.listen {
-        pages.push(page(Sheet::named("listen", &listener.name), listener));
+        let page = live(page(Sheet::named("listen", &listener.name), listener));
+        let is_held = listener.protocol.peers().is_some();
+        pages.push(if is_held { Page { is_held, reload: Reload::Restart, ..page } } else { page });
     }
     pages.push(single("tls", &config.tls));
     pages.push(single("api", &config.api));
@@ -354,7 +360,7 @@ fn page<S: Section + Default>(sheet: Sheet, section: &S) -> Page {
 
 fn page_of<S: Section>(sheet: Sheet, section: &S, usual: &S) -> Page {
     let (sort, reload) = (std::any::type_name::<S>(), Reload::Restart);
-    Page { sort, sheet, reload, entries: entries(section, usual) }
+    Page { sort, sheet, reload, is_held: false, entries: entries(section, usual) }
 }
 
 fn live(page: Page) -> Page {

@@ -63,18 +63,19 @@ section! {
     /// `[tls]`: the server's certificates, and the authorities it trusts.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct TlsSection {
-        /// PEM file of the certificate and its chain; "" disables TLS. A reload reads the same
-        /// files again; other paths need a restart.
-        certificate: Option<PathBuf> = None;
+        /// PEM file of the certificate and its chain; "" disables TLS. A reload reads the files
+        /// again. Streams to other servers use new paths after a restart.
+        @live certificate: Option<PathBuf> = None;
         /// PEM file of its private key.
-        key: Option<PathBuf> = None;
+        @live key: Option<PathBuf> = None;
         /// PEM files of certificates for other names, each with its chain and private key. A client
         /// that asks (SNI) for one of their names, or for a name that a wildcard covers, gets that
         /// certificate; all others get the one above. Listeners with a certificate of their own
-        /// ignore this list. A reload reads the same files again.
-        others: Vec<String> = Vec::new(), list(CERTIFICATES_MAX, "paths", |path| !path.is_empty());
+        /// ignore this list. A reload reads the files again.
+        @live others: Vec<String> = Vec::new(),
+            list(CERTIFICATES_MAX, "paths", |path| !path.is_empty());
         /// PEM file of the authorities that client certificates are verified against.
-        client_ca: Option<PathBuf> = None;
+        @live client_ca: Option<PathBuf> = None;
     }
 }
 
@@ -211,12 +212,12 @@ section! {
         /// own there, named by its time in UTC. The server's user must be able to write to it. The
         /// Debian package creates /var/backups/holdline for this. A copy on the same disk does not
         /// survive the loss of that disk: move copies to another machine.
-        folder: Option<PathBuf> = None;
+        @live folder: Option<PathBuf> = None;
         /// Hours between two copies. The time of the newest copy counts, also across restarts. A
         /// copy that fails is logged (`backup_failed`) and retried after an hour.
-        every_h: u32 = 24, whole(1..=8_760, "hours");
+        @live every_h: u32 = 24, whole(1..=8_760, "hours");
         /// Number of copies kept: after each new one the oldest beyond this number are removed.
-        keep: u32 = 7, whole(1..=1_000, "copies");
+        @live keep: u32 = 7, whole(1..=1_000, "copies");
     }
 }
 

@@ -17,33 +17,70 @@ use net::layer::handing::{HandedPaths, HandedStream, StreamTaker};
 use net::shard::{GivenConnection, ShardMessage};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The path of host-meta (XEP-0156), in both forms.
 const HOST_META: &str = "/.well-known/host-meta";
 
-/// Starts what listeners ask for, and has them hand it on. `None`: none of them has XMPP for
-/// browsers.
-pub(super) fn open(
-    config: &Config,
-    doors: &mut [ListenerSetup],
-    boxes: &Mailboxes<ServerOutside>,
-) -> Result<Option<BoshDoor>, StartError> {
-    let served = config.listen.iter().filter(|listener| doors::served(config, listener));
-    let listeners: Vec<BoshListener> = served
-        .zip(doors.iter())
-        .map(|(listener, door)| BoshListener {
+/// BOSH of a server: its thread begins with the first listener that has XMPP for browsers.
+pub(super) struct Bosh {
+    door: OnceLock<BoshDoor>,
+    boxes: Mailboxes<ServerOutside>,
+}
+
+impl Bosh {
+    /// Not begun.
+    pub(super) fn new(boxes: &Mailboxes<ServerOutside>) -> Bosh {
+        Bosh { door: OnceLock::new(), boxes: boxes.clone() }
+    }
+
+    /// Has the listener of this number hand on what belongs to BOSH. What BOSH knows of the
+    /// listener then is to be given to [`serve`](Self::serve).
+    pub(super) fn furnish(
+        &self,
+        config: &Config,
+        (number, listener): (u8, &ListenSection),
+        door: &mut ListenerSetup,
+    ) -> Result<BoshListener, StartError> {
+        let its = BoshListener {
             path: listener.bosh.as_str().into(),
             web_socket: web_socket(listener).map(Box::from),
             origins: listener.web_socket_origins.clone(),
             keeps_alone: door.files.is_empty() && door.handed.is_empty(),
-        })
-        .collect();
-    let has_any = |it: &BoshListener| !it.path.is_empty() || it.web_socket.is_some();
-    if !listeners.iter().any(has_any) {
-        return Ok(None);
+        };
+        if its.path.is_empty() && its.web_socket.is_none() {
+            return Ok(its);
+        }
+        let into = match self.door.get() {
+            Some(into) => into.clone(),
+            None => {
+                let begun = begin(config, &self.boxes)?;
+                self.door.get_or_init(|| begun).clone()
+            }
+        };
+        let taker = Arc::new(Taker { door: number, into });
+        for prefix in [&*its.path, HOST_META].into_iter().filter(|it| !it.is_empty()) {
+            door.handed.push(HandedPaths { prefix: prefix.into(), taker: taker.clone() });
+        }
+        Ok(its)
     }
+
+    /// From now on BOSH serves the listener of this number so.
+    pub(super) fn serve(&self, number: u8, listener: BoshListener) {
+        if let Some(door) = self.door.get() {
+            door.set_listener(number, listener);
+        }
+    }
+
+    /// What is counted of it; nothing before it has begun.
+    pub(super) fn readings(&self) -> Vec<admin::MetricReading> {
+        self.door.get().map(readings).unwrap_or_default()
+    }
+}
+
+/// Starts the thread.
+fn begin(config: &Config, boxes: &Mailboxes<ServerOutside>) -> Result<BoshDoor, StartError> {
     let limits = &config.limits;
     let settings = BoshSettings {
         limits: config.bosh.clone(),
@@ -52,24 +89,13 @@ pub(super) fn open(
         unproven_bytes_max: limits.frame_bytes_unbound_max.saturating_mul(4),
         out_bytes_max: limits.out_bytes_max.saturating_mul(2),
         request_ms_max: limits.frame_ms_max,
-        listeners: listeners.clone(),
         giver: Arc::new(Giver { boxes: boxes.clone(), next: AtomicUsize::new(0) }),
         now_us: clock::monotonic_us,
         random: |bytes| {
             getrandom::fill(bytes).expect("the system gave random bytes at the start");
         },
     };
-    let into = BoshDoor::start(settings).map_err(failed)?;
-    for (at, (door, listener)) in doors.iter_mut().zip(&listeners).enumerate() {
-        if !has_any(listener) {
-            continue;
-        }
-        let taker = Arc::new(Taker { door: at as u8, into: into.clone() });
-        for prefix in [&*listener.path, HOST_META].into_iter().filter(|it| !it.is_empty()) {
-            door.handed.push(HandedPaths { prefix: prefix.into(), taker: taker.clone() });
-        }
-    }
-    Ok(Some(into))
+    BoshDoor::start(settings).map_err(failed)
 }
 
 /// Whether a listener has BOSH, so that sessions take descriptors.
@@ -100,7 +126,7 @@ fn is_plain(path: &str) -> bool {
 }
 
 /// What is counted of it.
-pub(super) fn readings(door: &BoshDoor) -> Vec<admin::MetricReading> {
+fn readings(door: &BoshDoor) -> Vec<admin::MetricReading> {
     let reading = |name, help, value| admin::MetricReading { name, help, value };
     let sessions = reading("bosh_sessions", "Sessions of BOSH.", door.sessions());
     let outcomes = BoshOutcome::ALL.iter();

@@ -5,7 +5,7 @@
 //! nobody knows that name who does not have the secret. It is there only when a bridge is.
 
 use super::StartError;
-use crate::bridge::{self, Bridges, LocalBroker};
+use crate::bridge::{Bridges, LocalBroker};
 use crate::config::{
     self, Anonymous, Config, ListenAddress, ListenSection, ListenerProtocol, WebSocketAt,
 };
@@ -13,7 +13,7 @@ use base::secret::ClusterSecret;
 use std::path::Path;
 
 /// Name of the socket file in the data folder, and of its listener.
-const FILE: &str = "bridge.sock";
+pub(super) const FILE: &str = "bridge.sock";
 const NAME: &str = "bridge";
 
 /// The door of bridges.
@@ -24,34 +24,37 @@ pub(super) struct Inside {
 }
 
 impl Inside {
-    /// The door, if the configuration has a bridge that is begun.
-    pub(super) fn of(config: &Config, secret: ClusterSecret) -> Result<Option<Inside>, StartError> {
-        if !config.bridges.iter().any(|bridge| bridge.enabled) {
-            return Ok(None);
-        }
+    /// The door of a server with this data folder.
+    pub(super) fn of(config: &Config, secret: ClusterSecret) -> Result<Inside, StartError> {
         let data = config.server.data.canonicalize().map_err(super::failed)?;
-        Ok(Some(Inside { listener: listener(&data), user: user(secret) }))
+        Ok(Inside { listener: listener(&data), user: user(secret) })
     }
 
-    /// The configuration with the door in it, behind all others.
+    /// The configuration with the door in it, behind all others, if it has a bridge that is begun.
     pub(super) fn in_front_of(&self, config: Config) -> Config {
         let mut config = config;
+        if !config.bridges.iter().any(|bridge| bridge.enabled) {
+            return config;
+        }
         config.listen.push(self.listener.clone());
         config.access.superusers.push(self.user.clone());
         config
     }
 }
 
-/// Starts the bridges, if there is a door for them.
-pub(super) fn start(inside: Option<&Inside>, config: &Config) -> Result<Bridges, StartError> {
-    let Some(inside) = inside else { return Ok(Bridges::default()) };
+/// Has these bridges run, and those that ran and are not among them no longer.
+pub(super) fn change(
+    bridges: &mut Bridges,
+    inside: &Inside,
+    config: &Config,
+) -> Result<(), StartError> {
     let ListenAddress::Unix(path) = &inside.listener.address else {
         return Err(StartError("the door of bridges is a socket file".into()));
     };
     let address = format!("unix://{}", path.display());
     let folder = path.parent().map(|data| data.join("bridges"));
     let local = LocalBroker { address, user: Some(inside.user.clone()), password: None, folder };
-    bridge::start(config.bridges.clone(), &local, &config.names).map_err(StartError)
+    bridges.change(config.bridges.clone(), &local, &config.names).map_err(StartError)
 }
 
 /// What of the files that a bridge names cannot be used.

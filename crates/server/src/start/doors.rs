@@ -1,7 +1,8 @@
 //! Listeners: configuration's words become those of `net`, of the machines and of access.
 //!
-//! The order is that of the configuration, those that are not served left out: a listener's place
-//! in it is its number everywhere.
+//! At the start the order is that of the configuration, those that are not served left out: a
+//! listener's place in it is its number everywhere. A reload gives new listeners further numbers
+//! ([`super::live::listeners`]).
 
 use super::{StartError, chat_page, failed, random_word};
 use crate::clock;
@@ -15,7 +16,8 @@ use guard::scram::ScramHash;
 use model::chat::foreign::ForeignDomains;
 use model::link::Protocol;
 use model::ports::control::Control;
-use net::layer::tls::{TlsFiles, TlsServer};
+use net::layer::files::StaticFile;
+use net::layer::tls::{CertificateIdentity, ClientCertificates, TlsFiles, TlsServer};
 use net::layer::{ListenEndpoint, ListenerSetup};
 use proto_xmpp::peer::PEER_WIRE;
 use proto_xmpp::server::Advertised;
@@ -23,12 +25,27 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Reads the certificates of every listener that has TLS.
-pub(super) fn load_tls(config: &Config) -> Result<Vec<(String, Arc<TlsServer>)>, StartError> {
-    let with_tls = |listener: &&ListenSection| {
-        listener.enabled && takes_tls(listener) && has_tls(config, listener)
-    };
-    let load = |listener: &ListenSection| {
+/// Listeners with TLS, by their names.
+pub(super) type ListenerTls = Vec<(String, Arc<TlsServer>)>;
+
+/// What the TLS of a listener is made of.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct TlsParts {
+    files: TlsFiles,
+    client_certificates: ClientCertificates,
+    identity: CertificateIdentity,
+    is_for_peers: bool,
+}
+
+impl TlsParts {
+    /// `None`: the listener has no TLS.
+    pub(super) fn of(
+        config: &Config,
+        listener: &ListenSection,
+    ) -> Result<Option<TlsParts>, StartError> {
+        if !listener.enabled || !takes_tls(listener) || !has_tls(config, listener) {
+            return Ok(None);
+        }
         let is_own = listener.certificate.is_some();
         let (Some(certificate), Some(key)) =
             certificate((&listener.certificate, &listener.key), config)
@@ -43,12 +60,29 @@ pub(super) fn load_tls(config: &Config) -> Result<Vec<(String, Arc<TlsServer>)>,
             revoked: listener.revoked.clone(),
             only_1_3: listener.tls_min == TlsMin::V13,
         };
-        let wires: &[_] = if listener.protocol.peers().is_some() { &[PEER_WIRE] } else { &WIRES };
-        let tls = TlsServer::of(files, listener.client_certificates, wires).map_err(failed)?;
-        let tls = tls.identity(listener.identity);
-        Ok((listener.name.clone(), Arc::new(tls)))
+        Ok(Some(TlsParts {
+            files,
+            client_certificates: listener.client_certificates,
+            identity: listener.identity,
+            is_for_peers: listener.protocol.peers().is_some(),
+        }))
+    }
+
+    /// Reads the files.
+    pub(super) fn load(&self) -> Result<Arc<TlsServer>, StartError> {
+        let wires: &[_] = if self.is_for_peers { &[PEER_WIRE] } else { &WIRES };
+        let tls = TlsServer::of(self.files.clone(), self.client_certificates, wires);
+        Ok(Arc::new(tls.map_err(failed)?.identity(self.identity)))
+    }
+}
+
+/// Reads the certificates of every listener that has TLS.
+pub(super) fn load_tls(config: &Config) -> Result<ListenerTls, StartError> {
+    let load = |listener: &ListenSection| {
+        let parts = TlsParts::of(config, listener)?;
+        parts.map(|parts| Ok((listener.name.clone(), parts.load()?))).transpose()
     };
-    config.listen.iter().filter(with_tls).map(load).collect()
+    config.listen.iter().filter_map(|listener| load(listener).transpose()).collect()
 }
 
 /// Certificates beside that of all, with their keys.
@@ -78,10 +112,9 @@ fn has_tls(config: &Config, listener: &ListenSection) -> bool {
     config.tls.certificate.is_some() || listener.certificate.is_some()
 }
 
-/// The names of the listeners that are served, in order.
-pub(super) fn names(config: &Config) -> impl Iterator<Item = String> {
-    let served = config.listen.iter().filter(|listener| served(config, listener));
-    served.map(|listener| listener.name.clone())
+/// The listeners that are served, in order.
+pub(super) fn all_served(config: &Config) -> Vec<ListenSection> {
+    config.listen.iter().filter(|listener| served(config, listener)).cloned().collect()
 }
 
 /// Whether a listener is opened: one that needs a certificate waits until there is one, one for
@@ -198,38 +231,46 @@ pub(super) fn doors(config: &Config, tls: &[(String, Arc<TlsServer>)]) -> Vec<Li
     let page: Arc<[_]> = chat_page::files().into();
     let door = |listener: &ListenSection| {
         let certificates = tls.iter().find(|(name, _)| *name == listener.name);
-        ListenerSetup {
-            name: listener.name.as_str().into(),
-            address: match &listener.address {
-                ListenAddress::Tcp(address) => ListenEndpoint::Tcp(*address),
-                ListenAddress::Unix(path) => {
-                    ListenEndpoint::Unix(path.clone(), listener.file_mode())
-                }
-            },
-            protocol: match listener.protocol {
-                ListenerProtocol::Any => None,
-                ListenerProtocol::Miop => Some(Protocol::Miop),
-                ListenerProtocol::Mqtt => Some(Protocol::Mqtt),
-                ListenerProtocol::Im => Some(Protocol::Im),
-                ListenerProtocol::Xmpp
-                | ListenerProtocol::XmppServer
-                | ListenerProtocol::XmppComponent => Some(Protocol::Xmpp),
-                ListenerProtocol::Http => Some(Protocol::Http),
-            },
-            tls: certificates.map(|(_, tls)| tls.clone()),
-            tls_only: listener.tls,
-            paths: listener.web_socket.paths(),
-            origins: listener.web_socket_origins.clone(),
-            files: if gives_page(config, listener) { page.clone() } else { Arc::default() },
-            handed: Vec::new(),
-            proxy: listener.proxy == ProxyHeader::V1V2,
-            proxies: listener.proxies(),
-            backlog: listener.backlog.min(i32::MAX as u32) as i32,
-            connections_max: listener.connections_max,
-            open: Arc::default(),
-        }
+        let page = if gives_page(config, listener) { page.clone() } else { Arc::default() };
+        setup(listener, certificates.map(|(_, tls)| tls.clone()), page)
     };
     served.map(door).collect()
+}
+
+/// A listener as its section has it, with its TLS and with files for browsers.
+pub(super) fn setup(
+    listener: &ListenSection,
+    tls: Option<Arc<TlsServer>>,
+    files: Arc<[StaticFile]>,
+) -> ListenerSetup {
+    ListenerSetup {
+        name: listener.name.as_str().into(),
+        address: match &listener.address {
+            ListenAddress::Tcp(address) => ListenEndpoint::Tcp(*address),
+            ListenAddress::Unix(path) => ListenEndpoint::Unix(path.clone(), listener.file_mode()),
+        },
+        protocol: match listener.protocol {
+            ListenerProtocol::Any => None,
+            ListenerProtocol::Miop => Some(Protocol::Miop),
+            ListenerProtocol::Mqtt => Some(Protocol::Mqtt),
+            ListenerProtocol::Im => Some(Protocol::Im),
+            ListenerProtocol::Xmpp
+            | ListenerProtocol::XmppServer
+            | ListenerProtocol::XmppComponent => Some(Protocol::Xmpp),
+            ListenerProtocol::Http => Some(Protocol::Http),
+        },
+        tls,
+        tls_only: listener.tls,
+        paths: listener.web_socket.paths(),
+        origins: listener.web_socket_origins.clone(),
+        files,
+        handed: Vec::new(),
+        proxy: listener.proxy == ProxyHeader::V1V2,
+        proxies: listener.proxies(),
+        backlog: listener.backlog.min(i32::MAX as u32) as i32,
+        connections_max: listener.connections_max,
+        open: Arc::default(),
+    }
 }
 
 /// Whether a listener gives browsers the chat page: it has what the page asks for.
@@ -240,11 +281,14 @@ pub fn gives_page(config: &Config, listener: &ListenSection) -> bool {
     config.chat.page && has_im
 }
 
-/// How each listener takes protocols.
-pub(super) fn profiles(config: &Config, advertised: &Arc<Advertised>) -> Arc<[DoorProfile]> {
+/// How each of these listeners takes protocols.
+pub(super) fn profiles(
+    config: &Config,
+    listeners: &[ListenSection],
+    advertised: &Arc<Advertised>,
+) -> Arc<[DoorProfile]> {
     let bind_ms_max = config.limits.bind_ms_max;
     let im = Arc::new(ImListener { bind_ms_max, domain: config.chat.domain.as_str().into() });
-    let served = config.listen.iter().filter(|listener| served(config, listener));
     let domains = Arc::new(foreign_domains(config));
     let has_scram = |listener: &ListenSection, hash| {
         listener.methods.contains(&Method::Scram) && config.access.scram_hashes.contains(&hash)
@@ -271,7 +315,7 @@ pub(super) fn profiles(config: &Config, advertised: &Arc<Advertised>) -> Arc<[Do
             advertised: advertised.clone(),
         }),
     };
-    served.map(profile).collect()
+    listeners.iter().map(profile).collect()
 }
 
 /// Whether a way to prove who one is takes a password, or what stands for one.

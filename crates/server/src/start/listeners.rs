@@ -3,14 +3,17 @@
 //!
 //! Invariant: what the supervisor keeps is what is listened at; the rest it is told to forget.
 
+use super::doors::TlsParts;
+use super::live::listeners::{FirstListener, Listeners};
 use super::supervisor::{Inherited, LifeSign};
 use super::{StartError, failed};
-use crate::config::Config;
+use crate::config::{Config, ListenSection};
 use model::{event, tell};
 use net::layer::{ListenEndpoint, ListenerSetup};
 use net::listen::{self, KeptSocket, OpenListeners, SocketFiles};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 /// The API's name among listeners.
 const API: &str = "api";
@@ -19,7 +22,7 @@ const API: &str = "api";
 pub(super) struct Opened {
     pub(super) listeners: OpenListeners,
     pub(super) api: Option<TcpListener>,
-    /// The same sockets once more, for a server that takes over. None where a supervisor keeps
+    /// The same sockets once more, for a server that takes over and for a reload that changes
     /// them.
     pub(super) copies: Vec<KeptSocket>,
 }
@@ -43,7 +46,7 @@ pub(super) fn open(
     if taken_over {
         open.files.adopt(open.addresses.iter());
     }
-    let mut copies = Vec::new();
+    let mut copies = open.copies(doors).map_err(failed)?;
     if supervisor.is_there() {
         open.fresh(doors).for_each(|(name, socket)| supervisor.keep(&name, socket));
         if let Some(OpenApi { listener, is_fresh: true }) = &api {
@@ -52,7 +55,6 @@ pub(super) fn open(
         // Whoever calls while no server is there waits at the file's socket.
         open.files.leave();
     } else {
-        copies = open.copies(doors).map_err(failed)?;
         if let Some(OpenApi { listener, .. }) = &api {
             let socket = listener.try_clone().map_err(failed)?.into();
             copies.push(KeptSocket { name: listen::kept_name(API, 0), socket });
@@ -76,6 +78,29 @@ pub(super) fn complete(
     listen::complete(doors, count, config.limits.tcp_user_timeout_ms, sockets).map_err(failed)
 }
 
+/// Listeners with the socket files that they made, which go with this.
+pub(super) struct FilesOfListeners(pub(super) Arc<Listeners>);
+
+impl Drop for FilesOfListeners {
+    fn drop(&mut self) {
+        drop(std::mem::take(&mut *self.0.files()));
+    }
+}
+
+/// The listeners that are open at the start, by their numbers.
+pub(super) fn first(
+    config: &Config,
+    (sections, setups): (Vec<ListenSection>, Vec<Arc<ListenerSetup>>),
+    (addresses, names): (impl Iterator<Item = ListenEndpoint>, impl Iterator<Item = Vec<String>>),
+) -> Result<Vec<FirstListener>, StartError> {
+    let all = sections.into_iter().zip(setups).zip(addresses.zip(names));
+    let first = all.map(|((section, setup), (address, kept_names))| {
+        let tls = TlsParts::of(config, &section)?;
+        Ok(FirstListener { section, tls, setup, address, kept_names })
+    });
+    first.collect()
+}
+
 /// The API's listener.
 struct OpenApi {
     listener: TcpListener,
@@ -85,7 +110,7 @@ struct OpenApi {
 
 fn open_api(address: SocketAddr, sockets: &mut Vec<KeptSocket>) -> Result<OpenApi, StartError> {
     let kept = listen::take_kept(sockets, (API, &ListenEndpoint::Tcp(address)));
-    if let Some(socket) = kept.and_then(|(_, sockets)| sockets.into_iter().next()) {
+    if let Some(socket) = kept.and_then(|kept| kept.sockets.into_iter().next()) {
         return Ok(OpenApi { listener: TcpListener::from(socket), is_fresh: false });
     }
     Ok(OpenApi { listener: bind_api(address)?, is_fresh: true })

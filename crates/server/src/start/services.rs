@@ -1,10 +1,11 @@
 //! Each crate's own start: configuration's words become the crate's.
 
+use super::bosh::Bosh;
 use super::live::Live;
 use super::periodic::certificates;
 use super::storage::Storage;
 use super::storage::backlog;
-use super::storage::backups::BackupTally;
+use super::storage::backups::Backups;
 use super::{ServerOutside, StartError};
 use crate::access::{DatabaseCounts, Entrance};
 use crate::archive::Archive;
@@ -14,12 +15,10 @@ use crate::switchboard::Switchboard;
 use crate::trace::{TraceDesk, TraceTally};
 use admin::Feed;
 use base::hash::HashKey;
-use bosh::BoshDoor;
 use media::{MediaDoor, TransferOutcome};
 use model::ports::presence::queries::PresenceQueries;
 use model::timeline::TimelineId;
 use model::{event, tell};
-use net::layer::tls::TlsServer;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -46,12 +45,10 @@ pub(super) struct Parts {
     pub(super) archive: Option<Arc<Archive>>,
     /// The folder of files, where there is one.
     pub(super) media: Option<MediaDoor>,
-    /// Listeners with TLS.
-    pub(super) tls: Vec<(String, Arc<TlsServer>)>,
     /// XMPP in requests of HTTP, where it is.
-    pub(super) bosh: Option<BoshDoor>,
-    /// What became of scheduled backups, where there are any.
-    pub(super) backups: Option<Arc<BackupTally>>,
+    pub(super) bosh: Arc<Bosh>,
+    /// Scheduled backups.
+    pub(super) backups: Arc<Backups>,
 }
 
 /// Starts the HTTP API at its listener, with its first token.
@@ -62,7 +59,8 @@ pub(super) fn start_api(
     parts: Parts,
 ) -> Result<admin::RunningApi, StartError> {
     let Parts { switchboard, feed, storage, entrance, queries, .. } = parts;
-    let Parts { stream, gateway, live, media, bosh, archive, tls, backups, .. } = parts;
+    let Parts { stream, gateway, live, media, bosh, archive, backups, .. } = parts;
+    let listeners = live.listeners.clone();
     let orders = live_orders(&live);
     let statuses = orders.bridges.clone();
     let (accounts, asked) = (entrance.clone(), switchboard.clone());
@@ -99,9 +97,9 @@ pub(super) fn start_api(
             let of_media = media.as_ref().map_or(Vec::new(), media_readings);
             let of_accounts = account_readings(accounts.database_counts());
             let of_archive = archive.iter().flat_map(|it| super::archives::readings(it.counts()));
-            let of_bosh = bosh.iter().flat_map(super::bosh::readings);
+            let of_bosh = bosh.readings();
             let of_push = of_push.into_iter().chain(of_accounts).chain(of_archive).chain(of_bosh);
-            let of_push = of_push.chain(backups.iter().flat_map(|it| it.readings()));
+            let of_push = of_push.chain(backups.readings());
             let others = of_bridges.into_iter().chain(of_traces).chain(of_push).chain(of_media);
             of_logs.chain(of_stream).chain(others).collect()
         }),
@@ -110,7 +108,7 @@ pub(super) fn start_api(
             logs: looked.sizes().iter().map(health).collect(),
         }),
         bridges: orders.bridges,
-        certificates: Arc::new(move || certificates::statuses(&tls)),
+        certificates: Arc::new(move || certificates::statuses(&listeners.tls())),
         log: Arc::new(crate::log::recent::lines),
         log_events: Arc::new(crate::log::recent::told),
         configuration: orders.configuration,

@@ -9,7 +9,7 @@ use super::supervisor::Inherited;
 use super::{RunningServer, StartError, doors, failed, fit_descriptors, listeners};
 use super::{shard_count, unusable};
 use crate::config::Config;
-use crate::takeover::{Offer, Predecessor, TakeOverEvent};
+use crate::takeover::{ListenerHold, Offer, Predecessor, TakeOverEvent};
 use model::{event, tell};
 use net::listen::{KeptSocket, SocketFiles};
 use std::sync::mpsc::SyncSender;
@@ -75,13 +75,15 @@ impl RunningServer {
     /// Offers its place no more. Its listeners, once more.
     pub(super) fn keep_place(&self) -> Vec<KeptSocket> {
         drop(lock(&self.offer).take());
-        std::mem::take(&mut *lock(&self.copies))
+        let mut copies = lock(&self.copies);
+        copies.hold = ListenerHold::Gone;
+        std::mem::take(&mut copies.sockets)
     }
 
     /// Lets the connections go at the pace of a take-over. The listeners stay open, in the hands of
     /// whoever calls this.
     pub fn move_off(&mut self) -> Vec<KeptSocket> {
-        self.files.leave();
+        self.files.0.files().leave();
         let copies = self.keep_place();
         self.let_go(self.config().limits.take_over_ms);
         copies

@@ -29,13 +29,12 @@ pub(super) fn spawn(
     awake: &Arc<AwakeThreads>,
     (logics, sockets): (ServerLogics, Sockets),
     boxes: &Mailboxes<ServerOutside>,
-    doors: &[ListenerSetup],
+    doors: &[Arc<ListenerSetup>],
 ) -> Result<Vec<JoinHandle<()>>, StartError> {
-    let doors: Vec<Arc<ListenerSetup>> = doors.iter().cloned().map(Arc::new).collect();
     let began = clock::began();
     let mut shards = Vec::new();
     for ((settings, logic), sockets) in logics.into_iter().zip(sockets) {
-        let settings = net::Settings { doors: doors.clone(), ..settings };
+        let settings = net::Settings { doors: doors.to_vec(), ..settings };
         let net = Epoll::new(settings.shard, sockets, boxes.clone(), began).map_err(failed)?;
         shards.push(Box::new(Shard::new(settings, net, logic)));
     }

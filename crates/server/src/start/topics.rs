@@ -35,7 +35,8 @@ pub(super) struct Topics {
 impl Topics {
     /// Reads the files of access.
     pub(super) fn new(config: &Config, seed: [u8; 32]) -> Result<Topics, StartError> {
-        let entrance = Entrance::new(access_settings(config), seed).map_err(StartError)?;
+        let entrance = Entrance::new(access_settings(config, &doors::all_served(config)), seed)
+            .map_err(StartError)?;
         let mqtt = &config.mqtt;
         let rules: Vec<_> = mqtt.rewrites.iter().map(config::Rewrite::rule).collect();
         let wishes: Vec<_> =
@@ -123,9 +124,8 @@ impl Topics {
     }
 }
 
-/// What the operator chose of who comes in.
-pub(super) fn access_settings(config: &Config) -> Settings {
-    let served = config.listen.iter().filter(|listener| doors::served(config, listener));
+/// What the operator chose of who comes in, by these listeners.
+pub(super) fn access_settings(config: &Config, listeners: &[ListenSection]) -> Settings {
     let (api, chat) = (&config.api, &config.chat);
     let named = [&api.viewers, &api.operators, &api.admins, &chat.administrators];
     Settings {
@@ -138,7 +138,7 @@ pub(super) fn access_settings(config: &Config) -> Settings {
             section: config.bans.clone(),
             proxies: config.listen.iter().flat_map(ListenSection::proxies).collect(),
         },
-        doors: served.map(door).collect(),
+        doors: listeners.iter().map(door).collect(),
     }
 }
 

@@ -26,7 +26,7 @@ mod predecessor;
 #[cfg(test)]
 mod tests;
 
-pub use offer::{Given, Offer, Successor, TakeOverEvent};
+pub use offer::{Given, GivenListeners, ListenerHold, Offer, Successor, TakeOverEvent};
 pub use predecessor::{AskError, Predecessor};
 
 use net::listen::KeptSocket;

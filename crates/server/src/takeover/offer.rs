@@ -13,7 +13,7 @@ use rustix::net::{Shutdown, SocketFlags, accept_with, bind, shutdown};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 
 /// Something that whoever runs a server hears while it serves.
@@ -32,7 +32,35 @@ pub enum TakeOverEvent {
 const QUEUE: i32 = 2;
 
 /// The listeners that a server would give, until it ends.
-pub type Given = Arc<Mutex<Vec<KeptSocket>>>;
+pub type Given = Arc<Mutex<GivenListeners>>;
+
+/// Copies of a server's listeners, for whoever takes its place.
+#[derive(Default)]
+pub struct GivenListeners {
+    /// The copies.
+    pub sockets: Vec<KeptSocket>,
+    /// Whether the listeners may change.
+    pub hold: ListenerHold,
+}
+
+/// Reason why a server's listeners stay as they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ListenerHold {
+    /// None: they may change.
+    #[default]
+    Free,
+    /// A new server has been given them and decides whether it takes them.
+    Asked,
+    /// The server stops, or another one has its place.
+    Gone,
+}
+
+impl GivenListeners {
+    /// Those of a server that runs.
+    pub fn of(sockets: Vec<KeptSocket>) -> Given {
+        Arc::new(Mutex::new(GivenListeners { sockets, hold: ListenerHold::Free }))
+    }
+}
 
 /// The socket file of a server that offers its place. It is gone when this is dropped; whoever is
 /// heard at that moment is refused, or finds that the server ends.
@@ -97,7 +125,15 @@ fn hear_all(listener: &OwnedFd, listeners: &Given, events: &SyncSender<TakeOverE
             Ok(None) => tell!(event::SUCCESSION_DROPPED),
             Err(error) => tell!(event::SUCCESSION_BROKEN, %error),
         }
+        let mut given = lock(listeners);
+        if given.hold == ListenerHold::Asked {
+            given.hold = ListenerHold::Free;
+        }
     }
+}
+
+fn lock(given: &Given) -> MutexGuard<'_, GivenListeners> {
+    given.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The process that commits itself to serve with these listeners.
@@ -117,7 +153,13 @@ fn heard(link: &Link, listeners: &Given) -> Result<Option<i32>> {
         None => return Ok(None),
     }
     tell!(event::SUCCESSOR_ASKS, pid);
-    let copies = super::copies(&listeners.lock().unwrap_or_else(PoisonError::into_inner));
+    let copies = {
+        let mut given = lock(listeners);
+        if given.hold == ListenerHold::Free {
+            given.hold = ListenerHold::Asked;
+        }
+        super::copies(&given.sockets)
+    };
     let copies = copies.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::MFILE))?;
     if copies.is_empty() {
         link.say("REFUSED it is stopping or has no listener")?;

@@ -3,7 +3,6 @@
 use super::*;
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 
 /// A folder, its server's listeners, and what its server hears.
@@ -25,7 +24,7 @@ impl Old {
         let folder = tempfile::tempdir().expect("a folder");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let given: Given =
-            Arc::new(Mutex::new(vec![kept("mqtt.0", &listener), kept("api.0", &listener)]));
+            GivenListeners::of(vec![kept("mqtt.0", &listener), kept("api.0", &listener)]);
         let (more, events) = sync_channel(4);
         let offer = Offer::make(folder.path(), given.clone(), more).expect("a file");
         Old { folder, given, events, offer: Some(offer), listener }
@@ -112,11 +111,29 @@ fn without_a_server_there_is_nothing_to_take_over() {
 #[test]
 fn a_server_that_ends_gives_nothing() {
     let old = Old::new();
-    old.given.lock().expect("whole").clear();
+    old.given.lock().expect("whole").sockets.clear();
     match old.ask() {
         Err(AskError::Refused(why)) => assert_eq!(why, "it is stopping or has no listener"),
         _ => panic!("it gave something"),
     }
+}
+
+#[test]
+fn listeners_do_not_change_while_a_new_server_decides_whether_it_takes_them() {
+    let mut old = Old::new();
+    let hold = |old: &Old| old.given.lock().expect("whole").hold;
+    assert_eq!(hold(&old), ListenerHold::Free);
+    let asked = old.ask().expect("given").expect("one runs");
+    assert_eq!(hold(&old), ListenerHold::Asked);
+    drop(asked);
+    while hold(&old) != ListenerHold::Free {
+        std::thread::yield_now();
+    }
+    let (predecessor, _) = old.ask().expect("given").expect("one runs");
+    let waits = spawn(move || predecessor.commit());
+    drop((old.committed(), old.offer.take()));
+    waits.join().expect("it hears the end");
+    assert_eq!(hold(&old), ListenerHold::Asked, "it has committed itself");
 }
 
 #[test]
@@ -153,7 +170,7 @@ fn a_folder_whose_path_is_too_long_for_a_socket_has_one_too() {
     let deep = folder.path().join("x".repeat(120));
     std::fs::create_dir(&deep).expect("made");
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let given: Given = Arc::new(Mutex::new(vec![kept("mqtt.0", &listener)]));
+    let given: Given = GivenListeners::of(vec![kept("mqtt.0", &listener)]);
     let (more, _events) = sync_channel(4);
     let offer = Offer::make(&deep, given, more).expect("a file");
     let (_, sockets) = Predecessor::ask(&deep).expect("given").expect("one runs");

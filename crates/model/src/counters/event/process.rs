@@ -59,6 +59,15 @@ kinds! {
         /// A reload did not reach a busy shard. Reload again.
         RELOAD_UNHEARD "reload_unheard" error "a shard's mailbox is full: reload again" []
             = "mailbox_full_total";
+        /// A reload opened a listener.
+        LISTENER_OPENED "listener_opened" info "listener opened" [listener address];
+        /// A reload closed a listener. Its connections stay until they end.
+        LISTENER_CLOSED "listener_closed" info "listener closed; its connections stay"
+            [listener address connections];
+        /// A shard cannot wait for connections at a listener that a reload opened: memory for it
+        /// is short, or `fs.epoll.max_user_watches` is reached. Restart the server.
+        LISTENER_UNWATCHED "listener_unwatched" error "a shard cannot accept at a listener"
+            [shard listener error];
         /// The drain did not reach a busy shard: its connections are closed abruptly.
         DRAIN_UNHEARD "drain_unheard" error
             "a shard's mailbox is full: it does not drain" [] = "mailbox_full_total";

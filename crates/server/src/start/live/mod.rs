@@ -6,20 +6,25 @@
 //! its acts: nothing is shared or locked on its way. Invariant: what is shown as in force
 //! ([`ShownConfig`]) is in force, and whatever is not is in the answer.
 
+mod listener_draft;
+pub(super) mod listeners;
 pub(super) mod shown_config;
 
 use super::bridges::{self, Inside};
-use super::{ServerOutside, doors, fit_descriptors, folder, periodic, services, topics};
+use super::storage::backups::Backups;
+use super::{
+    ServerOutside, StartError, doors, fit_descriptors, folder, periodic, services, topics,
+};
 use crate::access::Entrance;
 use crate::bridge::Bridges;
-use crate::config::Config;
+use crate::config::{Config, ListenSection};
 use crate::shard_logic::Mail;
 use crate::switchboard::Switchboard;
 use crate::switchboard::moderation::Moderation;
 use admin::{ApiHandle, BridgeStatus, BridgeStatuses, DrainState, FailedChange, Reloaded};
+use listeners::{ListenerPlan, Listeners};
 use model::product::Product;
 use model::{event, tell};
-use net::layer::tls::TlsServer;
 use proto_xmpp::server::Advertised;
 use shown_config::{ShownConfig, changes};
 use std::fmt::Display;
@@ -29,12 +34,13 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 /// The parts of a server that follow a reload.
 pub(super) struct Live {
     pub(super) switchboard: Switchboard<ServerOutside>,
-    pub(super) tls: Vec<(String, Arc<TlsServer>)>,
+    pub(super) listeners: Arc<Listeners>,
     pub(super) entrance: Arc<Entrance>,
     pub(super) moderation: Arc<Moderation>,
     pub(super) advertised: Arc<Advertised>,
-    pub(super) inside: Option<Inside>,
+    pub(super) inside: Inside,
     pub(super) bridges: Mutex<Bridges>,
+    pub(super) backups: Arc<Backups>,
     /// How those are that run.
     pub(super) bridge_statuses: Mutex<BridgeStatuses>,
     /// `[limits] memory_max`, for whoever watches it.
@@ -68,18 +74,34 @@ impl Live {
         next.limits.check().map_err(|rule| {
             format!("with the values that need a restart, {rule}: restart, or change both later")
         })?;
-        let mut effective = next.clone();
-        fit_descriptors(&mut effective).map_err(|error| error.to_string())?;
-        let effective =
-            self.inside.iter().fold(effective, |config, inside| inside.in_front_of(config));
         let mut failed = Failures::default();
+        check_bridges(&old, &mut next, &mut failed);
+        let mut effective = self.effective(&next)?;
+        // What may fail without a change comes first.
+        let mut plan = self.listeners.plan(&effective)?;
         self.read_certificates(&mut failed);
-        self.set_limits(&effective, &mut failed);
+        if !self.set_access((&old, &new), &mut next, &plan.sections, &mut failed) {
+            // Who may come in by a listener is a part of access.
+            drop(plan);
+            (next.listen, next.tls) = (old.listen.clone(), old.tls.clone());
+            if old.bridges != next.bridges {
+                keep_bridges(
+                    "unchanged, because [access] is".into(),
+                    (&old, &mut next),
+                    &mut failed,
+                );
+            }
+            effective = self.effective(&next)?;
+            plan = self.listeners.no_plan();
+        }
+        self.set_limits(&effective, plan, &mut failed);
         self.set_products(&old, &next, &mut failed);
-        self.set_access((&old, &new), &mut next, &mut failed);
         self.set_api(&next, &mut failed);
         self.set_words(&old, &mut next, &mut failed);
         self.set_bridges(&old, &mut next, &mut failed);
+        self.set_backups(&old, &mut next, &mut failed);
+        tell_of_federation(&old, &next, &mut failed);
+        periodic::certificates::warn(&self.listeners.tls());
         let reloaded = Reloaded {
             applied: changes(old.diff(&next).live, true),
             needs_restart: changes(next.diff(&new).restart, false),
@@ -95,8 +117,16 @@ impl Live {
         Ok(reloaded)
     }
 
+    /// A configuration as the server's parts take it: with connections that the descriptors allow,
+    /// and with the listener of bridges.
+    fn effective(&self, config: &Config) -> Result<Config, String> {
+        let mut effective = config.clone();
+        fit_descriptors(&mut effective).map_err(|error| error.to_string())?;
+        Ok(self.inside.in_front_of(effective))
+    }
+
     fn read_certificates(&self, failed: &mut Failures) {
-        for (name, tls) in &self.tls {
+        for (name, tls) in &self.listeners.tls() {
             match tls.reload() {
                 Ok(()) => tell!(event::CERTIFICATES_READ, listener = name),
                 Err(error) => {
@@ -105,18 +135,21 @@ impl Live {
                 }
             }
         }
-        periodic::certificates::warn(&self.tls);
     }
 
-    fn set_limits(&self, effective: &Config, failed: &mut Failures) {
+    /// Limits and listeners.
+    fn set_limits(&self, effective: &Config, plan: ListenerPlan<'_>, failed: &mut Failures) {
         let limits = Arc::new(effective.limits.clone());
-        let profiles = doors::profiles(effective, &self.advertised);
+        let profiles = doors::profiles(effective, &plan.sections, &self.advertised);
         self.tell_shards(|| Mail::Configure(limits.clone(), profiles.clone()), "limits", failed);
         self.memory_max.store(limits.memory_max, Ordering::Relaxed);
         self.entrance.set_limits(&limits.chat);
         self.moderation.set_limits(&limits.chat);
         if let Some(api) = self.api.get() {
             api.set_limits(&limits);
+        }
+        for wrong in self.listeners.carry_out(plan, &profiles) {
+            failed.add("[listen]", wrong);
         }
     }
 
@@ -139,20 +172,32 @@ impl Live {
         }
     }
 
-    fn set_access(&self, (old, new): (&Config, &Config), next: &mut Config, failed: &mut Failures) {
+    /// False: the old ones stay in force.
+    fn set_access(
+        &self,
+        (old, new): (&Config, &Config),
+        next: &mut Config,
+        listeners: &[ListenSection],
+        failed: &mut Failures,
+    ) -> bool {
         let mut asked = next.clone();
         // Those in force go on until the restart, and those of the file begin with it: neither name
         // may be had by anybody meanwhile.
         asked.chat.administrators.extend(new.chat.administrators.iter().cloned());
-        let asked = self.inside.iter().fold(asked, |asked, inside| inside.in_front_of(asked));
-        match self.entrance.reload(topics::access_settings(&asked)) {
+        let asked = self.inside.in_front_of(asked);
+        match self.entrance.reload(topics::access_settings(&asked, listeners)) {
             Ok(()) => tell!(event::ACCESS_READ),
             Err(error) => {
                 tell!(event::ACCESS_REFUSED, error);
                 failed.add("[access]", error);
                 (next.access, next.bans) = (old.access.clone(), old.bans.clone());
+                if old.listen != next.listen {
+                    failed.add("[listen]", "unchanged, because [access] is");
+                }
+                return false;
             }
         }
+        true
     }
 
     fn set_api(&self, next: &Config, failed: &mut Failures) {
@@ -177,38 +222,32 @@ impl Live {
         }
     }
 
-    /// Bridges that differ replace those that run: all of them connect anew.
+    /// Bridges that are new or differ begin or connect anew; the others are not touched.
     fn set_bridges(&self, old: &Config, next: &mut Config, failed: &mut Failures) {
         if old.bridges == next.bridges {
             return;
         }
-        let is_any = next.bridges.iter().any(|bridge| bridge.enabled);
-        let has_no_door = "the first bridge of a server needs a restart: it opens a socket for it";
-        let no_door = (is_any && self.inside.is_none()).then(|| has_no_door.to_owned());
-        let wrong = no_door.or_else(|| next.bridges.iter().find_map(bridges::unusable));
-        let done = wrong.map_or_else(|| self.replace_bridges(next), Err);
+        let mut running = lock(&self.bridges);
+        let mut done = bridges::change(&mut running, &self.inside, next);
+        if done.is_err() && bridges::change(&mut running, &self.inside, old).is_err() {
+            // The first error says what there is to do about the second.
+            done = done.map_err(|error| StartError(format!("{error}; a bridge has ended")));
+        }
+        *lock(&self.bridge_statuses) = running.statuses();
         if let Err(error) = done {
-            tell!(event::CHANGE_FAILED, key = "[bridge]", error);
-            failed.add("[bridge]", error);
-            next.bridges.clone_from(&old.bridges);
+            keep_bridges(error.to_string(), (old, next), failed);
         }
     }
 
-    /// Those of this configuration, or again those that ran.
-    fn replace_bridges(&self, next: &Config) -> Result<(), String> {
-        let mut running = lock(&self.bridges);
-        running.stop();
-        let started = bridges::start(self.inside.as_ref(), next);
-        let (now, done) = match started {
-            Ok(new) => (new, Ok(())),
-            Err(error) => {
-                let old = bridges::start(self.inside.as_ref(), &self.shown.in_force());
-                (old.unwrap_or_default(), Err(error.to_string()))
-            }
-        };
-        *lock(&self.bridge_statuses) = now.statuses();
-        *running = now;
-        done
+    fn set_backups(&self, old: &Config, next: &mut Config, failed: &mut Failures) {
+        if old.backup == next.backup {
+            return;
+        }
+        if let Err(error) = self.backups.change(&next.backup) {
+            tell!(event::CHANGE_FAILED, key = "[backup]", %error);
+            failed.add("[backup]", error);
+            next.backup.clone_from(&old.backup);
+        }
     }
 
     /// How the bridges are.
@@ -236,6 +275,29 @@ impl Live {
             _ => {}
         }
         state
+    }
+}
+
+/// Bridges whose files cannot be used are not begun, and those that run stay.
+fn check_bridges(old: &Config, next: &mut Config, failed: &mut Failures) {
+    let changed = old.bridges != next.bridges;
+    if let Some(error) = next.bridges.iter().filter(|_| changed).find_map(bridges::unusable) {
+        keep_bridges(error, (old, next), failed);
+    }
+}
+
+fn keep_bridges(error: String, (old, next): (&Config, &mut Config), failed: &mut Failures) {
+    tell!(event::CHANGE_FAILED, key = "[bridge]", error);
+    failed.add("[bridge]", error);
+    next.bridges.clone_from(&old.bridges);
+}
+
+/// Streams to other servers, whose certificate may be that of `[tls]`, keep theirs.
+fn tell_of_federation(old: &Config, next: &Config, failed: &mut Failures) {
+    let files = |config: &Config| (config.tls.certificate.clone(), config.tls.key.clone());
+    let is_own = next.federation.certificate.is_some();
+    if doors::foreign_domains(next).is_any() && !is_own && files(old) != files(next) {
+        failed.add("[federation]", "streams to other servers use the old files until a restart");
     }
 }
 

@@ -5,10 +5,11 @@
 
 use super::PeriodicTask;
 use crate::clock;
+use crate::start::doors::ListenerTls;
+use crate::start::live::listeners::Listeners;
 use admin::CertificateStatus;
 use model::{event, tell};
 use net::layer::expiry::Expiry;
-use net::layer::tls::TlsServer;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,9 +21,6 @@ const DAY_S: i64 = 86_400;
 
 /// Time between two times that it is told.
 const EVERY: Duration = Duration::from_secs(DAY_S as u64);
-
-/// Listeners' names with their TLS.
-pub(in crate::start) type ListenerTls = [(String, Arc<TlsServer>)];
 
 /// When everything that is in use expires, the first first; each file once, with its listeners.
 pub(in crate::start) fn statuses(tls: &ListenerTls) -> Vec<CertificateStatus> {
@@ -73,15 +71,12 @@ pub(in crate::start) fn warn(tls: &ListenerTls) {
     }
 }
 
-/// Tells it at the start and once a day. None: no listener has TLS.
-pub(in crate::start) fn task(tls: &ListenerTls) -> Option<PeriodicTask> {
-    let tls = tls.to_vec();
-    let has_tls = !tls.is_empty();
-    let task = move || {
-        warn(&tls);
+/// Tells it at the start and once a day.
+pub(in crate::start) fn task(listeners: Arc<Listeners>) -> PeriodicTask {
+    Box::new(move || {
+        warn(&listeners.tls());
         EVERY
-    };
-    has_tls.then(|| Box::new(task) as PeriodicTask)
+    })
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use model::{event, tell};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::Builder;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ const RETRY_S: u64 = 3_600;
 
 /// What became of scheduled backups, for the metrics.
 #[derive(Default)]
-pub(in crate::start) struct BackupTally {
+struct BackupTally {
     made: AtomicU64,
     failed: AtomicU64,
     /// Unix second of the newest copy; 0: none.
@@ -37,7 +37,7 @@ pub(in crate::start) struct BackupTally {
 }
 
 impl BackupTally {
-    pub(in crate::start) fn readings(&self) -> Vec<admin::MetricReading> {
+    fn readings(&self) -> Vec<admin::MetricReading> {
         let reading = |name, help, value: &AtomicU64| admin::MetricReading {
             name,
             help,
@@ -61,41 +61,75 @@ type Over = (Mutex<bool>, Condvar);
 /// Makes a copy at a path, which does not exist yet.
 type Copy<'a> = &'a dyn Fn(&Path) -> Result<(), String>;
 
-/// The thread. It ends soon after this is dropped.
+/// Scheduled backups as `[backup]` has them, which a reload may change.
 pub(in crate::start) struct Backups {
+    storage: Weak<Storage>,
+    tally: Arc<BackupTally>,
+    running: Mutex<Option<RunningBackups>>,
+    /// Held while a copy is made: one at a time, whatever settings it is made for.
+    one: Arc<Mutex<()>>,
+}
+
+/// The thread. It ends soon after this is dropped.
+struct RunningBackups {
     over: Arc<Over>,
-    pub(in crate::start) tally: Arc<BackupTally>,
 }
 
 impl Backups {
-    /// Starts it, if a folder is configured.
-    pub(in crate::start) fn start(
-        section: &BackupSection,
-        storage: &Arc<Storage>,
-    ) -> io::Result<Option<Backups>> {
-        let Some(folder) = section.folder.clone() else { return Ok(None) };
-        let (over, tally) = (Arc::<Over>::default(), Arc::default());
-        let backups = Backups { over: Arc::clone(&over), tally: Arc::clone(&tally) };
+    /// None yet.
+    pub(in crate::start) fn new(storage: &Arc<Storage>) -> Backups {
+        let storage = Arc::downgrade(storage);
+        Backups { storage, tally: Arc::default(), running: Mutex::default(), one: Arc::default() }
+    }
+
+    /// From now on copies are made so, if a folder is configured. A copy that is being made for the
+    /// settings of before is completed first.
+    pub(in crate::start) fn change(&self, section: &BackupSection) -> io::Result<()> {
+        let folder = section.folder.clone();
+        let next = folder.map(|folder| self.start(folder, section)).transpose()?;
+        *self.running() = next;
+        Ok(())
+    }
+
+    /// No more copies.
+    pub(in crate::start) fn stop(&self) {
+        *self.running() = None;
+    }
+
+    /// What became of them; nothing while there are none.
+    pub(in crate::start) fn readings(&self) -> Vec<admin::MetricReading> {
+        let is_on = self.running().is_some();
+        if is_on { self.tally.readings() } else { Vec::new() }
+    }
+
+    fn running(&self) -> MutexGuard<'_, Option<RunningBackups>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start(&self, folder: PathBuf, section: &BackupSection) -> io::Result<RunningBackups> {
+        let (over, tally) = (Arc::<Over>::default(), Arc::clone(&self.tally));
+        let running = RunningBackups { over: Arc::clone(&over) };
         let every_s = u64::from(section.every_h) * 3_600;
         let (keep, told) = (section.keep as usize, Arc::clone(&over));
         let schedule = Schedule { folder, every_s, keep, tally, over: told };
-        let storage = Arc::downgrade(storage);
+        let (storage, one) = (Weak::clone(&self.storage), Arc::clone(&self.one));
         let life = move || {
             let copy = |to: &Path| match storage.upgrade() {
                 Some(storage) => storage.backup(to).map(drop),
                 None => Err("the server is stopping".to_owned()),
             };
-            let mut wait = schedule.turn(clock::unix_s().into(), &copy);
+            let mut wait = Duration::ZERO;
             while !is_over(&over, wait) && Weak::strong_count(&storage) > 0 {
+                let _one = one.lock().unwrap_or_else(PoisonError::into_inner);
                 wait = schedule.turn(clock::unix_s().into(), &copy);
             }
         };
         Builder::new().name("backup".into()).spawn(life)?;
-        Ok(Some(backups))
+        Ok(running)
     }
 }
 
-impl Drop for Backups {
+impl Drop for RunningBackups {
     fn drop(&mut self) {
         *self.over.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.over.1.notify_all();

@@ -69,15 +69,13 @@ impl Media {
         Ok(Some(Media { storage, door, origins }))
     }
 
-    /// Lets listeners give what belongs to it: the folder, and a page that reaches the storage.
-    pub(in crate::start) fn furnish(&self, doors: &mut [ListenerSetup]) {
+    /// Lets a listener give what belongs to it: the folder, and a page that reaches the storage.
+    pub(in crate::start) fn furnish(&self, door: &mut ListenerSetup) {
         let reaching = |file: &StaticFile| file.clone().reaching(&self.origins);
-        for door in doors {
-            door.files = door.files.iter().map(reaching).collect();
-            if let Some(into) = self.door.clone().filter(|_| !door.paths.is_empty()) {
-                let taker = Arc::new(Taker(into));
-                door.handed.push(HandedPaths { prefix: media::PATH.into(), taker });
-            }
+        door.files = door.files.iter().map(reaching).collect();
+        if let Some(into) = self.door.clone().filter(|_| !door.paths.is_empty()) {
+            let taker = Arc::new(Taker(into));
+            door.handed.push(HandedPaths { prefix: media::PATH.into(), taker });
         }
     }
 }
