@@ -117,12 +117,7 @@ impl Phase {
         result.map_err(|end| end.say(out))
     }
 
-    fn command(
-        &mut self,
-        now: Now,
-        word: ChatDelivery,
-        out: &mut Out,
-    ) -> Result<(), CloseReason> {
+    fn command(&mut self, now: Now, word: ChatDelivery, out: &mut Out) -> Result<(), CloseReason> {
         if let Phase::Session(session) = self {
             let is_over_rate = word.is_over_rate();
             session.tell(word, out)?;

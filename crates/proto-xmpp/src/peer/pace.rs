@@ -29,8 +29,8 @@ impl ReadPace {
         let cost = Duration::from_nanos(nanos.checked_div(u64::from(per_s))?);
         self.paid_at = self.paid_at.max(now.mono) + cost;
         let is_over = self.paid_at - now.mono >= DEBT_MAX;
-        self.resume_at = is_over
-            .then(|| Instant::from_nanos(self.paid_at.nanos() - PAID.as_nanos() as u64));
+        self.resume_at =
+            is_over.then(|| Instant::from_nanos(self.paid_at.nanos() - PAID.as_nanos() as u64));
         self.resume_at
     }
 
