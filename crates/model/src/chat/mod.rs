@@ -26,7 +26,6 @@ mod over_topics;
 mod people;
 mod push;
 mod quote;
-mod rate;
 mod receipts;
 mod resumption;
 mod search;
@@ -53,7 +52,7 @@ pub use conversation::{
 pub use fast::{
     FAST_AGENT_BYTES_MAX, FastAnswer, FastBinding, FastOutcome, FastSecret, FastWish, Redeeming,
 };
-pub use fault::{ChatFault, SendRejected};
+pub use fault::{ChatFault, REFUSED_PAUSE, SendRejected};
 pub use foreign::HandingOn;
 pub use group::{
     CHANNEL_SERVICE, FanOut, GROUP_MEMBERS_HARD_MAX, GROUP_NAMED_MAX, GROUP_SERVICE,
@@ -89,7 +88,6 @@ pub use push::{
     PushRoute, PushService, PushStatus, PushWish, QuietHours,
 };
 pub use quote::{MENTIONS_HARD_MAX, Mentions, Quote};
-pub use rate::REFUSED_PAUSE;
 pub use receipts::{
     Adding, DeliveredNews, PrivacyState, PrivacyWish, READERS_HARD_MAX, READERS_PAGE_MAX, Reader,
     ReadersPage, ReadersRange,

@@ -1,8 +1,7 @@
 //! What becomes of a session that asks for more than its rate.
 
-use super::ChatDelivery;
-use super::fault::ChatFault;
-use super::nodes::NodesFault;
+use super::ChatFault;
+use crate::chat::{ChatDelivery, NodesFault};
 use std::time::Duration;
 
 /// How long a session is not read whose request was refused because of its rate.

@@ -1,5 +1,9 @@
 //! Faults of requests of chat: the only list of them.
 
+mod rate;
+
+pub use rate::REFUSED_PAUSE;
+
 /// Declares the faults once: variant, word in answers and the log, meaning.
 macro_rules! faults {
     ($($variant:ident $name:literal $meaning:literal;)+) => {
