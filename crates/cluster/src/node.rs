@@ -1,0 +1,127 @@
+//! What a node knows of itself and of the others: proof of a majority, and beats.
+//!
+//! A node writes its own value of the table each 5 seconds. That this succeeds proves that it
+//! reaches a majority of the table; the proof is as old as the question, not as the answer.
+
+use crate::port::Ask;
+use crate::wire::beat::{Beat, LogBeat, LogRole};
+use base::time::Instant;
+use model::id::NodeId;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How often a node proves that it reaches the table.
+const PROOF_EVERY: Duration = Duration::from_secs(5);
+
+/// A question that was not answered is asked again after so long.
+const PROOF_AGAIN: Duration = Duration::from_secs(1);
+
+/// A proof is good for so long where a node wants to lead ...
+const FRESH: Duration = Duration::from_secs(10);
+
+/// ... and for so long where it leads: then it is isolated.
+const LOST: Duration = Duration::from_secs(15);
+
+/// Proof that a node reaches a majority of the table.
+#[derive(Clone, Debug, Default)]
+pub struct MajorityProof {
+    asked: Option<(Ask, Instant)>,
+    proved: Option<Instant>,
+    asks: Ask,
+}
+
+impl MajorityProof {
+    /// The number of the compare-and-set that is due.
+    pub fn tick(&mut self, now: Instant) -> Option<Ask> {
+        let is_due = match (self.asked, self.proved) {
+            (Some((_, at)), _) => now.since(at) >= PROOF_AGAIN,
+            (None, Some(at)) => now.since(at) >= PROOF_EVERY,
+            (None, None) => true,
+        };
+        is_due.then(|| {
+            self.asks += 1;
+            self.asked = Some((self.asks, now));
+            self.asks
+        })
+    }
+
+    /// The compare-and-set with this number succeeded.
+    pub fn proved(&mut self, ask: Ask) {
+        if let Some((_, at)) = self.asked.take_if(|(asked, _)| *asked == ask) {
+            self.proved = Some(at);
+        }
+    }
+
+    /// Whether the node may claim.
+    pub fn is_fresh(&self, now: Instant) -> bool {
+        self.proved.is_some_and(|at| now.since(at) < FRESH)
+    }
+
+    /// Whether a leader is isolated.
+    pub fn is_lost(&self, now: Instant) -> bool {
+        !self.proved.is_some_and(|at| now.since(at) < LOST)
+    }
+}
+
+/// The last beats of the other nodes.
+#[derive(Clone, Debug, Default)]
+pub struct PeerBeats {
+    heard: BTreeMap<NodeId, (Instant, Beat)>,
+    /// When a node was last heard to lead or to claim a log.
+    led: BTreeMap<(NodeId, u16), Instant>,
+}
+
+impl PeerBeats {
+    /// A beat came.
+    pub fn hear(&mut self, now: Instant, beat: Beat) {
+        for log in &beat.logs {
+            if matches!(log.role, LogRole::Leading | LogRole::Claiming) {
+                self.led.insert((beat.by.node, log.log), now);
+            }
+        }
+        self.heard.insert(beat.by.node, (now, beat));
+    }
+
+    /// When a node was last heard to lead or to claim a log.
+    pub fn led(&self, node: NodeId, log: u16) -> Option<Instant> {
+        self.led.get(&(node, log)).copied()
+    }
+
+    /// A log as a node told of it in its last beat, and when.
+    pub fn log(&self, node: NodeId, log: u16) -> Option<(Instant, LogBeat)> {
+        let (at, beat) = self.heard.get(&node)?;
+        let told = beat.logs.iter().find(|told| told.log == log)?;
+        Some((*at, *told))
+    }
+
+    /// A log as all nodes told of it in their last beats.
+    pub fn logs(&self, log: u16) -> impl Iterator<Item = (NodeId, Instant, LogBeat)> + '_ {
+        let nodes = self.heard.keys().copied();
+        nodes.filter_map(move |node| self.log(node, log).map(|(at, told)| (node, at, told)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_nanos(seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn a_proof_is_as_old_as_its_question() {
+        let mut proof = MajorityProof::default();
+        assert!(proof.is_lost(at(0)) && !proof.is_fresh(at(0)));
+        let first = proof.tick(at(0)).expect("due");
+        assert_eq!(proof.tick(at(0)), None, "one question at a time");
+        let second = proof.tick(at(1)).expect("asked again");
+        proof.proved(first);
+        assert!(proof.is_lost(at(1)), "that answer is late");
+        proof.proved(second);
+        assert!(proof.is_fresh(at(10)) && !proof.is_fresh(at(11)));
+        assert!(!proof.is_lost(at(15)) && proof.is_lost(at(16)));
+        assert_eq!(proof.tick(at(5)), None);
+        assert!(proof.tick(at(6)).is_some());
+    }
+}

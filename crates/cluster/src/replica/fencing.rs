@@ -1,0 +1,407 @@
+//! Fencing: a claimer's Lead in the stream, or a new generation of a stream that forgot.
+//!
+//! ```text
+//! Read to the end ─► Log: the own tail ─► Ship: tail and Lead ─► Opening
+//!       │ it lacks what was acknowledged, has ended, or is gone
+//!       └─► Copies ─► End ─► Name ─► Create ─► Read, of the new generation
+//! ```
+//! A leader whose stream forgot goes from End on while it stays open: its epoch goes on, and the
+//! new stream begins with the last batch that it knows acknowledged.
+
+use super::claiming::{COPIES_LONGEST, Copies, Say};
+use super::{Phase, Replica};
+use crate::batch::LogBatch;
+use crate::counting::Counting;
+use crate::ending::{Ending, EndingStep};
+use crate::follow::{Follow, FollowStep};
+use crate::held::Held;
+use crate::port::{
+    ANSWER, Ask, ClosedBy, LogCommand, LogNotice, PublishNumber, StreamError, StreamPage,
+};
+use crate::replica::NodeView;
+use crate::rules::Rule;
+use crate::ship::{Ship, ShipRoute};
+use crate::wire::message::LogName;
+use crate::wire::table::LogEntry;
+use base::time::Instant;
+
+/// The table's watcher has so many halves of a second to tell of the own claim.
+const TRIES_MAX: u8 = 12;
+
+/// The fencing of a claim.
+pub(super) struct Fencing {
+    step: Step,
+    /// Of a leader that is open: what the new generation begins with.
+    pub(super) rest: Vec<LogBatch>,
+    /// This node made the stream of the generation that is read.
+    has_created: bool,
+}
+
+enum Step {
+    Read(Follow),
+    Log { ask: Ask, again: Instant, counted: Box<(Counting, Held)> },
+    Ship { lead: LogBatch },
+    Copies(Copies),
+    End(Ending),
+    Name { ask: Ask, again: Instant, tries: u8 },
+    Create { ask: Ask, again: Instant },
+}
+
+impl Fencing {
+    pub(super) fn begin(name: LogName, generation: u32, ask: Ask) -> Fencing {
+        let follow = Follow::begin(name, generation, ask, true);
+        Fencing { step: Step::Read(follow), rest: Vec::new(), has_created: false }
+    }
+
+    pub(super) fn tick(&mut self, now: Instant, out: &mut Vec<LogCommand>) {
+        match &mut self.step {
+            Step::Read(follow) => follow.tick(now, out),
+            Step::End(ending) => ending.tick(now, out),
+            _ => {}
+        }
+    }
+
+    pub(super) fn copies(&mut self) -> Option<&mut Copies> {
+        match &mut self.step {
+            Step::Copies(copies) => Some(copies),
+            _ => None,
+        }
+    }
+}
+
+impl Replica {
+    /// A leader's stream forgot: it goes on with the next generation.
+    pub(super) fn regenerate_open(&mut self, view: &NodeView<'_>, out: &mut Vec<LogCommand>) {
+        let Some(ship) = self.ship.take() else { return };
+        let rest = ship.into_rest();
+        let ending = self.ending();
+        let mut fencing = Fencing { step: Step::End(ending), rest, has_created: false };
+        fencing.tick(view.now, out);
+        self.phase = Phase::Fencing(fencing);
+    }
+
+    fn ending(&mut self) -> Ending {
+        let ask = self.next_asks();
+        Ending::begin(self.name, self.me, (self.generation, self.epoch), ask)
+    }
+
+    fn step(&mut self, view: &NodeView<'_>, step: Step, out: &mut Vec<LogCommand>) {
+        if let Phase::Fencing(fencing) = &mut self.phase {
+            fencing.step = step;
+            fencing.tick(view.now, out);
+        }
+    }
+
+    pub(super) fn tick_fencing(&mut self, view: &NodeView<'_>, out: &mut Vec<LogCommand>) {
+        let now = view.now;
+        let Phase::Fencing(fencing) = &mut self.phase else { return };
+        fencing.tick(now, out);
+        match &mut fencing.step {
+            Step::Log { again, .. } if now >= *again => self.give_way(now),
+            Step::Copies(copies) if now >= copies.again => {
+                copies.again = now + ANSWER;
+                out.push(LogCommand::AskCopies { ask: copies.ask });
+                self.judge_generation(view, out);
+            }
+            Step::Name { again, tries, .. } if now >= *again => match *tries < TRIES_MAX {
+                true => self.name_generation(view, out),
+                false => self.give_way(now),
+            },
+            Step::Create { again, .. } if now >= *again => self.create(view, out),
+            _ => {}
+        }
+    }
+
+    pub(super) fn fencing_read(
+        &mut self,
+        view: &NodeView<'_>,
+        ask: Ask,
+        result: Result<StreamPage, StreamError>,
+        out: &mut Vec<LogCommand>,
+    ) {
+        let Phase::Fencing(fencing) = &mut self.phase else { return };
+        match &mut fencing.step {
+            Step::Read(follow) if self.is_open => {
+                // Of a new generation, which has nothing or is another's.
+                let mut own = self.own.clone();
+                let mut none = Vec::new();
+                match follow.read(view.now, (ask, result), &mut own, &mut none) {
+                    Some(FollowStep::AtEnd) => self.reopen(view, out),
+                    Some(FollowStep::Gap) => self.close(view.now, ClosedBy::Deposed, out),
+                    Some(FollowStep::Gone) => self.name_generation(view, out),
+                    _ => {
+                        let is_read = |it: &LogCommand| matches!(it, LogCommand::Read { .. });
+                        out.extend(none.into_iter().filter(is_read));
+                    }
+                }
+            }
+            Step::Read(follow) => match follow.read(view.now, (ask, result), &mut self.own, out) {
+                Some(FollowStep::AtEnd) => self.at_end(view, out),
+                Some(FollowStep::Gap) => {
+                    self.ship = None;
+                    self.copy(view, out);
+                }
+                Some(FollowStep::Gone) => self.regenerate(view, out),
+                _ => {}
+            },
+            Step::End(ending) => {
+                let step = ending.read(view.now, (ask, result), out);
+                self.ended(view, step, out);
+            }
+            _ => {}
+        }
+    }
+
+    /// The stream was read to its end by a claimer.
+    fn at_end(&mut self, view: &NodeView<'_>, out: &mut Vec<LogCommand>) {
+        let Phase::Fencing(fencing) = &self.phase else { return };
+        let Step::Read(follow) = &fencing.step else { return };
+        let Some(counting) = follow.counting() else { return };
+        let end = counting.anchor().map(|anchor| anchor.end);
+        let counted = end.map_or(0, |end| end.index);
+        let later = counting.ended().is_some_and(|epoch| epoch > self.epoch);
+        if later || end.is_some_and(|end| end.epoch >= self.epoch) {
+            return self.give_way(view.now);
+        }
+        let (has_ended, is_new) = (counting.ended().is_some(), fencing.has_created);
+        let is_new = is_new && counting.is_empty();
+        let own = (self.own.acknowledged(), self.own.end().index);
+        let told = self.told(view);
+        let known = own.0.max(told);
+        let lacks = counted < known && Rule::NoticeForgetting.holds();
+        if !is_new && lacks && own.1 < told {
+            let since = *self.forgot.get_or_insert(view.now);
+            if view.now.since(since) < COPIES_LONGEST {
+                return self.give_way(view.now); // others have more
+            }
+        }
+        if !is_new && (has_ended || counting.is_void() || (lacks && own.1 >= counted + 1)) {
+            return self.regenerate(view, out);
+        }
+        let from = if is_new { self.own.last_acknowledged_batch() } else { counted + 1 };
+        let Phase::Fencing(fencing) = &mut self.phase else { return };
+        let none = Step::Create { ask: 0, again: view.now };
+        let Step::Read(follow) = std::mem::replace(&mut fencing.step, none) else { return };
+        let Some(counted) = follow.into_counted() else { return };
+        self.asks += 1;
+        let (ask, again) = (self.asks, view.now + ANSWER);
+        out.push(LogCommand::ReadLog { ask, from });
+        self.step(view, Step::Log { ask, again, counted: Box::new(counted) }, out);
+    }
+
+    /// The own tail was read: it is published, and the Lead behind it.
+    pub(super) fn log_read(
+        &mut self,
+        view: &NodeView<'_>,
+        ask: Ask,
+        batches: Vec<LogBatch>,
+        out: &mut Vec<LogCommand>,
+    ) {
+        let Phase::Fencing(Fencing { step: Step::Log { ask: asked, counted, .. }, .. }) =
+            &self.phase
+        else {
+            return;
+        };
+        if *asked != ask {
+            return;
+        }
+        let (counting, held) = &**counted;
+        let (route, ask) = (self.route(), self.asks + (1 << 20));
+        let mut ship = Ship::new(route, counting, held.clone(), ask);
+        let counted = counting.anchor().map(|anchor| anchor.end);
+        let is_tail = Rule::PublishTheTail.holds();
+        let at = match (is_tail, counted) {
+            (false, Some(counted)) => counted,
+            _ => self.own.end(),
+        };
+        if let Some(behind) = counted.filter(|_| !is_tail && at.index < self.own.end().index) {
+            self.own.cut(behind);
+            out.push(LogCommand::Cut { behind });
+        }
+        let lead = self.lead(at);
+        let tail = batches.into_iter().filter(|_| is_tail || counted.is_none());
+        for batch in tail.chain([lead.clone()]) {
+            ship.push(view.now, batch, out);
+        }
+        self.asks = ask;
+        self.ship = Some(ship);
+        self.step(view, Step::Ship { lead }, out);
+    }
+
+    /// Everything that a claimer ships was acknowledged: it leads.
+    pub(super) fn look_at_lead(&mut self, out: &mut Vec<LogCommand>) {
+        let Phase::Fencing(Fencing { step: Step::Ship { lead }, .. }) = &self.phase else { return };
+        if !self.ship.as_ref().is_some_and(Ship::is_idle) {
+            return;
+        }
+        self.own.push(lead);
+        self.own.acknowledge(lead.last_index());
+        out.push(LogCommand::Append { batch: lead.clone() });
+        out.push(LogCommand::Mark { index: lead.last_index() });
+        out.push(LogCommand::Open { epoch: self.epoch });
+        self.forgot = None;
+        if self.generation > 1 {
+            out.push(LogCommand::Delete { generation: self.generation - 1 });
+        }
+        (self.is_open, self.is_isolated, self.phase) = (true, false, Phase::Opening);
+    }
+
+    /// The stream is of no use: a new one is to begin, behind the best copy.
+    fn regenerate(&mut self, view: &NodeView<'_>, out: &mut Vec<LogCommand>) {
+        self.forgot.get_or_insert(view.now);
+        self.asks += 1;
+        let copies = Copies::ask(view.now, self.asks, out);
+        self.step(view, Step::Copies(copies), out);
+        self.judge_generation(view, out);
+    }
+
+    /// Whether a new generation may begin behind this copy.
+    pub(super) fn judge_generation(&mut self, view: &NodeView<'_>, out: &mut Vec<LogCommand>) {
+        let Phase::Fencing(Fencing { step: Step::Copies(copies), .. }) = &self.phase else {
+            return;
+        };
+        let since = self.forgot.unwrap_or(view.now);
+        let may = match self.judge(copies) {
+            Say::GoFirst => true,
+            Say::Silent => view.now.since(since) >= COPIES_LONGEST,
+            Say::GiveWay => return self.give_way(view.now),
+        };
+        if may {
+            let ending = self.ending();
+            self.step(view, Step::End(ending), out);
+        }
+    }
+
+    pub(super) fn ending_published(
+        &mut self,
+        view: &NodeView<'_>,
+        generation: u32,
+        number: PublishNumber,
+        result: Result<u64, StreamError>,
+        out: &mut Vec<LogCommand>,
+    ) {
+        if generation != self.generation {
+            return;
+        }
+        if let Phase::Fencing(Fencing { step: Step::End(ending), .. }) = &mut self.phase {
+            let step = ending.published(view.now, number, result);
+            self.ended(view, step, out);
+        }
+    }
+
+    fn ended(&mut self, view: &NodeView<'_>, step: EndingStep, out: &mut Vec<LogCommand>) {
+        match step {
+            EndingStep::Waits => {}
+            EndingStep::Ended => self.name_generation(view, out),
+            EndingStep::Deposed if self.is_open => self.close(view.now, ClosedBy::Deposed, out),
+            EndingStep::Deposed => self.give_way(view.now),
+            EndingStep::Changed => {
+                let ask = self.next_asks();
+                let step = match self.is_open {
+                    true => Step::End(self.ending()),
+                    false => Step::Read(Follow::begin(self.name, self.generation, ask, true)),
+                };
+                self.step(view, step, out);
+            }
+        }
+    }
+
+    /// Names the next generation in the table, if the claim still stands there.
+    fn name_generation(&mut self, view: &NodeView<'_>, out: &mut Vec<LogCommand>) {
+        let Some((revision, entry)) = self.entry.clone() else { return };
+        let is_mine = entry.leader == Some(self.me) && entry.epoch == self.epoch;
+        if is_mine && entry.generation > self.generation {
+            return self.create(view, out); // the answer was lost
+        }
+        if entry.epoch > self.epoch || (!is_mine && !self.is_open) {
+            // Its watcher may be behind: then the claim is there a moment later.
+            return match entry.epoch > self.epoch && self.is_open {
+                true => self.close(view.now, ClosedBy::Deposed, out),
+                false if entry.epoch >= self.epoch => self.give_way(view.now),
+                false => {
+                    let (again, tries) = (view.now + ANSWER / 4, self.tries() + 1);
+                    self.step(view, Step::Name { ask: 0, again, tries }, out);
+                }
+            };
+        }
+        self.asks += 1;
+        let (ask, again) = (self.asks, view.now + ANSWER);
+        let followers = entry.copies().filter(|node| *node != self.me.node).collect();
+        let (generation, epoch, leader) = (self.generation + 1, self.epoch, Some(self.me));
+        let entry = LogEntry { generation, epoch, leader, wanted: None, followers };
+        out.push(LogCommand::Claim { ask, revision, entry });
+        self.step(view, Step::Name { ask, again, tries: 0 }, out);
+    }
+
+    fn tries(&self) -> u8 {
+        match &self.phase {
+            Phase::Fencing(Fencing { step: Step::Name { tries, .. }, .. }) => *tries,
+            _ => 0,
+        }
+    }
+
+    pub(super) fn generation_named(
+        &mut self,
+        view: &NodeView<'_>,
+        ask: Ask,
+        revision: Option<u64>,
+        out: &mut Vec<LogCommand>,
+    ) {
+        let Phase::Fencing(Fencing { step: Step::Name { ask: asked, again, .. }, .. }) =
+            &mut self.phase
+        else {
+            return;
+        };
+        if *asked != ask {
+            return;
+        }
+        match revision {
+            Some(_) => self.create(view, out),
+            None => *again = view.now + ANSWER / 4, // the watcher will tell why
+        }
+    }
+
+    /// The table names the next generation: its stream is made.
+    fn create(&mut self, view: &NodeView<'_>, out: &mut Vec<LogCommand>) {
+        let is_again =
+            matches!(&self.phase, Phase::Fencing(Fencing { step: Step::Create { .. }, .. }));
+        if !is_again {
+            self.generation += 1;
+            let generation = self.generation;
+            out.push(LogCommand::Tell(LogNotice::NewGeneration { generation }));
+        }
+        self.asks += 1;
+        let (ask, again) = (self.asks, view.now + ANSWER);
+        out.push(LogCommand::Create { generation: self.generation, ask });
+        self.step(view, Step::Create { ask, again }, out);
+    }
+
+    pub(super) fn created(&mut self, view: &NodeView<'_>, ask: Ask, out: &mut Vec<LogCommand>) {
+        let Phase::Fencing(fencing) = &mut self.phase else { return };
+        if !matches!(fencing.step, Step::Create { ask: asked, .. } if asked == ask) {
+            return;
+        }
+        fencing.has_created = true;
+        let ask = self.next_asks();
+        let follow = Follow::begin(self.name, self.generation, ask, true);
+        self.step(view, Step::Read(follow), out);
+    }
+
+    /// The stream of the next generation is there: an open leader goes on in it.
+    fn reopen(&mut self, view: &NodeView<'_>, out: &mut Vec<LogCommand>) {
+        let Phase::Fencing(fencing) = &mut self.phase else { return };
+        let Step::Read(follow) = &fencing.step else { return };
+        let Some(counting) = follow.counting().filter(|counting| counting.is_empty()) else {
+            return self.close(view.now, ClosedBy::Deposed, out);
+        };
+        self.asks += 1 << 20;
+        let route = ShipRoute { name: self.name, by: self.me, generation: self.generation };
+        let mut ship = Ship::new(route, counting, Held::default(), self.asks);
+        for batch in std::mem::take(&mut fencing.rest) {
+            ship.push(view.now, batch, out);
+        }
+        self.ship = Some(ship);
+        self.phase = Phase::Leading;
+        out.push(LogCommand::Delete { generation: self.generation - 1 });
+    }
+}

@@ -1,0 +1,136 @@
+//! Leading: what was written is shipped, the stream is trimmed, and the table is watched.
+
+use super::{Phase, Replica};
+use crate::batch::LogBatch;
+use crate::port::{ClosedBy, LogCommand, LogNotice};
+use crate::replica::NodeView;
+use crate::ship::{Ship, ShipEnd};
+use crate::wire::beat::LogRole;
+use crate::wire::table::LogEntry;
+use base::time::Instant;
+use std::time::Duration;
+
+const EVERY: Duration = Duration::from_secs(1);
+
+/// A node that is to lead must be this near to the leader's end, records.
+const NEAR: u64 = 10_000;
+
+impl Replica {
+    /// The writer has put a batch on the disk.
+    pub(super) fn written(&mut self, now: Instant, batch: LogBatch, out: &mut Vec<LogCommand>) {
+        self.own.push(&batch);
+        self.own.sync(batch.last_index());
+        match &mut self.phase {
+            Phase::Fencing(fencing) => fencing.rest.push(batch),
+            _ => self.ship(out, |ship, out| ship.push(now, batch, out)),
+        }
+    }
+
+    pub(super) fn tick_leading(&mut self, view: &NodeView<'_>, out: &mut Vec<LogCommand>) {
+        let now = view.now;
+        let is_lost = view.proof.is_lost(now);
+        if is_lost {
+            self.is_isolated = true;
+        } else if self.is_isolated && now >= self.next_look {
+            // Proof is back: whether somebody else leads by now, the stream knows.
+            self.next_look = now + EVERY;
+            self.ship(out, |ship, out| ship.look(now, out));
+        }
+        self.look_at_entry(view, out);
+        if now >= self.next_trim {
+            self.next_trim = now + EVERY;
+            self.trim(view, out);
+        }
+    }
+
+    fn trim(&mut self, view: &NodeView<'_>, out: &mut Vec<LogCommand>) {
+        let Some((_, entry)) = &self.entry else { return };
+        let copies = entry.copies().filter(|node| *node != self.me.node);
+        let epoch = self.epoch;
+        let synced = copies.filter_map(|node| {
+            let (at, told) = view.peers.log(node, self.name.log)?;
+            let is_of_this = told.epoch == epoch && told.role != LogRole::Absent;
+            (is_of_this && view.now.since(at) < Duration::from_secs(5))
+                .then_some(told.synced.min(told.index))
+        });
+        let synced: Vec<u64> = synced.collect();
+        let Some(ship) = &mut self.ship else { return };
+        let Some(due) = ship.due_purge(self.own.synced(), &synced, view.copies_min) else { return };
+        ship.purged(due.below);
+        if due.is_one_disk {
+            out.push(LogCommand::Tell(LogNotice::PurgedBehindOneDisk));
+        }
+        out.push(LogCommand::Purge { generation: ship.generation(), below: due.below });
+    }
+
+    /// The table may name another leader, or this one no more.
+    pub(super) fn look_at_entry(&mut self, view: &NodeView<'_>, out: &mut Vec<LogCommand>) {
+        let now = view.now;
+        let Some((revision, entry)) = self.entry.clone() else { return };
+        if !matches!(self.phase, Phase::Leading) || now < self.next_look {
+            return;
+        }
+        let is_named = entry.leader == Some(self.me) && entry.generation == self.generation;
+        let is_later = entry.epoch > self.epoch || entry.generation > self.generation;
+        if is_later {
+            self.next_look = now + EVERY;
+            self.ship(out, |ship, out| ship.look(now, out));
+        } else if !is_named && view.proof.is_fresh(now) {
+            // The table went back: it names this node again.
+            self.next_look = now + EVERY;
+            self.asks += 1;
+            let followers = entry.copies().filter(|node| *node != self.me.node).collect();
+            let (leader, wanted) = (Some(self.me), entry.wanted);
+            let (generation, epoch) = (self.generation, self.epoch);
+            let entry = LogEntry { generation, epoch, leader, wanted, followers };
+            out.push(LogCommand::Claim { ask: self.asks, revision, entry });
+        } else if let Some(wanted) = entry.wanted.filter(|node| *node != self.me.node) {
+            let told = view.peers.log(wanted, self.name.log);
+            let is_near = told.is_some_and(|(at, told)| {
+                now.since(at) < Duration::from_secs(3)
+                    && told.role == LogRole::Following
+                    && told.index + NEAR >= self.own.end().index
+            });
+            if is_near {
+                self.close(now, ClosedBy::Asked, out);
+            }
+        }
+    }
+
+    /// What came of the ship.
+    pub(super) fn look_at_ship(&mut self, view: &NodeView<'_>, out: &mut Vec<LogCommand>) {
+        self.look_at_lead(out);
+        let now = view.now;
+        let Some(ship) = &self.ship else { return };
+        let is_leading = matches!(self.phase, Phase::Leading);
+        let Some(end) = ship.stopped() else {
+            if is_leading && self.is_isolated && !view.proof.is_lost(now) && ship.has_looked() {
+                self.is_isolated = false;
+            }
+            return;
+        };
+        let is_ours = self.entry.as_ref().is_none_or(|(_, entry)| {
+            entry.epoch <= self.epoch && entry.generation <= self.generation
+        });
+        match self.phase {
+            Phase::Leading if end == ShipEnd::Forgot && is_ours => self.regenerate_open(view, out),
+            Phase::Opening if end == ShipEnd::Forgot => {} // when it leads
+            Phase::Leading | Phase::Opening => self.close(now, ClosedBy::Deposed, out),
+            Phase::Leaving { .. } => self.ship = None,
+            _ => self.give_way(now),
+        }
+    }
+
+    /// Stops serving the log.
+    pub(super) fn close(&mut self, now: Instant, why: ClosedBy, out: &mut Vec<LogCommand>) {
+        out.push(LogCommand::Close { why });
+        if why != ClosedBy::Asked {
+            self.ship = None;
+        }
+        self.quiet = now + super::claiming::QUIET;
+        self.phase = Phase::Leaving { until: None };
+        if self.ship.as_ref().is_some_and(|ship| Ship::stopped(ship).is_some()) {
+            self.ship = None;
+        }
+    }
+}

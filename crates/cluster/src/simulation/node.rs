@@ -1,0 +1,165 @@
+//! A node of the world: a process that may die, and a disk that stays.
+
+use crate::batch::{LogBatch, LogEnd, LogLeader};
+use crate::node::{MajorityProof, PeerBeats};
+use crate::own_log::OwnLog;
+use crate::port::LogCommand;
+use crate::replica::{NodeView, Replica};
+use base::time::Instant;
+use model::id::NodeId;
+
+use super::NAME;
+
+/// A disk: what is written, what of it is synced, and the mark.
+#[derive(Default)]
+pub(super) struct SimDisk {
+    pub(super) batches: Vec<LogBatch>,
+    pub(super) synced: usize,
+    pub(super) mark: u64,
+    /// The highest index that was ever synced, and when the disk was wiped.
+    pub(super) synced_before: u64,
+    pub(super) wiped_ms: Option<u64>,
+}
+
+impl SimDisk {
+    pub(super) fn end(&self) -> LogEnd {
+        self.batches.last().map(LogBatch::end).unwrap_or_default()
+    }
+
+    pub(super) fn synced_index(&self) -> u64 {
+        self.synced.checked_sub(1).map_or(0, |at| self.batches[at].last_index())
+    }
+
+    pub(super) fn append(&mut self, batch: LogBatch) {
+        let end = self.end();
+        assert!(batch.follows(&end), "a batch {:?} behind {end:?}", batch.end());
+        self.batches.push(batch);
+    }
+
+    pub(super) fn cut(&mut self, behind: u64) {
+        self.batches.retain(|batch| batch.last_index() <= behind);
+        self.synced = self.synced.min(self.batches.len());
+        self.mark = self.mark.min(behind);
+    }
+
+    pub(super) fn from(&self, index: u64) -> Vec<LogBatch> {
+        let later = self.batches.iter().filter(|batch| batch.first_index() >= index);
+        later.cloned().collect()
+    }
+
+    fn own(&self) -> OwnLog {
+        let ends = self.batches.iter().map(LogBatch::end);
+        OwnLog::new([LogEnd::default()].into_iter().chain(ends), self.mark)
+    }
+}
+
+/// What serves the log, between Open and Close.
+#[derive(Clone, Copy)]
+pub(super) struct SimEngine {
+    pub(super) epoch: u32,
+    pub(super) is_open: bool,
+    pub(super) released: u64,
+}
+
+pub(super) struct SimNode {
+    pub(super) me: LogLeader,
+    /// None: the process does not run.
+    pub(super) replica: Option<Replica>,
+    pub(super) proof: MajorityProof,
+    pub(super) peers: PeerBeats,
+    pub(super) disk: SimDisk,
+    pub(super) engine: Option<SimEngine>,
+    /// The node's clock runs so many thousandths of the true one.
+    pub(super) rate: u64,
+    pub(super) paused_until: u64,
+    /// Requests to NATS, and what comes from there, get lost until then.
+    pub(super) cut_out_until: u64,
+    pub(super) cut_in_until: u64,
+    /// Its beats get lost until then.
+    pub(super) mute_until: u64,
+    pub(super) seen: u64,
+    pub(super) next_watch: u64,
+    pub(super) next_beat: u64,
+    pub(super) next_sync: u64,
+    /// When anything of it was disturbed last.
+    pub(super) disturbed: u64,
+    pub(super) ticking: u64,
+}
+
+impl SimNode {
+    pub(super) fn new(number: u16, rate: u64) -> SimNode {
+        let node = NodeId::new(number).expect("a node");
+        SimNode {
+            me: LogLeader { node, boot: 0 },
+            replica: None,
+            proof: MajorityProof::default(),
+            peers: PeerBeats::default(),
+            disk: SimDisk::default(),
+            engine: None,
+            rate,
+            paused_until: 0,
+            cut_out_until: 0,
+            cut_in_until: 0,
+            mute_until: 0,
+            seen: 0,
+            next_watch: 0,
+            next_beat: 0,
+            next_sync: 0,
+            disturbed: 0,
+            ticking: 0,
+        }
+    }
+
+    pub(super) fn start(&mut self) {
+        self.me.boot += 1;
+        self.disk.synced = self.disk.batches.len();
+        self.replica = Some(Replica::new(NAME, self.me, self.disk.own()));
+        (self.proof, self.peers) = (MajorityProof::default(), PeerBeats::default());
+        (self.engine, self.seen) = (None, 0);
+    }
+
+    /// The process dies. A power cut also takes what is not synced.
+    pub(super) fn kill(&mut self, is_power_cut: bool) {
+        (self.replica, self.engine) = (None, None);
+        if is_power_cut {
+            self.disk.batches.truncate(self.disk.synced);
+            let end = self.disk.end().index;
+            self.disk.mark = self.disk.mark.min(end);
+        }
+    }
+
+    pub(super) fn wipe(&mut self, now_ms: u64) {
+        let synced_before = self.disk.synced_index();
+        let wiped_ms = Some(now_ms);
+        self.disk = SimDisk { synced_before, wiped_ms, ..SimDisk::default() };
+    }
+
+    /// The node's own clock.
+    pub(super) fn now(&self, now_us: u64) -> Instant {
+        Instant::from_nanos(1_000_000_000 * u64::from(self.me.node.number()) + now_us * self.rate)
+    }
+
+    /// How much of the true time it is to a moment of the node's clock, microseconds.
+    pub(super) fn until(&self, now_us: u64, at: Instant) -> u64 {
+        at.since(self.now(now_us)).as_nanos() as u64 / self.rate + 1
+    }
+
+    pub(super) fn run<T>(
+        &mut self,
+        now_us: u64,
+        run: impl FnOnce(&mut Replica, &NodeView<'_>, &mut Vec<LogCommand>) -> T,
+    ) -> (Option<T>, Vec<LogCommand>) {
+        let now = self.now(now_us);
+        let (proof, peers) = (&self.proof, &self.peers);
+        let view = NodeView { now, proof, peers, copies_min: 1 };
+        let mut out = Vec::new();
+        let ran = self.replica.as_mut().map(|replica| run(replica, &view, &mut out));
+        (ran, out)
+    }
+
+    pub(super) fn leads(&self, now_us: u64) -> bool {
+        let (proof, peers) = (&self.proof, &self.peers);
+        let view = NodeView { now: self.now(now_us), proof, peers, copies_min: 1 };
+        self.replica.as_ref().is_some_and(|replica| replica.leads(&view))
+    }
+}

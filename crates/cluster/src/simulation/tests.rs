@@ -1,0 +1,94 @@
+//! Many worlds with all rules, and without each rule.
+
+use super::{MS, Story, World};
+use crate::rules::{Rule, without};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Worlds of every run of the tests.
+const SEEDS: u64 = 120;
+
+/// Characters of a line of a trace.
+const TRACE: usize = 230;
+
+impl World {
+    /// Prints what happens, if somebody wants to see this world.
+    pub(super) fn trace(&self, node: usize, way: &str, what: &dyn std::fmt::Debug) {
+        if self.is_traced {
+            let text = format!("{what:?}");
+            let text = &text[..text.len().min(TRACE)];
+            eprintln!("{:>6} {node} {way} {text}", self.now / MS);
+        }
+    }
+}
+
+fn one(seed: u64, is_traced: bool) -> Story {
+    struct Repeat(u64);
+    impl Drop for Repeat {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                eprintln!(
+                    "failed: CLUSTER_SEED={} cargo test -p cluster -- --ignored one_world",
+                    self.0
+                );
+            }
+        }
+    }
+    let _repeat = Repeat(seed);
+    World::run(seed, is_traced)
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
+#[test]
+fn whatever_happens_every_invariant_holds() {
+    let mut sum = Story::default();
+    for seed in 0..SEEDS {
+        let story = one(seed, false);
+        sum.releases += story.releases;
+        sum.opens += story.opens;
+        sum.generations += story.generations - 1;
+    }
+    // Worlds in which nothing happens prove nothing.
+    assert!(sum.releases > 100 * SEEDS && sum.opens > 2 * SEEDS, "{sum:?}");
+    assert!(u64::from(sum.generations) > SEEDS / 4, "{sum:?}");
+}
+
+#[test]
+#[ignore = "one world: CLUSTER_SEED"]
+fn one_world() {
+    println!("{:?}", one(number("CLUSTER_SEED").unwrap_or(0), true));
+}
+
+#[test]
+#[ignore = "many worlds, from CLUSTER_SEED on: CLUSTER_SEEDS, 10,000 without it"]
+fn many_worlds() {
+    let (from, count) = (number("CLUSTER_SEED").unwrap_or(0), number("CLUSTER_SEEDS"));
+    let worlds = from..from + count.unwrap_or(10_000);
+    let failed: Vec<u64> =
+        worlds.filter(|seed| catch_unwind(|| one(*seed, false)).is_err()).collect();
+    assert!(failed.is_empty(), "{} failed: {failed:?}", failed.len());
+}
+
+#[test]
+fn the_same_seed_is_the_same_world() {
+    assert_eq!(one(3, false), one(3, false));
+}
+
+/// The first world in which the invariants do not hold without a rule.
+fn noticed(rule: Rule, worlds: u64) -> Option<u64> {
+    let fails = |seed: &u64| {
+        catch_unwind(AssertUnwindSafe(|| without(rule, || World::run(*seed, false)))).is_err()
+    };
+    (0..worlds).find(fails)
+}
+
+#[test]
+#[ignore = "tries"]
+fn try_rules() {
+    std::panic::set_hook(Box::new(|_| {}));
+    for rule in Rule::ALL {
+        println!("{rule:?}: {:?}", noticed(rule, number("CLUSTER_SEEDS").unwrap_or(100)));
+    }
+}

@@ -1,0 +1,214 @@
+//! What goes wrong in a world, and when.
+
+use super::{Item, MS, NAME, NODES, World};
+use crate::batch::{LogBatch, LogEnd, LogLeader, write_record};
+use crate::wire::message::messages_of;
+use base::prng::Prng;
+use model::id::NodeId;
+
+/// Kinds of worlds, by their seeds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Climate {
+    /// Nodes die, hang and are cut off; NATS is silent; nothing is forgotten.
+    Crashes,
+    /// And disks are wiped, the table goes back, strangers write to the stream.
+    Wipes,
+    /// Streams forget and vanish while nodes are well: nothing is lost.
+    Forgets,
+    /// Streams forget while nodes die and hang: what is lost is told.
+    Loses,
+}
+
+pub(super) struct Weather {
+    pub(super) climate: Climate,
+    pub(super) end: u64,
+    pub(super) write_every: u64,
+    pub(super) watch_lag: u64,
+    pub(super) lost_in: u64,
+    pub(super) late_in: u64,
+    pub(super) stale_in: u64,
+    pub(super) nats_until: u64,
+    pub(super) stream_until: u64,
+    pub(super) table_until: u64,
+    pub(super) full_until: u64,
+    every: u64,
+    restarts: Vec<(u64, usize)>,
+}
+
+impl Weather {
+    pub(super) fn new(rng: &mut Prng, seed: u64) -> Weather {
+        let climates = [Climate::Crashes, Climate::Wipes, Climate::Forgets, Climate::Loses];
+        Weather {
+            climate: climates[seed as usize % 4],
+            end: 60_000 * MS,
+            write_every: (20 + rng.below(200)) * MS,
+            watch_lag: (10 + rng.below(1_500)) * MS,
+            lost_in: 50 + rng.below(2_000),
+            late_in: 50 + rng.below(1_000),
+            stale_in: 20 + rng.below(1_000),
+            nats_until: 0,
+            stream_until: 0,
+            table_until: 0,
+            full_until: 0,
+            every: (1 + rng.below(8)) * 1_000 * MS,
+            restarts: Vec::new(),
+        }
+    }
+
+    /// What was acknowledged may be lost, and is told then.
+    pub(super) fn may_lose(&self) -> bool {
+        self.climate == Climate::Loses
+    }
+
+    pub(super) fn forgets(&self) -> bool {
+        matches!(self.climate, Climate::Forgets | Climate::Loses)
+    }
+
+    pub(super) fn is_table_silent(&self, now: u64) -> bool {
+        now < self.table_until.max(self.nats_until)
+    }
+}
+
+/// What a stranger writes to the stream: noise, or a node that runs on an old copy of its disk.
+fn strange(noise: u64, end: LogEnd) -> Vec<u8> {
+    let by = LogLeader { node: NodeId::new(1).expect("a node"), boot: 0 };
+    let mut record = Vec::new();
+    write_record(14, &mut record, |out| out.extend_from_slice(&noise.to_le_bytes()));
+    let (at, epoch) = match noise % 3 {
+        0 => return noise.to_le_bytes().to_vec(),
+        1 => (LogEnd { chain: end.chain ^ 1, ..end }, end.epoch),
+        _ => (end, end.epoch - 1),
+    };
+    let batch = LogBatch::of(at, epoch, &record).expect("whole");
+    messages_of(NAME, by, &[batch]).remove(0)
+}
+
+impl World {
+    pub(super) fn blow(&mut self) {
+        let now = self.now;
+        self.put(50 * MS, Item::Weather);
+        let due = self.weather.restarts.iter().position(|(at, _)| *at <= now);
+        if let Some(at) = due {
+            let (_, node) = self.weather.restarts.swap_remove(at);
+            self.start(node);
+        }
+        if now < self.weather.end && self.rng.below(self.weather.every) < 50 * MS {
+            let node = self.rng.below(NODES as u64) as usize;
+            let leader = self.nodes.iter().position(|it| it.engine.is_some());
+            // Half of what befalls nodes befalls the leader.
+            let node = leader.filter(|_| self.rng.one_in(2)).unwrap_or(node);
+            self.trace(node, "!", &self.weather.climate);
+            match self.weather.climate {
+                Climate::Forgets if self.rng.one_in(3) => self.befall_stream(),
+                Climate::Loses if self.rng.one_in(4) => self.befall_stream(),
+                Climate::Forgets => self.befall_nats(),
+                Climate::Wipes if self.rng.one_in(4) => self.befall_table(node),
+                _ if self.rng.one_in(3) => self.befall_nats(),
+                _ => self.befall_node(node),
+            }
+        }
+    }
+
+    fn span(&mut self, ms_max: u64) -> u64 {
+        let ms_max = if self.rng.one_in(2) { ms_max } else { ms_max / 5 };
+        self.now + self.rng.below(ms_max * MS)
+    }
+
+    fn befall_node(&mut self, node: usize) {
+        let until = self.span(25_000);
+        let is_power_cut = self.rng.one_in(3) && !self.weather.may_lose();
+        let it = &mut self.nodes[node];
+        it.disturbed = self.now;
+        match self.rng.below(6) {
+            0 | 1 => self.kill(node, is_power_cut),
+            2 => it.paused_until = until,
+            3 => it.cut_out_until = until,
+            4 => it.cut_in_until = until,
+            _ => {
+                it.mute_until = until;
+                if self.rng.one_in(2) {
+                    (it.cut_in_until, it.cut_out_until) = (until, until);
+                }
+            }
+        }
+    }
+
+    fn kill(&mut self, node: usize, is_power_cut: bool) {
+        if self.nodes[node].replica.is_some() {
+            self.nodes[node].kill(is_power_cut);
+            let until = self.span(20_000);
+            self.weather.restarts.push((until, node));
+        }
+    }
+
+    fn befall_nats(&mut self) {
+        match self.rng.below(8) {
+            0..=3 => self.weather.stream_until = self.span(9_000),
+            4 | 5 => self.weather.table_until = self.span(9_000),
+            6 => self.weather.full_until = self.span(6_000),
+            _ => self.weather.nats_until = self.span(30_000),
+        }
+    }
+
+    /// What the wiping of disks and old tables may do.
+    fn befall_table(&mut self, node: usize) {
+        match self.rng.below(3) {
+            0 => {
+                let changes = 1 + self.rng.below(3) as usize;
+                self.table.go_back(changes);
+            }
+            1 => {
+                let newest = self.streams.iter().next_back();
+                let noise = self.rng.draw();
+                if let Some((generation, stream)) = newest
+                    && let Some((.., end)) = stream.oracle.counted.last()
+                {
+                    let (generation, message) = (*generation, strange(noise, *end));
+                    let _ = self.publish(node, generation, None, message);
+                }
+            }
+            _ => self.wipe(node),
+        }
+    }
+
+    /// A disk is wiped, if another one has what the stream does not have any more.
+    fn wipe(&mut self, node: usize) {
+        let first = self.streams.values().next_back().map_or(0, |it| it.first_index());
+        let others = self
+            .nodes
+            .iter()
+            .enumerate()
+            .filter(|(at, it)| *at != node && it.disk.synced_index() + 1 >= first);
+        if others.count() > 0 {
+            self.nodes[node].disturbed = self.now;
+            self.kill(node, false);
+            self.nodes[node].wipe(self.now / MS);
+        }
+    }
+
+    fn befall_stream(&mut self) {
+        let Some((_, stream)) = self.streams.iter_mut().next_back() else { return };
+        let count = stream.messages.len() as u64;
+        if self.rng.one_in(5) {
+            let generation = *self.streams.keys().next_back().expect("there is one");
+            self.streams.remove(&generation);
+        } else {
+            let forgotten = 1 + self.rng.below(count.clamp(1, 60));
+            stream.forget(forgotten);
+        }
+        self.weather.stream_until = self.span(4_000);
+    }
+
+    /// Everything is well from now on.
+    pub(super) fn heal(&mut self) {
+        let now = self.now;
+        for it in &mut self.nodes {
+            it.paused_until = it.paused_until.min(now);
+            (it.cut_in_until, it.cut_out_until, it.mute_until) = (0, 0, 0);
+        }
+        let weather = &mut self.weather;
+        (weather.nats_until, weather.stream_until, weather.table_until) = (0, 0, 0);
+        (weather.full_until, weather.end) = (0, now);
+        weather.restarts.iter_mut().for_each(|(at, _)| *at = now);
+    }
+}
