@@ -23,7 +23,7 @@ use store::Fsync;
 use store::engine::{
     Engine, EngineSettings, Finished, MemoryState, Planned, Retention, UpkeepTask,
 };
-use store::log::{LogIdentity, LogSettings};
+use store::log::{LogIdentity, LogSettings, Origin};
 use testkit::files::{Error, FaultyFiles, Op};
 
 /// What goes wrong on the disk of a world: once in so many times; zero: never.
@@ -269,8 +269,8 @@ fn folder(shard: u16) -> PathBuf {
 fn open(files: &FaultyFiles, shard: u16, state: Arc<MemoryState>) -> Log {
     let (segment_bytes, log_bytes_max) = (16 * 1024, 64 << 20);
     let whose = LogIdentity { cluster: 1, log: shard.into() };
-    let log =
-        LogSettings { whose, fsync: Fsync::Always, segment_bytes, log_bytes_max, kept_bytes: 0 };
+    let (origin, fsync) = (Origin::default(), Fsync::Always);
+    let log = LogSettings { whose, origin, fsync, segment_bytes, log_bytes_max, kept_bytes: 0 };
     let settings = EngineSettings {
         heads_resident_max: 4,
         hot_bytes_max: 4 * 1024,

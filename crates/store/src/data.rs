@@ -9,8 +9,12 @@
 //! Read `folder.rs` for what is on the disk, `writer.rs` for the life of a log.
 
 pub(crate) mod alive;
+mod copying;
 pub(crate) mod folder;
+mod following;
 mod gathering;
+mod held;
+mod log_base;
 mod log_queue;
 mod logs;
 pub(crate) mod opened;
@@ -22,8 +26,11 @@ pub(crate) mod tests;
 mod upkeep_thread;
 mod writer;
 
+pub use copying::Copying;
 pub(crate) use folder::Place;
 pub use folder::{CLUSTER_SECRET, Folder, NODE_SECRET, States};
+pub use following::FollowingFolder;
+pub use log_base::{Base, BaseFile, BaseList, CHUNK_BYTES};
 pub use logs::{LogSizes, Logs};
 pub use opened::OpenFolder;
 pub use settings::{Secrets, Settings};

@@ -10,6 +10,7 @@
 //! Read `record.rs` first, then `commit.rs` and `recovery.rs`, which mirror each other.
 
 mod commit;
+mod follow;
 mod import;
 mod index;
 mod post;
@@ -22,23 +23,23 @@ mod state;
 mod tests;
 mod undo;
 mod upkeep;
-mod verify;
 pub(crate) mod wreck;
 
 pub use import::{Import, OnceRecord};
 pub(crate) use index::rosters;
 pub use read::Planned;
 pub use read::inspection::{DamagedRecord, Inspection, LOST_NAMED_MAX};
+pub use read::verify::Verified;
 pub use recovery::{EngineFound, restore};
 pub use settings::{EngineSettings, Retention, RetentionRule};
 pub use state::{
     FjallState, Keep, MemoryState, Sorted, State, StateChange, StateError, StateMemory,
 };
 pub use upkeep::{CheckpointStep, Finished, UpkeepTask};
-pub use verify::Verified;
 
 use crate::LostHook;
 use crate::log::{Log, Place, Reader};
+use follow::Follower;
 use index::Index;
 use index::hot::Hot;
 use model::ports::log::StoreError;
@@ -57,6 +58,8 @@ pub struct Engine {
     excess: Excess,
     /// Kept for its room.
     slots: Vec<u32>,
+    /// Of a log that follows another one.
+    follower: Option<Box<Follower>>,
 }
 
 /// How much happened since the last checkpoint began.
@@ -115,6 +118,8 @@ pub struct Sizes {
     pub full: bool,
     /// The log takes nothing any more.
     pub failed: bool,
+    /// Bytes of batches that copies have not acknowledged.
+    pub waiting_bytes: u64,
 }
 
 impl Engine {
@@ -158,6 +163,7 @@ impl Engine {
             used_percent: self.log.used_percent(),
             full: self.is_full(),
             failed: self.is_failed(),
+            waiting_bytes: self.log.waiting_bytes() as u64,
         }
     }
 }

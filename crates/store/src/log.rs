@@ -9,21 +9,28 @@
 //! segment is removed.
 
 pub(crate) mod batch;
+mod batches;
+mod cut;
 pub(crate) mod durable_mark;
 mod opened;
 mod reader;
 pub(crate) mod record;
 pub(crate) mod record_scan;
 pub(crate) mod recovery;
+mod replica;
 mod reserve;
 mod segment;
 #[cfg(test)]
 mod tests;
 
-pub use batch::Position;
+pub use batch::{LogBatch, Position};
+pub use batches::Batches;
+pub(crate) use cut::cut_behind;
 pub use opened::{Missing, OpenedLog};
-pub(crate) use reader::{ReadError, Reader};
-pub use record::RecordKind;
+pub use reader::ReadError;
+pub(crate) use reader::Reader;
+pub use record::{Origin, RecordKind};
+pub use replica::{FollowError, Followed, Ship};
 pub(crate) use segment::{segment_number, segment_path};
 
 use crate::files::is_full;
@@ -33,6 +40,7 @@ use durable_mark::DurableMark;
 use model::ports::files::{File, FileSystem};
 use model::ports::log::StoreError;
 use model::{event, tell};
+use replica::Replica;
 use reserve::{ENDING_BYTES, ROLLING_BYTES, Reserve};
 use segment::Last;
 use std::collections::BTreeMap;
@@ -94,6 +102,8 @@ pub struct LogIdentity {
 pub struct LogSettings {
     /// Which log it is: segments of another are refused.
     pub whose: LogIdentity,
+    /// Who writes it: each Epoch record says so.
+    pub origin: Origin,
     /// When batches are put on stable storage.
     pub fsync: Fsync,
     /// Bytes after which a new segment begins, at most 1 GiB.
@@ -139,8 +149,10 @@ pub(crate) struct Log {
     /// The last segment.
     last: Last,
     file: Box<dyn File>,
-    /// Behind the last batch; the epoch is this process's.
+    /// Behind the last batch.
     at: Position,
+    /// Of the next batch.
+    epoch: u32,
     /// Index of the last record on stable storage.
     committed: u64,
     batch: Vec<u8>,
@@ -156,6 +168,8 @@ pub(crate) struct Log {
     /// Somebody was told that it fills.
     fills: bool,
     reader: Reader,
+    /// Of a log that has copies on other nodes; a lone node's has none.
+    replica: Option<Box<Replica>>,
 }
 
 /// ```text
@@ -181,23 +195,44 @@ impl Log {
         each: recovery::Each<'_>,
     ) -> Result<(Log, OpenedLog), OpenError> {
         let failed = |error| OpenError::at(folder, error);
+        let (mut log, mut found) = Log::recover(files, folder, (settings, 1), from, each)?;
+        found.end.epoch = log.epoch;
+        if log.at.epoch < log.epoch {
+            log.begin_epoch().map_err(failed)?;
+        }
+        Ok((log, found))
+    }
+
+    /// Reads the segments as [`Log::open`] does. The next batch is of an epoch `later` than the
+    /// last, of which a segment that has to be begun says so already. With 0 the log follows.
+    fn recover(
+        files: Arc<dyn FileSystem>,
+        folder: &Path,
+        (settings, later): (LogSettings, u32),
+        from: Position,
+        each: recovery::Each<'_>,
+    ) -> Result<(Log, OpenedLog), OpenError> {
+        let failed = |error| OpenError::at(folder, error);
         files.make_folder(folder).map_err(failed)?;
         let promised = durable_mark::read(&*files, folder);
         let whose = settings.whose;
-        let (mut segments, at, mut found) =
+        let (mut segments, mut at, mut found) =
             recovery::recover(&*files, folder, (whose, from), each)?;
         let reserve = Reserve::new(Arc::clone(&files), folder.join("reserve")).map_err(failed)?;
-        let mut at = Position { epoch: at.epoch + 1, ..at };
-        let is_begun = segments.contains_key(&at.place.segment);
-        let (last, file) = match is_begun {
+        let epoch = at.epoch + later;
+        let (last, file) = match segments.contains_key(&at.place.segment) {
             true => segment::open(&*files, folder, at.place)?,
-            false => segment::begin(&*files, folder, whose, &mut at).map_err(failed)?,
+            false => {
+                at.epoch = epoch;
+                segment::begin(&*files, folder, whose, &mut at).map_err(failed)?
+            }
         };
         segments.insert(last.number, last.bytes);
         let reader = Reader::new(Arc::clone(&files), folder.into(), at.place);
         (found.promised, found.end) = (promised, at);
+        let mark = if later == 0 { replica::confirmed(&found, from, folder)? } else { at };
         let mut log = Log {
-            promised: DurableMark::begin(&*files, folder, at),
+            promised: DurableMark::begin(&*files, folder, mark),
             files,
             folder: folder.into(),
             settings,
@@ -206,29 +241,29 @@ impl Log {
             last,
             file,
             at,
+            epoch,
             committed: at.index,
             batch: Vec::new(),
-            link: Link::begin(at.chain, at.epoch, at.index + 1),
+            link: Link::begin(at.chain, epoch, at.index + 1),
             reserve,
             state_room: 0,
             unlooked: 0,
             state: State::Good,
             fills: false,
             reader,
+            replica: None,
         };
         log.settings.segment_bytes = settings.segment_bytes.min(SEGMENT_BYTES_MAX);
         log.reserve.make().map_err(failed)?;
         log.state_room = ((log.free_bytes() / 8).saturating_add(log.bytes / 8)).min(STATE_ROOM_MAX);
-        if is_begun {
-            log.begin_epoch().map_err(failed)?;
-        }
         Ok((log, found))
     }
 
     /// Says that a new epoch begins, on stable storage. On a disk without any room the first batch
     /// says so.
     fn begin_epoch(&mut self) -> io::Result<()> {
-        self.add(RecordKind::Epoch, |_| {});
+        let origin = self.settings.origin;
+        self.add(RecordKind::Epoch, |out| origin.write(out));
         match self.commit(Purpose::End).and_then(|()| self.sync()) {
             Ok(()) | Err(StoreError::Full) => Ok(()),
             Err(_) => Err(io::Error::other("the epoch of the log cannot be written")),
@@ -417,7 +452,7 @@ impl Log {
             }
         }
         self.batch.resize(BATCH_HEAD_BYTES, 0);
-        self.link = Link::begin(self.at.chain, self.at.epoch, self.at.index + 1);
+        self.link = Link::begin(self.at.chain, self.epoch, self.at.index + 1);
     }
 
     fn take(&mut self, batch: &mut [u8], purpose: Purpose) -> io::Result<()> {
@@ -445,20 +480,23 @@ impl Log {
             });
         }
         written?;
-        let index = self.at.index + self.link.records;
-        self.at = Position { place: self.last.end(), index, chain, ..self.at };
+        let (before, index) = (self.at, self.at.index + self.link.records);
+        self.at = Position { place: self.last.end(), epoch: self.epoch, index, chain };
         match self.settings.fsync {
             Fsync::Always => self.sync_file(),
             Fsync::Interval(_) | Fsync::Never => Ok(()),
         }?;
         self.reader.written(self.at.place);
-        self.promised.reach(self.at);
+        match &mut self.replica {
+            None => self.promised.reach(self.at),
+            Some(replica) => replica.written((before, self.at), batch),
+        }
         Ok(())
     }
 
     /// Fills in the first record of a batch.
     fn say(&self, chain: u32, batch: &mut [u8]) {
-        let Position { epoch, index, .. } = self.at;
+        let (epoch, index) = (self.epoch, self.at.index);
         let (place, committed) = (self.last.end(), self.committed);
         let bytes = (batch.len() - BATCH_HEAD_BYTES) as u32;
         let said = BatchHead { place, epoch, index: index + 1, committed, bytes, chain };
@@ -508,7 +546,8 @@ impl Log {
     /// Makes the file longer than what is to be in it, where each batch is synced.
     fn lengthen(&mut self, end: u64) -> io::Result<()> {
         let longer = self.last.longer(end, self.settings.segment_bytes);
-        let Some(length) = longer.filter(|_| self.settings.fsync == Fsync::Always) else {
+        let syncs_each = self.settings.fsync == Fsync::Always && !self.follows();
+        let Some(length) = longer.filter(|_| syncs_each) else {
             return Ok(());
         };
         match self.last.lengthen(&mut *self.file, length) {
@@ -539,6 +578,7 @@ impl Log {
             self.file.sync().map_err(no_second_chance)?;
             self.last.synced = self.last.bytes;
             self.committed = self.at.index;
+            self.confirm();
         }
         Ok(())
     }

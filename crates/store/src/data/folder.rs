@@ -15,11 +15,14 @@
 
 use crate::OpenError;
 use crate::data::alive::Rest;
+use crate::data::copying;
+use crate::data::following::FollowingFolder;
+use crate::data::log_base::base_folder;
 use crate::data::opened::OpenFolder;
 use crate::data::{Secrets, Settings};
-use crate::engine::{Engine, EngineFound, FjallState, Inspection, State};
+use crate::engine::{Engine, EngineFound, EngineSettings, FjallState, Inspection, State};
 use crate::files::write_whole;
-use crate::log::LogIdentity;
+use crate::log::{LogIdentity, Origin};
 use base::hash::{Slot, SlotRange};
 use base::secret::ClusterSecret;
 use model::id::NodeId;
@@ -49,6 +52,17 @@ pub const NODE_SECRET: &str = "node.secret";
 
 /// Opens the derived state of a log in a folder, with so many bytes of cache.
 pub type States = dyn Fn(&Path, u64) -> Result<Arc<dyn State>, OpenError> + Send + Sync;
+
+/// Opens an engine: [`Engine::open`], or to follow.
+pub(crate) type OpenEngine<'a> = &'a (
+        dyn Fn(
+    Arc<dyn FileSystem>,
+    &Path,
+    EngineSettings,
+    Arc<dyn State>,
+) -> Result<(Engine, EngineFound), OpenError>
+            + Sync
+    );
 
 /// Removes everything in a folder, as far as it can: what is left of one whose making failed, with
 /// an error of its own that is told.
@@ -136,6 +150,40 @@ impl Folder {
         files: Arc<dyn FileSystem>,
         states: Arc<States>,
     ) -> Result<OpenFolder, OpenError> {
+        let (place, logs) = Place::start(path, &settings, files, states)?;
+        let logs = place.open_logs("", logs, &settings)?;
+        Ok(OpenFolder::new(place, settings, logs))
+    }
+
+    /// Opens a data folder whose logs follow those of another node, and reads them.
+    pub fn open_to_follow(
+        path: &Path,
+        settings: Settings,
+        files: Arc<dyn FileSystem>,
+    ) -> Result<FollowingFolder, OpenError> {
+        Folder::open_to_follow_with(path, settings, files, Arc::new(fjall))
+    }
+
+    /// The same with another kind of derived state.
+    pub fn open_to_follow_with(
+        path: &Path,
+        settings: Settings,
+        files: Arc<dyn FileSystem>,
+        states: Arc<States>,
+    ) -> Result<FollowingFolder, OpenError> {
+        let (place, logs) = Place::start(path, &settings, files, states)?;
+        Ok(FollowingFolder::new(place, settings, logs))
+    }
+}
+
+impl Place {
+    /// Takes a folder for a server's start, and makes it if there is none. How many logs it has.
+    fn start(
+        path: &Path,
+        settings: &Settings,
+        files: Arc<dyn FileSystem>,
+        states: Arc<States>,
+    ) -> Result<(Place, u16), OpenError> {
         let (mut place, format) = Place::take(path, settings.secrets, files, states)?;
         let logs = match format {
             Format::First => {
@@ -149,12 +197,9 @@ impl Folder {
         };
         place.check_whole()?;
         place.raise_boot(settings.began_ms)?;
-        let logs = place.open_logs("", logs, &settings)?;
-        Ok(OpenFolder::new(place, settings, logs))
+        Ok((place, logs))
     }
-}
 
-impl Place {
     /// Locks a folder, and brings what a crash left half done to its end.
     pub(crate) fn take(
         path: &Path,
@@ -177,6 +222,7 @@ impl Place {
         if let Format::Made(layout) = format {
             place.check_cluster(layout.cluster)?;
             place.finish_switch(layout.logs, layout.switching)?;
+            place.finish_copies(layout.logs)?;
         }
         Ok((place, format))
     }
@@ -223,20 +269,7 @@ impl Place {
         settings: &Settings,
     ) -> Result<Vec<OpenLog>, OpenError> {
         self.make_logs(suffix, logs)?;
-        let engine = settings.engine(logs);
-        let cache_bytes = settings.cache_bytes / u64::from(logs.max(1));
-        let open_one = |number| {
-            let folder = log_folder(&self.path, number, suffix);
-            let state = (self.states)(&folder.join("state"), cache_bytes)?;
-            let files = Arc::clone(&self.files);
-            let mut engine = engine.clone();
-            engine.log.whose = self.whose(number);
-            let (engine, found) = Engine::open(files, &folder, engine, Arc::clone(&state))?;
-            let upto = (found.from, settings.inspect_bytes_max / u64::from(logs.max(1)));
-            let failed = |error| crate::data::alive::state_failed(&folder, error);
-            let inspection = engine.inspect(&folder, upto).map_err(failed)?;
-            Ok(OpenLog { folder, engine, found, inspection, state })
-        };
+        let open_one = |number| self.open_log((number, suffix), logs, settings, &Engine::open);
         let opened: Vec<Result<_, OpenError>> = thread::scope(|scope| {
             let spawn = |number: u16| {
                 let builder = thread::Builder::new().name(format!("holdline-open-{number}"));
@@ -251,6 +284,27 @@ impl Place {
             threads.into_iter().map(join).collect()
         });
         opened.into_iter().collect()
+    }
+
+    /// Opens one of so many logs.
+    pub(crate) fn open_log(
+        &self,
+        (number, suffix): (u16, &str),
+        logs: u16,
+        settings: &Settings,
+        open: OpenEngine<'_>,
+    ) -> Result<OpenLog, OpenError> {
+        let cache_bytes = settings.cache_bytes / u64::from(logs.max(1));
+        let folder = log_folder(&self.path, number, suffix);
+        let state = (self.states)(&folder.join("state"), cache_bytes)?;
+        let mut engine = settings.engine(logs);
+        engine.log.whose = self.whose(number);
+        engine.log.origin = Origin { node: self.node, boot: self.boot };
+        let (engine, found) = open(Arc::clone(&self.files), &folder, engine, Arc::clone(&state))?;
+        let upto = (found.from, settings.inspect_bytes_max / u64::from(logs.max(1)));
+        let failed = |error| crate::data::alive::state_failed(&folder, error);
+        let inspection = engine.inspect(&folder, upto).map_err(failed)?;
+        Ok(OpenLog { folder, engine, found, inspection, state })
     }
 
     /// Whose the segments of a log are.
@@ -349,6 +403,14 @@ impl Place {
             self.write_format(logs, false)?;
         }
         Ok(())
+    }
+
+    /// A copy that came whole takes its log's place; what was handed out as a base goes.
+    fn finish_copies(&self, logs: u16) -> Result<(), OpenError> {
+        (0..logs).map(|number| log_folder(&self.path, number, "")).try_for_each(|log| {
+            self.remove_folder(&base_folder(&log))?;
+            copying::finish(&*self.files, &log)
+        })
     }
 
     fn names(&self) -> Result<Vec<String>, OpenError> {

@@ -57,6 +57,10 @@ struct State {
     readings: VecDeque<Reading>,
     sync_due: bool,
     tick_due: bool,
+    /// All records up to this index are acknowledged by copies.
+    acknowledged: u64,
+    /// The writer was not told of it.
+    acknowledged_due: bool,
     /// An upkeep task was given and is not finished.
     busy: bool,
     /// Upkeep tasks are not given at the moment.
@@ -75,6 +79,17 @@ pub(crate) struct Work {
     pub(crate) visits: Vec<Visit>,
     pub(crate) finished: Option<Finished>,
     pub(crate) sync: bool,
+    /// All up to this index is acknowledged by copies, if that is news.
+    pub(crate) acknowledged: Option<u64>,
+}
+
+/// What the writer waits for beside work.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Awaited {
+    /// So much is not acknowledged by copies that no calls are taken.
+    pub(crate) is_full: bool,
+    /// It has an upkeep task that may not be given before what is acknowledged is.
+    pub(crate) has_task: bool,
 }
 
 impl LogQueue {
@@ -118,33 +133,42 @@ impl LogQueue {
 
     /// The writer waits for something to do; `None` when all is closed, empty and finished, and
     /// nobody holds the log. Calls gather first where that pays.
-    pub(crate) fn take(&self, gathering: Option<&mut Gathering>) -> Option<Work> {
+    pub(crate) fn take(&self, gathering: Option<&mut Gathering>, awaited: Awaited) -> Option<Work> {
         let mut state = self.lock();
         loop {
-            if state.has_work() {
+            // What is closed waits for no copy.
+            let takes_calls = !awaited.is_full || state.closed;
+            if state.has_work() || takes_calls && !state.parcels.is_empty() {
                 break;
             }
-            if state.closed && !state.busy && !state.held {
+            if state.closed && !state.held && (!state.busy || awaited.has_task) {
                 return None;
             }
             state = self.writing.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        if let Some(gathering) = gathering {
+        if let Some(gathering) = gathering.filter(|_| !awaited.is_full) {
             state = self.gather(state, gathering);
         }
-        let parcels = std::mem::take(&mut state.parcels);
+        let parcels = match awaited.is_full && !state.closed {
+            true => Vec::new(),
+            false => std::mem::take(&mut state.parcels),
+        };
         let reads = |parcel: &Parcel| {
             parcel.1.iter().filter(|(_, call)| matches!(call, Call::Read(_))).count()
         };
         // Reads are let go when they are answered.
         state.calls -= parcels.iter().map(|parcel| parcel.1.len() - reads(parcel)).sum::<usize>();
-        state.bytes = 0;
+        if !parcels.is_empty() {
+            state.bytes = 0;
+        }
         state.tick_due = false;
+        let acknowledged = std::mem::take(&mut state.acknowledged_due);
         Some(Work {
             parcels,
             visits: std::mem::take(&mut state.visits),
             finished: state.finished.take(),
             sync: std::mem::take(&mut state.sync_due),
+            acknowledged: acknowledged.then_some(state.acknowledged),
         })
     }
 
@@ -178,6 +202,36 @@ impl LogQueue {
         assert!(!state.busy, "there is one chore at a time");
         (state.busy, state.upkeep_task) = (true, Some(upkeep_task));
         self.keeping.notify_all();
+    }
+
+    /// An upkeep task is out, and the writer keeps it until it may be given.
+    pub(crate) fn keep(&self) {
+        self.lock().busy = true;
+    }
+
+    /// The writer gives the upkeep thread the task that it kept.
+    pub(crate) fn give_kept(&self, upkeep_task: UpkeepTask) {
+        self.lock().upkeep_task = Some(upkeep_task);
+        self.keeping.notify_all();
+    }
+
+    /// All records up to this index are acknowledged by copies.
+    pub(crate) fn acknowledge(&self, upto: u64) {
+        let mut state = self.lock();
+        if upto > state.acknowledged {
+            (state.acknowledged, state.acknowledged_due) = (upto, true);
+            self.writing.notify_one();
+            self.keeping.notify_all();
+        }
+    }
+
+    /// Waits until all up to this index is acknowledged. False when it will not be.
+    pub(crate) fn until_acknowledged(&self, index: u64) -> bool {
+        let mut state = self.lock();
+        while state.acknowledged < index && !state.closed && !state.gone {
+            state = self.keeping.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.acknowledged >= index
     }
 
     /// The upkeep thread waits for an upkeep task; `None` when the writer has ended.
@@ -272,6 +326,7 @@ impl LogQueue {
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.writing.notify_all();
+        self.keeping.notify_all();
     }
 
     /// The writer has ended.
@@ -288,12 +343,13 @@ impl LogQueue {
 }
 
 impl State {
+    /// Something but calls.
     fn has_work(&self) -> bool {
-        !self.parcels.is_empty()
-            || !self.visits.is_empty()
+        !self.visits.is_empty()
             || self.finished.is_some()
             || self.sync_due
             || self.tick_due
+            || self.acknowledged_due
     }
 
     /// Calls that the writer takes next.
@@ -307,6 +363,7 @@ impl State {
             || self.sync_due
             || !self.visits.is_empty()
             || self.finished.is_some()
+            || self.acknowledged_due
             || self.calls_to_write() >= CALLS_ENOUGH
     }
 }
@@ -357,7 +414,7 @@ mod tests {
         };
         assert!(queue.put(reads(2)).is_ok());
         assert!(queue.put(reads(1)).is_err(), "two wait already");
-        assert_eq!(queue.take(None).map(|work| work.parcels.len()), Some(1));
+        assert_eq!(queue.take(None, Awaited::default()).map(|work| work.parcels.len()), Some(1));
         assert_eq!(queue.waiting(), 2, "they are taken, and not answered");
         queue.answered(1);
         assert_eq!(queue.waiting(), 1);

@@ -7,6 +7,8 @@
 use crate::data::Place;
 use crate::data::folder::{OpenLog, log_folder};
 use crate::data::gathering::Gathering;
+use crate::data::held::Held;
+use crate::data::log_base::Base;
 use crate::data::log_queue::LogQueue;
 use crate::data::refusals::Refusals;
 use crate::data::upkeep_thread::{self, Ticker};
@@ -19,7 +21,7 @@ use model::{event, tell};
 use std::io;
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{Builder, JoinHandle};
 
 /// The running logs of a data folder. Dropping them does what waits, completes it, and lets the
@@ -28,6 +30,7 @@ pub struct Logs {
     queues: Vec<Arc<LogQueue>>,
     sizes: Vec<Arc<Mutex<Sizes>>>,
     states: Vec<Arc<dyn State>>,
+    bases: Vec<Mutex<Weak<Base>>>,
     ticker: Arc<Ticker>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     place: Mutex<Option<Place>>,
@@ -56,12 +59,14 @@ impl Logs {
             queues: Vec::new(),
             sizes: Vec::new(),
             states: Vec::new(),
+            bases: Vec::new(),
             ticker: Arc::default(),
             threads: Mutex::default(),
             place: Mutex::new(Some(place)),
         };
         for (number, OpenLog { engine, state, .. }) in open.into_iter().enumerate() {
             logs.states.push(state);
+            logs.bases.push(Mutex::default());
             let queue = LogQueue::new(settings.calls_waiting_max, settings.bytes_waiting_max);
             let queue = Arc::new(queue);
             let sizes = Arc::new(Mutex::new(engine.sizes()));
@@ -72,7 +77,9 @@ impl Logs {
             let (now_s, on_complete) = (Arc::clone(now_s), on_complete.clone());
             let gathering = (settings.fsync == Fsync::Always).then(Gathering::new);
             let refusals = Refusals::default();
-            let writer = Writer { engine, queue, gathering, sizes, refusals, now_s, on_complete };
+            let held = Held::default();
+            let writer =
+                Writer { engine, queue, gathering, sizes, refusals, held, now_s, on_complete };
             logs.spawn(format!("holdline-log-{number}"), move || writer.run())?;
             logs.spawn(format!("holdline-read-{number}"), move || {
                 writer::finish_reads(&read, &tell);
@@ -108,6 +115,11 @@ impl Logs {
         self.queues[usize::from(log)].put((party, calls)).map_err(|(_, calls)| calls)
     }
 
+    /// All records of a log up to this index are acknowledged by its copies.
+    pub fn acknowledge(&self, log: u16, upto: u64) {
+        self.queues[usize::from(log)].acknowledge(upto);
+    }
+
     /// How much there is in each log, as of its last batch.
     pub fn sizes(&self) -> Vec<LogSizes> {
         let all = self.queues.iter().zip(&self.sizes).zip(&self.states);
@@ -138,6 +150,29 @@ impl Logs {
         }
         target.end(self.count())?;
         Ok(copied)
+    }
+
+    /// A base of a log for followers, made while the log goes on. As long as somebody has one,
+    /// others get the same.
+    pub fn base(&self, log: u16) -> Result<Arc<Base>, OpenError> {
+        let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = place.as_ref().ok_or_else(|| closed(Path::new("")))?;
+        let (path, at) = (log_folder(&place.path, log, ""), usize::from(log));
+        let mut kept = self.bases[at].lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(base) = kept.upgrade() {
+            return Ok(base);
+        }
+        let queue = &self.queues[at];
+        if !queue.hold() {
+            return Err(closed(&path));
+        }
+        let still = still(queue, place, log);
+        let made =
+            still.and_then(|still| Base::make(&place.files, &path, &still, &*self.states[at]));
+        queue.release();
+        let base = Arc::new(made?.sum()?);
+        *kept = Arc::downgrade(&base);
+        Ok(base)
     }
 
     /// Takes nothing more, does and completes what waits, makes checkpoints, and lets the folder
@@ -185,7 +220,12 @@ fn still(queue: &LogQueue, place: &Place, number: u16) -> Result<Still, OpenErro
         queue.visit(Box::new(visit)).map_err(|_| closed(&path))?;
         match told.recv().map_err(|_| closed(&path))?? {
             Rest::Still(still) => return Ok(still),
-            Rest::Task(upkeep_task) => finished = Some(upkeep_task.run()),
+            Rest::Task(upkeep_task) => {
+                if !queue.until_acknowledged(upkeep_task.awaits()) {
+                    return Err(closed(&path));
+                }
+                finished = Some(upkeep_task.run());
+            }
             Rest::More => {}
         }
         is_first = false;

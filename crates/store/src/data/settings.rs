@@ -5,7 +5,7 @@
 
 use crate::Fsync;
 use crate::engine::{EngineSettings, RetentionRule};
-use crate::log::{LogIdentity, LogSettings};
+use crate::log::{LogIdentity, LogSettings, Origin};
 use base::secret::ClusterSecret;
 
 /// Shortest segment, bytes.
@@ -118,7 +118,8 @@ impl Settings {
         let whose = LogIdentity::default(); // the folder's, which knows its secret
         let kept_bytes = (log_bytes_max / KEPT_PART).min(KEPT_BYTES_MAX);
         let fsync = self.fsync;
-        let log = LogSettings { whose, fsync, segment_bytes, log_bytes_max, kept_bytes };
+        let origin = Origin::default(); // likewise
+        let log = LogSettings { whose, origin, fsync, segment_bytes, log_bytes_max, kept_bytes };
         let mut engine = EngineSettings::new(log);
         engine.hot_bytes_max = part(self.hot_bytes_max as u64) as usize;
         engine.once_count_max = part(self.once_count_max as u64).max(1) as usize;

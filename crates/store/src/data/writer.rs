@@ -2,10 +2,12 @@
 //!
 //! A batch is whatever arrived while the last one was being written, and a little more where that
 //! pays. Reads are planned behind the writes of their batch and finished by the log's reader,
-//! another thread. The clock is a closure from outside. Invariant: a party hears of its writes in
-//! the order in which it handed them over.
+//! another thread. The clock is a closure from outside. Where the log has copies, nothing leaves
+//! the writer before all that it knew then is acknowledged ([`Held`]). Invariant: a party hears of
+//! its writes in the order in which it handed them over.
 
 use crate::data::gathering::Gathering;
+use crate::data::held::{Held, Leaving};
 use crate::data::log_queue::{LogQueue, Parcel, Reading, write_weight};
 use crate::data::refusals::Refusals;
 use crate::engine::{Engine, Sizes};
@@ -28,6 +30,7 @@ pub(crate) struct Writer<F> {
     pub(crate) gathering: Option<Gathering>,
     pub(crate) sizes: Arc<Mutex<Sizes>>,
     pub(crate) refusals: Refusals,
+    pub(crate) held: Held,
     pub(crate) now_s: Clock,
     pub(crate) on_complete: F,
 }
@@ -36,7 +39,10 @@ impl<F: Fn(Party, Vec<Completion>)> Writer<F> {
     /// Works until the log's queue is closed; then makes a checkpoint, so that the next start is
     /// quick.
     pub(crate) fn run(mut self) {
-        while let Some(work) = self.queue.take(self.gathering.as_mut()) {
+        while let Some(work) = self.queue.take(self.gathering.as_mut(), self.held.awaited()) {
+            if let Some(upto) = work.acknowledged {
+                self.acknowledged(upto);
+            }
             if let Some(finished) = work.finished {
                 self.engine.finished((self.now_s)(), finished);
                 self.queue.rest();
@@ -49,10 +55,48 @@ impl<F: Fn(Party, Vec<Completion>)> Writer<F> {
                 let _ = self.engine.sync(); // a failure is told with the next batch
             }
             self.keep_up();
+            self.held.look(&self.engine);
             *self.sizes.lock().unwrap_or_else(PoisonError::into_inner) = self.engine.sizes();
+        }
+        // Nobody knows what becomes of what is not acknowledged.
+        for leaving in self.held.give_up() {
+            let answers: Vec<_> = match leaving {
+                Leaving::Answers(answers) => answers.into_iter().map(|(name, _)| name).collect(),
+                Leaving::Readings(readings) => {
+                    self.queue.answered(readings.len());
+                    readings.into_iter().map(|it| (it.party, it.ticket)).collect()
+                }
+                Leaving::Task(_) => Vec::new(),
+            };
+            let failed = answers.into_iter().map(|name| (name, Err(StoreError::Failed)));
+            tell(&self.on_complete, failed);
         }
         self.engine.checkpoint_now((self.now_s)());
         self.queue.leave();
+    }
+
+    /// Copies have all up to this index: what waited for that leaves.
+    fn acknowledged(&mut self, upto: u64) {
+        self.engine.note_acknowledged(upto);
+        while let Some(leaving) = self.held.next(upto) {
+            match leaving {
+                Leaving::Answers(answers) => tell(&self.on_complete, answers.into_iter()),
+                Leaving::Readings(readings) => self.queue.read(readings),
+                Leaving::Task(upkeep_task) if self.engine.is_behind() => {
+                    self.engine.finished((self.now_s)(), upkeep_task.run());
+                    self.queue.rest();
+                }
+                Leaving::Task(upkeep_task) => self.queue.give_kept(upkeep_task),
+            }
+        }
+    }
+
+    /// Answers leave, at once or when what they tell of is acknowledged.
+    fn answer(&mut self, answers: impl Iterator<Item = Answered>) {
+        match self.engine.awaited() {
+            0 => tell(&self.on_complete, answers),
+            index => self.held.hold(index, Leaving::Answers(answers.collect())),
+        }
     }
 
     /// Has a slice of upkeep done, if any is due: by the upkeep thread, which gives way to
@@ -64,6 +108,10 @@ impl<F: Fn(Party, Vec<Completion>)> Writer<F> {
         let upkeep_task = self.engine.upkeep_task((self.now_s)());
         self.queue.rests(upkeep_task.is_none() && !self.engine.is_pressed());
         let Some(upkeep_task) = upkeep_task else { return };
+        if upkeep_task.awaits() > 0 {
+            self.queue.keep();
+            return self.held.hold(upkeep_task.awaits(), Leaving::Task(upkeep_task));
+        }
         if !self.engine.is_behind() {
             return self.queue.give(upkeep_task);
         }
@@ -98,8 +146,13 @@ impl<F: Fn(Party, Vec<Completion>)> Writer<F> {
             }
         }
         self.queue.answered(answers.len());
-        tell(&self.on_complete, answers.into_iter());
-        self.queue.read(readings);
+        self.answer(answers.into_iter());
+        match self.engine.awaited() {
+            index if index > 0 && !readings.is_empty() => {
+                self.held.hold(index, Leaving::Readings(readings));
+            }
+            _ => self.queue.read(readings),
+        }
     }
 
     /// What has come, in batches that fit into memory: one large message or many small ones each.
@@ -109,7 +162,7 @@ impl<F: Fn(Party, Vec<Completion>)> Writer<F> {
             let (now, later) = rest.split_at(together(rest, BATCH_BYTES_MAX));
             let these: Vec<_> = names.by_ref().take(now.len()).collect();
             let answers = self.commit(&these, now);
-            tell(&self.on_complete, these.into_iter().zip(answers));
+            self.answer(these.into_iter().zip(answers));
             rest = later;
         }
     }
@@ -169,7 +222,7 @@ pub(crate) fn finish_reads(queue: &LogQueue, on_complete: &impl Fn(Party, Vec<Co
     }
 }
 
-type Answered = ((Party, Ticket), Result<Done, StoreError>);
+pub(crate) type Answered = ((Party, Ticket), Result<Done, StoreError>);
 
 fn tell(on_complete: &impl Fn(Party, Vec<Completion>), answers: impl Iterator<Item = Answered>) {
     let mut completions: BTreeMap<Party, Vec<Completion>> = BTreeMap::new();

@@ -48,6 +48,7 @@ impl Batch {
 impl Engine {
     /// Carries out a batch, with one sync. Answers in order. Unix seconds, for ages.
     pub fn commit(&mut self, now_s: u32, writes: &[Write]) -> Vec<Result<Done, StoreError>> {
+        assert!(self.follower.is_none(), "what follows is written by its leader alone");
         if self.log.is_failed() {
             return vec![Err(StoreError::Failed); writes.len()];
         }
@@ -98,12 +99,17 @@ impl Engine {
         if bytes > 0 {
             self.since.note(now_s, bytes);
         }
+        self.trim_heads();
+        Ok(())
+    }
+
+    /// Keeps no more heads in memory than may be there.
+    pub(super) fn trim_heads(&mut self) {
         let max = self.settings.heads_resident_max;
         let excess = self.index.heads.len().saturating_sub(max);
         if excess > 0 {
             self.index.heads.shrink_to(max, 1_024 + 4 * excess);
         }
-        Ok(())
     }
 
     pub(super) fn take_back(&mut self, batch: Batch) {

@@ -11,6 +11,7 @@ pub(crate) mod page;
 mod rows;
 pub(crate) mod runs;
 pub(crate) mod standing;
+pub(crate) mod verify;
 
 use super::Engine;
 use super::state::StateError;

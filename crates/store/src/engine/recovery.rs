@@ -21,7 +21,8 @@ use super::upkeep::bulk::is_loading;
 use super::upkeep::retention::Excess;
 use super::{Engine, EngineSettings, Since};
 use crate::OpenError;
-use crate::log::{Log, OpenedLog, Place, Position, RecordKind, segment_number, segment_path};
+use crate::log::{Log, LogSettings, OpenedLog, Place, Position, Reader, RecordKind};
+use crate::log::{segment_number, segment_path};
 use model::ports::files::FileSystem;
 use model::ports::log::{Restored, Roster, RosterChange, Table};
 use model::timeline::{Seq, Space, TimelineId};
@@ -48,7 +49,18 @@ pub struct EngineFound {
     pub rows: u64,
     /// State had no checkpoint, and all of it was made from the log.
     pub rebuilt: bool,
+    /// State had no checkpoint.
+    pub is_new: bool,
 }
+
+/// How a log is opened: [`Log::open`], or to follow.
+pub(super) type OpenLog = fn(
+    Arc<dyn FileSystem>,
+    &Path,
+    LogSettings,
+    Position,
+    crate::log::recovery::Each<'_>,
+) -> Result<(Log, OpenedLog), OpenError>;
 
 impl Engine {
     /// Opens the log in `folder` and its state. What the log says since the last checkpoint is
@@ -59,12 +71,33 @@ impl Engine {
         settings: EngineSettings,
         state: Arc<dyn State>,
     ) -> Result<(Engine, EngineFound), OpenError> {
+        let (mut engine, found, _) = Engine::recover(files, folder, (settings, state), Log::open)?;
+        let replayed = found.is_new || found.log.records > 0;
+        if !engine.after_open(replayed) {
+            let why = "what the log says since the last checkpoint could not be written to state: \
+                       make room, or mend the disk, and start again; nothing is lost";
+            return Err(OpenError::Failed {
+                path: folder.join("state"),
+                error: io::Error::other(why),
+            });
+        }
+        Ok((engine, found))
+    }
+
+    /// Reads the log by `open`, from the checkpoint in state on. State is told nothing.
+    pub(super) fn recover(
+        files: Arc<dyn FileSystem>,
+        folder: &Path,
+        (settings, state): (EngineSettings, Arc<dyn State>),
+        open: OpenLog,
+    ) -> Result<(Engine, EngineFound, Lists), OpenError> {
         let failed = |error| state_failed(folder, error);
         let checkpoint = read_checkpoint(&*state).map_err(failed)?;
         if checkpoint.is_none() {
             has_everything(&*files, folder)?;
         }
-        let (from, counts) = checkpoint.clone().unwrap_or_default();
+        let is_new = checkpoint.is_none();
+        let (from, counts) = checkpoint.unwrap_or_default();
         let limits = Limits {
             count_max: settings.once_count_max,
             age_s_max: settings.once_age_s_max,
@@ -76,20 +109,20 @@ impl Engine {
         let mut index = Index::new(state, once, rosters);
         (index.counts, index.newer) = (counts, Some(HashMap::new()));
         index.is_doubtful = is_doubtful;
-        let (mut error, mut lists) = (None, Lists::default());
+        let (mut error, mut lists) = (None, Lists::new(Arc::clone(&files), folder));
         let mut each = |place, kind, payload: &[u8]| {
             replay(&mut index, &mut lists, (place, kind), payload).unwrap_or_else(|failed| {
                 error = Some(failed);
                 Err("the state is unreadable")
             })
         };
-        let opened = Log::open(files, folder, settings.log, from, &mut each);
+        let opened = open(files, folder, settings.log, from, &mut each);
         if let Some(error) = error {
             return Err(state_failed(folder, error));
         }
         let (log, found) = opened?;
         (index.newer, index.is_doubtful) = (None, false);
-        let rebuilt = checkpoint.is_none() && found.segments > 0;
+        let rebuilt = is_new && found.segments > 0;
         check_segments(&log, &index.counts, folder)?;
         let from = from.place;
         let found = EngineFound {
@@ -97,9 +130,10 @@ impl Engine {
             timelines: index.touched_len() as u64,
             rows: index.rows.len() as u64,
             rebuilt,
+            is_new,
             log: found,
         };
-        let mut engine = Engine {
+        let engine = Engine {
             reader: log.reader(),
             log,
             hot: Hot::new(settings.hot_bytes_max),
@@ -109,17 +143,9 @@ impl Engine {
             upkeep: Upkeep::default(),
             excess: Excess::default(),
             slots: Vec::new(),
+            follower: None,
         };
-        let replayed = checkpoint.is_none() || found.log.records > 0;
-        if !engine.after_open(replayed) {
-            let why = "what the log says since the last checkpoint could not be written to state: \
-                       make room, or mend the disk, and start again; nothing is lost";
-            return Err(OpenError::Failed {
-                path: folder.join("state"),
-                error: io::Error::other(why),
-            });
-        }
-        Ok((engine, found))
+        Ok((engine, found, lists))
     }
 
     /// False when state does not know all that was replayed: whoever is given what is alive would
@@ -282,33 +308,51 @@ fn state_failed(folder: &Path, error: StateError) -> OpenError {
     OpenError::Failed { path: folder.join("state"), error: io::Error::other(error.why) }
 }
 
-/// The lists of one segment, by where they stand in it.
+/// The lists of one segment, by where they stand in it. One that was not met, because a copy's
+/// checkpoints are at other places than those of the log it follows, is read.
 #[derive(Default)]
 pub(super) struct Lists {
+    reader: Option<Reader>,
     segment: u32,
     lists: HashMap<u32, Vec<TimelineId>>,
+    /// Places that messages took in timelines.
+    pub(super) places: u64,
 }
 
 impl Lists {
+    /// None yet of the log in this folder.
+    pub(super) fn new(files: Arc<dyn FileSystem>, folder: &Path) -> Lists {
+        let reader = Reader::new(files, folder.into(), Place::default());
+        Lists { reader: Some(reader), ..Lists::default() }
+    }
+
     pub(super) fn put(&mut self, place: Place, list: Vec<TimelineId>) {
         if self.segment != place.segment {
-            *self = Lists { segment: place.segment, lists: HashMap::new() };
+            self.reader.iter().for_each(|reader| reader.forget(self.segment));
+            (self.segment, self.lists) = (place.segment, HashMap::new());
         }
         self.lists.insert(place.offset, list);
     }
 
     /// What a record in `segment` is for. `None` if its list is not there.
-    pub(super) fn pairs(&self, segment: u32, said: &Said<'_>) -> Option<Vec<(TimelineId, Seq)>> {
-        let list: &[TimelineId] = match said.targets.list() {
-            None => &[][..],
-            Some((offset, _)) => self.lists.get(&offset).filter(|_| self.segment == segment)?,
-        };
-        said.targets.pairs(list)
+    pub(super) fn pairs(
+        &mut self,
+        segment: u32,
+        said: &Said<'_>,
+    ) -> Option<Vec<(TimelineId, Seq)>> {
+        let Some((offset, length)) = said.targets.list() else { return said.targets.pairs(&[]) };
+        if self.segment != segment || !self.lists.contains_key(&offset) {
+            let place = Place { segment, offset };
+            let (kind, payload) = self.reader.as_ref()?.read(place, length).ok()?;
+            let list = Some(payload).filter(|_| kind == RecordKind::List);
+            self.put(place, list::read_list(&list?)?);
+        }
+        said.targets.pairs(&self.lists[&offset])
     }
 }
 
 /// Carries out a record again.
-fn replay(
+pub(super) fn replay(
     index: &mut Index,
     lists: &mut Lists,
     (place, kind): (Place, RecordKind),
@@ -321,6 +365,7 @@ fn replay(
             let Some(pairs) = lists.pairs(place.segment, &said) else {
                 return Ok(Err("a record refers to a missing list"));
             };
+            lists.places += pairs.len() as u64;
             let length = (payload.len() + crate::log::record::HEAD_BYTES) as u32;
             replay_message(index, (place, length), (kind, &said), &pairs)?
         }
@@ -382,8 +427,9 @@ fn unknown(
     place: Place,
 ) -> Result<Option<u32>, StateError> {
     let slot = index.head(timeline)?;
-    let newer = index.newer.as_ref().expect("the log is replayed");
-    let known = newer.get(&timeline).is_some_and(|upto| place < *upto);
+    // A follower tells state of what it has carried out alone: nothing there is newer.
+    let newer = index.newer.as_ref().and_then(|newer| newer.get(&timeline));
+    let known = newer.is_some_and(|upto| place < *upto);
     Ok((!known).then_some(slot))
 }
 

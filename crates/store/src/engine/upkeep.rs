@@ -67,6 +67,7 @@ pub struct UpkeepTask {
     state: Arc<dyn State>,
     reader: Reader,
     work: Work,
+    awaits: u64,
 }
 
 /// Step of a checkpoint that somebody waits for.
@@ -101,9 +102,15 @@ enum Outcome {
 }
 
 impl UpkeepTask {
+    /// It may be run when all up to this index is acknowledged, for state may be told of nothing
+    /// else; 0: at once.
+    pub fn awaits(&self) -> u64 {
+        self.awaits
+    }
+
     /// Does it.
     pub fn run(self) -> Finished {
-        let UpkeepTask { state, reader, work } = self;
+        let UpkeepTask { state, reader, work, .. } = self;
         Finished(match work {
             Work::Slice(mut slice) => {
                 let done = slice.run(&*state);
@@ -123,6 +130,9 @@ impl Engine {
     pub fn upkeep_task(&mut self, now_s: u32) -> Option<UpkeepTask> {
         if self.upkeep.busy || self.log.is_failed() {
             return None;
+        }
+        if self.log.follows() && self.log.awaited() > 0 {
+            return None; // until it is known whether that is to be cut off
         }
         self.remove_one_dead_segment();
         self.log.look_for_room();
@@ -147,9 +157,12 @@ impl Engine {
         }
     }
 
-    /// Makes a checkpoint to its end, if anything changed. False if it failed. No upkeep task may
-    /// be out.
+    /// Makes a checkpoint to its end, if anything changed. False if it failed, or not all is
+    /// acknowledged. No upkeep task may be out.
     pub fn checkpoint_now(&mut self, now_s: u32) -> bool {
+        if self.log.awaited() > 0 {
+            return false;
+        }
         assert!(!self.upkeep.busy, "no chore may be out");
         if self.upkeep.checkpoint.is_none() && !self.begin_checkpoint() {
             return false;
@@ -236,7 +249,8 @@ impl Engine {
 
     fn give_out(&mut self, work: Work) -> UpkeepTask {
         self.upkeep.busy = true;
-        UpkeepTask { state: Arc::clone(&self.index.state), reader: self.reader.clone(), work }
+        let (state, reader) = (Arc::clone(&self.index.state), self.reader.clone());
+        UpkeepTask { state, reader, work, awaits: self.log.awaited() }
     }
 
     fn do_now(&mut self, now_s: u32, work: Work) {
@@ -254,6 +268,9 @@ impl Engine {
     }
 
     fn other_work(&mut self, now_s: u32) -> Option<Work> {
+        if self.log.follows() {
+            return self.forget_work(now_s); // the rest comes from the leader, as records
+        }
         self.upkeep.lap = !self.upkeep.lap;
         if self.upkeep.lap
             && let Some(trim) = self.trim_work(now_s)

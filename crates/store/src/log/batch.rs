@@ -19,7 +19,7 @@
 //! and follows everything that passed before.
 
 use super::Place;
-use super::record::{self, HEAD_BYTES, RecordKind, SegmentHead};
+use super::record::{self, HEAD_BYTES, Origin, RecordKind, SegmentHead};
 use super::record_scan::Stop;
 
 /// Bytes of a Batch record.
@@ -79,6 +79,97 @@ impl BatchHead {
             chain: word(32),
         })
     }
+}
+
+/// A whole batch as it stands in its segment, its Batch record first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogBatch<'a> {
+    /// Where it stands.
+    pub place: Place,
+    /// In which epoch it was written.
+    pub epoch: u32,
+    /// Indices of its first and last record.
+    pub first: u64,
+    /// The last.
+    pub last: u64,
+    /// Checksum over everything up to its end: [`Position::chain`].
+    pub chain: u32,
+    /// Who begins the epoch, if it is the batch of one record that says so.
+    pub lead: Option<Origin>,
+    /// All of it.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> LogBatch<'a> {
+    /// The batch that these bytes are, every checksum of which is right but for the chain, which
+    /// only whoever knows what is before it can tell; or what is wrong with it.
+    pub fn read(bytes: &'a [u8]) -> Result<LogBatch<'a>, &'static str> {
+        let (head, records) = bytes.split_at_checked(BATCH_HEAD_BYTES).ok_or("no whole batch")?;
+        let (kind, payload) = record::read(head)?;
+        let head = Some(payload).filter(|_| kind == RecordKind::Batch).and_then(BatchHead::read);
+        let head = head.ok_or("invalid batch")?;
+        let is_short = head.bytes as usize != records.len() || records.is_empty();
+        if is_short || head.index == 0 || head.committed >= head.index {
+            return Err("invalid batch");
+        }
+        let mut count = 0;
+        each_record(records, &mut |whole| {
+            count += 1;
+            match record::read(whole)?.0 {
+                RecordKind::Segment | RecordKind::Batch => Err("a batch begins inside another one"),
+                _ => Ok(()),
+            }
+        })?;
+        Ok(LogBatch::of(&head, head.index + count - 1, bytes))
+    }
+
+    /// That with this head and last record.
+    pub(crate) fn of(head: &BatchHead, last: u64, bytes: &'a [u8]) -> LogBatch<'a> {
+        let &BatchHead { place, epoch, index: first, chain, .. } = head;
+        let only = (first == last).then(|| record::read(&bytes[BATCH_HEAD_BYTES..]));
+        let lead = match only {
+            Some(Ok((RecordKind::Epoch, payload))) => Origin::read(payload),
+            _ => None,
+        };
+        LogBatch { place, epoch, first, last, chain, lead, bytes }
+    }
+
+    /// Its records, each whole.
+    pub(crate) fn records(&self) -> &'a [u8] {
+        &self.bytes[BATCH_HEAD_BYTES..]
+    }
+
+    /// The chain behind it where this is the chain before it.
+    pub(crate) fn chain_behind(&self, before: u32) -> u32 {
+        let mut link = Link::begin(before, self.epoch, self.first);
+        let added = each_record(self.records(), &mut |whole| {
+            link.add(record::crc(whole));
+            Ok(())
+        });
+        added.map_or(!self.chain, |()| link.chain()) // lengths were looked at before
+    }
+
+    /// Behind it.
+    pub fn end(&self) -> Position {
+        let LogBatch { place, epoch, last: index, chain, .. } = *self;
+        let offset = (u64::from(place.offset) + self.bytes.len() as u64).min(u32::MAX.into());
+        Position { place: Place { offset: offset as u32, ..place }, epoch, index, chain }
+    }
+}
+
+/// Gives each of these records, whole.
+pub(crate) fn each_record<'a>(
+    mut records: &'a [u8],
+    each: &mut dyn FnMut(&'a [u8]) -> Result<(), &'static str>,
+) -> Result<(), &'static str> {
+    while !records.is_empty() {
+        let head = records.first_chunk().ok_or("the batch ends inside a record's head")?;
+        let length = record::length(head)?;
+        let (whole, rest) = records.split_at_checked(length).ok_or("the batch ends early")?;
+        each(whole)?;
+        records = rest;
+    }
+    Ok(())
 }
 
 /// The checksum of a batch, in the making.

@@ -36,6 +36,9 @@ pub(crate) fn read(files: &dyn FileSystem, folder: &Path) -> Option<Position> {
 }
 
 impl DurableMark {
+    /// Length of the file.
+    pub(crate) const BYTES: u64 = BYTES as u64;
+
     /// Begins anew: so much is there, and on stable storage. Without room for the file nothing is
     /// known at the next start.
     pub(crate) fn begin(files: &dyn FileSystem, folder: &Path, end: Position) -> DurableMark {

@@ -22,7 +22,7 @@ const OPEN_MAX: usize = 32;
 
 /// Reason why a record cannot be read.
 #[derive(Debug)]
-pub(crate) enum ReadError {
+pub enum ReadError {
     /// Its segment is not there: what stood in it was removed, or stands elsewhere now.
     Gone,
     /// What is there is not what was written.
@@ -114,6 +114,11 @@ impl Reader {
     /// So far has been written.
     pub(crate) fn written(&self, end: Place) {
         self.0.lock().end = end;
+    }
+
+    /// The end of what has been written.
+    pub(crate) fn end(&self) -> Place {
+        self.0.lock().end
     }
 
     /// This segment has been removed.

@@ -8,6 +8,7 @@
 //! as it was written.
 
 use super::LogIdentity;
+use model::id::NodeId;
 use model::ports::log::ROW_VALUE_BYTES_MAX;
 use model::timeline::Message;
 
@@ -46,7 +47,8 @@ pub enum RecordKind {
     Segment = 1,
     /// First of a batch: what of the log is in it, and how it follows what is before it.
     Batch = 2,
-    /// A process opened the log to write it: a new epoch begins.
+    /// A process opened the log to write it: a new epoch begins. Its payload is an [`Origin`], or
+    /// empty where an earlier build wrote it.
     Epoch = 3,
     /// A message takes its place in timelines.
     Append = 10,
@@ -97,12 +99,41 @@ pub(crate) fn write(kind: RecordKind, out: &mut Vec<u8>, fill: impl FnOnce(&mut 
     out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
 }
 
+/// Who begins an epoch of a log: a node, at one of its starts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Origin {
+    /// The node.
+    pub node: NodeId,
+    /// Number of its start; 0: a tool.
+    pub boot: u64,
+}
+
+impl Origin {
+    /// Bytes of the payload.
+    #[cfg(test)]
+    pub(crate) const BYTES: usize = 10;
+
+    /// Appends the payload of an Epoch record.
+    pub(crate) fn write(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.node.number().to_le_bytes());
+        out.extend_from_slice(&self.boot.to_le_bytes());
+    }
+
+    /// What such a payload says; `None` where nobody said it.
+    pub(crate) fn read(payload: &[u8]) -> Option<Origin> {
+        let (node, rest) = payload.split_first_chunk()?;
+        let boot = u64::from_le_bytes(rest.try_into().ok()?);
+        NodeId::new(u16::from_le_bytes(*node)).map(|node| Origin { node, boot })
+    }
+}
+
 /// What the first record of a segment says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SegmentHead {
     pub(crate) number: u32,
     pub(crate) whose: LogIdentity,
-    /// In which it was begun.
+    /// Of the last batch before it; the first segment's, and one that is begun again at a lone
+    /// node's start, is that of the first batch in it.
     pub(crate) epoch: u32,
     /// Of the first record behind it.
     pub(crate) index: u64,

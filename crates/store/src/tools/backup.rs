@@ -14,7 +14,7 @@ use crate::data::folder::{CLUSTER_SECRET, NODE_SECRET, empty_folder, log_folder}
 use crate::data::{Place, Secrets};
 use crate::engine::{CheckpointStep, Engine, Finished, Keep, State, StateChange, UpkeepTask};
 use crate::files::write_whole;
-use crate::log::{recovery, segment_path};
+use crate::log::{Position, recovery, segment_path};
 use model::ports::files::FileSystem;
 use std::collections::BTreeMap;
 use std::io;
@@ -57,12 +57,14 @@ pub fn backup(path: &Path, to: &Path, means: &Means, now_s: u32) -> Result<Copie
 pub(crate) struct Still {
     folder: PathBuf,
     /// Numbers and lengths.
-    segments: BTreeMap<u32, u64>,
+    pub(crate) segments: BTreeMap<u32, u64>,
+    /// Behind what is acknowledged: state knows nothing from there on.
+    pub(crate) acknowledged: Position,
 }
 
 impl Still {
     /// Brings a log to rest that nobody uses.
-    fn of(
+    pub(crate) fn of(
         engine: &mut Engine,
         files: &dyn FileSystem,
         folder: &Path,
@@ -96,7 +98,8 @@ impl Still {
             CheckpointStep::More => Ok(Rest::More),
             CheckpointStep::Done(true) if engine.sync().is_ok() => {
                 let segments = recovery::list(files, folder)?;
-                Ok(Rest::Still(Still { folder: folder.into(), segments }))
+                let (folder, acknowledged) = (folder.into(), engine.acknowledged());
+                Ok(Rest::Still(Still { folder, segments, acknowledged }))
             }
             CheckpointStep::Done(_) => {
                 let error = io::Error::other("the log takes no checkpoint");
@@ -192,7 +195,7 @@ impl Drop for Target<'_> {
     }
 }
 
-fn copy(files: &dyn FileSystem, from: &Path, to: &Path, length: u64) -> io::Result<()> {
+pub(crate) fn copy(files: &dyn FileSystem, from: &Path, to: &Path, length: u64) -> io::Result<()> {
     let (source, mut file) = (files.source(from)?, files.open(to)?);
     let mut at = 0;
     while at < length {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::data::tests::{append, message, open as open_data, put_at, settings, timeline};
+use crate::log::Origin;
 use crate::log::batch::BATCH_HEAD_BYTES;
 use crate::log::record::HEAD_BYTES;
 use backup::backup;
@@ -364,7 +365,7 @@ fn a_compaction_drops_what_is_dead_and_nothing_else() {
     let compacted = compact(&path, &means(), NOW_S).expect("room");
     assert!(compacted.after_bytes * 4 < compacted.before_bytes, "{compacted:?}");
     let again = compact(&path, &means(), NOW_S).expect("room");
-    let epochs = 2 * (BATCH_HEAD_BYTES + HEAD_BYTES) as u64;
+    let epochs = 2 * (BATCH_HEAD_BYTES + HEAD_BYTES + Origin::BYTES) as u64;
     assert_eq!(again.before_bytes, compacted.after_bytes + epochs, "one a log and opening");
     assert_eq!(text_of(&path), before);
     assert!(check(&path, &means(), NOW_S).expect("readable").is_sound());

@@ -5,8 +5,10 @@
 //! ([`threaded`]). Seeds are few here; `HOLDLINE_SEEDS=n` runs n of each, from
 //! `HOLDLINE_SEED_FIRST` on, each of `HOLDLINE_STEPS` steps.
 
+mod copied;
 mod on_disk;
 mod simulated;
+mod standby;
 mod threaded;
 
 use model::timeline::Space;
@@ -14,7 +16,7 @@ use on_disk::OnDisk;
 use simulated::{Simulated, Trouble};
 use store::Fsync;
 use store::engine::{EngineSettings, Retention};
-use store::log::{LogIdentity, LogSettings};
+use store::log::{LogIdentity, LogSettings, Origin};
 use testkit::log::Retention as Rule;
 use testkit::log::{LogOptions, Subject, Way, crash_at_every_point, random, suite, suite_in};
 use threaded::Threaded;
@@ -26,6 +28,7 @@ const TIDY_S: u32 = 8;
 fn settings(options: &LogOptions) -> EngineSettings {
     let mut settings = EngineSettings::new(LogSettings {
         whose: LogIdentity::default(),
+        origin: Origin::default(),
         fsync: Fsync::Always,
         segment_bytes: options.segment_bytes,
         log_bytes_max: options.log_bytes_max,

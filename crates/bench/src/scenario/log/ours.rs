@@ -22,7 +22,7 @@ use store::Fsync;
 use store::data::{Folder, Logs, Secrets, Settings};
 use store::engine::{Engine, EngineFound, EngineSettings, FjallState, Sizes};
 use store::files::Disk;
-use store::log::{LogIdentity, LogSettings};
+use store::log::{LogIdentity, LogSettings, Origin};
 
 /// Blocks of state in memory, bytes: what a lone log of the server has.
 const STATE_CACHE_BYTES: u64 = 64 << 20;
@@ -59,6 +59,7 @@ impl Tuning {
         let whose = self.whose;
         let log = LogSettings {
             whose,
+            origin: Origin::default(),
             fsync: Fsync::Always,
             segment_bytes,
             log_bytes_max,

@@ -5,7 +5,7 @@ use crate::engine::{
     Engine, EngineFound, EngineSettings, FjallState, Keep, MemoryState, Retention, Sorted, State,
     StateChange, StateError, UpkeepTask,
 };
-use crate::log::{LogIdentity, LogSettings};
+use crate::log::{LogIdentity, LogSettings, Origin};
 use crate::{Fsync, OpenError};
 use base::prng::Prng;
 use model::ports::files::FileSystem;
@@ -44,6 +44,7 @@ pub(super) struct Held {
 pub(super) fn settings(options: &LogOptions) -> EngineSettings {
     let log = LogSettings {
         whose: LogIdentity::default(),
+        origin: Origin::default(),
         fsync: Fsync::Always,
         segment_bytes: options.segment_bytes,
         log_bytes_max: options.log_bytes_max,

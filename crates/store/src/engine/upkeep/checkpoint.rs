@@ -168,7 +168,8 @@ impl Engine {
     fn make_way(&mut self) {
         let (number, bytes) = self.log.segments().last().unwrap_or_default();
         let won = bytes.saturating_sub(self.index.counts.of(number).live_bytes());
-        if won >= (self.settings.log.segment_bytes / 16).min(self.log.bytes() / 4) {
+        let is_worth = won >= (self.settings.log.segment_bytes / 16).min(self.log.bytes() / 4);
+        if is_worth && !self.log.follows() {
             // Who fails says so; and without room this one is written on.
             let _ = self.log.roll();
         }

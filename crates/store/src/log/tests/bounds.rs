@@ -58,7 +58,7 @@ fn state_is_left_an_eighth_of_what_the_log_could_have() {
     drop(log);
     files.resize(files.used() + (8 << 20));
     let (log, _, _) = open(&files);
-    let epoch = (BATCH_HEAD_BYTES + record::HEAD_BYTES) as u64;
+    let epoch = (BATCH_HEAD_BYTES + record::HEAD_BYTES + Origin::BYTES) as u64;
     assert_eq!(log.state_room, (8 << 20) / 8 + (log.bytes - epoch) / 8);
 }
 

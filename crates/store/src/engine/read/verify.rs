@@ -1,12 +1,12 @@
 //! Looking whether state, memory and log agree: heads with entries, segments with counts, entries
 //! with messages.
 
-use super::Engine;
-use super::index::heads::{HeadRow, read_row};
-use super::read::body::message_at;
-use super::read::runs;
-use super::record::stored::Entry;
-use super::state::{Keep, StateError};
+use crate::engine::Engine;
+use crate::engine::index::heads::{HeadRow, read_row};
+use crate::engine::read::body::message_at;
+use crate::engine::read::runs;
+use crate::engine::record::stored::Entry;
+use crate::engine::state::{Keep, StateError};
 use model::timeline::TimelineId;
 use std::collections::BTreeMap;
 
@@ -106,7 +106,7 @@ impl Engine {
             }
             None => {
                 let state = &*self.index.state;
-                let known = super::index::head_in_state(state, id)?;
+                let known = crate::engine::index::head_in_state(state, id)?;
                 runs::forwards(state, id, (0, u64::MAX - 1), &mut |entry| {
                     each(&entry);
                     true

@@ -1,0 +1,91 @@
+//! An open data folder whose logs follow those of another node.
+//!
+//! Each log is opened, closed, copied anew and opened again by itself; when all lead, the folder is
+//! one like any other. It has no thread: whoever has it gives each log its batches, syncs it, and
+//! runs its upkeep. Invariant: a log is open or copied, never both.
+
+use crate::OpenError;
+use crate::data::folder::{OpenLog, log_folder};
+use crate::data::{Copying, OpenFolder, Place, Settings};
+use crate::engine::{Engine, EngineSettings, State};
+use model::ports::files::FileSystem;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// An open data folder that follows. Dropping it lets the folder go.
+pub struct FollowingFolder {
+    place: Place,
+    settings: Settings,
+    logs: Vec<Option<OpenLog>>,
+}
+
+impl FollowingFolder {
+    pub(crate) fn new(place: Place, settings: Settings, logs: u16) -> FollowingFolder {
+        let logs = (0..logs).map(|_| None).collect();
+        FollowingFolder { place, settings, logs }
+    }
+
+    /// How many logs there are.
+    pub fn count(&self) -> u16 {
+        self.logs.len() as u16
+    }
+
+    /// The number of this start.
+    pub fn boot(&self) -> u64 {
+        self.place.boot
+    }
+
+    /// Opens a log, after cutting off what stands behind the record with the index `keep`, if that
+    /// is given. After an error a copy may take its place.
+    pub fn open(&mut self, log: u16, keep: Option<u64>) -> Result<&mut Engine, OpenError> {
+        self.close(log);
+        let open = |files: Arc<dyn FileSystem>,
+                    folder: &Path,
+                    settings: EngineSettings,
+                    state: Arc<dyn State>| {
+            Engine::open_to_follow(files, folder, settings, state, keep)
+        };
+        let opened = self.place.open_log((log, ""), self.count(), &self.settings, &open)?;
+        Ok(&mut self.logs[usize::from(log)].insert(opened).engine)
+    }
+
+    /// A log that is open.
+    pub fn engine(&mut self, log: u16) -> Option<&mut Engine> {
+        self.logs[usize::from(log)].as_mut().map(|log| &mut log.engine)
+    }
+
+    /// Closes a log: what it has in memory is dropped.
+    pub fn close(&mut self, log: u16) {
+        self.logs[usize::from(log)] = None;
+    }
+
+    /// Closes a log and begins to copy a base of it, or goes on with the copy that was begun.
+    pub fn copy(&mut self, log: u16, list: &[u8]) -> Result<Copying, OpenError> {
+        self.close(log);
+        let folder = log_folder(&self.place.path, log, "");
+        Copying::begin(Arc::clone(&self.place.files), &folder, list)
+    }
+
+    /// Puts a copy of which everything has come in place of its log, and opens that.
+    pub fn install(&mut self, log: u16, copying: Copying) -> Result<&mut Engine, OpenError> {
+        copying.install(&*self.place.states)?;
+        self.open(log, None)
+    }
+
+    /// The folder as one that is written, when each of its logs leads and all of it is
+    /// acknowledged: what it replayed is told to state first, so that it can be restored.
+    pub fn lead(self, now_s: u32) -> Result<OpenFolder, OpenError> {
+        let FollowingFolder { place, settings, logs } = self;
+        let path = place.path.clone();
+        let failed = |why| OpenError::Failed { path: path.clone(), error: io::Error::other(why) };
+        let logs: Option<Vec<OpenLog>> = logs.into_iter().collect();
+        let mut logs = logs.ok_or_else(|| failed("a log is not open"))?;
+        for OpenLog { engine, .. } in &mut logs {
+            if engine.follows() || !engine.checkpoint_now(now_s) {
+                return Err(failed("a log does not lead, or not all of it is acknowledged"));
+            }
+        }
+        Ok(OpenFolder::new(place, settings, logs))
+    }
+}
