@@ -44,7 +44,7 @@ impl Batches {
             Batches::behind(reader, Position { place, epoch, index: first - 1, chain });
         loop {
             let before = batches.at;
-            match batches.next()? {
+            match batches.read()? {
                 None => return Ok(None),
                 Some(batch) if batch.last < index => {}
                 Some(_) => {
@@ -56,7 +56,7 @@ impl Batches {
     }
 
     /// The next; `None` behind the last that is written.
-    pub fn next(&mut self) -> Result<Option<LogBatch<'_>>, ReadError> {
+    pub fn read(&mut self) -> Result<Option<LogBatch<'_>>, ReadError> {
         let end = self.reader.end();
         if self.at.place >= end {
             return Ok(None);
@@ -68,7 +68,7 @@ impl Batches {
                 let segment = self.at.place.segment + 1;
                 begin_of(&self.reader, segment)?;
                 self.at.place = Place { segment, offset: SEGMENT_BYTES as u32 };
-                return self.next();
+                return self.read();
             }
         }
         let (place, offset) = (self.at.place, u64::from(self.at.place.offset));

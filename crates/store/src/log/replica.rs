@@ -180,7 +180,7 @@ impl Log {
             }
             other => OpenError::at(folder, std::io::Error::other(other.to_string())),
         };
-        while let Some(batch) = batches.next().map_err(failed)? {
+        while let Some(batch) = batches.read().map_err(failed)? {
             replica.wait((batch.end(), batch.bytes.len()));
         }
         log.replica = Some(Box::new(replica));
@@ -334,7 +334,7 @@ impl Log {
         self.sync()?;
         if self.awaited() > 0 {
             let mut batches = Batches::behind(self.reader(), self.acknowledged());
-            while let Some(batch) = batches.next().map_err(|_| StoreError::Failed)? {
+            while let Some(batch) = batches.read().map_err(|_| StoreError::Failed)? {
                 ship.ship(&batch);
             }
         }

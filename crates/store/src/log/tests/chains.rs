@@ -161,6 +161,27 @@ fn every_opening_begins_an_epoch_above_the_last_and_none_goes_down() {
 }
 
 #[test]
+fn a_log_of_the_build_before_opens() {
+    let files = folder(49);
+    let begin = Position { epoch: 1, ..Position::default() };
+    let (first, end) = batch::tests::segment(begin, 1, &[&[b"one"]]);
+    // It named its own epoch in a segment that it began, and nobody in the epoch's record.
+    let (mut second, at) = batch::tests::segment(Position { epoch: 2, ..end }, 2, &[]);
+    let mut records = Vec::new();
+    record::write(RecordKind::Epoch, &mut records, |_| {});
+    let mut link = Link::begin(at.chain, 2, at.index + 1);
+    link.add(record::crc(&records));
+    let (place, index, committed) = (at.place, at.index + 1, at.index);
+    let (bytes, chain) = (records.len() as u32, link.chain());
+    BatchHead { place, epoch: 2, index, committed, bytes, chain }.write(&mut second);
+    lay(&files, 1, &first);
+    lay(&files, 2, &[second, records].concat());
+    let settings = LogSettings { whose: LogIdentity::default(), ..small() };
+    let (log, records, _) = open_at(&files, settings, Position::default()).expect("opens");
+    assert_eq!((records.len(), log.position().epoch, log.position().index), (1, 3, 3));
+}
+
+#[test]
 fn a_new_epoch_needs_no_room_that_is_not_there() {
     let files = folder(47);
     let (mut log, ..) = open(&files);
