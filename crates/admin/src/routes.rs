@@ -42,11 +42,22 @@ fn pair(pair: Pair) -> Result<(String, String), Fault> {
     pair.map(|Path(texts)| texts).map_err(|error| Fault::bad(error.body_text()))
 }
 
-/// A query; one that makes no sense is refused likewise.
+/// A query; an invalid one is refused likewise.
 type Asked<T> = Result<Query<T>, QueryRejection>;
 
 fn asked<T>(query: Asked<T>) -> Result<T, Fault> {
-    query.map(|Query(query)| query).map_err(|error| Fault::bad(error.body_text()))
+    query.map(|Query(query)| query).map_err(|error| invalid_query(&error.body_text()))
+}
+
+/// The refusal of a query, which names the parameter as the refusal of a body names its field.
+/// `text` is the extractor's: `Failed to deserialize query string: limit: invalid digit`.
+fn invalid_query(text: &str) -> Fault {
+    let told = text.split_once("query string: ").map_or(text, |(_, told)| told);
+    let is_name = |name: &&str| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    match told.split_once(": ").filter(|(name, _)| is_name(name)) {
+        Some((name, why)) => Fault::bad(format!("`{name}`: {why}")),
+        None => Fault::bad(format!("the query is invalid: {told}")),
+    }
 }
 
 /// Asks about topics and sessions; a refusal is a fault.

@@ -346,6 +346,9 @@ fn what_makes_no_sense_is_told_with_what_would() {
     for (method, path, body, expected) in [
         ("GET", "/v1/devices?onlin=true", "", "onlin"),
         ("GET", "/v1/devices?limit=1001", "", "1 to 1000"),
+        ("GET", "/v1/devices?limit=many", "", "`limit`: "),
+        ("GET", "/v1/clients?address=nonsense", "", "`address`: invalid IP address"),
+        ("GET", "/v1/devices?wrong=1", "", "unknown field `wrong`"),
         ("GET", "/v1/events?type=online,ofline", "", "ofline"),
         ("PUT", "/v1/products/p/devices/d/tags", r#"{"tags": ["a b"]}"#, "tag"),
         ("POST", "/v1/products/p/devices/d/kick", r#"{"addrs": ["nowhere"]}"#, "ip:port"),
