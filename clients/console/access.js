@@ -1,9 +1,10 @@
 // Access: the user database with its rules, API tokens, and the audit log of API calls.
 
-import { ask, withQuery } from './api.js';
+import { ask, exists, withQuery } from './api.js';
 import { h, put, set } from './dom.js';
-import { ago, badge, button, card, copy, field, loaded, name, notice, pairs, sortable, sure, when, why } from './show.js';
-import { choice, pages, search, text } from './clients.js';
+import { Invalid, choice, field, fieldset, search, submits, text } from './forms.js';
+import { ago, badge, button, card, copy, loaded, name, notice, pairs, sortable, sure, when } from './show.js';
+import { pages } from './clients.js';
 import { parts, t } from './texts.js';
 
 /** @typedef {import('./console.js').Place} Place */
@@ -14,11 +15,11 @@ const path = user => `v1/users/${encodeURIComponent(user)}`;
 /** @param {any} rule */
 const line = rule => `${rule.allow ? 'allow' : 'deny'} ${rule.action} ${rule.filter}`;
 
-/** Rules as lines: `allow publish tills/%c/#`. @param {string} text */
-function rules(text) {
-  return text.split('\n').map(it => it.trim()).filter(Boolean).map(it => {
+/** Rules, one a line: `allow publish tills/%c/#`. @param {HTMLTextAreaElement} list */
+function rules(list) {
+  return list.value.split('\n').map(it => it.trim()).filter(Boolean).map(it => {
     const found = /^(allow|deny)\s+(publish|read|all)\s+(.+)$/.exec(it);
-    if (!found) throw new Error(t('Invalid rule: {rule}. A rule is "allow" or "deny", then "publish", "read" or "all", then a topic filter.', { rule: it }));
+    if (!found) throw new Invalid(list, t('Invalid rule: {rule}. A rule is "allow" or "deny", then "publish", "read" or "all", then a topic filter.', { rule: it }));
     return { allow: found[1] === 'allow', action: found[2], filter: found[3] };
   });
 }
@@ -28,7 +29,7 @@ function showUsers(place) {
   const one = place.query.get('user');
   if (one) return showUser(place, one);
   const find = h('input', { name: 'user', type: 'search', required: true, autocomplete: 'off' });
-  put(place.root, search(place, [[t('Name'), find]]));
+  put(place.root, search(place, [[t('Name'), find, t('The exact name of the user.')]]));
   pages(place, t('Users'), async after => {
     const { users, next } = await ask('GET', withQuery('v1/users', { after, limit: 100 }), undefined, place.gone);
     return { rows: users, next };
@@ -38,27 +39,18 @@ function showUsers(place) {
     { title: t('Flags'), cell: it => [it.superuser && badge(t('superuser'), 'warn'), it.disabled && badge(t('disabled'), 'bad')] },
     { title: t('Rules'), cell: it => (it.rules.length ? name(it.rules.map(line).join('; ')) : '–') },
   ], rows, t('No users in the user database. Users of the password file are not listed.')));
-  const user = h('input', { name: 'new', required: true, maxlength: 256, autocomplete: 'off' });
+  const user = h('input', { name: 'new', required: true, maxlength: 256, autocomplete: 'off', 'data-errors': 'users_full,bad_request' });
   const password = h('input', { name: 'password', type: 'password', required: true, maxlength: 1024, autocomplete: 'new-password' });
-  const fault = h('p', { class: 'fault', role: 'alert' });
-  const form = h('form', { class: 'filter' }, field(t('Name'), user), field(t('Password'), password),
-    h('button', { type: 'submit' }, t('Add')), fault);
-  form.addEventListener('submit', async event => {
-    event.preventDefault();
-    set(fault);
-    try {
-      // A form that adds must not change an existing user.
-      const there = await ask('GET', path(user.value)).then(() => true, error => {
-        if (error.status !== 404) throw error;
-        return false;
-      });
-      if (there) throw new Error(t('This user already exists.'));
-      await ask('PUT', path(user.value), { password: password.value });
-      notice(t('User {user} was added.', { user: user.value }));
-      location.hash = `#/users?user=${encodeURIComponent(user.value)}`;
-    } catch (error) {
-      set(fault, why(error));
-    }
+  const form = h('form', { class: 'filter' },
+    field(t('Name'), user, t('The name that the user logs in with: 1 to 256 bytes, no control characters.')),
+    field(t('Password'), password, t('1 to 1,024 bytes. The server stores only its hash.')),
+    h('button', { type: 'submit' }, t('Add')));
+  submits(form, async () => {
+    // A form that adds must not change an existing user.
+    if (await exists(path(user.value))) throw new Invalid(user, t('This user already exists.'));
+    await ask('PUT', path(user.value), { password: password.value });
+    notice(t('User {user} was added.', { user: user.value }));
+    location.hash = `#/users?user=${encodeURIComponent(user.value)}`;
   });
   put(place.root, card(t('Add a user'), form));
 }
@@ -68,7 +60,6 @@ function showUser(place, user) {
   const state = h('div');
   const password = h('input', { type: 'password', name: 'password', required: true, maxlength: 1024, autocomplete: 'new-password' });
   const list = h('textarea', { name: 'rules', spellcheck: 'false', class: 'mono' });
-  const fault = h('p', { class: 'fault', role: 'alert' });
   const look = () => loaded(state, async () => {
     const it = await ask('GET', path(user), undefined, place.gone);
     list.value = it.rules.map(line).join('\n');
@@ -95,32 +86,26 @@ function showUser(place, user) {
         location.hash = '#/users';
       }, { class: 'second', id: 'remove' }))];
   });
-  const change = h('form', { class: 'filter' }, field(t('New password'), password),
+  const change = h('form', { class: 'filter' },
+    field(t('New password'), password, t('1 to 1,024 bytes. It ends all sessions that use the old one.')),
     h('button', { type: 'submit' }, t('Set')));
-  change.addEventListener('submit', async event => {
-    event.preventDefault();
+  submits(change, async () => {
     await ask('PUT', path(user), { password: password.value });
     password.value = '';
     notice(t('The password of {user} was changed.', { user }));
     await look();
   });
   const rulesForm = h('form', { class: 'grid' }, field(t('One rule per line; the first match applies'), list,
-    t('allow or deny, then publish, read or all, then a topic filter. %c is the client ID, %u the user. Example: allow publish tills/%c/#')), fault,
+    t('allow or deny, then publish, read or all, then a topic filter. %c is the client ID, %u the user. Example: allow publish tills/%c/#. At most 256 rules.')),
   h('div', { class: 'row' }, h('button', { type: 'submit' }, t('Save rules'))));
-  rulesForm.addEventListener('submit', async event => {
-    event.preventDefault();
-    set(fault);
-    try {
-      await ask('PUT', path(user), { rules: rules(list.value) });
-      notice(t('The rules of {user} were saved.', { user }));
-      await look();
-    } catch (error) {
-      set(fault, why(error));
-    }
+  submits(rulesForm, async () => {
+    await ask('PUT', path(user), { rules: rules(list) });
+    notice(t('The rules of {user} were saved.', { user }));
+    await look();
   });
   put(place.root, h('p', {}, h('a', { href: '#/users' }, t('← All users'))),
     h('section', { class: 'card' }, h('h2', {}, parts('User {user}', { user: name(user) })), state),
-    h('div', { class: 'pair' }, card(t('Password'), change, h('p', { class: 'quiet' }, t('A new password ends all sessions that use the old one.'))), card(t('Rules'), rulesForm)));
+    h('div', { class: 'pair' }, card(t('Password'), change), card(t('Rules'), rulesForm)));
   look();
 }
 
@@ -157,43 +142,36 @@ const SCOPES = [
 
 /** A form that creates a token, which is shown this once. @param {Place} place */
 function makeToken(place) {
-  const label = h('input', { name: 'token-name', required: true, maxlength: 64, autocomplete: 'off', pattern: '[A-Za-z0-9_\\-][A-Za-z0-9_.\\-]*' });
-  const days = h('input', { name: 'token-days', type: 'number', min: 1, max: 3_650, autocomplete: 'off' });
-  const products = h('input', { name: 'token-products', autocomplete: 'off' });
+  const label = h('input', { name: 'token-name', required: true, maxlength: 64, autocomplete: 'off', 'data-errors': 'token_exists,tokens_full', pattern: '[A-Za-z0-9_\\-][A-Za-z0-9_.\\-]*' });
+  const days = h('input', { name: 'token-days', type: 'number', min: 1, max: 3_650, autocomplete: 'off', 'data-errors': 'ttl_s' });
+  const products = h('input', { name: 'token-products', autocomplete: 'off', 'data-errors': 'products,unknown_product' });
   const boxes = SCOPES.map(([scope, permits]) => {
     const box = h('input', { type: 'checkbox', name: 'scope', value: scope });
     return { box, element: h('label', { class: 'check' }, box, h('span', {}, h('code', {}, scope), ' ', h('small', {}, permits))) };
   });
-  const fault = h('p', { class: 'fault', role: 'alert' });
   const made = h('div', { role: 'status' });
   const form = h('form', { class: 'grid' }, h('div', { class: 'cards' },
-    field(t('Name'), label, t('Letters, digits, - _ and . The audit log shows it.')),
-    field(t('Expires after (days)'), days, t('Leave empty for a token that never expires.')),
-    field(t('Products'), products, t('Separated by commas. Leave empty for all products.'))),
-  h('fieldset', {}, h('legend', {}, t('Scopes: what the token permits')), boxes.map(it => it.element)), fault,
+    field(t('Name'), label, t('The audit log shows it: 1 to 64 letters, digits, - _ and . (not first).')),
+    field(t('Expires after (days)'), days, t('Days until the token becomes invalid: 1 to 3,650. Leave empty for a token that never expires.')),
+    field(t('Products'), products, t('Products that the token is limited to, separated by commas: at most 64, with the scopes push, read and manage only. Leave empty for all products.'))),
+  fieldset(t('Scopes'), 'scopes', t('What the token permits: choose at least one.'), boxes.map(it => it.element)),
   h('div', { class: 'row' }, h('button', { type: 'submit' }, t('Create token'))), made);
-  form.addEventListener('submit', async event => {
-    event.preventDefault();
-    set(fault);
-    try {
-      const { token } = await ask('POST', 'v1/tokens', {
-        name: label.value, scopes: boxes.filter(it => it.box.checked).map(it => it.box.value),
-        products: products.value.split(',').map(it => it.trim()).filter(Boolean),
-        ttl_s: days.value ? Number(days.value) * 86_400 : undefined,
-      });
-      form.reset();
-      set(made, h('p', {}, t('Copy the token now. It is not shown again.')), h('div', { class: 'row' }, h('code', { id: 'made-token' }, token), copy(token)));
-    } catch (error) {
-      set(fault, why(error));
-    }
+  submits(form, async () => {
+    const { token } = await ask('POST', 'v1/tokens', {
+      name: label.value, scopes: boxes.filter(it => it.box.checked).map(it => it.box.value),
+      products: products.value.split(',').map(it => it.trim()).filter(Boolean),
+      ttl_s: days.value ? Number(days.value) * 86_400 : undefined,
+    });
+    form.reset();
+    set(made, h('p', {}, t('Copy the token now. It is not shown again.')), h('div', { class: 'row' }, h('code', { id: 'made-token' }, token), copy(token)));
   });
   put(place.root, card(t('Create a token'), form));
 }
 
 /** @param {Place} place */
 function showAudit(place) {
-  put(place.root, search(place, [[t('Token or user'), text('token')],
-    [t('Outcome'), choice('outcome', [['', t('All')], ['done', t('Done')], ['refused', t('Refused')], ['failed', t('Failed')]])]]));
+  put(place.root, search(place, [[t('Token or user'), text('token'), t('The exact name of the token or user that made the call.')],
+    [t('Outcome'), choice('outcome', [['', t('All')], ['done', t('Done')], ['refused', t('Refused')], ['failed', t('Failed')]]), t('Whether the server carried out the call. Default: all.')]]));
   const { query } = place;
   pages(place, t('Calls'), async after => {
     const { entries, next } = await ask('GET', withQuery('v1/audit_log', {

@@ -18,6 +18,9 @@ export class Refused extends Error {
   }
 }
 
+/** What was wrong, in a sentence. @param {unknown} error */
+export const why = error => (error instanceof Error ? error.message : String(error));
+
 /** What whoever asked hears when the session is over. */
 let whenOver = () => {};
 
@@ -58,6 +61,12 @@ export async function ask(method, path, body, signal) {
   if (answer.status === 401 && path !== 'v1/session') whenOver();
   throw new Refused(answer.status, code, message);
 }
+
+/** Whether this path of the API exists. @param {string} path */
+export const exists = path => ask('GET', path).then(() => true, error => {
+  if (error.status !== 404) throw error;
+  return false;
+});
 
 /**
  * A path with a query; values that are null, undefined or an empty text are left out.

@@ -1,9 +1,10 @@
 // Bans: addresses, clients and users that the server refuses.
 
 import { ask, withQuery } from './api.js';
-import { h, put, set } from './dom.js';
-import { ago, badge, button, card, field, moment, name, notice, number, sure, table, why } from './show.js';
-import { choice, pages } from './clients.js';
+import { h, put } from './dom.js';
+import { choice, field, submits } from './forms.js';
+import { ago, badge, button, card, moment, name, notice, number, sure, table } from './show.js';
+import { pages } from './clients.js';
 import { parts, t } from './texts.js';
 
 /** @typedef {import('./console.js').Place} Place */
@@ -13,7 +14,7 @@ const KINDS = [['address', t('Address or network')], ['client', t('Client or dev
 
 /** How long a ban may last: seconds, with their words. @type {[string, string][]} */
 const TIMES = [['600', t('10 minutes')], ['3600', t('1 hour')], ['86400', t('1 day')],
-  ['604800', t('1 week')], ['2592000', t('30 days')], ['', t('For good')]];
+  ['604800', t('1 week')], ['2592000', t('30 days')], ['', t('Permanent')]];
 
 /** What made a ban. @type {Record<string, string>} */
 const CAUSES = { operator: t('operator'), flapping: t('disconnected too often'), failed_logins: t('too many failed logins') };
@@ -21,29 +22,24 @@ const CAUSES = { operator: t('operator'), flapping: t('disconnected too often'),
 /** @param {Place} place */
 function form(place) {
   const kind = h('select', { name: 'kind' }, KINDS.map(([value, word]) => h('option', { value }, word)));
-  const subject = h('input', { name: 'subject', required: true, maxlength: 1024, autocomplete: 'off' });
-  const ttl = h('select', { name: 'ttl' }, TIMES.map(([value, word]) => h('option', { value }, word)));
+  const subject = h('input', { name: 'subject', required: true, maxlength: 1024, autocomplete: 'off', 'data-errors': 'bad_request,bans_full' });
+  const ttl = h('select', { name: 'ttl', 'data-errors': 'ttl_s' }, TIMES.map(([value, word]) => h('option', { value }, word)));
   const note = h('input', { name: 'note', maxlength: 256, autocomplete: 'off' });
-  const fault = h('p', { class: 'fault', role: 'alert' });
-  const made = h('form', { class: 'filter', id: 'ban' }, field(t('What'), kind),
-    field(t('Subject'), subject, t('192.0.2.7, 192.0.2.0/24, 2001:db8::/32, or the name.')),
-    field(t('For'), ttl), field(t('Note'), note, t('Why, for other operators.')),
-    h('button', { type: 'submit', class: 'danger' }, t('Ban')), fault);
-  made.addEventListener('submit', async event => {
-    event.preventDefault();
-    set(fault);
+  const made = h('form', { class: 'filter', id: 'ban' },
+    field(t('Kind'), kind, t('What the subject is. Default: an address or a network.')),
+    field(t('Subject'), subject, t('192.0.2.7, 192.0.2.0/24 or 2001:db8::/32, or the exact name of the client, device or user: at most 1,024 bytes.')),
+    field(t('Duration'), ttl, t('When the ban ends by itself. Default: after 10 minutes.')),
+    field(t('Note'), note, t('The reason, for other operators: at most 256 bytes. Optional.')),
+    h('button', { type: 'submit', class: 'danger' }, t('Ban')));
+  submits(made, async () => {
     const text = subject.value.trim();
-    if (!await sure(t('Ban {subject}?', { subject: text }), t('Ban'), t('Its open connections end at once, and it is refused.'))) return;
-    try {
-      const ban = await ask('POST', 'v1/bans', {
-        kind: kind.value, subject: text, note: note.value,
-        ...(ttl.value ? { ttl_s: Number(ttl.value) } : {}),
-      });
-      notice(t('{subject} is banned. Connections ended: {count}.', { subject: ban.subject, count: number(ban.ended) }));
-      place.go({ made: String(Date.now()) });
-    } catch (error) {
-      set(fault, why(error));
-    }
+    if (!await sure(t('Ban {subject}?', { subject: text }), t('Ban'), t('Its open connections end at once, and new ones are refused.'))) return;
+    const ban = await ask('POST', 'v1/bans', {
+      kind: kind.value, subject: text, note: note.value,
+      ...(ttl.value ? { ttl_s: Number(ttl.value) } : {}),
+    });
+    notice(t('{subject} is banned. Connections ended: {count}.', { subject: ban.subject, count: number(ban.ended) }));
+    place.go({ made: String(Date.now()) });
   });
   return card(t('Add a ban'), made);
 }
@@ -54,7 +50,7 @@ function show(place) {
   const filter = choice('kind', [['', t('All kinds')], ...KINDS]);
   filter.value = place.query.get('kind') ?? '';
   filter.addEventListener('change', () => place.go({ kind: filter.value }));
-  put(place.root, h('div', { class: 'filter' }, field(t('Show'), filter)));
+  put(place.root, h('div', { class: 'filter' }, field(t('Show'), filter, t('Which bans are listed. Default: all.'))));
   const kind = place.query.get('kind');
   pages(place, t('Bans'), async after => {
     const { bans, next } = await ask('GET', withQuery('v1/bans', { kind, after, limit: 100 }), undefined, place.gone);
@@ -78,4 +74,4 @@ function show(place) {
   if (mayChange) put(place.root, form(place));
 }
 
-export const page = { title: t('Bans'), scopes: ['manage', 'view'], lead: t('Addresses, clients and users that are refused, for a time or for good.'), show };
+export const page = { title: t('Bans'), scopes: ['manage', 'view'], lead: t('Addresses, clients and users that are refused, for a time or permanently.'), show };

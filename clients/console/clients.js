@@ -2,7 +2,8 @@
 
 import { ask, withQuery } from './api.js';
 import { h, put, set } from './dom.js';
-import { ago, badge, button, bytes, card, duration, field, loaded, name, notice, number, online, pairs, refresher, sortable, sure, table, toolCard, when } from './show.js';
+import { Invalid, blame, choice, field, search, submits, text } from './forms.js';
+import { ago, badge, button, bytes, card, duration, loaded, name, notice, number, online, pairs, refresher, sortable, sure, table, toolCard, when } from './show.js';
 import { parts, t } from './texts.js';
 
 /** @typedef {import('./console.js').Place} Place */
@@ -12,30 +13,6 @@ const PAGE = 100;
 
 /** Pages that one request for more reads at most: a rare match takes several. */
 const SCANS_MAX = 20;
-
-/**
- * A search form whose values are in the address.
- * @param {Place} place
- * @param {[string, HTMLInputElement | HTMLSelectElement][]} fields label and input, whose name is the query's
- */
-export function search(place, fields) {
-  const form = h('form', { class: 'filter', role: 'search' }, fields.map(([label, input]) => field(label, input)),
-    h('button', { type: 'submit' }, t('Search')));
-  for (const [, input] of fields) input.value = place.query.get(input.name) ?? '';
-  form.addEventListener('submit', event => {
-    event.preventDefault();
-    const wanted = fields.map(([, input]) => [input.name, input.value.trim()]);
-    const kept = ['sort', 'every'].map(key => [key, place.query.get(key) ?? '']);
-    place.go(Object.fromEntries([...wanted, ...kept]));
-  });
-  return form;
-}
-
-/** A field of such a form. @param {string} of @param {string} [like] */
-export const text = (of, like) => h('input', { name: of, type: 'search', autocomplete: 'off', spellcheck: 'false', placeholder: like });
-
-/** @param {string} of @param {[string, string][]} options value and label */
-export const choice = (of, options) => h('select', { name: of }, options.map(([value, label]) => h('option', { value }, label)));
 
 const STATES = /** @type {[string, string][]} */ ([['', t('All')], ['true', t('Online')], ['false', t('Offline')]]);
 
@@ -85,8 +62,9 @@ function showClients(place) {
   const one = place.query.get('client_id');
   if (one !== null) return showClient(place, one);
   put(place.root, search(place, [
-    [t('Client ID begins with'), text('prefix')], [t('User'), text('user')], [t('Address'), text('address', '192.0.2.7')],
-    [t('State'), choice('online', STATES)],
+    [t('Client ID begins with'), text('prefix'), t('The first characters of the client ID.')], [t('User'), text('user'), t('The exact name of the user.')],
+    [t('Address'), text('address', '192.0.2.7'), t('An IP address. Finds online clients only.')],
+    [t('State'), choice('online', STATES), t('Connected now, or offline with a session. Default: all.')],
   ]));
   pages(place, t('Clients'), async after => {
     const { query } = place;
@@ -143,11 +121,11 @@ function showClient(place, id) {
       notice(t('The session of {id} was deleted.', { id }));
       location.hash = '#/clients';
     }, { class: 'second' }));
-  const trace = place.may('admin') && h('p', {}, h('a', { href: `#/trace?client=${encodeURIComponent(id)}` }, t('Trace this client')));
-  const subscribe = place.may('manage') && h('form', { class: 'filter' }, field(t('Subscribe this client to'), wish),
+  const trace = place.may('trace') && h('p', {}, h('a', { href: `#/trace?client=${encodeURIComponent(id)}` }, t('Trace this client')));
+  const subscribe = place.may('manage') && h('form', { class: 'filter' },
+    field(t('Subscribe this client to'), wish, t('A topic filter, with the wildcards + and #: at most [mqtt] topic_bytes_max bytes (1,024 by default). The QoS is 1.')),
     h('button', { type: 'submit', class: 'second' }, t('Subscribe')));
-  subscribe && subscribe.addEventListener('submit', async event => {
-    event.preventDefault();
+  subscribe && submits(subscribe, async () => {
     await ask('POST', withQuery('v1/client/subscriptions', { client_id: id }), { filter: wish.value, qos: 1 });
     wish.value = '';
     await look();
@@ -176,8 +154,8 @@ const ends = it => (it.online || it.session_expiry_s === null ? null : it.since_
 function showSessions(place) {
   const figures = h('div');
   put(place.root, card(t('Totals'), figures), search(place, [
-    [t('Client ID begins with'), text('prefix')],
-    [t('Show'), choice('kind', [['', t('Offline sessions')], ['waiting', t('Offline sessions with queued messages')], ['all', t('All sessions')]])],
+    [t('Client ID begins with'), text('prefix'), t('The first characters of the client ID.')],
+    [t('Show'), choice('kind', [['', t('Offline sessions')], ['waiting', t('Offline sessions with queued messages')], ['all', t('All sessions')]]), t('Which sessions are listed. Default: those of offline clients.')],
   ]));
   if (place.may('metrics')) {
     place.live(({ status }) => set(figures, pairs([
@@ -208,10 +186,16 @@ function showSessions(place) {
 function showDevices(place) {
   const [product, device] = [place.query.get('product'), place.query.get('device')];
   if (product && device) return showDevice(place, product, device);
-  put(place.root, search(place, [
-    [t('Product'), text('product')], [t('Tag'), text('tag')], [t('State'), choice('online', STATES)],
-    [t('Device ID (with a product)'), text('device')],
-  ]));
+  const form = search(place, [
+    [t('Product'), text('product'), t('The exact name of the product.')], [t('Tag'), text('tag'), t('A tag that the device has.')],
+    [t('State'), choice('online', STATES), t('Connected now, or offline. Default: all.')],
+    [t('Device ID (with a product)'), text('device'), t('The exact device ID: opens the page of this device.')],
+  ]);
+  put(place.root, form);
+  if (device && !product) {
+    const of = /** @type {HTMLElement} */ (form.querySelector('[name="product"]'));
+    return void blame(form, new Invalid(of, t('A search by device ID needs the product.')));
+  }
   pages(place, t('Devices'), async after => {
     const { devices, next } = await ask('GET', withQuery('v1/devices', {
       product, tag: place.query.get('tag'), online: place.query.get('online'), after, limit: PAGE,
@@ -274,7 +258,7 @@ function showDevice(place, product, device) {
   put(place.root, h('p', {}, h('a', { href: '#/devices' }, t('← All devices'))),
     toolCard(parts('Device {id}', { id: name(device) }), refresher(place, place.root, look), state, h('div', { class: 'row' },
       place.may('push') && h('a', { href: `#/push?${new URLSearchParams(of)}` }, t('Send a push')),
-      place.may('admin') && h('a', { href: `#/trace?client=${encodeURIComponent(device)}` }, t('Trace this device')))),
+      place.may('trace') && h('a', { href: `#/trace?client=${encodeURIComponent(device)}` }, t('Trace this device')))),
     card(t('Connection history'), past));
   look();
 }

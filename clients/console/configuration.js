@@ -3,8 +3,8 @@
 
 import { ask } from './api.js';
 import { h, put, set } from './dom.js';
+import { choice, search, text } from './forms.js';
 import { badge, card, loaded, table } from './show.js';
-import { choice, search, text } from './clients.js';
 import { parts, t } from './texts.js';
 
 /** @param {any} it */
@@ -21,7 +21,7 @@ function show(place) {
   const only = place.query.get('only') ?? '';
   const [changes, list] = [h('div'), h('div', { class: 'cards-list' })];
   put(place.root, card(t('Changes that a reload would apply'), changes), search(place, [
-    [t('Contains'), text('with')], [t('Show'), choice('only', [['', t('All keys')], ['changed', t('Changed from the default')], ['live', t('Applied by a reload')]])],
+    [t('Contains'), text('with'), t('Text in the section, key, value or description, in upper or lower case.')], [t('Show'), choice('only', [['', t('All keys')], ['changed', t('Changed from the default')], ['live', t('Applied by a reload')]]), t('Which keys are listed. Default: all.')],
   ]), list);
   loaded(list, async () => {
     const told = await ask('GET', 'v1/configuration', undefined, place.gone);

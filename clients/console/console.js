@@ -3,9 +3,10 @@
 // The address after `#` names the page and its query, so that every view can be linked and gone
 // back to. This module knows no figure; pages know their own. A page stops at the signal `gone`.
 
-import { ask, follow, onSessionOver, Refused } from './api.js';
+import { ask, follow, onSessionOver, Refused, why } from './api.js';
 import { h, say, set } from './dom.js';
-import { duration, field, notice, why } from './show.js';
+import { field } from './forms.js';
+import { duration, notice } from './show.js';
 import { LANGUAGES, choose, language, parts, t } from './texts.js';
 import * as access from './access.js';
 import * as alarms from './alarms.js';
@@ -135,14 +136,14 @@ function door(said = '') {
   session = null;
   const token = h('input', {
     id: 'token', type: 'password', autocomplete: 'current-password', required: true, maxlength: 1024,
-    spellcheck: 'false', 'aria-describedby': 'door-fault',
+    spellcheck: 'false',
   });
   const user = h('input', { id: 'user', name: 'username', autocomplete: 'username', maxlength: 256, spellcheck: 'false' });
   const fault = h('p', { id: 'door-fault', class: 'fault', role: 'alert' }, said);
   const enter = h('button', { type: 'submit' }, t('Log in'));
   const form = h('form', {}, h('h1', { class: 'brand' }, h('img', { src: 'console/icon.svg', alt: '' }), 'Holdline'),
     field(t('User'), user, t('A user with a role. Leave empty to log in with an API token.')),
-    field(t('Password or API token'), token), fault, enter,
+    field(t('Password or API token'), token, t('The password of this user, or the token.')), fault, enter,
     h('p', { class: 'quiet' }, parts('The first token has full access; it is in {file} in the data folder of the server. Create a read-only token with {command}.',
       { file: h('code', {}, 'api.token'), command: h('code', {}, 'holdline token make NAME --scope read') })),
     languages());

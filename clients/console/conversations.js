@@ -4,8 +4,9 @@
 
 import { ask, withQuery } from './api.js';
 import { h, put } from './dom.js';
+import { search, text } from './forms.js';
 import { ago, badge, button, card, moment, name, notice, number, sure, table } from './show.js';
-import { pages, search, text } from './clients.js';
+import { pages } from './clients.js';
 import { t } from './texts.js';
 
 /** @typedef {import('./console.js').Place} Place */
@@ -59,7 +60,8 @@ function history(place, account, other) {
 /** @param {Place} place */
 function show(place) {
   const [account, other] = [place.query.get('account'), place.query.get('with')];
-  put(place.root, search(place, [[t('Account'), text('account', 'ann')], [t('With'), text('with', 'bob')]]));
+  put(place.root, search(place, [[t('Account'), text('account', 'ann'), t('The name of the account.')],
+    [t('With'), text('with', 'bob'), t('The other account, or the address of a group. Leave empty for all conversations.')]]));
   if (!account) put(place.root, card(t('Conversations'), h('p', {}, t('Name an account to see its conversations.'))));
   else if (other) history(place, account, other);
   else list(place, account);

@@ -2,8 +2,9 @@
 
 import { ask, withQuery } from './api.js';
 import { h, put } from './dom.js';
-import { bytes, card, duration, moment, name, table } from './show.js';
-import { choice, pages, search, text } from './clients.js';
+import { Invalid, blame, choice, search, text } from './forms.js';
+import { bytes, duration, moment, name, table } from './show.js';
+import { pages } from './clients.js';
 import { meanings } from './reasons.js';
 import { t } from './texts.js';
 
@@ -22,19 +23,20 @@ export function unixMs(typed) {
 /** @param {import('./console.js').Place} place */
 function show(place) {
   const { query } = place;
-  const since = () => h('input', { name: 'since', type: 'search', autocomplete: 'off', placeholder: '15m, 2026-11-29T03:10' });
-  const until = () => h('input', { name: 'until', type: 'search', autocomplete: 'off', placeholder: '2026-11-29T03:20' });
-  put(place.root, search(place, [
-    [t('Client'), text('client_id')], [t('User'), text('user')], [t('Address or network'), text('address', '10.1.0.0/16')],
-    [t('Reason'), text('reason', 'slow_consumer')],
-    [t('Protocol'), choice('protocol', [['', t('All')], ['mqtt', 'MQTT'], ['miop', 'MIOP'], ['im', 'IM'], ['xmpp', 'XMPP']])],
-    [t('Since'), since()], [t('Until'), until()],
-  ]));
+  const [since, until] = [text('since', '15m, 2026-11-29T03:10'), text('until', '2026-11-29T03:20')];
+  const form = search(place, [
+    [t('Client'), text('client_id'), t('The exact ID of the client or device; of IM and XMPP: account/device.')], [t('User'), text('user'), t('The exact name of the user.')],
+    [t('Address or network'), text('address', '10.1.0.0/16'), t('An IP address, or a network as address/prefix length.')],
+    [t('Reason'), text('reason', 'slow_consumer'), t('A reason of the page Disconnect reasons.')],
+    [t('Protocol'), choice('protocol', [['', t('All')], ['mqtt', 'MQTT'], ['miop', 'MIOP'], ['im', 'IM'], ['xmpp', 'XMPP']]), t('The protocol of the connection. Default: all.')],
+    [t('Since'), since, t('The earliest time: how long ago (30s, 15m, 2h, 3d) or a date with a time. Default: no limit.')],
+    [t('Until'), until, t('The latest time, in the same way. Default: now.')],
+  ]);
+  put(place.root, form);
   const [since_ms, until_ms] = [unixMs(query.get('since')), unixMs(query.get('until'))];
-  if (Number.isNaN(since_ms) || Number.isNaN(until_ms)) {
-    put(place.root, card(t('Invalid time'), h('p', {}, t('Times are durations (15m) or dates with a time (2026-11-29T03:10).'))));
-    return;
-  }
+  const wrong = [since, until].filter((_, at) => Number.isNaN([since_ms, until_ms][at]));
+  wrong.forEach(it => blame(form, new Invalid(it, t('Invalid time. Times are durations (15m) or dates with a time (2026-11-29T03:10).'))));
+  if (wrong.length) return;
   pages(place, t('Disconnections, newest first'), async after => {
     const wanted = ['client_id', 'user', 'address', 'reason', 'protocol'].map(key => [key, query.get(key) || null]);
     const page = /** @type {any} */ (await ask('GET', withQuery('v1/disconnections', {

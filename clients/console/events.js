@@ -2,8 +2,8 @@
 
 import { follow, withQuery } from './api.js';
 import { h, put, set } from './dom.js';
+import { choice, search, text } from './forms.js';
 import { badge, card, name, number, table, when } from './show.js';
-import { choice, search, text } from './clients.js';
 import { t } from './texts.js';
 
 /** Events that are kept on the page. */
@@ -87,8 +87,8 @@ export function watch(place, types, wanted, none, query = {}) {
 function show(place) {
   const { query } = place;
   put(place.root, search(place, [
-    [t('Event'), choice('type', [['', t('All')], ...TYPES.map(it => /** @type {[string, string]} */ ([it, it]))])],
-    [t('Product (devices only)'), text('product')], [t('Contains'), text('with')],
+    [t('Event'), choice('type', [['', t('All')], ...TYPES.map(it => /** @type {[string, string]} */ ([it, it]))]), t('The type of the events. Default: all.')],
+    [t('Product (devices only)'), text('product'), t('The exact name of the product.')], [t('Contains'), text('with'), t('Text in any field of the event, in upper or lower case.')],
   ]));
   const type = query.get('type');
   const sought = (query.get('with') ?? '').toLowerCase();

@@ -2,8 +2,8 @@
 
 import { ask } from './api.js';
 import { h, put } from './dom.js';
+import { choice, search, text } from './forms.js';
 import { badge, loaded, name, refresher, sortable, toolCard, when } from './show.js';
-import { choice, search, text } from './clients.js';
 import { meanings } from './reasons.js';
 import { t } from './texts.js';
 
@@ -24,7 +24,8 @@ function show(place) {
     ], wanted.reverse().slice(0, 500), sought || level ? t('No matches.') : t('No warnings or errors since the server started.'));
   });
   put(place.root, search(place, [
-    [t('Level'), choice('level', [['', t('Warnings and errors')], ['error', t('Errors')], ['warn', t('Warnings')]])], [t('Contains'), text('with')],
+    [t('Level'), choice('level', [['', t('Warnings and errors')], ['error', t('Errors')], ['warn', t('Warnings')]]), t('The severity of the log lines. Default: both.')],
+    [t('Contains'), text('with'), t('Text in the message or the name of the event, in upper or lower case.')],
   ]), toolCard(t('Newest first'), refresher(place, list, look, '5'), list));
   look();
 }

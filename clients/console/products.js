@@ -1,9 +1,10 @@
 // Products: how their devices log in and what the server stores for them; a form to create one.
 // A secret is shown once, when it is created.
 
-import { ask } from './api.js';
+import { ask, exists } from './api.js';
 import { h, put, set } from './dom.js';
-import { bytes, button, card, copy, duration, field, loaded, name, notice, number, pairs, refresher, sortable, sure, toolCard, why } from './show.js';
+import { Invalid, choice, field, submits } from './forms.js';
+import { bytes, button, card, copy, duration, loaded, name, notice, number, pairs, refresher, sortable, sure, toolCard } from './show.js';
 import { parts, t } from './texts.js';
 
 /** @typedef {import('./console.js').Place} Place */
@@ -49,31 +50,29 @@ const secret = product => [h('p', {}, t('Copy the secret now. It is not shown ag
 
 /** A form that creates a product. @param {Place} place */
 function make(place) {
-  const key = h('input', { name: 'product-key', required: true, maxlength: 32, autocomplete: 'off' });
-  const app = h('input', { name: 'product-number', type: 'number', required: true, min: 1, max: APP_ID_MAX, autocomplete: 'off' });
-  const [fault, made] = [h('p', { class: 'fault', role: 'alert' }), h('div', { role: 'status' })];
+  const key = h('input', { name: 'product-key', required: true, maxlength: 32, autocomplete: 'off', pattern: '[A-Za-z0-9._\\-+:\\/=]+' });
+  const app = h('input', { name: 'product-number', type: 'number', required: true, min: 1, max: APP_ID_MAX, autocomplete: 'off', 'data-errors': 'app_id' });
+  const anonymous = choice('anonymous', Object.entries(ANONYMOUS));
+  const count = h('input', { name: 'offline_count_max', type: 'number', required: true, min: 0, max: 10_000, value: 100, autocomplete: 'off' });
+  const ttl = h('input', { name: 'ttl_max_s', type: 'number', required: true, min: 0, max: 31_536_000, value: 604_800, autocomplete: 'off' });
+  const made = h('div', { role: 'status' });
   const form = h('form', { class: 'grid' }, h('div', { class: 'cards' },
-    field(t('Name'), key, t('Devices and pushes use this name.')),
-    field(t('Number'), app, t('A number that no other product uses. Records of MIOP 5 and 6 carry it.'))), fault,
+    field(t('Name'), key, t('Devices and pushes use this name: 1 to 32 letters, digits and . _ - + : / =')),
+    field(t('Number'), app, t('A number that no other product uses, 1 to 4,294,967,295. Records of MIOP 5 and 6 carry it.')),
+    field(t('Login without proof'), anonymous, t('From where devices may log in without a proof of identity. Default: not allowed.')),
+    field(t('Stored pushes per device'), count, t('Pushes stored for a device, 0 to 10,000. At the limit, an older one is replaced or the new one is refused. Default: 100.')),
+    field(t('Longest time to live (seconds)'), ttl, t('How long a push may be stored, 0 to 31,536,000 seconds (a year). Longer times are capped. Default: 604,800 (a week).'))),
   h('div', { class: 'row' }, h('button', { type: 'submit' }, t('Create product'))), made);
-  form.addEventListener('submit', async event => {
-    event.preventDefault();
-    set(fault);
-    try {
-      // A form that creates must not change an existing product.
-      const isThere = await ask('GET', path(key.value)).then(() => true, error => {
-        if (error.status !== 404) throw error;
-        return false;
-      });
-      if (isThere) throw new Error(t('This product already exists.'));
-      set(made, ...secret(await ask('PUT', path(key.value), { app_id: Number(app.value), generate_secret: true })));
-      form.reset();
-    } catch (error) {
-      set(fault, why(error));
-    }
+  submits(form, async () => {
+    // A form that creates must not change an existing product.
+    if (await exists(path(key.value))) throw new Invalid(key, t('This product already exists.'));
+    set(made, ...secret(await ask('PUT', path(key.value), {
+      app_id: Number(app.value), anonymous: anonymous.value, offline_count_max: Number(count.value), ttl_max_s: Number(ttl.value), generate_secret: true,
+    })));
+    form.reset();
   });
   put(place.root, card(t('Create a product'), form,
-    h('p', { class: 'quiet' }, t('A new product has the default settings and a new secret for its devices.'))));
+    h('p', { class: 'quiet' }, t('All other settings have their defaults. The server makes a secret for the devices of the product.'))));
 }
 
 /** @param {Place} place @param {string} key */

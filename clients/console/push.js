@@ -1,8 +1,9 @@
 // A push and its progress: submitted, accepted by the server, acknowledged by the device.
 
-import { ask, follow, withQuery } from './api.js';
+import { ask, follow, withQuery, why } from './api.js';
 import { h, put, set } from './dom.js';
-import { badge, card, field, loaded, name, number, online, pairs, when, why } from './show.js';
+import { check, field, submits } from './forms.js';
+import { badge, card, loaded, name, number, online, pairs, when } from './show.js';
 import { parts, t } from './texts.js';
 import { curl } from './topics.js';
 
@@ -14,9 +15,9 @@ const outcome = word => badge(word, word === 'delivered' ? 'good' : word === 'st
 
 /** @param {import('./console.js').Place} place */
 function show(place) {
-  const product = h('input', { name: 'product', required: true, autocomplete: 'off', value: place.query.get('product') ?? '' });
-  const device = h('input', { name: 'device', required: true, autocomplete: 'off', value: place.query.get('device') ?? '' });
-  const body = h('textarea', { name: 'body', required: true });
+  const product = h('input', { name: 'product', required: true, autocomplete: 'off', 'data-errors': 'unknown_product', value: place.query.get('product') ?? '' });
+  const device = h('input', { name: 'device', required: true, autocomplete: 'off', 'data-errors': 'unknown_device', value: place.query.get('device') ?? '' });
+  const body = h('textarea', { name: 'body', required: true, 'data-errors': 'too_large' });
   const ttl = h('input', { name: 'ttl_s', type: 'number', min: 0, max: 31_536_000, value: 86_400, required: true });
   const urgent = h('input', { type: 'checkbox', name: 'priority' });
   const [steps, state, code] = [h('ol', { class: 'steps', role: 'log', 'aria-label': t('Progress') }), h('div'), h('div')];
@@ -49,12 +50,12 @@ function show(place) {
   });
   const none = h('p', { class: 'none' }, t('No push sent from this page yet.'));
   const send = h('button', { type: 'submit' }, t('Push'));
-  const form = h('form', { class: 'grid' }, h('div', { class: 'cards' }, field(t('Product'), product), field(t('Device'), device)),
-    field(t('Body'), body), h('div', { class: 'row foot' }, field(t('Time to live (seconds)'), ttl, t('How long the server stores the push for an offline device.')),
-      h('label', { class: 'check' }, urgent, t('High priority')), send));
-  form.addEventListener('submit', async event => {
-    event.preventDefault();
-    send.disabled = true;
+  const form = h('form', { class: 'grid' }, h('div', { class: 'cards' }, field(t('Product'), product, t('The exact name of the product.')),
+    field(t('Device'), device, t('The ID of the device within the product.'))),
+  field(t('Body'), body, t('The content, as text: at least one byte, at most [limits] push_bytes_max (4,096 by default).')),
+  h('div', { class: 'cards' }, field(t('Time to live (seconds)'), ttl, t('How long the server stores the push for an offline device: 0 to 31,536,000 seconds, and no longer than the product permits. 0: only if the device is online. Default: 86,400 (a day).')),
+    check(t('High priority'), urgent, t('Sent before normal pushes of the device that were not sent yet. Default: off.'))), h('div', { class: 'row' }, send));
+  submits(form, async () => {
     [began, sent, early] = [performance.now(), '', []];
     set(steps);
     none.remove();
@@ -71,9 +72,10 @@ function show(place) {
       early.forEach(told);
     } catch (error) {
       step(h('span', { class: 'fault' }, why(error)));
+      throw error;
+    } finally {
+      look();
     }
-    send.disabled = false;
-    look();
   });
   put(place.root, card(t('Push to a device'), form, code), card(t('Progress'), none, steps, state));
   if (product.value && device.value) look();

@@ -2,8 +2,8 @@
 
 import { ask } from './api.js';
 import { h, put, set } from './dom.js';
+import { search, text } from './forms.js';
 import { card, number, sortable } from './show.js';
-import { search, text } from './clients.js';
 import { meaning, t } from './texts.js';
 
 /** @typedef {import('./console.js').Place} Place */
@@ -32,7 +32,7 @@ function counts(place, of, title, isSorted) {
   const sought = (place.query.get('with') ?? '').toLowerCase();
   const all = place.query.get('all') === 'yes' || of === 'counters';
   const first = new Map();
-  put(place.root, search(place, [[t('Contains'), text('with')]]), card(title, list));
+  put(place.root, search(place, [[t('Contains'), text('with'), t('Text in the name or the meaning, in upper or lower case.')]]), card(title, list));
   meanings().then(({ [of]: told }) => {
     const means = (/** @type {string} */ key) => meaning(of, key, told[key]);
     let shown = '';

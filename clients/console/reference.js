@@ -3,9 +3,10 @@
 // A call uses the session, or a token that is typed here and not stored. This module knows no call
 // by name.
 
-import { ask } from './api.js';
+import { ask, why } from './api.js';
 import { h, put, set } from './dom.js';
-import { badge, card, copy, field, why } from './show.js';
+import { field } from './forms.js';
+import { badge, card, copy } from './show.js';
 import { t } from './texts.js';
 
 /** Longest answer that is shown, bytes; of a stream the first ones. */
@@ -130,8 +131,8 @@ function form(all, call, token) {
   const send = h('button', { type: 'submit' }, t('Send'));
   const made = h('form', { class: 'grid' },
     inputs.length > 0 && h('div', { class: 'cards' }, inputs.map(({ it, input }) =>
-      field(`${it.name} (${it.in})`, input, it.description))),
-    body && field(t('Body ({type})', { type }), body), h('div', { class: 'row' }, send), answered);
+      field(`${it.name} (${it.in})`, input, it.description ?? kind(all, it.schema)))),
+    body && field(t('Body ({type})', { type }), body, t('The fields are listed above.')), h('div', { class: 'row' }, send), answered);
   made.addEventListener('submit', async event => {
     event.preventDefault();
     send.disabled = true;

@@ -5,7 +5,8 @@
 
 import { ask, withQuery } from './api.js';
 import { h, put, set } from './dom.js';
-import { ago, badge, button, card, field, loaded, name, notice, number, pairs, sortable, sure } from './show.js';
+import { field, submits } from './forms.js';
+import { ago, badge, button, card, loaded, name, notice, number, pairs, sortable, sure } from './show.js';
 import { pages } from './clients.js';
 import { t } from './texts.js';
 
@@ -121,12 +122,12 @@ function orders(place, it) {
 
 /** A form that announces something in a chatroom. @param {Place} place */
 function announce(place) {
-  const room = h('input', { name: 'room', required: true, autocomplete: 'off' });
-  const words = h('input', { name: 'text', required: true, maxlength: 500, autocomplete: 'off' });
-  const form = h('form', { class: 'grid' }, field(t('Chatroom'), room), field(t('Announcement'), words, t('Shown to all participants, and to those who join later.')),
-    h('div', { class: 'row foot' }, h('button', { type: 'submit' }, t('Announce'))));
-  form.addEventListener('submit', async event => {
-    event.preventDefault();
+  const room = h('input', { name: 'room', required: true, autocomplete: 'off', 'data-errors': 'unknown_group,bad_request' });
+  const words = h('input', { name: 'text', required: true, maxlength: 1_024, autocomplete: 'off' });
+  const form = h('form', { class: 'grid' }, field(t('Chatroom'), room, t('The name of the chatroom: lobby, or lobby@live.DOMAIN.')),
+    field(t('Announcement'), words, t('Shown to all participants, and to those who join later: at most 1,024 bytes.')),
+    h('div', { class: 'row' }, h('button', { type: 'submit' }, t('Announce'))));
+  submits(form, async () => {
     await ask('POST', `v1/chat/chatrooms/${encodeURIComponent(room.value)}/changes`, { verb: 'announce', text: words.value });
     notice(t('Announcement sent.'));
   });

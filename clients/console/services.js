@@ -7,7 +7,7 @@ import { ask } from './api.js';
 import { certificates } from './certificates.js';
 import { h, put, set } from './dom.js';
 import { badge, button, bytes, card, duration, loaded, name, notice, number, pairs, refresher, sortable, sure, toolCard } from './show.js';
-import { t } from './texts.js';
+import { parts, t } from './texts.js';
 
 /** @typedef {import('./console.js').Place} Place */
 
@@ -83,7 +83,7 @@ function show(place) {
     });
   }
   if (place.may('read')) {
-    const lists = h('div', { class: 'sections' }, card(t('Bridges'), bridges), certificates(place));
+    const lists = h('div', { class: 'sections' }, card(t('Bridges'), bridges, configured(BRIDGE)), certificates(place));
     const lookHooks = () => showHooks(place, hooks);
     const lookBridges = () => loaded(bridges, async () => {
       const told = await ask('GET', 'v1/bridges', undefined, place.gone);
@@ -98,12 +98,37 @@ function show(place) {
       ], told.bridges, t('No bridges configured.'), 'bridges');
     });
     const look = () => Promise.all([lookHooks(), lookBridges()]);
-    lists.prepend(toolCard(t('Webhooks'), refresher(place, lists, look), hooks));
+    lists.prepend(toolCard(t('Webhooks'), refresher(place, lists, look), hooks, configured(WEBHOOK)));
     put(place.root, lists);
     look();
   }
   put(place.root, figures);
 }
+
+/**
+ * How a service is configured that the API cannot make: its section of the configuration file.
+ * @param {string} section
+ */
+const configured = section => h('details', {}, h('summary', {}, t('How to add or change one')),
+  h('p', {}, t('These are set in the configuration file of the server, one section each:')),
+  h('pre', { class: 'mono', tabindex: 0 }, section),
+  h('p', {}, parts('The page {page} describes every key, and says whether a reload applies a change or the server must be restarted.',
+    { page: h('a', { href: '#/configuration' }, t('Configuration')) })));
+
+/** A webhook of the configuration file. */
+const WEBHOOK = `[[webhook]]
+url = "https://app.example/events"
+secret = ""  # 16 to 128 characters; signs the requests (HMAC-SHA256)
+products = []  # all
+events = []  # all but messages and chat
+topics = []  # all
+`;
+
+/** A bridge of the configuration file. */
+const BRIDGE = `[bridge.up]
+addresses = ["broker.example:1883"]
+topics = ["sensors/# out 1"]
+`;
 
 /** A card of figures, made once and told anew. @param {Element} root @param {Map<string, Element>} drawn @param {string} title @param {[string, any][]} rows */
 function draw(root, drawn, title, rows) {

@@ -3,7 +3,8 @@
 // This module knows no page and calls no API.
 
 import { h, put, set } from './dom.js';
-import { Refused } from './api.js';
+import { why } from './api.js';
+import { blame } from './forms.js';
 import { t } from './texts.js';
 
 /** @typedef {import('./dom.js').Children} Children */
@@ -243,22 +244,6 @@ export const toolCard = (title, tools, ...children) =>
 /** @param {string} title @param {Children[]} children */
 export const card = (title, ...children) => h('section', { class: 'card' }, h('h2', {}, title), ...children);
 
-/**
- * A field with its name.
- * @param {string} label
- * @param {HTMLElement} input
- * @param {string} [hint]
- */
-export function field(label, input, hint) {
-  return h('label', { class: 'field' }, h('span', {}, label), input, hint && h('small', {}, hint));
-}
-
-/** What was wrong, in a sentence. @param {unknown} error */
-export function why(error) {
-  if (error instanceof Refused) return error.message;
-  return error instanceof Error ? error.message : String(error);
-}
-
 /** Says what was done, at the foot of the page. @param {string} text @param {'good' | 'bad'} [kind] */
 export function notice(text, kind = 'good') {
   const place = document.getElementById('notices');
@@ -315,7 +300,8 @@ export function sure(question, label, more) {
 }
 
 /**
- * Loads a part of a page: busy meanwhile, and an error is shown in its place.
+ * Loads a part of a page: busy meanwhile. An error is shown at the field of the page's search that it
+ * names, otherwise in place of that part.
  * @param {Element} place
  * @param {() => Promise<Children>} load
  */
@@ -324,9 +310,13 @@ export async function loaded(place, load) {
   try {
     set(place, await load());
   } catch (error) {
-    if (!(error instanceof DOMException)) set(place, h('p', { class: 'fault', role: 'alert' }, why(error)));
+    if (error instanceof DOMException) return;
+    const form = document.querySelector('#page form[role="search"]');
+    if (form && blame(form, error)) set(place, h('p', { class: 'none' }, t('The search is invalid.')));
+    else set(place, h('p', { class: 'fault', role: 'alert' }, why(error)));
+  } finally {
+    place.removeAttribute('aria-busy');
   }
-  place.removeAttribute('aria-busy');
 }
 
 /** Has a text in the clipboard. @param {string} text */

@@ -2,8 +2,8 @@
 
 import { ask, withQuery } from './api.js';
 import { h, put } from './dom.js';
-import { bytes, duration, field, loaded, name, number, refresher, sortable, toolCard } from './show.js';
-import { choice } from './clients.js';
+import { choice, field } from './forms.js';
+import { bytes, duration, loaded, name, number, refresher, sortable, toolCard } from './show.js';
 import { t } from './texts.js';
 
 /** Entries of the list. */
@@ -51,7 +51,7 @@ function show(place) {
   put(place.root,
     h('nav', { class: 'tabs', 'aria-label': t('What is ranked') }, KINDS.map(([kind, label]) =>
       h('a', { href: `#/talkers?of=${kind}`, 'aria-current': of === kind ? 'true' : undefined }, label))),
-    h('div', { class: 'filter' }, field(t('Ranked by'), order)),
+    h('div', { class: 'filter' }, field(t('Ranked by'), order, t('Bytes or messages of the last one to two minutes, or bytes that wait now. Default: bytes.'))),
     toolCard(t('Names with most traffic'), refresher(place, list, () => look()), list));
   look();
 }

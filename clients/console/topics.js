@@ -2,8 +2,9 @@
 
 import { ask, withQuery } from './api.js';
 import { h, put, set } from './dom.js';
-import { ago, bytes, button, card, copy, field, loaded, name, notice, number, pairs, sortable, sure, when, why } from './show.js';
-import { pages, search, text } from './clients.js';
+import { check, field, search, submits, text } from './forms.js';
+import { ago, bytes, button, card, copy, loaded, name, notice, number, pairs, sortable, sure, when } from './show.js';
+import { pages } from './clients.js';
 import { parts, t } from './texts.js';
 
 /** @typedef {import('./console.js').Place} Place */
@@ -23,7 +24,7 @@ function show(place) {
   if (one !== null) return showOne(place, one);
   if (place.may('read')) {
     const filter = text('filter', 'tills/+/state');
-    put(place.root, search(place, [[t('Topic filter'), filter]]));
+    put(place.root, search(place, [[t('Topic filter'), filter, t('With the wildcards + and #. Default: #, all topics that do not begin with $.')]]));
     pages(place, t('Retained messages'), async after => {
       const { messages, next } = await ask('GET', withQuery('v1/retained', {
         filter: place.query.get('filter') || '#', after, limit: 100,
@@ -75,18 +76,16 @@ function publish(place) {
   const done = h('p', { role: 'status' });
   const code = h('div');
   const body = () => ({ topic: topic.value, payload: payload.value, qos: Number(qos.value), retain: retain.checked });
-  const form = h('form', { class: 'grid' }, field(t('Topic'), topic, t('For example: tills/1/state')), field(t('Payload'), payload),
-    h('div', { class: 'row foot' }, field(t('QoS'), qos), h('label', { class: 'check' }, retain, t('Retain for new subscribers')),
-      h('button', { type: 'submit' }, t('Publish'))), done, code);
-  form.addEventListener('submit', async event => {
-    event.preventDefault();
-    try {
-      const { matched } = await ask('POST', 'v1/publish', body());
-      set(done, matched ? t('Published.') : t('Published. No client is subscribed to this topic.'));
-    } catch (error) {
-      set(done, h('span', { class: 'fault' }, why(error)));
-    }
+  const form = h('form', { class: 'grid' }, field(t('Topic'), topic, t('Where the message is published, without wildcards: at most [mqtt] topic_bytes_max bytes (1,024 by default). For example: tills/1/state')),
+    field(t('Payload'), payload, t('The content, as text. With retain, an empty payload deletes the retained message.')),
+    h('div', { class: 'cards' }, field(t('QoS'), qos, t('0: at most once, 1: at least once, 2: exactly once. Default: 0.')),
+      check(t('Retain for new subscribers'), retain, t('The server stores the message, and later subscribers receive it. Default: off.'))),
+    h('div', { class: 'row' }, h('button', { type: 'submit' }, t('Publish'))), done, code);
+  submits(form, async () => {
+    set(done);
     set(code, curl('v1/publish', body()));
+    const { matched } = await ask('POST', 'v1/publish', body());
+    set(done, matched ? t('Published.') : t('Published. No client is subscribed to this topic.'));
   });
   put(place.root, card(t('Publish a message'), form));
 }

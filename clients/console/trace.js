@@ -6,7 +6,8 @@
 
 import { stream, withQuery } from './api.js';
 import { h, put, say, set } from './dom.js';
-import { badge, button, field, name, number, why } from './show.js';
+import { field, submits } from './forms.js';
+import { badge, button, name, number } from './show.js';
 import { t } from './texts.js';
 
 /** Events that are kept, for the file too. The oldest make room. */
@@ -77,7 +78,7 @@ function save(text, of) {
 /** @param {import('./console.js').Place} place */
 function show(place) {
   const scope = select('scope', SCOPES);
-  const whom = h('input', { name: 'whom', required: true, autocomplete: 'off', spellcheck: 'false', maxlength: 2_048 });
+  const whom = h('input', { name: 'whom', required: true, 'data-errors': 'client,user,address,topic,bad_request', autocomplete: 'off', spellcheck: 'false', maxlength: 2_048 });
   const [payloads, times] = [select('payload', PAYLOADS), select('duration_s', TIMES)];
   const given = SCOPES.map(([of]) => of).find(of => place.query.get(of));
   if (given) [scope.value, whom.value] = [given, place.query.get(given) ?? ''];
@@ -125,7 +126,7 @@ function show(place) {
   const store = button(t('Save as file'), async () => save(lines(kept), `trace-${Date.now()}.jsonl`), { class: 'second' });
   const follow = async () => {
     const mine = (going = new AbortController());
-    [start.disabled, end.disabled] = [true, false];
+    end.disabled = false;
     const [of, wanted] = [scope.value, whom.value];
     // The address names the trace for links; the page is not reloaded for it.
     history.replaceState(null, '', `#/trace?${new URLSearchParams({ [of]: wanted })}`);
@@ -138,17 +139,18 @@ function show(place) {
       }, mine.signal, () => say(state, t('Tracing {scope} {target}.', { scope: of, target: wanted })));
       say(state, t('Trace of {target} finished: {reason}.', { target: wanted, reason: over }));
     } catch (error) {
-      say(state, mine.signal.aborted ? t('Trace of {target} finished: {reason}.', { target: wanted, reason: over }) : why(error));
+      if (!mine.signal.aborted) throw error;
+      say(state, t('Trace of {target} finished: {reason}.', { target: wanted, reason: over }));
+    } finally {
+      going = null;
+      end.disabled = true;
     }
-    going = null;
-    [start.disabled, end.disabled] = [false, true];
   };
-  const form = h('form', { class: 'filter' }, field(t('Trace'), scope), field(t('Identifier, name, address or filter'), whom), field(t('Payload shown'), payloads),
-    field(t('Stop after'), times), start);
-  form.addEventListener('submit', event => {
-    event.preventDefault();
-    follow();
-  });
+  const form = h('form', { class: 'filter' }, field(t('Trace'), scope, t('What the next field names. Default: a client or device.')),
+    field(t('Identifier, name, address or filter'), whom, t('The exact client ID, device ID, user name or IP address, or a topic filter: at most 2,048 characters.')),
+    field(t('Payload shown'), payloads, t('How much of each payload is shown. Default: the first 64 bytes.')),
+    field(t('Stop after'), times, t('The trace ends after this time at the latest. Default: 5 minutes.')), start);
+  submits(form, follow);
   place.gone.addEventListener('abort', () => {
     going?.abort();
     clearTimeout(timer);

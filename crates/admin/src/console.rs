@@ -62,6 +62,7 @@ static FILES: LazyLock<Vec<ConsoleFile>> = LazyLock::new(|| {
         "console.js" SCRIPT
         "dom.js" SCRIPT
         "events.js" SCRIPT
+        "forms.js" SCRIPT
         "log.js" SCRIPT
         "overview.js" SCRIPT
         "products.js" SCRIPT

@@ -132,6 +132,61 @@ class Pages(Consoles):
         operator.page.until("document.getElementById('door')", "the door")
         self.assertEqual(operator.findings(), [], "the door")
 
+    def test_every_field_has_a_label_and_a_sentence_that_says_what_it_means(self):
+        self.furnish()
+        operator = self.operator()
+        for route, title in self.routes.items():
+            operator.go(route, title)
+            operator.page.run("document.querySelector('#page details.call summary')?.click()")
+            # The selects of a list's order and refresh, and of the charts' range, name themselves.
+            bare = operator.page.run(
+                "[...document.querySelectorAll('#page :is(input, select, textarea)')]"
+                ".filter(it => !it.closest('.tools, .sorts, .head'))"
+                ".filter(it => { const it_or_group = it.type === 'checkbox' && it.closest('fieldset') || it;"
+                " const of = (it_or_group.getAttribute('aria-describedby') ?? '').split(' ')[0];"
+                " return !it.labels[0]?.textContent.trim()"
+                " || !document.getElementById(of)?.textContent.trim(); })"
+                ".map(it => it.outerHTML)")
+            self.assertEqual(bare, [], route)
+        self.calm(operator)
+
+    def test_an_error_is_shown_at_its_field(self):
+        self.furnish()
+        operator = self.operator()
+
+        def fault(name):
+            operator.page.until(f"document.querySelector('#page [name={name}][aria-invalid=true]')",
+                                f"the error of {name}")
+            self.assertEqual(operator.page.run("document.querySelectorAll('#page [aria-invalid]').length"), 1)
+            return operator.page.run(
+                "(() => { const it = document.querySelector('#page [aria-invalid=true]'); "
+                "return document.getElementById(it.id + '-fault').innerText; })()")
+
+        # What the page finds itself, before it asks the server.
+        operator.go("products", "Products")
+        operator.fill("[name=product-key]", "two words")
+        operator.fill("[name=product-number]", "77")
+        operator.submit("[name=product-key]")
+        self.assertEqual(fault("product-key"), "Invalid: the line above says what is allowed.")
+        operator.fill("[name=product-key]", "meters")
+        operator.fill("[name=offline_count_max]", "10001")
+        operator.submit("[name=product-key]")
+        self.assertEqual(fault("offline_count_max"), "Allowed: 0 to 10000.")
+        self.assertEqual(operator.page.run("document.activeElement.name"), "offline_count_max")
+        operator.go("disconnections?since=yesterday", "Disconnections")
+        self.assertIn("Invalid time.", fault("since"))
+        operator.go("devices?device=lamp", "Devices")
+        self.assertEqual(fault("product"), "A search by device ID needs the product.")
+        # What the server finds.
+        operator.go("bans", "Bans")
+        operator.fill("[name=subject]", "no address")
+        operator.submit("[name=subject]")
+        operator.click("Ban", "dialog button")
+        self.assertIn("address", fault("subject"))
+        operator.go("clients?address=nonsense", "Clients")
+        self.assertIn("`address`", fault("address"))
+        self.calm(operator, but=("400", "404"))
+
     def test_the_keyboard_reaches_everything_that_can_be_used(self):
         self.furnish()
         operator = self.operator()
