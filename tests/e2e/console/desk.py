@@ -3,7 +3,6 @@
 The browser is that of the chat page's tests (im/page.py).
 """
 
-import base64
 import json
 import socket
 import struct
@@ -152,13 +151,6 @@ class Operator:
     def scheme(self, scheme):
         self.page.call("Emulation.setEmulatedMedia",
                        features=[{"name": "prefers-color-scheme", "value": scheme}])
-
-    def picture(self, file, height=None):
-        """What is seen, as a PNG."""
-        told = self.page.call("Page.captureScreenshot", format="png",
-                              captureBeyondViewport=False)
-        with open(file, "wb") as out:
-            out.write(base64.b64decode(told["data"]))
 
     def findings(self):
         """What axe-core finds that is serious."""

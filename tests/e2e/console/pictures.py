@@ -5,7 +5,6 @@ A server with devices and clients that have something to do, looked at by an ope
 of a load test (`report`: that alone).
 """
 
-import base64
 import glob
 import os
 import subprocess
@@ -36,9 +35,7 @@ def report():
         file, = glob.glob(os.path.join(server.folder, "*", "report.html"))
         page = chromium.page(1280, 1000)
         page.open(f"file://{file}")
-        told = page.call("Page.captureScreenshot", format="png", captureBeyondViewport=False)
-        with open(os.path.join(IMAGES, "load-report.png"), "wb") as out:
-            out.write(base64.b64decode(told["data"]))
+        page.picture(os.path.join(IMAGES, "load-report.png"))
     finally:
         chromium.close()
         server.close()
@@ -80,14 +77,14 @@ def console():
             server.push(f"tom-{number % 600}", "hello", ttl_s=60)
             time.sleep(0.05)
         wide.go("overview", "Overview")
-        wide.picture(os.path.join(IMAGES, "console-overview.png"))
+        wide.page.picture(os.path.join(IMAGES, "console-overview.png"))
         with open(LABELS, "w", encoding="utf-8") as file:
             file.write(wide.labels())
-        chinese.picture(os.path.join(IMAGES, "console-overview.zh.png"))
+        chinese.page.picture(os.path.join(IMAGES, "console-overview.zh.png"))
         phone.go("overview", "Overview")
-        phone.picture(os.path.join(IMAGES, "console-phone.png"))
+        phone.page.picture(os.path.join(IMAGES, "console-phone.png"))
         wide.go("clients?client_id=till-7", "Clients")
-        wide.picture(os.path.join(IMAGES, "console-client.png"))
+        wide.page.picture(os.path.join(IMAGES, "console-client.png"))
     finally:
         for one in crowd:
             one.terminate()

@@ -3,6 +3,7 @@
 It is told what to do over a pipe (the DevTools protocol, no library).
 """
 
+import base64
 import json
 import os
 import shutil
@@ -143,6 +144,12 @@ class Page:
         if "exceptionDetails" in answer:
             raise AssertionError(str(answer["exceptionDetails"]))
         return answer["result"].get("value")
+
+    def picture(self, file):
+        """Stores what is seen as a PNG."""
+        told = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=False)
+        with open(file, "wb") as out:
+            out.write(base64.b64decode(told["data"]))
 
     def holds(self, condition):
         """Whether an expression is true; it is not while the page goes on to another document."""
