@@ -43,7 +43,7 @@ class Bans(Case):
         server = self.serve()
         self.assertEqual(connect(server, "till-7"), "")
         added = holdline(server, "ban", "add", "client", "till-7", "--for", "1h", "--note", "loud")
-        self.assertRegex(added.stdout, r"^banned client till-7 until .* UTC; 0 connections ended\n$")
+        self.assertRegex(added.stdout, r"^banned client till-7 until [-0-9]+T[0-9:]+Z; 0 connections ended\n$")
         self.assertIn("Banned", connect(server, "till-7"))
         self.assertEqual(connect(server, "till-8"), "")
         listed = holdline(server, "ban", "list").stdout

@@ -344,6 +344,13 @@ pub fn entries<'a>(answer: &'a Value, name: &str) -> &'a [Value] {
     answer[name].as_array().map_or(&[], Vec::as_slice)
 }
 
+/// A Unix millisecond as a time of RFC 3339, UTC; `none` stands for a time that is absent.
+pub fn moment(ms: &Value, none: &str) -> String {
+    let Some(ms) = ms.as_u64() else { return none.to_owned() };
+    let s = ms / 1_000;
+    format!("{}T{}:{:02}Z", base::calendar::date(s), base::calendar::hour(s), s % 60)
+}
+
 /// Prints what came of a subcommand, or why nothing did.
 pub fn tell(outcome: Result<String, String>) -> ExitCode {
     match outcome {

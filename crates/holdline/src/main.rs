@@ -117,7 +117,7 @@ enum Command {
     Alarms(alarms::Arguments),
     /// Show who makes the load: clients, users, topics, groups or addresses with most traffic
     Talkers(talkers::Arguments),
-    /// Ban addresses, networks, clients and users, for a time or for good
+    /// Ban addresses, networks, clients and users, for a time or permanently
     Ban(ban::Arguments),
     /// Administer chat: accounts, groups, chatrooms, messages
     Chat(chat::Arguments),

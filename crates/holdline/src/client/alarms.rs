@@ -1,7 +1,6 @@
 //! `holdline alarms`: conditions of a running server that need an operator.
 
-use crate::client::disconnections::time;
-use crate::client::{Server, entries, query, tell};
+use crate::client::{Server, entries, moment, query, tell};
 use crate::clients::{lines, text};
 use clap::{Args, Subcommand};
 use serde_json::Value;
@@ -18,7 +17,7 @@ pub struct Arguments {
     /// Show past alarms too
     #[arg(long)]
     all: bool,
-    /// At most so many, the newest first
+    /// Maximum number of alarms; the newest are shown first
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
     #[command(subcommand)]
@@ -27,9 +26,9 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Acknowledge an alarm, so that other operators know that somebody takes care of it
+    /// Acknowledge an alarm: other operators see who is handling it
     Acknowledge {
-        /// Its id, as the list shows it
+        /// The alarm's id, as in the list
         id: u64,
     },
 }
@@ -78,8 +77,8 @@ fn table(found: &[Value]) -> String {
             column("id"),
             column("level"),
             column("kind"),
-            time(&it["raised_ms"]),
-            time(&it["cleared_ms"]),
+            moment(&it["raised_ms"], "-"),
+            moment(&it["cleared_ms"], "-"),
             column("acknowledged_by"),
             column("text"),
         );

@@ -1,7 +1,6 @@
 //! `holdline audit-log`: who called what of a running server's API, and what came of it.
 
-use crate::client::token::moment;
-use crate::client::{Server, query, tell};
+use crate::client::{Server, moment, query, tell};
 use crate::clients::{lines, text};
 use clap::Args;
 use serde_json::Value;

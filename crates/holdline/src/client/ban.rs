@@ -1,7 +1,6 @@
 //! `holdline ban`: addresses, clients and users that a running server refuses.
 
-use crate::client::token::moment;
-use crate::client::{Server, encoded, query, tell};
+use crate::client::{Server, encoded, moment, query, tell};
 use crate::clients::{lines, text};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
@@ -27,7 +26,7 @@ enum Action {
         kind: Kind,
         /// 192.0.2.7, 192.0.2.0/24, 2001:db8::/32, or the name
         subject: String,
-        /// How long: 90s, 15m, 1h30m, 30d; a plain number is in seconds; for good without it
+        /// How long: 90s, 15m, 1h30m, 30d; a plain number is in seconds; permanent without it
         #[arg(long = "for", value_name = "TIME", value_parser = crate::duration::some_seconds)]
         ttl: Option<u32>,
         /// Why, for other operators
@@ -38,7 +37,7 @@ enum Action {
     List {
         /// Only those of this kind
         kind: Option<Kind>,
-        /// At most so many
+        /// Maximum number of bans
         #[arg(long, default_value_t = 100)]
         limit: u32,
     },
@@ -103,8 +102,8 @@ fn act(arguments: &Arguments) -> Result<String, String> {
 
 fn added(ban: &Value) -> String {
     let until = match ban["expires_ms"].is_null() {
-        true => "for good".to_owned(),
-        false => format!("until {} UTC", moment(&ban["expires_ms"], "")),
+        true => "permanently".to_owned(),
+        false => format!("until {}", moment(&ban["expires_ms"], "")),
     };
     let ended = ban["ended"].as_u64().unwrap_or(0);
     let connections = if ended == 1 { "connection" } else { "connections" };
@@ -121,7 +120,7 @@ fn table(bans: &[Value]) -> String {
     }
     let mut out = format!(
         "{:<8} {:<32} {:<14} {:<20} {:>8} {:>6} {:<16} {}\n",
-        "KIND", "SUBJECT", "CAUSE", "UNTIL (UTC)", "REFUSED", "ENDED", "BY", "NOTE"
+        "KIND", "SUBJECT", "CAUSE", "UNTIL", "REFUSED", "ENDED", "BY", "NOTE"
     );
     for ban in bans {
         out += &format!(
@@ -129,7 +128,7 @@ fn table(bans: &[Value]) -> String {
             text(&ban["kind"]),
             text(&ban["subject"]),
             text(&ban["cause"]),
-            moment(&ban["expires_ms"], "for good"),
+            moment(&ban["expires_ms"], "permanent"),
             ban["refused"],
             ban["ended"],
             text(&ban["made_by"]),
@@ -150,8 +149,7 @@ mod tests {
             "made_by": "ops", "made_ms": 1, "expires_ms": 1_760_000_000_000_u64,
             "refused": 17, "ended": 1,
         });
-        let words =
-            "banned address 192.0.2.0/24 until 2025-10-09 08:53:20 UTC; 1 connection ended\n";
+        let words = "banned address 192.0.2.0/24 until 2025-10-09T08:53:20Z; 1 connection ended\n";
         assert_eq!(added(&ban), words);
         ban["expires_ms"] = Value::Null;
         let shown = table(&[ban]);
@@ -160,7 +158,7 @@ mod tests {
             line.starts_with("address  192.0.2.0/24 ") && line.ends_with(" scanners"),
             "{line}"
         );
-        assert!(line.contains(" for good ") && line.contains(" 17 "), "{line}");
+        assert!(line.contains(" permanent ") && line.contains(" 17 "), "{line}");
         assert_eq!(table(&[]), "no bans\n");
     }
 }

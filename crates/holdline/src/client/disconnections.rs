@@ -1,9 +1,9 @@
 //! `holdline clients disconnections`: which connections ended, when and why; and
 //! `holdline clients slow`: which clients do not keep up.
 
-use crate::client::{Server, query};
+use crate::client::{Server, moment, query};
 use crate::clients::{lines, text};
-use base::calendar::{date, unix_day};
+use base::calendar::unix_day;
 use clap::Args;
 use lab::plan::Span;
 use serde_json::Value;
@@ -33,7 +33,7 @@ pub struct Disconnections {
     /// Only before then, in the same notation
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
-    /// At most so many, the newest first
+    /// Maximum number of entries; the newest are shown first
     #[arg(long, default_value_t = 20)]
     limit: u32,
 }
@@ -100,13 +100,6 @@ fn day_ms(text: &str) -> Option<u64> {
     is_time.then_some(((hour * 60 + minute) * 60 + second) * 1_000)
 }
 
-/// A time as people read it, UTC.
-pub fn time(ms: &Value) -> String {
-    let Some(ms) = ms.as_u64() else { return "-".into() };
-    let s = ms / 1_000;
-    format!("{}T{:02}:{:02}:{:02}Z", date(s), s / 3_600 % 24, s / 60 % 60, s % 60)
-}
-
 /// How long something lasted.
 fn span(ms: &Value) -> String {
     match ms.as_u64() {
@@ -128,7 +121,7 @@ fn table(found: &[Value]) -> String {
         let column = |key: &str| text(&it[key]);
         out += &format!(
             "{:<20} {:<24} {:<14} {:<24} {:<5} {:<20} {:>9} {:>9} {:>9}  {}\n",
-            time(&it["at_ms"]),
+            moment(&it["at_ms"], "-"),
             column("client_id"),
             column("user"),
             column("address"),
@@ -157,7 +150,7 @@ pub fn slow_table(found: &[Value]) -> String {
             column("client_id"),
             column("user"),
             column("protocol"),
-            time(&it["since_ms"]),
+            moment(&it["since_ms"], "-"),
             column("queued"),
             column("queue_bytes"),
             column("socket_bytes"),

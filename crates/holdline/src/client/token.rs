@@ -3,9 +3,8 @@
 //! A token is printed when it is made and never again, alone on standard output, so that it can go
 //! straight into a file.
 
-use crate::client::{Server, encoded, named, query, tell};
+use crate::client::{Server, encoded, moment, named, query, tell};
 use crate::clients::{lines, text};
-use base::calendar::{date, hour};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -139,17 +138,6 @@ fn table(tokens: &[Value]) -> String {
     out
 }
 
-/// A Unix millisecond as a UTC date and time.
-pub fn moment(ms: &Value, none: &str) -> String {
-    match ms.as_u64() {
-        Some(ms) => {
-            let unix_s = ms / 1_000;
-            format!("{} {}:{:02}", date(unix_s), hour(unix_s), unix_s % 60)
-        }
-        None => none.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,6 +152,6 @@ mod tests {
         let line = shown.lines().nth(1).expect("a line");
         assert!(line.starts_with("ci ") && line.ends_with(" api.token"), "{line}");
         assert!(line.contains(" push,read ") && line.contains(" all ") && line.contains(" never "));
-        assert!(line.contains("2025-10-09 08:53:20"), "{line}");
+        assert!(line.contains("2025-10-09T08:53:20Z"), "{line}");
     }
 }

@@ -1,7 +1,6 @@
 //! `holdline webhook`: webhooks of a running server, and the events that they did not accept.
 
-use crate::client::token::moment;
-use crate::client::{LONG, Server, entries, tell};
+use crate::client::{LONG, Server, entries, moment, tell};
 use crate::clients::{lines, text};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};

@@ -7,7 +7,7 @@
 mod verbs;
 
 use crate::client::consent::consent;
-use crate::client::{Server, encoded, named, query, tell};
+use crate::client::{Server, encoded, moment, named, query, tell};
 use crate::clients::text;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -333,7 +333,7 @@ fn shown(action: &Action, told: &Value) -> String {
         Action::Groups => {
             let line = |it: &Value| {
                 let of = |key: &str| text(&it[key]);
-                let last = crate::token::moment(&it["last_ms"], "never");
+                let last = moment(&it["last_ms"], "never");
                 let (group, title) = (of("group"), of("title"));
                 format!("{group}  {:>5} members  {last}  {}  {title}\n", of("members"), of("owner"))
             };
@@ -375,7 +375,7 @@ fn shown(action: &Action, told: &Value) -> String {
 fn shown_account(told: &Value) -> String {
     let devices: Vec<_> = rows(told, "devices").iter().map(text).collect();
     let muted = match told["muted_until"].as_u64() {
-        Some(until_s) => crate::token::moment(&json!(until_s * 1_000), ""),
+        Some(until_s) => moment(&json!(until_s * 1_000), ""),
         None => "no".into(),
     };
     let (account, devices) = (text(&told["account"]), devices.join(", "));
