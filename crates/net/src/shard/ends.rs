@@ -10,6 +10,7 @@ use crate::transport::Net;
 use base::slab::Key;
 use model::close::CloseReason;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 impl<N, S, H> Shard<N, H>
 where
@@ -41,25 +42,34 @@ where
         if !H::WATCHES || is_ours {
             return;
         }
-        // Behind a proxy it is who the header says.
-        let layers = ended.extra.as_ref().and_then(|extra| extra.layers.as_ref());
-        let told = layers.and_then(|layers| layers.opening_link()).map(|link| link.peer);
         let end = ConnectionEnd {
             reason,
             detail: match reason {
                 CloseReason::TlsFailed => detail.of_tls_failed(),
                 _ => "",
             },
-            peer: told.or_else(|| self.net.peer(&ended.socket)),
+            peer: self.peer_of(ended),
             protocol: ended.machine.as_ref().map(|_| ended.protocol),
-            listener: self.settings.doors[usize::from(ended.door)].name.clone(),
+            listener: Arc::clone(self.listener(ended.door)),
             tcp: self.net.tcp(&ended.socket),
         };
         let conn = key.map(|key| self.conn_ref(key));
         self.logic.disconnected(self.now, conn, &end);
     }
 
-    /// Somebody was not let in, not even to be told so.
+    /// The address of a connection that ended: behind a proxy, the one in the PROXY header.
+    pub(super) fn peer_of(&self, ended: &Conn<N, H>) -> Option<SocketAddr> {
+        let layers = ended.extra.as_ref().and_then(|extra| extra.layers.as_ref());
+        let link = layers.and_then(|layers| layers.opening_link());
+        link.map(|link| link.peer).or_else(|| self.net.peer(&ended.socket))
+    }
+
+    /// The name of a listener.
+    pub(super) fn listener(&self, door: u8) -> &Arc<str> {
+        &self.settings.doors[usize::from(door)].name
+    }
+
+    /// A connection was refused without an answer.
     pub(super) fn remember_reject(&mut self, door: u8, peer: SocketAddr) {
         if !H::WATCHES {
             return;
@@ -69,7 +79,7 @@ where
             detail: "",
             peer: Some(peer),
             protocol: None,
-            listener: self.settings.doors[usize::from(door)].name.clone(),
+            listener: Arc::clone(self.listener(door)),
             tcp: None,
         };
         self.logic.disconnected(self.now, None, &end);

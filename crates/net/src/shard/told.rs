@@ -51,7 +51,7 @@ where
         if !is_told && !is_debug {
             return;
         }
-        let peer = self.net.peer(&ended.socket);
+        let peer = self.peer_of(ended);
         if is_told {
             self.notice(reason.name(), peer, None);
         }
@@ -68,11 +68,8 @@ where
         if !self.notices.see(self.now.mono, reason) {
             return;
         }
-        // Behind a proxy it is who the header says.
-        let layers = ended.extra.as_ref().and_then(|extra| extra.layers.as_ref());
-        let told = layers.and_then(|layers| layers.opening_link()).map(|link| link.peer);
-        let peer = told.or_else(|| self.net.peer(&ended.socket));
-        let listener = &*self.settings.doors[usize::from(ended.door)].name;
+        let peer = self.peer_of(ended);
+        let listener = &**self.listener(ended.door);
         let (shard, peer) = (self.settings.shard.0, peer.map(tracing::field::display));
         tell!(event::TLS_FAILED, shard, listener, reason, peer);
     }
