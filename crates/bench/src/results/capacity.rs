@@ -39,41 +39,66 @@ const PHASES: &[(&str, &[Row])] = &[
     (
         "send",
         &[
-            ("one message at a time a sender", "im-w1", "CPU", Micros),
-            ("many on the way", "im-w1-pipelined", "CPU", Micros),
-            ("36 bytes, to one who is there", "im-sizes", "36 bytes: CPU", Micros),
-            ("1 KiB, likewise", "im-sizes", "1024 bytes: CPU", Micros),
-            ("16 KiB, likewise", "im-sizes", "16384 bytes: CPU", Micros),
-            ("64 KiB, likewise", "im-sizes", "65536 bytes: CPU", Micros),
-            ("the store's part of it", "log-chat-send", "CPU", Micros),
+            ("each sender waits for the acknowledgement", "im-w1", "CPU", Micros),
+            ("many messages in flight", "im-w1-pipelined", "CPU", Micros),
+            ("36 bytes, to an online recipient", "im-sizes", "36 bytes: CPU", Micros),
+            ("1 KiB, to an online recipient", "im-sizes", "1024 bytes: CPU", Micros),
+            ("16 KiB, to an online recipient", "im-sizes", "16384 bytes: CPU", Micros),
+            ("64 KiB, to an online recipient", "im-sizes", "65536 bytes: CPU", Micros),
+            ("of this, the store", "log-chat-send", "CPU", Micros),
         ],
     ),
     (
         "distribute",
         &[
             (
-                "a member's inbox, groups of 100",
+                "to a member's inbox, groups of 100 members",
                 "im-w3",
                 "distributions a second a core",
                 PerSecond,
             ),
-            ("of 200", "im-w4", "distributions a second a core", PerSecond),
-            ("of 1,000", "im-w5", "distributions a second a core", PerSecond),
+            (
+                "to a member's inbox, groups of 200 members",
+                "im-w4",
+                "distributions a second a core",
+                PerSecond,
+            ),
+            (
+                "to a member's inbox, groups of 1,000 members",
+                "im-w5",
+                "distributions a second a core",
+                PerSecond,
+            ),
         ],
     ),
     (
         "notify",
         &[
-            ("send, and delivery to one who is there", "im-w2", "CPU", Micros),
-            ("the same, many on the way", "im-w2-pipelined", "CPU", Micros),
-            ("a member of a large group who is there", "im-wukongim-large", "CPU", Nanos),
-            ("a member of a chatroom of 1,000", "im-w6", "deliveries a second a core", PerSecond),
-            ("of 2,000", "im-w7", "deliveries a second a core", PerSecond),
-            ("of 5,000", "im-w8", "deliveries a second a core", PerSecond),
-            ("of 15,000", "im-goim", "CPU", Nanos),
+            ("send, and delivery to an online recipient", "im-w2", "CPU", Micros),
+            ("the same, many messages in flight", "im-w2-pipelined", "CPU", Micros),
+            ("to an online member of a large group", "im-wukongim-large", "CPU", Nanos),
+            (
+                "to a participant of a chatroom of 1,000",
+                "im-w6",
+                "deliveries a second a core",
+                PerSecond,
+            ),
+            (
+                "to a participant of a chatroom of 2,000",
+                "im-w7",
+                "deliveries a second a core",
+                PerSecond,
+            ),
+            (
+                "to a participant of a chatroom of 5,000",
+                "im-w8",
+                "deliveries a second a core",
+                PerSecond,
+            ),
+            ("to a participant of a chatroom of 15,000", "im-goim", "CPU", Nanos),
         ],
     ),
-    ("push", &[("one who is away, by the gateway", "im-push", "8 at once: CPU", Micros)]),
+    ("push", &[("to an offline user, through the gateway", "im-push", "8 at once: CPU", Micros)]),
     (
         "pull",
         &[
@@ -81,21 +106,31 @@ const PHASES: &[(&str, &[Row])] = &[
             ("from the page cache", "im-pull", "from page cache: CPU", Micros),
             ("from the disk", "im-pull", "from disk: CPU", Micros),
             (
-                "the store's part, from memory",
+                "of this, the store, from memory",
                 "log-pull",
                 "hot tail, forwards, engine: CPU",
                 Micros,
             ),
-            ("likewise, page cache", "log-pull", "page cache, forwards, engine: CPU", Micros),
-            ("likewise, disk", "log-pull", "cold, forwards, engine: CPU", Micros),
+            (
+                "of this, the store, from the page cache",
+                "log-pull",
+                "page cache, forwards, engine: CPU",
+                Micros,
+            ),
+            (
+                "of this, the store, from the disk",
+                "log-pull",
+                "cold, forwards, engine: CPU",
+                Micros,
+            ),
             ("a login with 1,000 conversations", "im-login-sync", "a new device: CPU", Micros),
         ],
     ),
     (
         "files",
         &[
-            ("leave to upload", "im-media", "leave to upload: CPU", Micros),
-            ("the message that tells of it", "im-media", "the message of a file: CPU", Micros),
+            ("permission to upload", "im-media", "leave to upload: CPU", Micros),
+            ("the message about the file", "im-media", "the message of a file: CPU", Micros),
         ],
     ),
 ];
@@ -103,8 +138,8 @@ const PHASES: &[(&str, &[Row])] = &[
 /// Bytes of memory: what it is, the scenario, the figure.
 const MEMORY: &[(&str, &str, &str)] = &[
     ("a session, with its connection", "sim-im-1m", "server bytes a client"),
-    ("somebody with ten conversations, all in memory", "im-memory", "all known: a person"),
-    ("a million of them, by default: the process", "im-memory", BY_DEFAULT),
+    ("an account with ten conversations, all in memory", "im-memory", "all known: a person"),
+    ("a million such accounts with default settings: the whole process", "im-memory", BY_DEFAULT),
 ];
 const BY_DEFAULT: &str = "by default: all of them, whole process";
 
@@ -128,7 +163,7 @@ fn renewed(page: &str, latest: &Latest) -> io::Result<String> {
 
 fn render(latest: &Latest) -> String {
     let mut out = String::from(
-        "| phase | what | CPU each, µs | a second a core | with half of it kept free | run |\n\
+        "| phase | what | CPU each, µs | per second and core | at half load | run |\n\
          | --- | --- | --- | --- | --- | --- |\n",
     );
     for (phase, rows) in PHASES {
@@ -158,7 +193,7 @@ fn render(latest: &Latest) -> String {
 fn difference(out: &mut String, latest: &Latest) {
     for (what, with, without) in [
         ("delivery alone: the difference of W2 and W1", "im-w2", "im-w1"),
-        ("the same, many on the way", "im-w2-pipelined", "im-w1-pipelined"),
+        ("the same, many messages in flight", "im-w2-pipelined", "im-w1-pipelined"),
     ] {
         // Runs of two days, on machines that differ, say nothing by their difference.
         if day(latest, with) != day(latest, without) {
@@ -226,8 +261,8 @@ mod tests {
     #[test]
     fn a_row_is_what_a_run_shows_with_half_kept_free() {
         let text = render(&latest(&[("im-w3", "distributions a second a core", 1_386_963.0)]));
-        let row = "| distribute | a member's inbox, groups of 100 | 0.721 | 1,400,000 | 690,000 | \
-                   [im-w3](../bench/results/2026-11-26-im-w3.json) |";
+        let row = "| distribute | to a member's inbox, groups of 100 members | 0.721 | 1,400,000 | \
+                   690,000 | [im-w3](../bench/results/2026-11-26-im-w3.json) |";
         assert!(text.contains(row), "{text}");
         assert_eq!(text.lines().count(), 3, "nothing else was run: {text}");
     }
