@@ -172,9 +172,5 @@ pub(crate) fn cut(text: &str) -> String {
     if text.len() <= TEXT_BYTES_MAX {
         return text.into();
     }
-    let mut end = TEXT_BYTES_MAX;
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{}…", &text[..end])
+    format!("{}…", &text[..text.floor_char_boundary(TEXT_BYTES_MAX)])
 }

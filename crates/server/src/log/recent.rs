@@ -96,9 +96,8 @@ impl Line {
     fn text(mut self) -> String {
         self.message.push_str(&self.fields);
         if self.message.len() > LINE_BYTES_MAX {
-            let end = (0..=LINE_BYTES_MAX - '…'.len_utf8()).rev();
-            let end = end.into_iter().find(|&end| self.message.is_char_boundary(end));
-            self.message.truncate(end.unwrap_or(0));
+            let end = self.message.floor_char_boundary(LINE_BYTES_MAX - '…'.len_utf8());
+            self.message.truncate(end);
             self.message.push('…');
         }
         self.message

@@ -169,8 +169,7 @@ fn is_user(wanted: &str, user: Option<&str>) -> bool {
 
 /// The part of a client's name that is kept.
 pub fn cut(client: &str) -> &str {
-    let end = (0..=CLIENT_BYTES_MAX).rev().find(|&at| client.is_char_boundary(at));
-    client.get(..end.unwrap_or_default()).unwrap_or(client)
+    &client[..client.floor_char_boundary(CLIENT_BYTES_MAX)]
 }
 
 /// A question for the newest disconnections.

@@ -103,9 +103,7 @@ struct Entry {
 impl TopTable {
     /// Counts traffic of a name.
     pub fn count(&mut self, name: &str, tally: TopTally) {
-        let mut ends = (0..=TOP_NAME_BYTES_MAX.min(name.len())).rev();
-        let end = ends.find(|&at| name.is_char_boundary(at)).unwrap_or_default();
-        let name = name.get(..end).unwrap_or_default();
+        let name = &name[..name.floor_char_boundary(TOP_NAME_BYTES_MAX)];
         if let Some(entry) = self.entries.get_mut(name) {
             return entry.tally.add(tally);
         }
