@@ -249,9 +249,7 @@ impl Hub {
         device.window = terms::window(&product, bind.inflight_max);
         let (heartbeat_s, inflight_max) = (device.heartbeat_s, device.window);
         let online = OnlineState::Online(bind.protocol);
-        // A further device of a connection (MIOP 5) comes when its address is known no more.
-        let peer = Some(bind.peer).filter(|peer| peer.port() != 0);
-        self.registry.transition(key, (online, peer), fx);
+        self.registry.transition(key, (online, bind.peer), fx);
         let tags = bind.tags.as_ref();
         let tagged = tags.is_some_and(|tags| self.registry.set_tags(now, key, tags));
         // That it is known, and what it told of itself, is written at once; the rest can wait.

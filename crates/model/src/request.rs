@@ -115,8 +115,9 @@ pub struct Bind {
     pub proof: Proof,
     /// The protocol, for events and queries: `miop5`, `miop6`, `miop7`.
     pub protocol: &'static str,
-    /// The peer's address.
-    pub peer: SocketAddr,
+    /// The peer's address; absent for a further device of a connection (MIOP 5), which no longer
+    /// knows it, and for local sockets.
+    pub peer: Option<SocketAddr>,
     /// Whether the peer's address is of this machine.
     pub from_loopback: bool,
     /// Whether the connection was only let in to be told BUSY.

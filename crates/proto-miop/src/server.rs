@@ -65,8 +65,8 @@ struct Fresh {
     version: Option<Version>,
     /// The connection is on the shard of its device.
     homed: bool,
-    /// The connection itself forgets its peer's address when it is open.
-    peer: SocketAddr,
+    /// Kept for the first Bind: an open connection forgets its peer's address.
+    peer: Option<SocketAddr>,
 }
 
 struct Asked {
@@ -355,7 +355,8 @@ impl Machine for Server {
     fn opened(&mut self, now: Now, link: &Link, out: &mut Out) -> Result<(), CloseReason> {
         if let State::New { bind_ms_max } = self.0 {
             let due = now.after(Duration::from_millis(u64::from(bind_ms_max)));
-            let fresh = Fresh { due, version: None, homed: false, peer: link.peer };
+            let peer = Some(link.peer).filter(|peer| peer.port() != 0);
+            let fresh = Fresh { due, version: None, homed: false, peer };
             self.0 = State::Fresh(Box::new(fresh));
             out.wake(due);
         }

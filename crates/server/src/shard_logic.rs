@@ -554,7 +554,7 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
     }
 
     fn lets_in(&mut self, now: Now, peer: IpAddr, act: BanAct) -> bool {
-        !self.around.outside.is_banned(now, peer, None, act)
+        !self.around.outside.is_banned(now, Some(peer), None, act)
     }
 
     fn bans_version(&self) -> u64 {

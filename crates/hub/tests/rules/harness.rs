@@ -321,7 +321,7 @@ impl HubHarness {
             device: id(name),
             proof: Proof::None,
             protocol: "miop7",
-            peer: "192.0.2.7:4711".parse().expect("an address"),
+            peer: Some("192.0.2.7:4711".parse().expect("an address")),
             from_loopback: true,
             crowded: false,
             heartbeat: HeartbeatWish::default(),

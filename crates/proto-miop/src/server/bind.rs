@@ -66,7 +66,7 @@ fn blank(version: Version, product: &[u8], device: &[u8], link: &Link) -> Result
         device: DeviceId::from_bytes(device).map_err(|_| FrameFault::BadName)?,
         proof: certificate(link),
         protocol: version.name(),
-        peer: link.peer,
+        peer: None,
         from_loopback: link.near,
         crowded: link.crowded,
         heartbeat: HeartbeatWish::default(),

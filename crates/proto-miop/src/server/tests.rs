@@ -318,7 +318,7 @@ fn a_bind_has_the_address_of_its_connection_though_that_forgets_it() {
         side.hear(now(), &bind_bytes(version));
         let words = side.take_words_as::<PushRequest>();
         let [PushRequest::Bind(bind)] = words.as_slice() else { panic!("{words:?}") };
-        assert_eq!(bind.peer, opened, "version {version}");
+        assert_eq!(bind.peer, Some(opened), "version {version}");
     }
 }
 
@@ -507,7 +507,9 @@ fn several_devices_share_a_version_5_connection() {
 fn a_further_bind_may_be_refused_and_the_others_stay() {
     let mut side = bound(5);
     side.hear(now(), &five(2, "u:b@2"));
-    side.take_words_as::<PushRequest>();
+    let words = side.take_words_as::<PushRequest>();
+    let [PushRequest::Bind(bind)] = words.as_slice() else { panic!("{words:?}") };
+    assert_eq!(bind.peer, None, "an open connection has forgotten it: no address, not 0.0.0.0");
     let sent = side.tell(now(), no(1, Refusal::UnknownProduct));
     assert_eq!(sent, five(6, "id:2\nr:23\naddr0:10.0.0.2:7070"));
     assert_eq!(side.ended, None);

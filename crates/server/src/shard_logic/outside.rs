@@ -58,8 +58,8 @@ pub trait Outside {
         question: Box<Question>,
     ) -> Result<(), Admission>;
 
-    /// Whether an address, or a device of MIOP from there, is banned: then it is counted as done.
-    fn is_banned(&self, _: Now, _address: IpAddr, _device: Option<&str>, _: BanAct) -> bool {
+    /// Whether an address, or a MIOP device, is banned. A ban that applies is counted.
+    fn is_banned(&self, _: Now, _: Option<IpAddr>, _device: Option<&str>, _: BanAct) -> bool {
         false
     }
 

@@ -45,16 +45,19 @@ impl<O: Outside> ServerLogic<O> {
     ) -> bool {
         let Request::Push(PushRequest::Bind(bind)) = request else { return false };
         let (device, around) = (bind.device.as_str(), &mut self.around);
-        if around.outside.is_banned(now, bind.peer.ip(), Some(device), BanAct::Refuses) {
+        let address = bind.peer.map(|peer| peer.ip());
+        if around.outside.is_banned(now, address, Some(device), BanAct::Refuses) {
             if let Some(handle) = handle {
                 handle.turned_away(from, Refusal::Banned.name(), Some(device));
                 handle.deliver(from, Delivery::Push(PushDelivery::Refused(refused(bind))));
             }
             return true;
         }
-        around.knock = (!bind.from_loopback).then(|| Knock {
+        // A failed login counts for its address. Those of this machine are never banned.
+        let peer = bind.peer.filter(|_| !bind.from_loopback);
+        around.knock = peer.map(|peer| Knock {
             conn: from,
-            peer: bind.peer,
+            peer,
             protocol: bind.protocol,
             device: device.into(),
         });

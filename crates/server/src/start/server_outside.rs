@@ -155,8 +155,14 @@ impl Outside for ServerOutside {
         self.entrance.resolve((service, self.shard), number, question)
     }
 
-    fn is_banned(&self, now: Now, address: IpAddr, device: Option<&str>, act: BanAct) -> bool {
-        let whom = BanQuery { address: Some(address), client: device, user: None };
+    fn is_banned(
+        &self,
+        now: Now,
+        address: Option<IpAddr>,
+        device: Option<&str>,
+        act: BanAct,
+    ) -> bool {
+        let whom = BanQuery { address, client: device, user: None };
         self.entrance.ban_book().bans_in_force().bans(now.unix_s(), &whom, act)
     }
 
