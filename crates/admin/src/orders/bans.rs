@@ -41,7 +41,7 @@ impl BansQuery {
         let Some(kind) = self.kind.as_deref() else { return Ok(None) };
         match BanSubject::KINDS.contains(&kind) {
             true => Ok(Some(kind)),
-            false => Err(Fault::bad("the kind of a ban is address, client or user")),
+            false => Err(Fault::bad(BanSubject::UNKNOWN_KIND)),
         }
     }
 }

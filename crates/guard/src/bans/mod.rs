@@ -9,7 +9,8 @@ pub mod offences;
 pub mod sources;
 
 use arc_swap::ArcSwap;
-use model::ports::bans::{Ban, BanAct, BanFault, BanNetwork, BanSubject, bits_min};
+use model::link::network::IpNetwork;
+use model::ports::bans::{Ban, BanAct, BanFault, BanSubject, bits_min};
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ pub struct BanList {
 
 #[derive(Clone, Default)]
 struct Held {
-    networks: HashMap<BanNetwork, Arc<Entry>>,
+    networks: HashMap<IpNetwork, Arc<Entry>>,
     clients: HashMap<Box<str>, Arc<Entry>>,
     users: HashMap<Box<str>, Arc<Entry>>,
     /// How many networks have a prefix of so many bits.
@@ -77,7 +78,7 @@ impl Held {
 
     fn find_address(&self, now_s: u32, address: IpAddr) -> Option<&Arc<Entry>> {
         let lengths = self.lengths.range(bits_min(address)..).rev();
-        let networks = lengths.map(|(bits, _)| BanNetwork::around(address, *bits));
+        let networks = lengths.map(|(bits, _)| IpNetwork::around(address, *bits));
         let mut found = networks.filter_map(|network| self.networks.get(&network));
         found.find(|entry| entry.holds(now_s))
     }

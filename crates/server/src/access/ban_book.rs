@@ -15,7 +15,7 @@ use model::id::ShardId;
 use model::link::Source;
 use model::link::network::IpNetwork;
 use model::ports::access::Question;
-use model::ports::bans::{Ban, BanAct, BanCause, BanFault, BanNetwork, BanOrder, BanSubject, Bans};
+use model::ports::bans::{Ban, BanAct, BanCause, BanFault, BanOrder, BanSubject, Bans};
 use model::ports::log::{RowHome, Table, Write};
 use model::{event, tell};
 use serde_json::{Value, json};
@@ -236,8 +236,8 @@ impl BanBook {
         }
         if is_too_often {
             let network = match address {
-                IpAddr::V4(_) => BanNetwork::of(address),
-                IpAddr::V6(_) => BanNetwork::around(address, SOURCE_BITS),
+                IpAddr::V4(_) => IpNetwork::of(address),
+                IpAddr::V6(_) => IpNetwork::around(address, SOURCE_BITS),
             };
             self.offer(BanSubject::Network(network), BanCause::FailedLogins, rule.ban_s);
         }

@@ -45,9 +45,7 @@ pub(crate) async fn add(
     body: Body<BanBody>,
 ) -> Result<(Extension<About>, Json<BanShown>), Fault> {
     let order = body.read()?.order(&caller.0.name)?;
-    if let BanSubject::Network(network) = &order.subject
-        && visitor.address.is_some_and(|address| network.has(address))
-    {
+    if visitor.address.is_some_and(|address| order.subject.refuses_address(address)) {
         return Err(Fault::refused("this would ban the address that you call from"));
     }
     let about = Extension(About(format!("{} {}", order.subject.kind(), order.subject.value())));
