@@ -348,27 +348,27 @@ pub enum Refusal {
     ClockSkew,
     /// The nonce was used before.
     Replayed,
-    /// No such product.
+    /// Unknown product.
     UnknownProduct,
     /// The device is blocked.
     DeviceBlocked,
     /// The address or the device is banned.
     Banned,
-    /// Too much at once; come back.
+    /// Too many requests at once; retry later.
     Busy,
-    /// As many as there may be; come back.
+    /// The connection limit is reached; retry later.
     Full,
-    /// More than the quota allows.
+    /// A quota is exceeded.
     Quota,
-    /// The server is going; come back.
+    /// The server is shutting down; retry later.
     Draining,
-    /// Go elsewhere.
+    /// Connect to another server.
     Redirect,
-    /// A newer connection took the device over.
+    /// A newer connection of the device took over.
     Replaced,
-    /// An operator said so.
+    /// An operator ended the connection.
     AdminKick,
-    /// A frame that makes no sense here.
+    /// The frame is not allowed in this state.
     Malformed,
 }
 

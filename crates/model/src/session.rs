@@ -404,18 +404,18 @@ pub struct Connected {
 pub struct Denied {
     /// Reason of the refusal.
     pub why: Denial,
-    /// The same for people, when it says more than the name does.
+    /// Details for people, if they say more than the name.
     pub text: Option<Box<str>>,
-    /// Where to go instead.
+    /// The server to use instead.
     pub server: Option<Box<str>>,
     /// How the connection is counted.
     pub reason: CloseReason,
-    /// Who it is about, for the log.
+    /// The client it is about, for the log.
     pub who: Option<Box<str>>,
 }
 
 impl Denied {
-    /// One without words.
+    /// A refusal without a text.
     pub fn of(why: Denial, reason: CloseReason) -> Denied {
         Denied { why, text: None, server: None, reason, who: None }
     }
@@ -424,7 +424,7 @@ impl Denied {
 /// Declares the denials once: variant, word in answers, events and the log, meaning.
 macro_rules! denials {
     ($($variant:ident $name:literal $meaning:literal;)+) => {
-        /// Why the broker says no.
+        /// Why the broker refused a request.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         pub enum Denial { $(#[doc = $meaning] $variant,)+ }
 
@@ -441,33 +441,33 @@ macro_rules! denials {
 }
 
 denials! {
-    BadCredentials "bad_credentials" "Name, password, token or proof are wrong.";
-    NotAuthorized "not_authorized" "A rule forbids it.";
+    BadCredentials "bad_credentials" "Wrong name, password, token or proof.";
+    NotAuthorized "not_authorized" "An access rule forbids it.";
     ClientIdInvalid "client_id_invalid" "The client identifier is not allowed.";
-    BadMethod "bad_method" "An authentication method that is not known here.";
-    Unavailable "unavailable" "The backend that must be asked does not answer.";
-    Busy "busy" "Too much at once; come back.";
-    Full "full" "As many as there may be.";
-    Quota "quota" "More than a quota allows.";
-    Rate "rate" "More than a rate allows.";
+    BadMethod "bad_method" "Unknown authentication method.";
+    Unavailable "unavailable" "External authentication does not answer.";
+    Busy "busy" "Too many requests at once; retry later.";
+    Full "full" "A limit of connections or sessions is reached.";
+    Quota "quota" "A quota is exceeded.";
+    Rate "rate" "A rate limit is exceeded.";
     Banned "banned" "The address, the client or the user is banned.";
-    UseAnother "use_another" "Go to another server, for now.";
-    Moved "moved" "Go to another server, for good.";
-    ShuttingDown "shutting_down" "The server is going.";
-    TakenOver "taken_over" "A newer connection took the session over.";
-    AdminKick "admin_kick" "An operator said so.";
-    Expired "expired" "The session's authorisation is over.";
-    TopicInvalid "topic_invalid" "The topic name is well formed and not accepted.";
-    FilterInvalid "filter_invalid" "The filter is well formed and not accepted.";
-    PayloadFormat "payload_format" "The payload is not what it says.";
-    StoreFull "store_full" "The log has no room for it.";
-    StoreFailed "store_failed" "The log failed, and takes nothing until a restart.";
-    NoWildcards "no_wildcards" "Wildcards are not accepted here.";
-    NoShared "no_shared" "Shared subscriptions are not accepted here.";
+    UseAnother "use_another" "Use another server for now.";
+    Moved "moved" "Use another server from now on.";
+    ShuttingDown "shutting_down" "The server is shutting down.";
+    TakenOver "taken_over" "A newer connection took over the session.";
+    AdminKick "admin_kick" "An operator ended the connection.";
+    Expired "expired" "The authorization of the session expired.";
+    TopicInvalid "topic_invalid" "The topic name is valid but not accepted.";
+    FilterInvalid "filter_invalid" "The topic filter is valid but not accepted.";
+    PayloadFormat "payload_format" "The payload does not have the stated format.";
+    StoreFull "store_full" "The log is full.";
+    StoreFailed "store_failed" "The log failed: writes are refused until the server restarts.";
+    NoWildcards "no_wildcards" "Wildcards are not accepted.";
+    NoShared "no_shared" "Shared subscriptions are not accepted.";
     IdInUse "id_in_use" "The packet identifier is in use.";
-    ReceiveMax "receive_max" "More messages unanswered than agreed (MQTT5 3.3.4-9).";
+    ReceiveMax "receive_max" "More unacknowledged messages than agreed (MQTT5 3.3.4-9).";
     Protocol "protocol" "The session or protocol state does not allow it.";
-    Unspecified "unspecified" "None of these.";
+    Unspecified "unspecified" "Another reason.";
 }
 
 #[cfg(test)]

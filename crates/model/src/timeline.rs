@@ -11,34 +11,35 @@ use base::hash::HashKey;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-/// What a kind of timeline is for; the first byte of its id, so that a store can have rules for
-/// each kind.
+/// Kinds of timelines. The kind is the first byte of a timeline's id, so that a store can have
+/// rules for each kind.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Space {
-    /// Pushes that wait for a device.
+    /// Pushes queued for a device.
     Pushes = 1,
-    /// Reports that wait for a webhook.
+    /// Reports queued for a webhook.
     Reports = 2,
-    /// What waits for a session.
+    /// Messages queued for a session.
     Sessions = 3,
-    /// What a session has to remember of exchanges at QoS 2.
+    /// State of a session's QoS 2 exchanges.
     Exchanges = 4,
-    /// What was said in a conversation: the one place where bodies of messages are.
+    /// Messages of a conversation; only here are their bodies stored.
     Conversation = 5,
-    /// What concerns an account, by reference: what each of its devices goes through.
+    /// References to the messages of an account, which each of its devices reads.
     Inbox = 6,
-    /// What a shard has accepted and not yet put into every inbox.
+    /// Chat messages that a shard accepted and has not yet written to every inbox.
     Outbox = 7,
-    /// What happened to a group: those messages of its conversation by which it is what it is.
+    /// Changes of a group: those messages of its conversation that set its current state.
     Group = 8,
-    /// A foreign account: nothing ever stands here, it goes out ([`crate::chat::foreign`]).
+    /// Foreign accounts: always empty, because their messages are sent to another server
+    /// ([`crate::chat::foreign`]).
     Foreign = 9,
-    /// What a shard has for other servers and is not with them.
+    /// Messages of a shard that other servers have not yet received.
     SendQueue = 10,
-    /// What a shard has accepted and an archive outside has not taken yet.
+    /// Messages of a shard that the external archive has not yet accepted.
     Archive = 33,
-    /// Anything else: tests, and protocols to come.
+    /// Anything else: tests, and future protocols.
     Other = 255,
 }
 

@@ -131,7 +131,7 @@ const SECTIONS: [(&str, &str); 26] = [
     ),
     ("access", "authentication and authorization."),
     ("bans", "refused addresses, clients and users, and rules that ban them."),
-    ("accounts", "where the accounts book is stored."),
+    ("accounts", "where the user database is stored."),
     ("mysql", "connections to MySQL and MariaDB, if [accounts] or [chat] names a database."),
     ("store", "durable storage."),
     ("backup", "scheduled copies of the data folder. Off until a folder is set."),

@@ -94,7 +94,7 @@ class Accounts(Case):
         self.database.kill()
         status, answer = server.api("PUT", "/v1/users/ann", {"password": "changed"})
         self.assertEqual((status, answer["error"]["code"]), (503, "database_failed"), answer)
-        self.assertIn("the database is away", answer["error"]["message"])
+        self.assertIn("the database is unreachable", answer["error"]["message"])
         self.assertEqual(self.mqtt(server, "ann", "secret")[0], 0)
         self.assertEqual(self.mqtt(server, "zoe", "x")[0], BAD_CREDENTIALS, "all are known")
         self.assertEqual(server.reading("accounts_database_up"), 0)

@@ -19,7 +19,7 @@ pub(crate) struct WhoAsks {
 pub(crate) struct Session {
     /// The name of its token or user.
     token: String,
-    /// The role of a user of the accounts book; null: the caller uses a token.
+    /// The role of a user of the user database; null: the caller uses a token.
     role: Option<&'static str>,
     /// Its scopes, including those that they imply.
     #[schemars(with = "Vec<crate::texts::ScopeWord>")]

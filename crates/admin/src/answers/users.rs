@@ -1,4 +1,4 @@
-//! Users of the accounts book, without password data, except keys that are requested explicitly.
+//! Users of the user database, without password data, except keys that are requested explicitly.
 
 use crate::orders::users::ACTIONS;
 use model::ports::users::{self, UserState};
@@ -93,6 +93,6 @@ pub(crate) struct Users {
     pub(crate) users: Vec<User>,
     /// The next query's `after`; null at the end.
     pub(crate) next: Option<String>,
-    /// Users of the accounts book, on all pages.
+    /// Users of the user database, on all pages.
     pub(crate) total: u64,
 }

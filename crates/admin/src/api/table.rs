@@ -270,7 +270,7 @@ fn sessions() -> Vec<Route> {
         post("/v1/session", session::begin).logs_in()
             .refuses(&[Unauthorized, Forbidden, TooManyLogins])
             .told("logIn", "Log in to the console", "The user; the response sets a cookie.")
-            .more("With a token, or as a user of the accounts book who has a role ([api] viewers, \
+            .more("With a token, or as a user of the user database who has a role ([api] viewers, \
                    operators, admins). For scripts of the console, which send a header \
                    `Holdline-Console`; browser requests from another origin are refused. Programs \
                    send their token with each call instead."),
@@ -601,9 +601,9 @@ fn access() -> Vec<Route> {
     use Scope::{Admin, Users, View};
     vec![
         get("/v1/users", users::list).wants(&[Users, View], Other).refuses(ASKS)
-            .told("listUsers", "Users of the accounts book, page by page",
+            .told("listUsers", "Users of the user database, page by page",
                 "A page, in a stable order, not by name. Users of a password file are not in the \
-                 accounts book."),
+                 user database."),
         post("/v1/users", users::import).wants(&[Users], Other).refuses(&[Refused, Busy, NoAnswer])
             .told("importUsers", "Create or change many users, one a line",
                 "The number of processed lines: their users are on stable storage and can log in. \

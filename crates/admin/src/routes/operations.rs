@@ -205,7 +205,7 @@ fn own(api: &Shared) -> [MetricReading; 9] {
             "API connections closed: no request, or response not read in time.",
             of(&tally.timed_out),
         ),
-        reading("users", "Users in the accounts book.", api.settings.users.count()),
+        reading("users", "Users in the user database.", api.settings.users.count()),
         reading("console_sessions", "Console sessions.", sessions as u64),
         reading(
             "api_audit_log_lost_total",

@@ -303,77 +303,76 @@ impl RowHome {
     }
 }
 
-/// Tables of rows. Their keys (which begin with their [`RowHome`]) and values belong to whoever
-/// writes them.
+/// Tables of rows. The service that writes a table defines its keys (which begin with their
+/// [`RowHome`]) and values.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Table {
     /// Products, by key. Every log has all of them.
     Products = 1,
-    /// Devices that have something to remember, by product and device.
+    /// Devices with stored state, by product and device.
     Devices = 2,
-    /// Single values of a shard: how high its numbers may be.
+    /// Single values of a shard: the upper limits of its numbers.
     Marks = 3,
     /// Sessions that outlive their connections, by client identifier.
     Sessions = 4,
-    /// Their subscriptions, by client identifier and filter.
+    /// Subscriptions of these sessions, by client identifier and filter.
     Subscriptions = 5,
     /// Retained messages, by a hash of their topic.
     Retained = 6,
-    /// Wills of sessions, by client identifier: published when a crash has ended the connection.
+    /// Will messages of sessions, by client identifier, published if a crash ends the connection.
     Wills = 7,
-    /// Publications for later, by time and number.
+    /// Delayed publications, by time and number.
     Delayed = 8,
-    /// Accounts and their rules, by domain and name; and up to where their numbers were given, in
-    /// every log.
+    /// Users and their rules, by domain and name; and, in every log, the highest number assigned to
+    /// a user.
     Users = 9,
-    /// Push orders to tags and products, by number: what was ordered, and how far it has come.
+    /// Push orders to tags and products, by number: the order and its progress.
     Orders = 10,
-    /// Tokens of the API, by name. The first log has all of them.
+    /// API tokens, by name. The first log has all of them.
     ApiTokens = 11,
-    /// Rosters, by id. Only calls of their own write them, and each log has its own of each.
+    /// Rosters, by id. Only their own calls write them, and each log stores its part of each.
     Rosters = 12,
-    /// Accounts of chat, by address.
+    /// Chat accounts, by address.
     ChatAccounts = 13,
-    /// What an account knows of its conversations as of a place of its inbox, by that inbox.
+    /// State of an account's conversations up to a place in its inbox, by that inbox.
     ChatStates = 14,
-    /// What is left of messages that were called back, by conversation and place.
+    /// Remainders of recalled messages, by conversation and place.
     ChatRecalled = 15,
-    /// Whom an account of chat knows, by its inbox and their addresses.
+    /// Contacts of a chat account, by its inbox and their addresses.
     ChatContacts = 16,
-    /// Accounts of chat that have something to tell others' homes, by their inboxes.
+    /// Chat accounts with notifications that other shards have not yet received, by their inboxes.
     ChatOwing = 17,
-    /// Tokens by which devices of an account come back (FAST), by its address and theirs.
+    /// Tokens for fast reconnection (FAST), by the addresses of the account and the device.
     ChatTokens = 18,
-    /// Nodes of accounts of chat, by inbox and name: how they are, and what items they have.
+    /// Nodes of chat accounts, by inbox and name: their configuration and item ids.
     ChatNodes = 19,
-    /// Items of these, by inbox, node and number.
+    /// Items of these nodes, by inbox, node and number.
     ChatItems = 20,
-    /// How devices of an account of chat are woken, and what of that is owed, by its inbox.
+    /// Push registrations of a chat account's devices, and pushes still to send, by its inbox.
     ChatPushes = 21,
-    /// What accounts were given leave to upload on their last day, by their inboxes.
+    /// Uploads granted to accounts on their last day, by their inboxes.
     MediaUse = 22,
-    /// Until when accounts of chat may say nothing, by address.
+    /// Muted chat accounts and until when, by address.
     ChatMutes = 23,
-    /// Groups that are read and that an account follows, by its inbox and their conversations.
+    /// Channels that an account follows, by its inbox and their conversations.
     ChatFollows = 24,
-    /// What is set apart of accounts of chat, by their inboxes: they keep what they read private,
-    /// or are being erased.
+    /// Special states of chat accounts, by their inboxes: read receipts are private, or the account
+    /// is being erased.
     ChatApart = 26,
-    /// Groups of chat, by their conversations.
+    /// Chat groups, by their conversations.
     ChatGroups = 27,
-    /// Chatrooms: what they are, and who may what there, by address.
+    /// Chatrooms, with their settings and roles, by address.
     Chatrooms = 28,
-    /// Public groups of chat, by their conversations: address and title.
+    /// Public chat groups, by their conversations: address and title.
     ChatPublic = 29,
-    /// Temporary groups of chat, by their conversations: address.
+    /// Temporary chat groups, by their conversations: address.
     ChatTemporary = 30,
-    /// Accounts that were removed from the book and whose contacts have not all heard of it, by
-    /// address and number.
+    /// Removed accounts whose contacts have not all been notified, by address and number.
     ChatPartings = 31,
     /// Bans, by kind and subject. The first log has all of them.
     Bans = 32,
-    /// Anything else: tests, and protocols to come.
+    /// Anything else: tests, and future protocols.
     Other = 255,
 }
 

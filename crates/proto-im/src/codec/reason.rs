@@ -5,7 +5,7 @@ use model::session::Denial;
 
 macro_rules! reasons {
     ($($variant:ident $number:literal $name:literal $meaning:literal;)+) => {
-        /// Why a device is not let in, or its connection ends (IM 8.1).
+        /// Why a login is refused, or a connection ends (IM 8.1).
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         pub enum EndReason { $(#[doc = $meaning] $variant,)+ }
 
@@ -38,31 +38,31 @@ macro_rules! reasons {
 }
 
 reasons! {
-    Unspecified 0 "unspecified" "None of these.";
-    BadCredentials 1 "bad_credentials" "Name, password, token or proof are wrong.";
-    NotAuthorized 2 "not_authorized" "A rule forbids it.";
-    NameInvalid 3 "name_invalid" "The account's or the device's name is not allowed.";
-    BadMethod 4 "bad_method" "An authentication method that is not known.";
-    Unavailable 5 "unavailable" "What must be asked does not answer.";
-    Busy 6 "busy" "Too much at once; come back.";
-    Full 7 "full" "As many as there may be.";
-    Quota 8 "quota" "More than a quota allows.";
-    Rate 9 "rate" "More than a rate allows.";
+    Unspecified 0 "unspecified" "Another reason.";
+    BadCredentials 1 "bad_credentials" "Wrong name, password, token or proof.";
+    NotAuthorized 2 "not_authorized" "An access rule forbids it.";
+    NameInvalid 3 "name_invalid" "The name of the account or device is not allowed.";
+    BadMethod 4 "bad_method" "Unknown authentication method.";
+    Unavailable 5 "unavailable" "External authentication does not answer.";
+    Busy 6 "busy" "Too many requests at once; retry later.";
+    Full 7 "full" "A limit of connections or sessions is reached.";
+    Quota 8 "quota" "A quota is exceeded.";
+    Rate 9 "rate" "A rate limit is exceeded.";
     Banned 10 "banned" "The address or the account is banned.";
-    UseAnother 11 "use_another" "Go to another server, for now.";
-    Moved 12 "moved" "Go to another server, for good.";
-    ShuttingDown 13 "shutting_down" "The server is going.";
+    UseAnother 11 "use_another" "Use another server for now.";
+    Moved 12 "moved" "Use another server from now on.";
+    ShuttingDown 13 "shutting_down" "The server is shutting down.";
     TakenOver 14 "taken_over" "A newer connection of the same device took over.";
-    AdminKick 15 "admin_kick" "An operator said so.";
-    Expired 16 "expired" "The session's authorisation is over.";
-    StoreFull 17 "store_full" "The log has no room.";
-    StoreFailed 18 "store_failed" "The log takes nothing until a restart.";
-    Malformed 32 "malformed" "A frame that breaks the rules of its format.";
-    TooLarge 33 "too_large" "A frame that is larger than allowed.";
-    OutOfOrder 34 "out_of_order" "A frame that is not allowed now.";
-    LoginTimeout 35 "login_timeout" "The login did not come in time.";
-    Silence 36 "silence" "Nothing was heard for longer than agreed.";
-    UnknownVersion 37 "unknown_version" "A version of the protocol that is not served.";
+    AdminKick 15 "admin_kick" "An operator ended the connection.";
+    Expired 16 "expired" "The authorization of the session expired.";
+    StoreFull 17 "store_full" "The log is full.";
+    StoreFailed 18 "store_failed" "The log failed: writes are refused until the server restarts.";
+    Malformed 32 "malformed" "A malformed frame.";
+    TooLarge 33 "too_large" "A frame is larger than allowed.";
+    OutOfOrder 34 "out_of_order" "A frame is not allowed in this state.";
+    LoginTimeout 35 "login_timeout" "No login arrived in time.";
+    Silence 36 "silence" "Nothing was received for longer than agreed.";
+    UnknownVersion 37 "unknown_version" "The protocol version is not supported.";
 }
 
 impl From<Denial> for EndReason {

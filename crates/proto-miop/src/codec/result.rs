@@ -7,7 +7,7 @@ use model::request::Refusal;
 
 macro_rules! codes {
     ($($variant:ident $number:literal $meaning:literal;)+) => {
-        /// How something ended.
+        /// Results of frames, and reasons why a connection ends.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[repr(u8)]
         pub enum ResultCode { $(#[doc = $meaning] $variant = $number,)+ }
@@ -22,22 +22,22 @@ macro_rules! codes {
 
 codes! {
     Ok 0 "Done.";
-    Resumed 1 "Done, and the earlier session goes on.";
-    BadFrame 10 "A frame broke the rules.";
-    Version 11 "The version is not served.";
-    TooLarge 12 "Larger than allowed.";
+    Resumed 1 "Done; the earlier session continues.";
+    BadFrame 10 "A malformed frame.";
+    Version 11 "The protocol version is not supported.";
+    TooLarge 12 "A frame is larger than allowed.";
     AuthFailed 20 "The proof was refused.";
-    ClockSkew 21 "The device's clock is too far off.";
+    ClockSkew 21 "The device's clock differs too much from the server's.";
     Replay 22 "The nonce was used before.";
-    UnknownProduct 23 "No such product.";
+    UnknownProduct 23 "Unknown product.";
     DeviceBlocked 24 "The device is blocked.";
-    Busy 30 "Too much at once, or full.";
-    Quota 31 "More than the quota allows.";
-    Draining 32 "The server is going.";
-    Redirect 33 "Go elsewhere.";
-    Replaced 40 "A newer connection took the device over.";
-    AdminKick 41 "An operator said so.";
-    HeartbeatTimeout 42 "Nothing was heard for too long.";
+    Busy 30 "Too many requests at once, or the server is full: reconnect later.";
+    Quota 31 "A quota is exceeded.";
+    Draining 32 "The server is shutting down.";
+    Redirect 33 "Connect to another server.";
+    Replaced 40 "A newer connection of the device took over.";
+    AdminKick 41 "An operator ended the connection.";
+    HeartbeatTimeout 42 "Nothing was received for too long.";
     SlowConsumer 43 "The device did not read.";
     BindTimeout 44 "No Bind came in time.";
     Internal 50 "A defect of the server.";
@@ -49,7 +49,7 @@ impl ResultCode {
         self as u8
     }
 
-    /// What the hub's no is on the wire.
+    /// The code of a refusal by the hub.
     pub const fn of(why: Refusal) -> ResultCode {
         match why {
             Refusal::AuthFailed => ResultCode::AuthFailed,
@@ -68,7 +68,7 @@ impl ResultCode {
         }
     }
 
-    /// Whether the device is meant to try again.
+    /// Whether the device should reconnect.
     pub const fn passes(self) -> bool {
         matches!(self.number(), 30..=33)
     }

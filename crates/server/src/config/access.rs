@@ -28,7 +28,7 @@ section! {
         /// matches anything. ["%u", "%u:*"] ties client identifiers to users; a client with another
         /// one is refused (0x85; 0x02 for MQTT 3). Superusers are exempt, and so are clients whose
         /// identifier the server assigns. []: any, except those that belong to another user: the
-        /// name of a user of the accounts book or the password file, alone or followed by a colon.
+        /// name of a user in the user database or the password file, alone or followed by a colon.
         /// ["*"]: any.
         @live client_ids: Vec<String> = Vec::new(),
             list(64, "patterns of client identifiers", |text| (1..=512).contains(&text.len()));

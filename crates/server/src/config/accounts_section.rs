@@ -8,7 +8,7 @@ use base::setting::{Hidden, text, whole};
 use std::path::PathBuf;
 
 section! {
-    /// `[accounts]`: the accounts book.
+    /// `[accounts]`: the user database.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct AccountsSection {
         /// Where accounts are stored. "": in the logs of the data folder.

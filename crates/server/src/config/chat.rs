@@ -27,7 +27,7 @@ section! {
         /// account is valid for every protocol: with open, set rules for what new users may do over
         /// MQTT.
         registration: Registration = Registration::Password;
-        /// Users of the accounts book who administer the server over XMPP: create, delete and
+        /// Users of the user database who administer the server over XMPP: create, delete and
         /// disable accounts, set passwords, end sessions. They log in with their passwords; their
         /// actions are in the audit log.
         administrators: Vec<String> = Vec::new(),
@@ -35,8 +35,8 @@ section! {
         /// Who may add an account to groups, unless the account has chosen: everybody, its contacts
         /// (contacts) or nobody. All others can only invite it.
         adding: Adding = Adding::Everybody;
-        /// Treat MQTT clients that log in with accounts of the book as their devices, which chat
-        /// over topics that begin with $im/. Off, such clients get an error there.
+        /// MQTT clients of user accounts are devices of these accounts, which chat over topics that
+        /// begin with $im/. Off, such clients get an error there.
         mqtt: bool = true;
         /// URL that each message is posted to, as JSON, before it is stored: the service may allow,
         /// change or refuse the message. "": none.

@@ -58,7 +58,7 @@ fn registration(config: &Config, reader: &mut Reader<'_>) {
     if config.chat.registration == Registration::Open && others {
         let rule = "with open, strangers can register names that tokens, certificates or \
                     [access.http] assign";
-        let remedy = "authenticate only accounts of the book, or set it to \"password\"";
+        let remedy = "authenticate only accounts of the user database, or set it to \"password\"";
         reader.broken(&[(&Sheet::single("chat"), "registration")], rule, remedy);
     }
 }

@@ -113,7 +113,7 @@ section! {
         /// Serve the console, a web page for operators, at / of the API's address. Operators log in
         /// to it with a token.
         console: bool = true;
-        /// Users, from the accounts book or the password file, who may log in to the console with
+        /// Users, from the user database or the password file, who may log in to the console with
         /// name and password and see everything, but change nothing.
         @live viewers: Vec<String> = Vec::new(), list(ROLES_MAX, "names of users", is_user_name);
         /// Users who may also disconnect clients, push, publish and trace there.

@@ -62,7 +62,7 @@ pub(crate) struct Erasure {
     pub(crate) step: Option<&'static str>,
     /// Recalled messages of it.
     pub(crate) messages: u64,
-    /// Whether a user of its name was deleted from the accounts book.
+    /// Whether a user of its name was deleted from the user database.
     pub(crate) user_removed: bool,
 }
 

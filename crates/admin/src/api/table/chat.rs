@@ -32,7 +32,7 @@ pub(super) fn accounts() -> Vec<Route> {
             .told("eraseChatAccount", "Erase an account",
                 "The progress. Repeat the call until `erased`, or until the account is unknown.")
             .more("The erasure is on stable storage, the account's sessions have ended, nobody can \
-                   log in with its name, and the name is no longer in the accounts book. Then its \
+                   log in with its name, and the name is no longer in the user database. Then its \
                    messages are recalled in every conversation; it leaves its groups (a group that \
                    it owns is handed over, or dissolved if it is the only member), and its \
                    contacts, PEP nodes and all its rows are deleted. A restart does not interrupt \

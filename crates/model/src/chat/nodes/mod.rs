@@ -454,15 +454,15 @@ pub enum ProfileSaid {
 /// Declares the faults once: variant, word, meaning.
 macro_rules! faults {
     ($($variant:ident $name:literal $meaning:literal;)+) => {
-        /// Why something about nodes was not done.
+        /// Why a request about nodes was refused.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         pub enum NodesFault { $(#[doc = $meaning] $variant,)+ }
 
         impl NodesFault {
-            /// All of them.
+            /// All reasons.
             pub const ALL: &'static [NodesFault] = &[$(NodesFault::$variant,)+];
 
-            /// The word for it.
+            /// The name in the log.
             pub const fn name(self) -> &'static str {
                 match self { $(NodesFault::$variant => $name,)+ }
             }
@@ -471,28 +471,28 @@ macro_rules! faults {
 }
 
 faults! {
-    UnknownAccount "unknown_account" "There is no such account, or not for whoever asks.";
-    UnknownNode "unknown_node" "There is no such node.";
-    UnknownItem "unknown_item" "There is no such item.";
-    Exists "exists" "There is such a node already.";
+    UnknownAccount "unknown_account" "Unknown account, or the requester may not see it.";
+    UnknownNode "unknown_node" "Unknown node.";
+    UnknownItem "unknown_item" "Unknown item.";
+    Exists "exists" "The node already exists.";
     Forbidden "forbidden" "Only the account itself may do that.";
-    NotSubscribed "not_subscribed" "It is for those who see the account's presence.";
-    NotInGroup "not_in_group" "It is for some groups of the account's contacts.";
-    NotMember "not_member" "It is for the node's members.";
-    OtherConfig "other_config" "The node is configured otherwise.";
-    NotSupported "not_supported" "A node cannot be so.";
-    Unknown "unknown" "Nobody does that with a node.";
-    Invalid "invalid" "It makes no sense.";
+    NotSubscribed "not_subscribed" "Only accounts with a presence subscription may read it.";
+    NotInGroup "not_in_group" "Only certain contact groups of the account may read it.";
+    NotMember "not_member" "Only members of the node may read it.";
+    OtherConfig "other_config" "The node's configuration differs from the one required.";
+    NotSupported "not_supported" "The configuration is not supported.";
+    Unknown "unknown" "Unknown operation.";
+    Invalid "invalid" "Invalid request.";
     TooLarge "too_large" "An item, an id or a name is larger than allowed.";
-    NodesFull "nodes_full" "The account may not have so many nodes.";
-    BytesFull "bytes_full" "The account may not keep so much.";
-    SubscribersFull "subscribers_full" "The node may not have so many subscribers or members.";
-    NoSubscription "no_subscription" "Whoever asks is not subscribed.";
-    Blocked "blocked" "Whoever asks has blocked the account.";
-    RateLimited "rate_limited" "Whoever asks asks too much at once: ask again later.";
-    Busy "busy" "Too much at once, or no answer in time: ask again.";
-    StoreFull "store_full" "The log has no room.";
-    StoreFailed "store_failed" "The log takes nothing until a restart.";
+    NodesFull "nodes_full" "The account has the maximum number of nodes.";
+    BytesFull "bytes_full" "The account reached its limit of stored bytes.";
+    SubscribersFull "subscribers_full" "The node has the maximum number of subscribers or members.";
+    NoSubscription "no_subscription" "The requester is not subscribed.";
+    Blocked "blocked" "The requester has blocked the account.";
+    RateLimited "rate_limited" "The requester exceeded its rate limit: retry later.";
+    Busy "busy" "Too many requests at once, or no answer in time: retry.";
+    StoreFull "store_full" "The log is full.";
+    StoreFailed "store_failed" "The log failed: writes are refused until the server restarts.";
 }
 
 #[cfg(test)]

@@ -35,14 +35,13 @@ kinds! {
         BAN_ADDED "ban_added" info "banned" [kind subject by until_s ended note];
         /// A rule of `[bans]` banned an address or a client. `holdline ban remove` lifts it.
         BANNED_BY_RULE "banned_by_rule" warn "banned by a rule" [kind subject cause until_s];
-        /// So many more were banned by rules in the last ten seconds: `holdline ban list` shows
-        /// them.
+        /// Number of further bans by rules in the last ten seconds: `holdline ban list` shows them.
         MORE_BANNED "more_banned" warn "... and more were banned by rules" [count];
         /// A ban was lifted.
         BAN_REMOVED "ban_removed" info "a ban was lifted" [kind subject by];
-        /// As many bans as `bans.max` allows: what a rule wanted to ban is not banned.
+        /// The list has `bans.max` bans: bans by rules are not added.
         BANS_FULL "bans_full" warn "the list of bans is full" [count];
-        /// A stored ban cannot be read, and does not hold.
+        /// A stored ban cannot be read, and is not in force.
         BAN_UNREADABLE "ban_unreadable" error "a stored ban cannot be read" [kind subject];
         /// A client reads more slowly than messages arrive for it, or not at all. The first one is
         /// logged, with the bytes that wait for it; `more_slow_clients` counts the others in the

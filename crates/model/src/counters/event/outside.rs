@@ -105,7 +105,7 @@ kinds! {
         /// A crash left an incomplete file; its intact dead letters are kept.
         LETTERS_DAMAGED "letters_damaged" warn
             "damaged dead letters were skipped" [path damaged];
-        /// Dead letters were found at the start. `holdline events redeliver` posts them.
+        /// Dead letters were found at the start. `holdline webhook redeliver` posts them.
         LETTERS_WAIT "letters_wait" info "stored dead letters found" [url letters];
         /// Dead letters are in the file, but not in its index until the next start.
         LETTERS_FILE_REFUSES "letters_file_refuses" warn "the file of dead letters cannot be \

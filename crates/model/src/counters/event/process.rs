@@ -43,7 +43,9 @@ kinds! {
         /// 30 days. Logged at the start, after a reload and once a day: renew it and reload.
         CERTIFICATE_EXPIRES "certificate_expires" warn "a certificate expires soon"
             [listener kind file subject days] = "certificate_expiry_timestamp_seconds";
-        /// The same has expired: clients that check it do not connect. Logged as often.
+        /// A certificate, an authority of clients or a list of revoked certificates has expired:
+        /// clients that check it do not connect. Logged at the start, after a reload and once a
+        /// day.
         CERTIFICATE_EXPIRED "certificate_expired" error "a certificate has expired"
             [listener kind file subject days] = "certificate_expiry_timestamp_seconds";
         /// Password files, rules and token keys are in force as they are in the files now.

@@ -1,6 +1,6 @@
-//! Port of bans: addresses, clients and users that are refused, for a time or for good.
+//! Port of bans: addresses, clients and users that are refused, for a time or permanently.
 //!
-//! A ban is about one subject, and a subject has at most one ban. Whoever keeps the list stores it
+//! A ban is about one subject, and a subject has at most one ban. The keeper of the list stores it
 //! before it answers. Invariant: an address of this machine is banned only by a network that lies
 //! within the loopback addresses, so that no wide network locks the operator out.
 
@@ -105,7 +105,7 @@ impl BanCause {
     }
 }
 
-/// What a ban does to somebody.
+/// What a ban does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BanAct {
     /// A connection or a login is refused.
@@ -114,7 +114,7 @@ pub enum BanAct {
     Ends,
 }
 
-/// A ban that is to be.
+/// A ban to add.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BanOrder {
     /// What it is about.
@@ -125,7 +125,7 @@ pub struct BanOrder {
     pub note: Box<str>,
     /// Who banned it: a token's name, or empty for an automatic rule.
     pub by: Box<str>,
-    /// Seconds for which it holds; 0: for good.
+    /// Seconds for which it holds; 0: permanently.
     pub for_s: u32,
 }
 
@@ -142,7 +142,7 @@ pub struct Ban {
     pub by: Box<str>,
     /// Unix second at which it was made.
     pub made_s: u32,
-    /// Unix second at which it is over; 0: never.
+    /// Unix second at which it ends; 0: never.
     pub until_s: u32,
     /// Connections and logins that it refused since the server started.
     pub refused: u64,
@@ -153,32 +153,31 @@ pub struct Ban {
 /// Reason why a list of bans was not changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BanFault {
-    /// As many bans as `bans.max` allows.
+    /// The number of bans is at `bans.max`.
     Full,
-    /// The store did not take it.
+    /// The store refused the write.
     NotKept,
 }
 
 /// The list of bans. One serves the process.
 pub trait Bans: Send + Sync {
-    /// All that hold now, in the order of their subjects.
+    /// All bans in force, in the order of their subjects.
     fn list(&self) -> Vec<Ban>;
 
-    /// How many hold.
+    /// Number of bans in force.
     fn count(&self) -> u64 {
         self.list().len() as u64
     }
 
-    /// Adds one, or puts it in place of the one with its subject. It is stored, holds everywhere
-    /// and has ended the connections that it is about when this returns, or nearly so: a busy
-    /// server goes on to end them. May block.
+    /// Adds a ban, or replaces the one with its subject. When this returns, the ban is stored and
+    /// in force, and its connections have ended; a busy server may still be ending some. May block.
     fn put(&self, order: BanOrder) -> Result<Ban, BanFault>;
 
-    /// Removes one, by the token with this name. False: there was none. May block.
+    /// Removes a ban, for the token with this name. False: unknown ban. May block.
     fn remove(&self, subject: &BanSubject, by: &str) -> Result<bool, BanFault>;
 
-    /// Whether a request from this address, or a login of this user, is refused. Counted where it
-    /// is. Does not block.
+    /// Whether a request from this address, or a login of this user, is refused. A refusal is
+    /// counted. Does not block.
     fn refuses(&self, address: Option<IpAddr>, user: Option<&str>) -> bool;
 
     /// A login by HTTP failed. Does not block.
@@ -187,7 +186,7 @@ pub trait Bans: Send + Sync {
     }
 }
 
-/// Nobody is banned, and nobody can be.
+/// An empty list that refuses every new ban.
 #[derive(Clone, Copy, Debug)]
 pub struct NoBans;
 
@@ -239,8 +238,8 @@ mod tests {
         for (kind, value) in [("address", "10.0.0.0/8"), ("client", "a/b"), ("user", "ann")] {
             let subject = BanSubject::parse(kind, value).expect(kind);
             assert_eq!((subject.kind(), &*subject.value()), (kind, value));
-        assert!(BanSubject::KINDS.iter().all(|kind| BanSubject::UNKNOWN_KIND.contains(kind)));
         }
+        assert!(BanSubject::KINDS.iter().all(|kind| BanSubject::UNKNOWN_KIND.contains(kind)));
         let long = "x".repeat(BAN_NAME_BYTES_MAX + 1);
         for (kind, value) in [("address", "ann"), ("client", ""), ("user", &long), ("host", "a")] {
             assert!(BanSubject::parse(kind, value).is_err(), "{kind}");

@@ -1,8 +1,8 @@
-//! Ended connections, for an operator who asks why a client was disconnected.
+//! Ended connections: why a client was disconnected.
 //!
-//! Each shard keeps its newest ones in memory. A service says whose connection it was
-//! ([`Parting`]), `net` says how it ended, and the two make one [`Disconnection`]. Refused logins
-//! and failed TLS handshakes are among them. It knows neither shards nor JSON.
+//! Each shard keeps its newest ones in memory. A service knows whose connection it was
+//! ([`Parting`]), `net` how it ended, and the two make one [`Disconnection`]. Refused logins and
+//! failed TLS handshakes are included. It knows neither shards nor JSON.
 
 use crate::close::CloseReason;
 use crate::id::{ConnRef, ProductKey};
@@ -23,7 +23,7 @@ pub const DISCONNECTION_BYTES_MAX: usize =
 const _: () =
     assert!(size_of::<(DisconnectionPlace, Disconnection)>() <= 200, "10,000 of them are 2 MB");
 
-/// What a service knows of a connection whose session or device leaves it.
+/// What a service knows of a connection that its session or device leaves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Parting {
     /// The connection.
@@ -78,7 +78,7 @@ pub struct ByteCounts {
     pub acknowledged: u64,
 }
 
-/// DisconnectionPlace of a disconnection among those of all shards: they are sorted by it.
+/// Place of a disconnection among those of all shards, which are sorted by it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct DisconnectionPlace {
     /// Milliseconds of the monotonic clock.
@@ -175,11 +175,11 @@ pub fn cut(client: &str) -> &str {
 /// A question for the newest disconnections.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DisconnectionQuery {
-    /// Which ones.
+    /// Which disconnections.
     pub filter: DisconnectionFilter,
     /// Only those before this place; absent: from the newest on.
     pub before: Option<DisconnectionPlace>,
-    /// How many at most.
+    /// Maximum number.
     pub count: u32,
 }
 

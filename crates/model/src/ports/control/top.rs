@@ -1,31 +1,31 @@
-//! Who makes the load: clients, users, topics, groups and source addresses with most traffic.
+//! Top talkers: clients, users, topics, groups and source addresses with most traffic.
 //!
-//! What passes is sampled ([`Sampler`]): all of it at a low rate, a part of it at a high one, so
-//! that the cost has a limit. A sample stands for what passed since the one before, so that sums
-//! are right on average. Counts go into bounded tables ([`TopTable`]).
+//! Traffic is sampled ([`Sampler`]): all of it at a low rate, a part of it at a high rate, which
+//! bounds the cost. A sample counts for all traffic since the sample before, so sums are right on
+//! average. Counts go into bounded tables ([`TopTable`]).
 
 use base::time::Instant;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Names in a table. A new one takes the place of the smallest.
+/// Names in a table. A new name replaces the one with least traffic.
 pub const TOP_ENTRIES_MAX: usize = 256;
 
-/// Longest name that is kept, bytes. The rest is cut off.
+/// Longest stored name, bytes. Longer names are truncated.
 pub const TOP_NAME_BYTES_MAX: usize = 256;
 
-/// Samples in a [`WINDOW`]. Beyond, each stands for twice as much.
+/// Samples in a [`WINDOW`]. Beyond, each sample counts for twice as much traffic.
 const SAMPLES_MAX: u32 = 100;
 
 const WINDOW: Duration = Duration::from_millis(100);
 
-/// The most that a sample stands for.
+/// Most traffic that a sample counts for.
 const QUANTUM_MAX: u64 = 1 << 30;
 
-/// What a message counts when the smallest entry of a table is sought, in bytes.
+/// Bytes that a message counts for when the entry with least traffic is sought.
 const MESSAGE_RANK: u64 = 100;
 
-/// What is ranked.
+/// Kinds of names that are ranked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TopKind {
     /// Clients and devices.
@@ -41,11 +41,11 @@ pub enum TopKind {
 }
 
 impl TopKind {
-    /// All of them; an index is a place in here.
+    /// All kinds, in the order of their indices.
     pub const ALL: [TopKind; 5] =
         [TopKind::Clients, TopKind::Users, TopKind::Topics, TopKind::Groups, TopKind::Addresses];
 
-    /// Its word.
+    /// The name in the API.
     pub const fn name(self) -> &'static str {
         match self {
             TopKind::Clients => "clients",
@@ -71,7 +71,7 @@ pub struct TopTally {
 }
 
 impl TopTally {
-    /// Adds another one's.
+    /// Adds another tally.
     pub fn add(&mut self, other: TopTally) {
         self.messages_in += other.messages_in;
         self.messages_out += other.messages_out;
@@ -85,8 +85,8 @@ impl TopTally {
     }
 }
 
-/// The names with most traffic, after Space-Saving (Metwally, Agrawal, El Abbadi): whoever has
-/// more than a 256th of all traffic is in it. A name that took another one's place may have had
+/// The names with most traffic, after Space-Saving (Metwally, Agrawal, El Abbadi): every name with
+/// more than a 256th of all traffic is in the table. A name that replaced another one may have had
 /// more traffic than is counted.
 #[derive(Default)]
 pub struct TopTable {
@@ -96,7 +96,7 @@ pub struct TopTable {
 #[derive(Default)]
 struct Entry {
     tally: TopTally,
-    /// What the entry had whose place it took.
+    /// Rank of the entry that it replaced.
     inherited: u64,
 }
 
@@ -119,7 +119,7 @@ impl TopTable {
         self.entries.insert(name.into(), Entry { tally, inherited });
     }
 
-    /// Adds what it has to a page.
+    /// Adds its entries to a page.
     pub fn tell(&self, page: &mut TopPage) {
         for (name, entry) in &self.entries {
             page.entries.entry(name.clone()).or_default().add(entry.tally);
@@ -127,17 +127,17 @@ impl TopTable {
     }
 }
 
-/// Names with their traffic since a moment: at most twice [`TOP_ENTRIES_MAX`] of each shard.
+/// Names and their traffic since a time: at most twice [`TOP_ENTRIES_MAX`] of each shard.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TopPage {
-    /// Unix millisecond since which is counted.
+    /// Unix millisecond at which counting began.
     pub since_ms: u64,
-    /// By name.
+    /// Traffic by name.
     pub entries: BTreeMap<Box<str>, TopTally>,
 }
 
 impl TopPage {
-    /// Adds another shard's.
+    /// Adds the page of another shard.
     pub fn add(&mut self, other: TopPage) {
         self.since_ms = self.since_ms.min(other.since_ms);
         for (name, tally) in other.entries {
@@ -146,21 +146,21 @@ impl TopPage {
     }
 }
 
-/// Chooses what is counted: everything while little passes, and at most [`SAMPLES_MAX`] things in
-/// [`WINDOW`] (a few times that while a rush begins).
+/// Chooses the traffic to count: all of it at a low rate, and at most [`SAMPLES_MAX`] samples in a
+/// [`WINDOW`] (a few times as many while a burst begins).
 #[derive(Default)]
 pub struct Sampler {
-    /// What may pass before the next sample.
+    /// Traffic left before the next sample.
     left: u64,
-    /// What a sample stands for, as a power of two.
+    /// Traffic that a sample counts for, as a power of two.
     shift: u32,
     samples: u32,
     window: Instant,
 }
 
 impl Sampler {
-    /// So much passes, in bytes or in messages. Gives for how much it is to be counted: 0, it is
-    /// not in the sample.
+    /// Takes traffic of this weight, in bytes or messages, and returns the weight to count: 0 if it
+    /// is not sampled.
     #[inline]
     pub fn take(&mut self, now: Instant, weight: u64) -> u64 {
         if weight < self.left {
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rush_is_sampled_and_its_sum_is_right() {
+    fn a_burst_is_sampled_and_its_sum_is_right() {
         let (mut sampler, mut samples, mut sum) = (Sampler::default(), 0u64, 0);
         for passed in 0..1_000_000u64 {
             let credit = sampler.take(at(passed / 1_000), 10);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_most_is_in_a_table_that_is_full() {
+    fn the_name_with_most_traffic_stays_in_a_full_table() {
         let mut table = TopTable::default();
         for round in 0..10_000u64 {
             table.count("heavy", bytes(100));

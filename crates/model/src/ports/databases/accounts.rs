@@ -71,24 +71,24 @@ pub struct AccountNews {
     pub name: String,
 }
 
-/// Reason why a database did not do something.
+/// Why a call to the account database failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DatabaseFault {
-    /// It cannot be reached, or did not answer in time. Whether a change was carried out is not
-    /// known then.
+    /// The database is unreachable or did not answer in time. Whether a change was carried out is
+    /// unknown.
     Away(String),
-    /// It answers, and does not do it; nothing was changed.
+    /// The database refused the call; nothing changed.
     Refused(String),
-    /// An account is no longer what it was changed from; nothing was changed.
+    /// The account was changed by another writer meanwhile; nothing changed.
     Conflict,
 }
 
 impl fmt::Display for DatabaseFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            DatabaseFault::Away(why) => write!(f, "the database is away: {why}"),
-            DatabaseFault::Refused(why) => write!(f, "the database refuses: {why}"),
-            DatabaseFault::Conflict => f.write_str("somebody else changed it meanwhile"),
+            DatabaseFault::Away(why) => write!(f, "the database is unreachable: {why}"),
+            DatabaseFault::Refused(why) => write!(f, "the database refused: {why}"),
+            DatabaseFault::Conflict => f.write_str("another writer changed the account meanwhile"),
         }
     }
 }
