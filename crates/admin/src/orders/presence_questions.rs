@@ -74,18 +74,8 @@ impl PrincipalQuery {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HistoryQuery {
-    /// With `device`: of which product.
-    #[schemars(with = "Option<ProductName>")]
-    product: Option<String>,
-    /// With `product`: which device.
-    #[schemars(with = "Option<DeviceName>")]
-    device: Option<String>,
-    /// Or: a client of topics, by its identifier.
-    #[schemars(with = "Option<ClientName>")]
-    client: Option<String>,
-    /// Or: a key, `product#device` or `#client`; its # is written %23.
-    #[schemars(with = "Option<PrincipalKey>")]
-    key: Option<String>,
+    #[serde(flatten)]
+    who: PrincipalQuery,
     /// The newest so many transitions; 20 when it is not said. `history_told_max` is the most.
     #[schemars(range(min = 1, max = TRANSITIONS_MAX))]
     limit: Option<u32>,
@@ -97,9 +87,7 @@ impl HistoryQuery {
         if !(1..=TRANSITIONS_MAX).contains(&count) {
             return Err(Fault::bad(format!("`limit` must be 1 to {TRANSITIONS_MAX}")));
         }
-        let HistoryQuery { product, device, client, key, .. } = self;
-        let who = PrincipalQuery { product, device, client, key }.principal(limits)?;
-        Ok((who, count as usize))
+        Ok((self.who.principal(limits)?, count as usize))
     }
 }
 
