@@ -88,6 +88,7 @@ pub use crate::label::{GROUP as GROUP_KIND, MESSAGE as SINGLE_KIND};
 use crate::accounts::Accounts;
 use crate::amendments::Amendments;
 use crate::conversations::Conversations;
+use crate::conversations::bookmarks::Bookmarks;
 use crate::conversations::displayed::Displays;
 use crate::conversations::receipts::Receipts;
 use crate::groups::Groups;
@@ -128,8 +129,8 @@ use base::hash::{HashKey, home};
 use base::pace::buckets::Buckets;
 use base::time::Now;
 use model::account::AccountAddress;
-use model::chat::Adding;
 use model::chat::foreign::ForeignDomains;
+use model::chat::{Adding, BookmarkFormat};
 use model::id::{NodeId, ShardId};
 use model::limits::Limits;
 use model::ports::access::Access;
@@ -172,6 +173,8 @@ pub struct Settings {
     pub book: BookPolicy,
     /// The storage of files; none: nobody may upload any.
     pub media: Option<Arc<dyn MediaStorage>>,
+    /// How clients write their bookmarks; none: bookmarks and conversations are set apart.
+    pub bookmarks: Option<BookmarkFormat>,
 }
 
 impl Settings {
@@ -257,6 +260,7 @@ pub struct Chat {
     fetchings: Waits<Fetching>,
     conversations: Conversations,
     displays: Displays,
+    bookmarks: Bookmarks,
     groups: Groups,
     follows: Follows,
     catalogue: Catalogue,
@@ -320,6 +324,7 @@ impl Chat {
             fetchings: Waits::default(),
             conversations: Conversations::default(),
             displays: Displays::default(),
+            bookmarks: Bookmarks::default(),
             groups: Groups::default(),
             follows: Follows::default(),
             catalogue: Catalogue::default(),

@@ -209,6 +209,7 @@ impl Service for Chat {
             self.turn_errands(now, fx),
             self.turn_erasures(now, fx),
             self.turn_displays(now, fx),
+            self.turn_bookmarks(now, fx),
             self.turn_reviews(now, fx),
             self.turn_orders(now, fx),
             self.turn_listings(now, fx),

@@ -6,7 +6,8 @@ use model::chat::{
     ChatDelivery as Down, ChatFault, ChatMessage, ChatRequest as Up, ClientMessageId, Content,
     Conversation as Known, ConversationChange, ConversationsPage, Excerpt, GroupChanged,
     GroupMember, GroupOrder, GroupRole, GroupVerb, HistoryPage, InboxChange, InboxEvent, InboxPage,
-    LoggedIn, LoginRefused, MemberStatus, MembersPage, MembersRange, NewMessage, RecallOrder,
+    LoggedIn, LoginRefused, MemberStatus, MembersPage, MembersRange, MuteLevel, NewMessage,
+    RecallOrder,
 };
 use model::close::CloseReason;
 use model::id::SessionRef;
@@ -410,7 +411,7 @@ fn cursors_settings_lists_and_recalls_arrive_and_events_are_told_live_and_in_pag
         pair.tell_a(ImOrder::MarkRead { number: 1, with: with.clone(), upto: 300 });
         let changes = [
             ConversationChange::Pin(true),
-            ConversationChange::Mute(false),
+            ConversationChange::Mute(MuteLevel::Off),
             ConversationChange::Hide(true),
             ConversationChange::Draft("Dear B".into()),
         ];

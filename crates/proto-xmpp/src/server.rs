@@ -41,8 +41,8 @@ pub(crate) use handing::sets_own_lists;
 pub(crate) use iq::DISCO_INFO;
 pub use iq::answer_for_domain;
 pub(crate) use messages::echo::echo;
-pub use nodes::NodesQuestion;
 pub(crate) use nodes::moved;
+pub use nodes::{BOOKMARKS, NodesQuestion};
 pub(crate) use web_socket::put_standalone;
 
 use crate::fault::StreamFault;

@@ -730,6 +730,7 @@ fn chat_settings(
                 .collect(),
         },
         media: seeds.media.clone(),
+        bookmarks: Some(proto_xmpp::server::BOOKMARKS),
     }
 }
 

@@ -1,6 +1,7 @@
 """What messages can do between people of XMPP and of IM: each sees what the other says."""
 
 import asyncio
+import json
 import unittest
 
 from fixture import DEADLINE_S, poll
@@ -263,6 +264,61 @@ class Amendments(Words):
             await asyncio.sleep(0.1)
         else:
             self.fail("her clients of XMPP are not told")
+
+    @together
+    async def test_a_room_that_is_muted_or_pinned_by_one_protocol_is_so_for_the_other(self):
+        group = self.makes(self.device(self.bob), self.ann)
+        ann = await self.xmpp(self.ann, "0163", "0402", "0469", "0492")
+        from slixmpp.plugins.xep_0402.stanza import Conference
+        pep, bookmarks = ann.client.plugin["xep_0163"], "urn:xmpp:bookmarks:1"
+
+        def im(*words):
+            return asyncio.to_thread(self.im, *words)
+
+        async def bookmark():
+            found = await ann.client.plugin["xep_0060"].get_item(
+                ann.client.boundjid.bare, bookmarks, group, timeout=DEADLINE_S)
+            return found["pubsub"]["items"]["item"]["conference"]
+
+        async def becomes(mute, pinned):
+            """Her bookmark says so, sooner or later, and has what she had put in."""
+            for _ in range(int(DEADLINE_S * 10)):
+                extensions = (found := await bookmark())["extensions"]
+                is_pinned = extensions.xml.find("{urn:xmpp:bookmarks-pinning:0}pinned") is not None
+                said = [extensions["notify"].get_config()] + [
+                    it.tag.split("}")[1]
+                    for it in extensions.xml.iterfind("{urn:xmpp:notification-settings:1}notify/*")]
+                if (said, is_pinned) == ([mute, mute], pinned):
+                    return self.assertEqual((found["name"], found["nick"]), ("Lunch", "Ann"))
+                await asyncio.sleep(0.1)
+            self.fail(f"her bookmark is {found}")
+
+        async def listed():
+            rows = await im("conversations", self.ann, "--json")
+            row, = (it for it in map(json.loads, rows.splitlines()) if it["with"] == group)
+            return row["muted"], row["pinned"]
+
+        conference = Conference()
+        conference["name"], conference["nick"] = "Lunch", "Ann"
+        conference["extensions"]["notify"].configure("never")
+        await pep.publish(conference, node=bookmarks, id=group, timeout=DEADLINE_S)
+        await becomes("never", False)
+        self.assertEqual(await listed(), (True, False))
+        await im("keep", self.ann, group, "--pinned", "true")
+        await becomes("never", True)
+        await im("keep", self.ann, group, "--muted", "false")
+        await becomes("always", True)
+        await im("keep", self.ann, group, "--muted", "true")
+        await becomes("on-mention", True)
+        conference = await bookmark()
+        del conference["extensions"]["pinned"]
+        await pep.publish(conference, node=bookmarks, id=group, timeout=DEADLINE_S)
+        for _ in range(int(DEADLINE_S * 10)):
+            if await listed() == (True, False):
+                break
+            await asyncio.sleep(0.1)
+        else:
+            self.fail("she has unpinned it")
 
     def test_bad_amendments_fail_and_harm_nobody(self):
         ann, bob = self.device(self.ann), self.device(self.bob)

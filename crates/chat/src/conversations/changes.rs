@@ -11,6 +11,7 @@
 
 use crate::accounts::{Waiter, fault_of};
 use crate::conversations::Step;
+use crate::conversations::chores::Whose;
 use crate::conversations::knowledge::{Knowledge, Row};
 use crate::conversations::receipts::paces::Pace;
 use crate::groups;
@@ -66,6 +67,8 @@ pub(crate) enum Wish {
     Follow,
     /// How many groups it has made, for an order by its number.
     Make(u64),
+    /// Its settings of conversations, for bookmarks that were published, by their number.
+    Bookmarks(u64),
     /// Nothing but that its inbox is added up.
     Sum,
 }
@@ -226,6 +229,9 @@ impl Chat {
                 return self.made_known(now, *key, Ok(made), fx);
             }
             (_, Wish::Follow) => return self.cursors_known(now, inbox, true),
+            (_, Wish::Bookmarks(number)) => {
+                return self.bookmarks_known(now, *number, true, fx);
+            }
             (_, Wish::Sum) => return,
             (Subject::All, Wish::List(part)) => {
                 return self.list_conversations(now, (inbox, wait), *part, fx);
@@ -334,15 +340,10 @@ impl Chat {
                 self.has_entry(now, (inbox, done.seqs[0]), &entry, fx);
                 if let Entry::Event(_, event) = entry {
                     let answer = answer_of(&event.what);
-                    let read = match &event.what {
-                        InboxChange::Read(upto) => Some((event.with.clone(), *upto)),
-                        _ => None,
-                    };
-                    let cargo = Cargo::Event(id, Arc::new(event));
+                    let event = Arc::new(event);
+                    let cargo = Cargo::Event(id, event.clone());
                     self.deliver(now, (inbox, done.seqs[0]), &cargo, fx);
-                    if let Some(read) = read {
-                        self.is_displayed(now, (inbox, by.clone()), read, fx);
-                    }
+                    self.clients_follow(now, (inbox, &by), &event, fx);
                     self.wish_granted(wait, answer, fx);
                 }
                 if let (Some(&place), Some(upto)) = (done.seqs.get(1), route.read) {
@@ -356,6 +357,24 @@ impl Chat {
         }
         owed.into_iter().for_each(|inbox| self.owes(now, (inbox, place), fx));
         self.advance_account(now, inbox, fx);
+    }
+
+    /// What clients of XMPP have published of a conversation follows its change.
+    fn clients_follow(
+        &mut self,
+        now: Now,
+        (inbox, by): (TimelineId, &AccountAddress),
+        event: &InboxEvent,
+        fx: &mut Effects,
+    ) {
+        let whose = || Whose { inbox, by: by.clone(), with: event.with.clone() };
+        match &event.what {
+            InboxChange::Read(upto) => self.is_displayed(now, whose(), *upto, fx),
+            InboxChange::Set(ConversationChange::Pin(_) | ConversationChange::Mute(_)) => {
+                self.is_set(now, whose(), fx);
+            }
+            InboxChange::Set(_) | InboxChange::PeerRead(_) => {}
+        }
     }
 
     fn wish_granted(&mut self, wait: Requester, answer: Answer, fx: &mut Effects) {
@@ -383,6 +402,7 @@ impl Chat {
             Wish::Push(number) => return self.push_known(now, number, false, fx),
             Wish::Position(number) => return self.position_unknown(number, fault, fx),
             Wish::Follow => return self.cursors_known(now, inbox, false),
+            Wish::Bookmarks(number) => return self.bookmarks_known(now, number, false, fx),
             Wish::Make(key) => return self.made_known(now, key, Err(fault), fx),
             Wish::Sum => return,
             _ => {}
@@ -396,7 +416,7 @@ impl Chat {
             Wish::Reread(asked) => self.nobody_to_read_with(asked, fault, fx),
             Wish::Look | Wish::List(_) | Wish::Make(_) => self.read_fails(wait, fault, fx),
             // Of these nobody waits.
-            Wish::Push(_) | Wish::Position(_) | Wish::Follow | Wish::Sum => {}
+            Wish::Push(_) | Wish::Position(_) | Wish::Follow | Wish::Sum | Wish::Bookmarks(_) => {}
         }
     }
 

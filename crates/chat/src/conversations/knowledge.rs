@@ -9,7 +9,7 @@ use crate::inboxes::entry::Entry;
 use crate::label::Pointer;
 use base::bytes::{ByteReader, put_text};
 use model::account::AccountAddress;
-use model::chat::{ConversationChange, InboxChange, InboxEvent, UNREAD_PLACES_MAX};
+use model::chat::{ConversationChange, InboxChange, InboxEvent, MuteLevel, UNREAD_PLACES_MAX};
 use model::timeline::{Seq, TimelineId};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -30,6 +30,7 @@ const MENTIONS: u8 = 128;
 /// Second flags of a row.
 const SPOKEN: u8 = 1;
 const MADE: u8 = 2;
+const MUTED_EVERYTHING: u8 = 4;
 
 /// Of all conversations in the list one in so many may be of strangers when it is full.
 const STRANGE_SHARE: usize = 4;
@@ -64,7 +65,7 @@ pub(crate) struct Row {
     /// What of that mentions the account.
     mentions: Unread,
     pub(super) pinned: bool,
-    pub(super) muted: bool,
+    pub(super) muted: MuteLevel,
     pub(super) hidden: bool,
     /// The account was in the group, and is no more.
     pub(super) left: bool,
@@ -218,7 +219,7 @@ impl Row {
             unread: Unread::default(),
             mentions: Unread::default(),
             pinned: false,
-            muted: false,
+            muted: MuteLevel::Off,
             hidden: false,
             left: false,
             drawn: false,
@@ -235,7 +236,7 @@ impl Row {
 
     /// Whether the account has nothing to do with it, but that something was said.
     fn is_strange(&self) -> bool {
-        let is_kept = self.pinned || self.muted || self.hidden || !self.draft.is_empty();
+        let is_kept = self.pinned || self.muted.is_on() || self.hidden || !self.draft.is_empty();
         !(self.spoken || self.read > 0 || is_kept)
     }
 
@@ -302,7 +303,7 @@ impl Row {
             InboxChange::PeerRead(upto) => self.peer_read = self.peer_read.max(*upto),
             InboxChange::Set(change) => match change {
                 ConversationChange::Pin(on) => self.pinned = *on,
-                ConversationChange::Mute(on) => self.muted = *on,
+                ConversationChange::Mute(mute) => self.muted = *mute,
                 ConversationChange::Hide(on) => self.hidden = *on,
                 ConversationChange::Draft(draft) => self.draft = draft.clone(),
             },
@@ -313,7 +314,7 @@ impl Row {
     pub(super) fn is_set(&self, change: &ConversationChange) -> bool {
         match change {
             ConversationChange::Pin(on) => self.pinned == *on,
-            ConversationChange::Mute(on) => self.muted == *on,
+            ConversationChange::Mute(mute) => self.muted == *mute,
             ConversationChange::Hide(on) => self.hidden == *on,
             ConversationChange::Draft(draft) => self.draft == *draft,
         }
@@ -328,10 +329,12 @@ impl Row {
         }
         let flag = |is: bool, bit: u8| if is { bit } else { 0 };
         let (unread, mentions) = (self.unread.bytes(), self.mentions.bytes());
-        let flags = flag(self.pinned, PINNED) | flag(self.muted, MUTED) | flag(self.left, LEFT);
+        let flags = flag(self.pinned, PINNED) | flag(self.left, LEFT);
+        let flags = flags | flag(self.muted.is_on(), MUTED);
         let flags = flags | flag(mentions.is_some(), MENTIONS) | flag(self.drawn, DRAWN);
         out.push(flags | flag(self.hidden, HIDDEN) | flag(unread.is_some(), UNREAD));
-        out.push(flag(self.spoken, SPOKEN) | flag(self.made, MADE));
+        let second = flag(self.muted == MuteLevel::Everything, MUTED_EVERYTHING);
+        out.push(second | flag(self.spoken, SPOKEN) | flag(self.made, MADE));
         out.extend(unread.into_iter().chain(mentions).flatten());
     }
 
@@ -342,7 +345,8 @@ impl Row {
         let (read, peer_read) = (bytes.u64()?, bytes.u64()?);
         let flags = bytes.flags(PINNED | MUTED | HIDDEN | UNREAD | LEFT | MENTIONS | DRAWN)?;
         // What a version before has not said is kept.
-        let second = if is_before { SPOKEN } else { bytes.flags(SPOKEN | MADE)? };
+        let second =
+            if is_before { SPOKEN } else { bytes.flags(SPOKEN | MADE | MUTED_EVERYTHING)? };
         let mut ring = |bit: u8| match flags & bit {
             0 => Some(Unread::default()),
             _ => Unread::of_bytes(bytes.take(RING_BYTES)?),
@@ -358,7 +362,10 @@ impl Row {
             unread,
             mentions,
             pinned: flags & PINNED != 0,
-            muted: flags & MUTED != 0,
+            muted: match second & MUTED_EVERYTHING {
+                0 => (flags & MUTED != 0).into(),
+                _ => MuteLevel::Everything,
+            },
             hidden: flags & HIDDEN != 0,
             left: flags & LEFT != 0,
             drawn: flags & DRAWN != 0,
@@ -404,7 +411,7 @@ mod tests {
         let mut last = [0; 12];
         for place in 1..5_000 {
             let n = rng.below(12);
-            let entry = match rng.below(8) {
+            let entry = match rng.below(9) {
                 0 => event(n, InboxChange::Read(rng.below(last[n as usize] + 1))),
                 1 => event(n, InboxChange::PeerRead(rng.below(last[n as usize] + 2))),
                 2 => {
@@ -413,6 +420,11 @@ mod tests {
                     event(n, InboxChange::Set(if rng.one_in(2) { draft } else { hide }))
                 }
                 3 => event(n, InboxChange::Set(ConversationChange::Pin(rng.one_in(2)))),
+                4 => {
+                    let all = [MuteLevel::Off, MuteLevel::ButMentions, MuteLevel::Everything];
+                    let muted = ConversationChange::Mute(all[rng.below(3) as usize]);
+                    event(n, InboxChange::Set(muted))
+                }
                 _ => {
                     last[n as usize] += 1;
                     said(n, last[n as usize])

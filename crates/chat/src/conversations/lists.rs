@@ -146,7 +146,7 @@ fn told(row: &Row, shares: bool) -> Conversation {
         unread: row.unread(),
         mentions: row.mentions(),
         pinned: row.pinned,
-        muted: row.muted,
+        muted: row.muted.is_on(),
         hidden: row.hidden,
         left: row.left,
         draft: row.draft.clone(),

@@ -10,7 +10,9 @@
 //! place in the inbox, one at a time an account: while one is with the log, whatever else is asked
 //! waits in line. Invariant: what is answered is the sum of the inbox up to a place.
 
+pub(crate) mod bookmarks;
 pub(crate) mod changes;
+pub(crate) mod chores;
 pub(crate) mod displayed;
 mod knowledge;
 pub(crate) mod lists;
@@ -27,7 +29,7 @@ use base::time::{Instant, Now};
 use changes::{Changing, Subject, Task, Wish};
 use knowledge::Knowledge;
 use model::account::AccountAddress;
-use model::chat::ChatFault;
+use model::chat::{ChatFault, MuteLevel};
 use model::counters::ChatCounter;
 use model::ports::log::{Call, Done, PAGE_MESSAGES_MAX, Pull, Read, RowHome, Table, Write};
 use model::timeline::{ReaderId, Seq, TimelineId};
@@ -140,19 +142,34 @@ impl Conversations {
         }
     }
 
-    /// What is unread of an account that is in memory, of all conversations; of those that are
-    /// muted, what mentions it.
+    /// What is unread of an account that is in memory, of all conversations, as far as it may make
+    /// noise.
     pub(crate) fn badge(&self, inbox: TimelineId) -> u32 {
         let known = self.known.get(&inbox);
         let rows = known.into_iter().flat_map(|account| account.knowledge.before(Seq::MAX));
-        let count = |row: &knowledge::Row| if row.muted { row.mentions() } else { row.unread() };
+        let count = |row: &knowledge::Row| match row.muted {
+            MuteLevel::Off => row.unread(),
+            MuteLevel::ButMentions => row.mentions(),
+            MuteLevel::Everything => 0,
+        };
         rows.map(|(_, row)| u32::from(count(row))).sum()
     }
 
-    /// How far such an account has read a conversation, and whether it is muted.
-    pub(crate) fn kept(&self, inbox: TimelineId, of: TimelineId) -> Option<(Seq, bool)> {
+    /// How far such an account has read a conversation, and how it is muted.
+    pub(crate) fn kept(&self, inbox: TimelineId, of: TimelineId) -> Option<(Seq, MuteLevel)> {
         let row = self.known.get(&inbox)?.knowledge.row(of)?;
         Some((row.read, row.muted))
+    }
+
+    /// Whether such an account has pinned its conversation with somebody, and how that is muted.
+    pub(crate) fn settings(
+        &self,
+        inbox: TimelineId,
+        with: &AccountAddress,
+    ) -> Option<(bool, MuteLevel)> {
+        let known = &self.known.get(&inbox)?.knowledge;
+        let mut rows = known.before(Seq::MAX).map(|(_, row)| row);
+        rows.find(|row| row.with == *with).map(|row| (row.pinned, row.muted))
     }
 
     /// How far such an account has read a conversation, what was said last there, and the place of

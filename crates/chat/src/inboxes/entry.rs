@@ -13,7 +13,7 @@ use crate::label::{EntryLabel, Pointer, Relation, Route};
 use base::bytes::put_text;
 use model::account::AccountAddress;
 use model::chat::{
-    ChatMessage, Content, ConversationChange, FanOut, InboxChange, InboxEvent, Recall,
+    ChatMessage, Content, ConversationChange, FanOut, InboxChange, InboxEvent, MuteLevel, Recall,
 };
 use model::timeline::{Message, Seq, TimelineId};
 
@@ -34,6 +34,8 @@ const PIN: u8 = 0;
 const MUTE: u8 = 2;
 const HIDE: u8 = 4;
 const DRAFT: u8 = 6;
+/// A mute of everything, which builds before read as a draft without text.
+const MUTE_EVERYTHING: u8 = 7;
 
 impl Entry {
     /// The conversation that it is about.
@@ -100,7 +102,8 @@ impl Entry {
                 InboxChange::Set(change) => {
                     let (what, draft) = match change {
                         ConversationChange::Pin(on) => (PIN | u8::from(*on), ""),
-                        ConversationChange::Mute(on) => (MUTE | u8::from(*on), ""),
+                        ConversationChange::Mute(MuteLevel::Everything) => (MUTE_EVERYTHING, ""),
+                        ConversationChange::Mute(mute) => (MUTE | u8::from(mute.is_on()), ""),
                         ConversationChange::Hide(on) => (HIDE | u8::from(*on), ""),
                         ConversationChange::Draft(draft) => (DRAFT, &**draft),
                     };
@@ -124,8 +127,9 @@ impl Entry {
                 let (with, draft) = first(body)?;
                 let on = what & 1 == 1;
                 let change = match what & !1 {
+                    _ if what == MUTE_EVERYTHING => ConversationChange::Mute(MuteLevel::Everything),
                     PIN => ConversationChange::Pin(on),
-                    MUTE => ConversationChange::Mute(on),
+                    MUTE => ConversationChange::Mute(on.into()),
                     HIDE => ConversationChange::Hide(on),
                     _ => ConversationChange::Draft(std::str::from_utf8(draft).ok()?.into()),
                 };
@@ -192,7 +196,9 @@ mod tests {
         let (of, with) = (conversation(), name("bob"));
         let set = [
             ConversationChange::Pin(true),
-            ConversationChange::Mute(false),
+            ConversationChange::Mute(MuteLevel::Off),
+            ConversationChange::Mute(MuteLevel::ButMentions),
+            ConversationChange::Mute(MuteLevel::Everything),
             ConversationChange::Hide(true),
             ConversationChange::Draft("Über us".into()),
             ConversationChange::Draft("".into()),

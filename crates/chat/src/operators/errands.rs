@@ -40,6 +40,8 @@ pub(crate) enum Owed {
     Erasure(TimelineId),
     /// What an account has read is told to its clients, by the number of that.
     Displays(u64),
+    /// A bookmark follows its conversation, by the number of that.
+    Bookmark(u64),
 }
 
 pub(crate) type Errands = Waits<UnderWay>;
@@ -118,6 +120,12 @@ impl Chat {
         self.errands.at(session.key().pack()).map(|it| it.asker.clone())
     }
 
+    /// Whether an errand brings a bookmark up to date.
+    pub(crate) fn is_of_bookmark(&self, by: Requester) -> bool {
+        let errand = self.errands.at(by.session.key().pack()).filter(|_| self.is_errand(by.conn));
+        errand.is_some_and(|it| matches!(it.owed, Owed::Bookmark(_)))
+    }
+
     /// What a device would be told.
     pub(crate) fn answer_errand(
         &mut self,
@@ -133,6 +141,7 @@ impl Chat {
         match owed {
             Owed::Erasure(inbox) => return self.erasure_hears(inbox, told),
             Owed::Displays(number) => return self.displays.hears(number, told),
+            Owed::Bookmark(number) => return self.bookmarks.chores.hears(number, told),
             Owed::Command(_) | Owed::Shard(..) => {}
         }
         let answer = match told {
@@ -153,7 +162,7 @@ impl Chat {
                 let taken = Box::new(ArrivalTaken { number, answer });
                 fx.peer_messages.push((shard, ChatWord::ArrivalTaken(taken)));
             }
-            Owed::Erasure(_) | Owed::Displays(_) => {}
+            Owed::Erasure(_) | Owed::Displays(_) | Owed::Bookmark(_) => {}
         }
     }
 

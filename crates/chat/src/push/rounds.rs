@@ -25,7 +25,7 @@ use crate::word::{Fetched, Range, ReadBy};
 use crate::{Chat, Effects};
 use base::time::{Instant, Now};
 use model::account::{AccountAddress, AccountId};
-use model::chat::{ChatFault, Excerpt};
+use model::chat::{ChatFault, Excerpt, MuteLevel};
 use model::counters::ChatCounter;
 use model::id::ShardId;
 use model::ports::log::{Call, Done, Page, Pull, Read};
@@ -75,7 +75,7 @@ pub(super) struct Said {
     pub(super) places: Vec<(Seq, Seq)>,
     /// Those places in the conversation that mention the account.
     mentions: Vec<Seq>,
-    pub(super) is_muted: bool,
+    pub(super) muted: MuteLevel,
 }
 
 /// What became of a way: the worst of its answers.
@@ -248,7 +248,7 @@ impl Chat {
         let (mut read, mut attended, mut muted) = (0, 0, 0);
         for (conversation, said) in &mut round.said {
             let kept = self.conversations.kept(inbox, *conversation);
-            said.is_muted = kept.is_some_and(|(_, is_muted)| is_muted);
+            said.muted = kept.map_or(MuteLevel::Off, |(_, muted)| muted);
             let upto = kept.map_or(0, |(upto, _)| upto);
             let count = said.places.len();
             said.places.retain(|(seq, _)| *seq > upto);
@@ -354,7 +354,7 @@ impl Chat {
 
 impl Said {
     fn new(with: AccountAddress) -> Said {
-        Said { with, places: Vec::new(), mentions: Vec::new(), is_muted: false }
+        Said { with, places: Vec::new(), mentions: Vec::new(), muted: MuteLevel::Off }
     }
 
     /// Of a conversation that is muted what mentions the account is told all the same, as if it
@@ -362,12 +362,12 @@ impl Said {
     fn leaves_mentions(&mut self) -> usize {
         let Said { places, mentions, .. } = self;
         let is_any = places.iter().any(|(seq, _)| mentions.contains(seq));
-        if !self.is_muted || !is_any {
+        if self.muted != MuteLevel::ButMentions || !is_any {
             return 0;
         }
         let count = places.len();
         places.retain(|(seq, _)| mentions.contains(seq));
-        self.is_muted = false;
+        self.muted = MuteLevel::Off;
         count - self.places.len()
     }
 }

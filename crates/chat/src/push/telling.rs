@@ -149,14 +149,14 @@ impl Chat {
                 fx.counters.count(ChatCounter::PushesRead);
                 continue; // called back a moment ago: what says so comes next
             }
-            let dropped = said.is_muted && policy.muted == QuietPush::Nothing
+            let dropped = said.muted.is_on() && policy.muted == QuietPush::Nothing
                 || is_quiet && policy.quiet == QuietPush::Nothing;
             if dropped {
                 fx.counters.count_by(ChatCounter::PushesMuted, u64::from(count));
                 continue;
             }
             fx.counters.count_by(ChatCounter::PushesCoalesced, u64::from(count - 1));
-            let is_low = said.is_muted || is_quiet;
+            let is_low = said.muted.is_on() || is_quiet;
             let loudness = if is_low { Loudness::Low } else { Loudness::High };
             let said = said_of(policy.detail_by(way), (*conversation, said), (seq, count), text);
             let said = NotifiedMessage {

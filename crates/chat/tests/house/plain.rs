@@ -32,6 +32,7 @@ pub fn settings(shard: ShardId, shards: u16) -> chat::Settings {
         words: Arc::default(),
         book: chat::BookPolicy::default(),
         media: None,
+        bookmarks: None,
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::world::{World, person};
 use model::account::AccountAddress;
-use model::chat::{ChatFault, Content, ConversationChange, GroupVerb};
+use model::chat::{ChatFault, Content, ConversationChange, GroupVerb, MuteLevel};
 use model::timeline::Seq;
 
 /// The first devices of four people, and the second one of the second.
@@ -138,7 +138,7 @@ fn a_list_has_the_newest_first_in_pages_and_what_is_kept_how() {
         assert_eq!(names(&mut world, place, 2).0, ["p0"]);
         for change in [
             ConversationChange::Pin(true),
-            ConversationChange::Mute(true),
+            ConversationChange::Mute(MuteLevel::ButMentions),
             ConversationChange::Draft("hell".into()),
             ConversationChange::Hide(true),
         ] {
@@ -163,7 +163,9 @@ fn what_is_known_outlives_the_process() {
         let (mut world, ann) = (world(shards), person(0));
         said(&mut world, 40);
         assert_eq!(world.has_read(BOB, &ann, 25), Ok(25));
-        world.keeps(BOB, &ann, ConversationChange::Mute(true)).expect("it may be");
+        world
+            .keeps(BOB, &ann, ConversationChange::Mute(MuteLevel::ButMentions))
+            .expect("it may be");
         let before = world.knows(BOB, &ann);
         world.dies();
         world.connect(BOB);

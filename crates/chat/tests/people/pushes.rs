@@ -3,8 +3,8 @@
 use crate::world::pushes::{notified, summary};
 use crate::world::{World, person};
 use model::chat::{
-    Adding, ChatFault, ConversationChange, GroupVerb, Loudness, PrivacyWish, PushRoute, PushWish,
-    QuietHours,
+    Adding, ChatFault, ConversationChange, GroupVerb, Loudness, MuteLevel, PrivacyWish, PushRoute,
+    PushWish, QuietHours,
 };
 use model::ports::access::NameOwner;
 use model::ports::notifications::Notified;
@@ -137,7 +137,7 @@ fn what_is_muted_or_comes_in_quiet_hours_makes_no_sound() {
     assert_eq!(told(&mut world), [high(1, 1, "loud")]);
     world.connect(BOB);
     world.rest();
-    world.keeps(BOB, &person(0), ConversationChange::Mute(true)).expect("kept");
+    world.keeps(BOB, &person(0), ConversationChange::Mute(MuteLevel::ButMentions)).expect("kept");
     world.texts(BOB);
     world.leaves(BOB);
     assert_eq!(told(&mut world), [(Loudness::Badge, 0, 0, String::new())], "it is not in it");
@@ -164,7 +164,9 @@ fn a_mention_is_told_though_its_conversation_is_muted_and_nothing_else_of_it() {
         assert_eq!(told(&mut world), [high(1, 1, "loud")]);
         world.connect(BOB);
         world.rest();
-        world.keeps(BOB, &person(0), ConversationChange::Mute(true)).expect("kept");
+        world
+            .keeps(BOB, &person(0), ConversationChange::Mute(MuteLevel::ButMentions))
+            .expect("kept");
         world.texts(BOB);
         world.leaves(BOB);
         assert_eq!(told(&mut world), [(Loudness::Badge, 0, 0, String::new())]);
@@ -176,6 +178,25 @@ fn a_mention_is_told_though_its_conversation_is_muted_and_nothing_else_of_it() {
         world.says(ANN, 1, "muted again").expect("sent");
         assert_eq!(told(&mut world), [(Loudness::Low, 1, 1, "muted again".into())]);
     }
+}
+
+#[test]
+fn a_conversation_of_which_nothing_is_to_make_noise_is_silent_when_it_mentions_one_too() {
+    let mut world = world(2);
+    world.connect(BOB);
+    world.rest();
+    world.keeps(BOB, &person(0), ConversationChange::Mute(MuteLevel::Everything)).expect("kept");
+    world.texts(BOB);
+    world.leaves(BOB);
+    world.says(ANN, 1, "bob 1").expect("sent");
+    assert_eq!(told(&mut world), [(Loudness::Low, 0, 1, "bob 1".into())], "nor has the number it");
+    world.connect(BOB);
+    world.rest();
+    world.keeps(BOB, &person(0), ConversationChange::Mute(MuteLevel::ButMentions)).expect("kept");
+    world.texts(BOB);
+    world.leaves(BOB);
+    world.says(ANN, 1, "bob 1").expect("sent");
+    assert_eq!(told(&mut world).pop(), Some(high(2, 1, "bob 1")), "both mention him");
 }
 
 #[test]

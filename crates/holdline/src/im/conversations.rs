@@ -147,7 +147,7 @@ pub(super) fn keep(arguments: &Keep) -> Result<(), Failure> {
     let How { pinned, muted, hidden, draft } = &arguments.how;
     let draft = draft.as_deref().map(|draft| ConversationChange::Draft(draft.into()));
     let change = pinned.map(ConversationChange::Pin);
-    let change = change.or(muted.map(ConversationChange::Mute));
+    let change = change.or(muted.map(|on| ConversationChange::Mute(on.into())));
     let change = change.or(hidden.map(ConversationChange::Hide)).or(draft);
     let change = change.ok_or_else(|| {
         "nothing to change: give --pinned, --muted, --hidden or --draft".to_owned()

@@ -101,7 +101,7 @@ fn happened(place: Seq, event: &InboxEvent) -> serde_json::Value {
         }
         InboxChange::Set(change) => match change {
             ConversationChange::Pin(on) => set(place, with, ("pinned", json!(on))),
-            ConversationChange::Mute(on) => set(place, with, ("muted", json!(on))),
+            ConversationChange::Mute(mute) => set(place, with, ("muted", json!(mute.is_on()))),
             ConversationChange::Hide(on) => set(place, with, ("hidden", json!(on))),
             ConversationChange::Draft(draft) => set(place, with, ("draft", json!(&**draft))),
         },

@@ -25,11 +25,37 @@ pub enum ConversationChange {
     /// It is to be shown before the others, or not.
     Pin(bool),
     /// Its messages are to make no noise, or some again.
-    Mute(bool),
+    Mute(MuteLevel),
     /// It is to be shown no more until something is said there, or is shown again.
     Hide(bool),
     /// What somebody began to write there; empty: nothing. At most [`DRAFT_BYTES_MAX`].
     Draft(Box<str>),
+}
+
+/// Which messages of a conversation make no noise.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum MuteLevel {
+    /// All of them make noise.
+    #[default]
+    Off,
+    /// Those that mention the account do, the others do not.
+    ButMentions,
+    /// None does. Only XMPP can set this; the other protocols show it as muted.
+    Everything,
+}
+
+impl MuteLevel {
+    /// Whether the conversation is muted.
+    pub const fn is_on(self) -> bool {
+        !matches!(self, MuteLevel::Off)
+    }
+}
+
+impl From<bool> for MuteLevel {
+    /// What a client means that knows only muted and not muted.
+    fn from(is_muted: bool) -> MuteLevel {
+        if is_muted { MuteLevel::ButMentions } else { MuteLevel::Off }
+    }
 }
 
 /// Something other than a message that has a place in an inbox.

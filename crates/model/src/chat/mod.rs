@@ -47,7 +47,7 @@ pub use chatroom::{
 };
 pub use conversation::{
     Conversation, ConversationChange, ConversationsPage, DRAFT_BYTES_MAX, EXCERPT_BYTES_MAX,
-    Excerpt, InboxChange, InboxEvent, Moderated, Recall, RecallOrder, UNREAD_PLACES_MAX,
+    Excerpt, InboxChange, InboxEvent, Moderated, MuteLevel, Recall, RecallOrder, UNREAD_PLACES_MAX,
 };
 pub use fast::{
     FAST_AGENT_BYTES_MAX, FastAnswer, FastBinding, FastOutcome, FastSecret, FastWish, Redeeming,
@@ -64,11 +64,12 @@ pub use members::{
     PUBLIC_PAGE_MAX, PublicGroup, PublicPage, PublicRange,
 };
 pub use nodes::{
-    BADGE_BYTES_MAX, DISPLAYED_NODE, INTERESTS_MAX, ITEM_ID_BYTES_MAX, ItemsChosen, ItemsWanted,
-    NODE_CHANGE_MAX, NODE_GROUPS_MAX, NODE_NAME_BYTES_MAX, NODE_PAGE_BYTES_MAX, NODE_PAGE_MAX,
-    NODES_ASKED_MAX, NodeAccess, NodeChange, NodeConfig, NodeEvent, NodeFound, NodeItem, NodeItems,
-    NodeNews, NodeOptions, NodeSpace, NodesAnswer, NodesAsk, NodesFault, NodesFound, NodesRequest,
-    PROFILE_BYTES_MAX, ProfileRequest, ProfileSaid, SendLast, displayed_item, displays,
+    BADGE_BYTES_MAX, BOOKMARKS_NODE, BookmarkFormat, BookmarkSettings, DISPLAYED_NODE,
+    INTERESTS_MAX, ITEM_ID_BYTES_MAX, ItemsChosen, ItemsWanted, NODE_CHANGE_MAX, NODE_GROUPS_MAX,
+    NODE_NAME_BYTES_MAX, NODE_PAGE_BYTES_MAX, NODE_PAGE_MAX, NODES_ASKED_MAX, NodeAccess,
+    NodeChange, NodeConfig, NodeEvent, NodeFound, NodeItem, NodeItems, NodeNews, NodeOptions,
+    NodeSpace, NodesAnswer, NodesAsk, NodesFault, NodesFound, NodesRequest, PROFILE_BYTES_MAX,
+    ProfileRequest, ProfileSaid, SendLast, displayed_item, displays,
 };
 pub use over_topics::{
     AccountDevice, CHAT_ANSWERS, CHAT_EVENTS, CHAT_EVENTS_JSON, CHAT_REQUESTS, CHAT_TOPICS,

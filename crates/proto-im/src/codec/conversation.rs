@@ -137,9 +137,8 @@ impl<'a> ChangeFields<'a> {
     /// Of a change.
     pub fn of(change: &'a ConversationChange) -> ChangeFields<'a> {
         let (on, draft) = match change {
-            ConversationChange::Pin(on)
-            | ConversationChange::Mute(on)
-            | ConversationChange::Hide(on) => (*on, ""),
+            ConversationChange::Pin(on) | ConversationChange::Hide(on) => (*on, ""),
+            ConversationChange::Mute(mute) => (mute.is_on(), ""),
             ConversationChange::Draft(draft) => (false, &**draft),
         };
         ChangeFields { setting: setting_number(change), on, draft }
@@ -149,7 +148,7 @@ impl<'a> ChangeFields<'a> {
     pub fn change(&self) -> Option<ConversationChange> {
         Some(match self.setting {
             1 => ConversationChange::Pin(self.on),
-            2 => ConversationChange::Mute(self.on),
+            2 => ConversationChange::Mute(self.on.into()),
             3 => ConversationChange::Hide(self.on),
             4 => ConversationChange::Draft(self.draft.into()),
             _ => return None,

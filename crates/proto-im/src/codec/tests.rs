@@ -276,7 +276,7 @@ fn settings() -> Vec<(u32, String)> {
     use model::chat::ConversationChange as Change;
     let all = [
         (Change::Pin(true), "SETTING_PIN"),
-        (Change::Mute(true), "SETTING_MUTE"),
+        (Change::Mute(true.into()), "SETTING_MUTE"),
         (Change::Hide(true), "SETTING_HIDE"),
         (Change::Draft("".into()), "SETTING_DRAFT"),
     ];

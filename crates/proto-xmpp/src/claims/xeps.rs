@@ -210,6 +210,9 @@ pub const XEPS: &[Xep] = &[
         "xmpp/test_words.py::test_reactions_of_both_are_seen_by_both"),
     xep(461, ("Message Replies", "0.2.0"), Complete, "",
         "xmpp/test_words.py::test_a_quote_is_a_reply_with_its_fallback_and_a_reply_is_a_quote"),
+    xep(469, ("Bookmark Pinning", "0.1.0"), Complete, "pins are those of IM",
+        "xmpp/test_words.py::\
+         test_a_room_that_is_muted_or_pinned_by_one_protocol_is_so_for_the_other"),
     xep(484, ("Fast Authentication Streamlining Tokens", "0.2.0"), Complete, "no 0-RTT",
         "xmpp/test_resume.py::\
          test_a_client_with_a_token_is_online_in_one_round_trip_and_goes_on_in_one"),
@@ -217,4 +220,8 @@ pub const XEPS: &[Xep] = &[
         "read positions of all protocols are published if a client has created the node; no \
          `server-assist`",
         "xmpp/test_words.py::test_what_one_protocol_reads_is_read_for_the_other"),
+    xep(492, ("Chat notification settings", "0.2.0"), Partial,
+        "in bookmarks, as the mutes of IM; settings for kinds of clients have no effect on pushes",
+        "xmpp/test_words.py::\
+         test_a_room_that_is_muted_or_pinned_by_one_protocol_is_so_for_the_other"),
 ];

@@ -140,6 +140,11 @@ impl<'t, 'a> Element<'t, 'a> {
         self.node().whole
     }
 
+    /// What is between its tags, as it came.
+    pub fn inner(&self) -> &'a str {
+        self.node().inner
+    }
+
     /// The attribute of this name, prefix included.
     pub fn attribute(&self, name: &str) -> Option<Cow<'a, str>> {
         let found = self.attributes().find(|(other, _)| *other == name);

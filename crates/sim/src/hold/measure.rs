@@ -419,6 +419,7 @@ fn shard(
         book: chat::BookPolicy::default(),
         words: Arc::default(),
         media: None,
+        bookmarks: None,
     });
     let profiles = vec![DoorProfile::strict(settings.limits.bind_ms_max, "localhost")].into();
     let shard_presence = shard_presence(&settings);

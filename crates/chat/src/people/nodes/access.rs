@@ -127,7 +127,7 @@ impl Chat {
                 self.answer_asked(now, inbox, (*asked, reply), &standing, fx);
             }
             (Task::Last(wanted), Ok(standing)) => {
-                self.read_last_items(inbox, *wanted, &standing, fx);
+                self.read_last_items(now, inbox, *wanted, &standing, fx);
             }
             (task, Err(fault)) => {
                 let address = self.nodes.of(inbox).map(|of| of.address.clone());

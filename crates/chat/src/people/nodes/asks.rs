@@ -8,6 +8,7 @@ use super::items::Whose;
 use super::node::Node;
 use super::{NodeName, Task, fault_for};
 use crate::accounts::Waiter;
+use crate::conversations::bookmarks::Published;
 use crate::sessions::Requester;
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
@@ -50,6 +51,8 @@ pub(crate) struct NodesWanted {
 /// Who waits for an answer.
 pub(super) enum Reply {
     Session(Requester),
+    /// The same, for bookmarks that a client publishes.
+    Publisher(Requester, Box<Published>),
     /// Another shard, with its question's number.
     Shard(ShardId, u64),
 }
@@ -171,6 +174,12 @@ impl Chat {
         fx: &mut Effects,
     ) {
         match reply {
+            Reply::Publisher(wait, published) => {
+                if result.is_ok() {
+                    self.bookmarks.are_published(*published);
+                }
+                self.reply_nodes(Reply::Session(wait), result, fx);
+            }
             Reply::Session(Requester { conn, session, number }) => {
                 if result.is_err() {
                     fx.counters.count(ChatCounter::NodesFailed);
@@ -201,10 +210,10 @@ impl Chat {
         match ask {
             NodesAsk::Items(wanted) => {
                 let whose = Whose::Asked(reply);
-                self.read_items(inbox, (&wanted, whose), standing, fx);
+                self.read_items(now, inbox, (&wanted, whose), standing, fx);
             }
             NodesAsk::Change(changes) => {
-                self.change_items(now, inbox, (changes.into(), reply), fx);
+                self.order_items(now, (inbox, from), (changes, reply), standing, fx);
             }
             NodesAsk::Subscribe(node) => {
                 let may = self.look_at_node(inbox, &node, standing).map(|_| ());
@@ -253,6 +262,24 @@ impl Chat {
                 self.reply_nodes(reply, found, fx);
             }
             ask => self.change_node(now, inbox, (ask, reply), fx),
+        }
+    }
+
+    /// An account changes items of its nodes; bookmarks that it replaces are read first.
+    fn order_items(
+        &mut self,
+        now: Now,
+        (inbox, from): (TimelineId, AccountAddress),
+        (changes, reply): (Vec<NodeChange>, Reply),
+        standing: &Standing,
+        fx: &mut Effects,
+    ) {
+        match (self.bookmarks_replaced(&changes), reply) {
+            (Some(wanted), Reply::Session(wait)) if !self.is_of_bookmark(wait) => {
+                let whose = Whose::Replaced(Box::new((from, changes, wait)));
+                self.read_items(now, inbox, (&[wanted], whose), standing, fx);
+            }
+            (_, reply) => self.change_items(now, inbox, (changes.into(), reply), fx),
         }
     }
 

@@ -9,8 +9,10 @@ use super::last::LastWanted;
 use super::node::{Kept, Node};
 use super::{NodeName, Step, nodes_fault, row};
 use crate::log::{Answered, PendingCall};
+use crate::sessions::Requester;
 use crate::{Chat, Effects};
 use base::time::Now;
+use model::account::AccountAddress;
 use model::chat::*;
 use model::ports::log::{Call, Done, Read, Table};
 use model::timeline::TimelineId;
@@ -38,12 +40,15 @@ pub(super) struct Part {
 pub(super) enum Whose {
     Asked(Reply),
     Last(Box<LastWanted>),
+    /// They are about to be replaced: by whom, by what, and who waits for that.
+    Replaced(Box<(AccountAddress, Vec<NodeChange>, Requester)>),
 }
 
 impl Chat {
     /// Reads items of nodes for whoever asks.
     pub(super) fn read_items(
         &mut self,
+        now: Now,
         inbox: TimelineId,
         (wanted, whose): (&[ItemsWanted], Whose),
         standing: &Standing,
@@ -68,7 +73,7 @@ impl Chat {
         let left = keys.len();
         let reading = Box::new(Reading { parts, places, left, fault: None, whose });
         if keys.is_empty() {
-            return self.items_read(inbox, *reading, fx);
+            return self.items_read(now, inbox, *reading, fx);
         }
         of.step = Step::Reading(reading);
         for (at, key) in (0..).zip(keys) {
@@ -103,13 +108,13 @@ impl Chat {
             return;
         }
         if let Step::Reading(reading) = std::mem::replace(&mut of.step, Step::Ready) {
-            self.items_read(inbox, *reading, fx);
+            self.items_read(now, inbox, *reading, fx);
         }
         self.advance_nodes(now, inbox, fx);
     }
 
     /// Items are here.
-    fn items_read(&mut self, inbox: TimelineId, reading: Reading, fx: &mut Effects) {
+    fn items_read(&mut self, now: Now, inbox: TimelineId, reading: Reading, fx: &mut Effects) {
         let Reading { parts, fault, whose, .. } = reading;
         match whose {
             Whose::Asked(reply) => {
@@ -121,6 +126,20 @@ impl Chat {
                 self.reply_nodes(reply, fault.map_or(Ok(found), Err), fx);
             }
             Whose::Last(wanted) => self.tell_last(inbox, *wanted, parts, fx),
+            Whose::Replaced(replaced) => {
+                let (by, changes, wait) = *replaced;
+                let items = parts.into_iter().flatten().flat_map(|part| part.items);
+                let before: Vec<_> = items.flatten().collect();
+                let reply = match fault {
+                    // What cannot be read can be replaced, and changes no conversation.
+                    Some(_) => Reply::Session(wait),
+                    None => {
+                        let published = self.bookmarks_of((inbox, by), &changes, &before);
+                        Reply::Publisher(wait, Box::new(published))
+                    }
+                };
+                self.change_items(now, inbox, (changes.into(), reply), fx);
+            }
         }
     }
 }

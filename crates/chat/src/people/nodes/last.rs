@@ -131,6 +131,7 @@ impl Chat {
     /// Reads the last items that whoever has come may have.
     pub(super) fn read_last_items(
         &mut self,
+        now: Now,
         inbox: TimelineId,
         wanted: LastWanted,
         standing: &Standing,
@@ -148,7 +149,7 @@ impl Chat {
             return self.last_over();
         }
         let whose = Whose::Last(Box::new(wanted));
-        self.read_items(inbox, (&nodes, whose), standing, fx);
+        self.read_items(now, inbox, (&nodes, whose), standing, fx);
     }
 
     /// They were read.

@@ -249,7 +249,7 @@ impl Chat {
                     self.answer_asked(now, inbox, (*asked, reply), &Standing::Owner, fx);
                 }
                 Task::Last(wanted) if wanted.by == inbox => {
-                    self.read_last_items(inbox, *wanted, &Standing::Owner, fx);
+                    self.read_last_items(now, inbox, *wanted, &Standing::Owner, fx);
                 }
                 Task::Last(_) if has_none => self.last_over(),
                 Task::Ask(..) | Task::Last(_) => self.read_standing(inbox, task, fx),

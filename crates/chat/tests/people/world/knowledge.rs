@@ -47,7 +47,7 @@ impl World {
         let (with, on) = (self.anybody(), self.rng.one_in(2));
         let change = match self.rng.below(4) {
             0 => ConversationChange::Pin(on),
-            1 => ConversationChange::Mute(on),
+            1 => ConversationChange::Mute(on.into()),
             2 => ConversationChange::Hide(on),
             _ => ConversationChange::Draft(format!("draft {}", self.rng.below(100)).into()),
         };
@@ -276,9 +276,8 @@ fn recount_one(
     };
     let set = |is_it: fn(&ConversationChange) -> bool| {
         let mut all = events.iter().filter_map(|(place, what)| match what {
-            InboxChange::Set(change @ (Pin(on) | Mute(on) | Hide(on))) if is_it(change) => {
-                Some((*place, *on))
-            }
+            InboxChange::Set(change @ (Pin(on) | Hide(on))) if is_it(change) => Some((*place, *on)),
+            InboxChange::Set(change @ Mute(mute)) if is_it(change) => Some((*place, mute.is_on())),
             _ => None,
         });
         all.next_back().unwrap_or((0, false))

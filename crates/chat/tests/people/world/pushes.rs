@@ -240,7 +240,7 @@ impl World {
         for event in self.devices[..2].iter().flat_map(|device| device.events.values()) {
             match &event.what {
                 InboxChange::Read(upto) => cursors.push((event.with.clone(), *upto)),
-                InboxChange::Set(ConversationChange::Mute(true)) => {
+                InboxChange::Set(ConversationChange::Mute(mute)) if mute.is_on() => {
                     muted.insert(event.with.clone());
                 }
                 _ => {}

@@ -5,8 +5,10 @@
 //! of it is its configuration. Nodes stand at the home of their account; whoever asks for those of
 //! another is answered by that home, as far as its account lets it.
 
+mod bookmark;
 mod displayed;
 
+pub use bookmark::{BOOKMARKS_NODE, BookmarkFormat, BookmarkSettings};
 pub use displayed::{DISPLAYED_NODE, displayed_item, displays};
 
 use crate::account::{AccountAddress, Addressee};

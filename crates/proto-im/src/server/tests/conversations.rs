@@ -83,7 +83,7 @@ fn what_is_asked_is_said_in_the_models_words() {
         (read, ChatRequest::Read { session, number, with: with.clone(), upto: 5 }),
         (recall, ChatRequest::Recall { session, number, order }),
         change(1, ConversationChange::Pin(true)),
-        change(2, ConversationChange::Mute(true)),
+        change(2, ConversationChange::Mute(true.into())),
         change(3, ConversationChange::Hide(true)),
         change(4, ConversationChange::Draft("I".into())),
         (list(0, 1, false), listed(Seq::MAX, 1, false)),

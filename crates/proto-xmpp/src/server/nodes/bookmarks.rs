@@ -10,11 +10,11 @@ use super::{Want, Wanted};
 use crate::jid;
 use crate::xml::scan::{Element, Scan};
 use crate::xml::text::escaped;
+use model::chat::BOOKMARKS_NODE as BOOKMARKS;
 use model::chat::*;
 use std::sync::Arc;
 
 pub(super) const STORAGE: &str = "storage:bookmarks";
-const BOOKMARKS: &str = "urn:xmpp:bookmarks:1";
 
 /// A bookmark of a room, as far as both forms say it.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -19,11 +19,13 @@ mod owner;
 mod private;
 mod pubsub;
 mod render;
+mod settings;
 mod vcard;
 
 pub(super) use avatar::{put_badge, shows_avatar};
 pub use elsewhere::NodesQuestion;
 pub(super) use last_there::{LAST, uptime};
+pub use settings::FORMAT as BOOKMARKS;
 
 use super::Out;
 use super::iq::{DISCO_INFO, DISCO_ITEMS};
