@@ -52,4 +52,19 @@ pub(crate) struct ErrorWords {
     pub(crate) code: &'static str,
     /// A sentence for people; it says what is allowed.
     pub(crate) message: String,
+    /// With `elsewhere`: the devices that are online at other servers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) elsewhere: Vec<DeviceElsewhere>,
+}
+
+/// A device that is online at another server.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+pub(crate) struct DeviceElsewhere {
+    /// The device.
+    pub(crate) device: String,
+    /// Name of the server.
+    pub(crate) node: String,
+    /// Address of the server's API, if it has told it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) address: Option<String>,
 }

@@ -30,6 +30,7 @@ use crate::orders::users::IMPORT_BYTES_MAX;
 use crate::otlp::OtlpTally;
 use crate::roles::{ConsoleRole, Roles};
 use crate::routes::broadcasts::job::Broadcasts;
+use crate::routes::elsewhere::ElsewhereTally;
 use crate::routes::overview::Live;
 use crate::routes::overview::alarms::Alarms;
 use crate::routes::overview::history::History;
@@ -98,6 +99,8 @@ pub(crate) struct Shared {
     bodies_kib: Mutex<u64>,
     /// What became of exports of metrics.
     pub(crate) otlp: OtlpTally,
+    /// Orders for devices at other servers.
+    pub(crate) elsewhere: ElsewhereTally,
     /// Passwords that are looked at, at once.
     pub(crate) hashing: Semaphore,
     pub(crate) audit_log: AuditLog,
@@ -154,6 +157,7 @@ impl Shared {
             bodies_kib: Mutex::new(bodies),
             attempts: Attempts::new(limits.console_failures_a_source_max),
             otlp: OtlpTally::default(),
+            elsewhere: ElsewhereTally::default(),
             hashing: Semaphore::new(PASSWORDS_AT_ONCE),
             audit_log,
             broadcasts: Broadcasts::default(),

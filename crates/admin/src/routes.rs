@@ -9,6 +9,7 @@ pub(crate) mod clients;
 pub(crate) mod console_files;
 pub(crate) mod dead_letters;
 pub(crate) mod devices;
+pub(crate) mod elsewhere;
 pub(crate) mod insight;
 pub(crate) mod messages;
 pub(crate) mod operations;

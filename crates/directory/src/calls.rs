@@ -4,6 +4,7 @@
 //! <prefix>b:<bucket>    hash: principal → record, written by scripts that take only what is newer
 //! <prefix>node:<name>   boot, hexadecimal; lives as long as the lease
 //! <prefix>nodes         hash: name → boot, of all that ever had a lease: whom to ask about
+//! <prefix>addresses     hash: name → where a node's API is reached, as it says itself
 //! <prefix>history       an id that whoever comes first makes; in a cluster `history:<n>`, on
 //!                       each master one
 //! ```
@@ -35,6 +36,7 @@ const KEYS_AT_ONCE: usize = 1_024;
 pub struct Redis {
     fleet: RedisConnections,
     prefix: String,
+    address: String,
     /// Leases asked for, to make ids of histories unique.
     leases: u64,
 }
@@ -43,7 +45,8 @@ impl Redis {
     /// Connects at the first call. The error says what is wrong with the settings.
     pub fn new(settings: &Settings) -> Result<Redis, String> {
         let fleet = RedisConnections::new(settings)?;
-        Ok(Redis { fleet, prefix: settings.prefix.clone(), leases: 0 })
+        let (prefix, address) = (settings.prefix.clone(), settings.address.clone());
+        Ok(Redis { fleet, prefix, address, leases: 0 })
     }
 
     /// `redis`, `redis-sentinel` or `redis-cluster`.
@@ -63,16 +66,24 @@ impl Redis {
         format!("{}nodes", self.prefix)
     }
 
+    fn addresses_key(&self) -> String {
+        format!("{}addresses", self.prefix)
+    }
+
     fn history_key(&self) -> String {
         format!("{}history", self.prefix)
     }
 
     /// What renews a lease.
-    fn renewal(&self, lease: &Lease, ms: u64) -> [RedisCommand; 2] {
+    fn renewal(&self, lease: &Lease, ms: u64) -> [RedisCommand; 3] {
         let (node, boot) = (lease.node.as_str(), format!("{:x}", lease.boot));
         let (key, list) = (self.node_key(&lease.node), self.nodes_key());
-        let set = ["SET", &key, &boot, "PX", &ms.max(1).to_string()];
-        [RedisCommand::new(&key, &set), RedisCommand::new(&list, &["HSET", &list, node, &boot])]
+        let (set, all) = (["SET", &key, &boot, "PX", &ms.max(1).to_string()], self.addresses_key());
+        [
+            RedisCommand::new(&key, &set),
+            RedisCommand::new(&list, &["HSET", &list, node, &boot]),
+            RedisCommand::new(&all, &["HSET", &all, node, &self.address]),
+        ]
     }
 }
 
@@ -247,6 +258,14 @@ impl Directory for Redis {
             leases.extend(boot.map(|boot| Lease { node, boot }));
         }
         Ok(leases)
+    }
+
+    fn address(&mut self, node: &NodeName) -> Result<Option<Box<str>>, DirectoryError> {
+        let key = self.addresses_key();
+        let order = RedisCommand::new(&key, &["HGET", &key, node.as_str()]);
+        let found = reply::bytes(first(self.fleet.call(&[order])?))?;
+        let text = found.and_then(|bytes| String::from_utf8(bytes).ok());
+        Ok(text.filter(|text| !text.is_empty()).map(String::into_boxed_str))
     }
 
     fn traffic(&self) -> (u64, u64) {

@@ -20,6 +20,8 @@ pub struct Settings {
     pub url: String,
     /// What all keys begin with.
     pub prefix: String,
+    /// Where this node says that its API is reached, for other nodes; empty: it does not say.
+    pub address: String,
     /// Within which a call ends, milliseconds; from 1. Calls over many buckets or keys are made of
     /// pieces, each with this limit ([`Redis`](crate::Redis)).
     pub timeout_ms: u32,

@@ -83,6 +83,32 @@ class Nodes(Case):
         for server in (one, two):
             self.assert_agrees(server)
 
+    def test_a_push_at_the_wrong_server_is_refused_with_the_address_of_the_right_one(self):
+        address = "http://two.example:7080"
+        one, two = self.node("node-1"), self.node("node-2", presence={"address": address})
+        device = self.bound(self.name, server=two)
+        self.online(f"demo#{self.name}", "node-2")
+        order = {"product": "demo", "device": self.name, "body": "hello"}
+        status, answer = one.api("POST", "/v1/pushes", order)
+        self.assertEqual((status, answer["error"]["code"]), (409, "elsewhere"), answer)
+        place = {"device": self.name, "node": "node-2", "address": address}
+        self.assertEqual(answer["error"]["elsewhere"], [place])
+        self.assertIsNone(one.state(self.name), "nothing was stored")
+        self.assertNotEqual(two.push(self.name)["outcome"], "rejected")
+        # Without Redis nobody knows: it is stored, and counted.
+        self.redis.pause()
+        self.assertEqual(one.push(self.name)["outcome"], "stored")
+        self.assertEqual(one.reading("pushes_unchecked_total"), 1)
+        self.redis.go_on()
+        self.settled(one)
+        # It comes to the first server: what is stored there is its.
+        moved = self.bound(self.name, server=one)
+        self.online(f"demo#{self.name}", "node-1")
+        self.assertNotEqual(one.push(self.name)["outcome"], "rejected")
+        self.assertEqual(one.reading("pushes_elsewhere_total"), 1)
+        moved.ping()
+        device.close()
+
     def test_a_server_that_was_killed_has_nobody_after_its_lease(self):
         one, two = self.pair()
         self.client(one, self.name)

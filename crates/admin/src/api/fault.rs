@@ -6,22 +6,26 @@
 
 mod refusal;
 
-use crate::answers::{ErrorBody, ErrorWords};
+use crate::answers::{DeviceElsewhere, ErrorBody, ErrorWords};
 use crate::tokens::scope::Scope;
 use crate::tokens::{Token, TokenFault, Wrong};
 use axum::Json;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use model::chat::{ChatFault, SendRejected};
-use model::id::ProductKey;
+use model::id::{DeviceId, ProductKey};
 use model::ports::bans::BanFault;
 use model::ports::presence::directory::DirectoryError;
+use model::presence::NodeName;
 pub(crate) use refusal::Refusal;
 use std::path::Path;
 
 /// The code of a refusal, in the extensions of its answer.
 #[derive(Clone, Copy)]
 pub(crate) struct Code(pub(crate) &'static str);
+
+/// Devices at other servers that a message names.
+const TOLD_MAX: usize = 4;
 
 /// A refusal.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,11 +34,21 @@ pub(crate) struct Fault {
     code: &'static str,
     message: String,
     retry_after_s: Option<u32>,
+    elsewhere: Vec<ElsewhereDevice>,
+}
+
+/// A device that is online at another server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct ElsewhereDevice {
+    pub(crate) device: DeviceId,
+    pub(crate) node: NodeName,
+    /// Where that one's API is reached, if it says so.
+    pub(crate) address: Option<Box<str>>,
 }
 
 impl Fault {
     fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Fault {
-        Fault { status, code, message: message.into(), retry_after_s: None }
+        Fault { status, code, message: message.into(), retry_after_s: None, elsewhere: Vec::new() }
     }
 
     /// The request makes no sense; the message says what would.
@@ -316,6 +330,24 @@ impl Fault {
         Fault::new(StatusCode::CONFLICT, "users_full", message)
     }
 
+    /// Devices of a push order are online at other servers.
+    pub(crate) fn elsewhere(devices: Vec<ElsewhereDevice>) -> Fault {
+        let one = |it: &ElsewhereDevice| {
+            let place = match &it.address {
+                Some(address) => format!("{} ({address})", it.node),
+                None => format!("{} (it has no [presence] address)", it.node),
+            };
+            format!("{} is online at {place}", it.device)
+        };
+        let mut words: Vec<String> = devices.iter().take(TOLD_MAX).map(one).collect();
+        if devices.len() > TOLD_MAX {
+            words.push(format!("and {} more", devices.len() - TOLD_MAX));
+        }
+        let message = format!("nothing was stored: {}: send the push there", words.join(", "));
+        let fault = Fault::new(StatusCode::CONFLICT, "elsewhere", message);
+        Fault { elsewhere: devices, ..fault }
+    }
+
     pub(crate) fn no_directory() -> Fault {
         let message = "no presence directory is configured: set `[presence] directory`, for \
                        example to \"redis://127.0.0.1:6379\"";
@@ -342,7 +374,13 @@ impl Fault {
 
     /// As one of many in an answer that is none itself.
     pub(crate) fn told(&self) -> ErrorWords {
-        ErrorWords { code: self.code, message: self.message.clone() }
+        let text = |it: &ElsewhereDevice| DeviceElsewhere {
+            device: it.device.as_str().into(),
+            node: it.node.as_str().into(),
+            address: it.address.as_deref().map(Into::into),
+        };
+        let elsewhere = self.elsewhere.iter().map(text).collect();
+        ErrorWords { code: self.code, message: self.message.clone(), elsewhere }
     }
 
     /// Whether a repetition is worth while.

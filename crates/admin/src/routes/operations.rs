@@ -149,6 +149,9 @@ pub(super) fn readings(api: &Shared) -> Vec<MetricReading> {
     let bans = api.settings.bans.count();
     readings.push(MetricReading { name: "bans", help: "Bans in force.", value: bans });
     readings.extend(own(api));
+    if api.settings.presence.standing().kind != "none" {
+        readings.extend(api.elsewhere.readings());
+    }
     if api.settings.otlp.is_some() {
         readings.extend(exports(api));
     }

@@ -137,7 +137,7 @@ pub(crate) async fn counted(api: &Shared) -> Result<PresenceCounts, Fault> {
     }
 }
 
-async fn find(api: &Shared, who: Vec<Principal>) -> Result<Vec<PresenceStatus>, Fault> {
+pub(super) async fn find(api: &Shared, who: Vec<Principal>) -> Result<Vec<PresenceStatus>, Fault> {
     match api.ask(Command::Presence(PresenceCommand::Find(who))).await? {
         Answer::Presence(PresenceAnswer::Found(found)) => Ok(found),
         _ => Err(Fault::internal()),
@@ -145,9 +145,9 @@ async fn find(api: &Shared, who: Vec<Principal>) -> Result<Vec<PresenceStatus>, 
 }
 
 /// Those asked for, what the directory has of each, and the leases in force.
-type Stored = (Vec<Principal>, Vec<Option<PresenceRecord>>, Vec<Lease>);
+pub(super) type Stored = (Vec<Principal>, Vec<Option<PresenceRecord>>, Vec<Lease>);
 
-async fn stored(api: &Shared, who: Vec<Principal>) -> Result<Stored, Fault> {
+pub(super) async fn stored(api: &Shared, who: Vec<Principal>) -> Result<Stored, Fault> {
     is_there(api)?;
     let permit = Arc::clone(&api.lookups).try_acquire_owned().map_err(|_| Fault::busy())?;
     let queries = Arc::clone(&api.settings.presence);

@@ -1,5 +1,6 @@
 //! Pushes: order one, and ask how far it has come.
 
+use super::elsewhere::refuse_elsewhere;
 use super::{Part, part};
 use crate::answers::pushes::{self as answers, Pushed};
 use crate::api::{Api, Shared};
@@ -31,6 +32,7 @@ pub(crate) async fn push(
     let limits = &api.limits();
     let order = body.read()?.order(limits, key, || api.control.next_id())?;
     caller.is_for(order.product.as_str())?;
+    refuse_elsewhere(&api, &order).await?;
     let about = Extension(About(about(&order)));
     let listed = matches!(order.target, PushTarget::Devices(_));
     let wait = Duration::from_millis(order.wait_ms.into());

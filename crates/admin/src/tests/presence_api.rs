@@ -11,7 +11,9 @@ use model::ports::presence::queries::{
     PresenceCommand, PresenceCounts, PresenceQueries, PresenceStatus, Remembered,
     ReplicationStatus, StatisticsStep,
 };
-use model::presence::{OnlineState, PresenceRecord, PresenceVersion, Principal};
+use model::ports::pushes::{PushCounts, PushTarget};
+use model::presence::{NodeName, OnlineState, PresenceRecord, PresenceVersion, Principal};
+use model::push::Outcome;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::mpsc;
@@ -23,6 +25,7 @@ type Compare = dyn Fn(AuditOrder) -> Result<Audit, DirectoryError> + Send + Sync
 /// Queries that are answered by script. Without one it is where no directory is configured.
 pub(super) struct ScriptedQueries {
     kind: &'static str,
+    circuit: Circuit,
     stored: Box<Find>,
     audit: Box<Compare>,
 }
@@ -32,6 +35,7 @@ impl ScriptedQueries {
         let refused = || DirectoryError::Refused("nobody asks where there is none".into());
         ScriptedQueries {
             kind: "none",
+            circuit: Circuit::Open,
             stored: Box::new(move |_| Err(refused())),
             audit: Box::new(move |_| Err(refused())),
         }
@@ -42,6 +46,7 @@ impl ScriptedQueries {
         let lease = lease();
         ScriptedQueries {
             kind: "redis",
+            circuit: Circuit::Open,
             stored: Box::new(move |who| {
                 Ok((vec![Some(record(lease.boot)); who.len()], vec![lease.clone()]))
             }),
@@ -59,7 +64,7 @@ impl PresenceQueries for ScriptedQueries {
         ReplicationStatus {
             kind: self.kind,
             node: lease(),
-            circuit: Circuit::Open,
+            circuit: self.circuit,
             unwritten: 3,
             lag_ms: 70,
             resync_left: 9,
@@ -73,6 +78,14 @@ impl PresenceQueries for ScriptedQueries {
 
     fn stored(&self, who: &[Principal]) -> Stored {
         (self.stored)(who)
+    }
+
+    fn addresses(&self, nodes: &[NodeName]) -> Result<Vec<Option<Box<str>>>, DirectoryError> {
+        let address = |node: &NodeName| match node.as_str() {
+            "node-2" => Some("http://10.0.0.2:7080".into()),
+            _ => None,
+        };
+        Ok(nodes.iter().map(address).collect())
     }
 
     fn history(&self, who: &Principal, count: usize) -> Option<Vec<PastTransition>> {
@@ -500,4 +513,138 @@ fn where_no_history_is_kept_the_answer_says_so() {
     let test_api = test_api(ScriptedQueries { kind: "none", ..ScriptedQueries::redis() });
     let (status, told) = test_api.json("GET", "/v1/presence/history?client=a", "");
     assert_eq!((status, &told["error"]["code"]), (409, &json!("no_history")));
+}
+
+/// A server of which memory says this of devices, one answer after the other, and the directory
+/// that of every one; it takes whatever push it gets.
+fn shop(
+    circuit: Circuit,
+    memory: Vec<Vec<(&'static str, bool, u64)>>,
+    directory: impl Fn() -> Option<(PresenceRecord, Vec<Lease>)> + Send + Sync + 'static,
+) -> TestApi {
+    let queries = ScriptedQueries {
+        circuit,
+        stored: Box::new(move |who| {
+            let (record, leases) = directory().ok_or(DirectoryError::Slow)?;
+            Ok((vec![Some(record); who.len()], leases))
+        }),
+        ..ScriptedQueries::redis()
+    };
+    let settings = Settings { presence: Arc::new(queries), ..settings() };
+    let memory = Mutex::new(memory.into_iter());
+    TestApi::with(settings, move |command| match command {
+        Command::Presence(PresenceCommand::Find(who)) => {
+            let known = memory.lock().expect("whole").next().unwrap_or_default();
+            let known = known.into_iter().map(|(name, is_online, version)| {
+                let who = Principal::Device(key("shop"), device(name));
+                let state = match is_online {
+                    true => OnlineState::Online("miop7"),
+                    false => OnlineState::Offline(CloseReason::PeerReset),
+                };
+                PresenceStatus { state, version: PresenceVersion(version), ..found(&who) }
+            });
+            let found = known.filter(|it| who.contains(&it.who)).collect();
+            Answer::Presence(PresenceAnswer::Found(found))
+        }
+        Command::Push(PushCommand::Push(order)) => {
+            let outcomes = match &order.target {
+                PushTarget::Devices(devices) => devices.clone(),
+                _ => Vec::new(),
+            };
+            let outcomes = outcomes.into_iter().map(|it| (it, Outcome::Stored)).collect();
+            let counts = PushCounts::default();
+            Answer::Push(PushAnswer::Pushed { id: order.id, outcomes, counts })
+        }
+        _ => Answer::Status(Box::default()),
+    })
+}
+
+fn at_node(node: &str, boot: u64) -> Option<(PresenceRecord, Vec<Lease>)> {
+    let leases = vec![
+        lease(),
+        Lease { node: key("node-2"), boot: 2 },
+        Lease { node: key("node-3"), boot: 3 },
+    ];
+    Some((PresenceRecord { node: key(node), ..record(boot) }, leases))
+}
+
+fn pushes(test_api: &TestApi, target: Value) -> (u16, Value) {
+    let mut body = json!({ "product": "shop", "body": "x" });
+    body.as_object_mut().expect("an object").extend(target.as_object().cloned().expect("one"));
+    let (status, told) = test_api.json("POST", "/v1/pushes", &body.to_string());
+    match status {
+        200 => check_answer("post", "/v1/pushes", &told),
+        _ => check_named("Error", &told),
+    }
+    (status, told)
+}
+
+#[test]
+fn a_push_to_a_device_at_another_server_is_refused_with_that_ones_address() {
+    let at_two = || at_node("node-2", 2);
+    let test_api = shop(Circuit::Closed, vec![vec![("b", true, 1)]; 2], at_two);
+    let (status, told) = pushes(&test_api, json!({ "devices": ["a", "b"] }));
+    assert_eq!((status, &told["error"]["code"]), (409, &json!("elsewhere")));
+    let place = json!([{ "device": "a", "node": "node-2", "address": "http://10.0.0.2:7080" }]);
+    assert_eq!(told["error"]["elsewhere"], place, "the other one is here");
+    assert!(message(&told).contains("a is online at node-2 (http://10.0.0.2:7080)"), "{told}");
+    assert!(test_api.asked().iter().all(|it| !matches!(it, Command::Push(_))), "nothing is stored");
+    let (_, page, _) = test_api.send("GET", "/metrics", "");
+    assert!(page.contains("\nholdline_pushes_elsewhere_total 1\n"), "{page}");
+    // A node that has not told where it is.
+    let test_api = shop(Circuit::Closed, Vec::new(), || at_node("node-3", 3));
+    let (status, told) = pushes(&test_api, json!({ "device": "a" }));
+    let place = json!([{ "device": "a", "node": "node-3" }]);
+    assert_eq!((status, &told["error"]["elsewhere"]), (409, &place));
+}
+
+#[test]
+fn a_push_is_taken_unless_the_directory_shows_the_device_elsewhere_now() {
+    let one = || json!({ "device": "a" });
+    let newer = (1 << 40) + 1;
+    type Told = fn() -> Option<(PresenceRecord, Vec<Lease>)>;
+    let cases: [(&str, Vec<Vec<(&str, bool, u64)>>, Told, Value); 8] = [
+        ("online here", vec![vec![("a", true, 1)]], || at_node("node-2", 2), one()),
+        (
+            "offline here since later",
+            vec![vec![("a", false, newer)]],
+            || at_node("node-2", 2),
+            one(),
+        ),
+        ("came meanwhile", vec![vec![], vec![("a", true, newer)]], || at_node("node-2", 2), one()),
+        ("a record of this server", vec![], || at_node("node-1", 0xfeed), one()),
+        ("a server that has ended", vec![], || at_node("node-2", 7), one()),
+        (
+            "offline everywhere",
+            vec![],
+            || {
+                at_node("node-2", 2)
+                    .map(|(it, leases)| (PresenceRecord { online: false, ..it }, leases))
+            },
+            one(),
+        ),
+        ("a tag", vec![], || at_node("node-2", 2), json!({ "tag": "t" })),
+        ("all", vec![], || at_node("node-2", 2), json!({ "all": true })),
+    ];
+    for (why, memory, directory, target) in cases {
+        let test_api = shop(Circuit::Closed, memory, directory);
+        let (status, told) = pushes(&test_api, target);
+        assert_eq!(status, 200, "{why}: {told}");
+        let (_, page, _) = test_api.send("GET", "/metrics", "");
+        assert!(page.contains("\nholdline_pushes_elsewhere_total 0\n"), "{why}");
+        assert!(page.contains("\nholdline_pushes_unchecked_total 0\n"), "{why}");
+    }
+}
+
+#[test]
+fn a_directory_that_does_not_answer_stops_no_push_and_that_is_counted() {
+    let late = shop(Circuit::Closed, Vec::new(), || None);
+    // It is known that it does not answer: it is not even asked.
+    let away = shop(Circuit::Open, Vec::new(), || at_node("node-2", 2));
+    for test_api in [late, away] {
+        let (status, told) = pushes(&test_api, json!({ "device": "a" }));
+        assert_eq!((status, &told["outcomes"][0]["outcome"]), (200, &json!("stored")));
+        let (_, page, _) = test_api.send("GET", "/metrics", "");
+        assert!(page.contains("\nholdline_pushes_unchecked_total 1\n"), "{page}");
+    }
 }

@@ -14,7 +14,13 @@ pub const SHORT_MS: u32 = 200;
 
 /// Settings for this URL.
 pub fn settings(url: &str, timeout_ms: u32) -> Settings {
-    Settings { url: url.into(), prefix: "holdline:".into(), timeout_ms, tls: RedisTls::default() }
+    Settings {
+        url: url.into(),
+        prefix: "holdline:".into(),
+        address: "http://127.0.0.1:7080".into(),
+        timeout_ms,
+        tls: RedisTls::default(),
+    }
 }
 
 /// Settings that believe this authority.

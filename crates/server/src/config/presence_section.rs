@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 
+use super::sections::is_url;
 use crate::shard_logic::EventTopic;
 use base::section;
 use base::setting::{Hidden, text, whole};
@@ -28,6 +29,14 @@ section! {
         node: String = String::new(), text(
             "1 to 32 letters, digits and . _ - + : / =, or empty",
             |text| text.is_empty() || NodeName::parse(text).is_ok(),
+        );
+        /// Address of this server's API for applications and other servers, such as
+        /// "http://10.0.0.7:7080". A push that another server refuses because its device is online
+        /// here names it. "" is where the API listens; on all addresses, the node's name with that
+        /// port; on a loopback address, none.
+        address: String = String::new(), text(
+            "\"\", or an http:// or https:// address",
+            |text| text.is_empty() || is_url(text),
         );
         /// Prefix of every key in the directory. Servers that share a directory use the same
         /// prefix.

@@ -1,11 +1,13 @@
 //! Refusals as the description tells them: groups of faults with one status that a route may
 //! answer.
 
-use super::Fault;
+use super::{ElsewhereDevice, Fault};
 use crate::tokens::Wrong;
 use axum::http::StatusCode;
 use model::chat::{ChatFault, SendRejected};
+use model::id::DeviceId;
 use model::ports::presence::directory::DirectoryError;
+use model::presence::NodeName;
 use std::path::Path;
 
 /// A group of refusals.
@@ -77,7 +79,11 @@ impl Refusal {
                  not known."
             }
             Refusal::SlowBody => "The body did not arrive in time ([api] body_ms_max).",
-            Refusal::Conflict => "The Idempotency-Key was used for another push; nothing was done.",
+            Refusal::Conflict => {
+                "Nothing was done. `idempotency_conflict`: the Idempotency-Key was used for \
+                 another push. `elsewhere`: devices are online at other servers, which \
+                 `elsewhere` names with the addresses of their APIs: send the push there."
+            }
             Refusal::FolderTaken => "The folder exists and is not empty.",
             Refusal::Refused => {
                 "Nothing was done. `refused`: refused by the broker. `users_full`, `tokens_full`, \
@@ -135,7 +141,13 @@ impl Refusal {
             }
             Refusal::NotFound => vec![Fault::unknown("product")],
             Refusal::SlowBody => vec![Fault::slow_body()],
-            Refusal::Conflict => vec![Fault::conflict()],
+            Refusal::Conflict => {
+                let device = DeviceId::parse("till-7").expect("a name");
+                let node = NodeName::parse("node-2").expect("a name");
+                let address = Some("http://10.0.0.7:7080".into());
+                let device = ElsewhereDevice { device, node, address };
+                vec![Fault::conflict(), Fault::elsewhere(vec![device])]
+            }
             Refusal::FolderTaken => {
                 vec![Fault::folder_taken(Path::new("/var/backups/holdline"))]
             }

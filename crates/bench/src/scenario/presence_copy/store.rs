@@ -121,6 +121,7 @@ fn open(server: &RedisServer) -> io::Result<Redis> {
     let settings = Settings {
         url: server.url(),
         prefix: "holdline:".into(),
+        address: String::new(),
         timeout_ms: 500,
         tls: RedisTls::default(),
     };

@@ -45,6 +45,11 @@ pub trait Directory: Send {
     /// The leases that are in force.
     fn nodes(&mut self) -> Result<Vec<Lease>, DirectoryError>;
 
+    /// Where another node says that it can be reached, if it does.
+    fn address(&mut self, _node: &NodeName) -> Result<Option<Box<str>>, DirectoryError> {
+        Ok(None)
+    }
+
     /// Bytes sent to it and received from it since it was made.
     fn traffic(&self) -> (u64, u64);
 }

@@ -5,7 +5,7 @@
 //! [`PresenceQueries`] is the process's: it knows the directory and compares.
 
 use crate::ports::presence::directory::{DirectoryEntry, DirectoryError, Lease};
-use crate::presence::{OnlineState, PresenceRecord, PresenceVersion, Principal};
+use crate::presence::{NodeName, OnlineState, PresenceRecord, PresenceVersion, Principal};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -134,6 +134,9 @@ pub trait PresenceQueries: Send + Sync {
         &self,
         who: &[Principal],
     ) -> Result<(Vec<Option<PresenceRecord>>, Vec<Lease>), DirectoryError>;
+
+    /// Where other nodes say that they can be reached, in order; `None` for one that does not.
+    fn addresses(&self, nodes: &[NodeName]) -> Result<Vec<Option<Box<str>>>, DirectoryError>;
 
     /// The last transitions of one principal that the history on the disk has, at most so many,
     /// oldest first; `None` if this server keeps no history, or cannot read it.

@@ -10,7 +10,7 @@ use directory::{Redis, RedisTls, Settings, Stream};
 use model::ports::presence::directory::{
     Batch, Directory, DirectoryEntry, DirectoryError, EventStream, History, Lease, Put,
 };
-use model::presence::{Digest, PresenceRecord, PresenceVersion};
+use model::presence::{Digest, NodeName, PresenceRecord, PresenceVersion};
 use presence::MemoryDirectory;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -33,11 +33,14 @@ pub enum DirectoryConnector {
 
 impl DirectoryConnector {
     /// The configured one, if there is one.
-    pub fn of(config: &config::PresenceSection) -> Result<Option<DirectoryConnector>, String> {
+    pub fn of(
+        config: &config::PresenceSection,
+        address: String,
+    ) -> Result<Option<DirectoryConnector>, String> {
         match config.directory_at() {
             DirectoryAt::Nowhere => Ok(None),
             DirectoryAt::Process => Ok(Some(DirectoryConnector::Process(MemoryDirectory::new()))),
-            DirectoryAt::Redis => redis(config).map(Some),
+            DirectoryAt::Redis => redis(config, address).map(Some),
         }
     }
 
@@ -73,7 +76,7 @@ impl DirectoryConnector {
     }
 }
 
-fn redis(config: &config::PresenceSection) -> Result<DirectoryConnector, String> {
+fn redis(config: &config::PresenceSection, address: String) -> Result<DirectoryConnector, String> {
     let target = directory::parse(config.directory.reveal())?;
     let ca = match &config.ca {
         None if target.tls => authorities(None),
@@ -87,6 +90,7 @@ fn redis(config: &config::PresenceSection) -> Result<DirectoryConnector, String>
     let settings = Settings {
         url: config.directory.reveal().to_owned(),
         prefix: config.prefix.clone(),
+        address,
         timeout_ms: config.timeout_ms,
         tls,
     };
@@ -145,6 +149,10 @@ impl Directory for Clocked {
 
     fn find(&mut self, keys: &[Box<str>]) -> Result<Vec<Option<PresenceRecord>>, DirectoryError> {
         self.table().find(keys)
+    }
+
+    fn address(&mut self, node: &NodeName) -> Result<Option<Box<str>>, DirectoryError> {
+        self.table().address(node)
     }
 
     fn nodes(&mut self) -> Result<Vec<Lease>, DirectoryError> {

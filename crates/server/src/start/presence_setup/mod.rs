@@ -66,11 +66,12 @@ impl PresenceSetup {
         shards: usize,
         boot: u64,
     ) -> Result<PresenceSetup, StartError> {
+        let name = node::name(&config.presence.node);
+        let address = node::address(config, &name);
         let config = &config.presence;
-        let name = node::name(&config.node);
         Ok(PresenceSetup {
             lease: Lease { node: name.clone(), boot },
-            connector: DirectoryConnector::of(config).map_err(wrong)?,
+            connector: DirectoryConnector::of(config, address).map_err(wrong)?,
             digests: Digests::new(),
             topic: EventTopic::parse(&config.events_topic).map(|topic| topic.of(&name)),
             history_max: config.history_max,

@@ -13,7 +13,7 @@ use model::ports::presence::queries::{
     Audit, AuditOrder, Circuit, MemoryEntry, Moment, PastTransition, PresenceAnswer,
     PresenceCommand, PresenceQueries, Remembered, ReplicationStatus, StatisticsStep,
 };
-use model::presence::{PresenceRecord, Principal};
+use model::presence::{NodeName, PresenceRecord, Principal};
 use presence::{AuditSides, Digests, MemoryReader, Statistics};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -92,6 +92,11 @@ impl PresenceQueries for DirectoryQueries {
         let keys: Vec<Box<str>> = who.iter().map(Principal::key).collect();
         let records = if keys.is_empty() { Vec::new() } else { reader.find(&keys)? };
         Ok((records, reader.nodes()?))
+    }
+
+    fn addresses(&self, nodes: &[NodeName]) -> Result<Vec<Option<Box<str>>>, DirectoryError> {
+        let mut reader = held(&self.copy()?.reader);
+        nodes.iter().map(|node| reader.address(node)).collect()
     }
 
     fn history(&self, who: &Principal, count: usize) -> Option<Vec<PastTransition>> {
