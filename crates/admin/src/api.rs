@@ -366,6 +366,7 @@ fn product_of(command: &Command) -> Option<&ProductKey> {
         PushCommand::List { product, .. } => product.as_ref(),
         PushCommand::States { product, .. }
         | PushCommand::Kick { product, .. }
+        | PushCommand::EndBanned { product, .. }
         | PushCommand::Block { product, .. }
         | PushCommand::SetTags { product, .. }
         | PushCommand::Configure { product }

@@ -21,6 +21,24 @@ use model::request::Refusal;
 use std::sync::Arc;
 
 impl Hub {
+    /// Ends the connection of a device, if it has one.
+    fn end_device(
+        &mut self,
+        now: Now,
+        reply: u64,
+        (product, device): (&ProductKey, &DeviceId),
+        farewell: Farewell,
+        fx: &mut Effects,
+    ) {
+        match self.registry.products.number(product) {
+            Some(number) => {
+                let key = self.registry.find(number, device.as_str());
+                self.kick_for_good(now, reply, key, farewell, fx);
+            }
+            None => fx.answers.push((reply, PushAnswer::UnknownProduct)),
+        }
+    }
+
     /// The API asks. The answer comes in `fx.answers` under `reply`, now or later, exactly once.
     pub fn command(&mut self, now: Now, reply: u64, command: PushCommand, fx: &mut Effects) {
         let answer = match command {
@@ -35,14 +53,12 @@ impl Hub {
             }
             PushCommand::Kick { product, device, addrs } => {
                 let why = if addrs.is_empty() { Refusal::AdminKick } else { Refusal::Redirect };
-                let farewell = Farewell { why, addrs };
-                return match self.registry.products.number(&product) {
-                    Some(number) => {
-                        let key = self.registry.find(number, device.as_str());
-                        self.kick_for_good(now, reply, key, farewell, fx);
-                    }
-                    None => fx.answers.push((reply, PushAnswer::UnknownProduct)),
-                };
+                let name = (&product, &device);
+                return self.end_device(now, reply, name, Farewell { why, addrs }, fx);
+            }
+            PushCommand::EndBanned { product, device } => {
+                let name = (&product, &device);
+                return self.end_device(now, reply, name, Farewell::of(Refusal::Banned), fx);
             }
             PushCommand::SetTags { product, device, tags } => {
                 if tags.len() > usize::from(self.settings.limits.pushes.tags_a_device_max) {

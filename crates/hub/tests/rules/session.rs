@@ -302,6 +302,18 @@ fn a_kick_ends_the_session_and_may_point_elsewhere() {
 }
 
 #[test]
+fn a_device_that_is_banned_ends_for_that_reason() {
+    let mut world = HubHarness::new();
+    let device = world.seat("a");
+    let product = ProductKey::parse("p").expect("a name");
+    world.tell(PushCommand::EndBanned { product, device: id("a") });
+    let [(to, PushDelivery::Kick(kick))] = &world.deliveries()[..] else { panic!("it ends") };
+    assert_eq!((*to, kick.why), (device.conn, Refusal::Banned));
+    assert_eq!(world.state("a").expect("known").reason, Some(CloseReason::Banned));
+    world.hub.audit();
+}
+
+#[test]
 fn a_device_that_is_away_and_idle_is_forgotten_in_time() {
     let limits = limited(|pushes| pushes.forget_after_s = 100);
     let mut world = HubHarness::with(product(), hub::Settings { limits, ..settings() });

@@ -46,6 +46,13 @@ pub enum PushCommand {
         /// Send it there instead, `ip:port`; at most four.
         addrs: Vec<String>,
     },
+    /// End a device's connection, since its name is banned. Answer: `Done` (whether it was online).
+    EndBanned {
+        /// Product that the device belongs to.
+        product: ProductKey,
+        /// Device, by its name within the product.
+        device: DeviceId,
+    },
     /// Block or unblock a device; blocking ends its connection. Answer: `Done`.
     Block {
         /// Product that the device belongs to.

@@ -36,6 +36,7 @@ impl<O: Outside + Send> Switchboard<O> {
                 self.gather(commands.collect(), reply);
             }
             PushCommand::Kick { ref product, ref device, .. }
+            | PushCommand::EndBanned { ref product, ref device }
             | PushCommand::Block { ref product, ref device, .. }
             | PushCommand::SetTags { ref product, ref device, .. } => {
                 let owner = self.owner(product, device);

@@ -82,9 +82,8 @@ async fn end_devices(api: &Shared, name: &str) -> u64 {
     let Ok(Answer::Push(PushAnswer::Products(products))) = found else { return 0 };
     let mut ended = 0;
     for product in products {
-        let (product, device, addrs) = (product.key.clone(), device.clone(), Vec::new());
-        let kick = PushCommand::Kick { product, device, addrs };
-        let done = api.ask(Command::Push(kick)).await;
+        let (product, device) = (product.key.clone(), device.clone());
+        let done = api.ask(Command::Push(PushCommand::EndBanned { product, device })).await;
         ended += u64::from(matches!(done, Ok(Answer::Push(PushAnswer::Done(true)))));
     }
     ended
