@@ -121,6 +121,11 @@ impl Retained {
         self.bytes
     }
 
+    /// Messages that are not the server's own, and their bytes.
+    pub fn of_users(&self) -> (usize, u64) {
+        (self.len() - self.own.0, self.bytes - self.own.1)
+    }
+
     /// Keeps a message as the last one of its topic, and gives back the one it replaces.
     pub fn set(
         &mut self,

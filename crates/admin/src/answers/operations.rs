@@ -70,9 +70,9 @@ pub(crate) struct Status {
     sessions_online: u64,
     /// Subscriptions, including those of shared groups.
     subscriptions: u64,
-    /// Retained messages.
+    /// Retained messages, without the server's own ($SYS).
     retained: u64,
-    /// Bytes of retained messages.
+    /// Bytes of these messages.
     retained_bytes: u64,
     /// Messages queued for sessions, including unacknowledged ones.
     queued: u64,

@@ -13,8 +13,9 @@ impl Broker {
         status.sessions += self.sessions.len() as u64;
         status.sessions_online += self.sessions.count_online();
         status.subscriptions += self.subscriptions.len() as u64 + self.groups.members();
-        status.retained += self.retained.all().len() as u64;
-        status.retained_bytes += self.retained.all().bytes();
+        let (retained, retained_bytes) = self.retained.all().of_users();
+        status.retained += retained as u64;
+        status.retained_bytes += retained_bytes;
         status.queued += self.totals.count();
         status.queued_bytes += self.totals.bytes();
         status.delayed += self.delayed.len() as u64;

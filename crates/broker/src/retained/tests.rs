@@ -147,6 +147,7 @@ fn what_the_server_says_of_itself_takes_nobodys_room() {
         }
     }
     assert_eq!(store.set(message("a", 0, b"12")), Ok(None), "there is room for one");
+    assert_eq!((store.len(), store.of_users()), (10, (1, weight)));
     assert_eq!(store.set(message("b", 0, b"")), Err(RetainedFull));
     assert!(store.clear("$SYS/broker/3").is_some());
     assert_eq!(store.set(message("b", 0, b"")), Err(RetainedFull), "that was no room of theirs");

@@ -199,8 +199,16 @@ fn gauges(status: &Status) -> Vec<MetricReading> {
         ("sessions", "Sessions, online or not.", status.sessions),
         ("sessions_online", "Connected sessions.", status.sessions_online),
         ("subscriptions", "Subscriptions, including shared ones.", status.subscriptions),
-        ("retained_messages", "Retained messages.", status.retained),
-        ("retained_bytes", "Bytes of retained messages.", status.retained_bytes),
+        (
+            "retained_messages",
+            "Retained messages without the server's own ($SYS).",
+            status.retained,
+        ),
+        (
+            "retained_bytes",
+            "Bytes of retained messages without the server's own ($SYS).",
+            status.retained_bytes,
+        ),
         ("queued_messages", "Messages queued for sessions.", status.queued),
         ("queued_bytes", "Bytes of queued messages in memory.", status.queued_bytes),
         ("delayed_messages", "Delayed messages.", status.delayed),

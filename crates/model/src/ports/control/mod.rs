@@ -112,7 +112,7 @@ pub struct Status {
     pub sessions_online: u64,
     /// Subscriptions, those of shared groups included.
     pub subscriptions: u64,
-    /// Retained messages.
+    /// Retained messages, without those of the server itself.
     pub retained: u64,
     /// Their bytes.
     pub retained_bytes: u64,
