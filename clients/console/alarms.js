@@ -9,13 +9,14 @@ import { parts, t } from './texts.js';
 const SHOWN_MAX = 1_000;
 
 /** What the kinds are called. @type {Record<string, string>} */
-const KINDS = {
-  messages_dropped: t('Messages dropped'), slow_disconnected: t('Clients disconnected as slow'), slow_clients: t('Slow clients'),
-  store_write_failed: t('Failed writes to the store'), connections_refused: t('Connections refused'), memory_pressure: t('Memory pressure'),
-  log_full: t('Log full'), log_failed: t('Log failed'), store_filling: t('Storage is filling up'), archive_down: t('Message archive not reachable'),
-  accounts_database_down: t('Account database not reachable'), event_stream_down: t('Event stream not reachable'), internal_error: t('Internal errors'),
-  bridge_down: t('Bridge disconnected'), webhook_failing: t('Webhook failing'), certificate_expired: t('Certificate expired'),
-  certificate_expiring: t('Certificate expires soon'), directory_down: t('Presence directory not reachable'),
+export const KINDS = {
+  log_failed: t('Log failed'), log_full: t('Log full'), store_write_failed: t('Failed writes to the store'), messages_dropped: t('Messages dropped'),
+  certificate_expired: t('Certificate expired'), store_almost_full: t('Storage is almost full'), draining: t('Server draining'),
+  store_filling: t('Storage is filling up'), slow_disconnected: t('Clients disconnected as slow'), slow_clients: t('Slow clients'),
+  memory_pressure: t('Memory pressure'), connections_refused: t('Connections refused'), directory_down: t('Presence directory not reachable'),
+  bridge_down: t('Bridge disconnected'), webhook_failing: t('Webhook failing'), archive_down: t('Message archive disconnected'),
+  accounts_database_down: t('Account database disconnected'), event_stream_down: t('Event stream disconnected'),
+  certificate_expiring: t('Certificate expires soon'), internal_error: t('Internal errors'),
 };
 
 /** @param {import('./console.js').Place} place */

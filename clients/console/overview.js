@@ -1,12 +1,13 @@
 // The overview, in the order in which an operator asks: problems and where to act, the figures that
 // matter, charts, details.
 //
-// Every figure is one of `/v1/overview`, or the difference of two of them over the time between.
+// Problems are the alarms of the API. Every figure is one of `/v1/overview`, or the difference of two of them over the time between.
 
+import { KINDS } from './alarms.js';
 import { ask } from './api.js';
 import { Chart } from './chart.js';
 import { h, say, set } from './dom.js';
-import { ago, badge, bytes, card, compact, duration, number, pairs, table, unit } from './show.js';
+import { ago, badge, bytes, card, compact, duration, name, number, pairs, table, unit } from './show.js';
 import { t } from './texts.js';
 
 /** Moments that are kept: an hour, one a second. */
@@ -124,9 +125,23 @@ export const micros = us =>
 /**
  * @typedef {object} Trouble
  * @property {'bad' | 'warn'} level
+ * @property {string} title
+ * @property {string} subject which bridge, webhook, log or file; empty where there is only one
  * @property {string} text
- * @property {[string, string]} [act] where to look or act: route and name of the page
+ * @property {[string, string]} act where to look or act: route and name of the page
  */
+
+/** Where to look or act, by kind of alarm; for others on the page of alarms. @type {Record<string, [string, string]>} */
+const ACTS = {
+  log_failed: ['log', t('Log')], log_full: ['log', t('Log')], store_write_failed: ['log', t('Log')],
+  messages_dropped: ['slow?by=lost', t('Slow clients')], certificate_expired: ['certificates', t('Certificates')],
+  store_almost_full: ['configuration?with=store', t('Configuration')], draining: ['log', t('Log')],
+  store_filling: ['configuration?with=store', t('Configuration')], slow_disconnected: ['slow', t('Slow clients')],
+  slow_clients: ['slow', t('Slow clients')], memory_pressure: ['sessions?kind=waiting', t('Sessions and queues')],
+  connections_refused: ['closes', t('Disconnect reasons')], directory_down: ['log', t('Log')], bridge_down: ['services', t('Services')],
+  webhook_failing: ['services', t('Services')], archive_down: ['services', t('Services')], accounts_database_down: ['services', t('Services')],
+  event_stream_down: ['services', t('Services')], certificate_expiring: ['certificates', t('Certificates')], internal_error: ['log', t('Log')],
+};
 
 /** Reasons for which a message is dropped that was to be delivered; others, an expiry say, are as ordered. */
 const LOSSES = ['queue_bytes', 'queue_count', 'slow_reader', 'store_full', 'busy'];
@@ -140,40 +155,12 @@ function grown(of) {
 /** Messages lost in the last minute. */
 const losses = () => grown(it => LOSSES.reduce((sum, reason) => sum + (it.status.dropped[reason] ?? 0), 0));
 
-/** Problems, worst first; none: an empty list. @param {any} now @returns {Trouble[]} */
+/** Active alarms of the server, the worst first. @param {any} now @returns {Trouble[]} */
 export function troubles(now) {
-  const { readiness, status, directory, readings } = now;
-  /** @type {Trouble[]} */
-  const found = [];
-  /** @type {(level: 'bad' | 'warn', text: string, act?: [string, string]) => void} */
-  const add = (level, text, act) => void found.push({ level, text, act });
-  const logs = (/** @type {string} */ state) => readiness.logs.filter((/** @type {string} */ log) => log === state).length;
-  const of = { total: readiness.logs.length };
-  const log = /** @type {[string, string]} */ (['log', t('Log')]);
-  const services = /** @type {[string, string]} */ (['services', t('Services')]);
-  if (logs('failed')) add('bad', t('Storage failed in {count} of {total} logs: writes are refused until the disk is repaired and the server restarted.', { count: logs('failed'), ...of }), log);
-  if (readiness.draining) add('bad', t('The server is draining: it closes its connections and stops.'), log);
-  if (logs('full')) add('bad', t('Storage is full in {count} of {total} logs: pushes and messages are refused.', { count: logs('full'), ...of }), log);
-  const lost = losses();
-  if (lost) add('bad', t('Messages dropped in the last minute: {count}.', { count: number(lost) }), ['slow?by=lost', t('Slow clients')]);
-  const slow = grown(it => it.status.closed.slow_consumer);
-  if (slow) add('warn', t('Clients disconnected as slow in the last minute: {count}.', { count: number(slow) }), ['slow', t('Slow clients')]);
-  if (status.slow_clients) add('warn', t('Slow clients now: {count}.', { count: number(status.slow_clients) }), ['slow', t('Slow clients')]);
-  if (status.memory_pressure !== 'calm') add('warn', t('Memory pressure: {level}.', { level: status.memory_pressure }), ['sessions?kind=waiting', t('Sessions and queues')]);
-  if (readings.store_used_percent >= 90) add('warn', t('Storage is {percent} full.', { percent: unit(readings.store_used_percent, '%') }), ['configuration?with=store', t('Configuration')]);
-  const failures = grown(it => it.status.counters.store_failures_total);
-  if (failures) add('bad', t('Failed writes to the store in the last minute: {count}.', { count: number(failures) }), log);
-  const refused = grown(it => it.status.counters.accept_failures_total) + grown(it => it.status.closed.full) + grown(it => it.status.closed.no_descriptor);
-  if (refused) add('warn', t('Connections refused for lack of room in the last minute: {count}.', { count: number(refused) }), ['closes', t('Disconnect reasons')]);
-  if (directory.circuit !== 'closed') {
-    add('warn', t('The presence directory does not answer: {reason}. Unwritten changes: {count}.', { reason: directory.fault?.message ?? directory.circuit, count: number(directory.unwritten) }), log);
-  }
-  if (readings.bridges > readings.bridges_online) add('warn', t('Bridges disconnected: {count} of {total}.', { count: readings.bridges - readings.bridges_online, total: readings.bridges }), services);
-  if (readings.archive_up === 0) add('warn', t('The message archive is not reachable. Queued messages: {count}.', { count: number(readings.archive_waiting) }), services);
-  if (readings.accounts_database_up === 0) add('warn', t('The account database is not reachable.'), services);
-  if (readings.events_stream_away) add('warn', t('The event stream is not reachable. Queued events: {count}.', { count: number(readings.events_stream_waiting) }), services);
-  if (readings.impossible_total) add('warn', t('Internal errors: {count}. This is a defect of the server; the log has the details.', { count: number(readings.impossible_total) }), log);
-  return found.sort((x, y) => Number(y.level === 'bad') - Number(x.level === 'bad'));
+  return now.alarms.map((/** @type {any} */ it) => ({
+    level: it.level === 'critical' ? 'bad' : 'warn', title: KINDS[it.kind] ?? it.kind, subject: it.subject, text: it.text,
+    act: ACTS[it.kind] ?? ['alarms', t('Alarms')],
+  }));
 }
 
 const percent = (/** @type {number} */ share) => unit((share * 100).toFixed(share < 0.1 ? 1 : 0), '%');
@@ -190,9 +177,10 @@ function health(now, place, uptime) {
   if (place.dataset.said === said) return;
   place.dataset.said = said;
   if (!found.length) return set(place, h('p', {}, h('b', {}, t('No problems found.'))), uptime);
-  set(place, h('ul', {}, found.map(({ level, text, act }) => h('li', {},
-    badge(level === 'bad' ? t('critical') : t('warning'), level), h('span', {}, text),
-    act && h('a', { href: `#/${act[0]}` }, `${act[1]} →`)))));
+  set(place, h('ul', {}, found.map(({ level, title, subject, text, act }) => h('li', {},
+    badge(level === 'bad' ? t('critical') : t('warning'), level),
+    h('span', {}, h('b', {}, title), subject && [' ', name(subject)], ': ', text),
+    h('a', { href: `#/${act[0]}` }, `${act[1]} →`)))));
 }
 
 /**
@@ -206,7 +194,7 @@ const FIGURES = [
   [t('Queued'), 'sessions?kind=waiting', now => number(now.status.queued + now.status.waiting), now => bytes(now.status.queued_bytes + now.status.waiting_bytes)],
   [t('Dropped'), 'drops', () => number(losses()), () => t('last minute')],
   [t('CPU'), 'overview', (now, rates) => (rates.cpu === null ? '–' : percent(rates.cpu / now.process.cores)), now => t('of {count} cores', { count: now.process.cores })],
-  [t('Memory'), 'overview', now => bytes(now.process.resident_bytes), now => (now.status.memory_pressure === 'calm' ? t('no pressure') : now.status.memory_pressure)],
+  [t('Memory'), 'overview', now => bytes(now.process.resident_bytes), now => (now.status.memory_pressure === 'calm' ? t('calm') : now.status.memory_pressure)],
 ];
 
 /** @param {(number | null)[]} rates */

@@ -95,7 +95,7 @@ function showRooms(place) {
     { title: t('Online'), sort: 'here', end: true, cell: it => number(it.here) },
     { title: t('Messages'), sort: 'said', end: true, cell: it => number(it.said) },
     { title: t('Banned'), sort: 'banned', end: true, cell: it => number(it.banned) },
-    { title: t('State'), cell: it => (it.quiet ? badge(t('muted'), 'warn') : badge('open', 'good')) },
+    { title: t('State'), cell: it => (it.quiet ? badge(t('quiet'), 'warn') : badge(t('open'), 'good')) },
     { title: '', end: true, cell: it => place.may('manage') && orders(place, it) },
   ], rows, one === null ? t('No chatrooms. Create one with: holdline im chatrooms make') : t('Unknown chatroom.')));
   if (one !== null) put(place.root, h('p', {}, h('a', { href: '#/chatrooms' }, t('← All chatrooms'))));

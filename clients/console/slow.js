@@ -25,7 +25,7 @@ async function waiting(place) {
     { title: t('Queued'), sort: 'queued', end: true, cell: it => number(it.queued) },
     { title: t('Bytes in the queue'), sort: 'queue_bytes', end: true, cell: it => bytes(it.queue_bytes) },
     { title: t('Bytes in the socket'), sort: 'socket_bytes', end: true, cell: it => bytes(it.socket_bytes) },
-    { title: t('Bytes read per second'), sort: 'bytes_per_s', end: true, cell: it => (it.stalled ? t('none') : bytes(it.bytes_per_s)) },
+    { title: t('Bytes read per second'), sort: 'bytes_per_s', end: true, cell: it => (it.stalled ? t('stalled') : bytes(it.bytes_per_s)) },
     { title: t('Dropped'), sort: 'dropped', end: true, cell: it => number(it.dropped) },
   ], clients, t('No slow clients.')),
   total > clients.length && h('p', { class: 'quiet' }, t('The worst {shown} of {count}.', { shown: clients.length, count: number(total) }))];

@@ -27,21 +27,9 @@ export const ZH = {
 
   // Overview.
   'Overview': '总览', 'No problems found.': '一切正常。', 'Up {time}, version {version}': '已运行 {time}，版本 {version}', 'critical': '严重', 'warning': '警告',
-  'Storage failed in {count} of {total} logs: writes are refused until the disk is repaired and the server restarted.': '{total} 个日志分区中有 {count} 个写入失败：修复磁盘并重启服务之前拒绝写入。',
-  'The server is draining: it closes its connections and stops.': '服务器正在排空：关闭全部连接后停止。',
-  'Storage is full in {count} of {total} logs: pushes and messages are refused.': '{total} 个日志分区中有 {count} 个已满：推送和消息被拒绝。',
-  'Messages dropped in the last minute: {count}.': '最近一分钟丢弃的消息：{count}。',
-  'Clients disconnected as slow in the last minute: {count}.': '最近一分钟因消费过慢被断开的客户端：{count}。',
-  'Memory pressure: {level}.': '内存压力：{level}。', 'Storage is {percent} full.': '存储已用 {percent}。',
-  'Failed writes to the store in the last minute: {count}.': '最近一分钟存储写入失败：{count} 次。',
-  'Connections refused for lack of room in the last minute: {count}.': '最近一分钟因达到上限被拒绝的连接：{count}。',
-  'The presence directory does not answer: {reason}. Unwritten changes: {count}.': '在线状态目录没有响应：{reason}。未写入的变更：{count}。',
-  'Bridges disconnected: {count} of {total}.': '断开的桥接：{count} / {total}。',
-  'The message archive is not reachable. Queued messages: {count}.': '消息归档不可达。积压消息：{count}。',
-  'The account database is not reachable.': '账号数据库不可达。', 'The event stream is not reachable. Queued events: {count}.': '事件流不可达。积压事件：{count}。',
-  'Internal errors: {count}. This is a defect of the server; the log has the details.': '内部错误：{count}。这是服务器的缺陷，详见日志。',
+
   'Key figures': '关键指标', 'Connections': '连接数', '{count} subscriptions': '{count} 个订阅', 'Messages in': '消息流入', 'Messages out': '消息流出', 'all protocols': '全部协议',
-  'Queued': '积压', 'Dropped': '丢弃', 'last minute': '最近一分钟', 'CPU': 'CPU', 'of {count} cores': '共 {count} 核', 'Memory': '内存', 'no pressure': '无压力',
+  'Queued': '积压', 'Dropped': '丢弃', 'last minute': '最近一分钟', 'CPU': 'CPU', 'of {count} cores': '共 {count} 核', 'Memory': '内存', 'calm': '无压力',
   'Over time': '趋势', 'Time range': '时间范围', 'Last {time}': '最近 {time}', 'current': '当前', 'Connections / Disconnections': '连接 / 断开', 'connects': '连接', 'disconnects': '断开',
   'Online by protocol': '各协议在线数', 'MQTT messages': 'MQTT 消息', 'received': '接收', 'sent': '发送', 'Dropped messages': '丢弃的消息', 'dropped': '丢弃',
   'pushes': '推送', 'chat messages': '聊天消息', 'Pushes': '推送', 'acknowledged': '已确认', 'Chat messages': '聊天消息', 'stored': '已存储', 'delivered': '已投递',
@@ -106,7 +94,7 @@ export const ZH = {
   // Groups, chatrooms.
   'Rooms and groups': '群组', 'Groups': '群组', 'Group': '群组', '← All groups': '← 全部群组', 'Title': '标题', 'Owner': '群主', 'Members': '成员', 'closed': '已关闭', 'open': '开放', 'Last message': '最后消息', 'No groups. Create one with: holdline im groups make': '没有群组。可以这样创建：holdline im groups make',
   'Messages stored': '已存储消息', 'Inbox entries written': '写入收件箱条目', 'Group changes': '群组变更', 'Refused: rate limit': '限速拒绝', 'Who may send': '谁可以发言', 'owner and admins': '群主和管理员', 'all members': '全体成员', 'Open group': '开放群组', 'Close group': '关闭群组',
-  'All members may send.': '全体成员可以发言。', 'Only the owner and admins may send.': '只有群主和管理员可以发言。', 'Account': '账号', 'Role': '角色', 'muted': '禁言', 'No members.': '没有成员。',
+  'All members may send.': '全体成员可以发言。', 'Only the owner and admins may send.': '只有群主和管理员可以发言。', 'Account': '账号', 'Role': '角色', 'muted': '禁言', 'quiet': '禁言中', 'stalled': '停滞', 'No members.': '没有成员。',
   'Groups of instant messaging, which XMPP clients see as rooms. Message texts are not shown.': '即时通讯群组，XMPP 客户端看到的是房间。不显示消息内容。',
   'Chatrooms': '聊天室', 'Chatroom': '聊天室', '← All chatrooms': '← 全部聊天室', 'Devices joined': '已加入设备', 'Joins': '加入次数', 'Joins refused': '拒绝加入', 'Messages sent': '已发送消息', 'Messages refused: rate limit': '限速拒绝的消息', 'Copies delivered': '已投递份数', 'Copies not delivered': '未投递份数', 'Copies skipped: slow reader': '跳过份数（消费过慢）',
   'Banned': '被封禁', 'No chatrooms. Create one with: holdline im chatrooms make': '没有聊天室。可以这样创建：holdline im chatrooms make', 'Unknown chatroom.': '聊天室不存在。', 'Mute': '禁言', 'Unmute': '解除禁言', 'Mute {room}': '禁言 {room}', 'Unmute {room}': '解除 {room} 的禁言',
@@ -204,13 +192,13 @@ export const ZH = {
   // Disconnections and what waits for slow clients.
   'Disconnections': '断开记录', 'Disconnections, newest first': '断开记录，最新的在前', 'Connections that ended or were refused: who, when and why. The server keeps the newest ones in memory.': '已断开或被拒绝的连接：谁、什么时间、为什么。服务器在内存里保留最近的记录。',
   'Until': '结束时间', 'Listener': '监听器', 'Connected for': '连接时长', 'Bytes received': '收到的字节', 'Bytes sent': '发出的字节', 'No disconnections match.': '没有匹配的断开记录。',
-  'Bytes in the queue': '队列中的字节', 'Bytes in the socket': '套接字中的字节', 'Bytes read per second': '每秒读取字节', 'Slow clients now: {count}.': '当前慢客户端：{count} 个。',
+  'Bytes in the queue': '队列中的字节', 'Bytes in the socket': '套接字中的字节', 'Bytes read per second': '每秒读取字节',
 
   // Conversations.
   'Conversations': '聊天会话', 'With': '对方', 'Unread': '未读', 'No conversations.': '没有聊天会话。', '← All conversations': '← 全部聊天会话', 'Messages, newest first': '消息（新的在前）', 'From': '发送者', 'Text': '文本', 'recalled': '已撤回', 'Recall': '撤回', 'Recall this message?': '撤回这条消息？', 'It disappears for everyone in the conversation.': '会话中的所有人都将看不到它。', 'The message is recalled.': '消息已撤回。', 'No messages.': '没有消息。', 'Name an account to see its conversations.': '填写账号以查看其聊天会话。', 'What an account wrote and received, for moderators. The audit log records who reads it.': '账号收发的消息，供管理员查看。审计日志会记录查看者。',
 
   // Alarms.
-  'Alarms': '告警', 'Messages dropped': '消息被丢弃', 'Clients disconnected as slow': '客户端因过慢被断开', 'Failed writes to the store': '存储写入失败', 'Connections refused': '连接被拒绝', 'Memory pressure': '内存压力', 'Log full': '日志分区已满', 'Log failed': '日志分区故障', 'Storage is filling up': '存储即将写满', 'Message archive not reachable': '消息归档不可达', 'Account database not reachable': '账号数据库不可达', 'Event stream not reachable': '事件流不可达', 'Internal errors': '内部错误', 'Bridge disconnected': '桥接断开', 'Webhook failing': 'Webhook 失败', 'Certificate expired': '证书已过期', 'Certificate expires soon': '证书即将过期', 'Presence directory not reachable': '在线状态目录不可达', 'Condition': '情况', 'Severity': '级别', 'Raised': '发生时间', 'Cleared': '解除时间', 'Acknowledged': '已确认', 'Acknowledge': '确认', 'The alarm is acknowledged.': '告警已确认。', 'No past alarms.': '没有历史告警。', 'No active alarms.': '没有活动告警。', 'Active': '活动', 'Past': '历史', 'Conditions that need an operator. The server looks every ten seconds, and keeps past alarms in memory.': '需要运维人员处理的情况。服务器每十秒检查一次，历史告警保存在内存中。',
+  'Alarms': '告警', 'Messages dropped': '消息被丢弃', 'Clients disconnected as slow': '客户端因过慢被断开', 'Failed writes to the store': '存储写入失败', 'Connections refused': '连接被拒绝', 'Memory pressure': '内存压力', 'Log full': '日志分区已满', 'Log failed': '日志分区故障', 'Storage is almost full': '存储几乎已满', 'Server draining': '服务器正在排空', 'Storage is filling up': '存储即将写满', 'Message archive disconnected': '消息归档断开', 'Account database disconnected': '账号数据库断开', 'Event stream disconnected': '事件流断开', 'Internal errors': '内部错误', 'Bridge disconnected': '桥接断开', 'Webhook failing': 'Webhook 失败', 'Certificate expired': '证书已过期', 'Certificate expires soon': '证书即将过期', 'Presence directory not reachable': '在线状态目录不可达', 'Condition': '情况', 'Severity': '级别', 'Raised': '发生时间', 'Cleared': '解除时间', 'Acknowledged': '已确认', 'Acknowledge': '确认', 'The alarm is acknowledged.': '告警已确认。', 'No past alarms.': '没有历史告警。', 'No active alarms.': '没有活动告警。', 'Active': '活动', 'Past': '历史', 'Conditions that need an operator. The server looks every ten seconds, and keeps past alarms in memory.': '需要运维人员处理的情况。服务器每十秒检查一次，历史告警保存在内存中。',
 
   // Top talkers.
   'Top talkers': '流量排行', 'Who makes the load. Under load, traffic is sampled: the shares are right on average.': '谁产生负载。高负载时对流量采样，占比在平均意义上准确。', 'What is ranked': '排行对象', 'Ranked by': '排序依据', 'Names with most traffic': '流量最大的名称', 'Source addresses': '来源地址', 'Bytes': '字节', 'Waiting bytes': '积压字节', 'Traffic of the last {time}.': '最近 {time}的流量。', 'No traffic.': '没有流量。', 'Bytes in': '流入字节', 'Bytes out': '流出字节',

@@ -2,11 +2,11 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { keep, pastMoments, thinned, troubles } from '../overview.js';
+import { pastMoments, thinned, troubles } from '../overview.js';
 
 /** An overview of a server without problems. */
 const healthy = (/** @type {any} */ at_ms, /** @type {any} */ changes = {}) => ({
-  at_ms, started_ms: 1, readiness: { draining: false, logs: ['good', 'good'] },
+  at_ms, started_ms: 1, alarms: [], readiness: { draining: false, logs: ['good', 'good'] },
   status: { connections: 1, turn_us_max: 0, memory_pressure: 'calm', queued: 0, waiting: 0, chat_undistributed: 0,
     counters: { store_failures_total: 0, accept_failures_total: 0 }, closed: { slow_consumer: 0, full: 0, no_descriptor: 0 },
     dropped: { queue_count: 0, expired: 0, ...changes.dropped } },
@@ -14,22 +14,19 @@ const healthy = (/** @type {any} */ at_ms, /** @type {any} */ changes = {}) => (
   process: { resident_bytes: 1, cpu_ms: 1, threads_cpu_ms: {} }, readings: { ...changes.readings },
 });
 
-test('dropped messages of the last minute are a problem with a link, and older ones are not', () => {
-  keep(healthy(1_000));
+test('problems are the alarms of the server in its order, each with a link', () => {
+  const alarm = (/** @type {any} */ it) => ({ id: 1, level: 'warning', subject: '', raised_ms: 1, cleared_ms: null, ...it });
+  const now = { ...healthy(1_000), alarms: [
+    alarm({ kind: 'messages_dropped', level: 'critical', text: '3 messages dropped in the last minute' }),
+    alarm({ kind: 'bridge_down', subject: 'hub', text: 'the bridge is disconnected' }),
+    alarm({ kind: 'of_a_later_server', text: 'something' }),
+  ] };
   assert.deepEqual(troubles(healthy(1_000)), []);
-  const lost = healthy(2_000, { dropped: { queue_count: 1_234, expired: 9 } });
-  keep(lost);
-  assert.deepEqual(troubles(lost), [{ level: 'bad', text: 'Messages dropped in the last minute: 1,234.',
-    act: ['slow?by=lost', 'Slow clients'] }]);
-  const later = healthy(63_000, { dropped: { queue_count: 1_234, expired: 10 } });
-  keep(later);
-  assert.deepEqual(troubles(later), []);
-});
-
-test('problems are sorted, the critical ones first', () => {
-  const it = healthy(64_000, { readings: { archive_up: 0, archive_waiting: 7 } });
-  it.readiness.logs = ['failed', 'good'];
-  assert.deepEqual(troubles(it).map(({ level, act }) => [level, act?.[0]]), [['bad', 'log'], ['warn', 'services']]);
+  assert.deepEqual(troubles(now), [
+    { level: 'bad', title: 'Messages dropped', subject: '', text: '3 messages dropped in the last minute', act: ['slow?by=lost', 'Slow clients'] },
+    { level: 'warn', title: 'Bridge disconnected', subject: 'hub', text: 'the bridge is disconnected', act: ['services', 'Services'] },
+    { level: 'warn', title: 'of_a_later_server', subject: '', text: 'something', act: ['alarms', 'Alarms'] },
+  ]);
 });
 
 test('a thinned chart keeps its peaks and its newest moment', () => {

@@ -38,7 +38,7 @@ pub(crate) struct Removed {
 
 /// A refusal.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Error")]
+#[schemars(rename = "ApiError")]
 pub(crate) struct ErrorBody {
     /// What is wrong.
     pub(crate) error: ErrorWords,
@@ -46,7 +46,7 @@ pub(crate) struct ErrorBody {
 
 /// Code and message of a refusal.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
-#[schemars(inline)]
+#[schemars(rename = "ErrorDetail")]
 pub(crate) struct ErrorWords {
     /// A word for programs.
     pub(crate) code: &'static str,

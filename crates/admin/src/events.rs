@@ -11,7 +11,8 @@ use model::id::ProductKey;
 use model::ports::events::{ClientEvent, ClientWhat, DeviceEvent};
 use serde_json::{Value, json};
 
-/// The words for types of events, from the vocabulary: of devices, of clients, of chat.
+/// The words for types of events, from the vocabulary: of devices, of clients, of chat, of the
+/// server.
 pub const TYPES: [&str; event::STREAMED_NAMES.len()] = event::STREAMED_NAMES;
 
 /// Whether a type is about this.
@@ -53,7 +54,7 @@ impl Filter {
         let of_product = match (happening, &self.product) {
             (_, None) => true,
             (Happening::Device(event), Some(product)) => *product == event.product,
-            (Happening::Client(_) | Happening::Chat(_), Some(_)) => false,
+            (Happening::Client(_) | Happening::Chat(_) | Happening::Alarm(_), Some(_)) => false,
         };
         of_product && self.wants_type(happening.name()) && self.wants_topic(happening)
     }
@@ -92,7 +93,8 @@ impl Filter {
             of_group.into_iter().any(|name| self.wants_type(name))
         };
         let clients = self.product.is_none() && any(EventGroup::Clients);
-        Wish { devices: any(EventGroup::Devices), clients, ..Wish::default() }
+        let alarms = self.product.is_none() && any(EventGroup::Server);
+        Wish { devices: any(EventGroup::Devices), clients, alarms, ..Wish::default() }
     }
 
     /// Whether it wants events of chat, which have no product.

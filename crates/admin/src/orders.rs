@@ -31,7 +31,6 @@ use model::product::{AnonymousFrom, Heartbeat, Product, Secret};
 use model::push::{Priority, Push};
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use std::path::{Component, PathBuf};
 
 /// Longest wait for acknowledgements, milliseconds.
@@ -52,7 +51,7 @@ const SECRETS_MAX: usize = 8;
 /// Exactly one target: `device`, `devices`, `tag` or `all`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "PushOrder", extend("allOf" = one_target_and_body()))]
+#[schemars(rename = "PushOrder")]
 pub(crate) struct PushBody {
     /// Key of the product.
     #[schemars(with = "ProductName")]
@@ -95,20 +94,6 @@ pub(crate) struct PushBody {
     /// Tell the end of this push at each device as an event `pushed`.
     #[serde(default)]
     receipts: bool,
-}
-
-/// What a schema of fields alone does not say: one target, one body.
-fn one_target_and_body() -> Value {
-    let not_all = json!({ "all": { "const": false } });
-    let alone = |target| json!({ "required": [target], "properties": not_all });
-    let all = json!({
-        "required": ["all"],
-        "properties": { "all": { "const": true }, "device": false, "devices": false, "tag": false },
-    });
-    json!([
-        { "oneOf": [alone("device"), alone("devices"), alone("tag"), all] },
-        { "oneOf": [{ "required": ["body"] }, { "required": ["body_base64"] }] },
-    ])
 }
 
 impl PushBody {

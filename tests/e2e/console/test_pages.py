@@ -481,7 +481,7 @@ class Acts(Consoles):
         poll(lambda: not self.server.ask("GET", "/v1/clients/lamp")["online"], "it is away")
         for number in range(5):
             here.publish("prices/1", str(number))
-        operator.says("Messages dropped in the last minute: 3.")
+        operator.says("3 messages dropped in the last minute")
         self.assertEqual(operator.figure("Dropped"), "3")
         operator.click("Slow clients →", "#health a")
         operator.page.until("document.getElementById('title').textContent === 'Slow clients'", "the page")

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 /// The configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
+#[schemars(rename = "EffectiveConfiguration")]
 pub struct Configuration {
     /// Its sections, in the order of the file.
     pub sections: Vec<ConfigSection>,

@@ -7,6 +7,7 @@ use super::clients::disconnections::ConnectionEnding;
 use super::messages::Message;
 use super::pushes;
 use crate::feed::Happening;
+use crate::feed::alarms::{Alarm, LEVELS};
 use crate::texts::{Base64, CloseWord, Decimal, OutcomeWord, QosNumber, RejectionWord, Version};
 use base::hex;
 use base64::Engine;
@@ -21,11 +22,11 @@ use serde::Serialize;
 /// An event.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
-#[schemars(inline)]
 pub(crate) enum AnyEvent {
     Device(DeviceEvent),
     Client(ClientEvent),
     Chat(ChatEvent),
+    Server(ServerEvent),
 }
 
 impl AnyEvent {
@@ -35,6 +36,7 @@ impl AnyEvent {
             Happening::Device(event) => AnyEvent::Device(DeviceEvent::new(id, event)),
             Happening::Client(event) => AnyEvent::Client(ClientEvent::new(id, event)),
             Happening::Chat(event) => AnyEvent::Chat(ChatEvent::new(id, event)),
+            Happening::Alarm(alarm) => AnyEvent::Server(ServerEvent::new(id, alarm)),
         }
     }
 }
@@ -60,7 +62,7 @@ pub(crate) struct OfDevice {
 /// An event of a device.
 #[derive(Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
-#[schemars(rename = "Event")]
+#[schemars(rename = "DeviceEvent")]
 pub(crate) enum DeviceEvent {
     /// A device is online.
     Online {
@@ -400,6 +402,61 @@ impl ChatEvent {
     }
 }
 
+/// An alarm, in an event.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct OfAlarm {
+    /// In the stream: give it as Last-Event-ID to continue after it. In a webhook: a permanent
+    /// identifier, by which repetitions can be dropped.
+    id: String,
+    /// Unix millisecond.
+    at_ms: u64,
+    /// Id of the alarm.
+    alarm: u64,
+    /// Kind of its condition.
+    kind: &'static str,
+    /// Severity.
+    #[schemars(extend("enum" = LEVELS))]
+    level: &'static str,
+    /// Which bridge, webhook, log or file; empty where there is only one.
+    subject: String,
+    /// The condition, as it was last.
+    text: String,
+}
+
+/// An event of the server.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum ServerEvent {
+    /// A condition that needs an operator began.
+    AlarmRaised {
+        #[serde(flatten)]
+        of: OfAlarm,
+    },
+    /// The condition of an alarm is over.
+    AlarmCleared {
+        #[serde(flatten)]
+        of: OfAlarm,
+    },
+}
+
+impl ServerEvent {
+    fn new(id: &str, alarm: &Alarm) -> ServerEvent {
+        let of = OfAlarm {
+            id: id.into(),
+            at_ms: alarm.changed_ms(),
+            alarm: alarm.id,
+            kind: alarm.kind.name,
+            level: alarm.level(),
+            subject: alarm.subject.clone(),
+            text: alarm.text.clone(),
+        };
+        match alarm.cleared_ms {
+            None => ServerEvent::AlarmRaised { of },
+            Some(_) => ServerEvent::AlarmCleared { of },
+        }
+    }
+}
+
 /// Events are missing in a stream.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Gap {
@@ -426,8 +483,9 @@ mod tests {
         let devices = variants(schemars::schema_for!(DeviceEvent));
         let clients = variants(schemars::schema_for!(ClientEvent));
         let chat = variants(schemars::schema_for!(ChatEvent));
+        let server = variants(schemars::schema_for!(ServerEvent));
         let mut names = Vec::new();
-        for variant in devices.into_iter().chain(clients).chain(chat) {
+        for variant in devices.into_iter().chain(clients).chain(chat).chain(server) {
             let has = variant["properties"].as_object().expect("an object");
             let name = has["type"]["const"].as_str().expect("its name");
             let kind = event::streamed(name).expect("it is in the vocabulary");

@@ -83,7 +83,6 @@ pub(crate) struct MessagePage {
 /// The result of a message, or of each of a list.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
-#[schemars(inline)]
 pub(crate) enum PublishAnswer {
     One(Published),
     List(PublishResults),
@@ -104,7 +103,6 @@ pub(crate) struct PublishResults {
 
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
-#[schemars(inline)]
 pub(crate) enum PublishResult {
     Published(Published),
     Refused(ErrorBody),

@@ -106,7 +106,6 @@ pub(crate) struct Status {
 
 /// The loop of one shard, since the start.
 #[derive(Serialize, JsonSchema)]
-#[schemars(inline)]
 pub(crate) struct ShardLoop {
     /// Number of the shard.
     shard: u16,

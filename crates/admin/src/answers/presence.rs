@@ -301,7 +301,6 @@ const KINDS: [&str; 5] = ["none", "process", "redis", "redis-sentinel", "redis-c
 const CIRCUITS: [Circuit; 3] = [Circuit::Closed, Circuit::Open, Circuit::HalfOpen];
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(inline)]
 struct DirectoryFault {
     /// Description.
     message: String,
@@ -346,7 +345,7 @@ pub(crate) struct Audit {
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(inline)]
+#[schemars(rename = "DifferenceCounts")]
 struct Differing {
     /// Number of this kind.
     missing: u64,

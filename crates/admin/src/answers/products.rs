@@ -56,7 +56,7 @@ pub(crate) struct Product {
 /// From where Binds without proof are accepted.
 #[derive(Clone, Copy, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[schemars(inline)]
+#[schemars(rename = "AnonymousAccess")]
 pub(crate) enum Anonymous {
     Nowhere,
     Loopback,

@@ -9,7 +9,7 @@ use serde::Serialize;
 /// Result of a push so far: by device if devices were named, otherwise as counts.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
-#[schemars(inline)]
+#[schemars(rename = "PushAnswer")]
 pub(crate) enum Pushed {
     Outcomes(PushOutcomes),
     Counts(PushCounts),
@@ -26,6 +26,7 @@ pub(crate) struct PushOutcomes {
 }
 
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PushOutcome")]
 struct Outcome {
     /// The device.
     device: String,

@@ -63,7 +63,7 @@ pub(crate) struct Numbered<'a> {
 /// What came of it: it was done, the caller may not, or it could not be done.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[schemars(inline)]
+#[schemars(rename = "AuditOutcome")]
 pub(crate) enum Outcome {
     Done,
     Refused,

@@ -20,13 +20,13 @@ use axum::response::sse::Sse;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, SchemaGenerator};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::marker::PhantomData;
 
 /// Where components of the description are.
-const SCHEMAS: &str = "/components/schemas";
+pub(crate) const SCHEMAS: &str = "/components/schemas";
 
 /// Schemas of what is read and of what is written, which are not alike: what may be left out of an
 /// order is always in an answer.
@@ -56,8 +56,8 @@ pub(crate) struct Operation<'a> {
     pub(crate) schemas: &'a mut Schemas,
     pub(crate) parameters: Vec<Value>,
     pub(crate) body: Option<Value>,
-    /// Of answers that are none of a refusal: the type of the content, and its schema.
-    pub(crate) content: (&'static str, Value),
+    /// Of answers that are none of a refusal.
+    pub(crate) content: AnswerBody,
     pub(crate) refusals: Vec<Refusal>,
 }
 
@@ -97,6 +97,36 @@ impl Operation<'_> {
                 "schema": schema,
             }));
         }
+    }
+}
+
+/// The body of an answer.
+#[derive(Default)]
+pub(crate) struct AnswerBody {
+    /// Media types that it may have.
+    pub(crate) kinds: &'static [&'static str],
+    pub(crate) schema: Value,
+    /// Of a sequence that is read piece by piece, as OpenAPI 3.2 calls it: the schema of a piece.
+    pub(crate) item: Option<Value>,
+}
+
+impl AnswerBody {
+    pub(crate) fn json(schema: Schema) -> AnswerBody {
+        AnswerBody { kinds: &["application/json"], schema: schema.to_value(), item: None }
+    }
+
+    pub(crate) fn text(kinds: &'static [&'static str]) -> AnswerBody {
+        AnswerBody { kinds, schema: json!({ "type": "string" }), item: None }
+    }
+
+    /// A text of which each piece is JSON with one of these schemas.
+    pub(crate) fn pieces(kinds: &'static [&'static str], of: Vec<Schema>) -> AnswerBody {
+        AnswerBody { item: Some(json!({ "anyOf": of })), ..AnswerBody::text(kinds) }
+    }
+
+    /// Server-sent events with one of these schemas.
+    pub(crate) fn events(of: Vec<Schema>) -> AnswerBody {
+        AnswerBody::pieces(&["text/event-stream"], of)
     }
 }
 
@@ -207,8 +237,7 @@ pub(crate) trait Answers {
 
 impl<T: JsonSchema> Answers for Json<T> {
     fn answers(operation: &mut Operation<'_>) {
-        let schema = operation.schemas.written.subschema_for::<T>();
-        operation.content = ("application/json", schema.to_value());
+        operation.content = AnswerBody::json(operation.schemas.written.subschema_for::<T>());
     }
 }
 
@@ -233,14 +262,14 @@ impl<T: Answers> Answers for (StatusCode, T) {
 impl<S> Answers for Sse<S> {
     fn answers(operation: &mut Operation<'_>) {
         let written = &mut operation.schemas.written;
-        let of = [written.subschema_for::<AnyEvent>(), written.subschema_for::<Gap>()];
-        operation.content = ("text/event-stream", json!({ "anyOf": of }));
+        let of = vec![written.subschema_for::<AnyEvent>(), written.subschema_for::<Gap>()];
+        operation.content = AnswerBody::events(of);
     }
 }
 
 impl Answers for &'static str {
     fn answers(operation: &mut Operation<'_>) {
-        operation.content = ("text/plain", json!({ "type": "string" }));
+        operation.content = AnswerBody::text(&["text/plain"]);
     }
 }
 
@@ -270,18 +299,6 @@ impl IntoResponse for Description {
 
 impl Answers for Description {
     fn answers(operation: &mut Operation<'_>) {
-        operation.content = ("application/json", json!({ "type": "object" }));
+        operation.content = AnswerBody::json(json_schema!({ "type": "object" }));
     }
-}
-
-/// Named schemas of both, as they stand in the description.
-pub(crate) fn components(schemas: &mut Schemas) -> Map<String, Value> {
-    let mut all = schemas.written.take_definitions(false);
-    all.values_mut().for_each(super::document::settle);
-    for (name, mut schema) in schemas.read.take_definitions(false) {
-        super::document::settle(&mut schema);
-        let other = all.insert(name.clone(), schema);
-        assert!(other.is_none_or(|other| other == all[&name]), "two schemas are called {name}");
-    }
-    all
 }

@@ -321,7 +321,7 @@ fn insights() -> Vec<Route> {
                    the audit log."),
         get("/v1/configuration", insight::configuration)
             .wants(&[Manage, View], Other).refuses(&[Busy])
-            .told("configuration", "The configuration in force, with its documentation",
+            .told("getConfiguration", "The configuration in force, with its documentation",
                 "Every key, and what a reload would change. Secrets are hidden."),
         post("/v1/configuration/reload", insight::reload)
             .wants(&[Admin], Other).refuses(&[ConfigurationInvalid, Busy])

@@ -33,7 +33,8 @@ impl Sorts {
     /// Of devices and clients, some.
     const PRESENCE: u8 = 8;
     const CHAT: u8 = 16;
-    const COUNT: usize = 5;
+    const ALARMS: u8 = 32;
+    const COUNT: usize = 6;
 
     fn of(wish: &Wish) -> u8 {
         let sorts = [
@@ -42,6 +43,7 @@ impl Sorts {
             (!wish.topics.is_empty(), Sorts::MESSAGES),
             (wish.presence, Sorts::PRESENCE),
             (wish.chat, Sorts::CHAT),
+            (wish.alarms, Sorts::ALARMS),
         ];
         sorts.into_iter().filter(|(wanted, _)| *wanted).fold(0, |all, (_, sort)| all | sort)
     }

@@ -1,17 +1,20 @@
 //! The feed: what happened, on its way from the shards to whoever listens.
 //!
-//! Three [lanes](lane): events of devices and clients, numbered together so that a stream can go on
-//! where it was; events of chat, likewise, which have messages in them and are bounded in bytes;
-//! and published messages, of which only those are kept that some reader's filters match, so that a
-//! flood of them pushes no event out and costs nothing while nobody wants any. Shards publish and
-//! never wait. It knows no HTTP. Invariant: what one lane loses, the others do not notice.
+//! Three [lanes](lane): events of devices, clients and the server, numbered together so that a
+//! stream can go on where it was; events of chat, likewise, which have messages in them and are
+//! bounded in bytes; and published messages, of which only those are kept that some reader's
+//! filters match, so that a flood of them pushes no event out and costs nothing while nobody wants
+//! any. Shards publish and never wait. It knows no HTTP. Invariant: what one lane loses, the others
+//! do not notice.
 
+pub(crate) mod alarms;
 pub(crate) mod lane;
 pub(crate) mod stream_courier;
 pub(crate) mod topic;
 
 pub(crate) use lane::{Paused, Reader, Taken};
 
+use alarms::Alarm;
 use lane::Lane;
 use model::limits::Limits;
 use model::ports::events::{ChatEvent, ClientEvent, ClientWhat, DeviceEvent, DeviceWhat};
@@ -32,6 +35,8 @@ pub(crate) enum Happening {
     Client(ClientEvent),
     /// In chat.
     Chat(ChatEvent),
+    /// An alarm was raised or cleared.
+    Alarm(Alarm),
 }
 
 impl Happening {
@@ -51,6 +56,7 @@ impl Happening {
             Happening::Device(event) => event.what.name(),
             Happening::Client(event) => event.what.name(),
             Happening::Chat(event) => event.what.name(),
+            Happening::Alarm(alarm) => alarm.event().name,
         }
     }
 
@@ -60,6 +66,7 @@ impl Happening {
             Happening::Device(event) => event.at_ms,
             Happening::Client(event) => event.at_ms,
             Happening::Chat(event) => event.at_ms,
+            Happening::Alarm(alarm) => alarm.changed_ms(),
         }
     }
 
@@ -73,7 +80,7 @@ impl Happening {
                 let what = &event.what;
                 matches!(what, ClientWhat::Connected { .. } | ClientWhat::Disconnected { .. })
             }
-            Happening::Chat(_) => false,
+            Happening::Chat(_) | Happening::Alarm(_) => false,
         }
     }
 
@@ -100,6 +107,8 @@ pub(crate) struct Wish {
     pub(crate) presence: bool,
     /// Events of chat.
     pub(crate) chat: bool,
+    /// Alarms.
+    pub(crate) alarms: bool,
     /// Messages whose topics match one of these filters.
     pub(crate) topics: Vec<String>,
 }
@@ -112,6 +121,7 @@ impl Wish {
                 self.topics.iter().any(|filter| topic::matches(filter, message.topic()))
             }
             Happening::Chat(_) => self.chat,
+            Happening::Alarm(_) => self.alarms,
             Happening::Client(_) => self.clients || self.presence && happening.is_presence(),
         }
     }
@@ -146,6 +156,11 @@ impl Feed {
         self.events.publish(happenings(events))
             + self.chat.publish(happenings(chat))
             + self.messages.publish(happenings(messages))
+    }
+
+    /// Puts in alarms that were raised or cleared.
+    pub(crate) fn publish_alarms(&self, alarms: Vec<Alarm>) {
+        self.events.publish(alarms.into_iter().map(Happening::Alarm).collect());
     }
 
     /// Whether anybody listens to events of this service, messages apart, or may come back to where

@@ -195,7 +195,7 @@ impl StreamCourier {
         match happening {
             Happening::Device(event) => self.device(event),
             Happening::Client(event) => self.client(event),
-            Happening::Chat(_) => None,
+            Happening::Chat(_) | Happening::Alarm(_) => None,
         }
     }
 

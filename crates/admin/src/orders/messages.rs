@@ -19,7 +19,6 @@ use model::ports::topics::TopicCommand;
 use model::topic::{Publication, Qos, RetainHandling, SubscriptionOptions};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -35,7 +34,7 @@ const PROPERTY_BYTES_MAX: usize = u16::MAX as usize;
 /// A message to publish.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "Publication", extend("allOf" = not_both()))]
+#[schemars(rename = "Publication")]
 pub(crate) struct PublishBody {
     /// Topic name, without wildcards.
     #[schemars(with = "TopicName")]
@@ -74,12 +73,6 @@ pub(crate) struct PublishBody {
     #[serde(default)]
     #[schemars(with = "Vec<Pair>")]
     user_properties: Vec<(String, String)>,
-}
-
-/// What a schema of fields alone does not say: a field comes as text or as bytes.
-fn not_both() -> Value {
-    let pair = |name: &str| json!({ "not": { "required": [name, format!("{name}_base64")] } });
-    json!([pair("payload"), pair("correlation_data")])
 }
 
 /// A message, or a list of them.

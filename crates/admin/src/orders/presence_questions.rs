@@ -202,7 +202,7 @@ pub(crate) struct StatisticsQuery {
 /// Distance between moments.
 #[derive(Clone, Copy, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[schemars(inline)]
+#[schemars(rename = "PresenceStep")]
 pub(crate) enum Step {
     Second,
     Minute,

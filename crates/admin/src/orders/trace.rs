@@ -19,7 +19,7 @@ const NAME_BYTES_MAX: usize = 2_048;
 /// How much of payloads is shown.
 #[derive(Deserialize, JsonSchema, Clone, Copy)]
 #[serde(rename_all = "snake_case")]
-#[schemars(inline)]
+#[schemars(rename = "TracePayloadShown")]
 pub(crate) enum PayloadWish {
     /// Their lengths alone.
     None,

@@ -3,14 +3,13 @@
 use super::{Part, part};
 use crate::api::Api;
 use crate::console::{self, ConsoleFile};
-use crate::describe::{Answers, Operation};
+use crate::describe::{AnswerBody, Answers, Operation};
 use crate::fault::Fault;
 use crate::routes::operations::INDEX;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, VARY};
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
 
 /// A file, or what there is for a program.
 pub(crate) struct ForBrowsers(Response);
@@ -23,7 +22,10 @@ impl IntoResponse for ForBrowsers {
 
 impl Answers for ForBrowsers {
     fn answers(operation: &mut Operation<'_>) {
-        operation.content = ("*/*", json!({ "type": "string" }));
+        operation.content = match operation.path {
+            "/" => AnswerBody::text(&["text/html", "text/plain"]),
+            _ => AnswerBody::text(&["text/html", "text/css", "text/javascript", "image/svg+xml"]),
+        };
     }
 }
 

@@ -58,7 +58,7 @@ pub(crate) async fn certificates(State(api): Api) -> Json<CertificateList> {
 
 /// `GET /v1/bridges`
 pub(crate) async fn bridges(State(api): Api) -> Json<BridgeList> {
-    Json(BridgeList { bridges: (api.settings.bridges)() })
+    Json(BridgeList { bridges: (api.settings.bridges)().into_iter().map(Into::into).collect() })
 }
 
 /// `GET /healthz`: liveness. Nothing that a restart alone would not mend makes it fail.
@@ -176,12 +176,16 @@ fn exports(api: &Shared) -> [MetricReading; 2] {
 }
 
 /// The API's own figures.
-fn own(api: &Shared) -> [MetricReading; 9] {
+fn own(api: &Shared) -> [MetricReading; 12] {
     let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let reading = |name, help, value| MetricReading { name, help, value };
     let (seats, tally) = (api.seats.taken() as u64, api.seats.tally());
     let sessions = api.sessions.count((api.settings.wall_ms)());
+    let [active, critical, raised] = api.alarms.book().counts();
     [
+        reading("alarms_active", "Active alarms.", active),
+        reading("alarms_critical", "Active alarms of level critical.", critical),
+        reading("alarms_raised_total", "Alarms raised since the start.", raised),
         reading("api_connections", "Connections to the API.", seats),
         reading(
             "api_connections_evicted_total",

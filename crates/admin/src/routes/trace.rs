@@ -8,7 +8,7 @@ use super::{Asked, asked};
 use crate::answers::trace::{TracedEnd, TracedEvent, TracedLeftOut};
 use crate::api::life::{Phase, reached};
 use crate::api::{Api, Shared};
-use crate::describe::{Answers, Operation};
+use crate::describe::{AnswerBody, Answers, Operation};
 use crate::fault::Fault;
 use crate::guard::{Caller, Visitor};
 use crate::orders::trace::TraceQuery;
@@ -20,7 +20,6 @@ use futures_util::stream;
 use model::limits::seats::SourceSeat;
 use model::ports::trace::{Trace, TraceRefusal, TraceSink, TraceTold};
 use serde::Serialize;
-use serde_json::json;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,12 +41,12 @@ impl IntoResponse for Traced {
 impl Answers for Traced {
     fn answers(operation: &mut Operation<'_>) {
         let written = &mut operation.schemas.written;
-        let of = [
+        let of = vec![
             written.subschema_for::<TracedEvent>(),
             written.subschema_for::<TracedLeftOut>(),
             written.subschema_for::<TracedEnd>(),
         ];
-        operation.content = ("text/event-stream", json!({ "oneOf": of }));
+        operation.content = AnswerBody::events(of);
     }
 }
 

@@ -25,7 +25,7 @@ impl Told {
 
     pub(super) fn code(&self) -> String {
         let told = self.json();
-        check_named("Error", &told);
+        check_named("ApiError", &told);
         told["error"]["code"].as_str().expect("a code").to_owned()
     }
 

@@ -82,7 +82,7 @@ fn where_all_are_answered_one_more_is_told_to_come_back() {
     assert!(head.starts_with("HTTP/1.1 503") && head.contains("Retry-After: 1"), "{head}");
     assert!(head.contains(&format!("Content-Length: {}", body.len())), "{told}");
     let body: Value = serde_json::from_str(body).expect("JSON");
-    description::check_named("Error", &body);
+    description::check_named("ApiError", &body);
     assert_eq!(body["error"]["code"], "busy");
     drop(stream);
     // The stream's end is seen when it is: until then one is told the same.

@@ -115,7 +115,7 @@ fn whatever_is_sent_is_answered_and_never_with_a_defect() {
             assert!((200..500).contains(&status), "{what}");
             if status != 200 {
                 let told: Value = serde_json::from_str(&told).unwrap_or_else(|_| panic!("{what}"));
-                super::description::check_named("Error", &told);
+                super::description::check_named("ApiError", &told);
                 refused += 1;
             }
         }

@@ -300,7 +300,7 @@ fn without_a_directory_one_is_told_what_to_configure() {
         let (status, told) = test_api.json(method, path, body);
         assert_eq!((status, &told["error"]["code"]), (409, &json!("no_directory")), "{path}");
         assert!(message(&told).contains("`[presence] directory`"), "{told}");
-        check_named("Error", &told);
+        check_named("ApiError", &told);
     }
     let (status, told) = test_api.json("GET", "/v1/presence/status", "");
     assert_eq!((status, &told["directory"]), (200, &json!("none")));

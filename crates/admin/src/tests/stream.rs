@@ -134,7 +134,7 @@ fn a_stream_tells_what_happens_and_ends_when_the_api_stops() {
     let names: Vec<_> = told.iter().map(|(name, ..)| name.as_str()).collect();
     assert_eq!(names, ["online", "report", "report", "pushed", "offline"]);
     for (at, (name, id, data)) in told.iter().enumerate() {
-        check_named("Event", data);
+        check_named("DeviceEvent", data);
         assert_eq!((&data["type"], &data["id"]), (&json!(name), &json!(id)));
         assert_eq!(*id, format!("{NOW_MS}-{}", at + 1));
     }

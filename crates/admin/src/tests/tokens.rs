@@ -306,7 +306,7 @@ fn call(
         return (status, String::new());
     }
     let told: Value = response.body_mut().read_json().expect("JSON");
-    check_named("Error", &told);
+    check_named("ApiError", &told);
     (status, told["error"]["code"].as_str().expect("text").to_owned())
 }
 
@@ -545,7 +545,7 @@ fn what_makes_no_token_is_told() {
     let order = json!({ "name": "b", "scopes": ["read"] }).to_string();
     let (status, told) = test_api.json("POST", "/v1/tokens", &order);
     assert_eq!((status, &told["error"]["code"]), (409, &json!("tokens_full")));
-    check_named("Error", &told);
+    check_named("ApiError", &told);
 }
 
 fn entries(test_api: &TestApi, query: &str) -> Vec<Value> {

@@ -215,7 +215,7 @@ fn what_the_book_does_not_take_is_told() {
         let (status, told) = test_api.json("PUT", path, body);
         let message = told["error"]["message"].as_str().expect("text");
         assert!(status == 400 && message.contains(expected), "{body}: {status} {message}");
-        check_named("Error", &told);
+        check_named("ApiError", &told);
     }
     for (fault, status, code) in [
         (UserFault::Wrong("not so".into()), 400, "bad_request"),

@@ -3,6 +3,7 @@
 pub(crate) mod disconnections;
 pub(crate) mod top;
 
+use super::devices::Kicked;
 use crate::orders::messages::RETAIN_HANDLING;
 use crate::texts::{CloseWord, QosNumber, Version};
 use model::close::CloseReason;
@@ -89,14 +90,15 @@ pub(crate) struct ClientPage {
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum ClientKicked {
-    Connection {
-        /// Whether a connection was closed.
-        was_online: bool,
-    },
-    Session {
-        /// Whether the session was deleted as well.
-        dropped: bool,
-    },
+    Connection(Kicked),
+    Session(SessionDropped),
+}
+
+/// The session of a client is deleted.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct SessionDropped {
+    /// Whether the session was deleted as well.
+    pub(crate) dropped: bool,
 }
 
 /// A subscription of a client.

@@ -32,7 +32,6 @@ impl TopOrder {
 
 /// A name with its traffic.
 #[derive(Serialize, JsonSchema)]
-#[schemars(inline)]
 struct TopEntry {
     /// The client (`account/device` for a device of an account), user, topic, group or address; at
     /// most 256 bytes of it.

@@ -7,7 +7,24 @@ use serde::Serialize;
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct BridgeList {
     /// The enabled bridges of the configuration.
-    pub(crate) bridges: Vec<BridgeStatus>,
+    pub(crate) bridges: Vec<Bridge>,
+}
+
+/// A bridge.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Bridge {
+    #[serde(flatten)]
+    of: BridgeStatus,
+    /// The same as `online`, in a word.
+    #[schemars(extend("enum" = ["connected", "disconnected"]))]
+    state: &'static str,
+}
+
+impl From<BridgeStatus> for Bridge {
+    fn from(of: BridgeStatus) -> Bridge {
+        let state = if of.is_online { "connected" } else { "disconnected" };
+        Bridge { of, state }
+    }
 }
 
 /// Status of a bridge.

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 /// How long phases lasted since the start, all shards together.
 #[derive(Serialize, JsonSchema)]
-#[schemars(inline)]
 pub(crate) struct Latencies {
     /// Upper bounds of the buckets, microseconds; one more bucket has what was above them.
     bounds_us: &'static [u64],
@@ -19,7 +18,6 @@ pub(crate) struct Latencies {
 
 /// How long a phase lasted.
 #[derive(Serialize, JsonSchema)]
-#[schemars(inline)]
 struct PhaseLatency {
     /// Whose: a protocol, a service or the shards.
     of: &'static str,

@@ -1,6 +1,6 @@
 //! Alarms, as the API shows them.
 
-use crate::routes::overview::alarms::Alarm;
+use crate::feed::alarms::{Alarm, LEVELS};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -10,10 +10,10 @@ use serde::Serialize;
 pub(crate) struct AlarmShown {
     /// Its id; later alarms have higher ones.
     id: u64,
-    /// Kind of its condition.
+    /// Kind of its condition; later versions may add some.
     kind: &'static str,
     /// Severity.
-    #[schemars(extend("enum" = ["critical", "warning"]))]
+    #[schemars(extend("enum" = LEVELS))]
     level: &'static str,
     /// Which bridge, webhook, log or file; empty where there is only one.
     subject: String,
@@ -33,8 +33,8 @@ impl From<&Alarm> for AlarmShown {
     fn from(alarm: &Alarm) -> AlarmShown {
         AlarmShown {
             id: alarm.id,
-            kind: alarm.kind,
-            level: if alarm.is_critical { "critical" } else { "warning" },
+            kind: alarm.kind.name,
+            level: alarm.level(),
             subject: alarm.subject.clone(),
             text: alarm.text.clone(),
             raised_ms: alarm.raised_ms,

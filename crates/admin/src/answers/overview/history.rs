@@ -26,7 +26,7 @@ pub(crate) struct OverviewHistory {
 
 /// Gauges.
 #[derive(Serialize, JsonSchema, Default)]
-#[schemars(inline)]
+#[schemars(rename = "HistoryHighest")]
 pub(crate) struct Highest {
     /// Open connections.
     pub(crate) connections: Vec<u64>,
@@ -44,7 +44,7 @@ pub(crate) struct Highest {
 
 /// Counts.
 #[derive(Serialize, JsonSchema, Default)]
-#[schemars(inline)]
+#[schemars(rename = "HistoryCounted")]
 pub(crate) struct Counted {
     /// Milliseconds of CPU time.
     pub(crate) cpu_ms: Vec<u64>,

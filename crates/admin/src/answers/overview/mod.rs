@@ -7,6 +7,7 @@ use super::metrics::latencies::Latencies;
 use super::operations::{Readiness, Status};
 use super::presence::{PresenceCounts, PresenceStatus};
 use crate::{MetricReading, process};
+use alarms::AlarmShown;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -20,6 +21,8 @@ pub(crate) struct Overview {
     pub(crate) started_ms: u64,
     /// As in /readyz.
     pub(crate) readiness: Readiness,
+    /// Active alarms, the worst first, as in /v1/alarms.
+    pub(crate) alarms: Vec<AlarmShown>,
     /// As in /v1/status; the longest turn is that of about the last second.
     pub(crate) status: Status,
     /// As in /v1/presence/counts; null if the shards did not answer.
@@ -37,7 +40,7 @@ pub(crate) struct Overview {
 
 /// Figures of the process, from the system.
 #[derive(Serialize, JsonSchema)]
-#[schemars(inline)]
+#[schemars(rename = "ServerProcess")]
 pub(crate) struct Process {
     /// Its memory in RAM; null if unknown.
     resident_bytes: Option<u64>,

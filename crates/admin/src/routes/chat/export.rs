@@ -12,7 +12,7 @@ use super::{Part, errand, run};
 use crate::answers::chat::Account;
 use crate::answers::chat::export::*;
 use crate::api::{Api, Shared};
-use crate::describe::{Answers, Operation};
+use crate::describe::{AnswerBody, Answers, Operation};
 use crate::fault::Fault;
 use crate::guard::Visitor;
 use crate::routes::chat as routes;
@@ -55,8 +55,8 @@ impl IntoResponse for Lines {
 
 impl Answers for Lines {
     fn answers(operation: &mut Operation<'_>) {
-        let line = operation.schemas.written.subschema_for::<ExportLine>();
-        operation.content = ("application/x-ndjson", line.to_value());
+        let of = vec![operation.schemas.written.subschema_for::<ExportLine>()];
+        operation.content = AnswerBody::pieces(&["application/x-ndjson"], of);
     }
 }
 

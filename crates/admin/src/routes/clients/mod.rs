@@ -9,8 +9,10 @@ pub(crate) mod top;
 
 use super::{Asked, Part, ask, asked, done, page, part};
 use crate::answers::clients::{
-    Client, ClientKicked, ClientPage, Subscribed, Subscription, Subscriptions, Unsubscribed,
+    Client, ClientKicked, ClientPage, SessionDropped, Subscribed, Subscription, Subscriptions,
+    Unsubscribed,
 };
+use crate::answers::devices::Kicked;
 use crate::api::{Api, Shared};
 use crate::describe::Body;
 use crate::fault::Fault;
@@ -90,12 +92,12 @@ async fn end(api: &Shared, client: String, session: bool) -> Told<ClientKicked> 
     if session {
         let dropped = done(api, TopicCommand::DropSession(client)).await?;
         return match dropped {
-            true => Ok(Json(ClientKicked::Session { dropped: true })),
+            true => Ok(Json(ClientKicked::Session(SessionDropped { dropped: true }))),
             false => Err(Fault::unknown("client")),
         };
     }
     let was_online = done(api, TopicCommand::Kick(client)).await?;
-    Ok(Json(ClientKicked::Connection { was_online }))
+    Ok(Json(ClientKicked::Connection(Kicked { was_online })))
 }
 
 /// `GET /v1/clients/{client}/subscriptions`

@@ -14,7 +14,7 @@ use crate::answers::operations::Status;
 use crate::answers::overview::{self as answers, Overview, Process};
 use crate::api::life::{Phase, reached};
 use crate::api::{Api, Shared};
-use crate::describe::{Answers, Operation};
+use crate::describe::{AnswerBody, Answers, Operation};
 use crate::fault::Fault;
 use crate::guard::{Caller, Visitor};
 use axum::extract::State;
@@ -84,6 +84,7 @@ async fn now(api: &Shared) -> Result<Overview, Fault> {
         at_ms: (api.settings.wall_ms)(),
         started_ms: api.boot,
         readiness: (&readiness).into(),
+        alarms: alarms::shown(api),
         status: Status::new((api.settings.version, readiness.draining), &status),
         latencies: Latencies::new(&status.counters),
         presence: presence_routes::counted(api).await.ok().map(|counts| (&counts).into()),
@@ -109,8 +110,8 @@ impl IntoResponse for Overviews {
 
 impl Answers for Overviews {
     fn answers(operation: &mut Operation<'_>) {
-        let schema = operation.schemas.written.subschema_for::<Overview>();
-        operation.content = ("text/event-stream", schema.to_value());
+        let of = vec![operation.schemas.written.subschema_for::<Overview>()];
+        operation.content = AnswerBody::events(of);
     }
 }
 

@@ -413,7 +413,7 @@ fn each_refusal_of_the_service_has_a_status_and_its_own_word() {
         let path = "/v1/chat/accounts/ann/messages";
         let (status, text, retry) = test_api.send("POST", path, body);
         let told: Value = serde_json::from_str(&text).expect("JSON");
-        check_named("Error", &told);
+        check_named("ApiError", &told);
         (status, told["error"]["code"].as_str().expect("text").to_owned(), retry)
     };
     let failed = |why| ChatAnswer::Told(Some(Box::new(ChatDelivery::Failed { number: 0, why })));
@@ -445,7 +445,7 @@ fn each_refusal_of_the_service_has_a_status_and_its_own_word() {
     assert_eq!(send(erasing.clone()), (409, "erasing".into(), None));
     *why.lock().expect("no panic") = Some(erasing);
     let (status, told) = test_api.json("PUT", "/v1/chat/accounts/ann", "");
-    check_named("Error", &told);
+    check_named("ApiError", &told);
     assert_eq!((status, &told["error"]["code"]), (409, &json!("erasing")));
     let left = json!({ "account": "ann", "what": { "message": {
         "with": "bob", "own": true, "device": "phone", "at_ms": 1_700_000_000_007_u64,

@@ -1,5 +1,5 @@
 //! Events for applications, sent by the API's streams and by webhooks. In the order of their
-//! groups: devices first, chat last.
+//! groups: devices first, the server last.
 
 kinds! {
     Devices {
@@ -58,5 +58,13 @@ kinds! {
         CHAT_ACCOUNT_MADE "chat_account_made" by_name [account number];
         /// A message contained a flagged word. The message may still be refused.
         CHAT_FLAGGED "chat_flagged" by_name [from to client_id] = "chat_words_flagged_total";
+    }
+    Server {
+        /// A condition that needs an operator began: an alarm is active. `alarm` is its id, `kind`
+        /// one of [these](api.md#alarms).
+        ALARM_RAISED "alarm_raised" by_name [alarm kind level subject text]
+            = "alarms_raised_total";
+        /// The condition of an alarm is over.
+        ALARM_CLEARED "alarm_cleared" by_name [alarm kind level subject text];
     }
 }

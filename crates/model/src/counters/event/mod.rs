@@ -97,11 +97,13 @@ pub enum EventGroup {
     Clients,
     /// Accounts and conversations.
     Chat,
+    /// The server as a whole.
+    Server,
 }
 
 impl EventGroup {
     /// Every one.
-    pub const ALL: [EventGroup; 7] = [
+    pub const ALL: [EventGroup; 8] = [
         EventGroup::Process,
         EventGroup::Storage,
         EventGroup::Outside,
@@ -109,6 +111,7 @@ impl EventGroup {
         EventGroup::Devices,
         EventGroup::Clients,
         EventGroup::Chat,
+        EventGroup::Server,
     ];
 
     /// The word for it.
@@ -121,6 +124,7 @@ impl EventGroup {
             EventGroup::Devices => "devices",
             EventGroup::Clients => "clients",
             EventGroup::Chat => "chat",
+            EventGroup::Server => "server",
         }
     }
 }
@@ -191,7 +195,7 @@ pub fn all() -> impl Iterator<Item = &'static EventKind> {
 /// Number of kinds that applications hear of.
 const STREAMED: usize = applications::KINDS.len();
 
-/// Their names, in their order: devices, clients, chat.
+/// Their names, in their order: devices, clients, chat, the server.
 pub const STREAMED_NAMES: [&str; STREAMED] = {
     let mut names = [""; STREAMED];
     let mut at = 0;

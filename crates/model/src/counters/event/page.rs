@@ -52,6 +52,7 @@ fn written() -> String {
         (EventGroup::Devices, "Devices"),
         (EventGroup::Clients, "MQTT clients"),
         (EventGroup::Chat, "Chat"),
+        (EventGroup::Server, "Server"),
     ];
     for (group, title) in titles {
         let kinds: Vec<_> = all().filter(|kind| kind.of == group).collect();

@@ -29,6 +29,11 @@ kinds! {
         /// the old one.
         CHANGE_FAILED "change_failed" error "this change failed; the old value stays in use"
             [key error];
+        /// A condition that needs an operator began. `holdline alarms` lists those that last.
+        ALARM_BEGAN "alarm_began" warn "alarm raised" [alarm kind level subject text]
+            = "alarms_raised_total";
+        /// The condition of an alarm is over.
+        ALARM_ENDED "alarm_ended" info "alarm cleared" [alarm kind level subject text];
         /// `holdline token reset` replaced the first token of the API.
         TOKEN_RESET "token_reset" warn "the first token of the API was replaced" [];
         /// A key has a new value in the file, which takes effect at the next restart.

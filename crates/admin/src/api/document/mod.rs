@@ -4,16 +4,22 @@
 //! Made once, when it is first asked for. It knows no handler. Invariant: whatever is served is in
 //! it, with the types that are served.
 
-use super::describe::{Operation, Schemas, components};
+mod settled;
+mod tags;
+
+pub(crate) use settled::settle;
+
+use super::describe::{AnswerBody, Operation, Schemas};
 use super::table::{Route, table};
 use crate::answers::ErrorBody;
 use crate::answers::hooks::WebhookBody;
 use crate::fault::Refusal;
 use serde_json::{Map, Value, json};
+use settled::{name_alternatives, open};
 use std::sync::LazyLock;
 
 /// Examples by operation: of its order and of its answer, each by a name.
-const EXAMPLES: &str = include_str!("examples.json");
+const EXAMPLES: &str = include_str!("../examples.json");
 
 /// The description, as it is served and as the tests read it.
 pub(crate) static OPENAPI: LazyLock<String> =
@@ -29,22 +35,23 @@ fn document() -> Value {
         let item = paths.entry(route.rule.path).or_insert_with(|| json!({}));
         item[route.rule.method] = told;
     }
-    let batch = content(
-        ("application/json", schemas.written.subschema_for::<WebhookBody<'_>>().to_value()),
-        &examples["events"]["posted"],
-    );
+    let batch = AnswerBody::json(schemas.written.subschema_for::<WebhookBody<'_>>());
+    let batch = content(&batch, &examples["events"]["posted"]);
     json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Holdline",
             "version": "1",
             "summary": "Push to devices, publish, chat and operate the server.",
-            "license": { "name": "MIT OR Apache-2.0" },
+            "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
         },
         "servers": [{ "url": "/" }],
         "security": [{ "token": ["admin"] }],
+        "tags": tags::all(),
         "paths": paths,
         "webhooks": { "events": { "post": {
+            "operationId": "receiveEvents",
+            "tags": ["Webhooks"],
             "summary": "A batch of events, posted to each configured webhook",
             "description": "`Holdline-Signature: t=<Unix seconds>,v1=<HMAC-SHA256 of \
                 \"<t>.<body>\" in hex>`. Any 2xx accepts the batch; otherwise it is posted \
@@ -72,7 +79,7 @@ fn operation(route: &Route, schemas: &mut Schemas, examples: &Value) -> Value {
         schemas,
         parameters: route.headers.to_vec(),
         body: None,
-        content: ("", Value::Null),
+        content: AnswerBody::default(),
         refusals: route.refusals.to_vec(),
     };
     operation.path_parameters();
@@ -84,7 +91,7 @@ fn operation(route: &Route, schemas: &mut Schemas, examples: &Value) -> Value {
     if !parameters.is_empty() || body.is_some() {
         refusals.push(Refusal::Bad);
     }
-    let answer = content(answer, &examples["answer"]);
+    let answer = content(&answer, &examples["answer"]);
     let mut responses = Map::new();
     for refusal in refusals {
         let place = format!("#/components/responses/{refusal:?}");
@@ -97,6 +104,7 @@ fn operation(route: &Route, schemas: &mut Schemas, examples: &Value) -> Value {
     let security = rule.scopes.iter().map(|scope| json!({ "token": [scope.name()] }));
     let mut told = json!({
         "operationId": route.id,
+        "tags": [tags::of(rule.path)],
         "summary": route.summary,
         "security": security.collect::<Vec<_>>(),
         "responses": responses,
@@ -116,12 +124,32 @@ fn operation(route: &Route, schemas: &mut Schemas, examples: &Value) -> Value {
     told
 }
 
-fn content((kind, schema): (&str, Value), examples: &Value) -> Value {
-    let mut content = json!({ "schema": schema });
-    if !examples.is_null() {
-        content["examples"] = named(examples);
+fn content(content: &AnswerBody, examples: &Value) -> Value {
+    let mut told = json!({ "schema": content.schema });
+    if let Some(item) = &content.item {
+        told["x-itemSchema"] = item.clone();
     }
-    json!({ kind: content })
+    if !examples.is_null() {
+        told["examples"] = named(examples);
+    }
+    content.kinds.iter().map(|&kind| (kind.to_owned(), told.clone())).collect::<Map<_, _>>().into()
+}
+
+/// Named schemas of orders and answers.
+fn components(schemas: &mut Schemas) -> Map<String, Value> {
+    let mut all = schemas.written.take_definitions(false);
+    all.values_mut().for_each(settle);
+    let written: Vec<String> = all.keys().cloned().collect();
+    for (name, mut schema) in schemas.read.take_definitions(false) {
+        settle(&mut schema);
+        let other = all.insert(name.clone(), schema);
+        assert!(other.is_none_or(|other| other == all[&name]), "two schemas are called {name}");
+    }
+    name_alternatives(&mut all);
+    for name in written {
+        open(&mut all[&name]);
+    }
+    all
 }
 
 fn named(examples: &Value) -> Value {
@@ -140,7 +168,7 @@ fn refusal(refusal: Refusal) -> (String, Value) {
     let mut told = json!({
         "description": refusal.told(),
         "content": { "application/json": {
-            "schema": { "$ref": "#/components/schemas/Error" },
+            "schema": { "$ref": "#/components/schemas/ApiError" },
             "examples": examples.collect::<Map<_, _>>(),
         } },
     });
@@ -151,59 +179,4 @@ fn refusal(refusal: Refusal) -> (String, Value) {
         });
     }
     (format!("{refusal:?}"), told)
-}
-
-/// What holds for schemas of orders and answers alike, and no attribute says.
-pub(super) fn settle(schema: &mut Value) {
-    if let Some(items) = schema.as_array_mut() {
-        return items.iter_mut().for_each(settle);
-    }
-    let Some(schema) = schema.as_object_mut() else { return };
-    if let Some(Value::String(told)) = schema.get_mut("description") {
-        *told = told.replace('\n', " ");
-    }
-    if schema.get("format").is_some_and(|format| format == "uint32") {
-        schema.entry("maximum").or_insert(json!(u32::MAX));
-    }
-    if schema.get("type").is_some_and(|kind| kind == "object") && schema.contains_key("properties")
-    {
-        schema.entry("additionalProperties").or_insert(json!(false));
-    }
-    let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
-    for (name, field) in
-        schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten()
-    {
-        // What may be left out is left out and not null, but for a field that says so by a default,
-        // which is none: left out, it says another thing.
-        let is_nullable = field.get("default").is_some_and(Value::is_null);
-        if is_nullable {
-            field.as_object_mut().and_then(|field| field.remove("default"));
-        } else if !required.iter().any(|one| *one == **name) {
-            without_null(field);
-        }
-    }
-    schema.values_mut().for_each(settle);
-}
-
-fn without_null(schema: &mut Value) {
-    let is_null = |value: &Value| *value == json!("null") || value.is_null();
-    if let Some(kinds) = schema.get_mut("type").filter(|kinds| kinds.is_array()) {
-        kinds.as_array_mut().expect("an array").retain(|kind| !is_null(kind));
-        if let [kind] = &kinds.as_array().expect("an array")[..] {
-            *kinds = kind.clone();
-        }
-    }
-    if let Some(words) = schema.get_mut("enum").and_then(Value::as_array_mut) {
-        words.retain(|word| !is_null(word));
-    }
-    let Some(any) = schema.get_mut("anyOf").and_then(Value::as_array_mut) else { return };
-    any.retain(|one| one["type"] != "null");
-    if let [Value::Object(alone)] = &mut any[..] {
-        let alone = std::mem::take(alone);
-        let schema = schema.as_object_mut().expect("it has fields");
-        schema.remove("anyOf");
-        for (name, part) in alone {
-            schema.entry(name).or_insert(part);
-        }
-    }
 }
