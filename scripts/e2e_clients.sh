@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs the MQTT clients that tests/e2e/mqtt tries, Google's compiler of Protocol Buffers for
 # tests/e2e/im, slixmpp, @xmpp/client, strophe.js, stanza.js, converse.js and Smack for
-# tests/e2e/xmpp, s3rver and botocore for tests/e2e/media, and the checkers of the API's
-# description, of its page of metrics, of the console and of the chart, each by its own package
-# manager.
+# tests/e2e/xmpp, s3rver and botocore for tests/e2e/media, two generators of clients for
+# tests/e2e/openapi, and the checkers of the API's description, of its page of metrics, of the
+# console and of the chart, each by its own package manager.
 #
 #   scripts/e2e_clients.sh FOLDER      what was fetched and built is kept there
 #
@@ -90,6 +90,20 @@ install_schemathesis() {
         -r "$sources/../../requirements.txt"
 }
 
+install_openapi-python() {
+    python3 -m pip install --quiet --upgrade --target "$target/openapi-python" \
+        -r "$sources/../../openapi/requirements.txt"
+}
+
+# With the compiler of what it makes in TypeScript.
+install_openapi-generator() {
+    local to="$target/openapi-generator"
+    mvn -B -q -f "$sources/../../openapi/pom.xml" dependency:copy-dependencies \
+        -Dmdep.stripVersion=true -DoutputDirectory="$to/jars" &&
+        cp "$sources/../../openapi/package.json" "$to/" &&
+        npm install --prefix "$to" --no-package-lock --no-audit --no-fund --silent
+}
+
 install_protobuf() {
     python3 -m pip install --quiet --upgrade --target "$target/protobuf" \
         -r "$sources/../../im/requirements.txt"
@@ -148,6 +162,8 @@ client go go
 client java java
 client rumqttc rumqttc
 client schemathesis ../../requirements.txt
+client openapi-python ../../openapi/requirements.txt
+client openapi-generator ../../openapi/pom.xml ../../openapi/package.json
 client protobuf ../../im/requirements.txt
 client slixmpp ../../xmpp/requirements.txt
 client xmpp-js ../../xmpp/package.json

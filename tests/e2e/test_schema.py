@@ -20,7 +20,7 @@ TOOL = os.path.join(BUILT, "schemathesis")
 RUN = "from schemathesis.cli import schemathesis; schemathesis()"
 DEADLINE_S = 600
 
-# What a schema cannot say: that one of several fields is wanted, or goes with another one only;
+# What the schema does not say, so that generators understand it: that one of several fields is wanted, or goes with another one only;
 # addresses and networks; that a message has a text or something beside it; what a group's domain is.
 ASKED_FREELY = ("GET /v1/presence", "GET /v1/presence/history", "POST /v1/presence",
                 "GET /v1/presence/stored", "POST /v1/presence/stored", "POST /v1/tokens",
@@ -29,7 +29,7 @@ ASKED_FREELY = ("GET /v1/presence", "GET /v1/presence/history", "POST /v1/presen
                 "POST /v1/chat/accounts/{account}/messages", "POST /v1/chat/groups",
                 "POST /v1/chat/groups/{group}/changes",
                 "GET /v1/bans", "POST /v1/bans", "DELETE /v1/bans/{kind}/{subject}",
-                "GET /v1/disconnections",
+                "GET /v1/disconnections", "GET /v1/clients", "POST /v1/pushes", "POST /v1/publish",
                 "GET /v1/chat/chatrooms", "POST /v1/chat/chatrooms/{room}/changes",
                 "GET /v1/chat/groups/{group}", "POST /v1/chat/groups/{group}/recall",
                 "POST /v1/chat/accounts/{account}/recall",
