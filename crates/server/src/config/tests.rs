@@ -762,6 +762,8 @@ fn webhooks_choose_among_the_events_of_the_model() {
     ];
     let names = all.iter().map(DeviceWhat::name).chain(clients.iter().map(ClientWhat::name));
     let names = names.chain(chat.iter().map(ChatWhat::name));
+    let alarms = [model::event::ALARM_RAISED, model::event::ALARM_CLEARED];
+    let names = names.chain(alarms.iter().map(|kind| kind.name));
     assert_eq!(names.collect::<Vec<_>>(), admin::EVENT_TYPES);
 }
 
