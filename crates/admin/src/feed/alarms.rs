@@ -194,6 +194,9 @@ impl Book {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::events::Filter;
+    use crate::feed::Feed;
+    use model::limits::Limits;
 
     fn condition(kind: &'static Kind, subject: &str, text: &str) -> Condition {
         Condition { kind, subject: subject.to_owned(), text: text.to_owned() }
@@ -272,6 +275,27 @@ mod tests {
             book.see(3, many(ACTIVE_MAX));
         }
         assert_eq!((book.active.len(), book.past.len()), (ACTIVE_MAX, PAST_MAX));
+    }
+
+    #[test]
+    fn an_alarm_that_is_raised_or_cleared_reaches_readers_that_name_its_type() {
+        let feed = Feed::new(&Limits::default());
+        let filter = |types: &str| {
+            let types = types.split(',').filter(|name| !name.is_empty());
+            Filter::new(None, types, Vec::new()).expect("known types")
+        };
+        let named = filter("alarm_raised,alarm_cleared");
+        assert!(!filter("").wish().alarms, "they must be named");
+        let reader = feed.reader(named.wish(), None);
+        let mut book = Book::default();
+        feed.publish_alarms(book.see(10, vec![condition(&LOG_FULL, "0", "x")]));
+        feed.publish_alarms(book.see(20, Vec::new()));
+        let taken = reader.take(9).expect("it is open").happenings;
+        let told = taken.iter().map(|(_, happening)| {
+            assert!(named.wants(happening));
+            (happening.name(), happening.at_ms())
+        });
+        assert_eq!(told.collect::<Vec<_>>(), [("alarm_raised", 10), ("alarm_cleared", 20)]);
     }
 
     #[test]
