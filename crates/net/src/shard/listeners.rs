@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::SyncSender;
 
 /// Change of one listener on one shard.
 pub struct ListenerChange {
@@ -25,7 +25,7 @@ pub struct ListenerChange {
     /// The sockets that replace those it has, none where it closes; `None`: it keeps its sockets.
     pub sockets: Option<Vec<OwnedFd>>,
     /// Dropped when the shard has carried out the change.
-    pub done: Sender<Infallible>,
+    pub done: SyncSender<Infallible>,
 }
 
 /// Changes that are still to be carried out.

@@ -17,7 +17,7 @@ use std::convert::Infallible;
 use std::io::{IoSlice, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 
 /// What it sends when it is told to send much, bytes: more than sockets take at once.
 const MUCH: usize = 8 * 1024 * 1024;
@@ -975,7 +975,7 @@ fn change(
     setup: ListenerSetup,
     sockets: Option<Vec<OwnedFd>>,
 ) -> Receiver<Infallible> {
-    let (done, is_done) = channel();
+    let (done, is_done) = sync_channel(0);
     let setup = Arc::new(setup);
     world.shard.handle_mut().change_listener(ListenerChange { door, setup, sockets, done });
     is_done

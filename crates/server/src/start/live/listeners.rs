@@ -33,7 +33,7 @@ use net::shard::ListenerChange;
 use std::convert::Infallible;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -361,7 +361,7 @@ impl Orders {
         setup: &Arc<ListenerSetup>,
         sockets: Vec<Option<Vec<OwnedFd>>>,
     ) {
-        let (done, is_done) = channel();
+        let (done, is_done) = sync_channel(0);
         for (changes, sockets) in self.of_shards.iter_mut().zip(sockets) {
             let (door, setup, done) = (number as u8, setup.clone(), done.clone());
             changes.push(ListenerChange { door, setup, sockets, done });
