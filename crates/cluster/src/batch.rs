@@ -7,8 +7,9 @@
 //! Lead:    a batch of one record of kind 3: | node u16 | boot u64 |
 //! ```
 //! The format is the store's (`docs/storage.md`); this file reads what replication needs of it and
-//! knows no other payload. Invariant: a [`LogBatch`] is whole, and every record in it is as it was
-//! written; whether it follows what is before it is for [`LogBatch::follows`] to say.
+//! knows no other payload. Invariant: a [`StreamBatch`] is whole, and every record in it is as
+//! it was
+//! written; whether it follows what is before it is for [`StreamBatch::follows`] to say.
 
 use base::bytes::ByteReader;
 use model::id::NodeId;
@@ -67,7 +68,7 @@ pub struct LogLeader {
 
 /// A whole batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LogBatch {
+pub struct StreamBatch {
     bytes: Arc<[u8]>,
     head: Head,
     records: u64,
@@ -85,9 +86,9 @@ struct Head {
     chain: u32,
 }
 
-impl LogBatch {
+impl StreamBatch {
     /// Takes a batch off the front of `bytes`, which must have all of it.
-    pub fn take(bytes: &mut &[u8]) -> Option<LogBatch> {
+    pub fn take(bytes: &mut &[u8]) -> Option<StreamBatch> {
         let (head, rest) = bytes.split_at_checked(HEAD_BYTES)?;
         let head = Head::read(head)?;
         let (records, behind) = rest.split_at_checked(head.bytes as usize)?;
@@ -105,11 +106,11 @@ impl LogBatch {
         }
         let whole = &bytes[..HEAD_BYTES + records.len()];
         *bytes = behind;
-        (count > 0).then(|| LogBatch { bytes: whole.into(), head, records: count, leader })
+        (count > 0).then(|| StreamBatch { bytes: whole.into(), head, records: count, leader })
     }
 
     /// A batch that stands behind `at` and consists of these records, each of which is whole.
-    pub fn of(at: LogEnd, epoch: u32, records: &[u8]) -> Option<LogBatch> {
+    pub fn of(at: LogEnd, epoch: u32, records: &[u8]) -> Option<StreamBatch> {
         let bytes = u32::try_from(records.len()).ok()?;
         let index = at.index + 1;
         let chain = chain(at.chain, epoch, index, records);
@@ -118,17 +119,17 @@ impl LogBatch {
         let mut out = Vec::with_capacity(HEAD_BYTES + records.len());
         head.write(&mut out);
         out.extend_from_slice(records);
-        LogBatch::take(&mut &out[..])
+        StreamBatch::take(&mut &out[..])
     }
 
     /// The batch by which a node leads the log from `at` on, under this epoch.
-    pub fn lead(at: LogEnd, epoch: u32, leader: LogLeader) -> LogBatch {
+    pub fn lead(at: LogEnd, epoch: u32, leader: LogLeader) -> StreamBatch {
         let mut record = Vec::with_capacity(RECORD_HEAD_BYTES + LEAD_BYTES);
         write_record(KIND_EPOCH, &mut record, |out| {
             out.extend_from_slice(&leader.node.number().to_le_bytes());
             out.extend_from_slice(&leader.boot.to_le_bytes());
         });
-        LogBatch::of(at, epoch, &record).expect("a record that was just written is whole")
+        StreamBatch::of(at, epoch, &record).expect("a record that was just written is whole")
     }
 
     /// The batch as the store writes it.
@@ -267,12 +268,12 @@ pub(crate) mod tests {
     use base::hex;
 
     /// A batch of one record of kind Put with each payload, behind `at`.
-    pub(crate) fn batch(at: LogEnd, epoch: u32, payloads: &[&[u8]]) -> LogBatch {
+    pub(crate) fn batch(at: LogEnd, epoch: u32, payloads: &[&[u8]]) -> StreamBatch {
         let mut records = Vec::new();
         for payload in payloads {
             write_record(14, &mut records, |out| out.extend_from_slice(payload));
         }
-        LogBatch::of(at, epoch, &records).expect("whole")
+        StreamBatch::of(at, epoch, &records).expect("whole")
     }
 
     pub(crate) fn begin() -> LogEnd {
@@ -282,11 +283,11 @@ pub(crate) mod tests {
     #[test]
     fn a_lead_has_these_bytes() {
         let node = NodeId::new(5).expect("a node");
-        let lead = LogBatch::lead(begin(), 5, LogLeader { node, boot: 0x0102 });
+        let lead = StreamBatch::lead(begin(), 5, LogLeader { node, boot: 0x0102 });
         let golden = "24000000007cc5c30201000000840300000500000015000000000000001400000000000000\
                       1300000040f05f1b0a0000007ddf452b0305000201000000000000";
         assert_eq!(hex::encode(lead.bytes()), golden);
-        assert_eq!(LogBatch::take(&mut &lead.bytes()[..]), Some(lead.clone()));
+        assert_eq!(StreamBatch::take(&mut &lead.bytes()[..]), Some(lead.clone()));
         assert_eq!(lead.leader(), Some(LogLeader { node, boot: 0x0102 }));
         assert!(lead.follows(&begin()) && lead.end().index == 21 && lead.end().epoch == 5);
     }
@@ -310,9 +311,9 @@ pub(crate) mod tests {
             for bit in 0..8 {
                 let mut changed = whole.bytes().to_vec();
                 changed[at] ^= 1 << bit;
-                assert_eq!(LogBatch::take(&mut &changed[..]), None, "byte {at}");
+                assert_eq!(StreamBatch::take(&mut &changed[..]), None, "byte {at}");
             }
-            assert_eq!(LogBatch::take(&mut &whole.bytes()[..at]), None, "cut at {at}");
+            assert_eq!(StreamBatch::take(&mut &whole.bytes()[..at]), None, "cut at {at}");
         }
     }
 }

@@ -13,7 +13,7 @@
 //! this one reader. Invariant: what counts depends on the stream alone, not on where or when it is
 //! read.
 
-use crate::batch::{BATCH_BYTES_MAX, LogBatch, LogEnd, LogLeader};
+use crate::batch::{BATCH_BYTES_MAX, LogEnd, LogLeader, StreamBatch};
 use crate::rules::Rule;
 use crate::wire::message::{LogName, MessageBody, StreamMessage};
 
@@ -34,7 +34,7 @@ pub struct Counted {
     /// Where they stand.
     pub at: Anchor,
     /// The batches, in their order.
-    pub batches: Vec<LogBatch>,
+    pub batches: Vec<StreamBatch>,
 }
 
 /// A message was missing: the reader knows no more what counts.
@@ -182,7 +182,7 @@ impl Counting {
         };
         let mut batches = Vec::new();
         while !bytes.is_empty() {
-            let batch = LogBatch::take(&mut bytes)?;
+            let batch = StreamBatch::take(&mut bytes)?;
             if !behind.is_none_or(|behind| counts(&batch, &behind)) {
                 return None;
             }
@@ -205,7 +205,7 @@ enum Added {
 }
 
 /// Whether a batch counts behind another one.
-fn counts(batch: &LogBatch, behind: &LogEnd) -> bool {
+fn counts(batch: &StreamBatch, behind: &LogEnd) -> bool {
     let follows = match Rule::ChainFollows.holds() {
         true => batch.follows(behind),
         false => batch.first_index() == behind.index + 1,
@@ -231,11 +231,11 @@ mod tests {
         LogLeader { node: NodeId::new(node).expect("a node"), boot: 1 }
     }
 
-    fn lead(at: LogEnd, epoch: u32, node: u16) -> LogBatch {
-        LogBatch::lead(at, epoch, by(node))
+    fn lead(at: LogEnd, epoch: u32, node: u16) -> StreamBatch {
+        StreamBatch::lead(at, epoch, by(node))
     }
 
-    fn one(node: u16, batch: &LogBatch) -> Vec<u8> {
+    fn one(node: u16, batch: &StreamBatch) -> Vec<u8> {
         messages_of(NAME, by(node), std::slice::from_ref(batch)).remove(0)
     }
 
@@ -245,7 +245,7 @@ mod tests {
         let mut ends = Vec::new();
         for (message, sequence) in messages.iter().zip(1..) {
             let counted = counting.read(sequence, message).expect("no gap");
-            ends.extend(counted.iter().flat_map(|it| it.batches.iter().map(LogBatch::end)));
+            ends.extend(counted.iter().flat_map(|it| it.batches.iter().map(StreamBatch::end)));
         }
         (ends, counting)
     }

@@ -108,7 +108,7 @@ impl Held {
 mod tests {
     use super::*;
     use crate::batch::tests::batch;
-    use crate::batch::{LogBatch, LogEnd};
+    use crate::batch::{LogEnd, StreamBatch};
     use crate::counting::Anchor;
 
     /// Four messages of two records each, of these bytes, at sequences 1, 3, 5 and 7.
@@ -120,7 +120,7 @@ mod tests {
             let sequence = 1 + 2 * number;
             held.message(bytes);
             let at = Anchor { first: sequence, last: sequence, end: next.end() };
-            held.count(&Counted { at, batches: vec![LogBatch::clone(&next)] });
+            held.count(&Counted { at, batches: vec![StreamBatch::clone(&next)] });
         }
         held
     }

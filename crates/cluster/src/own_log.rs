@@ -3,7 +3,7 @@
 //! Kept for as many batches as the stream holds, so that a stream can be compared with the copy
 //! without reading the disk. It does not have the batches. Invariant: the ends rise in index.
 
-use crate::batch::{LogBatch, LogEnd};
+use crate::batch::{LogEnd, StreamBatch};
 use std::collections::VecDeque;
 
 /// Ends that are remembered beyond those that the stream holds.
@@ -66,7 +66,7 @@ impl OwnLog {
     }
 
     /// Compares a batch that counts.
-    pub fn compare(&self, batch: &LogBatch) -> Compared {
+    pub fn compare(&self, batch: &StreamBatch) -> Compared {
         let (first, last) = (batch.first_index(), batch.last_index());
         let (base, end) = (self.ends[0], self.end());
         if first == end.index + 1 {
@@ -96,7 +96,7 @@ impl OwnLog {
     }
 
     /// A batch was added to the copy.
-    pub fn push(&mut self, batch: &LogBatch) {
+    pub fn push(&mut self, batch: &StreamBatch) {
         debug_assert!(batch.first_index() == self.end().index + 1);
         self.ends.push_back(batch.end());
     }
@@ -134,14 +134,14 @@ mod tests {
     use super::*;
     use crate::batch::tests::batch;
 
-    fn four() -> ([LogBatch; 4], OwnLog) {
+    fn four() -> ([StreamBatch; 4], OwnLog) {
         let mut at = LogEnd::default();
         let all = [b"a", b"b", b"c", b"d"].map(|payload| {
             let next = batch(at, 0, &[payload, payload]);
             at = next.end();
             next
         });
-        let own = OwnLog::new(all[..3].iter().map(LogBatch::end), 4);
+        let own = OwnLog::new(all[..3].iter().map(StreamBatch::end), 4);
         (all, own)
     }
 

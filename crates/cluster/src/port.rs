@@ -4,7 +4,7 @@
 //! up by the machine after [`ANSWER`]. Whoever carries out commands keeps their order for each of
 //! three kinds: the own log, the stream, everything else.
 
-use crate::batch::{LogBatch, LogEnd};
+use crate::batch::{LogEnd, StreamBatch};
 use crate::own_log::OwnLog;
 use crate::wire::beat::LogBeat;
 use crate::wire::table::LogEntry;
@@ -79,7 +79,7 @@ pub enum LogCommand {
     /// Add a batch to the own log, behind its end, and sync it within a second.
     Append {
         /// The batch, which follows.
-        batch: LogBatch,
+        batch: StreamBatch,
     },
     /// Cut the own log.
     Cut {
@@ -226,7 +226,7 @@ pub enum LogEvent {
         /// The question.
         ask: Ask,
         /// The batches, to the end of the log.
-        batches: Vec<LogBatch>,
+        batches: Vec<StreamBatch>,
     },
     /// The answer to [`LogCommand::Copy`]: the own log as it is now, and up to which index it is
     /// what it was; none if it could not be copied.
@@ -243,7 +243,7 @@ pub enum LogEvent {
     /// The log's writer has put a batch on the disk.
     Written {
         /// The batch.
-        batch: LogBatch,
+        batch: StreamBatch,
     },
     /// The own log takes nothing more until a restart.
     LogFailed,

@@ -19,13 +19,13 @@ mod leading;
 #[cfg(test)]
 mod tests;
 
-use crate::batch::{LogBatch, LogEnd, LogLeader};
+use crate::batch::{LogEnd, LogLeader, StreamBatch};
 use crate::follow::{Follow, FollowStep};
 use crate::node::{MajorityProof, PeerBeats};
 use crate::own_log::OwnLog;
 use crate::port::{ANSWER, Ask, ClosedBy, LogCommand, LogEvent, LogNotice};
 use crate::rules::Rule;
-use crate::ship::{Ship, ShipRoute};
+use crate::ship::{ShipRoute, Shipper};
 use crate::wire::beat::{LogBeat, LogRole};
 use crate::wire::message::LogName;
 use crate::wire::table::LogEntry;
@@ -67,7 +67,7 @@ pub struct Replica {
     /// The epoch of the own Lead.
     epoch: u32,
     phase: Phase,
-    ship: Option<Ship>,
+    ship: Option<Shipper>,
     /// The log is served: by a leader, also while it begins a new generation.
     is_open: bool,
     is_isolated: bool,
@@ -153,7 +153,7 @@ impl Replica {
 
     /// Whether the stream takes nothing more: writes are refused before they are on the disk.
     pub fn is_full(&self) -> bool {
-        self.ship.as_ref().is_some_and(Ship::is_full)
+        self.ship.as_ref().is_some_and(Shipper::is_full)
     }
 
     /// Who leads, as the table says.
@@ -182,7 +182,7 @@ impl Replica {
 
     /// When it wants to be ticked, beside each second.
     pub fn deadline(&self) -> Option<Instant> {
-        earliest([self.ship.as_ref().and_then(Ship::deadline)])
+        earliest([self.ship.as_ref().and_then(Shipper::deadline)])
     }
 
     /// Something happened.
@@ -248,7 +248,7 @@ impl Replica {
             Phase::Fencing(_) => self.tick_fencing(view, out),
             Phase::Leading => self.tick_leading(view, out),
             Phase::Leaving { until } => {
-                let is_idle = self.ship.as_ref().is_none_or(Ship::is_idle);
+                let is_idle = self.ship.as_ref().is_none_or(Shipper::is_idle);
                 if until.is_some_and(|until| is_idle || now >= until) {
                     self.ship = None;
                     self.follow(now);
@@ -261,7 +261,7 @@ impl Replica {
     fn ship(
         &mut self,
         out: &mut Vec<LogCommand>,
-        run: impl FnOnce(&mut Ship, &mut Vec<LogCommand>),
+        run: impl FnOnce(&mut Shipper, &mut Vec<LogCommand>),
     ) {
         let Some(ship) = &mut self.ship else { return };
         let before = out.len();
@@ -448,7 +448,7 @@ impl Replica {
         ShipRoute { name: self.name, by: self.me, generation: self.generation }
     }
 
-    fn lead(&self, at: LogEnd) -> LogBatch {
-        LogBatch::lead(at, self.epoch, self.me)
+    fn lead(&self, at: LogEnd) -> StreamBatch {
+        StreamBatch::lead(at, self.epoch, self.me)
     }
 }

@@ -13,7 +13,7 @@
 //! Invariant: [`LogCommand::Release`] names an index only if the stream has acknowledged every
 //! batch up to it, at consecutive sequences behind one that counts.
 
-use crate::batch::{LogBatch, LogLeader};
+use crate::batch::{LogLeader, StreamBatch};
 use crate::counting::{Anchor, Counted, Counting};
 use crate::held::{DuePurge, Held};
 use crate::port::{ANSWER, Ask, LogCommand, PublishNumber, StreamError};
@@ -61,13 +61,13 @@ pub struct ShipRoute {
 
 /// The shipping of one log.
 #[derive(Clone, Debug)]
-pub struct Ship {
+pub struct Shipper {
     route: ShipRoute,
     /// The last batch that is known to count.
     anchor: Option<Anchor>,
     held: Held,
     /// Batches that are not acknowledged, oldest first, and since when they are there.
-    queue: VecDeque<(LogBatch, Instant)>,
+    queue: VecDeque<(StreamBatch, Instant)>,
     /// Of these, how many are in messages of this round.
     cut: usize,
     /// Messages that are cut and not sent.
@@ -82,7 +82,7 @@ pub struct Ship {
     /// The sequence behind which the next message is to stand.
     expected: u64,
     state: State,
-    last_released: Option<LogBatch>,
+    last_released: Option<StreamBatch>,
 }
 
 #[derive(Clone, Debug)]
@@ -115,11 +115,11 @@ enum State {
     Stopped(ShipEnd),
 }
 
-impl Ship {
+impl Shipper {
     /// Ships behind what was counted in a stream that was read to its end. Its questions and its
     /// rounds have this number and those behind it.
-    pub fn new(route: ShipRoute, counting: &Counting, held: Held, ask: Ask) -> Ship {
-        Ship {
+    pub fn new(route: ShipRoute, counting: &Counting, held: Held, ask: Ask) -> Shipper {
+        Shipper {
             route,
             anchor: counting.anchor(),
             held,
@@ -143,7 +143,7 @@ impl Ship {
     }
 
     /// A batch is on the leader's disk.
-    pub fn push(&mut self, now: Instant, batch: LogBatch, out: &mut Vec<LogCommand>) {
+    pub fn push(&mut self, now: Instant, batch: StreamBatch, out: &mut Vec<LogCommand>) {
         if !Rule::WaitForTheStream.holds() {
             out.push(LogCommand::Release { index: batch.last_index() });
         }
@@ -171,7 +171,7 @@ impl Ship {
 
     /// What was not acknowledged, behind the last batch that was: with this another generation
     /// begins.
-    pub fn into_rest(self) -> Vec<LogBatch> {
+    pub fn into_rest(self) -> Vec<StreamBatch> {
         let rest = self.queue.into_iter().map(|(batch, _)| batch);
         self.last_released.into_iter().chain(rest).collect()
     }
@@ -270,7 +270,7 @@ impl Ship {
 
     /// The first batches of the queue count, and stand at these sequences.
     fn complete(&mut self, count: usize, first: u64, last: u64, out: &mut Vec<LogCommand>) {
-        let batches: Vec<LogBatch> = self.queue.drain(..count).map(|(batch, _)| batch).collect();
+        let batches: Vec<StreamBatch> = self.queue.drain(..count).map(|(batch, _)| batch).collect();
         self.cut = self.cut.saturating_sub(count);
         let Some(newest) = batches.last() else { return };
         let at = Anchor { first, last, end: newest.end() };
@@ -322,7 +322,7 @@ impl Ship {
             return false;
         }
         let batches = self.queue.range(self.cut..self.cut + count).map(|(batch, _)| batch.clone());
-        let batches: Vec<LogBatch> = batches.collect();
+        let batches: Vec<StreamBatch> = batches.collect();
         let messages = messages_of(self.route.name, self.route.by, &batches);
         let last = messages.len() - 1;
         let outgoing = messages.into_iter().enumerate().map(|(at, message)| {

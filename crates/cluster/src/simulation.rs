@@ -12,7 +12,7 @@ mod node;
 mod tests;
 mod weather;
 
-use crate::batch::{LogBatch, LogEnd, write_record};
+use crate::batch::{LogEnd, StreamBatch, write_record};
 use crate::port::{ClosedBy, LogCommand, LogEvent, LogNotice, StreamError, StreamPage};
 use crate::replica::Replica;
 use crate::wire::beat::Beat;
@@ -38,8 +38,8 @@ enum Input {
     Proved(u64),
     Beat(Vec<u8>),
     AskedCopies { ask: u64, from: usize },
-    Synced { upto: u64, batch: Option<LogBatch> },
-    CopyIs { ask: u64, log: Vec<LogBatch> },
+    Synced { upto: u64, batch: Option<StreamBatch> },
+    CopyIs { ask: u64, log: Vec<StreamBatch> },
     Opened,
 }
 
@@ -365,13 +365,13 @@ impl World {
             write_record(14, &mut records, |out| out.extend_from_slice(&payload));
         }
         let it = &mut self.nodes[node];
-        let batch = LogBatch::of(it.disk.end(), engine.epoch, &records).expect("whole");
+        let batch = StreamBatch::of(it.disk.end(), engine.epoch, &records).expect("whole");
         it.disk.append(batch.clone());
         let upto = batch.last_index();
         self.later(node, MS, Input::Synced { upto, batch: Some(batch) });
     }
 
-    fn synced(&mut self, node: usize, upto: u64, batch: Option<LogBatch>) {
+    fn synced(&mut self, node: usize, upto: u64, batch: Option<StreamBatch>) {
         let it = &mut self.nodes[node];
         let synced = it.disk.batches.partition_point(|batch| batch.last_index() <= upto);
         it.disk.synced = it.disk.synced.max(synced);
@@ -395,7 +395,7 @@ impl World {
         };
         let upto = replica.own().acknowledged();
         let log = it.disk.batches.iter().filter(|batch| batch.last_index() <= upto).cloned();
-        let log: Vec<LogBatch> = log.collect();
+        let log: Vec<StreamBatch> = log.collect();
         let is_cut = |node: &SimNode| self.now < node.cut_out_until.max(node.cut_in_until);
         if !is_cut(it) && !is_cut(&self.nodes[to]) && self.now >= self.weather.nats_until {
             let after = self.rng.below(400 * MS);
@@ -404,12 +404,12 @@ impl World {
         }
     }
 
-    fn copied(&mut self, node: usize, ask: u64, log: Vec<LogBatch>) {
+    fn copied(&mut self, node: usize, ask: u64, log: Vec<StreamBatch>) {
         let disk = &mut self.nodes[node].disk;
         let both = disk.batches.iter().zip(&log);
         let same = both.take_while(|(a, b)| a.end().is_same(&b.end())).count();
         let kept = same.checked_sub(1).map_or(0, |at| log[at].last_index());
-        let ends = log.iter().map(LogBatch::end);
+        let ends = log.iter().map(StreamBatch::end);
         let ends: Vec<LogEnd> = [LogEnd::default()].into_iter().chain(ends).collect();
         let acknowledged = ends[ends.len() - 1].index;
         let own = crate::own_log::OwnLog::new(ends, acknowledged);
@@ -567,7 +567,7 @@ impl World {
         let pending = leader.disk.end().index - leader.engine.map_or(0, |it| it.released);
         let has_written = leader.disk.batches.last().is_some_and(|it| it.leader().is_none());
         assert!(pending == 0 || !has_written, "invariant 14: {pending} records wait for ever");
-        let disks: Vec<&[LogBatch]> = self.nodes.iter().map(|it| &it.disk.batches[..]).collect();
+        let disks: Vec<&[StreamBatch]> = self.nodes.iter().map(|it| &it.disk.batches[..]).collect();
         self.judge.end(&disks);
         Story {
             releases: self.judge.releases,

@@ -1,7 +1,7 @@
 //! Fencing: a claimer's Lead in the stream, or a new generation of a stream that forgot.
 //!
 //! ```text
-//! Read to the end ─► Log: the own tail ─► Ship: tail and Lead ─► Opening
+//! Read to the end ─► Log: the own tail ─► Shipper: tail and Lead ─► Opening
 //!       │ it lacks what was acknowledged, has ended, or is gone
 //!       └─► Copies ─► End ─► Name ─► Create ─► Read, of the new generation
 //! ```
@@ -10,7 +10,7 @@
 
 use super::claiming::{COPIES_LONGEST, Copies, Say};
 use super::{Phase, Replica};
-use crate::batch::LogBatch;
+use crate::batch::StreamBatch;
 use crate::counting::Counting;
 use crate::ending::{Ending, EndingStep};
 use crate::follow::{Follow, FollowStep};
@@ -20,7 +20,7 @@ use crate::port::{
 };
 use crate::replica::NodeView;
 use crate::rules::Rule;
-use crate::ship::{Ship, ShipRoute};
+use crate::ship::{ShipRoute, Shipper};
 use crate::wire::message::LogName;
 use crate::wire::table::LogEntry;
 use base::time::Instant;
@@ -32,7 +32,7 @@ const TRIES_MAX: u8 = 12;
 pub(super) struct Fencing {
     step: Step,
     /// Of a leader that is open: what the new generation begins with.
-    pub(super) rest: Vec<LogBatch>,
+    pub(super) rest: Vec<StreamBatch>,
     /// This node made the stream of the generation that is read.
     has_created: bool,
 }
@@ -40,7 +40,7 @@ pub(super) struct Fencing {
 enum Step {
     Read(Follow),
     Log { ask: Ask, again: Instant, counted: Box<(Counting, Held)> },
-    Ship { lead: LogBatch },
+    Shipper { lead: StreamBatch },
     Copies(Copies),
     End(Ending),
     Name { ask: Ask, again: Instant, tries: u8 },
@@ -194,7 +194,7 @@ impl Replica {
         &mut self,
         view: &NodeView<'_>,
         ask: Ask,
-        batches: Vec<LogBatch>,
+        batches: Vec<StreamBatch>,
         out: &mut Vec<LogCommand>,
     ) {
         let Phase::Fencing(Fencing { step: Step::Log { ask: asked, counted, .. }, .. }) =
@@ -207,7 +207,7 @@ impl Replica {
         }
         let (counting, held) = &**counted;
         let (route, ask) = (self.route(), self.asks + (1 << 20));
-        let mut ship = Ship::new(route, counting, held.clone(), ask);
+        let mut ship = Shipper::new(route, counting, held.clone(), ask);
         let counted = counting.anchor().map(|anchor| anchor.end);
         let is_tail = Rule::PublishTheTail.holds();
         let at = match (is_tail, counted) {
@@ -225,13 +225,15 @@ impl Replica {
         }
         self.asks = ask;
         self.ship = Some(ship);
-        self.step(view, Step::Ship { lead }, out);
+        self.step(view, Step::Shipper { lead }, out);
     }
 
     /// Everything that a claimer ships was acknowledged: it leads.
     pub(super) fn look_at_lead(&mut self, out: &mut Vec<LogCommand>) {
-        let Phase::Fencing(Fencing { step: Step::Ship { lead }, .. }) = &self.phase else { return };
-        if !self.ship.as_ref().is_some_and(Ship::is_idle) {
+        let Phase::Fencing(Fencing { step: Step::Shipper { lead }, .. }) = &self.phase else {
+            return;
+        };
+        if !self.ship.as_ref().is_some_and(Shipper::is_idle) {
             return;
         }
         self.own.push(lead);
@@ -396,7 +398,7 @@ impl Replica {
         };
         self.asks += 1 << 20;
         let route = ShipRoute { name: self.name, by: self.me, generation: self.generation };
-        let mut ship = Ship::new(route, counting, Held::default(), self.asks);
+        let mut ship = Shipper::new(route, counting, Held::default(), self.asks);
         for batch in std::mem::take(&mut fencing.rest) {
             ship.push(view.now, batch, out);
         }

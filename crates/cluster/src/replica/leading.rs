@@ -1,10 +1,10 @@
 //! Leading: what was written is shipped, the stream is trimmed, and the table is watched.
 
 use super::{Phase, Replica};
-use crate::batch::LogBatch;
+use crate::batch::StreamBatch;
 use crate::port::{ClosedBy, LogCommand, LogNotice};
 use crate::replica::NodeView;
-use crate::ship::{Ship, ShipEnd};
+use crate::ship::{ShipEnd, Shipper};
 use crate::wire::beat::LogRole;
 use crate::wire::table::LogEntry;
 use base::time::Instant;
@@ -17,7 +17,7 @@ const NEAR: u64 = 10_000;
 
 impl Replica {
     /// The writer has put a batch on the disk.
-    pub(super) fn written(&mut self, now: Instant, batch: LogBatch, out: &mut Vec<LogCommand>) {
+    pub(super) fn written(&mut self, now: Instant, batch: StreamBatch, out: &mut Vec<LogCommand>) {
         self.own.push(&batch);
         self.own.sync(batch.last_index());
         match &mut self.phase {
@@ -129,7 +129,7 @@ impl Replica {
         }
         self.quiet = now + super::claiming::QUIET;
         self.phase = Phase::Leaving { until: None };
-        if self.ship.as_ref().is_some_and(|ship| Ship::stopped(ship).is_some()) {
+        if self.ship.as_ref().is_some_and(|ship| Shipper::stopped(ship).is_some()) {
             self.ship = None;
         }
     }

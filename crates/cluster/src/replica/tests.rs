@@ -54,7 +54,7 @@ fn an_empty_table_is_never_a_beginning() {
 fn a_node_that_the_table_does_not_name_does_nothing() {
     let others = vec![NodeId::new(2).expect("a node")];
     let entry = LogEntry { generation: 1, followers: others, ..LogEntry::default() };
-    assert_eq!(alone(Some(entry)), []);
+    assert!(alone(Some(entry)).is_empty());
     let me = vec![NodeId::new(1).expect("a node")];
     let entry = LogEntry { generation: 1, followers: me, ..LogEntry::default() };
     assert!(claims(&alone(Some(entry))));

@@ -4,8 +4,8 @@
 //! What counts behind it and is the queue's is acknowledged. Any other batch that counts is a later
 //! leader's. At the end of the stream the rest is published again.
 
-use super::{PAUSE, Ship, ShipEnd, State};
-use crate::batch::LogBatch;
+use super::{PAUSE, ShipEnd, Shipper, State};
+use crate::batch::StreamBatch;
 use crate::counting::{Anchor, Counted, Counting};
 use crate::port::{ANSWER, Ask, LogCommand, StreamError, StreamPage};
 use crate::rules::Rule;
@@ -34,7 +34,7 @@ impl Settling {
     }
 }
 
-impl Ship {
+impl Shipper {
     /// Gives up what is on its way, and reads the stream.
     pub(super) fn settle(&mut self, now: Instant, out: &mut Vec<LogCommand>) {
         self.expected -= self.flights.len() as u64;
@@ -148,7 +148,7 @@ impl Ship {
         let Some(Counted { at: Anchor { first, last, .. }, batches }) = counted else {
             return Ok(());
         };
-        let own = |(own, (queued, _)): (&LogBatch, &(LogBatch, Instant))| {
+        let own = |(own, (queued, _)): (&StreamBatch, &(StreamBatch, Instant))| {
             own.end().is_same(&queued.end())
         };
         let is_ours = batches.len() <= self.queue.len() && batches.iter().zip(&self.queue).all(own);

@@ -3,6 +3,7 @@
 use super::*;
 use crate::batch::LogEnd;
 use crate::batch::tests::batch;
+use crate::port::StreamPage;
 use model::id::NodeId;
 
 const NAME: LogName = LogName { cluster: 1, log: 0 };
@@ -16,16 +17,16 @@ fn at(micros: u64) -> Instant {
 }
 
 /// A stream that has a Lead at sequence 1, its reader, and the Lead.
-fn begun() -> (Ship, LogBatch) {
-    let lead = LogBatch::lead(LogEnd::default(), 1, by(1));
+fn begun() -> (Shipper, StreamBatch) {
+    let lead = StreamBatch::lead(LogEnd::default(), 1, by(1));
     let message = messages_of(NAME, by(1), std::slice::from_ref(&lead)).remove(0);
     let mut counting = Counting::new(NAME, 1);
     counting.read(1, &message).expect("no gap");
     let route = ShipRoute { name: NAME, by: by(1), generation: 1 };
-    (Ship::new(route, &counting, Held::default(), 0), lead)
+    (Shipper::new(route, &counting, Held::default(), 0), lead)
 }
 
-fn small(behind: &LogBatch, count: usize) -> Vec<LogBatch> {
+fn small(behind: &StreamBatch, count: usize) -> Vec<StreamBatch> {
     let mut all = vec![behind.clone()];
     for _ in 0..count {
         let end = all[all.len() - 1].end();
@@ -86,7 +87,7 @@ fn at_most_eight_messages_are_on_their_way() {
 }
 
 /// A ship with two messages on their way, the second refused; the question that it asks.
-fn refused() -> (Ship, LogBatch, Vec<LogBatch>, Ask) {
+fn refused() -> (Shipper, StreamBatch, Vec<StreamBatch>, Ask) {
     let ((mut ship, lead), mut out) = (begun(), Vec::new());
     let batches = small(&lead, 2);
     ship.push(at(0), batches[0].clone(), &mut out);
@@ -100,9 +101,10 @@ fn refused() -> (Ship, LogBatch, Vec<LogBatch>, Ask) {
     (ship, lead, batches, ask)
 }
 
-fn page(first: u64, by_node: u16, batches: &[&LogBatch]) -> StreamPage {
-    let message =
-        |batch: &&LogBatch| messages_of(NAME, by(by_node), std::slice::from_ref(*batch)).remove(0);
+fn page(first: u64, by_node: u16, batches: &[&StreamBatch]) -> StreamPage {
+    let message = |batch: &&StreamBatch| {
+        messages_of(NAME, by(by_node), std::slice::from_ref(*batch)).remove(0)
+    };
     let messages: Vec<_> = (first..).zip(batches.iter().map(message)).collect();
     StreamPage { first, last: first + messages.len() as u64 - 1, messages }
 }
@@ -122,14 +124,14 @@ fn what_counts_is_acknowledged_after_a_refusal_and_the_rest_is_published_again()
 fn a_later_lead_deposes() {
     let (mut ship, lead, batches, ask) = refused();
     let mut out = Vec::new();
-    let later = LogBatch::lead(batches[0].end(), 2, by(2));
+    let later = StreamBatch::lead(batches[0].end(), 2, by(2));
     ship.read(at(7_000), ask, Ok(page(1, 1, &[&lead, &batches[0], &later])), &mut out);
     assert_eq!((released(&mut out), ship.stopped()), (vec![2], Some(ShipEnd::Deposed)));
 }
 
 #[test]
 fn a_stream_without_the_last_acknowledged_batch_forgot() {
-    let other = LogBatch::lead(LogEnd::default(), 1, by(2));
+    let other = StreamBatch::lead(LogEnd::default(), 1, by(2));
     for page in [page(1, 1, &[]), page(1, 2, &[&other]), page(2, 2, &[&other])] {
         let (mut ship, _, _, ask) = refused();
         let mut out = Vec::new();

@@ -4,7 +4,7 @@
 //! own, with all rules.
 
 use super::NAME;
-use crate::batch::{LogBatch, LogEnd};
+use crate::batch::{LogEnd, StreamBatch};
 use crate::counting::{Counted, Counting};
 use crate::rules::with_all;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -80,7 +80,7 @@ impl Judge {
     }
 
     /// A node gives answers up to an index: 1, 4, 5, 6.
-    pub(super) fn release(&mut self, disk: &[LogBatch], index: u64) {
+    pub(super) fn release(&mut self, disk: &[StreamBatch], index: u64) {
         self.releases += 1;
         for batch in disk.iter().rev() {
             let end = batch.end();
@@ -99,9 +99,9 @@ impl Judge {
     }
 
     /// A node begins to serve its log: 1, 2, 4.
-    pub(super) fn open(&mut self, disk: &[LogBatch], epoch: u32) {
+    pub(super) fn open(&mut self, disk: &[StreamBatch], epoch: u32) {
         self.opens += 1;
-        let end = disk.last().map(LogBatch::end).unwrap_or_default();
+        let end = disk.last().map(StreamBatch::end).unwrap_or_default();
         assert_eq!(end.epoch, epoch, "invariant 2: it serves behind its own Lead");
         for batch in disk {
             let end = batch.end();
@@ -111,7 +111,7 @@ impl Judge {
     }
 
     /// What was acknowledged is in the log: 1.
-    fn look_for_lost(&mut self, disk: &[LogBatch], when: &str) {
+    fn look_for_lost(&mut self, disk: &[StreamBatch], when: &str) {
         let has: BTreeSet<Mark> = disk.iter().map(|batch| mark(&batch.end())).collect();
         let lost = self.acknowledged.values().find(|end| !has.contains(&mark(end)));
         let is_fine = lost.is_none() || self.may_lose;
@@ -124,7 +124,7 @@ impl Judge {
     }
 
     /// At the end, when everybody is back: 1, 3, and losses are told if and only if there are any.
-    pub(super) fn end(&mut self, disks: &[&[LogBatch]]) {
+    pub(super) fn end(&mut self, disks: &[&[StreamBatch]]) {
         let longest = disks.iter().max_by_key(|disk| disk.len()).expect("a disk");
         for disk in disks {
             let same = disk.iter().zip(*longest).all(|(a, b)| a.end().is_same(&b.end()));

@@ -1,6 +1,6 @@
 //! A node of the world: a process that may die, and a disk that stays.
 
-use crate::batch::{LogBatch, LogEnd, LogLeader};
+use crate::batch::{LogEnd, LogLeader, StreamBatch};
 use crate::node::{MajorityProof, PeerBeats};
 use crate::own_log::OwnLog;
 use crate::port::LogCommand;
@@ -13,7 +13,7 @@ use super::NAME;
 /// A disk: what is written, what of it is synced, and the mark.
 #[derive(Default)]
 pub(super) struct SimDisk {
-    pub(super) batches: Vec<LogBatch>,
+    pub(super) batches: Vec<StreamBatch>,
     pub(super) synced: usize,
     pub(super) mark: u64,
     /// The highest index that was ever synced, and when the disk was wiped.
@@ -23,14 +23,14 @@ pub(super) struct SimDisk {
 
 impl SimDisk {
     pub(super) fn end(&self) -> LogEnd {
-        self.batches.last().map(LogBatch::end).unwrap_or_default()
+        self.batches.last().map(StreamBatch::end).unwrap_or_default()
     }
 
     pub(super) fn synced_index(&self) -> u64 {
         self.synced.checked_sub(1).map_or(0, |at| self.batches[at].last_index())
     }
 
-    pub(super) fn append(&mut self, batch: LogBatch) {
+    pub(super) fn append(&mut self, batch: StreamBatch) {
         let end = self.end();
         assert!(batch.follows(&end), "a batch {:?} behind {end:?}", batch.end());
         self.batches.push(batch);
@@ -42,13 +42,13 @@ impl SimDisk {
         self.mark = self.mark.min(behind);
     }
 
-    pub(super) fn from(&self, index: u64) -> Vec<LogBatch> {
+    pub(super) fn from(&self, index: u64) -> Vec<StreamBatch> {
         let later = self.batches.iter().filter(|batch| batch.first_index() >= index);
         later.cloned().collect()
     }
 
     fn own(&self) -> OwnLog {
-        let ends = self.batches.iter().map(LogBatch::end);
+        let ends = self.batches.iter().map(StreamBatch::end);
         OwnLog::new([LogEnd::default()].into_iter().chain(ends), self.mark)
     }
 }

@@ -1,7 +1,7 @@
 //! What goes wrong in a world, and when.
 
 use super::{Item, MS, NAME, NODES, World};
-use crate::batch::{LogBatch, LogEnd, LogLeader, write_record};
+use crate::batch::{LogEnd, LogLeader, StreamBatch, write_record};
 use crate::wire::message::messages_of;
 use base::prng::Prng;
 use model::id::NodeId;
@@ -79,7 +79,7 @@ fn strange(noise: u64, end: LogEnd) -> Vec<u8> {
         1 => (LogEnd { chain: end.chain ^ 1, ..end }, end.epoch),
         _ => (end, end.epoch - 1),
     };
-    let batch = LogBatch::of(at, epoch, &record).expect("whole");
+    let batch = StreamBatch::of(at, epoch, &record).expect("whole");
     messages_of(NAME, by, &[batch]).remove(0)
 }
 

@@ -9,7 +9,7 @@
 //! ```
 //! It does not know whether a message counts: [`crate::counting`] does.
 
-use crate::batch::{BATCH_BYTES_MAX, LogBatch, LogLeader};
+use crate::batch::{BATCH_BYTES_MAX, LogLeader, StreamBatch};
 use base::bytes::ByteReader;
 use model::id::NodeId;
 
@@ -107,7 +107,7 @@ impl<'a> StreamMessage<'a> {
 }
 
 /// The messages of some batches, which go into one if they are small, or of one that is large.
-pub fn messages_of(name: LogName, by: LogLeader, batches: &[LogBatch]) -> Vec<Vec<u8>> {
+pub fn messages_of(name: LogName, by: LogLeader, batches: &[StreamBatch]) -> Vec<Vec<u8>> {
     let whole: Vec<u8>;
     let bytes = match batches {
         [one] => &one.bytes()[..],

@@ -31,9 +31,9 @@ struct State {
 #[rustfmt::skip] // a row a state
 const STATES: &[State] = &[
     State { of: "server", field: ("Readiness", "ready"), words: &["ready", "not ready"],
-        cli: cli!("status.rs"), console: &[] },
+        cli: cli!("state/status.rs"), console: &[] },
     State { of: "server", field: ("Readiness", "draining"), words: &["draining"],
-        cli: cli!("status.rs"), console: &[] },
+        cli: cli!("state/status.rs"), console: &[] },
     State { of: "log of the store", field: ("Readiness", "logs"),
         words: &["good", "full", "failed"], cli: &[], console: &[] },
     State { of: "memory of the server", field: ("Status", "memory_pressure"),
