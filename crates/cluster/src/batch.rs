@@ -8,8 +8,7 @@
 //! ```
 //! The format is the store's (`docs/storage.md`); this file reads what replication needs of it and
 //! knows no other payload. Invariant: a [`StreamBatch`] is whole, and every record in it is as
-//! it was
-//! written; whether it follows what is before it is for [`StreamBatch::follows`] to say.
+//! it was written; whether it follows what is before it is for [`StreamBatch::follows`] to say.
 
 use base::bytes::ByteReader;
 use model::id::NodeId;
