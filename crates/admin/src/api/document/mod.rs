@@ -16,6 +16,7 @@ use crate::answers::hooks::WebhookBody;
 use crate::fault::Refusal;
 use serde_json::{Map, Value, json};
 use settled::{name_alternatives, open};
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 /// Examples by operation: of its order and of its answer, each by a name.
@@ -139,14 +140,16 @@ fn content(content: &AnswerBody, examples: &Value) -> Value {
 fn components(schemas: &mut Schemas) -> Map<String, Value> {
     let mut all = schemas.written.take_definitions(false);
     all.values_mut().for_each(settle);
-    let written: Vec<String> = all.keys().cloned().collect();
+    let mut answers: BTreeSet<String> = all.keys().cloned().collect();
     for (name, mut schema) in schemas.read.take_definitions(false) {
         settle(&mut schema);
+        // An order has the fields that it is described with, also where an answer has the same ones.
+        answers.remove(&name);
         let other = all.insert(name.clone(), schema);
         assert!(other.is_none_or(|other| other == all[&name]), "two schemas are called {name}");
     }
     name_alternatives(&mut all);
-    for name in written {
+    for name in answers {
         open(&mut all[&name]);
     }
     all

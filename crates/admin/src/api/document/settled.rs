@@ -38,7 +38,11 @@ fn settle_number(schema: &mut Map<String, Value>) {
             schema.entry("maximum").or_insert(json!(u32::MAX));
             "int64"
         }
-        Some("uint64" | "uint") => "int64",
+        Some("uint64" | "uint") => {
+            // OpenAPI has no format for them.
+            schema.entry("maximum").or_insert(json!(u64::MAX));
+            "int64"
+        }
         _ => return,
     };
     schema.insert("format".into(), size.into());
@@ -214,7 +218,7 @@ mod tests {
         settle(&mut schema);
         let wanted = json!({ "type": "object", "additionalProperties": false, "properties": {
             "kind": { "enum": ["a"] },
-            "at_ms": { "type": "integer", "format": "int64" },
+            "at_ms": { "type": "integer", "format": "int64", "maximum": u64::MAX },
             "count": { "type": "integer", "format": "int64", "maximum": u32::MAX },
             "how": { "type": "string", "enum": ["head", "whole"],
                 "description": "How. `head`: The first. `whole`: All." },
