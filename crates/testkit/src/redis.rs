@@ -31,6 +31,8 @@ pub struct RedisOptions {
     pub lines: Vec<String>,
     /// Whether it is a Sentinel: then `lines` say of what.
     pub is_sentinel: bool,
+    /// Whether it is a node of a cluster.
+    pub is_node: bool,
 }
 
 /// A running redis-server.
@@ -39,6 +41,8 @@ pub struct RedisServer {
     options: RedisOptions,
     /// On 127.0.0.1.
     port: u16,
+    /// A node's port for other nodes.
+    bus_port: u16,
     child: Option<Child>,
 }
 
@@ -52,9 +56,11 @@ impl RedisServer {
     /// Starts one and waits until it answers.
     pub fn start(options: RedisOptions) -> RedisServer {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut server = RedisServer { folder, options, port: 0, child: None };
+        let mut server = RedisServer { folder, options, port: 0, bus_port: 0, child: None };
         for _ in 0..PORTS {
-            server.port = free_port();
+            // Both anew: somebody else may have taken one of them meanwhile.
+            (server.port, server.bus_port) = (free_port(), free_port());
+            let _ = std::fs::remove_file(server.folder.path().join("nodes.conf"));
             std::fs::write(server.path(), server.configuration()).expect("a file");
             if server.spawn() {
                 return server;
@@ -188,6 +194,11 @@ impl RedisServer {
                 lines.push("tls-auth-clients optional".into());
                 lines.push("tls-replication yes".into());
             }
+        }
+        if self.options.is_node {
+            lines.push("cluster-enabled yes".into());
+            // A port of its own: that of clients plus 10,000 may be none.
+            lines.push(format!("cluster-port {}", self.bus_port));
         }
         if !self.options.is_sentinel {
             lines.extend(["save \"\"", "appendonly no"].map(String::from));

@@ -1,6 +1,6 @@
 //! A Redis Cluster: three masters with the slots in equal parts, each with a replica.
 
-use super::{RedisOptions, RedisServer, free_port, until};
+use super::{RedisOptions, RedisServer, until};
 
 /// A cluster. Nodes 0 to 2 are the masters at first, 3 to 5 their replicas.
 pub struct Cluster {
@@ -16,13 +16,10 @@ impl Cluster {
     /// Starts six nodes, and waits until they agree and all replicas follow.
     pub fn start(options: RedisOptions) -> Cluster {
         let node = |_| {
-            let mut options = options.clone();
+            let mut options = RedisOptions { is_node: true, ..options.clone() };
             let ours = [
-                "cluster-enabled yes".to_string(),
                 // So long that a busy machine makes no fail-over; tests of that say less.
-                "cluster-node-timeout 15000".into(),
-                // A port of its own: that of clients plus 10,000 may be none.
-                format!("cluster-port {}", free_port()),
+                "cluster-node-timeout 15000".to_string(),
                 "repl-diskless-sync-delay 0".into(),
             ];
             options.lines.splice(0..0, ours);

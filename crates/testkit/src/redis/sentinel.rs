@@ -43,7 +43,7 @@ impl Watched {
                 tls: tls.clone(),
                 lines: lines.clone(),
                 is_sentinel: true,
-                user: None,
+                ..RedisOptions::default()
             };
             RedisServer::start(options)
         };
