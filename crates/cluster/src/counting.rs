@@ -125,7 +125,8 @@ impl Counting {
             Some((by, MessageBody::Batches { part: 0, parts, piece })) if parts > 1 => {
                 let next = is_first || self.anchor().is_some();
                 let bytes = piece.to_vec();
-                self.partial = next.then(|| Partial { by, first: sequence, next: 1, parts, bytes });
+                self.partial =
+                    next.then_some(Partial { by, first: sequence, next: 1, parts, bytes });
                 return Ok(None);
             }
             Some((_, MessageBody::Batches { part: 0, piece, .. })) => {

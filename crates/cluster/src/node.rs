@@ -59,7 +59,7 @@ impl MajorityProof {
 
     /// Whether a leader is isolated.
     pub fn is_lost(&self, now: Instant) -> bool {
-        !self.proved.is_some_and(|at| now.since(at) < LOST)
+        self.proved.is_none_or(|at| now.since(at) >= LOST)
     }
 }
 

@@ -522,8 +522,8 @@ impl World {
     fn purge(&mut self, generation: u32, below: u64) {
         let now_ms = self.now / MS;
         let Some(stream) = self.streams.get_mut(&generation) else { return };
-        let gone = stream.oracle.counted.iter().filter(|(_, last, _)| *last < below);
-        if let Some((_, _, end)) = gone.last() {
+        let mut gone = stream.oracle.counted.iter().filter(|(_, last, _)| *last < below);
+        if let Some((_, _, end)) = gone.next_back() {
             let disks = self.nodes.iter().filter(|node| {
                 let lately = node.disk.wiped_ms.is_some_and(|at| now_ms - at < 8_000);
                 node.disk.synced_index() >= end.index

@@ -175,7 +175,7 @@ impl Replica {
                 return self.give_way(view.now); // others have more
             }
         }
-        if !is_new && (has_ended || counting.is_void() || (lacks && own.1 >= counted + 1)) {
+        if !is_new && (has_ended || counting.is_void() || (lacks && own.1 > counted)) {
             return self.regenerate(view, out);
         }
         let from = if is_new { self.own.last_acknowledged_batch() } else { counted + 1 };

@@ -43,7 +43,7 @@ fn published(out: &mut Vec<LogCommand>) -> Vec<(PublishNumber, u64)> {
     out.drain(..).filter_map(of).collect()
 }
 
-fn released(out: &mut Vec<LogCommand>) -> Vec<u64> {
+fn released(out: &[LogCommand]) -> Vec<u64> {
     let of = |command: &LogCommand| match command {
         LogCommand::Release { index } => Some(*index),
         _ => None,
@@ -63,10 +63,10 @@ fn a_lone_batch_goes_at_once_and_others_gather_meanwhile() {
     ship.tick(at(2_100), &mut out);
     let [(number, 2)] = published(&mut out)[..] else { panic!("one message behind the first") };
     ship.published(at(2_200), number, Ok(3), &mut out);
-    assert!(released(&mut out).is_empty(), "the one before it is not acknowledged");
+    assert!(released(&out).is_empty(), "the one before it is not acknowledged");
     let first = PublishNumber { number: 0, ..number };
     ship.published(at(2_300), first, Ok(2), &mut out);
-    assert_eq!(released(&mut out), [2, 13]);
+    assert_eq!(released(&out), [2, 13]);
     assert!(ship.is_idle() && ship.deadline().is_none());
 }
 
@@ -114,10 +114,10 @@ fn what_counts_is_acknowledged_after_a_refusal_and_the_rest_is_published_again()
     let (mut ship, lead, batches, ask) = refused();
     let mut out = Vec::new();
     ship.read(at(7_000), ask, Ok(page(1, 1, &[&lead, &batches[0]])), &mut out);
-    assert_eq!(released(&mut out), [2]);
+    assert_eq!(released(&out), [2]);
     let [(number, 2)] = published(&mut out)[..] else { panic!("the second") };
     ship.published(at(8_000), number, Ok(3), &mut out);
-    assert_eq!(released(&mut out), [3]);
+    assert_eq!(released(&out), [3]);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn a_later_lead_deposes() {
     let mut out = Vec::new();
     let later = StreamBatch::lead(batches[0].end(), 2, by(2));
     ship.read(at(7_000), ask, Ok(page(1, 1, &[&lead, &batches[0], &later])), &mut out);
-    assert_eq!((released(&mut out), ship.stopped()), (vec![2], Some(ShipEnd::Deposed)));
+    assert_eq!((released(&out), ship.stopped()), (vec![2], Some(ShipEnd::Deposed)));
 }
 
 #[test]

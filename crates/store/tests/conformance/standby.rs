@@ -29,7 +29,10 @@ const PARTY: Party = Party::Service(ServiceKind::Chat, ShardId(0));
 
 /// What was shipped, in order, with the index of the last record of each batch.
 #[derive(Clone, Default)]
-struct Stream(Arc<(Mutex<Vec<(u64, Vec<u8>)>>, Condvar)>);
+struct Stream(Arc<(Mutex<Vec<StreamItem>>, Condvar)>);
+
+/// The index up to which a batch goes, and its bytes.
+type StreamItem = (u64, Vec<u8>);
 
 impl Ship for Stream {
     fn ship(&mut self, batch: &LogBatch<'_>) {
@@ -61,7 +64,10 @@ impl Stream {
 
 /// Answers by ticket.
 #[derive(Clone, Default)]
-struct Told(Arc<(Mutex<BTreeMap<Ticket, Result<Done, StoreError>>>, Condvar)>);
+struct Told(Arc<(Mutex<Answers>, Condvar)>);
+
+/// What was answered, by its ticket.
+type Answers = BTreeMap<Ticket, Result<Done, StoreError>>;
 
 impl Told {
     fn count(&self) -> usize {
