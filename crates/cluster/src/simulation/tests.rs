@@ -42,7 +42,6 @@ fn number(name: &str) -> Option<u64> {
 }
 
 #[test]
-#[ignore = "12 of 400 worlds failed before the last mends, and it was not run since"]
 fn whatever_happens_every_invariant_holds() {
     let mut sum = Story::default();
     for seed in 0..SEEDS {
@@ -85,13 +84,15 @@ fn noticed(rule: Rule, worlds: u64) -> Option<u64> {
     (0..worlds).find(fails)
 }
 
-/// Rules that no world misses.
+/// Rules that none of a hundred worlds misses.
 const UNNOTICED: &[Rule] = &[
+    Rule::PublishTheTail,          // no test yet
+    Rule::EndTheGeneration,        // no test yet
     Rule::EmptyTableIsNoBeginning, // replica/tests.rs
 ];
 
 #[test]
-#[ignore = "it was never run: which rules no world misses is not known"]
+#[ignore = "half a minute"]
 fn a_rule_that_is_taken_out_is_noticed() {
     let worlds = number("CLUSTER_SEEDS").unwrap_or(100);
     let found = Rule::ALL.map(|rule| (rule, noticed(rule, worlds)));
