@@ -143,7 +143,7 @@ fn components(schemas: &mut Schemas) -> Map<String, Value> {
     let mut answers: BTreeSet<String> = all.keys().cloned().collect();
     for (name, mut schema) in schemas.read.take_definitions(false) {
         settle(&mut schema);
-        // An order has the fields that it is described with, also where an answer has the same ones.
+        // An order has the fields that it is described with, also where an answer has them.
         answers.remove(&name);
         let other = all.insert(name.clone(), schema);
         assert!(other.is_none_or(|other| other == all[&name]), "two schemas are called {name}");
