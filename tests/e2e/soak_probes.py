@@ -380,6 +380,8 @@ class Xmpp(Probe):
         found = re.search("<body>probe ([0-9]+)</body>", told)
         if found:
             self.came(int(found[1]))
+            if int(found[1]) % 100 == 0:
+                self.reader.say(" ")  # whoever is silent for five minutes is disconnected
 
     def answers(self):
         """Errors that come back; whatever else comes is thrown away."""
