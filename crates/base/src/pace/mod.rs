@@ -12,6 +12,12 @@ use std::time::Duration;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
+/// The time in which so many are allowed at a rate; none where the rate is 0: unlimited.
+pub fn cost(count: u64, per_s: u64) -> Duration {
+    let nanos = count.saturating_mul(SECOND_NS).checked_div(per_s);
+    Duration::from_nanos(nanos.unwrap_or(0))
+}
+
 /// The pace at which one shard lets connections in.
 #[derive(Debug)]
 pub struct AdmissionPace {

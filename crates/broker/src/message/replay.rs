@@ -22,6 +22,7 @@ use crate::Broker;
 use crate::Effects;
 use crate::peer_message::{Asker, LastWanted, LateWord, PageWanted, PeerMessage, RetainedPage};
 use crate::retained::Most;
+use base::pace::cost;
 use base::rounds::Rounds;
 use base::slab::Key;
 use base::time::{Instant, Now};
@@ -207,9 +208,7 @@ impl Replays {
 
     /// Messages of so many bytes were given out, where so many a second may be; 0: any.
     fn spend(&mut self, now: Now, bytes: usize, per_s: u64) {
-        let nanos = (bytes as u64).saturating_mul(1_000_000_000).checked_div(per_s);
-        let cost = Duration::from_nanos(nanos.unwrap_or(0));
-        self.bytes_paid_at = self.bytes_paid_at.max(now.mono) + cost;
+        self.bytes_paid_at = self.bytes_paid_at.max(now.mono) + cost(bytes as u64, per_s);
     }
 
     /// When replays go on, if what may be owed for bytes is owed.

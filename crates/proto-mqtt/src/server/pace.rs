@@ -3,6 +3,7 @@
 //! Kept as the moments at which what was taken so far is paid for, one for messages, one for bytes
 //! and one for filters; nothing is counted down. A client beyond its rate is not read for a while.
 
+use base::pace::cost;
 use base::time::{Instant, Now};
 use model::limits::TopicLimits;
 use std::time::Duration;
@@ -39,8 +40,8 @@ impl Pace {
         if owed - now.mono >= DEBT_MAX {
             return Err(Instant::from_nanos(owed.nanos() - PAID.as_nanos() as u64));
         }
-        let messages = cost(1, limits.publishes_per_s);
-        let bytes = cost(bytes as u64, limits.publish_bytes_per_s);
+        let messages = cost(1, limits.publishes_per_s.into());
+        let bytes = cost(bytes as u64, limits.publish_bytes_per_s.into());
         self.messages_paid_at = self.messages_paid_at.max(now.mono) + messages;
         self.bytes_paid_at = self.bytes_paid_at.max(now.mono) + bytes;
         Ok(())
@@ -61,7 +62,8 @@ impl Pace {
             return Err(Instant::from_nanos(owed.nanos() - PAID.as_nanos() as u64));
         }
         let begins = owed == Instant::default();
-        self.filters_paid_at = owed.max(now.mono) + cost(count as u64, limits.subscribes_per_s);
+        self.filters_paid_at =
+            owed.max(now.mono) + cost(count as u64, limits.subscribes_per_s.into());
         Ok(begins)
     }
 
@@ -72,10 +74,4 @@ impl Pace {
         }
         Some(self.filters_paid_at).filter(|at| *at != Instant::default())
     }
-}
-
-/// The time in which so many are allowed; none where the rate is 0: any.
-fn cost(count: u64, per_s: u32) -> Duration {
-    let nanos = (count * 1_000_000_000).checked_div(u64::from(per_s));
-    Duration::from_nanos(nanos.unwrap_or(0))
 }

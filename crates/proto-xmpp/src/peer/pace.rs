@@ -5,6 +5,7 @@
 //! parsed and answered before. A stream that sends faster is read more slowly, so that it cannot
 //! keep the thread busy with what is refused.
 
+use base::pace::cost;
 use base::time::{Instant, Now};
 use std::time::Duration;
 
@@ -25,8 +26,7 @@ pub(super) struct ReadPace {
 impl ReadPace {
     /// A stanza of so many bytes was read. `Some`: nothing more is to be read before that moment.
     pub(super) fn reads(&mut self, now: Now, bytes: usize, per_s: u32) -> Option<Instant> {
-        let nanos = (bytes as u64 + A_STANZA) * 1_000_000_000;
-        let cost = Duration::from_nanos(nanos.checked_div(u64::from(per_s))?);
+        let cost = cost(bytes as u64 + A_STANZA, per_s.into());
         self.paid_at = self.paid_at.max(now.mono) + cost;
         let is_over = self.paid_at - now.mono >= DEBT_MAX;
         self.resume_at =
