@@ -91,7 +91,7 @@ impl Ann {
         self.asks(NodesAsk::Change(vec![change])).expect("published");
     }
 
-    /// What her bookmarks say.
+    /// The account's bookmarks.
     fn bookmarks(&mut self) -> Vec<(String, String)> {
         let (space, node) = (NodeSpace::Published, BOOKMARKS_NODE.into());
         let which = ItemsChosen::Last(u32::MAX);

@@ -56,7 +56,7 @@ impl LogEnd {
     }
 }
 
-/// Who leads a log since a Lead.
+/// Leader of a log since a Lead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogLeader {
     /// The node.
@@ -151,7 +151,7 @@ impl StreamBatch {
         self.head.index + self.records - 1
     }
 
-    /// Who leads from here on, if it is a Lead.
+    /// Leader from this batch on, if the batch is a Lead.
     pub fn leader(&self) -> Option<LogLeader> {
         self.leader
     }

@@ -29,7 +29,7 @@ pub struct Follow {
     held: Held,
     ask: Ask,
     again: Instant,
-    /// It only reads to the end, as the stream's leader has it.
+    /// Reading stops at the stream's end, as the stream's leader reports it.
     is_to_end: bool,
 }
 

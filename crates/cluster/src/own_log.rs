@@ -23,9 +23,9 @@ pub struct OwnLog {
 /// How a batch that counts compares with the copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Compared {
-    /// The copy has it.
+    /// The copy has the batch.
     Has,
-    /// It is the copy's next one.
+    /// The batch follows the copy's last one.
     Next,
     /// The copy has another batch there, behind this end.
     Differs(LogEnd),

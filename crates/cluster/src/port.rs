@@ -245,7 +245,7 @@ pub enum LogEvent {
         /// The batch.
         batch: StreamBatch,
     },
-    /// The own log takes nothing more until a restart.
+    /// The node's log failed: it refuses writes until a restart.
     LogFailed,
 }
 

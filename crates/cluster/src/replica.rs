@@ -38,7 +38,8 @@ use std::time::Duration;
 /// A copy that does not come is asked for again after so long.
 const COPY: Duration = Duration::from_secs(20);
 
-/// Who has read everything and is behind what others tell for so long reads anew, then copies.
+/// A node that has read the whole stream and is still behind the beats of others after this time
+/// reads it anew, and then copies the log.
 const BEHIND: Duration = Duration::from_secs(5);
 
 /// What a node knows when something happens to one of its logs.
@@ -48,7 +49,7 @@ pub struct NodeView<'a> {
     pub now: Instant,
     /// The node's proof of a majority.
     pub proof: &'a MajorityProof,
-    /// What the others told.
+    /// The last beats of the other nodes.
     pub peers: &'a PeerBeats,
     /// Disks that must have what is purged from the stream, 1 or 2.
     pub copies_min: usize,
@@ -156,7 +157,7 @@ impl Replica {
         self.ship.as_ref().is_some_and(Shipper::is_full)
     }
 
-    /// Who leads, as the table says.
+    /// The leader that the table names.
     pub fn named(&self) -> Option<LogLeader> {
         self.entry.as_ref().and_then(|(_, entry)| entry.leader)
     }
@@ -403,7 +404,7 @@ impl Replica {
         }
     }
 
-    /// Who is behind what others tell to be acknowledged for some time has missed something.
+    /// A node that stays behind the acknowledged index in the beats of others has missed a batch.
     fn look_behind(&mut self, view: &NodeView<'_>, out: &mut Vec<LogCommand>) {
         let told = self.others(view).map(|(_, told)| (told.epoch, told.index)).max();
         if told <= Some(self.own.end().progress()) {

@@ -48,7 +48,7 @@ pub enum ShipEnd {
     Forgot,
 }
 
-/// Who ships what where.
+/// The log, its leader, and the stream to which it is shipped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ShipRoute {
     /// The log.

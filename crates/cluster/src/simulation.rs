@@ -30,7 +30,7 @@ const NAME: LogName = LogName { cluster: 0xc1, log: 0 };
 const MS: u64 = 1_000;
 const NODES: usize = 3;
 
-/// What reaches a node, or what it does by itself.
+/// Event at a node.
 #[derive(Clone)]
 enum Input {
     Log(LogEvent),
@@ -43,7 +43,7 @@ enum Input {
     Opened,
 }
 
-/// What reaches NATS.
+/// Request to NATS.
 enum Request {
     Command(LogCommand),
     Prove(u64),
@@ -518,7 +518,7 @@ impl World {
         Ok(sequence)
     }
 
-    /// A purge leaves two disks with what goes: 8.
+    /// Invariant 8: two disks have what a purge removes.
     fn purge(&mut self, generation: u32, below: u64) {
         let now_ms = self.now / MS;
         let Some(stream) = self.streams.get_mut(&generation) else { return };
@@ -538,7 +538,8 @@ impl World {
         stream.purge(below);
     }
 
-    /// A generation begins behind everything that its node could learn to be acknowledged: 7.
+    /// Invariant 7: a generation begins behind every batch that its node could know to be
+    /// acknowledged.
     fn judge_generation(&mut self, node: usize, generation: u32) {
         let now = self.now;
         let is_calm = |it: &SimNode| {
@@ -558,7 +559,7 @@ impl World {
         }
     }
 
-    /// Everybody is back, and everything was said: 14.
+    /// Invariant 14: all nodes run again, and every request was answered.
     fn end(mut self) -> Story {
         let open = self.nodes.iter().filter(|node| node.engine.is_some_and(|it| it.is_open));
         let open: Vec<&SimNode> = open.collect();

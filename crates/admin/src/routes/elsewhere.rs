@@ -106,7 +106,7 @@ async fn with_addresses(api: &Shared, of: Vec<(Principal, NodeName)>) -> Vec<Els
         let found = queries.addresses(&nodes).unwrap_or_default();
         nodes.into_iter().zip(found).collect::<HashMap<_, _>>()
     });
-    // Who is where is told without them, too.
+    // The refusal names the nodes, with or without their addresses.
     let addresses = asked.await.unwrap_or_default();
     let one = |(who, node): (Principal, NodeName)| {
         let Principal::Device(_, device) = who else { return None };

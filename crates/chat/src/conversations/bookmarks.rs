@@ -88,7 +88,7 @@ impl Chat {
         (!ids.is_empty()).then_some(ItemsWanted { space, node, which })
     }
 
-    /// What such a change will have published, in place of these items.
+    /// The items that such a change publishes in place of these.
     pub(crate) fn bookmarks_of(
         &self,
         (inbox, by): (TimelineId, AccountAddress),

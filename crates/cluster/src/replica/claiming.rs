@@ -22,13 +22,13 @@ const STAGGER: Duration = Duration::from_secs(3);
 /// Copies have so long to answer a claimer.
 const COPIES: Duration = Duration::from_secs(1);
 
-/// Who gave way, or was refused, claims nothing for so long.
+/// A node that gave way, or whose claim was refused, makes no claim for this time.
 pub(super) const QUIET: Duration = Duration::from_secs(3);
 
 /// A copy that has more and does not go first is waited for so long.
 pub(super) const COPIES_LONGEST: Duration = Duration::from_secs(60);
 
-/// Who of a claimer's copies answered what.
+/// Answers of the copies that a claimer asked.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
     pub(super) ask: Ask,

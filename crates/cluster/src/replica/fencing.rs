@@ -122,7 +122,7 @@ impl Replica {
         let Phase::Fencing(fencing) = &mut self.phase else { return };
         match &mut fencing.step {
             Step::Read(follow) if self.is_open => {
-                // Of a new generation, which has nothing or is another's.
+                // The stream of a new generation is empty, or another node has written to it.
                 let mut own = self.own.clone();
                 let mut none = Vec::new();
                 match follow.read(view.now, (ask, result), &mut own, &mut none) {

@@ -110,7 +110,7 @@ impl Judge {
         self.look_for_lost(disk, "when a leader opens its log");
     }
 
-    /// What was acknowledged is in the log: 1.
+    /// Invariant 1: every acknowledged batch is in the log.
     fn look_for_lost(&mut self, disk: &[StreamBatch], when: &str) {
         let has: BTreeSet<Mark> = disk.iter().map(|batch| mark(&batch.end())).collect();
         let lost = self.acknowledged.values().find(|end| !has.contains(&mark(end)));
@@ -145,7 +145,7 @@ impl Judge {
         }
     }
 
-    /// How many nodes think that they lead: 10.
+    /// Invariant 10: the number of nodes that take themselves for the leader.
     pub(super) fn leaders(&mut self, now_ms: u64, count: usize) {
         match count {
             0 | 1 => self.two_since = None,

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// Messages of a page, at most.
 const PAGE: usize = 40;
 
-/// Who waits for messages behind those that there are.
+/// A reader that waits for further messages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiter {
     pub(super) node: usize,

@@ -1,4 +1,4 @@
-//! What goes wrong in a world, and when.
+//! Faults of a world, and their times.
 
 use super::{Item, MS, NAME, NODES, World};
 use crate::batch::{LogEnd, LogLeader, StreamBatch, write_record};

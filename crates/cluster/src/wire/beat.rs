@@ -17,11 +17,11 @@ pub const LOGS_MAX: usize = 96;
 const MAGIC: &[u8] = b"HB";
 const VERSION: u8 = 1;
 
-/// What a node is for a log, as the others need to know it.
+/// Role of a node for a log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum LogRole {
-    /// It has no copy that it could lead with.
+    /// The node has no copy from which it could lead.
     Absent = 0,
     /// It has a copy and keeps it up to date.
     Following = 1,

@@ -34,7 +34,7 @@ pub struct LogName {
     pub log: u16,
 }
 
-/// What a message has.
+/// Content of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MessageBody<'a> {
     /// Batches, or a part of one.
@@ -56,7 +56,7 @@ pub enum MessageBody<'a> {
 /// A message of a log's stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StreamMessage<'a> {
-    /// Who published it.
+    /// Node that published it.
     pub by: LogLeader,
     /// What it has.
     pub body: MessageBody<'a>,

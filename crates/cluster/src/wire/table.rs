@@ -56,11 +56,11 @@ pub struct LogEntry {
     pub generation: u32,
     /// The epoch of the last claim.
     pub epoch: u32,
-    /// Who claimed the log.
+    /// Node that claimed the log.
     pub leader: Option<LogLeader>,
-    /// Who is to lead, if an operator moves the log.
+    /// Node that is to lead, if an operator moves the log.
     pub wanted: Option<NodeId>,
-    /// Who follows, in the order in which they take over.
+    /// Followers, in the order in which they take over.
     pub followers: Vec<NodeId>,
 }
 
