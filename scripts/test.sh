@@ -41,18 +41,18 @@ install_components() {
 log="$(mktemp)"
 faults="$(mktemp)"
 reasons="$(mktemp)"
-trap 'rm -f "$log" "$faults" "$reasons"' EXIT
+beside="$(mktemp)"
+trap 'kill $(jobs -p) 2>/dev/null; rm -f "$log" "$faults" "$reasons" "$beside"' EXIT
 passed=0
 failed=0
 
-# suite COMMAND...: a suite that ends without its line, or badly without a failure, counts as one.
-suite() {
-    local status line
-    "$@" 2>&1 | tee "$log"
-    status="${PIPESTATUS[0]}"
+# count COMMAND STATUS: adds up the suite whose output is in $log. One that ends without its line,
+# or badly without a failure, counts as a failure.
+count() {
+    local line
     line="$(grep -Ex '[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)"
-    if [ -z "$line" ] || { [ "$status" -ne 0 ] && [[ "$line" == *", 0 failed" ]]; }; then
-        echo "failed: $* (status $status)" | tee -a "$faults"
+    if [ -z "$line" ] || { [ "$2" -ne 0 ] && [[ "$line" == *", 0 failed" ]]; }; then
+        echo "failed: $1 (status $2)" | tee -a "$faults"
         failed=$((failed + 1))
     fi
     # As cargo, Python's unittest, node's runner and our own suites say it.
@@ -66,18 +66,32 @@ suite() {
     fi
 }
 
+# suite COMMAND...: runs a suite and adds it up.
+suite() {
+    "$@" 2>&1 | tee "$log"
+    count "$*" "${PIPESTATUS[0]}"
+}
+
 # Two tests a core at a time: many of them wait, for a disk, a peer or a child.
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((2 * $(nproc)))}"
 
 install_missing && scripts/toolchain.sh && install_components || exit 1
 
+# The end-to-end tests run beside cargo: they wait for packages first, and for peers and time-outs
+# later. Cargo leaves them the cores when they want them.
+e2e="tests/e2e/run.sh"
+bash "$e2e" --install >"$beside" 2>&1 &
 suite scripts/toolchain_test.sh
 suite scripts/deny.sh
 suite scripts/clients.sh
-suite cargo xtask check
-if [ -f tests/e2e/run.sh ]; then
-    suite bash tests/e2e/run.sh
-fi
+cargo build -q --workspace --bin holdline --bin bench --bin sim
+wait
+HOLDLINE_E2E_BINARY="${CARGO_TARGET_DIR:-$PWD/target}/debug/holdline" bash "$e2e" >>"$beside" 2>&1 &
+suite nice -n 5 cargo xtask check
+wait $!
+status=$?
+tee "$log" <"$beside"
+count "bash $e2e" "$status"
 
 # Once more at the end, where whoever sees only that finds them.
 head -n 400 "$reasons"

@@ -4,6 +4,7 @@
 #
 # The last line is 'N passed, N failed'. Names of tests may be given to run those alone:
 #   tests/e2e/run.sh test_devices.Basics
+#   tests/e2e/run.sh --install              installs what is missing, and runs nothing
 # HOLDLINE_E2E_BINARY names a binary to try instead of building one, HOLDLINE_E2E_CLIENTS the folder
 # where clients are kept. HOLDLINE_E2E_MQTT=mosquitto tries the tests of mqtt/ on mosquitto.
 set -u
@@ -32,15 +33,16 @@ install_missing() {
 }
 
 install_missing
+HOLDLINE_E2E_CLIENTS="${HOLDLINE_E2E_CLIENTS:-${CARGO_TARGET_DIR:-$PWD/target}/e2e-clients}"
+export HOLDLINE_E2E_CLIENTS
+scripts/e2e_clients.sh "$HOLDLINE_E2E_CLIENTS"
+[ "${1:-}" != --install ] || exit 0
+
 if [ -z "${HOLDLINE_E2E_BINARY:-}" ] && ! cargo build -q --workspace --bin holdline --bin bench --bin sim; then
     echo "the binary could not be built" >&2
     echo "0 passed, 1 failed"
     exit 1
 fi
 
-HOLDLINE_E2E_CLIENTS="${HOLDLINE_E2E_CLIENTS:-${CARGO_TARGET_DIR:-$PWD/target}/e2e-clients}"
-export HOLDLINE_E2E_CLIENTS
-scripts/e2e_clients.sh "$HOLDLINE_E2E_CLIENTS"
-
-# A bound for a hang: the tests take 6 minutes on two quiet cores, and four times that on busy ones.
+# A bound for a hang: the tests take a quarter of an hour on two cores, and longer on busy ones.
 exec timeout --kill-after=10 3600 python3 tests/e2e/run.py "$@"
