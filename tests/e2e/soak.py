@@ -395,6 +395,7 @@ class Soak:
         version = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=12"],
                                  cwd=FOLDER, capture_output=True, text=True, check=False)
         return {
+            "scenario": "soak", "seconds": round(time.time() - began),
             "began": time.strftime("%H:%M", time.gmtime(began)),
             "commit": version.stdout.strip(), "date": time.strftime("%Y-%m-%d", time.gmtime(began)),
             "details": {"violations": self.violations, "calm": self.calm, "minutes": self.minutes,
