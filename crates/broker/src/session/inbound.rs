@@ -181,11 +181,12 @@ impl InboundMessages {
         self.pending.iter().any(|it| it.id == id && it.qos == Qos::AtLeastOnce)
     }
 
-    /// What was waited for is known.
+    /// What was waited for is known. At most one message waits for it, mostly one of the first.
     pub fn answered(&mut self, wait: Key, result: Result<Routed, Denial>) {
-        let all = self.pending.iter_mut();
-        let those = all.filter(|pending| pending.stage == Stage::Waits(wait));
-        those.for_each(|pending| pending.stage = Stage::Ready(result));
+        let stage = Stage::Waits(wait);
+        if let Some(pending) = self.pending.iter_mut().find(|pending| pending.stage == stage) {
+            pending.stage = Stage::Ready(result);
+        }
     }
 
     /// An answer that did not wait is given behind those that do. False: none does.
@@ -227,6 +228,11 @@ impl InboundMessages {
         }
         let front = self.pending.front().map(|pending| pending.stage);
         assert!(!matches!(front, Some(Stage::Ready(_))), "what is ready is given");
+        let stages = || self.pending.iter().map(|pending| pending.stage);
+        for (at, stage) in stages().enumerate() {
+            let is_wait = matches!(stage, Stage::Waits(_));
+            assert!(!is_wait || !stages().skip(at + 1).any(|it| it == stage), "a wait is one's");
+        }
     }
 }
 
