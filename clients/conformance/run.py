@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""Plays the vectors and scenarios against libraries and prints `N passed, N failed` as last line.
+
+Each library in clients/miop-NAME has a file conformance.json: `needs` (commands), `build` (a list of
+commands, run in the library's folder) and `run` (the driver). One that lacks a command is skipped,
+aloud.
+"""
+
+import argparse
+import glob
+import inspect
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+import scenarios
+import wire
+from stage import Certificates, Driver, Failure, Stage
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CLIENTS = os.path.dirname(HERE)
+
+
+def libraries():
+    """Name and folder of each library."""
+    files = sorted(glob.glob(os.path.join(CLIENTS, "miop-*", "conformance.json")))
+    return {os.path.basename(os.path.dirname(file)).partition("-")[2]: os.path.dirname(file)
+            for file in files}
+
+
+def vectors():
+    with open(os.path.join(HERE, "vectors", "miop7.json"), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def equal(one, other):
+    if one != other:
+        raise Failure(f"{one}\n  is not\n{other}")
+
+
+def decoded(driver, data, **limit):
+    answer = driver.ask("decode", bytes=data, **limit)
+    return {name: value for name, value in answer.items() if name != "n"}
+
+
+def vector_tests(all_vectors):
+    """(name, function of a driver) for each vector."""
+    for vector in all_vectors["server"]:
+        yield f"vector: reads {vector['name']}", lambda driver, it=vector: reads(driver, it)
+    for vector in all_vectors["device"]:
+        yield f"vector: writes {vector['name']}", lambda driver, it=vector: equal(
+            driver.ask("encode", frame=it["frame"])["bytes"], it["bytes"])
+    for vector in all_vectors["bad"]:
+        if "when" not in vector:
+            yield f"vector: refuses {vector['name']}", lambda driver, it=vector: refuses(driver, it)
+    for vector in all_vectors["incomplete"]:
+        yield f"vector: waits for more after {vector['name']}", lambda driver, it=vector: equal(
+            decoded(driver, it["bytes"]), {"more": True})
+    for vector in all_vectors["macs"]:
+        parts = {name: value for name, value in vector.items()
+                 if name not in ("name", "section", "mac")}
+        yield f"vector: signs {vector['name']}", lambda driver, it=vector, parts=parts: equal(
+            driver.ask("mac", **parts)["mac"], it["mac"])
+
+
+def reads(driver, vector):
+    data = bytes.fromhex(vector["bytes"])
+    equal(decoded(driver, vector["bytes"] + "0007"),
+          {"frame": vector["frame"], "length": len(data)})
+    for at in range(len(data)):
+        equal(decoded(driver, data[:at].hex()), {"more": True})
+
+
+def refuses(driver, vector):
+    limit = {key: vector[key] for key in ("frame_bytes_max",) if key in vector}
+    equal(decoded(driver, vector["bytes"], **limit), {"fault": vector["fault"]})
+
+
+def scenario_tests(features):
+    """(name, function of a stage) for each scenario that the library can play."""
+    needs = {function: feature for feature, functions in scenarios.NEEDS.items()
+             for function in functions}
+    for name, function in vars(scenarios).items():
+        if name.startswith("_") or not inspect.isfunction(function) \
+                or list(inspect.signature(function).parameters) != ["stage"]:
+            continue
+        if needs.get(function) is None or needs[function] in features:
+            yield name, function
+
+
+class Run:
+    """The tests of one library."""
+
+    def __init__(self, name, folder, word, folder_of_certificates):
+        self.name, self.folder, self.word = name, folder, word
+        self.certificates = Certificates(folder_of_certificates)
+        with open(os.path.join(folder, "conformance.json"), encoding="utf-8") as file:
+            self.how = json.load(file)
+        self.passed = self.failed = 0
+        self.driver = None
+
+    def missing(self):
+        return [command for command in self.how["needs"] if shutil.which(command) is None]
+
+    def start(self):
+        self.driver = Driver(self.how["run"], self.folder)
+
+    def all(self):
+        for command in self.how.get("build", []):
+            if subprocess.run(command, cwd=self.folder, stdout=sys.stderr).returncode:
+                return self.fail("it is built", f"{command} failed")
+        try:
+            self.start()
+        except (Failure, OSError) as failure:
+            return self.fail("its driver starts", str(failure))
+        known = vectors()
+        for name, function in vector_tests(known):
+            self.one(name, lambda it=function: it(self.driver))
+        for name, function in scenario_tests(self.driver.features):
+            self.one(name, lambda it=function: self.play(it, known))
+        self.driver.close()
+
+    def play(self, function, known):
+        stage = Stage(self.driver, self.certificates)
+        stage.vectors = known
+        try:
+            function(stage)
+        finally:
+            stage.close()
+
+    def one(self, name, function):
+        if self.word not in name:
+            return
+        try:
+            function()
+            self.passed += 1
+        except (Failure, wire.Fault, OSError) as failure:
+            place = "".join(traceback.format_tb(failure.__traceback__, 3)[-2:])
+            self.fail(name, f"{place}{type(failure).__name__}: {failure}")
+            # What is left of a failed one must not fail the next ones.
+            self.driver.process.kill()
+            self.driver.close()
+            self.start()
+
+    def fail(self, name, why):
+        self.failed += 1
+        print(f"FAIL: {self.name}: {name.replace('_', ' ')}\n{why}\n", flush=True)
+
+
+def main():
+    known = libraries()
+    arguments = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    arguments.add_argument("names", nargs="*", metavar="LIBRARY", help=", ".join(known))
+    arguments.add_argument("-k", default="", metavar="WORD", help="only tests that contain it")
+    arguments = arguments.parse_args()
+    unknown = [name for name in arguments.names if name not in known]
+    if unknown:
+        arguments.error(f"unknown library {unknown[0]}; known are {', '.join(known)}")
+    passed = failed = 0
+    with tempfile.TemporaryDirectory(prefix="holdline-conformance-") as folder:
+        for name in arguments.names or known:
+            run, began = Run(name, known[name], arguments.k, folder), time.monotonic()
+            if run.missing():
+                print(f"SKIPPED {name}: {', '.join(run.missing())} is not installed")
+                continue
+            run.all()
+            took = time.monotonic() - began
+            print(f"{name}: {run.passed} passed, {run.failed} failed in {took:.1f} s", flush=True)
+            passed, failed = passed + run.passed, failed + run.failed
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
