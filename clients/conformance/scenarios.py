@@ -963,14 +963,7 @@ def _tls(stage, name="push.example"):
     certificate, key = stage.certificates.server(name)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
-
-    def wrap(stream):
-        try:
-            return context.wrap_socket(stream, server_side=True)
-        except OSError:  # the client did not go on
-            return stream
-
-    stage.server = stage.listen(wrap)
+    stage.server = stage.listen(lambda stream: context.wrap_socket(stream, server_side=True))
     return certificate, {"ca": stage.certificates.authority()[0], "name": "push.example"}
 
 

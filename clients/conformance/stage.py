@@ -104,8 +104,9 @@ class Driver:
                 raise Failure(f"not {name} but {event}")
 
     def frame(self, opcode):
-        """Waits until a frame was handled."""
-        self.event("frame", opcode=opcode)
+        """Waits until a frame of this opcode was handled, past others."""
+        while self.event("frame")["opcode"] != opcode:
+            pass
 
     def close(self):
         self.process.stdin.close()
@@ -204,13 +205,17 @@ class Listener:
         self.links = []
 
     def accept(self):
+        """A connection; None if its handshake failed."""
         try:
             stream, _ = self.socket.accept()
         except TimeoutError:
             raise Failure("no connection came") from None
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         stream.settimeout(DEADLINE_S)
-        link = Link(self.wrap(stream) if self.wrap else stream)
+        try:
+            link = Link(self.wrap(stream) if self.wrap else stream)
+        except OSError:
+            return None  # the library went no further than the handshake
         self.links.append(link)
         return link
 
