@@ -11,6 +11,7 @@ import json
 import os
 import queue
 import socket
+import ssl
 import struct
 import subprocess
 import threading
@@ -159,11 +160,15 @@ class Link:
                 raise Failure(f"closed before opcode {opcode}: {self.buffer!r}")
 
     def arrived(self):
-        """Frames that have arrived; the driver has answered a command since they were sent."""
+        """Frames that have arrived on a connection that lives; the driver has answered a command
+        since they were sent."""
         self.stream.settimeout(0)
-        with contextlib.suppress(BlockingIOError):
+        try:
             while self._receive():
                 pass
+            raise Failure(f"the library has closed the connection; left: {self.buffer!r}")
+        except (BlockingIOError, ssl.SSLWantReadError):
+            pass
         self.stream.settimeout(DEADLINE_S)
         return list(iter(self.take, None))
 
@@ -171,8 +176,7 @@ class Link:
         """The frames up to the end, which must come."""
         while self._receive():
             pass
-        frames = list(iter(self.take, None))
-        return frames
+        return list(iter(self.take, None))
 
     def at_least(self, count):
         """So many raw bytes, or what came before the end."""
