@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Plays the vectors and scenarios against libraries and prints `N passed, N failed` as last line.
 
-Each library in clients/miop-NAME has a file conformance.json: `needs` (commands), `build` (a list of
-commands, run in the library's folder) and `run` (the driver). One that lacks a command is skipped,
-aloud.
+Each library in clients/miop-NAME has a file conformance.json: `needs` (commands), `build` (commands,
+run in the library's folder), `run` (the driver) and `test` (commands: the library's own tests). One
+that lacks a command is skipped, aloud.
 """
 
 import argparse
@@ -124,6 +124,8 @@ class Run:
         for name, function in scenario_tests(self.driver.features):
             self.one(name, lambda it=function: self.play(it, known))
         self.driver.close()
+        for command in self.how.get("test", []):
+            self.own(command)
 
     def play(self, function, known):
         stage = Stage(self.driver, self.certificates)
@@ -132,6 +134,18 @@ class Run:
             function(stage)
         finally:
             stage.close()
+
+    def own(self, command):
+        """The library's own tests: one of this suite's."""
+        name = f"its own tests: {' '.join(command)}"
+        if self.word not in name:
+            return
+        done = subprocess.run(command, cwd=self.folder, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True)
+        if done.returncode:
+            self.fail(name, done.stdout)
+        else:
+            self.passed += 1
 
     def one(self, name, function):
         if self.word not in name:
