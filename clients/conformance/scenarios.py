@@ -1011,7 +1011,8 @@ def tls_keeps_the_name_at_another_address(stage):
 def pins_refuse_a_certificate_that_the_authority_has_issued(stage):
     certificate, tls = _tls(stage)
     stage.open(tls={**tls, "pins": [_pin(stage, stage.certificates.server("other.example")[0])]})
-    equal(stage.server.accept().until_closed(), [], "nothing is sent")
+    link = stage.server.accept()  # none if the library breaks off the handshake
+    check(link is None or link.until_closed() == [], "nothing is sent")
     stage.driver.state("waiting", why="pin_mismatch")
     stage.kill()
     other = _pin(stage, stage.certificates.server("other.example")[0])

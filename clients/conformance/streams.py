@@ -113,7 +113,7 @@ class websocket:
     """The server's side of a WebSocket (RFC 6455), with the calls of a socket."""
 
     def __init__(self, stream):
-        self.stream, self.buffer, self.rest = stream, b"", b""
+        self.stream, self.buffer, self.has_closed = stream, b"", False
         _, headers = head(stream)
         key = headers["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
         accept = base64.b64encode(hashlib.sha1(key.encode()).digest()).decode()
@@ -140,8 +140,7 @@ class websocket:
                     return b""
                 self.buffer += data
             elif found[0] == 8:
-                with contextlib.suppress(OSError):
-                    self._message(8, found[1])
+                self._close()
                 return b""
             elif found[0] in (0, 2) and found[1]:
                 return found[1]
@@ -160,8 +159,19 @@ class websocket:
         content = data[at + 4:at + 4 + size]
         return data[0] & 0x0F, bytes(byte ^ mask[i % 4] for i, byte in enumerate(content))
 
-    def shutdown(self, _):
-        self._message(8, b"\x03\xe8")
+    def _close(self):
+        """The first Close is answered, then the server ends the connection (RFC 6455 7.1.1)."""
+        if not self.has_closed:
+            self.has_closed = True
+            with contextlib.suppress(OSError):
+                self._message(8, b"\x03\xe8")
+
+    def shutdown(self, how):
+        self._close()
+        with contextlib.suppress(OSError):
+            while self.recv(0):
+                pass
+        self.stream.shutdown(how)
 
     def settimeout(self, seconds):
         self.stream.settimeout(seconds)

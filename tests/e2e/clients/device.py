@@ -63,7 +63,7 @@ class Program:
 
 
 class QuickStart(Case):
-    """Runs `self.program(folder, source)` of a library; `LIBRARY` and `LANGUAGE` name its README."""
+    """Runs the `command` of a library; `LIBRARY` and `LANGUAGE` name the block of its README."""
 
     SHARED = False
     LIBRARY = LANGUAGE = None
@@ -84,9 +84,10 @@ class QuickStart(Case):
         server.configure({"listen.any": {"address": f"{host}:{port}"}})
         server.start()
 
-    def nothing_is_lost_or_doubled(self):
+    def nothing_is_lost_or_doubled(self, change=lambda source: source):
+        """Runs the quick start, as `change` changes it."""
         server = self.start()
-        source = quick_start(self.LIBRARY, self.LANGUAGE)
+        source = change(quick_start(self.LIBRARY, self.LANGUAGE))
         source = source.replace(ADDRESS, "%s:%d" % server.ports["any"])
         command, env = self.command(self.folder, source)
         program = Program(command, self.folder, env)
