@@ -162,6 +162,24 @@ def a_permanent_refusal_ends_the_client(stage):
         stage.kill()
 
 
+def a_full_server_refuses_before_the_bind(stage):
+    for _ in range(20):
+        stage.open()
+        link = stage.server.accept()
+        link.send(wire.frame(BIND_ACK, {"result": 30, "retry_after_ms": 2_500}))
+        link.end()
+        equal(stage.driver.state("waiting", why="busy")["until"], 2_500, "the server's time")
+        stage.kill()
+
+
+def a_server_that_closes_at_once_is_noticed(stage):
+    for _ in range(20):
+        stage.open()
+        stage.server.accept().end()
+        stage.driver.state("waiting")
+        stage.kill()
+
+
 def a_ban_with_a_time_is_waited_out(stage):
     stage.open(**HMAC)
     _refuse(stage, 24, retry_after_ms=90_000)

@@ -229,6 +229,30 @@ class Iteration(unittest.IsolatedAsyncioTestCase):
             async for _ in client:
                 self.fail("no push comes")
 
+    async def test_what_comes_before_the_connection_is_announced_is_not_lost(self):
+        class Stream:
+            def write(self, data):
+                pass
+
+            def close(self):
+                pass
+
+            def get_write_buffer_size(self):
+                return 0
+
+        async def connect(_, protocol):
+            link = protocol()
+            link.data_received(bind_ack(result=30, retry_after_ms=2_500))
+            link.connection_lost(None)
+            return Stream()
+
+        client = self.client(clock=miop.ManualClock())
+        client._transport.connect = connect
+        await client.start()
+        while client.state.name in ("connecting", "binding"):
+            await client._wait()
+        self.assertEqual((client.state.why, client.state.until), ("busy", 2_500))
+
     async def test_closing_ends_the_iteration(self):
         client = self.client()
         await client.start()

@@ -353,23 +353,32 @@ class _Link(asyncio.Protocol):
     """One connection, from the attempt to its end."""
 
     def __init__(self, client: Client, address: str) -> None:
-        self._client, self._stream = client, None
+        self._client = client
+        self._stream: Optional[asyncio.Transport] = None
+        # What happens before the connection is verified and announced: a full server refuses a
+        # device before it has said a word.
+        self._early: List[bytes] = []
+        self._is_lost = False
         self._task = asyncio.ensure_future(self._open(address))
 
     async def _open(self, address: str) -> None:
-        why = "connect_failed"
+        client, why = self._client, "connect_failed"
         try:
-            self._stream = await self._client._transport.connect(address, lambda: self)
+            self._stream = await client._transport.connect(address, lambda: self)
         except PinMismatch:
             why = "pin_mismatch"
         except (OSError, ValueError) as error:  # of TLS, proxies and addresses, too
             log.debug("%s: %s", address, error)
         if self._stream is None:
-            self._client._lost(self, why)
-        elif self._client._link is self:
-            self._client._opened(self)
-        else:
-            self._stream.abort()
+            return client._lost(self, why)
+        if client._link is not self:
+            return self._stream.abort()
+        client._opened(self)
+        for data in self._early:
+            client._received(self, data)
+        self._early.clear()
+        if self._is_lost:
+            client._lost(self, "lost")
 
     def send(self, data: bytes) -> None:
         if self._stream is not None:
@@ -384,9 +393,13 @@ class _Link(asyncio.Protocol):
             asyncio.get_running_loop().call_later(_LINGER_S, self._stream.abort)
 
     def data_received(self, data: bytes) -> None:
-        self._client._received(self, data)
+        if self._stream is None:
+            self._early.append(data)
+        else:
+            self._client._received(self, data)
 
     def connection_lost(self, error: Optional[Exception]) -> None:
+        self._is_lost = True
         if self._stream is not None:
             self._client._lost(self, "lost")
 

@@ -11,7 +11,7 @@ acknowledges it, then remembered. The rules are numbered in clients/conformance/
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import wire
 from .backoff import Backoff
@@ -178,7 +178,7 @@ class Machine:
         self._pong_due: Optional[int] = None
         self._pong_silence = 0.0
         # A silence that may have killed the connection before: the next Bind decides.
-        self._suspect: Optional[tuple] = None
+        self._suspect: Optional[Tuple[float, int]] = None
         # The server is about to go: leave when the pushes of this turn are acknowledged.
         self._away: Optional[_End] = None
         self._wall_ms = 0
@@ -292,18 +292,20 @@ class Machine:
 
     def tick(self, now: int) -> None:
         """Time has gone by."""
-        if self.state == "waiting" and now >= self._due:
-            self._connect(now)
-        elif self.state == "connecting" and now >= self._due:
-            self._leave(now, _End("connect_timeout"))
-        elif self.state == "binding" and now >= self._due:
-            self._leave(now, _End("bind_timeout"))
-        elif self.state == "closing" and now >= self._due:
-            self._close("closed")
-        elif self.state == "bound" and self._away is not None:
-            self._leave(now, self._away)
-        elif self.state == "bound":
+        if self.state == "bound" and self._away is None:
             self._tick_bound(now)
+        elif self._due is None or now < self._due:
+            return
+        elif self.state == "waiting":
+            self._connect(now)
+        elif self.state == "connecting":
+            self._leave(now, _End("connect_timeout"))
+        elif self.state == "binding":
+            self._leave(now, _End("bind_timeout"))
+        elif self.state == "closing":
+            self._close("closed")
+        elif self._away is not None:
+            self._leave(now, self._away)
 
     def due(self) -> Optional[int]:
         """When `tick` is needed next."""
@@ -370,7 +372,7 @@ class Machine:
             bind["resume_token"] = bytes.fromhex(self._session[0])
             bind["session_epoch"] = self._session[1]
         if proof.secret is not None:
-            claim = {"secret": proof.secret, "product": options.product, "device": options.device,
+            claim: Dict[str, Any] = {"secret": proof.secret, "product": options.product, "device": options.device,
                      "client_ts": max(0, wall_ms + self._clock_offset),
                      "client_nonce": options.random_bytes(16), "caps": caps}
             self._claim = claim

@@ -39,16 +39,18 @@ class Transport:
         """Opens a connection. Raises OSError, or PinMismatch."""
         loop = asyncio.get_running_loop()
         host, port = split(address)
-        tls = {"ssl": self._tls, "server_hostname": self._name or host} if self._tls else {}
+        name = (self._name or host) if self._tls else None
         if self._proxy:
             sock = await _through(self._proxy, host, port)
             try:
-                transport, _ = await loop.create_connection(protocol, sock=sock, **tls)
+                transport, _ = await loop.create_connection(
+                    protocol, sock=sock, ssl=self._tls, server_hostname=name)
             except BaseException:
                 sock.close()
                 raise
         else:
-            transport, _ = await loop.create_connection(protocol, host, port, **tls)
+            transport, _ = await loop.create_connection(
+                protocol, host, port, ssl=self._tls, server_hostname=name)
         if self._pins:
             certificate = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
             if hashlib.sha256(public_key(certificate)).digest() not in self._pins:

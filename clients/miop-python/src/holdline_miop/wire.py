@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import struct
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple, Union
 
 PING, PONG, BIND, MSG, MSG_ACK, UNBIND, BIND_ACK, UNBIND_ACK = range(8)
 REPORT, REPORT_ACK, KICK, REDIRECT, CHALLENGE, AUTH, CONFIG, PULL, GO_AWAY, ERROR = range(8, 18)
@@ -142,7 +142,7 @@ def sign(secret: bytes, product: str, device: str, client_ts: int, client_nonce:
 # ---- reading -------------------------------------------------------------------------------------
 
 
-def decode(data: bytes, frame_bytes_max: int) -> Optional[Tuple[Frame, int]]:
+def decode(data: Union[bytes, bytearray], frame_bytes_max: int) -> Optional[Tuple[Frame, int]]:
     """The frame at the front and its length; `None` if more bytes are needed."""
     _check_version(data[:2])
     if len(data) < 4:
@@ -170,7 +170,7 @@ def decode(data: bytes, frame_bytes_max: int) -> Optional[Tuple[Frame, int]]:
     return frame, end
 
 
-def _check_version(front: bytes) -> None:
+def _check_version(front: Union[bytes, bytearray]) -> None:
     if front[:1] not in (b"", b"\0"):
         raise Fault("unknown_version")
     if len(front) < 2 or front[1] == 7:
