@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Plays the vectors and scenarios against libraries and prints `N passed, N failed` as last line.
 
-Each library in clients/miop-NAME has a file conformance.json: `needs` (commands), `build` (commands,
-run in the library's folder), `run` (the driver) and `test` (commands: the library's own tests). One
-that lacks a command is skipped, aloud.
+Each library in clients/miop-NAME has a file conformance.json: `needs` (commands), `build`
+(commands, run in the library's folder), `run` (the driver) and `test` (commands: the library's own
+tests). One that lacks a command is skipped, aloud.
 """
 
 import argparse

@@ -1,5 +1,5 @@
-// Pushes that take effect exactly once: the push's id is written with its effect, in one append, and
-// looked up before. Usage: node store-first.mjs HOST:PORT DEVICE
+// Pushes that take effect exactly once: one append writes the push's id with its effect, and the id
+// is looked up before. Usage: node store-first.mjs HOST:PORT DEVICE
 
 import { appendFileSync, closeSync, existsSync, fsyncSync, openSync, readFileSync } from "node:fs";
 

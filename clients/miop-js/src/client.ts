@@ -194,8 +194,8 @@ export class Client implements AsyncIterable<Push> {
 
   // -- pushes
 
-  /** Pushes, until the client is closed; throws Ended if the server ends it. Unless `manual`, asking
-   *  for the next one acknowledges the one before: the body of the loop is done with it. */
+  /** Pushes, until the client is closed; throws Ended if the server ends it. Unless `manual`,
+   *  asking for the next one acknowledges the one before: the body of the loop is done with it. */
   async *[Symbol.asyncIterator](): AsyncGenerator<Push, void, void> {
     for (;;) {
       const push = this.#pushes.shift();

@@ -86,7 +86,7 @@ export const webSocketConnector: Connector = (address, events) => {
   try {
     socket = new WebSocket(address, ["miop"]);
   } catch {
-    // Not a URL that this page may open: the client must not hear of it before it has the connection.
+    // No URL that this page may open. The client hears of it when it has the connection.
     queueMicrotask(() => events.closed("connect_failed"));
     return { send() {}, close() {} };
   }

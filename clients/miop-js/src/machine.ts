@@ -6,8 +6,8 @@
  *                    │    ▼          ▼         ▼        permanent no     │
  *                    └─ waiting ◄────┴─────────┴─────────────────────────┘
  *
- * It is told what happens (`connected`, `received`, `lost`, `tick`, and what the application wants),
- * and `take()` gives what to do, in order. A push is handed out once: its id is held until the
+ * It is told what happens (`connected`, `received`, `lost`, `tick`, what the application wants), and
+ * `take()` gives what to do, in order. A push is handed out once: its id is held until the
  * application acknowledges it, then remembered. The rules are numbered in
  * clients/conformance/README.md.
  */
@@ -281,7 +281,7 @@ export class Machine {
   /** The connection could not be opened, or was closed by the other side. */
   lost(now: number, why = "lost"): void {
     if (this.#state === "closing") return this.#end("closed");
-    if (this.#state !== "connecting" && this.#state !== "binding" && this.#state !== "bound") return;
+    if (!["connecting", "binding", "bound"].includes(this.#state)) return;
     if (this.#pongDue !== null) this.#suspect = [this.#pongSilence, this.#agreed];
     this.#after(now, this.#away ?? this.#error ?? { why });
   }
@@ -558,7 +558,8 @@ export class Machine {
     const { why, result, hintMs = 0, addrs = [] } = end;
     if (addrs.length > 0) this.#named = [...addrs];
     if (this.#correctsClock(end)) return this.#connect(now);
-    if (result !== undefined && PERMANENT.has(result) && hintMs === 0) return this.#end(why, result);
+    const isPermanent = result !== undefined && PERMANENT.has(result) && hintMs === 0;
+    if (isPermanent) return this.#end(why, result);
     if (addrs.length > 0 && hintMs === 0 && this.#follows < FOLLOWS_MAX) {
       this.#follows += 1;
       return this.#connect(now);

@@ -14,7 +14,7 @@ export * from "./index.js";
 
 /** How a client reaches servers over TCP. */
 export interface TcpOptions {
-  /** TLS: true for the system's authorities, or options of Node's `tls.connect` (`ca`, `cert`, `key`). */
+  /** True for the system's authorities, or options of `tls.connect` (`ca`, `cert`, `key`). */
   readonly tls?: boolean | object;
   /** The name in the server's certificate, at every address. */
   readonly serverName?: string;
@@ -116,7 +116,8 @@ class Tcp implements Connection {
     const name = this.options.serverName ?? host;
     const more = this.options.tls === true ? {} : this.options.tls;
     const server = net.isIP(name) ? {} : { servername: name };
-    const secure = tls.connect({ ALPNProtocols: ["miop/7"], ...more, socket, ...server, host: name });
+    const secure = tls.connect(
+      { ALPNProtocols: ["miop/7"], ...more, socket, ...server, host: name });
     this.#use(secure);
     secure.on("secureConnect", () => {
       if (this.#isPinned(secure)) return this.#opened(secure);

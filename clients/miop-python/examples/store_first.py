@@ -1,4 +1,4 @@
-"""Pushes that take effect exactly once: the push's id is stored with its effect, in one transaction.
+"""Pushes that take effect exactly once: one transaction stores the push's id with its effect.
 
 Usage: python3 store_first.py HOST:PORT DEVICE
 """

@@ -1,4 +1,4 @@
-"""What the conformance suite cannot see: the order of actions, files, iteration, random histories."""
+"""What the conformance suite cannot see: the order of actions, files, iteration."""
 
 import asyncio
 import os

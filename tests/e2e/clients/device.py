@@ -62,6 +62,15 @@ class Program:
         self.process.stdout.close()
 
 
+def restart(server, changes=None):
+    """Kills the server and starts it again at the same port for devices."""
+    host, port = server.ports["any"]
+    listener = {**(changes or {}).get("listen.any", {}), "address": f"{host}:{port}"}
+    server.kill()
+    server.configure({**(changes or {}), "listen.any": listener})
+    server.start()
+
+
 class QuickStart(Case):
     """Runs the `command` of a library; `LIBRARY` and `LANGUAGE` name the block of its README."""
 
@@ -76,13 +85,6 @@ class QuickStart(Case):
     def command(self, folder, source):
         """The command that runs this source, and its environment."""
         raise NotImplementedError
-
-    def restart(self, server):
-        """Kills the server and starts it again at the same port for devices."""
-        host, port = server.ports["any"]
-        server.kill()
-        server.configure({"listen.any": {"address": f"{host}:{port}"}})
-        server.start()
 
     def nothing_is_lost_or_doubled(self, change=lambda source: source):
         """Runs the quick start, as `change` changes it."""
@@ -101,7 +103,7 @@ class QuickStart(Case):
 
         for at in range(3):
             push(f"before {at}")
-            self.restart(server)
+            restart(server)
             push(f"while away {at}")
             got += [program.next(), program.next()]
         # The program is killed, too: what it acknowledged does not come again.

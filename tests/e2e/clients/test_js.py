@@ -1,21 +1,37 @@
-"""The JavaScript library of MIOP 7 in Node: its quick start, against a server that is killed."""
+"""The JavaScript library of MIOP 7, against a server that is killed: its quick start in Node, over
+TCP and over WebSocket, and a page in Chromium."""
 
+import http.server
 import os
 import shutil
 import subprocess
 import tempfile
+import threading
 import unittest
 
 import fixture
-from clients.device import ADDRESS, CLIENTS, QuickStart
+from clients.device import ADDRESS, CLIENTS, QuickStart, restart
+from fixture import Case, poll
+from test_browser import FLAGS
 
 PACKAGE = os.path.join(CLIENTS, "miop-js")
 TSC = os.environ.get("TSC") or os.path.join(fixture.TARGET, "npm", "node_modules", ".bin", "tsc")
-FLAG = "--experimental-websocket"
+WEBSOCKET = "--experimental-websocket"
+
+
+def compiled(case):
+    """The library, compiled into a folder of its own: others may be compiling the package, too."""
+    if not os.path.exists(TSC):
+        raise unittest.SkipTest("the compiler of TypeScript is not here: scripts/clients.sh")
+    folder = tempfile.mkdtemp(prefix="holdline-miop-js-")
+    case.addClassCleanup(shutil.rmtree, folder)
+    shutil.copy(os.path.join(PACKAGE, "package.json"), folder)
+    subprocess.run([TSC, "-p", PACKAGE, "--outDir", os.path.join(folder, "dist")], check=True)
+    return folder
 
 
 def has_websocket():
-    return subprocess.run(["node", FLAG, "-e", "0"], capture_output=True).returncode == 0
+    return subprocess.run(["node", WEBSOCKET, "-e", "0"], capture_output=True).returncode == 0
 
 
 class JavaScript(QuickStart):
@@ -24,14 +40,7 @@ class JavaScript(QuickStart):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        if not os.path.exists(TSC):
-            raise unittest.SkipTest("the compiler of TypeScript is not here: scripts/clients.sh")
-        # Compiled into a folder of its own: other tests may be compiling the package, too.
-        cls.package = tempfile.mkdtemp(prefix="holdline-miop-js-")
-        cls.addClassCleanup(shutil.rmtree, cls.package)
-        shutil.copy(os.path.join(PACKAGE, "package.json"), cls.package)
-        subprocess.run([TSC, "-p", PACKAGE, "--outDir", os.path.join(cls.package, "dist")],
-                       check=True)
+        cls.package = compiled(cls)
 
     def command(self, folder, source):
         modules = os.path.join(folder, "node_modules")
@@ -42,7 +51,7 @@ class JavaScript(QuickStart):
         path = os.path.join(folder, "quick-start.mjs")
         with open(path, "w", encoding="utf-8") as file:
             file.write(source)
-        return ["node", *([FLAG] if "ws://" in source else []), path], None
+        return ["node", *([WEBSOCKET] if "ws://" in source else []), path], None
 
     def test_the_quick_start_loses_and_doubles_nothing_over_kills(self):
         self.nothing_is_lost_or_doubled()
@@ -51,3 +60,77 @@ class JavaScript(QuickStart):
     def test_the_quick_start_loses_and_doubles_nothing_over_kills_with_websocket(self):
         self.nothing_is_lost_or_doubled(lambda source: source.replace(
             f'"{ADDRESS}"', f'"ws://{ADDRESS}/miop"'))
+
+
+PAGE = """<!doctype html><meta charset="utf-8"><script type="module">
+import { Client, LocalStore } from "./dist/index.js";
+const say = (text) => fetch("/", { method: "POST", body: text });
+const client = new Client({
+  address: "%s", product: "demo", device: "page", store: new LocalStore(),
+  onPush: async (push) => {
+    await say(push.text);
+    if (push.text === "reload") setTimeout(() => location.reload());
+  },
+});
+client.start();
+</script>"""
+
+
+class Page(Case):
+    SHARED = False
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.package = compiled(cls)
+
+    def serve(self, address):
+        """Serves the page and the library; the port, and what the page says."""
+        seen, package = [], self.package
+
+        class Files(http.server.SimpleHTTPRequestHandler):
+            def __init__(self, *how):
+                super().__init__(*how, directory=package)
+
+            def do_POST(self):
+                seen.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
+                self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        with open(os.path.join(package, "index.html"), "w", encoding="utf-8") as file:
+            file.write(PAGE % address)
+        pages = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Files)
+        pages.handle_error = lambda *_: None  # connections that the browser lets go
+        self.addCleanup(pages.server_close)
+        self.addCleanup(pages.shutdown)
+        threading.Thread(target=pages.serve_forever, args=(0.05,), daemon=True).start()
+        return pages.server_port, seen
+
+    def test_a_page_in_chromium_loses_and_doubles_nothing_over_kills_and_reloads(self):
+        chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+        if not chromium:
+            self.skipTest("Chromium could not be installed: NO BROWSER WAS TRIED")
+        # Pages are served at another port, which is another site.
+        changes = {"listen.any": {"websocket_origins": ["*"]}}
+        server = self.start(changes)
+        port, seen = self.serve("ws://%s:%d/miop" % server.ports["any"])
+        profile = tempfile.mkdtemp(prefix="holdline-chromium-")
+        self.addCleanup(shutil.rmtree, profile, ignore_errors=True)
+        browser = subprocess.Popen(
+            [chromium, *FLAGS, f"--user-data-dir={profile}", "--remote-debugging-port=0",
+             f"http://127.0.0.1:{port}/"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            server.online("page")
+            server.push("page", "one")
+            restart(server, changes)
+            server.push("page", "reload")
+            poll(lambda: "reload" in seen, "the page shows it")
+            server.push("page", "two")
+            poll(lambda: server.state("page")["waiting"] == 0, "all is acknowledged")
+            self.assertEqual(sorted(seen), ["one", "reload", "two"])
+        finally:
+            browser.terminate()
+            browser.wait(20)

@@ -5,8 +5,8 @@
                    │    ▼          ▼         ▼        permanent no     │
                    └─ WAITING ◄────┴─────────┴─────────────────────────┘
 
-It is told what happens (`connected`, `received`, `lost`, `tick`, and what the application wants), and
-`take()` gives what to do, in order. A push is handed out once: its id is held until the application
+It is told what happens (`connected`, `received`, `lost`, `tick`, and what the application wants),
+and `take()` gives what to do, in order. A push is handed out once: its id is held until the application
 acknowledges it, then remembered. The rules are numbered in clients/conformance/README.md.
 """
 
@@ -372,9 +372,11 @@ class Machine:
             bind["resume_token"] = bytes.fromhex(self._session[0])
             bind["session_epoch"] = self._session[1]
         if proof.secret is not None:
-            claim: Dict[str, Any] = {"secret": proof.secret, "product": options.product, "device": options.device,
-                     "client_ts": max(0, wall_ms + self._clock_offset),
-                     "client_nonce": options.random_bytes(16), "caps": caps}
+            claim: Dict[str, Any] = {
+                "secret": proof.secret, "product": options.product, "device": options.device,
+                "client_ts": max(0, wall_ms + self._clock_offset),
+                "client_nonce": options.random_bytes(16), "caps": caps,
+            }
             self._claim = claim
             bind.update(auth_type=1, key_id=proof.key_id, client_ts=claim["client_ts"],
                         client_nonce=claim["client_nonce"], mac=wire.sign(**claim))
