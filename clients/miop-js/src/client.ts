@@ -69,8 +69,8 @@ export interface Options {
   readonly token?: string | Uint8Array;
   /** or the connection's certificate, */
   readonly certificate?: boolean;
-  /** or what this returns, asked before each connection. */
-  readonly credentials?: () => Credentials;
+  /** or what this returns or promises, asked before each connection. */
+  readonly credentials?: () => Credentials | Promise<Credentials>;
   readonly store?: Store;
   /** Pushes are acknowledged by `push.acknowledge()` alone. */
   readonly manual?: boolean;
@@ -78,8 +78,11 @@ export interface Options {
   readonly maxInflight?: number;
   /** Stored pushes are sent after `pull` alone. */
   readonly pulls?: boolean;
-  /** Seconds. */
+  /** Of the interval between PINGs, seconds. */
   readonly heartbeat?: HeartbeatOptions;
+  /** The heartbeat that is asked for, seconds; 0: the product's default. The interval between PINGs
+   *  never exceeds what is agreed. */
+  readonly heartbeatWish?: number;
   readonly backoffFirstMs?: number;
   readonly backoffLongestMs?: number;
   readonly frameBytesMax?: number;
@@ -101,6 +104,7 @@ export interface Options {
   readonly randomBytes?: (count: number) => Uint8Array;
 }
 
+const TOKEN_BYTES_MAX = 512;
 const NAME = /^[A-Za-z0-9._\-+:/=]+$/;
 
 /** A device. */
@@ -110,6 +114,7 @@ export class Client implements AsyncIterable<Push> {
   readonly #clock: Clock;
   readonly #store: Store;
   readonly #addresses: readonly string[];
+  readonly #credentials: () => Credentials | Promise<Credentials>;
   #state: State = { name: "idle" };
   #connection: Connection | null = null;
   #timer: { due: number; cancel: () => void } | null = null;
@@ -126,16 +131,19 @@ export class Client implements AsyncIterable<Push> {
     if (this.#addresses.length === 0) throw new RangeError("a client needs an address");
     checkName("product", product, 32);
     checkName("device", device, 64);
+    for (const tag of options.tags ?? []) checkName("a tag", tag, 64);
     this.#options = options;
     this.#clock = options.clock ?? realClock;
     this.#store = options.store ?? new MemoryStore();
     const { secret, keyId, token, certificate, tags, maxInflight, pulls } = options;
+    const proof = checked({ secret, keyId, token, certificate });
+    this.#credentials = options.credentials ?? (() => proof);
     this.#machine = new Machine({
       addresses: this.#addresses, product, device, tags, maxInflight, pulls,
-      credentials: options.credentials ?? (() => ({ secret, keyId, token, certificate })),
       random: options.random ?? Math.random,
       randomBytes: options.randomBytes ?? randomBytes,
       heartbeat: options.heartbeat ?? { shortest: 30, first: 120, longest: 1_800 },
+      heartbeatWish: options.heartbeatWish ?? 0,
       backoffFirstMs: options.backoffFirstMs ?? 1_000,
       backoffLongestMs: options.backoffLongestMs ?? 60_000,
       frameBytesMax: options.frameBytesMax ?? 1 << 20,
@@ -339,12 +347,37 @@ export class Client implements AsyncIterable<Push> {
     }
   }
 
+  /** Asks for the credentials, then connects. */
   #connect(address: string): void {
+    const asking: Connection = { send() {}, close() {} };
+    this.#connection = asking;
+    const failed = (error: unknown): void => {
+      this.#options.onError?.(error);
+      if (this.#connection === asking) this.#lost("credentials_failed");
+    };
+    try {
+      const proof = this.#credentials();
+      if (!(proof instanceof Promise)) return this.#dial(address, checked(proof));
+      proof.then((it) => {
+        if (this.#connection === asking) this.#dial(address, checked(it));
+      }).catch(failed);
+    } catch (error) {
+      queueMicrotask(() => failed(error)); // the machine's actions are not all done yet
+    }
+  }
+
+  #lost(why: string): void {
+    this.#connection = null;
+    this.#machine.lost(this.#clock.now(), why);
+    this.#run();
+  }
+
+  #dial(address: string, proof: Credentials): void {
     const connector = this.#options.connector ?? webSocketConnector;
     const connection = connector(this.#reachable(address), {
       opened: () => {
         if (this.#connection !== connection) return;
-        this.#machine.connected(this.#clock.now(), this.#clock.wall());
+        this.#machine.connected(this.#clock.now(), this.#clock.wall(), proof);
         this.#run();
       },
       received: (bytes) => {
@@ -353,10 +386,7 @@ export class Client implements AsyncIterable<Push> {
         this.#run();
       },
       closed: (why) => {
-        if (this.#connection !== connection) return;
-        this.#connection = null;
-        this.#machine.lost(this.#clock.now(), why);
-        this.#run();
+        if (this.#connection === connection) this.#lost(why);
       },
     });
     this.#connection = connection;
@@ -414,6 +444,15 @@ export class Client implements AsyncIterable<Push> {
       return null;
     }
   }
+}
+
+function checked(proof: Credentials): Credentials {
+  const { token } = proof;
+  const length = typeof token === "string" ? new TextEncoder().encode(token).length : token?.length;
+  if (length !== undefined && (length < 1 || length > TOKEN_BYTES_MAX)) {
+    throw new RangeError(`a token has 1 to ${TOKEN_BYTES_MAX} bytes`);
+  }
+  return proof;
 }
 
 function randomBytes(count: number): Uint8Array {

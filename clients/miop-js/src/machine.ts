@@ -48,13 +48,13 @@ export interface MachineOptions {
   readonly addresses: readonly string[];
   readonly product: string;
   readonly device: string;
-  readonly credentials: () => Credentials;
   readonly random: () => number;
   readonly randomBytes: (count: number) => Uint8Array;
   readonly tags?: readonly string[] | undefined;
   readonly maxInflight?: number | undefined;
   readonly pulls?: boolean | undefined;
   readonly heartbeat: HeartbeatOptions;
+  readonly heartbeatWish: number;
   readonly backoffFirstMs: number;
   readonly backoffLongestMs: number;
   readonly frameBytesMax: number;
@@ -246,8 +246,8 @@ export class Machine {
 
   // -- what happens
 
-  /** The connection that was asked for is open. */
-  connected(now: number, wallMs: number): void {
+  /** The connection that was asked for is open; `proof` is what the device shows. */
+  connected(now: number, wallMs: number, proof: Credentials): void {
     if (this.#state !== "connecting") return;
     this.#buffer = new Uint8Array(0);
     this.#isChallenged = false;
@@ -255,7 +255,7 @@ export class Machine {
     this.#away = null;
     this.#become("binding", now + BIND_MS);
     this.#say({ name: "binding" });
-    this.#send(now, frame(Opcode.bind, this.#bind(wallMs)));
+    this.#send(now, frame(Opcode.bind, this.#bind(wallMs, proof)));
   }
 
   /** Bytes of the server. */
@@ -358,11 +358,10 @@ export class Machine {
     this.#actions.push({ do: "connect", address: this.#address });
   }
 
-  #bind(wallMs: number): Properties {
-    const { product, device, pulls, maxInflight, tags, heartbeat, ...options } = this.#options;
-    const proof = options.credentials();
+  #bind(wallMs: number, proof: Credentials): Properties {
+    const { product, device, pulls, maxInflight, tags, heartbeat, heartbeatWish } = this.#options;
     const bind: Properties = { device_id: device, product_key: product };
-    bind.heartbeat_wish = [0, heartbeat.shortest, heartbeat.longest];
+    bind.heartbeat_wish = [heartbeatWish, heartbeat.shortest, heartbeat.longest];
     if (pulls) bind.caps = CAP_PULLS;
     if (maxInflight) bind.max_inflight = maxInflight;
     if (tags !== undefined) bind.tags = tags.length === 0 ? [""] : [...tags];
@@ -374,7 +373,7 @@ export class Machine {
     this.#claim = null;
     if (proof.secret !== undefined) {
       const clientTs = BigInt(Math.max(0, wallMs + this.#clockOffset));
-      const clientNonce = options.randomBytes(16);
+      const clientNonce = this.#options.randomBytes(16);
       const { secret } = proof;
       this.#claim = { secret, product, device, clientTs, clientNonce, caps: bind.caps ?? 0 };
       bind.auth_type = 1;

@@ -34,7 +34,7 @@ const server = {
 
 const heartbeat = { shortest: 30, first: 120, longest: 1_800 };
 const options = {
-  addresses: ["127.0.0.1:1"], product: "demo", device: "dev", credentials: () => ({}), heartbeat,
+  addresses: ["127.0.0.1:1"], product: "demo", device: "dev", heartbeat, heartbeatWish: 900,
   random: () => 0.5, randomBytes: bytes, backoffFirstMs: 1_000, backoffLongestMs: 60_000,
   frameBytesMax: 65_536,
 };
@@ -42,11 +42,20 @@ const options = {
 function boundMachine() {
   const machine = new Machine(options, null);
   machine.start(0);
-  machine.connected(0, 0);
+  machine.connected(0, 0, {});
   machine.received(0, server.bindAck());
   machine.take(0);
   return machine;
 }
+
+test("a wish for the heartbeat is sent", () => {
+  const machine = new Machine(options, null);
+  machine.start(0);
+  machine.connected(0, 0, {});
+  const { bytes: sent } = machine.take(0).find((action) => action.do === "send");
+  const [{ properties }] = wire.decode(sent, 65_536);
+  assert.deepEqual(properties.heartbeat_wish, [900, 30, 1_800]);
+});
 
 test("an id is saved before the server hears of it", () => {
   const machine = boundMachine();
@@ -149,6 +158,30 @@ test("a handler that fails keeps its push, and handlers run one at a time", asyn
   assert.deepEqual([sent.ids, errors], [[1, 3], ["disk full"]]);
 });
 
+test("credentials are asked before each connection", async () => {
+  const { client } = fakes();
+  const errors = [];
+  let asked = 0;
+  let now = 0;
+  let ring;
+  const it = client({
+    clock: { now: () => now, wall: () => 0, at: (_, call) => { ring = call; return () => {}; } },
+    onError: (error) => errors.push(error.message),
+    async credentials() {
+      if (asked++ === 0) throw new Error("no token today");
+      return { token: "fresh" };
+    },
+  });
+  it.start();
+  while (it.state.name === "connecting") await null;
+  assert.deepEqual([it.state.name, it.state.why], ["waiting", "credentials_failed"]);
+  now = it.state.until;
+  ring();
+  await it.bound();
+  assert.deepEqual([asked, errors], [2, ["no token today"]]);
+  await it.close();
+});
+
 test("a refusal is thrown", async () => {
   const { client } = fakes([server.bindAck({ result: 20 })]);
   const it = client();
@@ -216,7 +249,7 @@ test("nonsense is refused when the client is made", () => {
   const good = { address: "127.0.0.1:1", product: "demo", device: "dev" };
   assert.ok(new Client(good));
   for (const bad of [{ device: "a b" }, { device: "" }, { product: "p".repeat(33) },
-    { address: [] }, { pins: ["sha256/AAAA"] }, { proxy: "ftp://x" },
+    { address: [] }, { tags: ["a b"] }, { token: "" }, { token: "t".repeat(513) }, { pins: ["sha256/AAAA"] }, { proxy: "ftp://x" },
     { heartbeat: { shortest: 60, first: 30, longest: 90 } },
     { pins: [`sha256/${"A".repeat(43)}=`] }]) {
     assert.throws(() => new Client({ ...good, ...bad }), RangeError, JSON.stringify(bad));

@@ -27,14 +27,14 @@ def msg(*ids):
 
 
 def machine(**options):
-    return m.Machine(m.Options(["127.0.0.1:1"], "demo", "dev", m.Credentials, lambda: 0.5,
+    return m.Machine(m.Options(["127.0.0.1:1"], "demo", "dev", lambda: 0.5,
                                lambda count: bytes(count), **options))
 
 
 def bound_machine():
     it = machine()
     it.start(0)
-    it.connected(0, 0)
+    it.connected(0, 0, m.Credentials())
     it.received(0, bind_ack())
     it.take(0)
     return it
@@ -78,6 +78,14 @@ class Order(unittest.TestCase):
 
 
 class Heartbeats(unittest.TestCase):
+    def test_a_wish_is_sent(self):
+        it = machine(heartbeat_wish=900)
+        it.start(0)
+        it.connected(0, 0, m.Credentials())
+        sent, = [action.data for action in it.take(0) if isinstance(action, m.Send)]
+        frame, _ = wire.decode(sent, 65536)
+        self.assertEqual(frame.properties["heartbeat_wish"], [900, 30, 1800])
+
     def test_any_network_is_found_and_few_connections_are_lost(self):
         for nat_s in range(31, 2_000, 7):
             heartbeat, lost = Heartbeat(), 0
@@ -153,6 +161,7 @@ class Arguments(unittest.TestCase):
         good = {"address": "127.0.0.1:1", "product": "demo", "device": "dev"}
         miop.Client(**good)
         for bad in ({"device": "a b"}, {"device": ""}, {"product": "p" * 33}, {"address": []},
+                    {"tags": ["a b"]}, {"token": "t" * 513}, {"token": ""},
                     {"pins": ["sha256/AAAA"]}, {"proxy": "ftp://x"}, {"heartbeat": (60, 30, 90)},
                     {"tls": True, "pins": ["sha256/AAAA"]}):
             with self.assertRaises(ValueError, msg=str(bad)):
@@ -217,6 +226,29 @@ class Iteration(unittest.IsolatedAsyncioTestCase):
             async with self.client(on_push=handler) as client:
                 await client.bound()
                 self.assertEqual([await self.received.get() for _ in range(2)], [1, 3])
+
+    async def test_credentials_are_asked_before_each_connection(self):
+        asked = []
+
+        async def credentials():
+            asked.append(len(asked))
+            if len(asked) == 1:
+                raise OSError("no token today")
+            await asyncio.sleep(0)
+            return miop.Credentials(token=b"fresh")
+
+        clock, states = miop.ManualClock(), []
+        client = self.client(credentials=credentials, clock=clock, on_state=states.append)
+        with self.assertLogs("holdline_miop", "ERROR"):
+            await client.start()
+            while client.state.name != "waiting":
+                await client._wait()
+        self.assertEqual(client.state.why, "credentials_failed")
+        clock.advance(client.state.until)
+        await client.bound()
+        self.assertEqual(asked, [0, 1])
+        client.nudge()
+        await client.close()
 
     async def test_a_refusal_is_raised(self):
         self.answer = bind_ack(result=20)

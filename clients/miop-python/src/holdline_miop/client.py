@@ -3,6 +3,7 @@
 import asyncio
 import collections
 import contextlib
+import inspect
 import json
 import logging
 import os
@@ -75,19 +76,19 @@ class Client:
     """A device. Use it from one event loop.
 
     `address` is `host:port`, or a list of them. The proof is `secret` (with `key_id`), `token`, or
-    `certificate=True` (with a certificate in `tls`); a callable `credentials` is asked before each
-    connection instead. `tls` is an `ssl.SSLContext`, or True for the system's authorities.
+    `certificate=True` (with a certificate in `tls`); or `credentials`, a function or a coroutine
+    function that returns Credentials, is asked before each connection. `tls` is an `ssl.SSLContext`, or True for the system's authorities.
     """
 
     def __init__(
         self, address: Union[str, Sequence[str]], *, product: str, device: str,
         secret: Optional[bytes] = None, key_id: int = 0, token: Union[str, bytes, None] = None,
-        certificate: bool = False, credentials: Optional[Callable[[], Credentials]] = None,
+        certificate: bool = False, credentials: Optional[Callable[[], Any]] = None,
         tls: Union[ssl.SSLContext, bool, None] = None, server_name: Optional[str] = None,
         pins: Sequence[str] = (), proxy: Optional[str] = None,
         store: Any = None, manual: bool = False, tags: Optional[Sequence[str]] = None,
         max_inflight: Optional[int] = None, pulls: bool = False,
-        heartbeat: Tuple[int, int, int] = (30, 120, 1800),
+        heartbeat: Tuple[int, int, int] = (30, 120, 1800), heartbeat_wish: int = 0,
         on_push: Optional[Callable[[Push], None]] = None,
         on_state: Optional[Callable[[State], None]] = None,
         on_stored: Optional[Callable[[str], None]] = None,
@@ -101,17 +102,20 @@ class Client:
             raise ValueError("a client needs an address")
         _check_name("product", product, 32)
         _check_name("device", device, 64)
+        for tag in tags or ():
+            _check_name("a tag", tag, 64)
         if isinstance(token, str):
             token = token.encode()
         proof = Credentials(secret, key_id, token, certificate)
+        self._credentials = credentials or (lambda: proof)
         self._transport = Transport(_context(tls), server_name, pins, proxy)
         self._store = store or MemoryStore()
         self._manual = manual
         self._clock = clock or Clock()
         self._machine = Machine(m.Options(
-            addresses, product, device, credentials or (lambda: proof), random_, random_bytes,
-            tags=tags, max_inflight=max_inflight, pulls=pulls, heartbeat=Heartbeat(*heartbeat),
-            **options), _load(self._store))
+            addresses, product, device, random_, random_bytes, tags=tags,
+            max_inflight=max_inflight, pulls=pulls, heartbeat=Heartbeat(*heartbeat),
+            heartbeat_wish=heartbeat_wish, **options), _load(self._store))
         self.on_push, self.on_state, self.on_stored = on_push, on_state, on_stored
         self.on_pulled, self.on_frame = on_pulled, on_frame
         #: The state it is in.
@@ -332,9 +336,9 @@ class Client:
 
     # -- the connection's events
 
-    def _opened(self, link: "_Link") -> None:
+    def _opened(self, link: "_Link", proof: Credentials) -> None:
         if link is self._link:
-            self._machine.connected(self._clock.now(), self._clock.wall())
+            self._machine.connected(self._clock.now(), self._clock.wall(), proof)
             self._run()
 
     def _received(self, link: "_Link", data: bytes) -> None:
@@ -362,7 +366,15 @@ class _Link(asyncio.Protocol):
         self._task = asyncio.ensure_future(self._open(address))
 
     async def _open(self, address: str) -> None:
-        client, why = self._client, "connect_failed"
+        client = self._client
+        try:
+            proof = client._credentials()
+            if inspect.isawaitable(proof):
+                proof = await proof
+        except Exception:
+            log.exception("the credentials are not to be had")
+            return client._lost(self, "credentials_failed")
+        why = "connect_failed"
         try:
             self._stream = await client._transport.connect(address, lambda: self)
         except PinMismatch:
@@ -373,7 +385,7 @@ class _Link(asyncio.Protocol):
             return client._lost(self, why)
         if client._link is not self:
             return self._stream.abort()
-        client._opened(self)
+        client._opened(self, proof)
         for data in self._early:
             client._received(self, data)
         self._early.clear()

@@ -40,6 +40,10 @@ class Credentials:
     token: Optional[bytes] = None
     certificate: bool = False
 
+    def __post_init__(self) -> None:
+        if self.token is not None and not 1 <= len(self.token) <= wire.VALUE_BYTES_MAX:
+            raise ValueError(f"a token has 1 to {wire.VALUE_BYTES_MAX} bytes")
+
     def __repr__(self) -> str:
         return "<Credentials>"
 
@@ -51,13 +55,14 @@ class Options:
     addresses: Sequence[str]
     product: str
     device: str
-    credentials: Callable[[], Credentials]
     random: Callable[[], float]
     random_bytes: Callable[[int], bytes]
     tags: Optional[Sequence[str]] = None
     max_inflight: Optional[int] = None
     pulls: bool = False
     heartbeat: Heartbeat = field(default_factory=Heartbeat)
+    #: Seconds; 0: the product's default. The PINGs' interval never exceeds what is agreed.
+    heartbeat_wish: int = 0
     backoff_first_ms: int = 1_000
     backoff_longest_ms: int = 60_000
     frame_bytes_max: int = 1 << 20
@@ -253,15 +258,15 @@ class Machine:
 
     # -- what happens
 
-    def connected(self, now: int, wall_ms: int) -> None:
-        """The connection that was asked for is open."""
+    def connected(self, now: int, wall_ms: int, proof: Credentials) -> None:
+        """The connection that was asked for is open; `proof` is what the device shows."""
         if self.state != "connecting":
             return
         self._buffer.clear()
         self._challenged, self._error, self._away = False, None, None
         self._become("binding", now + BIND_MS)
         self._actions.append(State("binding"))
-        self._send(now, Frame(wire.BIND, self._bind(wall_ms)))
+        self._send(now, Frame(wire.BIND, self._bind(wall_ms, proof)))
 
     def received(self, now: int, data: bytes) -> None:
         """Bytes of the server."""
@@ -354,13 +359,13 @@ class Machine:
         self._actions.append(State("connecting", address=self._address))
         self._actions.append(Connect(self._address))
 
-    def _bind(self, wall_ms: int) -> Dict[str, Any]:
-        options, proof = self._options, self._options.credentials()
+    def _bind(self, wall_ms: int, proof: Credentials) -> Dict[str, Any]:
+        options = self._options
         caps = wire.CAP_PULLS if options.pulls else 0
         heartbeat = self._heartbeat
         bind: Dict[str, Any] = {
             "device_id": options.device, "product_key": options.product,
-            "heartbeat_wish": [0, heartbeat.shortest, heartbeat.longest],
+            "heartbeat_wish": [options.heartbeat_wish, heartbeat.shortest, heartbeat.longest],
         }
         if caps:
             bind["caps"] = caps
