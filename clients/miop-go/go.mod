@@ -1,0 +1,3 @@
+module holdline.example/miop
+
+go 1.21
