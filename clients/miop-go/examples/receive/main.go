@@ -1,3 +1,7 @@
+// Command receive keeps pushes in a file of its own before it acknowledges them, reports what it
+// has done, and says good-bye when it is interrupted.
+//
+//	receive HOST:PORT PRODUCT DEVICE FILE
 package main
 
 import (
@@ -5,27 +9,64 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"os/signal"
 
 	"holdline.example/miop"
 )
 
 func main() {
+	if len(os.Args) != 5 {
+		log.Fatal("usage: receive HOST:PORT PRODUCT DEVICE FILE")
+	}
+	file, err := os.OpenFile(os.Args[4], os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		log.Fatal(err)
+	}
+	pushes := make(chan miop.Push, 32)
 	client, err := miop.New(miop.Options{
-		Addresses: []string{os.Args[1]}, // host:port
-		Product:   "demo",
-		Device:    os.Args[2],
-		Store:     miop.FileStore(os.Args[2] + ".state"),
+		Addresses: []string{os.Args[1]}, Product: os.Args[2], Device: os.Args[3],
+		Store:     miop.FileStore(os.Args[4] + ".state"),
+		ManualAck: true,
 		OnPush: func(push miop.Push) error {
-			fmt.Printf("push %d %s\n", push.ID, push.Body)
-			return nil // the push is acknowledged now
+			pushes <- push
+			return nil
 		},
-		OnState: func(state miop.State) { fmt.Println(state.Name, state.Why) },
+		OnState:  func(state miop.State) { log.Println(state.Name, state.Why) },
+		OnStored: func(clientID string) { log.Println("the server has Report", clientID) },
 	})
-	if err == nil {
-		_, err = client.Report([]byte("hello from Go"))
+	if err != nil {
+		log.Fatal(err)
 	}
-	if err == nil {
-		err = client.Run(context.Background())
+	go keep(client, file, pushes)
+	interrupt, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	go func() {
+		<-interrupt.Done()
+		client.Close()
+	}()
+	if err := client.Run(context.Background()); err != nil {
+		log.Fatal(err)
 	}
-	log.Fatal(err)
+}
+
+// keep writes each push to the disk, and only then acknowledges it.
+func keep(client *miop.Client, file *os.File, pushes <-chan miop.Push) {
+	for push := range pushes {
+		_, err := fmt.Fprintf(file, "%d %s\n", push.ID, push.Body)
+		if err == nil {
+			err = file.Sync()
+		}
+		if err != nil {
+			log.Println(err)
+			_ = client.Reject(push.ID) // the server sends it again
+			continue
+		}
+		if err := client.Ack(push.ID); err != nil {
+			log.Println(err)
+		}
+		// The id of the push is that of the Report, so it is not reported twice.
+		if err := client.ReportAs(fmt.Sprint(push.ID), []byte("stored")); err != nil {
+			log.Println(err)
+		}
+	}
 }
