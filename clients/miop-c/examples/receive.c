@@ -1,0 +1,78 @@
+/* Keeps pushes in a file of its own before it acknowledges them, reports what it has done, and says
+ * good-bye when it is interrupted.
+ *
+ *     receive HOST:PORT PRODUCT DEVICE FILE
+ */
+#define _POSIX_C_SOURCE 200809L
+#include "miop_posix.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+static miop_client client;
+static uint8_t in[4096], out[2048], reports[4096];
+static volatile sig_atomic_t is_interrupted;
+
+/* Writes the push to the disk, and only then has it acknowledged. */
+static miop_verdict on_push(void *app, const miop_push *push) {
+    FILE *file = app;
+    char id[24];
+    snprintf(id, sizeof id, "%" PRIu64, push->id);
+    fprintf(file, "%s %.*s\n", id, (int)push->body_bytes, (const char *)push->body);
+    if (fflush(file) != 0 || fsync(fileno(file)) != 0) return MIOP_REJECTED;
+    /* The id of the push is that of the Report, so it is not reported twice. */
+    if (miop_report(&client, id, "stored", 6, NULL) != MIOP_OK) fprintf(stderr, "no Report\n");
+    return MIOP_TAKEN;
+}
+
+static void on_state(void *app, const miop_state *state) {
+    static const char *const names[] = {"idle", "waiting", "connecting", "binding", "bound",
+                                        "closing", "ended"};
+    (void)app;
+    fprintf(stderr, "%s %s\n", names[state->phase], state->why == NULL ? "" : state->why);
+}
+
+static void interrupt(int number) {
+    (void)number;
+    is_interrupted = 1;
+}
+
+int main(int count, char **words) {
+    static const char *addresses[1];
+    static char path[512];
+    miop_posix posix;
+    miop_config config;
+    if (count != 5 || snprintf(path, sizeof path, "%s.state", words[4]) >= (int)sizeof path) {
+        fprintf(stderr, "usage: receive HOST:PORT PRODUCT DEVICE FILE\n");
+        return 2;
+    }
+    memset(&config, 0, sizeof config);
+    addresses[0] = words[1];
+    config.addresses = addresses;
+    config.address_count = 1;
+    config.product = words[2];
+    config.device = words[3];
+    config.in = in;
+    config.in_bytes = sizeof in;
+    config.out = out;
+    config.out_bytes = sizeof out;
+    config.reports = reports;
+    config.reports_bytes = sizeof reports;
+    config.app = fopen(words[4], "a");
+    config.on_push = on_push;
+    config.on_state = on_state;
+    config.io = miop_posix_io(&posix, path);
+    if (config.app == NULL || miop_open(&client, &config) != MIOP_OK) return 1;
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = interrupt;
+    sigaction(SIGINT, &action, NULL);
+    miop_start(&client);
+    while (client.phase != MIOP_ENDED) {
+        miop_posix_wait(&posix, &client, miop_run(&client), -1);
+        if (is_interrupted) miop_close(&client);
+    }
+    return 0;
+}
