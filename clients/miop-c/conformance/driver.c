@@ -2,12 +2,16 @@
  * there specifies. */
 #define _POSIX_C_SOURCE 200809L
 #include "json.h"
+#ifdef WITH_OPENSSL
+#include "miop_openssl.h"
+#endif
 #include "miop_posix.h"
 #include "sha256.h"
 #include "wire.h"
 
 #include <inttypes.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +20,14 @@
 enum { IN_BYTES = 1 << 20, OUT_BYTES = 1 << 18, REPORTS_BYTES = 1 << 20, STATE_BYTES = 2 << 20 };
 
 static miop_client client;
-static miop_posix posix;
+#ifdef WITH_OPENSSL
+static miop_openssl tls;
+static const char *pins[8];
+#define FEATURES "[\"tls\",\"pins\",\"socks5\",\"http_connect\"]"
+#else
+#define FEATURES "[\"socks5\",\"http_connect\"]"
+#endif
+static miop_posix plain, *posix = &plain; /* of the client that is open */
 static bool is_open;
 static json *opened; /* the options, which the client refers to */
 static uint8_t in_buffer[IN_BYTES], out_buffer[OUT_BYTES], report_buffer[REPORTS_BYTES];
@@ -363,8 +374,53 @@ static void on_frame(void *app, uint8_t opcode) {
     printf("{\"event\":\"frame\",\"opcode\":%u}\n", opcode);
 }
 
-static void open_io(miop_io *io) {
-    *io = miop_posix_io(&posix, NULL);
+#ifdef WITH_OPENSSL
+static miop_io open_tls(const json *options) {
+    SSL_CTX_free(tls.context);
+    memset(&tls, 0, sizeof tls);
+    tls.context = SSL_CTX_new(TLS_client_method());
+    if (SSL_CTX_load_verify_locations(tls.context, json_text(options, "ca"), NULL) != 1) exit(2);
+    tls.name = json_text(options, "name");
+    tls.pins = pins;
+    tls.pin_count = texts(json_at(options, "pins"), pins, 8);
+    posix = &tls.posix;
+    return miop_openssl_io(&tls, NULL);
+}
+#endif
+
+/* scheme://user:password@host:port, in place. */
+static miop_proxy *open_proxy(const json *command) {
+    static miop_proxy proxy;
+    static char text[512];
+    if (json_text(command, "proxy") == NULL) return NULL;
+    snprintf(text, sizeof text, "%s", json_text(command, "proxy"));
+    memset(&proxy, 0, sizeof proxy);
+    proxy.is_http = strncmp(text, "http:", 5) == 0;
+    char *rest = strstr(text, "://") + 3, *at = strrchr(rest, '@');
+    proxy.address = at == NULL ? rest : at + 1;
+    if (at != NULL) {
+        *at = 0;
+        proxy.user = rest;
+        rest = strchr(rest, ':');
+        *rest++ = 0;
+        proxy.password = rest;
+        for (char *to = rest; (*to = *rest) != 0; to++, rest++) {
+            if (*rest == '%') { /* of a URL */
+                hex((const char[]){rest[1], rest[2], 0}, (uint8_t *)to, 1);
+                rest += 2;
+            }
+        }
+    }
+    return &proxy;
+}
+
+static void open_io(miop_io *io, const json *command) {
+    posix = &plain;
+    *io = miop_posix_io(&plain, NULL);
+#ifdef WITH_OPENSSL
+    if (json_at(command, "tls") != NULL) *io = open_tls(json_at(command, "tls"));
+#endif
+    posix->proxy = open_proxy(command);
     io->now_ms = now;
     io->wall_ms = wall;
     io->random = random_bytes;
@@ -419,7 +475,7 @@ static miop_error open_client(json *command) {
     config.on_stored = on_stored;
     config.on_pulled = on_pulled;
     config.on_frame = on_frame;
-    open_io(&config.io);
+    open_io(&config.io, command);
     miop_error error = miop_open(&client, &config);
     is_open = error == MIOP_OK;
     if (is_open) miop_start(&client);
@@ -466,7 +522,7 @@ static void answer(const json *command, const char *what) {
     if (is(what, "hello")) {
         print_named("library", "miop-c");
         print_named("version", MIOP_LIBRARY_VERSION);
-        printf(",\"features\":[]");
+        printf(",\"features\":" FEATURES);
     }
     if (is(what, "kill")) {
         const miop_bytes state = {stored, stored_bytes};
@@ -505,7 +561,8 @@ static bool is_readable(int file) {
 int main(void) {
     static char line[4 << 20];
     size_t used = 0;
-    posix.socket = -1;
+    plain.socket = -1;
+    signal(SIGPIPE, SIG_IGN);
     for (;;) {
         char *end;
         while ((end = memchr(line, '\n', used)) != NULL) {
@@ -517,7 +574,7 @@ int main(void) {
         }
         fflush(stdout);
         /* The client's time stands still, so only its socket and the suite can go on. */
-        miop_posix_wait(&posix, &client, MIOP_NEVER, 0);
+        miop_posix_wait(posix, &client, MIOP_NEVER, 0);
         if (is_open) next_ms = miop_run(&client);
         fflush(stdout);
         if (is_readable(0)) {

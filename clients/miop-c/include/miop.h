@@ -33,10 +33,12 @@
 
 /* ---- what a device provides ---- */
 
+#define MIOP_PIN_MISMATCH (-2)
+
 typedef struct miop_io {
     void *context;
     /* Begins to connect to "host:port", with TLS if the device uses it: 1 connected, 0 under way,
-     * -1 failed. `connecting` tells the same later. */
+     * -1 failed, MIOP_PIN_MISMATCH. `connecting` tells the same later. */
     int (*connect)(void *context, const char *address);
     int (*connecting)(void *context);
     /* Sends what there is room for: the bytes that were taken, -1 if the connection is lost. */
@@ -90,7 +92,7 @@ typedef struct miop_state {
     uint32_t offline_count; /* of BOUND: pushes that the server has stored */
     int64_t until_ms;       /* of WAITING */
     /* Of WAITING and ENDED: a fault of docs/wire/miop.md, a result's word, or connect_failed,
-     * connect_timeout, bind_timeout, lost, no_pong, closed. */
+     * connect_timeout, bind_timeout, pin_mismatch, lost, no_pong, closed. */
     const char *why;
     uint8_t result; /* of ENDED: docs/wire/miop.md, section 9; 0 without one */
 } miop_state;

@@ -19,10 +19,10 @@
 #define MSG_NOSIGNAL 0
 #endif
 
-static void hang_up(void *context) {
-    miop_posix *posix = context;
+void miop_posix_disconnect(miop_posix *posix) {
     if (posix->socket >= 0) close(posix->socket);
     posix->socket = -1;
+    posix->wants = 0;
 }
 
 static int begin(miop_posix *posix, const struct addrinfo *found) {
@@ -37,10 +37,23 @@ static int begin(miop_posix *posix, const struct addrinfo *found) {
 }
 
 /* host:port, where a host of IPv6 may be in brackets. */
-static int dial(void *context, const char *address) {
-    miop_posix *posix = context;
+/* The connection is there, to the server or to the proxy. */
+static int through(miop_posix *posix) {
+    if (posix->proxy == NULL) return 1;
+    int outcome = miop_proxy_run(posix->proxy, posix->socket);
+    posix->wants = outcome != 0 ? 0
+        : posix->proxy->sent < posix->proxy->used ? POLLOUT : POLLIN;
+    if (outcome < 0) miop_posix_disconnect(posix);
+    return outcome;
+}
+
+int miop_posix_connect(miop_posix *posix, const char *address) {
     struct addrinfo wanted, *found;
     char text[MIOP_ADDRESS_BYTES], *host = text, *port;
+    if (posix->proxy != NULL) {
+        miop_proxy_begin(posix->proxy, address);
+        address = posix->proxy->address;
+    }
     if (strlen(address) >= sizeof text) return -1;
     strcpy(text, address);
     port = strrchr(text, ':');
@@ -55,21 +68,26 @@ static int dial(void *context, const char *address) {
     if (getaddrinfo(host, port, &wanted, &found) != 0) return -1;
     int outcome = begin(posix, found);
     freeaddrinfo(found);
-    if (outcome < 0) hang_up(posix);
-    return outcome;
+    if (outcome < 0) miop_posix_disconnect(posix);
+    return outcome > 0 ? through(posix) : outcome;
 }
 
-static int dialing(void *context) {
-    miop_posix *posix = context;
+int miop_posix_connecting(miop_posix *posix) {
     struct pollfd wait = {posix->socket, POLLOUT, 0};
     int error = 0;
     socklen_t size = sizeof error;
-    if (poll(&wait, 1, 0) == 0) return 0;
+    if (posix->wants == 0 && poll(&wait, 1, 0) == 0) return 0;
     if (getsockopt(posix->socket, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0) {
         return -1;
     }
-    return 1;
+    return through(posix);
 }
+
+static int dial(void *context, const char *address) { return miop_posix_connect(context, address); }
+
+static int dialing(void *context) { return miop_posix_connecting(context); }
+
+static void hang_up(void *context) { miop_posix_disconnect(context); }
 
 static bool is_later(void) { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
@@ -184,10 +202,9 @@ miop_io miop_posix_io(miop_posix *posix, const char *path) {
 
 void miop_posix_wait(const miop_posix *posix, const miop_client *client, int64_t until_ms,
                      int other) {
-    struct pollfd waits[2] = {
-        {posix->socket, (short)(miop_wants_write(client) ? POLLIN | POLLOUT : POLLIN), 0},
-        {other, POLLIN, 0},
-    };
+    short wanted = miop_wants_write(client) ? POLLIN | POLLOUT : POLLIN;
+    if (posix->wants != 0) wanted = posix->wants;
+    struct pollfd waits[2] = {{posix->socket, wanted, 0}, {other, POLLIN, 0}};
     int64_t left = until_ms == MIOP_NEVER ? -1 : until_ms - now_ms(NULL);
     if (until_ms != MIOP_NEVER && left < 0) left = 0;
     (void)poll(waits, 2, left > INT_MAX ? INT_MAX : (int)left);

@@ -646,7 +646,8 @@ static void dial(miop_client *c) {
     c->dials = false;
     int outcome = begins ? io->connect(io->context, c->current) : io->connecting(io->context);
     if (outcome > 0) connected(c, now_ms(c));
-    if (outcome < 0) lost(c, now_ms(c), "connect_failed");
+    if (outcome == MIOP_PIN_MISMATCH) lost(c, now_ms(c), "pin_mismatch");
+    else if (outcome < 0) lost(c, now_ms(c), "connect_failed");
 }
 
 /* ---- time -------------------------------------------------------------------------------------- */

@@ -17,7 +17,8 @@ class C(QuickStart):
         path, library = os.path.join(folder, "quickstart.c"), os.path.join(CLIENTS, self.LIBRARY)
         with open(path, "w", encoding="utf-8") as file:
             file.write(source)
-        sources = [path, os.path.join(library, "posix/miop_posix.c"),
+        sources = [path, *(os.path.join(library, "posix", name)
+                           for name in ("miop_posix.c", "miop_proxy.c")),
                    *glob.glob(os.path.join(library, "src/*.c"))]
         subprocess.run(["cc", "-std=c99", "-I", os.path.join(library, "include"), "-I",
                         os.path.join(library, "posix"), *sources, "-o", "quickstart"],
