@@ -293,6 +293,26 @@ func TestADamagedRecordIsAnError(t *testing.T) {
 	}
 }
 
+func TestAReportThatIsTooLargeForThisServerWaitsAndTheNextOneIsSent(t *testing.T) {
+	m := &memory{nextReport: 1}
+	var r reports
+	r.begin(m, func() float64 { return 0.5 })
+	for at, body := range [][]byte{make([]byte, 5000), []byte("small")} {
+		if isNew, err := r.queue(body, string(rune('a'+at)), 65536); !isNew || err != nil {
+			t.Fatal(isNew, err)
+		}
+	}
+	if next := r.next(0, 4096); next == nil || next.Seq != 2 {
+		t.Fatal(next)
+	}
+	if next := r.next(0, 4096); next != nil {
+		t.Fatal(next)
+	}
+	if next := r.next(0, 65536); next == nil || next.Seq != 1 {
+		t.Fatal(next)
+	}
+}
+
 func TestTheNumberOfAReportWraps(t *testing.T) {
 	for seq, next := range map[uint32]uint32{1: 2, 0xffffffff: 1} {
 		if got := seqAfter(seq); got != next {

@@ -443,7 +443,7 @@ func (m *machine) sendReports(now int64) {
 		return
 	}
 	for {
-		next := m.reports.next(now)
+		next := m.reports.next(now, m.frameMax)
 		if next == nil {
 			return
 		}

@@ -75,8 +75,9 @@ func (r *reports) connected() {
 	r.pausedTo = 0
 }
 
-// next is a Report to be sent now, which is then in flight.
-func (r *reports) next(now int64) *report {
+// next is a Report to be sent now, which is then in flight. One that is larger than this server
+// accepts waits for another server: it would end the connection.
+func (r *reports) next(now int64, frameMax int) *report {
 	if now < r.pausedTo {
 		return nil
 	}
@@ -85,7 +86,7 @@ func (r *reports) next(now int64) *report {
 	for at := range r.waiting {
 		if r.waiting[at].isSent {
 			inFlight++
-		} else if first < 0 {
+		} else if first < 0 && len(r.waiting[at].Body)+reportHeadBytes <= frameMax {
 			first = at
 		}
 	}

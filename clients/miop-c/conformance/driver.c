@@ -222,7 +222,9 @@ static void write_value(miop_writer *out, size_t at, const json *value) {
         miop_write_property(out, key, bytes, hex(value->text, bytes, sizeof bytes));
         break;
     case TRIPLE:
-        for (unsigned to = 0; to < 6; to += 2, part = part->next) miop_put(bytes + to, part->whole, 2);
+        for (unsigned to = 0; to < 6; to += 2, part = part->next) {
+            miop_put(bytes + to, part->whole, 2);
+        }
         miop_write_property(out, key, bytes, 6);
         break;
     case LIST:

@@ -7,13 +7,14 @@
 #include "miop_posix.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
 static miop_client client;
 static uint8_t in[4096], out[2048], reports[4096];
-static volatile sig_atomic_t is_interrupted;
+static int interrupts[2]; /* a pipe, so that a signal before the wait ends it, too */
 
 /* Writes the push to the disk, and only then has it acknowledged. */
 static miop_verdict on_push(void *app, const miop_push *push) {
@@ -35,8 +36,8 @@ static void on_state(void *app, const miop_state *state) {
 }
 
 static void interrupt(int number) {
-    (void)number;
-    is_interrupted = 1;
+    const char byte = (char)number;
+    if (write(interrupts[1], &byte, 1) != 1) _exit(1);
 }
 
 int main(int count, char **words) {
@@ -66,13 +67,18 @@ int main(int count, char **words) {
     config.io = miop_posix_io(&posix, path);
     if (config.app == NULL || miop_open(&client, &config) != MIOP_OK) return 1;
     struct sigaction action;
+    if (pipe(interrupts) != 0) return 1;
     memset(&action, 0, sizeof action);
     action.sa_handler = interrupt;
     sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
     miop_start(&client);
-    while (client.phase != MIOP_ENDED) {
-        miop_posix_wait(&posix, &client, miop_run(&client), -1);
-        if (is_interrupted) miop_close(&client);
+    for (;;) {
+        struct pollfd interrupted = {interrupts[0], POLLIN, 0};
+        if (poll(&interrupted, 1, 0) > 0) miop_close(&client);
+        int64_t until = miop_run(&client);
+        if (client.phase == MIOP_ENDED) return 0;
+        miop_posix_wait(&posix, &client, until,
+                        client.phase == MIOP_CLOSING ? -1 : interrupts[0]);
     }
-    return 0;
 }

@@ -27,7 +27,7 @@ static const char *const OUT_OF_ORDER = "out_of_order";
 
 static void over(miop_client *c, int64_t now, const miop_ending *end, const char *why);
 
-/* ---- words ------------------------------------------------------------------------------------- */
+/* ---- words ----------------------------------------------------------------------------------- */
 
 static const char *result_word(uint8_t result) {
     static const struct { uint8_t result; const char *word; } words[] = {
@@ -90,7 +90,7 @@ static void disconnect(miop_client *c) {
     c->in_used = c->skips = c->out_used = c->out_sent = 0;
 }
 
-/* ---- sending ----------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 static void pump(miop_client *c) {
     const miop_io *io = &c->config.io;
@@ -165,7 +165,7 @@ static void owe_ack(miop_client *c, uint64_t id, int64_t now) {
     if (c->ack_count < MIOP_HELD_MAX) c->to_ack[c->ack_count++] = id;
 }
 
-/* ---- BIND -------------------------------------------------------------------------------------- */
+/* ---- BIND ------------------------------------------------------------------------------------ */
 
 static void add_part(miop_hmac *mac, const void *bytes, size_t size) {
     uint8_t length[2];
@@ -244,7 +244,7 @@ static bool send_bind(miop_client *c, int64_t now) {
     return end(c, &out, now);
 }
 
-/* ---- addresses --------------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
 static void set_address(char to[MIOP_ADDRESS_BYTES], const char *from, size_t length) {
     memcpy(to, from, length);
@@ -300,7 +300,7 @@ static void connected(miop_client *c, int64_t now) {
     pump(c);
 }
 
-/* ---- ends -------------------------------------------------------------------------------------- */
+/* ---- ends ------------------------------------------------------------------------------------ */
 
 static void finish(miop_client *c, const char *why, uint8_t result) {
     miop_state state = {0};
@@ -389,7 +389,7 @@ static void over(miop_client *c, int64_t now, const miop_ending *ending, const c
     }
 }
 
-/* ---- frames ------------------------------------------------------------------------------------ */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 /* Of a session, in BIND_ACK and CONFIG. */
 static void take_terms(miop_client *c, const miop_frame *frame) {
@@ -508,7 +508,9 @@ static void error(miop_client *c, int64_t now, const miop_frame *frame) {
         return;
     }
     read_ending(frame, &c->notice);
-    if (c->notice.result == VERSION_REFUSED) finish(c, result_word(VERSION_REFUSED), VERSION_REFUSED);
+    if (c->notice.result == VERSION_REFUSED) {
+        finish(c, result_word(VERSION_REFUSED), VERSION_REFUSED);
+    }
 }
 
 static const char *unexpected(const miop_frame *frame) {
@@ -561,7 +563,7 @@ static const char *handle(miop_client *c, int64_t now, const miop_frame *frame) 
     }
 }
 
-/* ---- receiving --------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
 static void consume(miop_client *c, size_t count) {
     memmove(c->config.in, c->config.in + count, c->in_used - count);
@@ -650,7 +652,7 @@ static void dial(miop_client *c) {
     else if (outcome < 0) lost(c, now_ms(c), "connect_failed");
 }
 
-/* ---- time -------------------------------------------------------------------------------------- */
+/* ---- time ------------------------------------------------------------------------------------ */
 
 static int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -722,7 +724,7 @@ bool miop_wants_write(const miop_client *c) {
     return c->phase == MIOP_CONNECTING || (is_open(c) && c->out_sent < c->out_used);
 }
 
-/* ---- from the application ---------------------------------------------------------------------- */
+/* ---- from the application -------------------------------------------------------------------- */
 
 static bool is_name(const char *text, size_t bytes_max) {
     if (text == NULL || text[0] == 0 || strlen(text) > bytes_max) return false;

@@ -76,6 +76,7 @@ void miop_reports_connected(miop_client *c) {
     c->reports_paused_to = 0;
 }
 
+/* One that is larger than this server accepts waits for another: it would end the connection. */
 bool miop_reports_next(miop_client *c, int64_t now, miop_waiting *next) {
     size_t place = 0;
     unsigned in_flight = 0;
@@ -86,7 +87,7 @@ bool miop_reports_next(miop_client *c, int64_t now, miop_waiting *next) {
     while (at_place(c, &place, &it)) {
         if (is_sent(&it)) {
             in_flight++;
-        } else if (!found) {
+        } else if (!found && it.body.size + MIOP_REPORT_FRAME_HEAD <= c->frame_max) {
             *next = it;
             found = true;
         }

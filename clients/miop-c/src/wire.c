@@ -45,7 +45,7 @@ bool miop_block_read(miop_bytes *in, miop_bytes *block) {
     return true;
 }
 
-/* ---- properties -------------------------------------------------------------------------------- */
+/* ---- properties ------------------------------------------------------------------------------ */
 
 int miop_property_width(uint8_t key) {
     static const int8_t widths[] = {
@@ -146,7 +146,7 @@ static const char *check_properties(miop_bytes block) {
     return NULL;
 }
 
-/* ---- frames ------------------------------------------------------------------------------------ */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 static const char *check_version(miop_bytes in) {
     if (in.size > 0 && in.data[0] != 0) return "unknown_version";
@@ -216,7 +216,7 @@ const char *miop_frame_read(miop_frame *frame, miop_bytes in, size_t bytes_max) 
     return key != 0 && !miop_property(frame, key, &value) ? "missing_property" : NULL;
 }
 
-/* ---- records ----------------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 bool miop_record_read(miop_bytes *in, miop_record *record) {
     if (in->size < MIOP_RECORD_HEAD) return false;
@@ -238,7 +238,7 @@ const char *miop_records_check(miop_bytes payload) {
     return NULL;
 }
 
-/* ---- writing ----------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 void miop_write_bytes(miop_writer *out, const void *bytes, size_t size) {
     if (out->overflows || size > out->size - out->used) {

@@ -2,7 +2,8 @@
  *
  *     u16 version | u8 flags | u8 opcode [ u32 length [ u32 seq ] varint properties payload ]
  *
- * Nothing is copied and nothing is allocated: what was read refers to the bytes it was read from. */
+ * Nothing is copied and nothing is allocated: what was read refers to the bytes that it was read
+ * from. */
 #ifndef MIOP_WIRE_H
 #define MIOP_WIRE_H
 

@@ -10,6 +10,7 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"syscall"
 
 	"holdline.example/miop"
 )
@@ -38,7 +39,7 @@ func main() {
 		log.Fatal(err)
 	}
 	go keep(client, file, pushes)
-	interrupt, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	interrupt, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	go func() {
 		<-interrupt.Done()

@@ -499,7 +499,8 @@ final class Machine {
         if (phase != Phase.BOUND) {
             return;
         }
-        for (Reports.Report next = reports.next(now); next != null; next = reports.next(now)) {
+        for (Reports.Report next = reports.next(now, frameMax); next != null;
+            next = reports.next(now, frameMax)) {
             Frame frame = new Frame(Frame.REPORT);
             frame.seq = next.seq;
             frame.payload = next.body;

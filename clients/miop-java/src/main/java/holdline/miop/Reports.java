@@ -90,8 +90,11 @@ final class Reports {
         pausedTo = 0;
     }
 
-    /** A Report to be sent now, which is then in flight; null: none. */
-    Report next(long now) {
+    /**
+     * A Report to be sent now, which is then in flight; null: none. One that is larger than this
+     * server accepts waits for another server: it would end the connection.
+     */
+    Report next(long now, int frameMax) {
         if (now < pausedTo) {
             return null;
         }
@@ -101,7 +104,7 @@ final class Reports {
         for (Report it : waiting) {
             if (it.isSent) {
                 inFlight++;
-            } else if (first == null) {
+            } else if (first == null && it.body.length + HEAD_BYTES <= frameMax) {
                 first = it;
             }
         }

@@ -30,6 +30,8 @@ public final class Tests {
         test("a record of another device is not used", Tests::otherDevice);
         test("a damaged record is an error", Tests::damaged);
         test("numbers of Reports wrap", Tests::wrapping);
+        test("a Report that is too large for this server waits, and the next one is sent",
+            Tests::tooLargeHere);
         test("arguments that cannot work are refused", Tests::arguments);
         System.out.println(passed + " passed, " + failed + " failed");
         System.exit(failed == 0 ? 0 : 1);
@@ -196,6 +198,15 @@ public final class Tests {
     private static void wrapping() {
         check(Reports.seqAfter(1) == 2, "the next");
         check(Reports.seqAfter(-1) == 1, "the first again");
+    }
+
+    private static void tooLargeHere() throws Exception {
+        Reports reports = new Reports(() -> 0.5);
+        reports.queue(new byte[5_000], "a", 65_536);
+        reports.queue(new byte[5], "b", 65_536);
+        check(reports.next(0, 4_096).seq == 2, "the second");
+        check(reports.next(0, 4_096) == null, "not the first");
+        check(reports.next(0, 65_536).seq == 1, "elsewhere the first");
     }
 
     private static void arguments() throws Exception {
