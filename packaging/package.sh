@@ -101,7 +101,7 @@ Depends: ${libraries#shlibs:Depends=}, systemd | systemd-sysusers, init-system-h
 Recommends: ca-certificates
 Section: net
 Priority: optional
-Description: server that holds connections: push, MQTT and messaging
+Description: server for persistent connections: push, MQTT and messaging
  Holdline keeps millions of long-lived connections and brings messages to each
  of them: push over MIOP, a complete MQTT broker, and instant messaging over
  one core. What it answered is on the disk.
