@@ -60,7 +60,7 @@ function show(place) {
     { title: t('Kind'), cell: it => it.kind },
     { title: t('Cause'), cell: it => (it.cause === 'operator' ? CAUSES.operator : badge(CAUSES[it.cause] ?? it.cause, 'warn')) },
     { title: t('Ends'), cell: it => (it.expires_ms === null ? t('never') : moment(it.expires_ms)) },
-    { title: t('Added'), cell: it => [ago(it.made_ms), it.made_by && parts(' by {name}', { name: name(it.made_by) })] },
+    { title: t('Added'), cell: it => [ago(it.made_ms), ...(it.made_by ? parts(' by {name}', { name: name(it.made_by) }) : [])] },
     { title: t('Refused'), end: true, cell: it => number(it.refused) },
     { title: t('Connections ended'), end: true, cell: it => number(it.ended) },
     { title: t('Note'), cell: it => (it.note ? name(it.note) : '–') },

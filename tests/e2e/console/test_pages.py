@@ -72,6 +72,8 @@ class Pages(Consoles):
         for route, title in self.routes.items():
             for operator in (wide, narrow):
                 operator.go(route, title)
+                text = operator.page.run("document.querySelector('#page').innerText")
+                self.assertNotIn("[object ", text, route)
                 self.assertFalse(operator.page.run("!!document.querySelector('#page .fault:not(:empty)')"),
                                  operator.text())
                 self.narrow(operator, route)
