@@ -10,6 +10,9 @@ use std::process::ExitCode;
 pub struct Arguments {
     #[command(flatten)]
     server: Server,
+    /// Only show what a reload would change; exit code 1 if it would be refused
+    #[arg(long)]
+    dry_run: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -17,6 +20,9 @@ pub struct Arguments {
 
 /// Has the server read its configuration again. Exit code 1: refused, or a part could not follow.
 pub fn reload(arguments: &Arguments) -> ExitCode {
+    if arguments.dry_run {
+        return preview(arguments);
+    }
     match arguments.server.call("POST", "/v1/configuration/reload", None) {
         Ok(answer) => {
             let failed = !entries(&answer, "failed").is_empty();
@@ -30,12 +36,43 @@ pub fn reload(arguments: &Arguments) -> ExitCode {
     }
 }
 
+/// Shows what a reload would change. Exit code 1: it would be refused.
+fn preview(arguments: &Arguments) -> ExitCode {
+    let answer = match arguments.server.call("GET", "/v1/configuration", None) {
+        Ok(answer) => answer,
+        Err(why) => return tell(Err(why)),
+    };
+    if let Some(problem) = answer["problem"].as_str() {
+        return tell(Err(problem.to_owned()));
+    }
+    match arguments.json {
+        true => out!("{}", answer["changes"]),
+        false => crate::out::print(&previewed(&answer)),
+    }
+    ExitCode::SUCCESS
+}
+
+/// What a reload would change, for people.
+fn previewed(answer: &Value) -> String {
+    let of = |live: bool, title: &str| {
+        let all = entries(answer, "changes").iter().filter(|it| it["live"] == live);
+        let lines: String = all.map(change).collect();
+        if lines.is_empty() { lines } else { format!("{title}\n{lines}") }
+    };
+    let told = of(true, "A reload would change:") + &of(false, "A restart would change:");
+    if told.is_empty() { "No setting differs from those in force.\n".into() } else { told }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn change(it: &Value) -> String {
+    format!("  {}: {} -> {}\n", text(&it["key"]), text(&it["old"]), text(&it["new"]))
+}
+
 /// What became of a reload, for people.
 fn reloaded(answer: &Value) -> String {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let change = |it: &Value| {
-        format!("  {}: {} -> {}\n", text(&it["key"]), text(&it["old"]), text(&it["new"]))
-    };
     let failure = |it: &Value| format!("  {}: {}\n", text(&it["what"]), text(&it["error"]));
     let part = |name: &str, title: &str, line: &dyn Fn(&Value) -> String| {
         let all = entries(answer, name);
@@ -56,6 +93,17 @@ fn reloaded(answer: &Value) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_preview_tells_what_a_reload_changes_from_what_waits_for_a_restart() {
+        let change = |key: &str, live| json!({ "key": key, "old": "1", "new": "2", "live": live });
+        let answer = json!({ "changes": [change("[a] b", false), change("[c] d", true)] });
+        assert_eq!(
+            previewed(&answer),
+            "A reload would change:\n  [c] d: 1 -> 2\nA restart would change:\n  [a] b: 1 -> 2\n"
+        );
+        assert!(previewed(&json!({ "changes": null })).starts_with("No setting differs"));
+    }
 
     #[test]
     fn a_reload_names_what_changed_what_waits_and_what_failed() {
