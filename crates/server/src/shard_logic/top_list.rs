@@ -71,8 +71,8 @@ impl TopList {
         if now.mono >= self.ends {
             let fresh = Minute { since_ms: now.wall_ms, ..Minute::default() };
             self.before = std::mem::replace(&mut self.current, fresh);
-            // A table that nobody filled for longer says nothing of the minute before.
-            if now.mono - self.ends >= MINUTE {
+            // A table that nobody filled for longer, or ever, says nothing of the minute before.
+            if now.mono - self.ends >= MINUTE || self.before.since_ms == 0 {
                 self.before = Minute { since_ms: now.wall_ms, ..Minute::default() };
             }
             self.ends = now.after(MINUTE);
@@ -224,6 +224,13 @@ mod tests {
         assert_eq!(of(TopKind::Users), one("ann", 70));
         let addresses: Vec<(String, u64)> = of(TopKind::Addresses);
         assert_eq!(addresses, one("10.0.0.9", 75), "the client's, not that of a proxy");
+    }
+
+    #[test]
+    fn the_first_page_of_a_process_begins_with_it() {
+        let mut list = TopList::default();
+        assert_eq!(list.page(now(5), TopKind::Clients).since_ms, 1_005_000);
+        assert_eq!(list.page(now(70), TopKind::Clients).since_ms, 1_005_000);
     }
 
     #[test]
