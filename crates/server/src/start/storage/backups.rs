@@ -6,7 +6,7 @@
 //! folders that this file named are removed, and a copy has its final name only when it is
 //! complete.
 
-use super::Storage;
+use super::{Storage, tell_made};
 use crate::clock;
 use crate::config::BackupSection;
 use base::calendar::{date, hour, unix_day};
@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::Builder;
 use std::time::Duration;
+use store::tools::backup::Copied;
 
 /// Names of copies begin so; the rest is the time at which they began, UTC.
 const PREFIX: &str = "holdline-";
@@ -59,7 +60,7 @@ impl BackupTally {
 type Over = (Mutex<bool>, Condvar);
 
 /// Makes a copy at a path, which does not exist yet.
-type Copy<'a> = &'a dyn Fn(&Path) -> Result<(), String>;
+type Copy<'a> = &'a dyn Fn(&Path) -> Result<Copied, String>;
 
 /// Scheduled backups as `[backup]` has them, which a reload may change.
 pub(in crate::start) struct Backups {
@@ -115,7 +116,7 @@ impl Backups {
         let (storage, one) = (Weak::clone(&self.storage), Arc::clone(&self.one));
         let life = move || {
             let copy = |to: &Path| match storage.upgrade() {
-                Some(storage) => storage.backup(to).map(drop),
+                Some(storage) => storage.copy(to),
                 None => Err("the server is stopping".to_owned()),
             };
             let mut wait = Duration::ZERO;
@@ -185,12 +186,17 @@ impl Schedule {
         let name = name(now_s);
         let to = self.folder.join(&name);
         let unfinished = self.folder.join(format!("{name}{INCOMPLETE}"));
-        let made = copy(&unfinished);
-        let made = made.and_then(|()| std::fs::rename(&unfinished, &to).map_err(at(&to)));
-        if let Err(why) = made {
-            // Of a copy that failed nothing is left but perhaps its folder.
-            let _ = std::fs::remove_dir_all(&unfinished);
-            return Err(why);
+        let made = copy(&unfinished).and_then(|copied| {
+            std::fs::rename(&unfinished, &to).map_err(at(&to))?;
+            Ok(copied)
+        });
+        match made {
+            Ok(copied) => tell_made(&to, &copied),
+            Err(why) => {
+                // Of a copy that failed nothing is left but perhaps its folder.
+                let _ = std::fs::remove_dir_all(&unfinished);
+                return Err(why);
+            }
         }
         self.tally.made.fetch_add(1, Ordering::Relaxed);
         self.tally.newest_s.store(now_s, Ordering::Relaxed);
@@ -268,8 +274,8 @@ mod tests {
         }
     }
 
-    fn copy(to: &Path) -> Result<(), String> {
-        std::fs::create_dir(to).map_err(|error| error.to_string())
+    fn copy(to: &Path) -> Result<Copied, String> {
+        std::fs::create_dir(to).map(|()| Copied::default()).map_err(|error| error.to_string())
     }
 
     fn names(schedule: &Schedule) -> Vec<String> {

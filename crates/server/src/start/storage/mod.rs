@@ -33,6 +33,7 @@ use std::time::Duration;
 use store::data::{LogSizes, Logs, OpenFolder, Secrets};
 use store::engine::{Retention, RetentionRule};
 use store::files::Disk;
+use store::tools::backup::Copied;
 use store::{Fsync, LostMessage, OpenError};
 
 /// An open data folder, before its logs are started.
@@ -263,18 +264,28 @@ impl Folder {
     }
 }
 
+/// Logs that a backup is complete, under its final name.
+fn tell_made(to: &Path, copied: &Copied) {
+    let (bytes, linked) = (copied.bytes, copied.linked);
+    tell!(event::BACKUP_MADE, to = %to.display(), bytes, linked);
+}
+
 impl Storage {
     /// How much there is in each log.
     pub(super) fn sizes(&self) -> Vec<LogSizes> {
         self.logs.sizes()
     }
 
-    /// Copies the data folder to another one; gives its bytes.
+    /// Copies the data folder to another one, and logs it; gives its bytes.
     pub(super) fn backup(&self, to: &Path) -> Result<u64, String> {
-        let copied = self.logs.backup(to).map_err(|error| error.to_string())?;
-        let (bytes, linked) = (copied.bytes, copied.linked);
-        tell!(event::BACKUP_MADE, to = %to.display(), bytes, linked);
-        Ok(bytes)
+        let copied = self.copy(to)?;
+        tell_made(to, &copied);
+        Ok(copied.bytes)
+    }
+
+    /// Copies the data folder to another one.
+    fn copy(&self, to: &Path) -> Result<Copied, String> {
+        self.logs.backup(to).map_err(|error| error.to_string())
     }
 
     /// Answers the couriers; they ask nothing any more. The shards have ended.
