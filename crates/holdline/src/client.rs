@@ -324,7 +324,7 @@ impl Server {
         std::fs::read_to_string(&path).map(|token| token.trim().to_string()).map_err(|error| {
             format!(
                 "{}: {error}\nGive the server's data folder with --data, or its token with \
-                 --token or HOLDLINE_TOKEN.",
+                 --token or HOLDLINE_TOKEN. If the token is lost: `holdline token reset`.",
                 path.display()
             )
         })

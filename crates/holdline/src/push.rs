@@ -15,15 +15,8 @@ pub struct Arguments {
     /// Product of the devices
     #[arg(long)]
     product: String,
-    /// Push to this device; can be repeated
-    #[arg(long, value_name = "ID", required_unless_present_any = ["tag", "all"])]
-    device: Vec<String>,
-    /// Push to all devices with this tag
-    #[arg(long, conflicts_with = "device")]
-    tag: Option<String>,
-    /// Push to all devices of the product
-    #[arg(long, conflicts_with_all = ["device", "tag"])]
-    all: bool,
+    #[command(flatten)]
+    target: Target,
     /// How long to keep the message for offline devices: 90s, 5m, 1h30m; 0: deliver to online
     /// devices only. A plain number is in seconds
     #[arg(
@@ -54,6 +47,20 @@ pub struct Arguments {
     body: String,
 }
 
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+struct Target {
+    /// Push to this device; can be repeated
+    #[arg(long, value_name = "ID")]
+    device: Vec<String>,
+    /// Push to all devices with this tag
+    #[arg(long)]
+    tag: Option<String>,
+    /// Push to all devices of the product
+    #[arg(long)]
+    all: bool,
+}
+
 /// Pushes and prints what became of it, a line a device.
 pub fn push(arguments: Arguments) -> ExitCode {
     match order(&arguments) {
@@ -79,10 +86,10 @@ fn order(arguments: &Arguments) -> Result<Value, String> {
         "silent": arguments.silent,
         "wait_ms": arguments.wait,
     });
-    match (&arguments.tag, arguments.all) {
+    match (&arguments.target.tag, arguments.target.all) {
         (Some(tag), _) => order["tag"] = json!(tag),
         (None, true) => order["all"] = json!(true),
-        (None, false) => order["devices"] = json!(arguments.device),
+        (None, false) => order["devices"] = json!(arguments.target.device),
     }
     if let Some(key) = &arguments.collapse {
         order["collapse_key"] = json!(key);

@@ -47,7 +47,10 @@ impl DisconnectionsQuery {
         let reason = self.reason.map(|word| {
             let mut all = CloseReason::ALL.iter();
             let found = all.find(|reason| reason.name() == word).copied();
-            found.ok_or_else(|| Fault::bad(format!("`reason`: there is no `{word}`")))
+            found.ok_or_else(|| {
+                let names: Vec<_> = CloseReason::ALL.iter().map(|reason| reason.name()).collect();
+                Fault::bad(format!("`reason` is one of {}", names.join(", ")))
+            })
         });
         let protocol = self.protocol.map(|word| {
             let found = PROTOCOLS.into_iter().find(|protocol| protocol.name() == word);

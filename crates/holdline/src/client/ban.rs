@@ -129,8 +129,8 @@ fn table(bans: &[Value]) -> String {
             text(&ban["subject"]),
             text(&ban["cause"]),
             moment(&ban["expires_ms"], "permanent"),
-            ban["refused"],
-            ban["ended"],
+            text(&ban["refused"]),
+            text(&ban["ended"]),
             text(&ban["made_by"]),
             text(&ban["note"]),
         );
@@ -158,7 +158,7 @@ mod tests {
             line.starts_with("address  192.0.2.0/24 ") && line.ends_with(" scanners"),
             "{line}"
         );
-        assert!(line.contains(" permanent ") && line.contains(" 17 "), "{line}");
+        assert!(line.contains(" permanent                  17      1 ops "), "{line}");
         assert_eq!(table(&[]), "no bans\n");
     }
 }

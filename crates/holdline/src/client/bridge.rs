@@ -50,10 +50,10 @@ fn table(bridges: &[Value]) -> String {
         out += &format!(
             "{:<20} {state:<12} {:>8} {:>10} {:>10} {:>8}  {}\n",
             text(&bridge["name"]),
-            bridge["connects"],
-            bridge["out"],
-            bridge["received"],
-            bridge["refused"],
+            text(&bridge["connects"]),
+            text(&bridge["out"]),
+            text(&bridge["received"]),
+            text(&bridge["refused"]),
             bridge["last_fault"].as_str().unwrap_or_default(),
         );
     }
@@ -72,7 +72,7 @@ mod tests {
         let shown = table(&[bridge]);
         let line = shown.lines().nth(1).expect("a line");
         assert!(line.starts_with("north ") && line.ends_with("connection refused"), "{line}");
-        assert!(line.contains(" disconnected "), "{line}");
+        assert!(line.contains(" disconnected        2          3          4        0  "), "{line}");
         assert_eq!(table(&[]), "no bridges configured\n");
     }
 }

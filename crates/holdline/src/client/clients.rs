@@ -44,7 +44,8 @@ enum Action {
     },
     /// List connections that ended or were refused, newest first: when, why, for how long
     Disconnections(Disconnections),
-    /// List clients that do not keep up, worst first: by bytes that wait in queue and socket
+    /// List clients that do not keep up, worst first: by bytes that wait in session, queue and
+    /// socket
     Slow {
         /// All clients that lost messages since their session began, by how many
         #[arg(long)]

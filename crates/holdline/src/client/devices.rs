@@ -107,7 +107,7 @@ fn print(devices: &[Value], json: bool) {
             text("product"),
             text("device"),
             text("protocol"),
-            device["waiting"],
+            text("waiting"),
             tags.join(" ")
         );
     }

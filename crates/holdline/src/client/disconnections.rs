@@ -139,19 +139,27 @@ fn table(found: &[Value]) -> String {
 /// The clients that do not keep up, one a line.
 pub fn slow_table(found: &[Value]) -> String {
     let mut out = format!(
-        "{:<24} {:<14} {:<5} {:<20} {:>8} {:>10} {:>10} {:>10} {:>8}  ADDRESS\n",
-        "CLIENT", "USER", "PROTO", "SINCE", "QUEUED", "QUEUE", "SOCKET", "READS/S", "DROPPED"
+        "{:<24} {:<14} {:<5} {:<20} {:>10} {:>10} {:>10} {:>10} {:>8}  ADDRESS\n",
+        "CLIENT",
+        "USER",
+        "PROTO",
+        "SINCE",
+        "IN SESSION",
+        "IN QUEUE",
+        "IN SOCKET",
+        "BYTES/S",
+        "DROPPED"
     );
     for it in found {
         let column = |key: &str| text(&it[key]);
         let reads = if it["stalled"] == true { "stalled".into() } else { column("bytes_per_s") };
         out += &format!(
-            "{:<24} {:<14} {:<5} {:<20} {:>8} {:>10} {:>10} {:>10} {:>8}  {}\n",
+            "{:<24} {:<14} {:<5} {:<20} {:>10} {:>10} {:>10} {:>10} {:>8}  {}\n",
             column("client_id"),
             column("user"),
             column("protocol"),
             moment(&it["since_ms"], "-"),
-            column("queued"),
+            column("queued_bytes"),
             column("queue_bytes"),
             column("socket_bytes"),
             reads,
@@ -217,10 +225,10 @@ mod tests {
     fn a_client_that_does_not_read_is_stalled() {
         let it = json!({
             "client_id": "till-7", "user": null, "address": null, "protocol": "mqtt",
-            "since_ms": NOW_MS, "waiting_bytes": 9, "queued": 3, "queue_bytes": 4,
-            "socket_bytes": 5, "stalled": true, "bytes_per_s": 0, "dropped": 7,
+            "since_ms": NOW_MS, "waiting_bytes": 12, "queued": 1, "queued_bytes": 3,
+            "queue_bytes": 4, "socket_bytes": 5, "stalled": true, "bytes_per_s": 0, "dropped": 7,
         });
         let shown = slow_table(&[it]);
-        assert!(shown.contains("stalled") && shown.contains(" 7  -"), "{shown}");
+        assert!(shown.contains("3          4          5    stalled        7  -"), "{shown}");
     }
 }

@@ -137,7 +137,7 @@ fn table(products: &[Value]) -> String {
         out += &format!(
             "{:<24} {:>8} {secrets:>7}  {}\n",
             text(&product["key"]),
-            product["app_id"],
+            text(&product["app_id"]),
             text(&product["anonymous"]),
         );
     }

@@ -31,6 +31,7 @@ enum Action {
         limit: u32,
     },
     /// Show the retained message of a topic
+    #[command(visible_alias = "show")]
     Get {
         /// Topic
         topic: String,

@@ -98,10 +98,10 @@ fn table(webhooks: &[Value]) -> String {
         let letters = letters.map_or("-".to_owned(), |count| count.to_string());
         out += &format!(
             "{:>6} {:>9} {:>8} {:>8} {letters:>12}  {}\n",
-            hook["number"],
-            hook["delivered"],
-            hook["dropped"],
-            hook["failures"],
+            text(&hook["number"]),
+            text(&hook["delivered"]),
+            text(&hook["dropped"]),
+            text(&hook["failures"]),
             text(&hook["url"])
         );
     }
@@ -123,6 +123,10 @@ mod tests {
             |at| shown.lines().nth(at).expect("a line").split_whitespace().collect::<Vec<_>>();
         assert_eq!(row(1), ["0", "9", "1", "2", "3", "https://a/"]);
         assert_eq!(row(2)[4], "-");
+        assert!(
+            shown.contains("\n     0         9        1        2            3  https"),
+            "{shown}"
+        );
         assert_eq!(table(&[]), "no webhooks configured\n");
         assert_eq!(redelivered(&json!({ "taken": 2, "left": 1 })), "2 accepted, 1 left\n");
     }

@@ -21,7 +21,7 @@ pub struct Asked {
     /// link-limit: clients per step
     #[arg(long, value_name = "N")]
     step: Option<u32>,
-    /// Multiplies all counts and rates, e.g. 0.01 for a small machine
+    /// Multiply all counts and rates, e.g. 0.01 for a small machine
     #[arg(long, value_name = "FACTOR", conflicts_with = "clients")]
     scale: Option<f64>,
     /// Duration of each stage, e.g. 30s or 2h
@@ -30,7 +30,7 @@ pub struct Asked {
     /// New connections per second, instead of the plan's rate
     #[arg(long, value_name = "N")]
     rate: Option<f64>,
-    /// Changes a setting of the plan: stage.NAME.hold=10s, group.*.keep_alive=30s; can be repeated
+    /// Change a setting of the plan: stage.NAME.hold=10s, group.*.keep_alive=30s; can be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
     /// Random seed, to repeat a run exactly
@@ -71,13 +71,13 @@ pub struct Show {
     /// Folder in which the run's folder is created
     #[arg(long, value_name = "DIR", default_value = "runs")]
     pub out: PathBuf,
-    /// Prints the run as JSON instead of the summary
+    /// Print the run as JSON instead of the summary
     #[arg(long)]
     pub json: bool,
-    /// Prints no progress, and one line at the end
+    /// Print no progress, and one line at the end
     #[arg(long)]
     pub quiet: bool,
-    /// Prints progress as lines, even on a terminal
+    /// Print progress as lines, even on a terminal
     #[arg(long, conflicts_with = "quiet")]
     pub plain: bool,
     /// HTTP address for the figures and the control of the run while it is running
@@ -89,7 +89,7 @@ pub struct Show {
     /// Token of the agents
     #[arg(long, env = "HOLDLINE_AGENTS_TOKEN", hide_env_values = true, value_name = "TOKEN")]
     pub agents_token: Option<String>,
-    /// Continues when an agent is lost
+    /// Continue when an agent is lost
     #[arg(long)]
     pub go_on_without_agents: bool,
     /// Prints what the server used at several sizes, too.

@@ -43,10 +43,10 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Stage 1: adds connections in steps until the first limit, and names it
+    /// Stage 1: add connections in steps until the first limit, and name it
     #[command(after_help = CODES)]
     LinkLimit(Box<Stage>),
-    /// Stage 2: holds sizes with heartbeats and light traffic
+    /// Stage 2: hold sizes with heartbeats and light traffic
     #[command(after_help = CODES)]
     Stability(Box<Stage>),
     /// Stage 3: all clients connect at once, in steps of 100,000 to a million
@@ -56,7 +56,7 @@ enum Command {
     /// network and server
     #[command(after_help = CODES)]
     Exception(Box<Stage>),
-    /// Runs a plan: a file or a built-in plan
+    /// Run a plan: a file or a built-in plan
     #[command(after_help = CODES)]
     Run {
         /// A TOML file, or the name of a built-in plan (`holdline load plans`)
@@ -65,28 +65,28 @@ enum Command {
         #[command(flatten)]
         stage: Box<Stage>,
     },
-    /// Lists the built-in plans
+    /// List the built-in plans
     Plans,
-    /// Prints a built-in plan, as a starting point for your own
+    /// Print a built-in plan, as a starting point for your own
     Plan {
         /// Name of the plan
         name: String,
     },
-    /// Runs Coolpy7's benchmark line: -workers=N -cid=P -topic=T%i -qos=0 -url=tcp://… …
+    /// Run Coolpy7's benchmark line: -workers=N -cid=P -topic=T%i -qos=0 -url=tcp://… …
     #[command(disable_help_flag = true)]
     Coolpy7 {
         /// Its flags, as Go writes them
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,
     },
-    /// Generates the report of a run again
+    /// Generate the report of a run again
     Report {
         /// Folder of the run, or its run.json
         run: PathBuf,
     },
-    /// Compares two runs, or two sets of runs, with confidence bands
+    /// Compare two runs, or two sets of runs, with confidence bands
     Compare(shelf::Compare),
-    /// Agent: generates a part of the load for a coordinator, or observes a server for it
+    /// Agent: generate a part of the load for a coordinator, or observe a server for it
     Agent(agent::Arguments),
     /// Clients on behalf of another process, by standard input and output
     #[command(hide = true)]

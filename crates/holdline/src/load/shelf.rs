@@ -23,7 +23,7 @@ pub struct Compare {
     /// More runs like the second; can be repeated
     #[arg(long, value_name = "RUN")]
     more_after: Vec<PathBuf>,
-    /// Compares runs of different plans as well
+    /// Compare runs of different plans as well
     #[arg(long)]
     anyway: bool,
     /// Also writes the comparison as an HTML page

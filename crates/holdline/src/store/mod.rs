@@ -10,6 +10,7 @@ use crate::client::Server;
 use crate::out::Raw;
 use base::secret::ClusterSecret;
 use clap::{Args, Subcommand};
+use model::ports::log::Table;
 use server::config::{Config, environment};
 use server::tools::{self, Carried, Damage, Exported};
 use std::fs::{File, OpenOptions};
@@ -196,8 +197,8 @@ fn stats(data: &Path) -> Result<ExitCode, String> {
             out!("  {space:?}: {entries} messages in {timelines} timelines");
         }
         for (table, rows) in &log.rows {
-            let name = model_table(*table);
-            out!("  {name}: {rows} rows");
+            let name = Table::from_byte(*table).unwrap_or(Table::Other);
+            out!("  {name:?}: {rows} rows");
         }
         out!("  {} cursors", log.cursors);
         if let Some(oldest_s) = log.oldest_s {
@@ -205,16 +206,6 @@ fn stats(data: &Path) -> Result<ExitCode, String> {
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The tables of `model::ports::log::Table`.
-fn model_table(number: u8) -> &'static str {
-    match number {
-        1 => "Products",
-        2 => "Devices",
-        3 => "Marks",
-        _ => "Other",
-    }
 }
 
 fn export(data: &Path, to: Option<&Path>) -> Result<ExitCode, String> {
