@@ -5,8 +5,11 @@
 //! and the caller closes that one thing (STYLE.md, errors).
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 static SEEN: AtomicU64 = AtomicU64::new(0);
+
+static LAST: Mutex<&str> = Mutex::new("");
 
 /// How often an impossible condition was met since the process began. Exported as a metric: any
 /// value but zero is a defect to report.
@@ -14,9 +17,15 @@ pub fn seen() -> u64 {
     SEEN.load(Ordering::Relaxed)
 }
 
-/// Counts one impossible condition; called by [`never!`](crate::never!).
-pub fn count() {
+/// Where in the source the last one was met: file and line. Empty while there was none.
+pub fn last() -> &'static str {
+    *LAST.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Counts one impossible condition and keeps its place; called by [`never!`](crate::never!).
+pub fn count(place: &'static str) {
     SEEN.fetch_add(1, Ordering::Relaxed);
+    *LAST.lock().unwrap_or_else(PoisonError::into_inner) = place;
 }
 
 /// Evaluates to `true` when the impossible `condition` holds, after counting it; panics in builds
@@ -26,7 +35,7 @@ macro_rules! never {
     ($condition:expr, $($message:tt)+) => {{
         let met: bool = $condition;
         if met {
-            $crate::never::count();
+            $crate::never::count(concat!(file!(), ":", line!()));
             if cfg!(debug_assertions) {
                 panic!($($message)+);
             }
@@ -51,9 +60,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_met_is_counted() {
+    fn what_is_met_is_counted_and_its_place_kept() {
         let before = super::seen();
-        super::count();
+        super::count("a.rs:7");
         assert!(super::seen() > before);
+        assert!(super::last().contains(".rs:"), "this one, or that of a test beside it");
     }
 }

@@ -129,7 +129,7 @@ fn of_shards(status: &Status, growth: &Growth) -> Vec<Condition> {
         Some(one(it.kind, format!("{by} {}", it.text)))
     });
     let slow = (status.slow_clients > 0)
-        .then(|| one(&alarms::SLOW_CLIENTS, format!("{} slow clients", status.slow_clients)));
+        .then(|| one(&alarms::SLOW_CLIENTS, format!("slow clients: {}", status.slow_clients)));
     let pressure = (status.pressure != Pressure::Calm).then(|| {
         one(&alarms::MEMORY_PRESSURE, format!("memory pressure: {}", status.pressure.name()))
     });
@@ -178,7 +178,7 @@ fn of_store(api: &Shared, found: &mut Vec<Condition>) {
         found.push(one(&alarms::EVENT_STREAM_DOWN, "the event stream is disconnected".into()));
     }
     if let Some(count) = value("impossible_total").filter(|&count| count > 0) {
-        let text = format!("{count} internal errors: the log has the details");
+        let text = format!("internal errors: {count}, the last at {}", base::never::last());
         found.push(one(&alarms::INTERNAL_ERROR, text));
     }
 }
@@ -268,7 +268,7 @@ mod tests {
         let kinds: Vec<_> = found.iter().map(|it| (it.kind.name, it.text.as_str())).collect();
         let wanted = [
             ("messages_dropped", "5 messages dropped in the last minute"),
-            ("slow_clients", "2 slow clients"),
+            ("slow_clients", "slow clients: 2"),
             ("memory_pressure", "memory pressure: qos0"),
         ];
         assert_eq!(kinds, wanted);
