@@ -20,35 +20,39 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What there is, for who asks with a program.
+/// The list of calls that `/` shows to programs other than browsers.
 pub(crate) const INDEX: &str =
-    "Holdline, the API for applications. A browser finds the console here.
+    "Holdline, the API for applications. A browser gets the console here. The most used calls:
 
-  GET  /healthz          is the process alive
-  GET  /readyz           does it take everything, writes included; why not
-  GET  /readyz/connections  does it take clients
-  GET  /openapi.json     all of it, for programs (OpenAPI 3.1)
-  POST /v1/pushes        push to a device, a list, a tag or a product
-  GET  /v1/devices       who is there
-  POST /v1/publish       publish to a topic
-  GET  /v1/clients       clients, their sessions and subscriptions
-  GET  /v1/retained      retained messages
-  GET  /v1/presence      is it online; stored, status, audit below it
-  GET  /v1/users         who may do what
-  GET  /v1/tokens        tokens of this API, with scopes
-  GET  /v1/bans          banned addresses, clients and users
-  GET  /v1/audit_log     who called what, and what came of it
-  POST /v1/session       log in to the console
-  GET  /v1/events        online, offline, reports and outcomes as a stream
-  GET  /v1/webhooks      webhooks, and what they gave up
-  GET  /v1/bridges       bridges, and whether their brokers are there
-  GET  /v1/certificates  certificates, and when they expire
-  GET  /v1/status        counters and gauges
-  GET  /metrics          the same for Prometheus
-  POST /v1/backup        copy the data folder to another one
+  GET  /healthz              the process is alive
+  GET  /readyz               the server accepts everything, writes included; if not, why
+  GET  /readyz/connections   the server accepts clients
+  GET  /openapi.json         every call, for programs (OpenAPI 3.1)
+  POST /v1/pushes            push to a device, a list, a tag or a product
+  GET  /v1/devices           push devices
+  POST /v1/publish           publish to a topic
+  GET  /v1/clients           MQTT clients, their sessions and subscriptions
+  GET  /v1/disconnections    connections that ended, and why
+  GET  /v1/slow_clients      clients that do not keep up
+  GET  /v1/top/clients       clients with the most traffic
+  GET  /v1/retained          retained messages
+  GET  /v1/presence          who is online; stored, history, status, audit below it
+  GET  /v1/users             users and their rules
+  GET  /v1/tokens            tokens of this API, with scopes
+  GET  /v1/bans              banned addresses, clients and users
+  GET  /v1/audit_log         calls of this API, callers and results
+  POST /v1/session           log in to the console
+  GET  /v1/events            stream of connects, disconnects, reports and outcomes
+  GET  /v1/alarms            conditions that need an operator
+  GET  /v1/webhooks          webhooks and their dead letters
+  GET  /v1/bridges           bridges to other brokers, and their state
+  GET  /v1/certificates      certificates, and when they expire
+  GET  /v1/status            counters and gauges
+  GET  /metrics              the same for Prometheus
+  POST /v1/backup            copy the data folder
 
-Everything but the first four and this page wants `Authorization: Bearer TOKEN`. An error has a
-code, and says what would be right.
+All calls except this page and the first four require `Authorization: Bearer TOKEN`. Each error has
+a code, and its message names what is allowed.
 ";
 
 /// `GET /v1/certificates`
