@@ -244,8 +244,8 @@ section! {
         /// Products whose events are posted; [] is all.
         products: Vec<String> = Vec::new(),
             list(64, "product keys", |text| ProductKey::parse(text).is_ok());
-        /// Types of events that are posted; [] is all except message_published, the chat events and
-        /// alarms, which must be named.
+        /// Types of events that are posted; [] is all except disconnection, message_published, the
+        /// chat events and alarms, which must be named.
         events: Vec<String> = Vec::new(), choice(&EVENT_TYPES);
         /// Topic filters of the messages that are posted; needs "message_published" in events.
         topics: Vec<String> = Vec::new(), list(64, "topic filters", is_filter);
