@@ -84,12 +84,13 @@ bash "$e2e" --install >"$beside" 2>&1 &
 suite scripts/toolchain_test.sh
 suite scripts/deny.sh
 suite scripts/clients.sh
-suite clients/conformance/run.py
 cargo build -q --workspace --bin holdline --bin bench --bin sim
 wait
 HOLDLINE_E2E_BINARY="${CARGO_TARGET_DIR:-$PWD/target}/debug/holdline" bash "$e2e" >>"$beside" 2>&1 &
+e2e_pid=$!
+suite nice -n 5 clients/conformance/run.py
 suite nice -n 5 cargo xtask check
-wait $!
+wait "$e2e_pid"
 status=$?
 tee "$log" <"$beside"
 count "bash $e2e" "$status"
