@@ -46,17 +46,21 @@ final class Script implements AutoCloseable {
         send(frame);
     }
 
-    Frame expect(int opcode) throws Exception {
+    void expect(int opcode) throws Exception {
+        Frame frame = next();
+        Tests.check(frame.opcode == opcode, "not opcode " + opcode + " but " + frame.opcode);
+    }
+
+    Frame next() throws Exception {
         byte[] buffer = new byte[4_096];
         Frame frame = Frame.read(in.reader(), Frame.BYTES_DEFAULT);
         while (frame == null) {
             int count = socket.getInputStream().read(buffer);
-            Tests.check(count > 0, "closed before opcode " + opcode);
+            Tests.check(count > 0, "the connection is closed");
             in.add(Arrays.copyOf(buffer, count));
             frame = Frame.read(in.reader(), Frame.BYTES_DEFAULT);
         }
         in.drop(frame.length);
-        Tests.check(frame.opcode == opcode, "not opcode " + opcode + " but " + frame.opcode);
         return frame;
     }
 
