@@ -24,11 +24,11 @@ pub struct ConnectionRecord<M, S> {
     pub(crate) flags: u16,
     /// The listener it came through.
     pub(crate) door: u8,
-    /// What it speaks; while its layers open, `Tls`.
+    /// Its protocol; while its layers open, `Tls`.
     pub(crate) protocol: Protocol,
     /// The protocol's side; absent while layers open.
     pub(crate) machine: Option<M>,
-    /// What is not idle.
+    /// Buffers and timers while it is not idle.
     pub(crate) extra: Option<Box<Extra>>,
 }
 
@@ -71,7 +71,7 @@ impl<M, S> ConnectionRecord<M, S> {
     pub(crate) const WATCHED: u16 = 8_192;
     /// Somebody beside the shards gave it: its socket is of this process, and no TLS begins on it.
     pub(crate) const GIVEN: u16 = 16_384;
-    /// What was given is encrypted on the way to whom it is for.
+    /// The given connection is encrypted on the way to its peer.
     pub(crate) const ENCRYPTED: u16 = 32_768;
 
     pub(crate) fn new(socket: S, now_ms: u32, flags: u16, door: u8, extra: Box<Extra>) -> Self {
@@ -87,7 +87,7 @@ impl<M, S> ConnectionRecord<M, S> {
         }
     }
 
-    /// What is not idle, taken from the pool when there is none yet.
+    /// Its buffers and timers, taken from the pool when it has none yet.
     #[expect(clippy::vec_box, reason = "the record holds the box that comes out of the pool")]
     pub(crate) fn extra_from(&mut self, pool: &mut Vec<Box<Extra>>) -> &mut Extra {
         self.extra.get_or_insert_with(|| pool.pop().unwrap_or_default())
@@ -175,7 +175,7 @@ pub struct Extra {
     /// What a call will wrap around its protocol, until it has come through; with TLS that its
     /// machine may order, until it has.
     pub(crate) call: Option<Box<(u64, ClientLayers)>>,
-    /// What it holds of a frame that is not whole.
+    /// The incomplete frame that it holds.
     pub(crate) piece: PartialFrame,
 }
 

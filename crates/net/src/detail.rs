@@ -122,7 +122,7 @@ const ALERTS: [(u8, &str); 9] = [
     (90, "TLS alert user_canceled from the client"),
 ];
 
-/// What is wrong with a certificate.
+/// Fault of a certificate.
 fn doubt_of(doubt: &Doubt) -> &'static str {
     match doubt {
         Doubt::Expired | Doubt::ExpiredContext { .. } => "expired",

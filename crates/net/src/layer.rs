@@ -48,7 +48,7 @@ pub struct Handshake {
     stage: Stage,
     /// Bytes of the current stage that are not whole yet.
     pending: Vec<u8>,
-    /// What is known so far.
+    /// Facts known so far.
     pub link: Link,
     /// Whether somebody wants to look at the address in a PROXY header before anything goes on.
     look: HeaderLook,
@@ -84,7 +84,7 @@ struct Started {
     until: Instant,
     /// A byte of the handshake has come.
     has_heard: bool,
-    /// What the machine has said meanwhile.
+    /// Bytes that the machine has sent meanwhile.
     waiting: Vec<u8>,
 }
 
@@ -352,7 +352,7 @@ impl Layers {
             })
     }
 
-    /// What more is known of what failed last.
+    /// Details of the last failure.
     pub fn detail(&self) -> Detail {
         match (&self.tls, self.refused) {
             (_, Some(status)) => Detail::Upgrade(status),
@@ -379,7 +379,7 @@ impl Layers {
         }
     }
 
-    /// What is known of the connection, while it opens.
+    /// Facts about the connection while it opens.
     pub(crate) fn opening_link(&self) -> Option<&Link> {
         self.handshake.as_ref().map(|handshake| &handshake.link)
     }
@@ -461,7 +461,7 @@ impl Layers {
 }
 
 impl Handshake {
-    /// What a machine has said while its TLS begins.
+    /// Bytes that a machine has sent while its TLS begins.
     fn waiting(&self) -> Option<&Vec<u8>> {
         match &self.side {
             Side::Started(started) => Some(&started.waiting),

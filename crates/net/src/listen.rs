@@ -61,7 +61,7 @@ impl fmt::Display for ListenError {
 impl std::error::Error for ListenError {}
 
 impl ListenError {
-    /// What a door could not be opened for.
+    /// Error of opening this listener.
     fn of(door: &ListenerSetup) -> impl Fn(Errno) -> ListenError + Copy {
         |errno| {
             let (name, address) = (door.name.clone(), door.address.clone());

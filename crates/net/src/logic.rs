@@ -32,7 +32,7 @@ type Down<H> = <<H as ShardLogic>::Machine as Machine>::Down;
 pub trait ShardLogic: Sized {
     /// The machines of all protocols, in one type.
     type Machine: Machine;
-    /// What the logic of one shard says to that of another.
+    /// Messages from the logic of one shard to that of another.
     type Mail: Send;
     /// The protocols that may come.
     const WIRES: &'static [WireProfile];
@@ -231,13 +231,13 @@ pub struct Dial {
     pub to: DialAddress,
     /// From which address, of TCP; the kernel chooses when absent.
     pub from: Option<IpAddr>,
-    /// What goes around the protocol.
+    /// Layers around the protocol.
     pub layers: ClientLayers,
     /// Given back with the connection.
     pub tag: u64,
 }
 
-/// What becomes of a shard's connections.
+/// Fate of a shard's connections during a drain.
 pub(crate) enum DrainOrder {
     /// They go, and the shard ends.
     Stop { over_ms: u32 },
@@ -254,7 +254,7 @@ pub struct ShardHandle<H: ShardLogic> {
     pub(crate) mail: Vec<(ShardId, H::Mail)>,
     pub(crate) dials: Vec<Dial>,
     pub(crate) closes: Vec<(ConnRef, CloseReason, bool)>,
-    /// Who was turned away, and why.
+    /// Clients that were turned away, and the reasons.
     pub(crate) turned_away: Vec<(ConnRef, &'static str, Option<Box<str>>)>,
     pub(crate) drain: Option<DrainOrder>,
     pub(crate) limits: Option<Arc<Limits>>,
@@ -263,7 +263,7 @@ pub struct ShardHandle<H: ShardLogic> {
     pub(crate) tapping: bool,
     pub(crate) detail: Detail,
     pub(crate) reached: Reached,
-    /// What this shard has counted, and may be counted by the logic too.
+    /// Counters of this shard, to which the logic adds.
     pub counters: Counters,
     /// Connections of this shard.
     pub connections: usize,
@@ -351,7 +351,7 @@ impl<H: ShardLogic> ShardHandle<H> {
         self.tapping = on;
     }
 
-    /// What is known of an end beyond its reason, while the logic is told of it.
+    /// Details of an end beyond its reason, while the logic is notified of it.
     pub fn detail(&self) -> Detail {
         self.detail
     }

@@ -81,7 +81,7 @@ pub struct GivenConnection<S> {
     pub socket: S,
     /// Whom it is for.
     pub peer: SocketAddr,
-    /// What is spoken on it.
+    /// Its protocol.
     pub protocol: Protocol,
     /// It is encrypted on the way to whom it is for.
     pub encrypted: bool,
@@ -96,7 +96,7 @@ pub struct Moved<M, S> {
     unread: Vec<u8>,
     /// Where it is counted by its source.
     bucket: u16,
-    /// What is noted of it by whoever follows it.
+    /// Notes of the trace that follows it.
     notes: Option<TapNotes>,
 }
 
@@ -166,7 +166,7 @@ pub struct Shard<N: Net, H: ShardLogic> {
     handle: ShardHandle<H>,
     conns: Slab<Conn<N, H>>,
     outbox: Outbox<<H::Machine as Machine>::Up>,
-    /// What each protocol may have under way.
+    /// Limits of each protocol for data in flight.
     frames: FrameTable,
     wheel: Wheel,
     jitter: Prng,
@@ -349,7 +349,7 @@ where
         &mut self.logic
     }
 
-    /// What has been counted here.
+    /// Counters of this shard.
     pub fn handle(&self) -> &ShardHandle<H> {
         &self.handle
     }

@@ -1,4 +1,4 @@
-//! What the kernel knows of a TCP connection's bytes (`TCP_INFO`, tcp(7)).
+//! The kernel's facts about a TCP connection's bytes (`TCP_INFO`, tcp(7)).
 //!
 //! It is asked of few connections: of those that end, and of some that were written to. Nothing of
 //! it is kept with a connection.
@@ -10,7 +10,7 @@ use nix::sys::utsname::uname;
 use rustix::fd::{AsFd, OwnedFd};
 use std::mem::offset_of;
 
-/// What the kernel knows of a connection's bytes.
+/// The kernel's facts about a connection's bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TcpFacts {
     /// Received from the peer.

@@ -15,7 +15,7 @@ use std::time::Duration;
 pub trait Net {
     /// An open socket. Small: every connection record holds one.
     type Socket;
-    /// What shards send each other.
+    /// Messages between shards.
     type Message: Send;
 
     /// Both clocks. The shard calls it once a turn.
@@ -74,12 +74,12 @@ pub trait Net {
         None
     }
 
-    /// What the kernel knows of a TCP connection's bytes; `None`: it does not tell.
+    /// The kernel's facts about a TCP connection's bytes; `None`: it does not tell.
     fn tcp(&self, _socket: &Self::Socket) -> Option<TcpFacts> {
         None
     }
 
-    /// What more is known of the last call that failed.
+    /// Details of the last failed call.
     fn detail(&self) -> Detail {
         Detail::Nothing
     }

@@ -15,7 +15,7 @@ pub fn wall_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }
 
-/// What has passed since then.
+/// Time passed since then.
 #[expect(clippy::disallowed_methods, reason = "the start says how long it took")]
 pub fn since(began: Instant) -> Duration {
     Instant::now() - began

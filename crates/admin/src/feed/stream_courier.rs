@@ -26,7 +26,7 @@ const GATHER: Duration = Duration::from_millis(5);
 /// First and longest wait between tries, milliseconds; half of each is random.
 const WAIT_MS: (u64, u64) = (100, 5_000);
 
-/// What a stream gets of an event: fields and values.
+/// Entry of a stream for an event: fields and values.
 type Entry = Vec<(&'static str, String)>;
 
 /// Where entries go, and what they say of this server.
@@ -102,7 +102,7 @@ impl StreamCourier {
         StreamCourier { settings, feed, backoff, tally, told: None }
     }
 
-    /// What to show of it.
+    /// Its figures.
     pub fn tally(&self) -> Arc<StreamTally> {
         Arc::clone(&self.tally)
     }
@@ -169,7 +169,7 @@ impl StreamCourier {
         }
     }
 
-    /// What to append, and how much of it is events.
+    /// Entries to append, and how many of them are events.
     fn entries(&self, taken: Taken) -> (Vec<Entry>, u64) {
         self.lose(taken.lost);
         let told = taken.happenings.iter().filter_map(|(_, happening)| self.told(happening));

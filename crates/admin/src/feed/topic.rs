@@ -6,12 +6,12 @@
 
 use model::limits::TopicLimits;
 
-/// What is wrong with a topic name to publish on, if something is.
+/// Fault of a topic name to publish on, if any.
 pub(crate) fn wrong_name(name: &str, limits: &TopicLimits) -> Option<String> {
     impossible_name(name, limits).or_else(|| control(name))
 }
 
-/// What is wrong with a topic filter to subscribe with, if something is.
+/// Fault of a topic filter to subscribe with, if any.
 pub(crate) fn wrong_filter(filter: &str, limits: &TopicLimits) -> Option<String> {
     impossible_filter(filter, limits).or_else(|| control(filter))
 }

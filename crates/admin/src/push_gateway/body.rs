@@ -93,7 +93,7 @@ impl<'a> NotificationBody<'a> {
     }
 }
 
-/// What a gateway answers.
+/// Answer of a gateway.
 #[derive(Deserialize)]
 pub(super) struct Answer {
     #[serde(default)]

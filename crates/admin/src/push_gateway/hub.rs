@@ -1,4 +1,4 @@
-//! What the hub says of pushes for devices of accounts, on its way back.
+//! The hub's answers about pushes for devices of accounts.
 //!
 //! The hub answers on a shard's thread, which may wait for nobody's mailbox: a thread takes the
 //! answers from there. Invariant: each is handed on once.
@@ -46,7 +46,7 @@ impl HubAnswers {
     }
 }
 
-/// What the hub's answer means.
+/// Meaning of the hub's answer.
 pub(super) fn of_hub(answer: control::Answer) -> Notified {
     let control::Answer::Push(answer) = answer else { return Notified::Later { rest_ms: 0 } };
     let outcomes = match answer {

@@ -94,7 +94,7 @@ struct Tally {
     hub_open: Arc<AtomicU64>,
 }
 
-/// What came of one request.
+/// Result of one request.
 enum Posted {
     Taken(Vec<Box<str>>),
     Refused(u16),
@@ -264,7 +264,7 @@ impl PushGateway {
         }
     }
 
-    /// What a request means for the order, and for the gateway's health.
+    /// Effect of a request on the order and on the gateway's health.
     fn judged(&self, posted: Posted) -> Notified {
         let url = redact::url(&self.settings.url);
         let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What became of orders whose devices were looked for at other nodes.
+/// Results of orders whose devices were looked up at other nodes.
 #[derive(Default)]
 pub(crate) struct ElsewhereTally {
     refused: AtomicU64,

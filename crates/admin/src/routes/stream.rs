@@ -104,7 +104,7 @@ struct Source {
 }
 
 impl Source {
-    /// What is to be told next; `None` when the token opens nothing any more.
+    /// The next event; `None` when the token is no longer valid.
     async fn next(&mut self) -> Option<Taken> {
         tokio::select! {
             biased;

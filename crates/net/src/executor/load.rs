@@ -54,7 +54,7 @@ pub struct LoadMeter {
     pause: Duration,
 }
 
-/// What is known of one thread that does all.
+/// Figures of one thread that runs all shards.
 #[derive(Clone, Debug)]
 enum Alone {
     /// Nothing.
@@ -67,7 +67,7 @@ enum Alone {
     AsFast(Instant),
 }
 
-/// What a thread has learnt of itself.
+/// Figures that a thread has of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LoadReading {
     /// It is busy, and another thread should join.

@@ -14,7 +14,7 @@ use rustls::KeyLog;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// What was said aside during one call.
+/// Facts that rustls reported during one call.
 #[derive(Default)]
 pub(super) struct Aside {
     /// The host that the client asks for.

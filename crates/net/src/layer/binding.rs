@@ -41,7 +41,7 @@ pub(super) fn exporter(secret: &[u8]) -> Option<[u8; 32]> {
     Some(value)
 }
 
-/// What begins every label (RFC 8446 7.1).
+/// Prefix of every label (RFC 8446 7.1).
 const PREFIX: &[u8] = b"tls13 ";
 
 /// The lengths in an `HkdfLabel` (RFC 8446 7.1): of the output, and of label and context.

@@ -28,7 +28,7 @@ words! {
 pub struct Expiry {
     /// Unix second at which it is over.
     pub until_s: i64,
-    /// What it is.
+    /// Its kind.
     pub kind: ExpiryKind,
     /// The file.
     pub file: PathBuf,

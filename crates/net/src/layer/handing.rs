@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// What a request hears for whom there is no room.
+/// Answer to a request for which there is no room.
 pub(super) const NO_ROOM: &str = "HTTP/1.1 503 Service Unavailable\r\n\
     Content-Type: text/plain\r\nContent-Length: 17\r\nRetry-After: 5\r\n\
     Access-Control-Allow-Origin: *\r\nConnection: close\r\n\r\ntoo many at once\n";
@@ -22,11 +22,11 @@ pub(super) const NO_ROOM: &str = "HTTP/1.1 503 Service Unavailable\r\n\
 pub struct HandedPaths {
     /// How they begin.
     pub prefix: Box<str>,
-    /// Who that is.
+    /// The receiver of their connections.
     pub taker: Arc<dyn StreamTaker>,
 }
 
-/// Whoever answers them.
+/// The receiver of such connections.
 pub trait StreamTaker: Send + Sync {
     /// Whether one more from there would be taken. A no is counted: whoever asks is told it.
     fn has_room(&self, peer: SocketAddr) -> bool;
@@ -41,9 +41,9 @@ pub struct HandedStream {
     pub socket: OwnedFd,
     /// Its TLS, whose handshake is over.
     pub tls: Option<Box<TlsSession>>,
-    /// What it said, from the head of its request on.
+    /// Bytes received, from the head of its request on.
     pub said: Vec<u8>,
-    /// What was to be written to it.
+    /// Bytes that were still to be written to it.
     pub unsent: Vec<u8>,
     /// Whom it is connected to.
     pub peer: SocketAddr,

@@ -1,4 +1,4 @@
-//! What a listener takes and what a call wraps around its protocol, as they are set up.
+//! Setup of listeners, and of the layers that a call wraps around its protocol.
 //!
 //! It is shared by all connections of a listener or of a fleet; nothing of one connection is here.
 
@@ -125,7 +125,7 @@ pub struct ClientLayers {
     pub start_tls: bool,
     /// WebSocket: the upgrade.
     pub web_socket: Option<Arc<UpgradeTarget>>,
-    /// What is inside.
+    /// Protocol inside.
     pub protocol: Protocol,
 }
 

@@ -25,7 +25,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a WebSocket's upgrade is called in ALPN (RFC 7301 6).
+/// Name of the WebSocket upgrade in ALPN (RFC 7301 6).
 const ALPN_HTTP: &str = "http/1.1";
 
 words! {
@@ -72,7 +72,7 @@ pub struct TlsServer {
 
 /// A calling side.
 pub struct ClientTls {
-    /// What is trusted.
+    /// Trusted authorities.
     pub config: Arc<ClientConfig>,
     /// Whom the certificate must name: the domain that was asked for, whatever host a look-up gave
     /// for it (RFC 6125 6.2.1). A DNS name is told to the server too (RFC 6066 3).
@@ -213,7 +213,7 @@ fn read(
     Ok(config)
 }
 
-/// Who looks at the certificates of clients.
+/// Verifier of clients' certificates.
 fn verifier(
     files: &TlsFiles,
     clients: ClientCertificates,

@@ -28,7 +28,7 @@ pub struct WebSocket {
     mask: [u8; 4],
     /// Masks of what is sent; none: zeros, or not at all.
     masks: Option<Box<MaskSequence>>,
-    /// What the newest ping said, until it is answered.
+    /// Payload of the newest ping, until it is answered.
     pinged: Option<Box<[u8]>>,
     /// It has said its close frame: no frame follows one (RFC 6455 5.5.1).
     is_over: bool,
@@ -59,7 +59,7 @@ pub enum Upgrade {
         head: usize,
         /// The answer.
         answer: String,
-        /// What is inside, when the caller named a subprotocol.
+        /// Protocol inside, when the caller named a subprotocol.
         protocol: Option<Protocol>,
         /// It is a browser's, and the host that it asked for is a name that anybody may have given
         /// to this address: see [`is_renamed`].
@@ -324,7 +324,7 @@ pub struct UpgradeOffer<'a> {
     pub origins: &'a [String],
     /// For these protocols, by their subprotocols.
     pub wires: &'a [&'static WireProfile],
-    /// What is given to whoever asks for no upgrade.
+    /// Answer to requests without an upgrade.
     pub files: &'a [StaticFile],
     /// Paths that somebody beside the shards answers.
     pub handed: &'a [HandedPaths],
@@ -512,7 +512,7 @@ fn accept_key(key: &str) -> String {
     STANDARD.encode(hash.finalize())
 }
 
-/// What a page of another site is told.
+/// Answer to a page of another site.
 const FOREIGN: &str = "origin not allowed: see websocket_origins of the listener";
 
 /// The request makes no sense.

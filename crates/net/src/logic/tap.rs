@@ -1,4 +1,4 @@
-//! What is shown of connections to whoever follows them.
+//! Traffic of connections as traces get it.
 //!
 //! A tap stands between a machine and the layers below it, so that what passes there is neither
 //! encrypted nor framed. The shard shows what passes while the logic wants it

@@ -1,4 +1,4 @@
-//! What the logic learns of connections that ended.
+//! Facts that the logic gets about ended connections.
 //!
 //! The address and the bytes are asked of the kernel while the socket is still open, so that no
 //! connection keeps them.

@@ -20,7 +20,7 @@ use std::sync::mpsc::SyncSender;
 pub struct ListenerChange {
     /// Its number.
     pub door: u8,
-    /// What it is from now on. A listener that closes keeps its name and its count of connections.
+    /// Its setup from now on. A listener that closes keeps its name and its count of connections.
     pub setup: Arc<ListenerSetup>,
     /// The sockets that replace those it has, none where it closes; `None`: it keeps its sockets.
     pub sockets: Option<Vec<OwnedFd>>,

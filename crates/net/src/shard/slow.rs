@@ -41,7 +41,7 @@ pub(super) struct SlowLooks {
     due: Instant,
 }
 
-/// What the last look at a suspect saw.
+/// Result of the last look at a suspect.
 #[derive(Clone, Copy, Default)]
 struct Look {
     at: Instant,

@@ -1,4 +1,4 @@
-//! What passes on connections, shown to the logic while it wants that.
+//! Traffic of connections, shown to the logic while it wants that.
 //!
 //! Each place that calls into here looks at one flag of the shard first. It knows no protocol.
 

@@ -104,7 +104,7 @@ where
         }
     }
 
-    /// What the logic said of its own.
+    /// Lines of the logic's own.
     pub(super) fn tell_turned_away(&mut self) {
         for (conn, reason, who) in std::mem::take(&mut self.handle.turned_away) {
             let here = (conn.shard() == self.settings.shard).then(|| conn.key());

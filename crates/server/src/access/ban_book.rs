@@ -43,7 +43,7 @@ const SOURCES_MAX: usize = 100_000;
 /// Bits of the network that is banned for an address of IPv6: what [`Source`] is.
 const SOURCE_BITS: u8 = 64;
 
-/// What the operator chose.
+/// Settings of the operator.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct BanSettings {
     /// `[bans]`.
@@ -178,12 +178,12 @@ impl BanBook {
         }
     }
 
-    /// What is in force.
+    /// Bans in force.
     fn settings(&self) -> Arc<BanSettings> {
         self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Who is banned.
+    /// The bans.
     pub(crate) fn bans_in_force(&self) -> &BanList {
         &self.list
     }

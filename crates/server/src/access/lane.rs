@@ -60,7 +60,7 @@ pub(super) struct Lane {
     threads: Mutex<LaneThreads>,
 }
 
-/// What is done with a question.
+/// Handling of a question.
 type Work = Arc<dyn Fn(Turn, Asked) + Send + Sync>;
 
 /// Threads of a lane.

@@ -46,13 +46,13 @@ const HOUR_US: u64 = 3_600_000_000;
 /// Hands what became of an order to the service that gave it. It must arrive.
 pub type TellBooked = Box<dyn Fn((ServiceKind, ShardId), u64, BookAnswer) + Send + Sync>;
 
-/// What the desk needs of others.
+/// Parts that the desk needs of others.
 pub struct OrderWays {
     /// To the shards that ordered something.
     pub tell: TellBooked,
     /// To all shards.
     pub control: Arc<dyn Control>,
-    /// What bounds registrations and passwords.
+    /// Limits of registrations and passwords.
     pub limits: Mutex<ChatLimits>,
 }
 
@@ -83,7 +83,7 @@ struct Queue {
     closed: bool,
 }
 
-/// What was asked for in an hour.
+/// Orders in an hour.
 #[derive(Default)]
 struct Hour {
     since_us: u64,
@@ -354,7 +354,7 @@ pub(super) fn order_for(user: &str) -> UserOrder {
     UserOrder { name: user.into(), password, is_super, is_disabled, rules }
 }
 
-/// What shards say; none: not in time.
+/// Answers of the shards; none: not in time.
 fn asked(ways: &OrderWays, command: ChatCommand) -> Option<ChatAnswer> {
     let (tell, told) = sync_channel(1);
     let reply = move |answer| drop(tell.try_send(answer));
@@ -365,7 +365,7 @@ fn asked(ways: &OrderWays, command: ChatCommand) -> Option<ChatAnswer> {
     }
 }
 
-/// Who has devices here, as the shards say.
+/// Accounts with devices here, by the shards' answers.
 fn online(ways: &OrderWays, count: u16) -> BookAnswer {
     match asked(ways, ChatCommand::Online(count)) {
         Some(ChatAnswer::Online(online, mut accounts)) => {
@@ -384,7 +384,7 @@ fn announce(ways: &OrderWays, announcement: Arc<Announcement>) -> BookAnswer {
     }
 }
 
-/// What is known of an account, as its shard says.
+/// Facts about an account, by its shard's answer.
 fn statistics(ways: &OrderWays, address: &AccountAddress) -> BookAnswer {
     let devices = match asked(ways, ChatCommand::Account(address.clone())) {
         Some(ChatAnswer::Account(Some(status))) => status.devices,

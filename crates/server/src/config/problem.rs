@@ -18,9 +18,9 @@ pub struct ConfigProblem {
     pub key: String,
     /// The value as it was written, if it may be shown.
     pub value: Option<String>,
-    /// What holds for it.
+    /// The rule.
     pub rule: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: String,
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// What stands for a secret wherever it would be printed.
+/// Placeholder for a secret wherever it would be printed.
 pub(super) const HIDDEN: &str = "(hidden)";
 
 /// A URL, or what should be one, without the secrets in it. Of a Redis whatever is between the

@@ -15,7 +15,7 @@ use base::setting::{Section, Setting, Shown, Value};
 use base::text::quoted;
 use base::typo::nearest;
 
-/// What every environment variable of ours begins with.
+/// Prefix of all environment variables of the server.
 const PREFIX: &str = "HOLDLINE_";
 
 /// Variables of that beginning that others read: the command line.

@@ -50,7 +50,7 @@ impl Rewrite {
         RewriteRule { filter, to, publish, subscribe }
     }
 
-    /// What is wrong with it, as the broker says it.
+    /// Its fault, in the broker's words.
     pub(super) fn fault(&self) -> Option<String> {
         Rewrites::new(vec![self.rule()]).err()
     }
@@ -91,7 +91,7 @@ impl AutoSubscribeSection {
         }
     }
 
-    /// What is wrong with it, as the broker says it.
+    /// Its fault, in the broker's words.
     pub(super) fn fault(&self) -> Option<String> {
         AutoSubscribes::new(vec![self.wish()]).err()
     }

@@ -65,7 +65,7 @@ mod tests {
     use std::io;
     use std::sync::{Arc, Mutex};
 
-    /// What a subscriber prints of a warning and of a line of the process's life.
+    /// Output of a subscriber for a warning and for an informational line.
     fn printed(is_on: bool) -> String {
         #[derive(Clone, Default)]
         struct Page(Arc<Mutex<Vec<u8>>>);

@@ -16,7 +16,7 @@ pub(super) fn is_wanted(config: &Config) -> bool {
     !config.chat.archive.reveal().is_empty()
 }
 
-/// What of it cannot be used.
+/// Faults of its configuration.
 pub(super) fn unusable(config: &Config) -> Option<String> {
     open(config).err().map(|error| error.to_string())
 }

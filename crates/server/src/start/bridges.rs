@@ -57,7 +57,7 @@ pub(super) fn change(
     bridges.change(config.bridges.clone(), &local, &config.names).map_err(StartError)
 }
 
-/// What of the files that a bridge names cannot be used.
+/// Faults of the files that a bridge names.
 pub(super) fn unusable(bridge: &config::BridgeSection) -> Option<String> {
     bridge.enabled.then(|| bridge.unusable())?
 }

@@ -28,7 +28,7 @@ use std::sync::Arc;
 /// Listeners with TLS, by their names.
 pub(super) type ListenerTls = Vec<(String, Arc<TlsServer>)>;
 
-/// What the TLS of a listener is made of.
+/// Files and settings of a listener's TLS.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct TlsParts {
     files: TlsFiles,
@@ -138,7 +138,7 @@ pub(super) fn foreign_domains(config: &Config) -> ForeignDomains {
     }
 }
 
-/// What the server says of itself to clients of XMPP.
+/// Facts about the server that clients of XMPP get.
 pub(super) fn advertised(config: &Config) -> Result<Arc<Advertised>, StartError> {
     let services = config.services.iter().map(|service| service.told());
     let services = services.collect::<Result<_, String>>().map_err(StartError)?;
@@ -219,7 +219,7 @@ impl Peers {
     }
 }
 
-/// What of the files that components and services name cannot be used.
+/// Faults of the files that components and services name.
 pub(super) fn unusable(config: &Config) -> impl Iterator<Item = String> {
     let components = config.components.iter().filter_map(|it| it.read_secret().err());
     components.chain(config.services.iter().filter_map(|it| it.told().err()))

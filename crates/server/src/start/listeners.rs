@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// The API's name among listeners.
 const API: &str = "api";
 
-/// What is listened at.
+/// Open listeners.
 pub(super) struct Opened {
     pub(super) listeners: OpenListeners,
     pub(super) api: Option<TcpListener>,

@@ -49,7 +49,7 @@ pub struct ServerOutside {
     storage: Arc<Storage>,
     feed: Arc<Feed>,
     entrance: Arc<Entrance>,
-    /// Who reviews messages, where somebody does.
+    /// Reviews messages, where a hook is configured.
     reviews: Option<Arc<ReviewDesk>>,
     /// The way to the directory's thread, where there is one.
     copies: Option<ReplicatorInbox>,
@@ -59,7 +59,7 @@ pub struct ServerOutside {
     /// When the allocator is made to give back next.
     gives_back_at: Instant,
     awake: Arc<AwakeThreads>,
-    /// Who tells devices something that are not connected, and where the answers go.
+    /// Notifies devices that are not connected, and receives the answers.
     notices: Notices,
     /// The way to other domains, where there are any.
     way_out: Option<WayOut>,

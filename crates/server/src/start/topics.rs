@@ -19,7 +19,7 @@ use model::ports::log::Party;
 use net::shard::ShardMessage;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// What the brokers of all shards have in common.
+/// Parts that the brokers of all shards have in common.
 pub(super) struct Topics {
     pub(super) entrance: Arc<Entrance>,
     summary: OnceLock<Arc<RouteSummary>>,

@@ -23,7 +23,7 @@ use std::sync::mpsc::Receiver;
 /// told without the names of whoever speaks there.
 const REMEMBERED_MAX: usize = 65_536;
 
-/// What a trace's thread works with.
+/// Parts of a trace's thread.
 pub(super) struct Follower {
     pub(super) trace: Arc<ActiveTrace>,
     pub(super) payload: PayloadShown,
@@ -36,7 +36,7 @@ pub(super) struct Follower {
     pub(super) hurried: u64,
 }
 
-/// What is remembered of a connection.
+/// State of a followed connection.
 pub(super) struct Remembered {
     wire: WireKind,
     memory: FrameMemory,
@@ -118,7 +118,7 @@ impl Follower {
         &self.trace.limits
     }
 
-    /// What is to be told of something that was seen.
+    /// Trace events of something that was seen.
     fn events(&mut self, seen: &Seen) -> Vec<TraceEvent> {
         if self.connections.len() >= REMEMBERED_MAX {
             self.connections.clear();

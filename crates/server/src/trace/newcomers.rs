@@ -1,4 +1,4 @@
-//! What connections said before it is known whose they are.
+//! First bytes of connections, before it is known whose they are.
 //!
 //! While some trace goes on, the first words of a newcomer are kept until its login tells whether
 //! it is followed, so that a login that fails is seen from its first byte. Invariant: of no more
@@ -30,7 +30,7 @@ pub(super) struct Newcomer {
 #[derive(Default)]
 pub(super) struct Newcomers {
     all: HashMap<ConnRef, Newcomer>,
-    /// What is kept of all of them, bytes.
+    /// Bytes kept of all of them.
     bytes: usize,
 }
 

@@ -16,7 +16,7 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 /// Batches that wait for a trace's thread; what they weigh has its own limit.
 pub(super) const BATCHES_MAX: usize = 1_024;
 
-/// What an entry weighs beside its bytes.
+/// Weight of an entry beside its bytes.
 const ENTRY_BYTES: usize = 128;
 
 /// Something that a shard saw on a connection.
@@ -29,7 +29,7 @@ pub(super) struct Seen {
     pub(super) what: SeenWhat,
 }
 
-/// What is spoken on a connection, as far as its machine knows.
+/// Protocol of a connection, as far as its machine knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum WireKind {
     Miop,
@@ -38,7 +38,7 @@ pub(super) enum WireKind {
     Xmpp,
 }
 
-/// What was seen.
+/// Event that was seen.
 pub(super) enum SeenWhat {
     /// It begins, or is followed from here on.
     Opened { facts: LinkFacts, was_there: bool },

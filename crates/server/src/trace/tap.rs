@@ -335,7 +335,7 @@ pub(crate) fn subject_of(machine: &mut ServerMachine) -> Option<(TraceSubject, P
     subject.map(|subject| (subject, protocol))
 }
 
-/// What a machine speaks, and for whom.
+/// Protocol of a machine, and the identity it speaks for.
 fn spoken(machine: &mut ServerMachine) -> (WireKind, Option<TraceSubject>) {
     let chat = |session| TraceSubject::Session(ServiceKind::Chat, session);
     let mqtt = |machine: &mut proto_mqtt::server::Server| {

@@ -36,7 +36,7 @@ const PAGE: usize = 512;
 const TRIES_MAX: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What is to be said, and to whom.
+/// Message and receivers.
 pub(crate) struct BroadcastOrder {
     pub(crate) by: AccountAddress,
     pub(crate) client_id: ClientMessageId,
@@ -191,7 +191,7 @@ async fn send_to(
     Ok(Ending::Done)
 }
 
-/// What became of one message.
+/// Result of one message.
 enum Outcome {
     Sent { again: bool },
     Refused,

@@ -37,7 +37,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is asked for at once.
+/// Data requested at once.
 const PAGE: u16 = 64;
 
 /// How often what is busy is asked again, and after which pause.
@@ -60,7 +60,7 @@ impl Answers for Lines {
     }
 }
 
-/// What is asked for next.
+/// Next request.
 enum Step {
     Settings,
     Contacts {

@@ -338,7 +338,7 @@ fn sent(told: ChatDelivery) -> Result<Sent, Fault> {
     }
 }
 
-/// What a device would have been told instead.
+/// Answer that a device would have got.
 pub(crate) fn fault(told: &ChatDelivery) -> Fault {
     match told {
         ChatDelivery::Failed { why, .. } => Fault::chat(*why),

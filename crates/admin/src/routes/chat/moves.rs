@@ -1,4 +1,4 @@
-//! What comes over with accounts from another server, some of it at a time.
+//! Data that is imported with accounts from another server, in parts.
 //!
 //! Invariant: what is about one account is done in the order in which it is given, and what stands
 //! behind something that may be done later is not done before it.
@@ -30,7 +30,7 @@ const AT_ONCE: usize = 64;
 const TRIES_MAX: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// What became of each thing.
+/// Result of each item.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ChatMoved")]
 pub(crate) struct Moved {
@@ -38,7 +38,7 @@ pub(crate) struct Moved {
     results: Vec<MovedOne>,
 }
 
-/// What became of one thing.
+/// Result of one item.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ChatMovedOne")]
 pub(crate) struct MovedOne {

@@ -36,7 +36,7 @@ pub struct TlsSession {
     names: CertificateIdentity,
     /// Why it failed.
     failed: Option<Box<rustls::Error>>,
-    /// What was established.
+    /// Facts of the established session.
     facts: TlsFacts,
 }
 

@@ -39,7 +39,7 @@ pub(super) struct Pending {
     pub reply: Reply,
     /// When it is given up.
     pub due: Instant,
-    /// What stands in it, while the device has no session yet.
+    /// Its contents, while the device has no session yet.
     pub frame: Option<Box<[u8]>>,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Fault {
 }
 
 impl Pending {
-    /// What it keeps, bytes.
+    /// Bytes that it keeps.
     pub(super) fn bytes(&self) -> usize {
         let correlation = self.reply.correlation.as_ref().map_or(0, |data| data.len());
         self.frame.as_ref().map_or(0, |frame| frame.len()) + self.reply.topic.len() + correlation

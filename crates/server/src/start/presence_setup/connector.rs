@@ -44,7 +44,7 @@ impl DirectoryConnector {
         }
     }
 
-    /// What it is, in a word.
+    /// Its kind, one word.
     pub fn kind(&self) -> &'static str {
         match self {
             DirectoryConnector::Process(_) => "process",

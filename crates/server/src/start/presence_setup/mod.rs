@@ -36,7 +36,7 @@ use replication::{
 };
 use std::sync::{Arc, Mutex};
 
-/// What is known of presence before the shards run.
+/// Presence before the shards run.
 pub(super) struct PresenceSetup {
     pub(super) lease: Lease,
     connector: Option<DirectoryConnector>,

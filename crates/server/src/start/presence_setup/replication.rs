@@ -21,7 +21,7 @@ use std::time::Duration;
 /// Batches on their way for each shard: its tracker has one out, and one more is never needed.
 const ROOM_A_SHARD: usize = 2;
 
-/// What one shard hands over.
+/// Batches of one shard.
 type Offer = (ShardId, Vec<Batch>);
 
 /// A shard's way to the thread.
@@ -67,13 +67,13 @@ pub struct ReplicatorThread {
 
 /// Parts that the replicator's thread works with.
 pub struct ReplicatorParts {
-    /// Who decides.
+    /// Decides what is written when.
     pub replicator: Replicator,
     /// Directory that records are written to.
     pub directory: Box<dyn Directory>,
     /// Whom to tell.
     pub sink: Box<dyn ReplicationSink + Send>,
-    /// What is unwritten.
+    /// Unwritten entries.
     pub digests: Arc<Digests>,
 }
 
@@ -159,7 +159,7 @@ impl Life {
 /// back: one that renews leases and refuses writes would be back every few seconds.
 const BACK_AFTER: Duration = Duration::from_secs(1);
 
-/// What the log was told last.
+/// State that was logged last.
 #[derive(Default)]
 struct News {
     away: bool,

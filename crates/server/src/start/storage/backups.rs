@@ -28,7 +28,7 @@ const INCOMPLETE: &str = ".incomplete";
 /// Seconds until a copy that failed is tried again.
 const RETRY_S: u64 = 3_600;
 
-/// What became of scheduled backups, for the metrics.
+/// Results of scheduled backups, for the metrics.
 #[derive(Default)]
 struct BackupTally {
     made: AtomicU64,
@@ -97,7 +97,7 @@ impl Backups {
         *self.running() = None;
     }
 
-    /// What became of them; nothing while there are none.
+    /// Their results; none while there are no backups.
     pub(in crate::start) fn readings(&self) -> Vec<admin::MetricReading> {
         let is_on = self.running().is_some();
         if is_on { self.tally.readings() } else { Vec::new() }

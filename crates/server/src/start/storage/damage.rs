@@ -63,7 +63,7 @@ pub(super) fn look(opened: &OpenFolder, serves: bool) -> Result<(), StartError> 
     )))
 }
 
-/// Who owns each timeline, as the rows of all logs say.
+/// Owner of each timeline, by the rows of all logs.
 fn owners(opened: &OpenFolder) -> Result<BTreeMap<TimelineId, String>, StartError> {
     let home = opened.secrets.cluster.home();
     let mut owners = BTreeMap::new();

@@ -23,7 +23,7 @@ pub enum LifeSign<'a> {
     Alive(&'a str),
     /// A socket comes along, to be kept under this name.
     Keep(&'a str),
-    /// What is kept under this name is not wanted any more.
+    /// The socket kept under this name is no longer wanted.
     Forget(&'a str),
 }
 

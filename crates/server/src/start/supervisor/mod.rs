@@ -34,10 +34,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The names of what is handed over (sd_listen_fds(3)).
 const NAMES: &str = "LISTEN_FDNAMES";
 
-/// What a process has from its supervisor.
+/// Sockets and notices that a process has from its supervisor.
 #[derive(Default)]
 pub struct Inherited {
-    /// Who is told how the server is.
+    /// Receiver of the server's state.
     pub supervisor: Supervisor,
     /// Sockets that listen.
     pub sockets: Vec<KeptSocket>,
@@ -83,7 +83,7 @@ fn sockets(names: &[String]) -> Vec<KeptSocket> {
     sockets
 }
 
-/// Who is told how the server is. Cheap to clone.
+/// Receiver of the server's state. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Supervisor {
     way: Option<Arc<Way>>,
