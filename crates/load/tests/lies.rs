@@ -97,9 +97,9 @@ fn wrong(lie: &Lie, run: &Run) -> Vec<String> {
     for account in run.total.accounts.iter().filter(|account| !account.agrees()) {
         wrong.push(format!("a sum does not agree: {account:?}"));
     }
-    let truth = lie.name == "tells the truth" && !run.passed();
+    let truth = lie.name == "works correctly" && !run.passed();
     let grave = run.findings.iter().filter(|found| found.gravity > Gravity::Note);
-    if truth || lie.name.starts_with("tells the truth") && grave.count() > 0 {
+    if truth || lie.name.starts_with("works correctly") && grave.count() > 0 {
         wrong.push("an honest one is blamed".to_owned());
     }
     if !wrong.is_empty() {
@@ -114,7 +114,7 @@ fn wrong(lie: &Lie, run: &Run) -> Vec<String> {
 }
 
 fn table(all: &[(Lie, Run)]) -> String {
-    let mut out = "| a server that | the report says | whose doing | shown by |\n".to_owned();
+    let mut out = "| the server | the report says | fault of | shown by |\n".to_owned();
     out.push_str("| --- | --- | --- | --- |\n");
     for (lie, _) in all {
         let says = match (lie.says, lie.unknown) {
@@ -144,10 +144,10 @@ fn the_report_tells_every_lie_and_the_page_lists_them() {
         .iter()
         .map(|(lie, run)| (lie.name, wrong(lie, run)))
         .filter(|(_, wrong)| !wrong.is_empty())
-        .map(|(name, wrong)| format!("a server that {name}:\n  {}", wrong.join("\n  ")))
+        .map(|(name, wrong)| format!("the server {name}:\n  {}", wrong.join("\n  ")))
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
-    let told = all.iter().filter(|(lie, _)| !lie.name.starts_with("tells the truth")).count();
+    let told = all.iter().filter(|(lie, _)| !lie.name.starts_with("works correctly")).count();
     assert!(told >= 60, "{told} lies");
     let page = std::fs::read_to_string(path()).expect("the page");
     let right = whole(&page, &table(&all));

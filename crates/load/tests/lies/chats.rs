@@ -148,7 +148,7 @@ pub fn lies() -> Vec<Lie> {
 
 fn of_conversations() -> Vec<Lie> {
     vec![
-        Lie::of("tells the truth of conversations (IM)", || five(Told::None)).counts(&[
+        Lie::of("works correctly with conversations (IM)", || five(Told::None)).counts(&[
             ("messages.taken", 205.0),
             ("messages.received", 410.0),
             ("messages.owed", 0.0),
@@ -161,27 +161,25 @@ fn of_conversations() -> Vec<Lie> {
             ("audit.unacknowledged", 0.0),
             ("audit.differs", 0.0),
         ]),
-        Lie::of("says that a message is sent, and drops it (IM)", || five(Told::Drop))
+        Lie::of("acknowledges messages that it drops (IM)", || five(Told::Drop))
             .counts(&[("messages.missing", 20.0), ("audit.missing", 20.0), AUDITED])
             .says("target", MISSED, "20 of 205"),
-        Lie::of("delivers, and does not store (IM)", || five(Told::Forget))
+        Lie::of("delivers messages without storing them (IM)", || five(Told::Forget))
             .counts(&[("audit.missing", 20.0), MISSING])
             .says("target", MISSED, "20 of 205"),
-        Lie::of("delivers a message twice (IM)", || five(Told::Repeat))
+        Lie::of("delivers messages twice (IM)", || five(Told::Repeat))
             .counts(&[("messages.repeated", 20.0), ("audit.repeated", 0.0), MISSING])
             .says("target", "20 messages arrived more than once", "20 of 430"),
-        Lie::of("has a message twice in an inbox (IM)", || five(Told::StoreTwice))
+        Lie::of("stores messages twice in an inbox (IM)", || five(Told::StoreTwice))
             .counts(&[("messages.repeated", 40.0), ("audit.repeated", 20.0), MISSING])
             .says("target", "20 messages are duplicated in an inbox", "20 of 205"),
-        Lie::of("lets a message be overtaken in its conversation (IM)", || {
-            rounds(Told::Swap, 1, "")
-        })
-        .counts(&[("messages.reordered", 40.0), ("audit.reordered", 20.0), MISSING, REPEATED])
-        .says("target", "20 messages are out of order in an inbox", "20 of 205"),
-        Lie::of("changes what was said (IM)", || five(Told::Change))
+        Lie::of("reorders messages of a conversation (IM)", || rounds(Told::Swap, 1, ""))
+            .counts(&[("messages.reordered", 40.0), ("audit.reordered", 20.0), MISSING, REPEATED])
+            .says("target", "20 messages are out of order in an inbox", "20 of 205"),
+        Lie::of("changes message bodies (IM)", || five(Told::Change))
             .counts(&[("messages.changed", 40.0), ("audit.changed", 20.0), ("audit.missing", 20.0)])
             .says("target", "40 messages arrived with a changed body", "40 of 410"),
-        Lie::of("puts a message into another's inbox (IM)", || five(Told::Astray))
+        Lie::of("stores messages in the wrong inbox (IM)", || five(Told::Astray))
             .counts(&[("messages.astray", 40.0), ("messages.missing", 20.0)])
             .says("target", MISSED, "20 of 205"),
     ]
@@ -190,7 +188,7 @@ fn of_conversations() -> Vec<Lie> {
 /// What is said to a group stands in five inboxes: 1,025 entries.
 fn of_groups() -> Vec<Lie> {
     vec![
-        Lie::of("tells the truth of groups (IM)", || groups(Told::None, 5)).counts(&[
+        Lie::of("works correctly with groups (IM)", || groups(Told::None, 5)).counts(&[
             ("messages.taken", 205.0),
             ("messages.received", 820.0 + 1_025.0),
             ("messages.pulled", 1_025.0),
@@ -205,35 +203,31 @@ fn of_groups() -> Vec<Lie> {
             REPEATED,
             AUDITED,
         ]),
-        Lie::of("keeps a message of a group back from one member (IM)", || groups(Told::Drop, 5))
+        Lie::of("does not store group messages for one member (IM)", || groups(Told::Drop, 5))
             .counts(&[("messages.missing", 20.0), ("audit.missing", 20.0), REPEATED, AUDITED])
             .says("target", MISSED, "20 of 1,025"),
-        Lie::of("does not store for a member what it said to a group itself (IM)", || {
-            groups(Told::KeepOwn, 5)
-        })
-        .counts(&[("audit.missing", 20.0), MISSING, REPEATED, AUDITED])
-        .says("target", MISSED, "20 of 1,025"),
-        Lie::of("has a message of a group twice in one inbox (IM)", || groups(Told::StoreTwice, 5))
+        Lie::of("does not store group messages for their sender (IM)", || groups(Told::KeepOwn, 5))
+            .counts(&[("audit.missing", 20.0), MISSING, REPEATED, AUDITED])
+            .says("target", MISSED, "20 of 1,025"),
+        Lie::of("stores group messages twice in one inbox (IM)", || groups(Told::StoreTwice, 5))
             .counts(&[("messages.repeated", 40.0), ("audit.repeated", 20.0), MISSING])
             .says("target", "20 messages are duplicated in an inbox", "20 of 1,025"),
-        Lie::of("lets a message of a group be overtaken in one inbox (IM)", || {
-            groups(Told::Swap, 1)
-        })
-        .counts(&[("messages.reordered", 40.0), ("audit.reordered", 20.0), MISSING, REPEATED])
-        .says("target", "20 messages are out of order in an inbox", "20 of 1,025"),
+        Lie::of("reorders group messages in one inbox (IM)", || groups(Told::Swap, 1))
+            .counts(&[("messages.reordered", 40.0), ("audit.reordered", 20.0), MISSING, REPEATED])
+            .says("target", "20 messages are out of order in an inbox", "20 of 1,025"),
     ]
 }
 
 fn of_answers() -> Vec<Lie> {
     vec![
-        Lie::of("stores a message, and never says so (IM)", || five(Told::NoSent))
+        Lie::of("stores messages without acknowledging them (IM)", || five(Told::NoSent))
             .counts(&[("messages.unanswered", 20.0), ("messages.owed", 20.0), MISSING])
             .says("target", "20 messages were never acknowledged.", "20 of 205")
             .unknown(&["audit.missing == 0", "audit.unacknowledged == 0"]),
-        Lie::of("says that there is no such account (Failed 1 of IM)", || five(Told::Fail(1)))
+        Lie::of("refuses messages: no such account (Failed 1 of IM)", || five(Told::Fail(1)))
             .counts(&[("messages.refused", 20.0), ("audit.missing", 0.0), MISSING])
             .says("target", "20 messages were refused", "20 x not taken 1"),
-        Lie::of("is too busy for a message at first (Failed 5 of IM)", || five(Told::Busy))
+        Lie::of("refuses messages at first: busy (Failed 5 of IM)", || five(Told::Busy))
             .counts(&[("messages.taken", 205.0), ("messages.refused", 0.0), MISSING, REPEATED])
             .says(
                 "target",

@@ -377,9 +377,9 @@ fn honest() -> Vec<Lie> {
         ("messages.received", 205.0),
     ];
     vec![
-        Lie::of("tells the truth", || drawn(Told::None)).counts(clean),
-        Lie::of("tells the truth at QoS 2", || acknowledged(Told::None, 2)).counts(clean),
-        Lie::of("tells the truth to a shared subscription", || shared(Told::None)).counts(clean),
+        Lie::of("works correctly", || drawn(Told::None)).counts(clean),
+        Lie::of("works correctly at QoS 2", || acknowledged(Told::None, 2)).counts(clean),
+        Lie::of("works correctly with a shared subscription", || shared(Told::None)).counts(clean),
     ]
 }
 
@@ -394,51 +394,53 @@ fn of_messages() -> Vec<Lie> {
         Lie::of("drops ten messages and delivers ten others twice", || drawn(Told::DropAndRepeat))
             .counts(&[(MISSING, 10.0), (REPEATED, 10.0)])
             .says("target", "10 messages did not arrive.", "10 in stage `hold`"),
-        Lie::of("lets every tenth message be overtaken", || among(Told::Swap, 1, "", "among = 1"))
-            .counts(&[("messages.reordered", 20.0), (REPEATED, 0.0), (MISSING, 0.0)])
-            .says("target", "20 messages arrived out of order", "20 of 205 (9.76 %)"),
-        Lie::of("changes a body's last byte", || drawn(Told::Flip))
+        Lie::of("delivers every tenth message after the next one", || {
+            among(Told::Swap, 1, "", "among = 1")
+        })
+        .counts(&[("messages.reordered", 20.0), (REPEATED, 0.0), (MISSING, 0.0)])
+        .says("target", "20 messages arrived out of order", "20 of 205 (9.76 %)"),
+        Lie::of("changes the last byte of message bodies", || drawn(Told::Flip))
             .counts(&[("messages.changed", 20.0), (MISSING, 0.0)])
             .says("target", "20 messages arrived with a changed body", "20 of 205"),
-        Lie::of("changes the number in a body", || drawn(Told::FlipNumber))
+        Lie::of("changes the number in message bodies", || drawn(Told::FlipNumber))
             .counts(&[("messages.changed", 20.0)])
             .says("target", "20 messages arrived with a changed body", "20 of 205"),
-        Lie::of("cuts bodies short", || drawn(Told::Shorten))
+        Lie::of("truncates message bodies", || drawn(Told::Shorten))
             .counts(&[("messages.changed", 20.0)])
             .says("target", "20 messages arrived with a changed body", "20 of 205"),
-        Lie::of("puts a byte behind bodies", || drawn(Told::Lengthen))
+        Lie::of("appends a byte to message bodies", || drawn(Told::Lengthen))
             .counts(&[("messages.changed", 20.0)])
             .says("target", "20 messages arrived with a changed body", "20 of 205"),
-        Lie::of("empties bodies", || drawn(Told::Empty))
+        Lie::of("delivers empty message bodies", || drawn(Told::Empty))
             .counts(&[("messages.foreign", 20.0), (MISSING, 20.0)])
             .says("target", "20 messages arrived that no client of this run sent", "20 of 205"),
-        Lie::of("delivers messages of its own", || drawn(Told::Invent))
+        Lie::of("delivers messages that no client sent", || drawn(Told::Invent))
             .counts(&[("messages.foreign", 20.0), (MISSING, 0.0)])
             .says("target", "20 messages arrived that no client of this run sent", "20 of 225"),
         Lie::of("delivers to the wrong client", || drawn(Told::Astray))
             .counts(&[("messages.astray", 20.0), (MISSING, 20.0)])
             .says("target", "20 messages reached clients that had not subscribed", "20 of 205"),
-        Lie::of("delivers to another client too", || drawn(Told::Spill))
+        Lie::of("also delivers to another client", || drawn(Told::Spill))
             .counts(&[("messages.astray", 20.0), (MISSING, 0.0)])
             .says("target", "20 messages reached clients that had not subscribed", "20 of 225"),
-        Lie::of("gives two members of a shared subscription one message", || {
+        Lie::of("delivers a message to two members of a shared subscription", || {
             shared(Told::ShareTwice)
         })
         .counts(&[(REPEATED, 20.0), (MISSING, 0.0)])
         .says("target", "20 messages arrived more than once.", "20 of 225 (8.89 %)"),
-        Lie::of("drops what a shared subscription should get", || shared(Told::Drop))
+        Lie::of("drops messages for a shared subscription", || shared(Told::Drop))
             .counts(&[(MISSING, 20.0)])
             .says("target", "20 messages did not arrive.", "20 of 205"),
-        Lie::of("drops messages to a topic of one sender", || rows(Told::Drop))
+        Lie::of("drops messages on a topic with one sender", || rows(Told::Drop))
             .counts(&[(MISSING, 20.0), (REPEATED, 0.0)])
             .says("target", "20 messages did not arrive.", "20 of 205"),
-        Lie::of("repeats messages to a topic of one sender", || rows(Told::Repeat))
+        Lie::of("delivers messages on a topic with one sender twice", || rows(Told::Repeat))
             .counts(&[(MISSING, 0.0), (REPEATED, 20.0)])
             .says("target", "20 messages arrived more than once.", "20 of 225"),
-        Lie::of("lets messages of one sender be overtaken", || rows(Told::Swap))
+        Lie::of("reorders messages of one sender", || rows(Told::Swap))
             .counts(&[("messages.reordered", 20.0), (MISSING, 0.0)])
             .says("target", "20 messages arrived out of order", "20 of 205"),
-        Lie::of("delivers twice what is too short for a number", || {
+        Lie::of("delivers messages twice that are too short for a number", || {
             among(Told::Repeat, 4, "", "among = 4\nbytes = 16")
         })
         .counts(&[("messages.unjudged", 225.0)])
@@ -454,24 +456,20 @@ fn of_messages() -> Vec<Lie> {
 fn of_flags() -> Vec<Lie> {
     let two = "subscribe = [\"t/%i\", \"u/%i\"]";
     vec![
-        Lie::of("tells the truth to subscriptions of QoS 1 and 2", || at_qos(Told::None, 2))
+        Lie::of("works correctly with subscriptions of QoS 1 and 2", || at_qos(Told::None, 2))
             .counts(&[("messages.other_qos", 0.0), ("messages.early_dup", 0.0), (MISSING, 0.0)]),
-        Lie::of("delivers every tenth message at QoS 0 in place of 1", || {
-            at_qos(Told::LowerQos, 1)
-        })
-        .counts(&[("messages.other_qos", 20.0), (MISSING, 0.0)])
-        .says("target", "20 messages arrived at another QoS", "20 of 205 (9.76 %)"),
-        Lie::of("delivers every tenth message at QoS 1 in place of 2", || {
-            at_qos(Told::LowerQos, 2)
-        })
-        .counts(&[("messages.other_qos", 20.0), (MISSING, 0.0)])
-        .says("target", "20 messages arrived at another QoS", "20 of 205 (9.76 %)"),
-        Lie::of("grants QoS 0 where 1 was asked for (SUBACK)", || {
+        Lie::of("delivers every tenth message at QoS 0 instead of 1", || at_qos(Told::LowerQos, 1))
+            .counts(&[("messages.other_qos", 20.0), (MISSING, 0.0)])
+            .says("target", "20 messages arrived at another QoS", "20 of 205 (9.76 %)"),
+        Lie::of("delivers every tenth message at QoS 1 instead of 2", || at_qos(Told::LowerQos, 2))
+            .counts(&[("messages.other_qos", 20.0), (MISSING, 0.0)])
+            .says("target", "20 messages arrived at another QoS", "20 of 205 (9.76 %)"),
+        Lie::of("grants QoS 0 for a subscription at QoS 1 (SUBACK)", || {
             called(Told::LowerGrant, "subscribe = [\"t/%i\"]\nsubscribe_qos = 1", 0)
         })
         .counts(&[("subscriptions.lowered", 2.0), ("subscriptions.granted", 4.0)])
         .says("target", "2 subscriptions were granted at a lower QoS", "2 of 4 (50 %)"),
-        Lie::of("delivers under another topic of the same client", move || {
+        Lie::of("delivers messages under another topic of the same client", move || {
             among(Told::OtherTopic, 4, two, "among = 4")
         })
         .counts(&[("messages.other_topic", 20.0), (MISSING, 0.0)])
@@ -487,14 +485,14 @@ fn of_flags() -> Vec<Lie> {
 
 fn of_kept_sessions() -> Vec<Lie> {
     vec![
-        Lie::of("tells the truth to sessions that are kept, while the plan cuts them", || {
+        Lie::of("works correctly with persistent sessions while the plan cuts connections", || {
             cut_while_sending(Told::None)
         })
         .counts(&[("sessions.lost", 0.0), ("messages.early_dup", 0.0), (MISSING, 0.0)]),
-        Lie::of("does not know a session that it should have kept", || cut(Told::Forget, 8))
+        Lie::of("loses sessions that it should have kept", || cut(Told::Forget, 8))
             .counts(&[("sessions.lost", 4.0), ("resumed", 0.0)])
             .says("target", "4 returning clients had lost their session", "4 of 4 (100 %)"),
-        Lie::of("drops messages of kept sessions, while the plan cuts them", || {
+        Lie::of("drops messages of persistent sessions while the plan cuts connections", || {
             cut_while_sending(Told::AckAndDrop)
         })
         .says(
@@ -516,13 +514,14 @@ fn of_times() -> Vec<Lie> {
         .says("target", "messages came later than", "(2 %)"),
         Lie::of("acknowledges three seconds late", move || watched(flat, acknowledged_late, "60s"))
             .says("target", "acknowledgements of messages (PUBACK, PUBCOMP) came later", "(100 %)"),
-        Lie::of("acknowledges later and later", move || watched(flat, later_and_later, "60s"))
+        Lie::of("acknowledges more and more slowly", move || watched(flat, later_and_later, "60s"))
             .says("target", "Answers (publish) became steadily slower", "R2 1.00"),
-        Lie::of("answers a PINGREQ after a second and a half", move || {
-            watched(flat, pong_late, "60s")
-        })
-        .says("target", "answers to a heartbeat (PINGRESP) came later than", "(100 %)"),
-        Lie::of("tells the truth, and stalls with the machine of the laboratory", move || {
+        Lie::of("answers PINGREQ after 1.5 seconds", move || watched(flat, pong_late, "60s")).says(
+            "target",
+            "answers to a heartbeat (PINGRESP) came later than",
+            "(100 %)",
+        ),
+        Lie::of("works correctly, but stalls together with the tester's machine", move || {
             watched(busy, stalls, "60s")
         }),
     ]
@@ -539,10 +538,10 @@ fn of_answers() -> Vec<Lie> {
         Lie::of("sends no PUBCOMP", || acknowledged(Told::NoComp, 2))
             .counts(&[("messages.unanswered", 20.0), ("messages.taken", 185.0), (MISSING, 0.0)])
             .says("target", "20 messages were never acknowledged.", "20 of 205"),
-        Lie::of("acknowledges what it drops", || acknowledged(Told::AckAndDrop, 1))
+        Lie::of("acknowledges messages that it drops", || acknowledged(Told::AckAndDrop, 1))
             .counts(&[("messages.taken", 205.0), (MISSING, 20.0)])
             .says("target", "20 messages did not arrive.", "20 of 205"),
-        Lie::of("says that quotas are exceeded (PUBACK 0x97)", || {
+        Lie::of("refuses messages: quota exceeded (PUBACK 0x97)", || {
             acknowledged(Told::AckWith(0x97), 1)
         })
         .counts(&[("messages.refused", 20.0), (MISSING, 0.0)])
@@ -557,10 +556,10 @@ fn of_answers() -> Vec<Lie> {
         })
         .counts(&[("subscriptions.refused", 2.0)])
         .says("target", "2 subscriptions were refused", "2 x subscription refused 135"),
-        Lie::of("answers no SUBSCRIBE", || drawn(Told::NoSuback))
+        Lie::of("does not answer SUBSCRIBE", || drawn(Told::NoSuback))
             .counts(&[("subscriptions.unanswered", 4.0), (MISSING, 205.0)])
             .says("target", "4 subscriptions had no answer.", "4 of 4 (100 %)"),
-        Lie::of("answers no PINGREQ", || {
+        Lie::of("does not answer PINGREQ", || {
             called(Told::NoPong, &format!("keep_alive = \"1s\"\n{TIMES_OUT}"), 4)
         })
         .ends(&[(Cause::HeartbeatLost, 4)])
@@ -581,7 +580,7 @@ fn of_sessions() -> Vec<Lie> {
         })
         .ends(&[(Cause::BindRefused, 2)])
         .says("target", "The server refused clients", "2 x refused 5 (not authorised)"),
-        Lie::of("says that it is busy (CONNACK 0x89 of MQTT 5)", || {
+        Lie::of("refuses clients: server busy (CONNACK 0x89 of MQTT 5)", || {
             called(Told::ConnackWith(0x89), "version = 5", 2)
         })
         .ends(&[(Cause::BindRefused, 2)])
@@ -590,7 +589,7 @@ fn of_sessions() -> Vec<Lie> {
             "The server refused connections or messages: it is full",
             "2 x refused 137 (server busy)",
         ),
-        Lie::of("answers no CONNECT", || fated(TIMES_OUT, [FateStep::Hear, FateStep::Hold]))
+        Lie::of("does not answer CONNECT", || fated(TIMES_OUT, [FateStep::Hear, FateStep::Hold]))
             .ends(&[(Cause::BindTimedOut, 4)])
             .says("target", "4 x bind_timed_out", "4 in phase bind"),
         Lie::of("answers one CONNECT late", late_connack).says(
@@ -608,19 +607,21 @@ fn of_sessions() -> Vec<Lie> {
         })
         .ends(&[(Cause::ProtocolViolation, 4)])
         .says("target", "4 x protocol_violation", "4 in phase bind"),
-        Lie::of("closes before it answers", || fated("", [FateStep::Hear, FateStep::Close]))
-            .ends(&[(Cause::ClosedClean, 4)])
-            .says("target", "4 x closed_clean", "4 in phase bind"),
-        Lie::of("closes sessions without a word", move || fated("", clean.clone()))
+        Lie::of("closes connections before it answers", || {
+            fated("", [FateStep::Hear, FateStep::Close])
+        })
+        .ends(&[(Cause::ClosedClean, 4)])
+        .says("target", "4 x closed_clean", "4 in phase bind"),
+        Lie::of("closes connections without DISCONNECT", move || fated("", clean.clone()))
             .ends(&[(Cause::ClosedClean, 4)])
             .says("target", "4 x closed_clean", "4 in phase online"),
-        Lie::of("closes inside a packet", move || fated("", half.clone()))
+        Lie::of("closes connections in the middle of a packet", move || fated("", half.clone()))
             .ends(&[(Cause::ClosedMidFrame, 4)])
             .says("target", "4 x closed_mid_frame", "4 in phase online"),
-        Lie::of("resets sessions, on loopback", move || fated("", reset.clone()))
+        Lie::of("resets connections on loopback", move || fated("", reset.clone()))
             .ends(&[(Cause::Reset, 4)])
             .says("target", "4 x reset", "4 in phase online"),
-        Lie::of("ends sessions as taken over (DISCONNECT 0x8e)", || {
+        Lie::of("disconnects clients: session taken over (DISCONNECT 0x8e)", || {
             let blurt = Told::Blurt(&[0xe0, 2, 0x8e, 0]);
             called(blurt, "version = 5\nsubscribe = [\"t/%i\"]", 4)
         })
@@ -640,18 +641,21 @@ fn of_machines() -> Vec<Lie> {
     let costs: crate::lab_::Shown =
         |ms| vec![("target.process.rss", 5e7 + 204.8 * ms.min(20_000) as f64)];
     vec![
-        Lie::of("is not there", dead).says("target", "Nobody answers at mqtt://", "none of "),
-        Lie::of("never accepts, so that its queue is full", full)
+        Lie::of("does not run", dead).says("target", "Nobody answers at mqtt://", "none of "),
+        Lie::of("accepts no connections, so that its backlog fills", full)
             .ends(&[(Cause::SynTimedOut, 3), (Cause::BindTimedOut, 1)])
             .says("target", "3 x syn_timed_out", "3 in phase connect"),
-        Lie::of("takes 2 KiB for each client", move || watched(costs, growing, "30s")).says(
-            "target",
-            "Each client adds 2 KiB to the memory of the server's process.",
-            "R2 1.0000",
-        ),
-        Lie::of("is warm, so that its memory does not move", move || watched(flat, growing, "30s"))
-            .says("target", "The memory per client is unknown", "0 B wh"),
-        Lie::of("takes more memory while clients stay the same", move || {
+        Lie::of("uses 2 KiB of memory for each client", move || watched(costs, growing, "30s"))
+            .says(
+                "target",
+                "Each client adds 2 KiB to the memory of the server's process.",
+                "R2 1.0000",
+            ),
+        Lie::of("reuses memory, so that its resident memory does not change", move || {
+            watched(flat, growing, "30s")
+        })
+        .says("target", "The memory per client is unknown", "0 B wh"),
+        Lie::of("uses more and more memory for the same clients", move || {
             watched(leak, untimed, "60s")
         })
         .says(
@@ -659,20 +663,18 @@ fn of_machines() -> Vec<Lie> {
             "The server's memory grew while the number of clients did not",
             "MiB",
         ),
-        Lie::of("serves nobody for a moment every five seconds", move || {
-            watched(flat, stalls, "60s")
-        })
-        .says("target", "The server stalls about every 5 s.", "(heartbeat) took up to 64"),
-        Lie::of("leaks descriptors", move || watched(fds, untimed, "60s")).says(
+        Lie::of("stalls for a moment every five seconds", move || watched(flat, stalls, "60s"))
+            .says("target", "The server stalls about every 5 s.", "(heartbeat) took up to 64"),
+        Lie::of("leaks file descriptors", move || watched(fds, untimed, "60s")).says(
             "target",
             "The server's open descriptors grew while the number of clients did not",
             "descriptors (+",
         ),
-        Lie::of("tells the truth, while the plan resets its connections", || {
+        Lie::of("works correctly while the plan resets its connections", || {
             broken_by_us("reset", 4)
         })
         .ends(&[(Cause::PlannedFault, 4), (Cause::Reset, 0)]),
-        Lie::of("tells the truth, while the plan closes its connections", || {
+        Lie::of("works correctly while the plan closes its connections", || {
             broken_by_us("truncate", 0)
         })
         .ends(&[(Cause::ClosedClean, 0), (Cause::ClosedMidFrame, 0)]),

@@ -220,20 +220,20 @@ pub fn lies() -> Vec<Lie> {
     let clean =
         &[("messages.missing", 0.0), ("messages.repeated", 0.0), ("messages.other_sender", 0.0)];
     vec![
-        Lie::of("tells the truth (XMPP)", || chat(Told::None)).counts(clean),
-        Lie::of("delivers in another's name (XMPP)", || chat(Told::OtherSender))
+        Lie::of("works correctly (XMPP)", || chat(Told::None)).counts(clean),
+        Lie::of("delivers messages with the wrong sender (XMPP)", || chat(Told::OtherSender))
             .counts(&[("messages.other_sender", 20.0), ("messages.missing", 0.0)])
             .says("target", "20 messages arrived with the wrong sender", "20 of 205"),
-        Lie::of("counts more stanzas than there were (`h` of XEP-0198)", || {
+        Lie::of("acknowledges more stanzas than were sent (`h` of XEP-0198)", || {
             login(Told::Overcount, 4)
         })
         .counts(&[("messages.overcounted", 4.0)])
         .ends(&[(Cause::ProtocolViolation, 4)])
         .says("target", "4 acknowledgements exceeded the number of stanzas sent", "4"),
-        Lie::of("says that a message was handled, and drops it (XMPP)", || chat(Told::Drop))
+        Lie::of("acknowledges messages that it drops (XMPP)", || chat(Told::Drop))
             .counts(&[("messages.missing", 20.0), ("messages.taken", 205.0)])
             .says("target", "20 messages did not arrive.", "20 of 205 (9.76 %)"),
-        Lie::of("never says that it handled the last message (XMPP)", || chat(Told::NoAck))
+        Lie::of("never acknowledges the last message (XMPP)", || chat(Told::NoAck))
             .counts(&[("messages.unanswered", 1.0), ("messages.missing", 0.0)])
             .says("target", "1 messages were never acknowledged.", "1 of 205"),
     ]
