@@ -303,3 +303,16 @@ fn accounts_that_are_here_are_counted_and_some_are_named() {
     assert_eq!(online(1), ChatAnswer::Online(2, vec![address("ann")]));
     assert_eq!(online(9), ChatAnswer::Online(2, vec![address("ann"), address("bobby")]));
 }
+
+#[test]
+fn an_end_says_since_when_the_device_was_logged_in() {
+    let (mut house, _) = opened(Registration::Off);
+    let (conn, session) = house.login("ann", "desk");
+    let since_ms = house.now.wall_ms;
+    house.now.wall_ms += 90_000;
+    let reason = model::close::CloseReason::PeerClosed;
+    house.ask(conn, ChatRequest::Closed { session, reason });
+    let [parting] = &house.fx.partings[..] else { panic!("{:?}", house.fx.partings) };
+    assert_eq!((parting.conn, parting.since_ms), (conn, since_ms));
+    assert_eq!((&*parting.client, parting.user.as_deref()), ("desk", Some("ann@a.example")));
+}

@@ -270,7 +270,7 @@ impl Chat {
         // It is told how far its inbox goes and pulls what it lacks of that; what comes from now on
         // it is sent.
         (it.conn, it.known, it.step, it.last_pull) = (conn, head, Step::InStep, 0);
-        (it.version, it.until_s) = (version, until_s);
+        (it.version, it.until_s, it.since_s) = (version, until_s, now.unix_s());
         (it.account, it.by_password) = (account, by_password);
         self.people_resume(inbox, key, conn);
         self.moves_in_chatrooms(key, Some(conn));

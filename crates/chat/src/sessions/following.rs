@@ -53,7 +53,7 @@ impl Sessions {
     /// A device pulls, by this reading.
     pub(crate) fn pulls(&mut self, whom: (ConnRef, SessionRef), reading: u64) {
         if let Some((_, session)) = self.session_of(whom) {
-            session.last_pull = reading;
+            session.last_pull = reading as u32;
         }
     }
 }
@@ -176,7 +176,7 @@ impl Chat {
         let head = self.sessions.online.get(&session.inbox)?.head;
         // A page may have what was placed a moment ago; an empty one has nothing beyond the end.
         let upto = if is_empty { upto.min(head) } else { upto };
-        if reading == session.last_pull || upto > session.known {
+        if reading as u32 == session.last_pull || upto > session.known {
             session.known = upto;
             session.step = if upto >= head { Step::InStep } else { Step::Behind };
             self.follows.comes_further(session.inbox);

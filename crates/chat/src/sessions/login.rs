@@ -342,6 +342,7 @@ impl Chat {
             until_s: grant.until_s,
             by_password: grant.by_password,
             owner,
+            since_s: now.unix_s(),
             source: self.settings.home.of(&[&Source::of(login.peer.ip()).bytes()]) as u32,
         };
         let Some((session, head)) = self.arrive(arrival, fx) else {

@@ -67,8 +67,10 @@ pub(crate) struct Session {
     pub(crate) readings: u8,
     /// It goes on where any of its account's did that bind.
     pub(crate) binds: bool,
-    /// The reading that it asked for last, of its inbox.
-    pub(crate) last_pull: u64,
+    /// The reading that it asked for last, of its inbox: the low bits of its number.
+    pub(crate) last_pull: u32,
+    /// When it logged in over this connection, Unix seconds.
+    pub(crate) since_s: u32,
     /// What it has said over this connection and has no place in its inbox yet.
     pub(crate) own: ThinQueue<ClientMessageId>,
     pub(crate) version: u64,
@@ -124,6 +126,7 @@ pub(crate) struct Arrival {
     pub account: Option<GrantedAccount>,
     pub by_password: bool,
     pub owner: Owner,
+    pub since_s: u32,
     pub source: u32,
 }
 
@@ -297,6 +300,7 @@ impl Chat {
             readings: 0,
             binds,
             last_pull: 0,
+            since_s: arrival.since_s,
             own: ThinQueue::default(),
             owner: arrival.owner,
             version: arrival.version,
@@ -361,7 +365,7 @@ impl Chat {
         }
     }
 
-    /// Says whose connection a session is about to leave. Since when, no session remembers.
+    /// Says whose connection a session is about to leave.
     pub(crate) fn part(&self, key: Key, fx: &mut Effects) {
         let Some(session) = self.sessions.slab.at(key) else { return };
         let Some(online) = self.sessions.online.get(&session.inbox) else { return };
@@ -374,7 +378,7 @@ impl Chat {
             product: None,
             user: Some(online.address.as_str().into()),
             peer: None,
-            since_ms: 0,
+            since_ms: u64::from(session.since_s) * 1_000,
             detail: "",
         });
     }

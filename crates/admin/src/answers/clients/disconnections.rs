@@ -34,8 +34,8 @@ pub(crate) struct ConnectionEnding {
     reason: &'static str,
     /// More about the reason: why a login was refused, or how TLS failed.
     detail: Option<&'static str>,
-    /// Milliseconds from the login to the end. Null: there was no login, or the protocol is IM or
-    /// XMPP.
+    /// Milliseconds from the login to the end, for IM and XMPP to the second. Null: there was no
+    /// login.
     connected_ms: Option<u64>,
     /// Bytes of TCP payload from the client. Null: the kernel does not tell.
     bytes_in: Option<u64>,

@@ -36,7 +36,7 @@ pub struct Parting {
     pub user: Option<Arc<str>>,
     /// Address, where the service knows it.
     pub peer: Option<SocketAddr>,
-    /// Unix millisecond of the login; 0: it was refused, or its time is not remembered.
+    /// Unix millisecond of the login, in chat to the second; 0: it was refused.
     pub since_ms: u64,
     /// Why the login was refused; empty: it was not.
     pub detail: &'static str,
@@ -63,7 +63,7 @@ pub struct Disconnection {
     pub reason: CloseReason,
     /// More about the reason: why a login was refused, or how TLS failed. May be empty.
     pub detail: &'static str,
-    /// Milliseconds since the login; absent: there was none, or its time is not remembered.
+    /// Milliseconds since the login; absent: there was none.
     pub lasted_ms: Option<u64>,
     /// Bytes of TCP payload from and to the peer; absent: the kernel does not tell.
     pub traffic: Option<ByteCounts>,
