@@ -52,6 +52,8 @@ ROWS = {
          "none", each("memory_pressure", of=gauge)),
         ("Memory of the process", "Resident memory, including files.", "bytes",
          [(gauge("process_resident_memory_bytes"), "resident")]),
+        ("Alarms", "Active alarms; `holdline alarms` lists them.", "none",
+         each("alarms_active", "alarms_critical", of=gauge)),
     ],
     "Connections": [
         ("Connections", "Open connections.", "short", each("connections", of=gauge)),

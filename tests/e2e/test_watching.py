@@ -63,6 +63,9 @@ FIRES = {
     "HoldlineErrorLogged": (
         {'holdline_log_events_total{event="message_damaged",level="error"}': "0+1x20"}, 5),
     "HoldlineDefect": ({"holdline_impossible_total": "0+1x20"}, 5),
+    "HoldlineAlarmCritical": ({"holdline_alarms_critical": "1x20"}, 4),
+    "HoldlineAlarmActive": ({"holdline_alarms_active": "1x20",
+                             "holdline_alarms_critical": "0x20"}, 17),
 }
 # The same of a server that is well, with a little of everything: nobody is called.
 WELL = {
@@ -87,6 +90,7 @@ WELL = {
     'holdline_webhook_dead_letters_total{hook="0",result="kept"}': "3x30",
     "holdline_bridges_online": "2x30", "holdline_log_lines_lost_total": "2x30",
     "holdline_api_audit_log_lost_total": "0x30", "holdline_impossible_total": "0x30",
+    "holdline_alarms_critical": "0x30", "holdline_alarms_active": "1x12 0x18",
 }
 
 
