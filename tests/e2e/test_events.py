@@ -330,3 +330,37 @@ class Webhooks(Case):
         server.configure()
         server.start()
         server.logged("no longer configured")
+
+    def test_a_reload_adds_and_removes_a_webhook_with_its_reports(self):
+        receiver = Receiver()
+        self.addCleanup(receiver.close)
+        hook = f'[[webhook]]\nurl = "{receiver.url}"\nevents = ["report"]\n'
+        # Reports for this one wait, and nobody takes them.
+        gone = hook.replace(receiver.url, "http://127.0.0.1:1/")
+        server = self.start(tail=gone)
+        device = self.bound("live", server=server)
+
+        def report(seq):
+            device.report(seq, b"number %d" % seq)
+            self.assertEqual(device.expect(REPORT_ACK)["report_seq"], seq)
+
+        def reload(tail):
+            server.configure(tail=tail)
+            told = server.ask("POST", "/v1/configuration/reload")
+            self.assertEqual((told["failed"], told["needs_restart"]), ([], []))
+
+        report(1)
+        reload(gone + hook)
+        report(2)
+        poll(lambda: receiver.taken(), "the new one gets it")
+        reload(hook)
+        self.assertEqual(len(server.ask("GET", "/v1/webhooks")["webhooks"]), 1)
+        report(3)
+        poll(lambda: len(receiver.taken()) == 2, "it goes on")
+        reload("")
+        report(4)
+        self.assertEqual([e["seq"] for e in receiver.taken()], [2, 3])
+        server.stop()
+        log = server.log
+        server.start()
+        self.assertNotIn("no longer configured", server.log[len(log):], "nothing is left to drop")

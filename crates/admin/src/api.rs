@@ -20,6 +20,7 @@ pub(crate) mod tokens;
 use crate::Settings;
 use crate::api::life::{Phase, said_to_be_last};
 use crate::audit_log::AuditLog;
+use crate::body::BodyRoom;
 use crate::fault::Fault;
 use crate::feed::Feed;
 use crate::guard::{Visitor, guard, nothing};
@@ -39,7 +40,7 @@ use crate::sessions::Sessions;
 use crate::sessions::attempts::Attempts;
 use crate::table::{Route, table};
 use crate::tokens::Tokens;
-use crate::webhook::Address;
+use crate::webhook::roster::Roster;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -50,7 +51,7 @@ use model::limits::{ApiLimits, Limits};
 use model::ports::control::{Answer, Command, Control};
 use model::ports::pushes::{PushAnswer, PushCommand};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::Builder;
 use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot, watch};
@@ -64,14 +65,14 @@ const LOOKUPS_MAX: usize = 16;
 /// Passwords that are looked at, at once; the next ones wait. Each costs a core for a moment.
 const PASSWORDS_AT_ONCE: usize = 2;
 
-/// What all handlers share.
+/// State that all handlers share.
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) control: Arc<dyn Control>,
     pub(crate) feed: Arc<Feed>,
     /// Tells this process's event ids from another's.
     pub(crate) boot: u64,
-    pub(crate) webhooks: Vec<Arc<Address>>,
+    pub(crate) webhooks: Arc<Roster>,
     pub(crate) streams: Arc<SourceSeats>,
     /// Streams for which there was none.
     pub(crate) streams_refused: AtomicU64,
@@ -83,21 +84,20 @@ pub(crate) struct Shared {
     pub(crate) lookups: Arc<Semaphore>,
     /// One reader of the audit log at a time.
     pub(crate) looks_back: Arc<Semaphore>,
-    /// KiB of bodies.
-    pub(crate) bodies: Arc<Semaphore>,
+    pub(crate) bodies: BodyRoom,
     pub(crate) seats: Seats,
     pub(crate) tokens: Tokens,
     /// Of the console.
     pub(crate) sessions: Sessions,
     /// To log in to it.
     pub(crate) attempts: Attempts,
-    /// Who is what there, now.
+    /// Roles of users there, now.
     roles: RwLock<Roles>,
     /// The process's limits, now.
     limits: RwLock<Arc<Limits>>,
-    /// KiB of bodies, those that are taken included.
-    bodies_kib: Mutex<u64>,
-    /// What became of exports of metrics.
+    /// The API's own, now.
+    api_limits: RwLock<Arc<ApiLimits>>,
+    /// Results of exports of metrics.
     pub(crate) otlp: OtlpTally,
     /// Orders for devices at other servers.
     pub(crate) elsewhere: ElsewhereTally,
@@ -105,7 +105,7 @@ pub(crate) struct Shared {
     pub(crate) hashing: Semaphore,
     pub(crate) audit_log: AuditLog,
     pub(crate) broadcasts: Broadcasts,
-    /// What the console shows, while somebody looks.
+    /// Figures of the console, while somebody looks.
     pub(crate) live: Live,
     /// The last hour of its figures.
     pub(crate) history: History,
@@ -117,12 +117,12 @@ pub(crate) struct Shared {
 
 pub(crate) type Api = State<Arc<Shared>>;
 
-/// What [`Shared`] is made from, besides the settings.
+/// Parts that [`Shared`] is made from, besides the settings.
 pub(crate) struct Parts {
     pub(crate) control: Arc<dyn Control>,
     pub(crate) feed: Arc<Feed>,
     pub(crate) boot: u64,
-    pub(crate) webhooks: Vec<Arc<Address>>,
+    pub(crate) webhooks: Arc<Roster>,
     pub(crate) audit_log: AuditLog,
     pub(crate) phases: watch::Receiver<Phase>,
 }
@@ -136,7 +136,6 @@ impl Shared {
         let rows = Arc::clone(&settings.tokens);
         let tokens = Tokens::new((key, &settings.token), rows, limits.tokens_max as usize);
         let room = |count: usize| Arc::new(Semaphore::new(count));
-        let bodies = bodies_kib(limits, &settings.limits);
         Arc::new(Shared {
             control,
             feed,
@@ -148,13 +147,13 @@ impl Shared {
             audits: room(1),
             lookups: room(LOOKUPS_MAX),
             looks_back: room(1),
-            bodies: room(bodies as usize),
+            bodies: BodyRoom::new(bodies_kib(limits, &settings.limits)),
             seats: Seats::new(door(limits)),
             tokens,
             sessions: Sessions::new(limits),
             roles: RwLock::new(settings.roles.clone()),
             limits: RwLock::new(Arc::new(settings.limits.clone())),
-            bodies_kib: Mutex::new(bodies),
+            api_limits: RwLock::new(Arc::new(limits.clone())),
             attempts: Attempts::new(limits.console_failures_a_source_max),
             otlp: OtlpTally::default(),
             elsewhere: ElsewhereTally::default(),
@@ -163,7 +162,7 @@ impl Shared {
             broadcasts: Broadcasts::default(),
             live: Live::default(),
             history: History::new(boot),
-            alarms: Alarms::default(),
+            alarms: Alarms::open(settings.alarms.as_deref(), boot),
             configurations: room(1),
             phases,
             settings,
@@ -186,12 +185,22 @@ impl Shared {
         Arc::clone(&self.limits.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Other limits from now on. The largest body that they allow always fits.
-    pub(crate) fn set_limits(&self, limits: &Arc<Limits>) {
-        let wanted = bodies_kib(&self.settings.api, limits);
-        let mut has = self.bodies_kib.lock().unwrap_or_else(PoisonError::into_inner);
-        self.bodies.add_permits(wanted.saturating_sub(*has) as usize);
-        *has = wanted.max(*has);
+    /// The API's own limits.
+    pub(crate) fn api_limits(&self) -> Arc<ApiLimits> {
+        Arc::clone(&self.api_limits.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Other limits from now on. The largest body that they allow always fits. What exceeds a lower
+    /// one stays until it ends.
+    pub(crate) fn set_limits(&self, limits: &Arc<Limits>, api: &ApiLimits) {
+        self.bodies.set(bodies_kib(api, limits));
+        self.streams.set_max(api.streams_max, api.streams_a_source_max);
+        self.seats.set_limits(door(api));
+        self.tokens.set_max(api.tokens_max as usize);
+        self.sessions.set_limits(api);
+        self.attempts.set_max(api.console_failures_a_source_max);
+        self.audit_log.set_bytes_max(api.audit_log_bytes_max);
+        *self.api_limits.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(api.clone());
         *self.limits.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(limits);
     }
 

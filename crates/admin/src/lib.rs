@@ -48,8 +48,7 @@ use api::tokens;
 use api::{Parts, Shared};
 use api::{audit_log, body, describe, document, fault, guard, roles, sessions, table, texts};
 use audit_log::AuditLog;
-use events::{Filter, MESSAGE};
-use model::limits::{ApiLimits, Limits, TopicLimits};
+use model::limits::{ApiLimits, Limits};
 use model::ports::backlog::Backlog;
 use model::ports::bans::Bans;
 use model::ports::control::Control;
@@ -64,10 +63,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
 use std::thread::{Builder, JoinHandle};
 use tokio::sync::watch;
-use webhook::Address;
-use webhook::dead::DeadLetters;
-use webhook::feed_courier::FeedCourier;
-use webhook::report_courier::ReportCourier;
+use webhook::roster::{Around, Roster};
 
 /// The API's description for programs (OpenAPI 3.1), as `GET /openapi.json` serves it.
 pub fn openapi() -> &'static str {
@@ -81,7 +77,7 @@ pub struct MetricReading {
     pub name: &'static str,
     /// Its explanation.
     pub help: &'static str,
-    /// What it is now.
+    /// Its current value.
     pub value: u64,
 }
 
@@ -201,7 +197,9 @@ pub struct Settings {
     pub tokens: Arc<dyn TokenRows>,
     /// The folder of the audit log. Without it, none is kept.
     pub audit_log: Option<PathBuf>,
-    /// The API's own limits.
+    /// The file of alarms. Without it, a restart forgets past ones.
+    pub alarms: Option<PathBuf>,
+    /// The API's own limits, at first.
     pub api: ApiLimits,
     /// Webhooks and metrics are posted through the proxy that the environment names, where it names
     /// one.
@@ -214,20 +212,20 @@ pub struct Settings {
     pub console: bool,
     /// The domain of accounts of chat that are named without one.
     pub chat_domain: String,
-    /// Who may log in to it by name and password, at first.
+    /// Users that may log in to it by name and password, at first.
     pub roles: Roles,
-    /// Whose passwords are right.
+    /// Checks passwords.
     pub people: Arc<dyn ConsolePeople>,
     /// The book of users.
     pub users: Arc<dyn Users>,
-    /// Who is banned.
+    /// The bans.
     pub bans: Arc<dyn Bans>,
     /// The directory of presence.
     pub presence: Arc<dyn PresenceQueries>,
-    /// Where events are posted.
+    /// Where events are posted, at first.
     pub webhooks: Vec<Webhook>,
-    /// The Reports that wait for them, by their number in `webhooks`. Without it, Reports reach
-    /// them like other events, by the feed.
+    /// The Reports that wait for them. Without it, Reports reach them like other events, by the
+    /// feed.
     pub backlog: Option<Arc<dyn Backlog>>,
     /// Where what they give up is kept. Without it, it is lost.
     pub dead_letters: Option<DeadLetterSettings>,
@@ -273,6 +271,7 @@ pub struct RunningApi {
     /// Ends when all that was asked is answered, once it finishes.
     finished: Mutex<mpsc::Receiver<()>>,
     threads: Vec<JoinHandle<()>>,
+    roster: Arc<Roster>,
     /// As long as it works.
     shared: Weak<Shared>,
 }
@@ -292,10 +291,19 @@ impl ApiHandle {
         }
     }
 
-    /// From now on these limits are in force.
-    pub fn set_limits(&self, limits: &Arc<Limits>) {
+    /// From now on these limits are in force, and these of the API's own.
+    pub fn set_limits(&self, limits: &Arc<Limits>, api: &ApiLimits) {
         if let Some(shared) = self.shared.upgrade() {
-            shared.set_limits(limits);
+            shared.set_limits(limits, api);
+        }
+    }
+
+    /// From now on these are the webhooks. Those with the same URL and product go on where they
+    /// are, with their new settings. An error has changed nothing. Blocks: it reads files.
+    pub fn set_webhooks(&self, webhooks: Vec<Webhook>) -> Result<(), ApiStartError> {
+        match self.shared.upgrade() {
+            Some(shared) => shared.webhooks.set(webhooks, &shared.limits().topics),
+            None => Ok(()),
         }
     }
 
@@ -311,7 +319,7 @@ impl RunningApi {
         ApiHandle { shared: self.shared.clone() }
     }
 
-    /// Who keeps orders to the book of accounts that came by another way. It may block.
+    /// Records orders to the book of accounts that came by another way. May block.
     pub fn witness(&self) -> impl Fn(BookNote) + Send + Sync + use<> {
         let shared = self.shared.clone();
         move |note| audit_log::note(&shared, note)
@@ -342,58 +350,6 @@ impl RunningApi {
         self.end();
     }
 
-    /// Starts the couriers of the webhook with this number.
-    fn hook(
-        &mut self,
-        settings: &Settings,
-        (hook, filter): (usize, Filter),
-        boot: u64,
-        address: &Arc<Address>,
-    ) -> Result<(), ApiStartError> {
-        let address = || Arc::clone(address);
-        let backlog = settings.backlog.clone().filter(|_| filter.wants_type("report"));
-        if let Some(topics) = filter.messages() {
-            let reader = self.feed.message_reader(topics);
-            let (address, filter, id) = (address(), filter.clone(), events::message_id as _);
-            let courier = FeedCourier { address, filter, boot, id, spills: false };
-            self.carry("holdline-words", courier, reader)?;
-        }
-        if filter.wants_chat() {
-            let reader = self.feed.chat_reader(None);
-            let (address, filter, id) = (address(), filter.clone(), events::chat_id as _);
-            let courier = FeedCourier { address, filter, boot, id, spills: true };
-            self.carry("holdline-chatter", courier, reader)?;
-        }
-        let of_events = filter.without(MESSAGE).and_then(|filter| filter.without_chat());
-        let of_feed = match backlog {
-            Some(_) => of_events.and_then(|filter| filter.without("report")),
-            None => of_events,
-        };
-        if let Some(filter) = of_feed {
-            let reader = self.feed.reader(filter.wish(), None);
-            let (address, id) = (address(), events::id as _);
-            let courier = FeedCourier { address, filter, boot, id, spills: true };
-            self.carry("holdline-hook", courier, reader)?;
-        }
-        if let Some(backlog) = backlog {
-            let feed = Arc::clone(&self.feed);
-            let courier = ReportCourier::new(address(), backlog, hook, boot);
-            self.threads.push(thread("holdline-report", move || courier.run(&feed))?);
-        }
-        Ok(())
-    }
-
-    fn carry(
-        &mut self,
-        name: &'static str,
-        courier: FeedCourier,
-        reader: feed::Reader,
-    ) -> Result<(), ApiStartError> {
-        let feed = Arc::clone(&self.feed);
-        self.threads.push(thread(name, move || courier.run(&feed, &reader))?);
-        Ok(())
-    }
-
     fn end(&mut self) {
         self.feed.close();
         self.phase.send_replace(Phase::Ended);
@@ -402,6 +358,7 @@ impl RunningApi {
                 tell!(event::THREAD_PANICKED, thread = "API");
             }
         }
+        self.roster.join();
     }
 }
 
@@ -426,10 +383,6 @@ pub fn start(
     if settings.token.is_empty() {
         return Err(ApiStartError::NoToken);
     }
-    let filters = settings.webhooks.iter().map(|hook| filter(hook, &settings.limits.topics));
-    let filters = filters.collect::<Result<Vec<_>, _>>()?;
-    let webhooks = settings.webhooks.iter().map(|hook| address(hook, &settings));
-    let webhooks = webhooks.collect::<Result<Vec<_>, _>>()?;
     let mut addrs = Vec::new();
     for listener in &listeners {
         let failed = |error| ApiStartError::Bind { addr: ([0, 0, 0, 0], 0).into(), error };
@@ -446,10 +399,10 @@ pub fn start(
     let boot = (settings.wall_ms)();
     let (kept, finished) = (Arc::clone(&feed), Mutex::new(finished));
     let (threads, shared) = (Vec::new(), Weak::new());
-    let mut running = RunningApi { addrs, feed: kept, phase, finished, threads, shared };
-    for (hook, filter) in filters.into_iter().enumerate() {
-        running.hook(&settings, (hook, filter), boot, &webhooks[hook])?;
-    }
+    let webhooks = Arc::new(Roster::new(around(&settings, &feed, boot)));
+    let roster = Arc::clone(&webhooks);
+    let mut running = RunningApi { addrs, feed: kept, phase, finished, threads, roster, shared };
+    webhooks.set(settings.webhooks.clone(), &settings.limits.topics)?;
     let parts = Parts { control, feed, boot, webhooks, audit_log, phases: phases.clone() };
     let shared = Shared::new(settings, parts);
     running.shared = Arc::downgrade(&shared);
@@ -458,30 +411,17 @@ pub fn start(
     Ok(running)
 }
 
-fn filter(hook: &Webhook, limits: &TopicLimits) -> Result<Filter, ApiStartError> {
-    for found in &hook.topics {
-        let lonely = !hook.types.iter().any(|name| name == MESSAGE);
-        let lonely = lonely.then(|| format!("needs the type {MESSAGE}"));
-        if let Some(why) = lonely.or_else(|| feed::topic::wrong_filter(found, limits)) {
-            return Err(ApiStartError::BadTopic { found: found.clone(), why });
-        }
-    }
-    let types = hook.types.iter().map(String::as_str);
-    Filter::new(hook.product.clone(), types, hook.topics.clone())
-        .map_err(|found| ApiStartError::UnknownType { found: found.to_owned() })
-}
-
-fn address(hook: &Webhook, settings: &Settings) -> Result<Arc<Address>, ApiStartError> {
-    let failed = |error| ApiStartError::DeadLetters { url: shown_url(&hook.url), error };
-    let dead = settings.dead_letters.as_ref().map(|kept| DeadLetters::open(kept, hook));
-    Ok(Arc::new(Address {
-        hook: hook.clone(),
+/// Settings and connections of all webhooks.
+fn around(settings: &Settings, feed: &Arc<Feed>, boot: u64) -> Around {
+    Around {
+        feed: Arc::clone(feed),
+        backlog: settings.backlog.clone(),
+        dead_letters: settings.dead_letters.clone(),
         retry: settings.retry,
         wall_ms: Arc::clone(&settings.wall_ms),
         proxied: settings.proxy_from_environment,
-        tally: Default::default(),
-        dead: dead.transpose().map_err(failed)?,
-    }))
+        boot,
+    }
 }
 
 fn thread(

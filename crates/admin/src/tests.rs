@@ -167,6 +167,7 @@ fn settings() -> Settings {
         token: TOKEN.into(),
         tokens: Arc::new(tokens::Rows::default()),
         audit_log: None,
+        alarms: None,
         api: ApiLimits::default(),
         proxy_from_environment: false,
         limits: Limits::default(),

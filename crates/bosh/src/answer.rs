@@ -4,7 +4,7 @@
 //! is no request of BOSH at all, in those of HTTP. Invariant: a page of a site that the listener
 //! does not let in changes nothing here.
 
-use crate::door::Caller;
+use crate::door::{BoshBounds, Caller};
 use crate::host_meta;
 use crate::sessions::{Posted, Sessions};
 use crate::tally::{BoshOutcome, BoshTally};
@@ -18,7 +18,6 @@ use proto_xmpp::bosh::{BoshFault, BoshRequest};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -50,12 +49,10 @@ enum Unread {
 pub(crate) struct Desk {
     pub(crate) sessions: Sessions,
     pub(crate) tally: Arc<BoshTally>,
-    pub(crate) request_bytes_max: usize,
+    /// What bounds it now.
+    pub(crate) bounds: RwLock<Arc<BoshBounds>>,
     /// What requests that are being read may take together, KiB.
     pub(crate) reading: Arc<SourceSeats>,
-    pub(crate) request_time: Duration,
-    /// Scheme and host of the listeners, if they are not those that are asked for.
-    pub(crate) url: String,
     /// The listeners, by their numbers.
     pub(crate) listeners: RwLock<Vec<Arc<BoshListener>>>,
 }
@@ -76,6 +73,16 @@ impl Desk {
             put(response.headers_mut(), header::CONNECTION, "close");
         }
         response
+    }
+
+    /// What bounds it now.
+    pub(crate) fn bounds(&self) -> Arc<BoshBounds> {
+        self.bounds.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Other bounds from now on.
+    pub(crate) fn set_bounds(&self, bounds: BoshBounds) {
+        *self.bounds.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(bounds);
     }
 
     /// The listener of this number.
@@ -138,11 +145,12 @@ impl Desk {
     /// Reads a body. It takes room as it comes: what is announced and never sent takes none from
     /// others.
     async fn whole(&self, source: Source, mut body: Body) -> Result<(Vec<u8>, SourceSeat), Unread> {
+        let most = self.bounds().request_bytes_max();
         let (mut bytes, mut room) = (Vec::new(), self.reading.take(source).map_err(Unread::Full)?);
         while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
             let Ok(piece) = frame.map_err(|_| Unread::TooLarge)?.into_data() else { continue };
             let length = bytes.len() + piece.len();
-            if length > self.request_bytes_max {
+            if length > most {
                 return Err(Unread::TooLarge);
             }
             let more = (length as u32 / 1_024 + 1).saturating_sub(room.count());
@@ -156,7 +164,8 @@ impl Desk {
 
     async fn post(&self, caller: Caller, request: Request<Body>) -> Response<Body> {
         let source = Source::of(caller.peer.ip());
-        let whole = timeout(self.request_time, self.whole(source, request.into_body())).await;
+        let time = self.bounds().request_time();
+        let whole = timeout(time, self.whole(source, request.into_body())).await;
         let (bytes, room) = match whole.unwrap_or(Err(Unread::TooLarge)) {
             Ok(whole) => whole,
             Err(Unread::Full(why)) => return self.is_full(BoshOutcome::of(why)),
@@ -176,7 +185,10 @@ impl Desk {
                 return self.ended(BoshOutcome::BadRequest, BoshFault::ImproperAddressing);
             }
             None => {
-                if let Err(why) = self.sessions.begin(caller, Posted { request, reply, room }) {
+                if let Err(why) = self
+                    .sessions
+                    .begin((caller, self.bounds().terms()), Posted { request, reply, room })
+                {
                     return self.is_full(BoshOutcome::of(why));
                 }
                 self.tally.count(BoshOutcome::Begun);
@@ -227,7 +239,8 @@ impl Desk {
         request: &Request<Body>,
     ) -> Response<Body> {
         let asked = (host_of(request), caller.encrypted);
-        let told = host_meta::answer(request.uri().path(), (listener, &self.url), asked);
+        let told =
+            host_meta::answer(request.uri().path(), (listener, &self.bounds().limits.url), asked);
         match (request.method(), told) {
             (&Method::GET | &Method::HEAD, Some((media_type, text))) => {
                 self.tally.count(BoshOutcome::Told);

@@ -29,9 +29,13 @@ const CONNECTION: Duration = Duration::from_secs(3_600);
 /// Time beyond an answer's wait in which nothing need go on.
 const SPARE: Duration = Duration::from_secs(30);
 
-/// What the thread is started with.
-pub struct BoshSettings {
-    /// What bounds it.
+/// Connections that may wait for the thread: as many as may ever have seats.
+const WAITING_MAX: usize = 1_000_000;
+
+/// What bounds BOSH. All of it may change while it runs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BoshBounds {
+    /// Keys of `[bosh]`.
     pub limits: BoshLimits,
     /// Largest stanza of a client, bytes.
     pub stanza_bytes_max: u32,
@@ -41,6 +45,48 @@ pub struct BoshSettings {
     pub out_bytes_max: u32,
     /// Time in which a request must have come.
     pub request_ms_max: u32,
+}
+
+impl BoshBounds {
+    /// What holds for a session that begins.
+    pub(crate) fn terms(&self) -> BoshTerms {
+        let limits = &self.limits;
+        BoshTerms {
+            wait_s_max: limits.wait_s_max,
+            inactivity_s: limits.inactivity_s,
+            pause_s_max: limits.pause_s_max,
+            waiting_bytes_max: limits.waiting_bytes_max as usize,
+            stanza_bytes_max: self.out_bytes_max as usize,
+            unproven_bytes_max: self.unproven_bytes_max as usize,
+        }
+    }
+
+    /// Largest request, bytes.
+    pub(crate) fn request_bytes_max(&self) -> usize {
+        self.stanza_bytes_max as usize + 4_096
+    }
+
+    /// Time in which a request must have come.
+    pub(crate) fn request_time(&self) -> Duration {
+        Duration::from_millis(self.request_ms_max.into())
+    }
+
+    /// KiB that requests which are being read may take together, and those of one source.
+    fn reading_kib(&self) -> (u32, u32) {
+        let limits = &self.limits;
+        (limits.reading_bytes_max / 1_024, limits.reading_bytes_a_source_max.div_ceil(1_024))
+    }
+
+    /// Time in which nothing need go on over a connection.
+    fn silence(&self) -> Duration {
+        Duration::from_secs(self.limits.wait_s_max.into()) + SPARE
+    }
+}
+
+/// What the thread is started with.
+pub struct BoshSettings {
+    /// What bounds it, at first.
+    pub bounds: BoshBounds,
     /// Who gives sessions a stream.
     pub giver: Arc<dyn StreamGiver>,
     /// Microseconds of a clock that only rises.
@@ -71,39 +117,36 @@ pub struct BoshDoor {
 impl BoshDoor {
     /// Starts the thread.
     pub fn start(settings: BoshSettings) -> io::Result<BoshDoor> {
-        let limits = &settings.limits;
-        let most = limits.connections_max as usize;
+        let BoshSettings { bounds, .. } = &settings;
+        let limits = &bounds.limits;
         let seats = SourceSeats::new(limits.connections_max, limits.connections_a_source_max);
-        let (to, from) = mpsc::channel(most);
-        let terms = BoshTerms {
-            wait_s_max: limits.wait_s_max,
-            inactivity_s: limits.inactivity_s,
-            pause_s_max: limits.pause_s_max,
-            waiting_bytes_max: limits.waiting_bytes_max as usize,
-            stanza_bytes_max: settings.out_bytes_max as usize,
-            unproven_bytes_max: settings.unproven_bytes_max as usize,
-        };
+        let (to, from) = mpsc::channel(WAITING_MAX);
         let tally = Arc::new(BoshTally::default());
-        let silence = Duration::from_secs(limits.wait_s_max.into()) + SPARE;
-        let sessions = Sessions::new(terms, &settings);
+        let sessions = Sessions::new(&settings);
+        let (reading, reading_a_source) = bounds.reading_kib();
         let desk = Arc::new(Desk {
             sessions,
             tally,
-            request_bytes_max: settings.stanza_bytes_max as usize + 4_096,
-            reading: SourceSeats::new(
-                limits.reading_bytes_max / 1_024,
-                limits.reading_bytes_a_source_max.div_ceil(1_024),
-            ),
-            request_time: Duration::from_millis(settings.request_ms_max.into()),
-            url: limits.url.clone(),
+            bounds: RwLock::new(Arc::new(bounds.clone())),
+            reading: SourceSeats::new(reading, reading_a_source),
             listeners: RwLock::default(),
         });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (listener, serving) = (Listener { from, silence }, desk.clone());
+        let (listener, serving) = (Listener { from, desk: desk.clone() }, desk.clone());
         thread::Builder::new().name("bosh".into()).spawn(move || {
             runtime.block_on(serve(listener, serving));
         })?;
         Ok(BoshDoor { to, seats, desk })
+    }
+
+    /// Other bounds from now on. Sessions and connections that are open keep theirs.
+    pub fn set_bounds(&self, bounds: BoshBounds) {
+        let limits = &bounds.limits;
+        self.seats.set_max(limits.connections_max, limits.connections_a_source_max);
+        self.desk.sessions.set_max(limits);
+        let (reading, reading_a_source) = bounds.reading_kib();
+        self.desk.reading.set_max(reading, reading_a_source);
+        self.desk.set_bounds(bounds);
     }
 
     /// Whether one more connection from there would be taken. A no is counted.
@@ -161,7 +204,7 @@ async fn answer(
 /// Connections that others hand over.
 struct Listener {
     from: mpsc::Receiver<(Incoming, Caller)>,
-    silence: Duration,
+    desk: Arc<Desk>,
 }
 
 impl axum::serve::Listener for Listener {
@@ -171,10 +214,13 @@ impl axum::serve::Listener for Listener {
     async fn accept(&mut self) -> (Handed<TcpStream>, Caller) {
         loop {
             match self.from.recv().await {
-                Some((incoming, caller)) => match Handed::new(incoming, self.silence, CONNECTION) {
-                    Ok(handed) => return (handed, caller),
-                    Err(error) => tracing::debug!(%error, "a BOSH connection failed"),
-                },
+                Some((incoming, caller)) => {
+                    let silence = self.desk.bounds().silence();
+                    match Handed::new(incoming, silence, CONNECTION) {
+                        Ok(handed) => return (handed, caller),
+                        Err(error) => tracing::debug!(%error, "a BOSH connection failed"),
+                    }
+                }
                 // Nobody can hand anything over any more: the process ends.
                 None => std::future::pending().await,
             }

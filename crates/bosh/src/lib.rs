@@ -17,6 +17,6 @@ mod tally;
 mod task;
 
 pub use answer::BoshListener;
-pub use door::{BoshDoor, BoshSettings, Caller};
+pub use door::{BoshBounds, BoshDoor, BoshSettings, Caller};
 pub use sessions::StreamGiver;
 pub use tally::{BoshOutcome, BoshTally};

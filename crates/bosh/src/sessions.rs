@@ -7,6 +7,7 @@
 use crate::door::{BoshSettings, Caller};
 use crate::task::{self, SessionStart};
 use base::hex;
+use model::limits::BoshLimits;
 use model::limits::seats::{NoSeat, SourceSeat, SourceSeats};
 use model::link::Source;
 use proto_xmpp::bosh::{BoshRequest, BoshTerms};
@@ -38,7 +39,6 @@ pub(crate) struct Posted {
 pub(crate) struct Sessions {
     open: Arc<Mutex<HashMap<Box<str>, Seat>>>,
     seats: Arc<SourceSeats>,
-    terms: BoshTerms,
     giver: Arc<dyn StreamGiver>,
     now_us: fn() -> u64,
     random: fn(&mut [u8]),
@@ -51,16 +51,20 @@ struct Seat {
 }
 
 impl Sessions {
-    pub(crate) fn new(terms: BoshTerms, settings: &BoshSettings) -> Sessions {
-        let limits = &settings.limits;
+    pub(crate) fn new(settings: &BoshSettings) -> Sessions {
+        let limits = &settings.bounds.limits;
         Sessions {
             open: Arc::default(),
             seats: SourceSeats::new(limits.sessions_max, limits.sessions_a_source_max),
-            terms,
             giver: settings.giver.clone(),
             now_us: settings.now_us,
             random: settings.random,
         }
+    }
+
+    /// So many from now on. Those beyond stay.
+    pub(crate) fn set_max(&self, limits: &BoshLimits) {
+        self.seats.set_max(limits.sessions_max, limits.sessions_a_source_max);
     }
 
     /// How many there are.
@@ -75,7 +79,11 @@ impl Sessions {
     }
 
     /// Begins a session. `Err`: there is no room, and the request has no answer.
-    pub(crate) fn begin(&self, caller: Caller, posted: Posted) -> Result<(), NoSeat> {
+    pub(crate) fn begin(
+        &self,
+        (caller, terms): (Caller, BoshTerms),
+        posted: Posted,
+    ) -> Result<(), NoSeat> {
         let seat = self.seats.take(Source::of(caller.peer.ip()))?;
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(|_| NoSeat::Full)?;
         let ready = ours.set_nonblocking(true).and_then(|()| theirs.set_nonblocking(true));
@@ -92,7 +100,7 @@ impl Sessions {
         open.insert(sid.clone(), Seat { to, encrypted: caller.encrypted, _seat: seat });
         drop(open);
         let place = Place { open: self.open.clone(), sid: sid.clone() };
-        let start = SessionStart { terms: self.terms, sid, now_us: self.now_us };
+        let start = SessionStart { terms, sid, now_us: self.now_us };
         tokio::spawn(async move {
             task::run(start, posted, from, stream).await;
             drop(place);

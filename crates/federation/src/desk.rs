@@ -83,6 +83,11 @@ impl ArrivalDesk {
         ArrivalDesk { control, tell, taking, bytes, taking_max, bytes_max, last, seed, placed }
     }
 
+    /// Other limits from now on. What is being processed beyond them goes on.
+    pub fn set_limits(&mut self, limits: &FederationLimits) {
+        (self.taking_max, self.bytes_max) = (limits.taking_max as usize, limits.taking_bytes_max);
+    }
+
     /// A stanza that is for a domain of ours, of a sender that was shown, and where it stands in a
     /// stream that is counted.
     pub fn take(&mut self, now: Now, xml: Box<[u8]>, place: Option<StreamPlace>) -> Judged {

@@ -39,7 +39,7 @@ use names::{NameSettings, Resolver};
 use net::epoll::Epoll;
 use net::layer::ListenerSetup;
 use net::mailbox::Mailbox;
-use net::shard::{Census, ShardMessage, ShardMessageOf};
+use net::shard::{Census, ListenerChange, ShardMessage, ShardMessageOf};
 use net::{Dialler, Shard};
 use proto_xmpp::peer::dialback::DialbackSecret;
 use proto_xmpp::peer::{ComponentSecret, PeerProfile};
@@ -48,8 +48,9 @@ use rooms::RoomsDesk;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use trust::PeerTrust;
 
 type FederationMailbox = Arc<Mailbox<ShardMessageOf<FederationLogic, OwnedFd>>>;
@@ -66,6 +67,10 @@ pub enum FederationMail {
     Taken(TakenStanza),
     /// What chat has answered to a room here, under this number.
     Asked(u64, Answer),
+    /// These limits are in force from now on: federation's, and those of the process.
+    Configure(Box<(FederationLimits, Limits)>),
+    /// These listeners change, each with what it is for here from then on.
+    Listeners(Vec<(ListenerChange, Option<PeerDoor>)>),
     /// The home of a queue was not told that these have left it.
     NotLeft(TimelineId, Box<[Seq]>),
     /// Say farewell, and end.
@@ -87,7 +92,7 @@ pub struct WayOut {
     mailbox: FederationMailbox,
     /// Bytes that are on their way to that shard.
     handed: Arc<AtomicU64>,
-    handed_max: u64,
+    handed_max: Arc<AtomicU64>,
     /// What was refused since it was last told: for want of room; and since it made no sense.
     refused: Arc<AtomicU64>,
     invalid: Arc<AtomicU64>,
@@ -98,6 +103,7 @@ impl WayOut {
     pub fn new(handed_max: u64) -> std::io::Result<WayOut> {
         let mailbox = Mailbox::new(MESSAGES_MAX)?;
         let (handed, refused, invalid) = Default::default();
+        let handed_max = Arc::new(AtomicU64::new(handed_max));
         Ok(WayOut { mailbox, handed, handed_max, refused, invalid })
     }
 
@@ -110,7 +116,7 @@ impl WayOut {
         };
         let handed = self.handed.fetch_add(bytes, Ordering::Relaxed);
         // What is more than all that may be on its way goes by itself.
-        let has_room = handed == 0 || handed + bytes <= self.handed_max;
+        let has_room = handed == 0 || handed + bytes <= self.handed_max.load(Ordering::Relaxed);
         let back = match has_room {
             true => self.mailbox.put(ShardMessage::Mail(FederationMail::Out(words))),
             false => Err(ShardMessage::Mail(FederationMail::Out(words))),
@@ -131,12 +137,44 @@ impl WayOut {
         let bytes = order.weight() as u64;
         let handed = self.handed.fetch_add(bytes, Ordering::Relaxed);
         let mail = ShardMessage::Mail(FederationMail::Push(order, reply));
-        if handed + bytes > self.handed_max || self.mailbox.put(mail).is_err() {
+        let handed_max = self.handed_max.load(Ordering::Relaxed);
+        if handed + bytes > handed_max || self.mailbox.put(mail).is_err() {
             self.handed.fetch_sub(bytes, Ordering::Relaxed);
             return Err(Notified::Later { rest_ms: 0 });
         }
         self.mailbox.ring();
         Ok(())
+    }
+
+    /// Changes listeners, in the order of the calls; each one's number follows the last one's or
+    /// is known. Waits for room until the process is `over`.
+    pub fn change_listeners(
+        &self,
+        changes: Vec<(ListenerChange, Option<PeerDoor>)>,
+        over: &AtomicBool,
+    ) {
+        self.insist(FederationMail::Listeners(changes), over);
+    }
+
+    /// Other limits from now on: federation's, and those of the process. What exceeds a lower one
+    /// stays until it ends. Waits for room until the process is `over`.
+    pub fn set_limits(&self, limits: &FederationLimits, of_process: &Limits, over: &AtomicBool) {
+        self.handed_max.store(limits.handed_bytes_max, Ordering::Relaxed);
+        let both = Box::new((limits.clone(), of_process.clone()));
+        self.insist(FederationMail::Configure(both), over);
+    }
+
+    fn insist(&self, mail: FederationMail, over: &AtomicBool) {
+        let mut mail = ShardMessage::Mail(mail);
+        while let Err(back) = self.mailbox.put(mail) {
+            if over.load(Ordering::Relaxed) {
+                return;
+            }
+            mail = back;
+            self.mailbox.ring();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.mailbox.ring();
     }
 
     fn taken(&self, bytes: u64) {

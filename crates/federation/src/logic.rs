@@ -23,6 +23,7 @@ use base::time::{Instant, Now};
 use model::chat::foreign::{ForeignDomains, ForeignWord};
 use model::close::CloseReason;
 use model::id::ConnRef;
+use model::limits::{FederationLimits, Limits};
 use model::link::{Link, WireProfile};
 use model::ports::names::NameResolver;
 use model::ports::notifications::NotificationOrder;
@@ -115,6 +116,22 @@ impl FederationLogic {
             sweeps_at,
             ends_at: None,
         }
+    }
+
+    /// Other limits from now on. Streams that are open keep what they began with.
+    fn configure(&mut self, limits: FederationLimits, of_process: Limits, handle: &mut Handle) {
+        self.parts.profile = Arc::new(PeerProfile {
+            begin_ms_max: limits.begin_ms_max,
+            idle_s_max: limits.idle_s_max,
+            stream_bytes_per_s: limits.stream_bytes_per_s,
+            acknowledged_ms_max: limits.acknowledged_ms_max,
+            ..PeerProfile::clone(&self.parts.profile)
+        });
+        self.parts.desk.set_limits(&limits);
+        self.rooms.set_limits(&limits);
+        self.pushes.set_limits(&limits);
+        handle.set_limits(Arc::new(crate::net_limits(&limits, of_process)));
+        self.parts.section.limits = limits;
     }
 
     fn is_own(&self, domain: &str) -> bool {
@@ -566,6 +583,18 @@ impl ShardLogic for FederationLogic {
             FederationMail::Asked(number, answer) => {
                 self.rooms.answered(now, number, crate::rooms::told(&answer));
                 self.rooms_go_on(now, handle);
+            }
+            FederationMail::Configure(both) => {
+                let (limits, of_process) = *both;
+                self.configure(limits, of_process, handle);
+            }
+            FederationMail::Listeners(changes) => {
+                for (change, kind) in changes {
+                    let (at, kinds) = (usize::from(change.door), &mut self.parts.kinds);
+                    kinds.resize(kinds.len().max(at + 1), None);
+                    kinds[at] = kind;
+                    handle.change_listener(change);
+                }
             }
             FederationMail::NotLeft(queue, seqs) => {
                 self.parts.departures.come_back(queue, &seqs);

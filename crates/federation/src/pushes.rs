@@ -43,6 +43,11 @@ impl PushDesk {
         PushDesk { open, services, limits: limits.clone(), seed, last: 0 }
     }
 
+    /// Other limits from now on. Notifications beyond them stay until they are answered.
+    pub fn set_limits(&mut self, limits: &FederationLimits) {
+        self.limits = limits.clone();
+    }
+
     /// The stanza that carries an order, if it is taken on.
     pub fn take(
         &mut self,

@@ -154,6 +154,12 @@ impl Hub {
         self.jobs.configure(&self.settings);
     }
 
+    /// From now on these webhooks want Reports. Those that a log is about to store are stored where
+    /// they were to go.
+    pub fn set_report_hooks(&mut self, hooks: Vec<ReportHook>) {
+        self.reports = Reports::new(hooks);
+    }
+
     /// Takes a product from configuration: known at once, not in the log. False when there are too
     /// many. A product with the same key is replaced, so what is installed last holds.
     ///

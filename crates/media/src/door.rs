@@ -19,7 +19,7 @@ use model::link::Source;
 use model::{event, tell};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -32,13 +32,33 @@ const DISK_THREADS: usize = 4;
 /// How often the folder is looked through for what is over.
 const SWEEP: Duration = Duration::from_secs(600);
 
+/// Connections that may wait for the thread: more than may have seats.
+const WAITING_MAX: usize = 65_536;
+
 /// The way in, for listeners.
 #[derive(Clone)]
 pub struct MediaDoor {
     to: mpsc::Sender<(Incoming, Caller)>,
     seats: Arc<SourceSeats>,
     tally: Arc<MediaTally>,
+    times: Arc<RwLock<Times>>,
     desk: Arc<Desk>,
+}
+
+/// How long a connection may take.
+#[derive(Clone, Copy)]
+struct Times {
+    /// Without progress.
+    silence: Duration,
+    /// In all.
+    transfer: Duration,
+}
+
+impl Times {
+    fn of(limits: &MediaLimits) -> Times {
+        let silence = Duration::from_millis(limits.silence_ms_max.into());
+        Times { silence, transfer: Duration::from_secs(limits.transfer_s_max.into()) }
+    }
 }
 
 impl MediaDoor {
@@ -50,28 +70,33 @@ impl MediaDoor {
     ) -> io::Result<MediaDoor> {
         let folder = Folder::open(&settings.folder, settings.folder_bytes_max)?;
         let tally = Arc::new(MediaTally::default());
-        let most = limits.transfers_max as usize;
         let seats = SourceSeats::new(limits.transfers_max, limits.transfers_a_source_max);
-        let (to, from) = mpsc::channel(most);
+        let (to, from) = mpsc::channel(WAITING_MAX);
         let uploads = Uploads::new(
             SourceSeats::new(limits.uploads_max, limits.uploads_a_source_max),
             limits.uploads_an_account_max.into(),
         );
         let key = folder_key(&settings.secret);
         let desk = Arc::new(Desk { folder, key, uploads, tally: tally.clone(), now_s });
-        let times = (
-            Duration::from_millis(limits.silence_ms_max.into()),
-            Duration::from_secs(limits.transfer_s_max.into()),
-        );
+        let times = Arc::new(RwLock::new(Times::of(limits)));
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(DISK_THREADS)
             .build()?;
-        let (listener, serving) = (Listener { from, times }, desk.clone());
+        let (listener, serving) = (Listener { from, times: times.clone() }, desk.clone());
         thread::Builder::new().name("media".into()).spawn(move || {
             runtime.block_on(serve(listener, serving));
         })?;
-        Ok(MediaDoor { to, seats, tally, desk })
+        Ok(MediaDoor { to, seats, tally, times, desk })
+    }
+
+    /// Other limits from now on. What exceeds a lower one stays until it ends, and connections keep
+    /// the times that they began with.
+    pub fn set_limits(&self, limits: &MediaLimits) {
+        self.seats.set_max(limits.transfers_max, limits.transfers_a_source_max);
+        let most = (limits.uploads_max, limits.uploads_a_source_max);
+        self.desk.uploads.set_max(most, limits.uploads_an_account_max.into());
+        *self.times.write().unwrap_or_else(PoisonError::into_inner) = Times::of(limits);
     }
 
     /// Whether one more from there would be taken. A no is counted.
@@ -166,7 +191,7 @@ async fn sweep(desk: Arc<Desk>) {
 /// Connections that others hand over.
 struct Listener {
     from: mpsc::Receiver<(Incoming, Caller)>,
-    times: (Duration, Duration),
+    times: Arc<RwLock<Times>>,
 }
 
 impl axum::serve::Listener for Listener {
@@ -176,11 +201,13 @@ impl axum::serve::Listener for Listener {
     async fn accept(&mut self) -> (Handed<TcpStream>, Caller) {
         loop {
             match self.from.recv().await {
-                Some((incoming, caller)) => match Handed::new(incoming, self.times.0, self.times.1)
-                {
-                    Ok(handed) => return (handed, caller),
-                    Err(error) => tell!(event::MEDIA_CONNECTION_LOST, %error),
-                },
+                Some((incoming, caller)) => {
+                    let times = *self.times.read().unwrap_or_else(PoisonError::into_inner);
+                    match Handed::new(incoming, times.silence, times.transfer) {
+                        Ok(handed) => return (handed, caller),
+                        Err(error) => tell!(event::MEDIA_CONNECTION_LOST, %error),
+                    }
+                }
                 // Nobody can hand anything over any more: the process ends.
                 None => std::future::pending().await,
             }

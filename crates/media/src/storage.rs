@@ -12,7 +12,7 @@ use model::limits::MediaLimits;
 use model::media::{UploadSlot, UploadWish};
 use model::ports::media::MediaStorage;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A folder of this machine.
 #[derive(Clone)]
@@ -39,8 +39,8 @@ pub enum StorageSettings {
 /// A storage that addresses are made for.
 pub struct AddressSigner {
     at: At,
-    upload_s: u32,
-    keep_s: u32,
+    upload_s: AtomicU32,
+    keep_s: AtomicU32,
     seed: [u8; 32],
     given: AtomicU64,
 }
@@ -60,8 +60,19 @@ impl AddressSigner {
                 key: folder_key(&settings.secret),
             },
         };
-        let (upload_s, keep_s) = (limits.upload_s, limits.keep_s);
+        let [upload_s, keep_s] = [limits.upload_s, limits.keep_s].map(AtomicU32::new);
         AddressSigner { at, upload_s, keep_s, seed, given: AtomicU64::new(0) }
+    }
+
+    /// Addresses that are made from now on are good for so long. Earlier ones stay as they are.
+    pub fn set_limits(&self, limits: &MediaLimits) {
+        self.upload_s.store(limits.upload_s, Ordering::Relaxed);
+        self.keep_s.store(limits.keep_s, Ordering::Relaxed);
+    }
+
+    /// Seconds in which an upload may begin, and for which a file is kept.
+    fn times_s(&self) -> (u32, u32) {
+        (self.upload_s.load(Ordering::Relaxed), self.keep_s.load(Ordering::Relaxed))
     }
 
     fn next_id(&self) -> [u8; 16] {
@@ -73,16 +84,15 @@ impl AddressSigner {
 
 impl MediaStorage for AddressSigner {
     fn slot(&self, now_s: u64, account: u64, wish: &UploadWish) -> UploadSlot {
-        let id = self.next_id();
+        let (id, times_s) = (self.next_id(), self.times_s());
         let (url, key) = match &self.at {
             At::Bucket(bucket) => {
                 let key = format!("{}/{}", hex::encode(&id), wish.name);
-                return bucket.slot(now_s, &key, (self.upload_s, self.keep_s), wish);
+                return bucket.slot(now_s, &key, times_s, wish);
             }
             At::Folder { url, key } => (url, key),
         };
-        let (until_s, kept_until_s) =
-            (now_s + u64::from(self.upload_s), now_s + u64::from(self.keep_s));
+        let (until_s, kept_until_s) = (now_s + u64::from(times_s.0), now_s + u64::from(times_s.1));
         let put = Permit {
             may: May::Put,
             until_s,
@@ -153,5 +163,14 @@ mod tests {
         urls.sort_unstable();
         urls.dedup();
         assert_eq!(urls.len(), 4);
+    }
+
+    #[test]
+    fn other_limits_hold_for_addresses_that_are_made_from_then_on() {
+        let storage = storage([1; 32]);
+        let until = |slot: UploadSlot| (slot.put_until_s, slot.get_until_s);
+        assert_eq!(until(storage.slot(1_000, 7, &wish())), (1_300, 1_000 + 30 * 86_400));
+        storage.set_limits(&MediaLimits { upload_s: 10, keep_s: 60, ..MediaLimits::default() });
+        assert_eq!(until(storage.slot(1_000, 7, &wish())), (1_010, 1_060));
     }
 }

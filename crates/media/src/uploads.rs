@@ -3,13 +3,14 @@
 use model::limits::seats::{NoSeat, SourceSeat, SourceSeats};
 use model::link::Source;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Those of a folder.
 #[derive(Debug)]
 pub(crate) struct Uploads {
     seats: Arc<SourceSeats>,
-    most_an_account: usize,
+    most_an_account: AtomicUsize,
     open: Mutex<HashMap<u64, usize>>,
 }
 
@@ -24,7 +25,14 @@ pub(crate) enum Refused {
 
 impl Uploads {
     pub(crate) fn new(seats: Arc<SourceSeats>, most_an_account: usize) -> Arc<Uploads> {
+        let most_an_account = AtomicUsize::new(most_an_account);
         Arc::new(Uploads { seats, most_an_account, open: Mutex::default() })
+    }
+
+    /// So many from now on, so many of them of one source, and so many of one account.
+    pub(crate) fn set_max(&self, (most, of_source): (u32, u32), of_account: usize) {
+        self.seats.set_max(most, of_source);
+        self.most_an_account.store(of_account, Ordering::Relaxed);
     }
 
     /// One more of this account, until what it is given is dropped.
@@ -36,7 +44,7 @@ impl Uploads {
         let seat = self.seats.take(source).map_err(Refused::Room)?;
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let count = open.entry(account).or_default();
-        if *count >= self.most_an_account {
+        if *count >= self.most_an_account.load(Ordering::Relaxed) {
             return Err(Refused::Account);
         }
         *count += 1;
@@ -81,5 +89,17 @@ mod tests {
         assert!(uploads.take(1, near).is_ok());
         drop(other);
         assert!(uploads.open.lock().expect("nobody failed").is_empty(), "nobody is remembered");
+    }
+
+    #[test]
+    fn other_limits_hold_from_then_on() {
+        let uploads = Uploads::new(SourceSeats::new(4, 4), 2);
+        let source = Source::of("10.0.0.1".parse().expect("an address"));
+        let _two = [(); 2].map(|()| uploads.take(7, source).expect("room"));
+        assert_eq!(uploads.take(7, source).err(), Some(Refused::Account));
+        uploads.set_max((4, 4), 3);
+        let _third = uploads.take(7, source).expect("one more of its account");
+        uploads.set_max((2, 2), 9);
+        assert_eq!(uploads.take(8, source).err(), Some(Refused::Room(NoSeat::SourceFull)));
     }
 }

@@ -318,28 +318,16 @@ fn following(old: &Config, new: &Config) -> Config {
     follow(&mut next.backup, &new.backup);
     follow(&mut next.presence, &new.presence);
     follow(&mut next.names, &new.names);
-    next.listen = following_listeners(&old.listen, &new.listen);
+    next.listen.clone_from(&new.listen);
     follow_each(&mut next.domains, &new.domains, |it| &it.name);
     follow_each(&mut next.components, &new.components, |it| &it.name);
     follow_each(&mut next.services, &new.services, |it| &it.name);
     next.bridges.clone_from(&new.bridges);
     next.products.clone_from(&new.products);
+    next.webhooks.clone_from(&new.webhooks);
     next.warnings.clone_from(&new.warnings);
     gather_limits(&mut next);
     next
-}
-
-/// The listeners of `new`, except that those for other servers and for components stay as they are
-/// in `old`: they need a restart.
-fn following_listeners(old: &[ListenSection], new: &[ListenSection]) -> Vec<ListenSection> {
-    let is_for_peers = |it: &ListenSection| it.protocol.peers().is_some();
-    let stays = |it: &ListenSection| old.iter().any(|old| is_for_peers(old) && old.name == it.name);
-    let followed = new.iter().filter(|it| !is_for_peers(it) && !stays(it));
-    // One that becomes a listener for other servers stays what it was.
-    let becomes =
-        |it: &&ListenSection| new.iter().any(|new| is_for_peers(new) && new.name == it.name);
-    let kept = old.iter().filter(|it| is_for_peers(it) || becomes(it));
-    followed.chain(kept).cloned().collect()
 }
 
 fn follow<S: Section>(old: &mut S, new: &S) {

@@ -31,6 +31,7 @@ use base::hash::HashKey;
 use base::slab::{Key, Slab};
 use base::text::escaped;
 use base::time::{Instant, Now, earliest};
+use hub::{Hub, ReportHook};
 use model::chat::foreign::{ForeignRefused, ForeignWord};
 use model::counters::Counters;
 use model::id::{ConnRef, ShardId};
@@ -59,6 +60,7 @@ use net::{
 };
 use running::{Carrier, Surroundings};
 use shard_bans::Knock;
+use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -81,13 +83,13 @@ pub enum Mail {
     Admitted(ServiceKind, u64, Admission),
     /// The verdict of a service's message.
     Reviewed(ServiceKind, u64, ReviewVerdict),
-    /// What became of a service's order to the book of accounts.
+    /// Result of a service's order to the book of accounts.
     Booked(ServiceKind, u64, BookAnswer),
-    /// What became of a service's order to tell devices something.
+    /// Result of a service's order to notify devices.
     Notified(ServiceKind, u64, Notified),
     /// From configuration: these products are so from now on.
     Install(Vec<Arc<Product>>),
-    /// What became of the batches that this shard's tracker handed out.
+    /// Results of the batches that this shard's tracker handed out.
     Written(Result<Vec<Put>, DirectoryError>),
     /// All that the directory has in a bucket.
     Compare(u16, Arc<Vec<DirectoryEntry>>),
@@ -101,6 +103,9 @@ pub enum Mail {
     Lost(Box<LostMessage>),
     /// Somebody follows connections from now on.
     Trace(Arc<ActiveTrace>),
+    /// From configuration: these webhooks want Reports from now on. The sender is dropped once that
+    /// is so.
+    ReportHooks(Arc<[ReportHook]>, SyncSender<Infallible>),
     /// From configuration: these limits, and listeners that take protocols so, from now on.
     Configure(Arc<Limits>, Arc<[DoorProfile]>),
     /// From configuration: listeners take protocols so from now on, and these change.
@@ -123,7 +128,7 @@ pub struct ServerLogic<O: Outside> {
     around: Around<O>,
 }
 
-/// What services reach while what they want is carried out.
+/// Surroundings of services while their effects are carried out.
 struct Around<O: Outside> {
     shard_presence: ShardPresence,
     asks: Slab<ShardPart>,
@@ -132,7 +137,7 @@ struct Around<O: Outside> {
     publications: Vec<Publication>,
     /// Requests of services in the name of connections.
     requests: Vec<(ConnRef, Request)>,
-    /// Who is followed.
+    /// Traces in progress.
     tap: TraceTap,
     /// The device that asked to be let in last.
     knock: Option<Knock>,
@@ -140,11 +145,11 @@ struct Around<O: Outside> {
     disconnections: Disconnections,
     /// Clients that do not keep up.
     slow: SlowList,
-    /// Who makes the load.
+    /// Top talkers.
     top: TopList,
 }
 
-/// What a shard's logic is made of.
+/// Parts of a shard's logic.
 pub struct LogicParts {
     /// The services, one of a kind.
     pub services: Vec<Box<dyn AnyService>>,
@@ -152,7 +157,7 @@ pub struct LogicParts {
     pub backlog: PeerBacklog,
     /// How each listener takes protocols, by its place; the last holds for those behind it.
     pub profiles: Arc<[DoorProfile]>,
-    /// Who is there.
+    /// Presence on this shard.
     pub shard_presence: ShardPresence,
 }
 
@@ -204,7 +209,7 @@ impl<O: Outside> ServerLogic<O> {
         self.begin(now)
     }
 
-    /// What its services have to say to those of other shards, before the shards run.
+    /// Messages of its services for those of other shards, before the shards run.
     pub fn said(&mut self, mut send: impl FnMut(PeerBag)) {
         self.services
             .iter_mut()
@@ -223,7 +228,7 @@ impl<O: Outside> ServerLogic<O> {
         calls
     }
 
-    /// Who is there, to look at.
+    /// Presence on this shard, to look at.
     pub fn shard_presence(&self) -> &ShardPresence {
         &self.around.shard_presence
     }
@@ -265,7 +270,7 @@ impl<O: Outside> ServerLogic<O> {
         self.services.iter().all(|service| service.unsettled() == 0)
     }
 
-    /// What the services have counted.
+    /// Counters of the services.
     pub fn counters(&self) -> Counters {
         let mut sum = Counters::default();
         self.services.iter().for_each(|service| sum.add(service.counters()));
@@ -627,6 +632,9 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
             Mail::Trace(trace) => {
                 self.around.tap.begin(trace);
                 handle.set_tapping(true);
+            }
+            Mail::ReportHooks(hooks, _done) => {
+                self.service_mut::<Hub>().set_report_hooks(hooks.to_vec());
             }
             Mail::Configure(limits, profiles) => self.configure(limits, profiles, handle),
             Mail::Listeners(profiles, changes) => {

@@ -57,6 +57,7 @@ use hub::{Hub, ReportHook};
 use live::Live;
 use live::listeners::{Listeners, Surroundings};
 use live::shown_config::ShownConfig;
+use live::webhooks::ReportPlaces;
 use model::id::{NodeId, ShardId};
 use model::limits::Limits;
 use model::ports::control::Control;
@@ -112,7 +113,7 @@ pub struct RunningServer {
     storage: Arc<Storage>,
     /// Its end removes socket files.
     files: listeners::FilesOfListeners,
-    /// What it listens at, for who takes over.
+    /// Its listening sockets, for a server that takes over.
     copies: Given,
     /// Its place, which others may take.
     offer: Mutex<Option<Offer>>,
@@ -161,9 +162,9 @@ pub type FurtherServices<'a> = &'a dyn Fn(ShardId, u16) -> ShardServices;
 /// A server, or why there is none.
 pub type Started = Result<RunningServer, StartError>;
 
-/// What a server is started with beside its configuration.
+/// Options of a start besides the configuration.
 pub struct StartOptions<'a> {
-    /// What a supervisor hands over.
+    /// Sockets and signals handed over by a supervisor.
     pub inherited: Inherited,
     /// How the configuration is read again, for the API to tell what that would change.
     pub load: Option<LoadConfig>,
@@ -212,8 +213,9 @@ pub fn start_with(
     let peers = Peers::of(&config, about, &doors, &mut open.shards)?;
     let hooks = services::webhooks(&config);
     let timelines = services::report_timelines(folder.home, &hooks);
-    let seeds = Seeds::new(&config, (&hooks, &timelines), &folder, count)?;
-    let seeds = Seeds { media: media.as_ref().map(|media| media.storage.clone()), ..seeds };
+    let seeds = Seeds::new(&config, &folder, count)?;
+    let storage_of_files = |media: &Media| media.storage.clone() as Arc<dyn MediaStorage>;
+    let seeds = Seeds { media: media.as_ref().map(storage_of_files), ..seeds };
     let services = restored(&config, (&seeds, &topics, further), &mut folder)?;
     folder.forget_others(&timelines)?;
     let last_id = hubs(&services).map(|hub| hub.id_floor().0).fold(0, u64::max);
@@ -228,7 +230,7 @@ pub fn start_with(
     let archive = archives::open(&config)?;
     let places = archives::places(&mut folder, archive.is_some(), count)?;
     let completed = (topics.entrance.clone(), archive.clone());
-    let storage = Arc::new(folder.start(boxes.clone(), timelines, completed)?);
+    let storage = Arc::new(folder.start(boxes.clone(), completed)?);
     topics.begin(&seeds, &storage, &boxes)?;
     archives::begin(archive.as_ref(), &seeds, &storage, places)?;
     let feed = Feed::new(&limits);
@@ -236,7 +238,7 @@ pub fn start_with(
     let notices = Notices::new(&config, (&boxes, storage.over.clone()))?;
     let shared = SharedParts::new((&storage, &feed), (&topics, &notices), &presence);
     let way_out = peers.as_ref().map(|peers| peers.way.clone());
-    let shared = SharedParts { way_out, ..shared };
+    let shared = SharedParts { way_out: way_out.clone(), ..shared };
     let joined = Joined::new(&config, count, &advertised);
     let logics = logics(&seeds, (services, joined), &shared, &boxes);
     let threads = threads::spawn(&config, &shared.awake, (logics, open.shards), &boxes, &doors)?;
@@ -252,10 +254,12 @@ pub fn start_with(
     let backups = Arc::new(Backups::new(&storage));
     backups.change(&config.backup).map_err(failed)?;
     let copies = GivenListeners::of(copies);
+    let reports = ReportPlaces::new(&boxes, &storage, (seeds.home, &config));
     let around = Surroundings {
         boxes,
         over: storage.over.clone(),
         bosh: bosh.clone(),
+        federation: way_out.clone(),
         media,
         supervisor: supervisor.clone(),
         copies: copies.clone(),
@@ -273,6 +277,7 @@ pub fn start_with(
         bridge_statuses: Mutex::new(bridges.statuses()),
         bridges: Mutex::new(bridges),
         backups: backups.clone(),
+        reports,
         memory_max: Arc::new(AtomicU64::new(limits.memory_max)),
         shown,
         api: OnceLock::new(),
@@ -366,7 +371,7 @@ impl RunningServer {
         self.live.bridge_status()
     }
 
-    /// Who is asked about the copy of presence.
+    /// Queries of the copy of presence.
     pub fn presence(&self) -> &dyn PresenceQueries {
         self.queries.as_ref()
     }
@@ -455,7 +460,7 @@ const LOOK: Duration = Duration::from_millis(2);
 /// How many times one looks: five seconds.
 const LOOKS: u32 = 2_500;
 
-/// What all shards are made from.
+/// Parts that all shards are made from.
 struct Seeds {
     limits: Arc<Limits>,
     /// For tables; new at each start.
@@ -475,18 +480,13 @@ struct Seeds {
 }
 
 impl Seeds {
-    fn new(
-        config: &Config,
-        (hooks, timelines): (&[admin::Webhook], &[Option<model::timeline::TimelineId>]),
-        folder: &storage::Folder,
-        count: usize,
-    ) -> Result<Seeds, StartError> {
+    fn new(config: &Config, folder: &storage::Folder, count: usize) -> Result<Seeds, StartError> {
         Ok(Seeds {
             hash_key: HashKey::new(random_word()?, random_word()?),
             seed: random_word()?,
             drawn: (0..count).map(|_| random()).collect::<Result<_, _>>()?,
             client_ids: (0..count).map(|_| random()).collect::<Result<_, _>>()?,
-            report_hooks: if config.api.enabled { report_hooks(hooks, timelines) } else { vec![] },
+            report_hooks: live::webhooks::report_hooks(config, folder.home),
             secrets: folder.secrets(),
             node: folder.node().0,
             home: folder.home,
@@ -579,7 +579,7 @@ fn restored(
     Ok(services)
 }
 
-/// What the logic of all shards has outside.
+/// Outside parts that the logic of all shards shares.
 struct SharedParts<'a> {
     gauge: Arc<Gauge>,
     awake: Arc<AwakeThreads>,
@@ -616,7 +616,7 @@ impl<'a> SharedParts<'a> {
     }
 }
 
-/// What the logic of all shards has in common.
+/// Parts that the logic of all shards has in common.
 struct Joined {
     backlog: PeerBacklog,
     profiles: Arc<[DoorProfile]>,
@@ -682,7 +682,7 @@ fn logics(
     logics.into_iter().map(begin).collect()
 }
 
-/// What has come for a logic.
+/// Mail that has come for a logic.
 fn mail(mailbox: &Mailbox<ServerMessage<ServerOutside>>) -> impl Iterator<Item = Mail> {
     let mut messages = Vec::new();
     mailbox.take(&mut messages);
@@ -690,16 +690,6 @@ fn mail(mailbox: &Mailbox<ServerMessage<ServerOutside>>) -> impl Iterator<Item =
         ShardMessage::Mail(mail) => Some(mail),
         _ => None,
     })
-}
-
-/// Where each webhook that wants Reports has them wait.
-fn report_hooks(
-    hooks: &[admin::Webhook],
-    timelines: &[Option<model::timeline::TimelineId>],
-) -> Vec<ReportHook> {
-    let both = hooks.iter().zip(timelines);
-    let wanted = both.filter_map(|(hook, timeline)| Some((hook, (*timeline)?)));
-    wanted.map(|(hook, timeline)| ReportHook { product: hook.product.clone(), timeline }).collect()
 }
 
 fn chat_settings(

@@ -4,7 +4,9 @@ use client::{BrokerAddress, Formula, MqttEvent, Profile, Qos, Session, Settings,
 use client::{RetainHandling, SubscriptionOptions};
 use server::config::Config;
 use server::start::{RunningServer, start};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 /// Longest wait for anything; what is there is there at once.
@@ -355,5 +357,135 @@ fn a_drain_sends_clients_away_and_ends() {
     connect(&server, "bob").expect("let in again");
     server.drain_clients(true);
     // A server that drains can be stopped.
+    stop(server);
+}
+
+/// An application that takes what webhooks post: its address, and the bodies.
+fn application() -> (String, Receiver<String>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/hook", listener.local_addr().expect("bound"));
+    let (tell, bodies) = sync_channel(100);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.expect("a connection"));
+            let (mut length, mut line) = (0, String::new());
+            while stream.read_line(&mut line).is_ok_and(|read| read > 2) {
+                let lower = line.to_lowercase();
+                if let Some(told) = lower.strip_prefix("content-length:") {
+                    length = told.trim().parse().expect("a number");
+                }
+                line.clear();
+            }
+            let mut body = vec![0; length];
+            stream.read_exact(&mut body).expect("a body");
+            let answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+            stream.get_mut().write_all(answer.as_bytes()).expect("it listens");
+            if tell.send(String::from_utf8(body).expect("text")).is_err() {
+                return;
+            }
+        }
+    });
+    (url, bodies)
+}
+
+/// The next body that has this in it.
+fn body_with(bodies: &Receiver<String>, text: &str) -> String {
+    loop {
+        let body = bodies.recv_timeout(WAIT).expect("it comes");
+        if body.contains(text) {
+            return body;
+        }
+    }
+}
+
+#[test]
+fn a_webhook_comes_changes_and_goes_while_the_server_runs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let (url, bodies) = application();
+    let hook = |more: &str| config(&data, &format!("[[webhook]]\nurl = \"{url}\"\n{more}"));
+    let server = start(config(&data, "")).expect("starts");
+    connect(&server, "ann").expect("let in");
+    assert_eq!(applied(&server, hook("")), ["[[webhook]]"]);
+    let mut bob = connect(&server, "bob").expect("let in");
+    let body = body_with(&bodies, "client_connected");
+    assert!(body.contains("\"bob\"") && !body.contains("\"ann\""), "{body}");
+    let changed = applied(&server, hook("events = [\"client_subscribed\"]\n"));
+    assert_eq!(changed, ["[[webhook]] events"]);
+    connect(&server, "carol").expect("let in");
+    assert_eq!(subscribe(&mut bob, "a/b"), 0);
+    let body = body_with(&bodies, "client_subscribed");
+    assert!(!body.contains("\"carol\""), "it wants nothing else any more: {body}");
+    assert_eq!(applied(&server, config(&data, "")), ["[[webhook]]"]);
+    assert_eq!(applied(&server, config(&data, "")), [""; 0], "nothing is left to do");
+    stop(server);
+}
+
+/// A stream of a component that the server has answered.
+fn greeted(address: std::net::SocketAddr) -> std::net::TcpStream {
+    let mut stream = std::net::TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(WAIT)).expect("set");
+    let head = "<stream:stream xmlns='jabber:component:accept' \
+                xmlns:stream='http://etherx.jabber.org/streams' to='echo.example'>";
+    stream.write_all(head.as_bytes()).expect("sent");
+    let mut text = Vec::new();
+    while !text.ends_with(b">") || !text.windows(14).any(|it| it == b"<stream:stream") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).expect("an answer");
+        text.extend(byte);
+    }
+    stream
+}
+
+#[test]
+fn a_listener_for_components_comes_moves_changes_and_goes_like_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let echo = "[component.echo]\ndomain = \"echo.example\"\nsecret = \"0123456789abcdef\"\n";
+    let with = |host: &str, protocol: &str| {
+        let section =
+            format!("[listen.parts]\naddress = \"{host}:0\"\nprotocol = \"{protocol}\"\n");
+        config(&data, &format!("{section}{echo}"))
+    };
+    let server = start(config(&data, echo)).expect("starts");
+    assert_eq!(applied(&server, with("127.0.0.1", "xmpp-component")), ["[listen.parts]"]);
+    let first = server.addr("parts").expect("it listens");
+    let mut open = greeted(first);
+    let keys = applied(&server, with("127.0.0.2", "xmpp-component"));
+    assert_eq!(keys, ["[listen.parts] address"]);
+    let moved = server.addr("parts").expect("it listens");
+    assert!(moved != first && is_closed(first));
+    greeted(moved);
+    open.write_all(b"</stream:stream>").expect("sent");
+    let mut farewell = String::new();
+    open.read_to_string(&mut farewell).expect("its stream went on, and ends now");
+    assert!(farewell.contains("</stream:stream>"), "{farewell}");
+    // Its sockets move from the shard of other servers to those of clients, and back.
+    assert_eq!(applied(&server, with("127.0.0.2", "mqtt")), ["[listen.parts] protocol"]);
+    connect_at(&server, "parts", "ann").expect("let in");
+    let keys = applied(&server, with("127.0.0.2", "xmpp-component"));
+    assert_eq!(keys, ["[listen.parts] protocol"]);
+    let last = server.addr("parts").expect("it listens");
+    greeted(last);
+    assert_eq!(applied(&server, config(&data, echo)), ["[listen.parts]"]);
+    assert!(is_closed(last) && server.addr("parts").is_none());
+    stop(server);
+}
+
+#[test]
+fn limits_of_media_bosh_and_federation_change_while_the_server_runs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let echo = "[component.echo]\ndomain = \"echo.example\"\nsecret = \"0123456789abcdef\"\n\
+                [listen.parts]\naddress = \"127.0.0.1:0\"\nprotocol = \"xmpp-component\"\n";
+    let server = start(config(&data, echo)).expect("starts");
+    let some = format!(
+        "{echo}[media]\nkeep_s = 60\n[bosh]\nwait_s_max = 5\n[federation]\nwaiting_max = 5\n"
+    );
+    assert_eq!(
+        applied(&server, config(&data, &some)),
+        ["[media] keep_s", "[bosh] wait_s_max", "[federation] waiting_max"]
+    );
+    greeted(server.addr("parts").expect("it listens"));
     stop(server);
 }

@@ -76,7 +76,8 @@ fn of(count: &AtomicU64) -> u64 {
 
 impl Webhook {
     pub(crate) fn new(number: usize, address: &webhook::Address) -> Webhook {
-        let (hook, tally) = (&address.hook, &address.tally);
+        let (settings, tally) = (address.settings(), &address.tally);
+        let hook = &settings.hook;
         Webhook {
             number,
             url: redact::url(&hook.url),

@@ -109,6 +109,13 @@ impl AuditLog {
         Ok(AuditLog { file, pace: Mutex::default(), lost, fails })
     }
 
+    /// From now on its files have at most so many bytes.
+    pub(crate) fn set_bytes_max(&self, bytes_max: u64) {
+        if let Some(file) = &self.file {
+            file.set_bytes_max(bytes_max);
+        }
+    }
+
     /// What of an entry, and of those before it, is to be kept now: mostly nothing where they are
     /// gathered, so that a stranger's refusals cost no thread.
     pub(crate) fn gather(&self, keep: Keep, entry: Entry) -> Vec<Entry> {

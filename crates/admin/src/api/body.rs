@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::error::Category;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
@@ -23,6 +23,37 @@ const UNREAD_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// The one field of all orders in which null says something: a product's topic is taken away.
 const NULLABLE: &str = "topic";
+
+/// Room for all bodies together, with a permit for each KiB. It grows at once; it shrinks as bodies
+/// give back what they have.
+pub(crate) struct BodyRoom {
+    room: Arc<Semaphore>,
+    /// KiB that there are, taken or not, and that there should be.
+    kib: Mutex<(u64, u64)>,
+}
+
+impl BodyRoom {
+    pub(crate) fn new(kib: u64) -> BodyRoom {
+        BodyRoom { room: Arc::new(Semaphore::new(kib as usize)), kib: Mutex::new((kib, kib)) }
+    }
+
+    /// So many from now on.
+    pub(crate) fn set(&self, kib: u64) {
+        let mut size = self.kib.lock().unwrap_or_else(PoisonError::into_inner);
+        self.room.add_permits(kib.saturating_sub(size.0) as usize);
+        *size = (size.0.max(kib), kib);
+    }
+
+    /// The room as it is now.
+    pub(crate) fn room(&self) -> &Arc<Semaphore> {
+        let mut size = self.kib.lock().unwrap_or_else(PoisonError::into_inner);
+        let (has, wanted) = *size;
+        if has > wanted {
+            size.0 -= self.room.forget_permits((has - wanted) as usize) as u64;
+        }
+        &self.room
+    }
+}
 
 /// Room that the bytes of a body take, given back when this is dropped.
 pub(crate) type Held = Option<OwnedSemaphorePermit>;

@@ -150,8 +150,8 @@ pub(crate) async fn guard(
     if let Some(caller) = caller {
         parts.extensions.insert(caller);
     }
-    let bounds = (api.body_bytes_max(parts.uri.path()), api.settings.api.body_ms_max);
-    let (bytes, held) = match body::whole(stream, bounds, &api.bodies).await {
+    let bounds = (api.body_bytes_max(parts.uri.path()), api.api_limits().body_ms_max);
+    let (bytes, held) = match body::whole(stream, bounds, api.bodies.room()).await {
         Ok(whole) => whole,
         Err(fault) => return fault.into_response(),
     };

@@ -76,7 +76,7 @@ pub(crate) fn serve(
         Err(error) => return tell!(event::API_DOES_NOT_START, %error),
     };
     let seats = shared.seats.clone();
-    let limits = shared.settings.api.clone();
+    let ending = Arc::clone(&shared);
     let exporter = shared.settings.otlp.clone().map(|otlp| (Arc::clone(&shared), otlp));
     let recorded = Arc::clone(&shared);
     let app = router(shared).into_make_service_with_connect_info::<ApiSlot>();
@@ -96,6 +96,7 @@ pub(crate) fn serve(
             serving.spawn(std::future::IntoFuture::into_future(server));
         }
         reached(phases.clone(), Phase::Finishing).await;
+        let limits = ending.api_limits();
         let within = longest(&limits);
         if tokio::time::timeout(within, seats.finished()).await.is_err() {
             let within_ms = within.as_millis() as u64;

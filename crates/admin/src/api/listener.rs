@@ -21,7 +21,7 @@ use seats::{Side, Stage, Table};
 use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -63,7 +63,7 @@ pub struct DoorLimits {
 /// The seats of a door, shared by its listeners.
 #[derive(Clone)]
 pub struct Seats {
-    limits: DoorLimits,
+    limits: Arc<RwLock<DoorLimits>>,
     table: Arc<Table>,
     told: Arc<Semaphore>,
 }
@@ -72,11 +72,18 @@ impl Seats {
     /// All of them free.
     pub fn new(limits: DoorLimits) -> Seats {
         let told = Arc::new(Semaphore::new(TOLD_MAX));
-        Seats {
-            limits,
-            table: Table::new(limits.connections_max, limits.connections_a_source_max),
-            told,
-        }
+        let table = Table::new(limits.connections_max, limits.connections_a_source_max);
+        Seats { limits: Arc::new(RwLock::new(limits)), table, told }
+    }
+
+    /// Other bounds from now on. Connections that are open keep their times.
+    pub fn set_limits(&self, limits: DoorLimits) {
+        self.table.set_max(limits.connections_max, limits.connections_a_source_max);
+        *self.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
+    }
+
+    fn limits(&self) -> DoorLimits {
+        *self.limits.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Connections that hold a seat.
@@ -156,7 +163,8 @@ impl axum::serve::Listener for Limited {
             let (stream, peer) = axum::serve::Listener::accept(&mut self.listener).await;
             match self.seats.table.take(peer) {
                 Some(seat) => {
-                    return (SlottedConnection::new(stream, seat.clone(), self.seats.limits), seat);
+                    let limits = self.seats.limits();
+                    return (SlottedConnection::new(stream, seat.clone(), limits), seat);
                 }
                 None => self.seats.refuse(stream),
             }

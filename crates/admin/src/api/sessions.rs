@@ -17,7 +17,7 @@ use model::link::Source;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use tokio::sync::watch;
 
 /// A browser that is logged in.
@@ -61,49 +61,28 @@ type Open = HashMap<[u8; 32], Arc<Session>>;
 
 /// All of them.
 pub(crate) struct Sessions {
+    bounds: RwLock<Bounds>,
+    open: Mutex<Open>,
+}
+
+/// What holds for sessions that begin.
+#[derive(Clone, Copy)]
+struct Bounds {
     sessions_max: usize,
     share: usize,
     idle_ms_max: u64,
     age_ms_max: u64,
-    open: Mutex<Open>,
 }
 
-impl Sessions {
-    pub(crate) fn new(limits: &ApiLimits) -> Sessions {
-        Sessions {
-            sessions_max: limits.console_sessions_max as usize,
-            share: share_of(limits.console_sessions_a_source_max, limits.console_sessions_max)
-                as usize,
+impl Bounds {
+    fn of(limits: &ApiLimits) -> Bounds {
+        let (max, share) = (limits.console_sessions_max, limits.console_sessions_a_source_max);
+        Bounds {
+            sessions_max: max as usize,
+            share: share_of(share, max) as usize,
             idle_ms_max: u64::from(limits.console_idle_s_max) * 1_000,
             age_ms_max: u64::from(limits.console_age_s_max) * 1_000,
-            open: Mutex::default(),
         }
-    }
-
-    /// Begins one, from random bytes; gives it with the value of its cookie.
-    pub(crate) fn begin(
-        &self,
-        now_ms: u64,
-        (token, epoch): (Arc<Token>, u64),
-        (random, from): ([u8; 24], Source),
-    ) -> (Arc<Session>, String) {
-        let cookie = hex::encode(&random);
-        let session = Arc::new(Session {
-            ends_ms: now_ms.saturating_add(self.age_ms_max),
-            idle_ms_max: self.idle_ms_max,
-            epoch,
-            from,
-            token,
-            seen_ms: AtomicU64::new(now_ms),
-            over: watch::Sender::new(false),
-        });
-        let mut open = self.open();
-        open.retain(|_, session| !session.is_over(now_ms));
-        while let Some(idlest) = self.too_many(&open, from) {
-            open.remove(&idlest).inspect(|session| _ = session.over.send_replace(true));
-        }
-        open.insert(Sha256::digest(&cookie).into(), Arc::clone(&session));
-        (session, cookie)
     }
 
     /// Which one ends before another may begin there: of its own, where its source has its share.
@@ -116,6 +95,44 @@ impl Sessions {
         let may = open.iter().filter(|(_, session)| !is_beyond || own(session));
         let idlest = may.min_by_key(|(_, session)| session.seen_ms.load(Ordering::Relaxed));
         idlest.map(|(hash, _)| *hash)
+    }
+}
+
+impl Sessions {
+    pub(crate) fn new(limits: &ApiLimits) -> Sessions {
+        Sessions { bounds: RwLock::new(Bounds::of(limits)), open: Mutex::default() }
+    }
+
+    /// Other bounds for sessions that begin from now on.
+    pub(crate) fn set_limits(&self, limits: &ApiLimits) {
+        *self.bounds.write().unwrap_or_else(PoisonError::into_inner) = Bounds::of(limits);
+    }
+
+    /// Begins one, from random bytes; gives it with the value of its cookie.
+    pub(crate) fn begin(
+        &self,
+        now_ms: u64,
+        (token, epoch): (Arc<Token>, u64),
+        (random, from): ([u8; 24], Source),
+    ) -> (Arc<Session>, String) {
+        let cookie = hex::encode(&random);
+        let bounds = *self.bounds.read().unwrap_or_else(PoisonError::into_inner);
+        let session = Arc::new(Session {
+            ends_ms: now_ms.saturating_add(bounds.age_ms_max),
+            idle_ms_max: bounds.idle_ms_max,
+            epoch,
+            from,
+            token,
+            seen_ms: AtomicU64::new(now_ms),
+            over: watch::Sender::new(false),
+        });
+        let mut open = self.open();
+        open.retain(|_, session| !session.is_over(now_ms));
+        while let Some(idlest) = bounds.too_many(&open, from) {
+            open.remove(&idlest).inspect(|session| _ = session.over.send_replace(true));
+        }
+        open.insert(Sha256::digest(&cookie).into(), Arc::clone(&session));
+        (session, cookie)
     }
 
     /// The one with this cookie, which asks something now.

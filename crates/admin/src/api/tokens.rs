@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use tokio::sync::watch;
 
@@ -205,7 +205,7 @@ pub(crate) struct Tokens {
     /// The file's.
     first: RwLock<(Lock, Arc<Token>)>,
     rows: Arc<dyn TokenRows>,
-    max: usize,
+    max: AtomicUsize,
     /// Held by whoever makes or revokes one.
     changing: Mutex<()>,
     known: RwLock<Known>,
@@ -242,7 +242,7 @@ impl Tokens {
             key,
             first: RwLock::new(Tokens::first(key, token)),
             rows,
-            max,
+            max: AtomicUsize::new(max),
             changing: Mutex::default(),
             known: RwLock::new(known),
         }
@@ -256,6 +256,11 @@ impl Tokens {
             expires_ms: None,
         };
         (Lock::new(key, token), Token::new(order, [0; 32], 0, String::new()))
+    }
+
+    /// So many may be made from now on, beside the file's. Those that there are stay.
+    pub(crate) fn set_max(&self, max: usize) {
+        self.max.store(max, Ordering::Relaxed);
     }
 
     /// The file has another token from now on: the old one opens nothing any more, and what it has
@@ -305,7 +310,7 @@ impl Tokens {
         if order.name == FILES || known.by_name.contains_key(&order.name) {
             return Err(TokenFault::Taken);
         }
-        if known.by_name.len() >= self.max {
+        if known.by_name.len() >= self.max.load(Ordering::Relaxed) {
             return Err(TokenFault::Full);
         }
         drop(known);

@@ -2,8 +2,8 @@
 //!
 //! An alarm is of a kind and, where there are several of these, of a subject. While its condition
 //! holds there is one alarm for it; afterwards the alarm is past. It knows neither the server nor
-//! who is notified. Invariant: at most [`ACTIVE_MAX`] active alarms and [`PAST_MAX`] past ones, in
-//! memory.
+//! who is notified, nor where alarms are stored. Invariant: at most [`ACTIVE_MAX`] active alarms,
+//! and [`PAST_MAX`] past ones.
 
 use model::event::{self, EventKind};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -104,6 +104,8 @@ impl Alarm {
 pub(crate) struct Book {
     active: BTreeMap<(&'static Kind, String), Alarm>,
     past: VecDeque<Alarm>,
+    /// The id of the newest one.
+    last: u64,
     /// Alarms that were raised since the start.
     raised: u64,
     /// Sums at the last looks, by kind and subject.
@@ -114,6 +116,23 @@ pub(crate) struct Book {
 pub(crate) type Growth = BTreeMap<(&'static Kind, String), u64>;
 
 impl Book {
+    /// A book with the alarms of earlier starts, whose last conditions ended at `now_ms` at the
+    /// latest. If they hold still, they raise other alarms.
+    pub(crate) fn of(mut alarms: Vec<Alarm>, now_ms: u64) -> Book {
+        alarms.sort_by_key(Alarm::changed_ms);
+        for alarm in &mut alarms {
+            alarm.cleared_ms.get_or_insert(now_ms);
+        }
+        alarms.drain(..alarms.len().saturating_sub(PAST_MAX));
+        let last = alarms.iter().map(|alarm| alarm.id).max().unwrap_or(0);
+        Book { past: alarms.into(), last, ..Book::default() }
+    }
+
+    /// All of them, the past ones first.
+    pub(crate) fn all(&self) -> Vec<Alarm> {
+        self.past.iter().chain(self.active.values()).cloned().collect()
+    }
+
     /// These conditions hold now, and no others. The answer is the alarms that are raised by it,
     /// and those that are cleared.
     pub(crate) fn see(&mut self, now_ms: u64, found: Vec<Condition>) -> Vec<Alarm> {
@@ -131,8 +150,8 @@ impl Book {
             if let Some(alarm) = self.active.get_mut(&key) {
                 alarm.text = text;
             } else if self.active.len() < ACTIVE_MAX {
-                self.raised += 1;
-                let (id, raised_ms) = (self.raised, now_ms);
+                (self.last, self.raised) = (self.last + 1, self.raised + 1);
+                let (id, raised_ms) = (self.last, now_ms);
                 let (cleared_ms, acknowledged) = (None, None);
                 let alarm = Alarm { id, kind, subject, text, raised_ms, cleared_ms, acknowledged };
                 changed.push(alarm.clone());
@@ -142,7 +161,7 @@ impl Book {
         changed
     }
 
-    /// What these sums grew by in the last minute.
+    /// Growth of these sums in the last minute.
     pub(crate) fn grown(&mut self, sums: Growth) -> Growth {
         if self.sums.is_empty() {
             self.sums.push_back(Growth::new()); // all counts begin at zero

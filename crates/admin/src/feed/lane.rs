@@ -7,7 +7,7 @@
 
 use super::{Happening, Wish};
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -75,7 +75,7 @@ struct Ring {
     bytes_max: usize,
     readers: HashMap<u64, Place>,
     next_reader: u64,
-    /// What the last reader wanted, while it can come back to where it was.
+    /// Wish of the last reader, while it can come back to where it was.
     lingering: Wish,
     /// How many more are kept for it.
     linger: usize,
@@ -87,16 +87,16 @@ struct Ring {
 
 /// Where a reader stands.
 struct Place {
-    /// What it takes next.
+    /// Place of the next entry that it takes.
     at: u64,
     /// Lost beside what the ring lost: it is told with what it takes next.
     owed: u64,
     wish: Wish,
 }
 
-/// What a reader takes.
+/// Entries that a reader takes.
 pub(crate) struct Taken {
-    /// What was overwritten before it came for it.
+    /// Entries that were overwritten before it took them.
     pub(crate) lost: u64,
     /// Each with its place.
     pub(crate) happenings: Vec<(u64, Arc<Happening>)>,
@@ -117,6 +117,8 @@ pub(crate) enum Paused {
 pub(crate) struct Reader {
     lane: Arc<Lane>,
     number: u64,
+    /// Its waits end early, and it takes no more batches.
+    ended: Arc<AtomicBool>,
 }
 
 impl Lane {
@@ -179,7 +181,7 @@ impl Lane {
         lost
     }
 
-    /// What is worth making, because somebody listens or may come back to where it was.
+    /// Sorts worth making, because somebody listens or may come back to where it was.
     pub(super) fn wanted(&self) -> Sorts {
         Sorts(self.wanted.load(Ordering::Relaxed))
     }
@@ -198,7 +200,7 @@ impl Lane {
         let owed = u64::from(!whole && at >= ring.oldest());
         ring.readers.insert(number, Place { at, owed, wish });
         self.show(&mut ring);
-        Reader { lane: Arc::clone(self), number }
+        Reader { lane: Arc::clone(self), number, ended: Arc::default() }
     }
 
     /// Ends the lane: readers take what is left, then their ends.
@@ -208,11 +210,18 @@ impl Lane {
         self.woken.notify_waiters();
     }
 
-    /// Waits so long, or less when the lane is closed. Whether it is still open.
-    pub(super) fn pause(&self, span: Duration) -> bool {
-        let ring = self.lock();
-        let waited = self.came.wait_timeout_while(ring, span, |ring| !ring.closed);
-        !waited.unwrap_or_else(PoisonError::into_inner).0.closed
+    /// Waits so long, or less when the lane is closed or the caller `ended`. Whether neither is so.
+    pub(super) fn pause(&self, span: Duration, ended: &AtomicBool) -> bool {
+        let goes_on = |ring: &mut Ring| !ring.closed && !ended.load(Ordering::Relaxed);
+        let waited = self.came.wait_timeout_while(self.lock(), span, goes_on);
+        goes_on(&mut waited.unwrap_or_else(PoisonError::into_inner).0)
+    }
+
+    /// Has threads that wait look at their end flags.
+    pub(super) fn wake(&self) {
+        // A flag that is set before the lock is taken is seen by whoever waits afterwards.
+        drop(self.lock());
+        self.came.notify_all();
     }
 
     fn show(&self, ring: &mut Ring) {
@@ -294,24 +303,50 @@ impl Reader {
         }
     }
 
-    /// Waits for a first one, then up to `gather` for `count` of them. For threads.
+    /// Waits for a first one, then up to `gather` for `count` of them. For threads. `None` at the
+    /// end of a closed lane, and once the reader has ended.
     pub(crate) fn next_batch(&self, count: usize, gather: Duration) -> Option<Taken> {
         let lane = &self.lane;
-        let ready =
-            |ring: &Ring, wanted: u64| ring.next - self.place(ring).at >= wanted || ring.closed;
+        let ready = |ring: &Ring, wanted: u64| {
+            ring.next - self.place(ring).at >= wanted || ring.closed || self.is_ended()
+        };
         let ring = lane.came.wait_while(lane.lock(), |ring| !ready(ring, 1));
         let ring = ring.unwrap_or_else(PoisonError::into_inner);
         let full = lane.came.wait_timeout_while(ring, gather, |ring| !ready(ring, count as u64));
         drop(full.unwrap_or_else(PoisonError::into_inner));
-        self.take(count)
+        if self.is_ended() { None } else { self.take(count) }
     }
 }
 
 impl Reader {
-    /// Waits so long, or less when the reader is far behind or the lane closed.
+    /// The same reader, which ends once this flag is set and the feed was woken.
+    pub(crate) fn until(mut self, ended: &Arc<AtomicBool>) -> Reader {
+        self.ended = Arc::clone(ended);
+        self
+    }
+
+    /// The flag that ends it.
+    pub(crate) fn end_flag(&self) -> &AtomicBool {
+        &self.ended
+    }
+
+    /// Whether it was told to end.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    /// From now on it wants this. What was put in before stays for it to take.
+    pub(crate) fn set_wish(&self, wish: Wish) {
+        let mut ring = self.lane.lock();
+        let place = ring.readers.get_mut(&self.number);
+        place.expect("a reader keeps its place until dropped").wish = wish;
+        self.lane.show(&mut ring);
+    }
+
+    /// Waits so long, or less when the reader is far behind, was told to end, or the lane closed.
     pub(crate) fn pause(&self, span: Duration) -> Paused {
         let lane = &self.lane;
-        let waits = |ring: &mut Ring| !ring.closed && !self.lags(ring, 3);
+        let waits = |ring: &mut Ring| !ring.closed && !self.is_ended() && !self.lags(ring, 3);
         let waited = lane.came.wait_timeout_while(lane.lock(), span, waits);
         let ring = waited.unwrap_or_else(PoisonError::into_inner).0;
         match () {
@@ -326,7 +361,7 @@ impl Reader {
         self.lags(&self.lane.lock(), 2)
     }
 
-    /// What waits for this reader, or was lost to it and is still to be told.
+    /// Entries that wait for this reader, or were lost to it and are still to be reported.
     pub(crate) fn waiting(&self) -> u64 {
         let ring = self.lane.lock();
         ring.next - self.place(&ring).at

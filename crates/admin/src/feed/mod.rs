@@ -7,6 +7,7 @@
 //! any. Shards publish and never wait. It knows no HTTP. Invariant: what one lane loses, the others
 //! do not notice.
 
+pub(crate) mod alarm_file;
 pub(crate) mod alarms;
 pub(crate) mod lane;
 pub(crate) mod stream_courier;
@@ -20,6 +21,7 @@ use model::limits::Limits;
 use model::ports::events::{ChatEvent, ClientEvent, ClientWhat, DeviceEvent, DeviceWhat};
 use model::service::{Event, ServiceKind};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Bytes of published messages that wait for readers, and as many of events of chat. Beyond, the
@@ -40,7 +42,7 @@ pub(crate) enum Happening {
 }
 
 impl Happening {
-    /// What streams and webhooks tell of an event; an echo is nobody's business.
+    /// The entry for streams and webhooks; none for an echo.
     fn of(event: Event) -> Option<Happening> {
         match event {
             Event::Push(event) => Some(Happening::Device(event)),
@@ -84,7 +86,7 @@ impl Happening {
         }
     }
 
-    /// What counts against the bytes of its lane: events are bounded by their number alone.
+    /// Bytes counted against its lane's limit: events are bounded by their number alone.
     fn weight(&self) -> usize {
         match self {
             Happening::Client(ClientEvent { what: ClientWhat::Published(message), .. }) => {
@@ -96,7 +98,7 @@ impl Happening {
     }
 }
 
-/// What a reader wants to be kept for it.
+/// Entries that a reader wants to be kept for it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Wish {
     /// Events of devices.
@@ -203,6 +205,17 @@ impl Feed {
 
     /// Waits so long, or less when the feed is closed. Whether it is still open.
     pub(crate) fn pause(&self, span: Duration) -> bool {
-        self.events.pause(span)
+        self.pause_unless(&AtomicBool::new(false), span)
+    }
+
+    /// Waits so long, or less when the feed is closed, or `ended` is set and the feed was
+    /// [woken](Self::wake). Whether neither is so.
+    pub(crate) fn pause_unless(&self, ended: &AtomicBool, span: Duration) -> bool {
+        self.events.pause(span, ended)
+    }
+
+    /// Has every thread that waits look at its end flag.
+    pub(crate) fn wake(&self) {
+        [&self.events, &self.chat, &self.messages].into_iter().for_each(|lane| lane.wake());
     }
 }

@@ -24,7 +24,8 @@ type Told<T> = Result<Json<T>, Fault>;
 
 /// `GET /v1/webhooks`
 pub(crate) async fn webhooks(State(api): Api) -> Json<Webhooks> {
-    let told = api.webhooks.iter().enumerate().map(|(number, hook)| Webhook::new(number, hook));
+    let all = api.webhooks.all();
+    let told = all.iter().enumerate().map(|(number, hook)| Webhook::new(number, hook));
     Json(Webhooks { webhooks: told.collect() })
 }
 
@@ -71,7 +72,7 @@ pub(crate) async fn redeliver(
 fn found(api: &Shared, path: Part) -> Result<Arc<Address>, Fault> {
     let number = part(path)?.parse::<usize>().ok();
     let hook = number.and_then(|number| api.webhooks.get(number));
-    hook.map(Arc::clone).ok_or(Fault::unknown("webhook"))
+    hook.ok_or(Fault::unknown("webhook"))
 }
 
 /// Asks on a thread that may wait.
@@ -88,7 +89,7 @@ async fn ask<T: Send + 'static>(
         let Some(dead) = &hook.dead else { return };
         let asked = question(&hook, dead);
         if let Err(error) = &asked {
-            let url = crate::shown_url(&hook.hook.url);
+            let url = crate::shown_url(&hook.settings().hook.url);
             tell!(event::LETTERS_FAILED, %error, url);
         }
         // Nobody is there to hear it when the request was given up.

@@ -133,7 +133,7 @@ pub(crate) async fn page(api: &Shared) -> Result<String, Fault> {
         version: api.settings.version,
         status: &status,
         presence: &presence,
-        webhooks: &api.webhooks,
+        webhooks: &api.webhooks.all(),
         readings: &readings,
         certificates: &(api.settings.certificates)(),
         log_events: &(api.settings.log_events)(),
@@ -162,7 +162,7 @@ pub(super) fn readings(api: &Shared) -> Vec<MetricReading> {
     readings
 }
 
-/// What became of exports of metrics.
+/// Results of exports of metrics.
 fn exports(api: &Shared) -> [MetricReading; 2] {
     let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
     [

@@ -44,7 +44,7 @@ pub(crate) struct LogIn {
     password: Option<String>,
 }
 
-/// Who logs in.
+/// Credentials of a log-in.
 enum Who {
     Token(String),
     User(String, String),
@@ -134,7 +134,7 @@ pub(crate) async fn begin(
         // It may have been changed while its password was looked at.
         users::end_outdated(&api, vec![user]).await;
     }
-    let age_s = api.settings.api.console_age_s_max;
+    let age_s = api.api_limits().console_age_s_max;
     let line = origin::set_cookie(&headers, Some((&cookie, age_s)));
     let by = Some(session.token.name.clone());
     let caller = Caller(Arc::clone(&session.token), Some(session));

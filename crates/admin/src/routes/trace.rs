@@ -26,7 +26,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// What was told and is not read yet. The trace waits with more.
+/// Events sent and not read yet. The trace waits with more.
 const UNREAD_MAX: usize = 256;
 
 /// Events of a trace.
@@ -68,12 +68,12 @@ pub(crate) async fn follow(
     Extension(visitor): Extension<Visitor>,
     query: Asked<TraceQuery>,
 ) -> Result<Traced, Fault> {
-    let (order, lasts) = asked(query)?.order(&api.settings.api, &api.limits().topics)?;
+    let (order, lasts) = asked(query)?.order(&api.api_limits(), &api.limits().topics)?;
     let permit = api.stream_seat(&visitor)?;
     let (tell, told) = mpsc::channel(UNREAD_MAX);
     let sink: TraceSink = Box::new(move |what| tell.blocking_send(what).is_ok());
     let trace = api.settings.traces.follow(order, sink).map_err(|refusal| match refusal {
-        TraceRefusal::Full => Fault::traces_full(api.settings.api.traces_max),
+        TraceRefusal::Full => Fault::traces_full(api.api_limits().traces_max),
         TraceRefusal::Busy => Fault::busy(),
     })?;
     let heartbeat = Duration::from_millis(api.settings.heartbeat_ms.max(1));

@@ -170,3 +170,33 @@ fn bodies_share_a_bounded_room() {
     assert_eq!(room.available_permits(), 9);
     whole(&room).expect("there is room again");
 }
+
+#[test]
+fn room_for_bodies_grows_at_once_and_shrinks_as_bodies_end() {
+    let room = body::BodyRoom::new(9);
+    let held = Arc::clone(room.room()).try_acquire_many_owned(6).expect("there is room");
+    room.set(4);
+    assert_eq!(room.room().available_permits(), 0);
+    drop(held);
+    assert_eq!(room.room().available_permits(), 4, "no more than there should be");
+    room.set(20);
+    assert_eq!(room.room().available_permits(), 20);
+}
+
+#[test]
+fn limits_that_a_reload_changes_hold_from_then_on() {
+    let test_api = test_api(ApiLimits::default());
+    let handle = test_api.running.as_ref().expect("runs").handle();
+    let set = |api: ApiLimits| handle.set_limits(&Arc::new(Limits::default()), &api);
+    let make = |name: &str| {
+        let order = format!("{{\"name\":\"{name}\",\"scopes\":[\"read\"]}}");
+        test_api.send("POST", "/v1/tokens", &order).0
+    };
+    let first = make("a");
+    assert!((200..300).contains(&first), "{first}");
+    set(ApiLimits { tokens_max: 1, streams_max: 0, ..ApiLimits::default() });
+    assert!(make("b") >= 400, "no more tokens");
+    assert_eq!(test_api.send("GET", "/v1/events", "").0, 503, "no streams");
+    set(ApiLimits { tokens_max: 2, ..ApiLimits::default() });
+    assert_eq!(make("b"), first);
+}

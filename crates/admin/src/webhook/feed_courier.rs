@@ -7,8 +7,8 @@
 //! posted again until it is taken or given up, and nothing later is posted before it.
 
 use super::dead::shelf::Why;
-use super::{Address, BATCH_EVENTS_MAX, Backoff, GATHER};
-use crate::events::{self, Filter};
+use super::{Address, BATCH_EVENTS_MAX, Backoff, GATHER, HookSettings};
+use crate::events;
 use crate::feed::{Feed, Happening, Paused, Reader, Taken};
 use serde_json::Value;
 use std::sync::Arc;
@@ -19,7 +19,8 @@ const GIVE_UP_EVENTS_MAX: usize = 1_024;
 /// One webhook's courier for one lane of the feed.
 pub(crate) struct FeedCourier {
     pub(crate) address: Arc<Address>,
-    pub(crate) filter: Filter,
+    /// A type that another courier of the webhook posts.
+    pub(crate) skipped: Option<&'static str>,
     pub(crate) boot: u64,
     /// Makes ids of boot and place: [`events::id`] or [`events::message_id`].
     pub(crate) id: fn(u64, u64) -> String,
@@ -40,7 +41,8 @@ struct Round<'a> {
 type Placed = (u64, Arc<Happening>);
 
 impl FeedCourier {
-    /// Posts events until the feed ends; what is left then is tried once.
+    /// Posts events until the feed ends; what is left then is tried once. Ends at once with its
+    /// reader: the webhook was removed, or wants nothing of this lane any more.
     pub(crate) fn run(self, feed: &Feed, reader: &Reader) {
         let (agent, backoff) = (self.address.agent(), self.address.retry.backoff(self.boot));
         let mut round = Round { feed, reader, agent, backoff, lost: 0 };
@@ -68,6 +70,9 @@ impl FeedCourier {
         while self.address.post(&round.agent, round.lost, &told).is_err() {
             let is_old = self.address.age_ms(newest.at_ms()) > self.address.retry.age_ms_max;
             let why = if is_old { Some(Why::TooOld) } else { self.pause(round) };
+            if round.reader.is_ended() {
+                return None;
+            }
             if let Some(why) = why {
                 round.lost += self.address.give_up(why, told.into_iter());
                 return Some(why);
@@ -81,7 +86,8 @@ impl FeedCourier {
     fn pause(&self, round: &mut Round<'_>) -> Option<Why> {
         let span = round.backoff.wait();
         if !self.spills || self.address.dead.is_none() {
-            return (!round.feed.pause(span)).then_some(Why::ServerStopped);
+            let goes_on = round.feed.pause_unless(round.reader.end_flag(), span);
+            return (!goes_on).then_some(Why::ServerStopped);
         }
         match round.reader.pause(span) {
             Paused::Over => None,
@@ -102,7 +108,9 @@ impl FeedCourier {
     fn wanted(&self, taken: Taken, lost: &mut u64) -> Vec<Placed> {
         self.address.dropped(taken.lost, "the webhook was too slow");
         *lost += taken.lost;
-        taken.happenings.into_iter().filter(|(_, event)| self.filter.wants(event)).collect()
+        let HookSettings { filter, .. } = &*self.address.settings();
+        let is_ours = |event: &Happening| self.skipped != Some(event.name()) && filter.wants(event);
+        taken.happenings.into_iter().filter(|(_, event)| is_ours(event)).collect()
     }
 
     fn told(&self, events: &[Placed]) -> impl Iterator<Item = Value> {

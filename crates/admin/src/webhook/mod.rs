@@ -5,7 +5,8 @@
 //! ([`report_courier`]), so that none waits for another's source. A batch that is not taken (no
 //! 2xx) is posted again after a growing, jittered wait, until it is older than the operator allows;
 //! then it is given up: counted, and kept as [dead letters](dead), which are posted again
-//! when somebody says so ([`redelivery`]). They know neither shards nor the API. Invariant: what an
+//! when somebody says so ([`redelivery`]). Which webhooks there are changes while the server runs
+//! ([`roster`]). They know neither shards nor the API. Invariant: what an
 //! application gets of each is in order, with gaps only where it is told `lost`, and nothing is
 //! posted while something older may still be posted again.
 
@@ -13,16 +14,18 @@ pub(crate) mod dead;
 pub(crate) mod feed_courier;
 pub(crate) mod redelivery;
 pub(crate) mod report_courier;
+pub(crate) mod roster;
 
 use crate::answers::hooks::WebhookBody;
+use crate::events::Filter;
 use crate::outward::{self, redact};
 use base::prng::Prng;
 use dead::DeadLetters;
 use dead::shelf::Why;
 use model::{event, tell};
 use serde_json::Value;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 /// Events in one request, at most.
@@ -100,9 +103,28 @@ pub(crate) struct Tally {
     pub(crate) failures: AtomicU64,
 }
 
+impl Webhook {
+    /// Whether both are the same webhook, with whatever settings: a webhook is its URL and product.
+    pub(crate) fn is(&self, other: &Webhook) -> bool {
+        (&self.url, &self.product) == (&other.url, &other.product)
+    }
+
+    /// Its URL without secrets, and its product.
+    pub(crate) fn shown(&self) -> String {
+        let url = redact::url(&self.url);
+        self.product.as_ref().map_or(url.clone(), |product| format!("{url} ({product})"))
+    }
+}
+
+/// What the configuration says of a webhook: other than its URL and product, all of it may change.
+pub(crate) struct HookSettings {
+    pub(crate) hook: Webhook,
+    pub(crate) filter: Filter,
+}
+
 /// One webhook: where its couriers post, and what they know of it.
 pub(crate) struct Address {
-    pub(crate) hook: Webhook,
+    settings: RwLock<Arc<HookSettings>>,
     pub(crate) retry: WebhookRetry,
     pub(crate) wall_ms: WallClock,
     /// Through the proxy that the environment names.
@@ -113,6 +135,16 @@ pub(crate) struct Address {
 }
 
 impl Address {
+    /// Its settings now.
+    pub(crate) fn settings(&self) -> Arc<HookSettings> {
+        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Other settings from now on, with the same URL and product.
+    fn set(&self, settings: HookSettings) {
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+    }
+
     /// Posts events, with the number of those that were lost since the last batch taken. Counts
     /// what comes of it.
     fn post(&self, agent: &ureq::Agent, lost: u64, events: &[Value]) -> Result<(), ureq::Error> {
@@ -126,12 +158,13 @@ impl Address {
     /// Posts a body, signed. Counts a failure, and logs it.
     fn send(&self, agent: &ureq::Agent, body: &WebhookBody<'_>) -> Result<(), ureq::Error> {
         let body = serde_json::to_string(body).expect("names are text");
-        let signing = (&*self.hook.secret, (self.wall_ms)() / 1_000);
-        let posted = outward::post_signed(agent, &self.hook.url, signing, &body);
+        let HookSettings { hook, .. } = &*self.settings();
+        let signing = (&*hook.secret, (self.wall_ms)() / 1_000);
+        let posted = outward::post_signed(agent, &hook.url, signing, &body);
         let posted = posted.and_then(|answer| outward::taken(&answer));
         if let Err(error) = &posted {
             self.tally.failures.fetch_add(1, Ordering::Relaxed);
-            let (error, url) = (outward::failure(error), redact::url(&self.hook.url));
+            let (error, url) = (outward::failure(error), redact::url(&hook.url));
             tell!(event::WEBHOOK_REFUSED, error, url);
         }
         posted
@@ -146,7 +179,7 @@ impl Address {
     fn dropped(&self, events: u64, why: &'static str) {
         if events > 0 {
             self.tally.dropped.fetch_add(events, Ordering::Relaxed);
-            let url = redact::url(&self.hook.url);
+            let url = redact::url(&self.settings().hook.url);
             tell!(event::WEBHOOK_DROPPED, url, events, why);
         }
     }

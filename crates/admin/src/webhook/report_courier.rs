@@ -16,10 +16,11 @@ use crate::feed::Feed;
 use model::ports::backlog::Backlog;
 use model::ports::events::DeviceEvent;
 use model::ports::log::StoreError;
-use model::timeline::{Placed, Seq};
+use model::timeline::{Placed, Seq, TimelineId};
 use model::{event, tell};
 use serde_json::Value;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Longest wait for Reports before looking whether the server stops, milliseconds.
@@ -29,8 +30,12 @@ const WAIT_MS: u64 = 1_000;
 pub(crate) struct ReportCourier {
     address: Arc<Address>,
     backlog: Arc<dyn Backlog>,
-    /// Number of the webhook in the backlog.
-    hook: usize,
+    /// Where its Reports wait, on each shard.
+    timeline: TimelineId,
+    /// What the backlog last returned from a wait.
+    seen: u64,
+    /// The webhook was removed, or wants no Reports any more.
+    ended: Arc<AtomicBool>,
     agent: ureq::Agent,
     backoff: Backoff,
     shards: Vec<Standing>,
@@ -65,48 +70,70 @@ struct Batch {
 }
 
 impl ReportCourier {
-    /// A courier for the webhook with this number.
+    /// A courier for this webhook, until it is told that it `ended`.
     pub(crate) fn new(
         address: Arc<Address>,
         backlog: Arc<dyn Backlog>,
-        hook: usize,
+        ended: Arc<AtomicBool>,
         seed: u64,
     ) -> ReportCourier {
         let shards = (0..backlog.shards()).map(|_| Standing::default()).collect();
-        let agent = address.agent();
-        let backoff = address.retry.backoff(seed);
-        ReportCourier { address, backlog, hook, agent, backoff, shards, first: 0, lost: 0 }
+        let (agent, backoff) = (address.agent(), address.retry.backoff(seed));
+        let hook = &address.settings().hook;
+        let timeline = backlog.timeline(&hook.url, hook.product.as_ref());
+        ReportCourier {
+            address,
+            backlog,
+            timeline,
+            seen: 0,
+            ended,
+            agent,
+            backoff,
+            shards,
+            first: 0,
+            lost: 0,
+        }
     }
 
-    /// Posts Reports until the feed ends.
+    /// Posts Reports until the feed or the courier ends.
     pub(crate) fn run(mut self, feed: &Feed) {
-        while feed.pause(Duration::ZERO) {
+        while self.pause(feed, Duration::ZERO) {
             let batch = self.gather();
             if batch.told.is_empty() {
                 self.wait(feed);
             } else if self.address.post(&self.agent, self.lost, &batch.told).is_ok() {
+                if self.ended.load(Ordering::Relaxed) {
+                    return; // its timeline may be deleted already
+                }
                 self.lost = 0;
                 self.backoff.reset();
                 self.taken(batch.from);
             } else {
                 (0..self.shards.len()).for_each(|shard| self.drop_old(shard));
-                feed.pause(self.backoff.wait()); // the loop looks whether the feed ended
+                let span = self.backoff.wait();
+                self.pause(feed, span); // the loop looks whether it goes on
             }
         }
     }
 
     /// Until there may be something, a shard that refused may be asked again, or the feed ends.
-    fn wait(&self, feed: &Feed) {
+    fn wait(&mut self, feed: &Feed) {
         let mut came = false;
-        while !came && feed.pause(Duration::ZERO) {
-            came = self.backlog.wait(self.hook, WAIT_MS);
+        while !came && self.pause(feed, Duration::ZERO) {
+            let seen = self.backlog.wait(self.seen, WAIT_MS);
+            came = std::mem::replace(&mut self.seen, seen) != seen;
             if self.shards.iter().any(|standing| standing.refuses) {
                 return;
             }
         }
         if came {
-            feed.pause(GATHER);
+            self.pause(feed, GATHER);
         }
+    }
+
+    /// Waits so long, or less when the feed or the courier ends. Whether neither does.
+    fn pause(&self, feed: &Feed, span: Duration) -> bool {
+        feed.pause_unless(&self.ended, span)
     }
 
     /// What waits, from the shard whose turn it is on.
@@ -181,11 +208,11 @@ impl ReportCourier {
         let Standing { after, told, .. } = self.shards[shard];
         let told = match told {
             Some(told) => told,
-            None => self.backlog.cursor(self.hook, shard as u16)?,
+            None => self.backlog.cursor(self.timeline, shard as u16)?,
         };
         self.shards[shard].told = Some(told);
         // From the front, not from the cursor: what a crash left to be taken off is there.
-        let mut page = self.backlog.pull(self.hook, shard as u16, after)?.messages;
+        let mut page = self.backlog.pull(self.timeline, shard as u16, after)?.messages;
         if let Some(first) = page.first().map(|placed| placed.seq) {
             // Numbers have gaps only where something was removed. What this courier removed is
             // over or told; the rest is lost.
@@ -257,7 +284,7 @@ impl ReportCourier {
         let standing = &mut self.shards[shard];
         if standing.unsaid || !standing.over.is_empty() {
             let (known, over) = (standing.told.unwrap_or(0), standing.over.clone());
-            self.backlog.remove(self.hook, shard as u16, known, over)?;
+            self.backlog.remove(self.timeline, shard as u16, known, over)?;
             standing.unsaid = false;
             standing.over.clear();
         }
@@ -266,7 +293,7 @@ impl ReportCourier {
 
     fn refused(&mut self, shard: usize, error: StoreError) {
         if !std::mem::replace(&mut self.shards[shard].refuses, true) {
-            let url = crate::shown_url(&self.address.hook.url);
+            let url = crate::shown_url(&self.address.settings().hook.url);
             tell!(event::WEBHOOK_REPORTS_WAIT, shard, url, ?error);
         }
     }

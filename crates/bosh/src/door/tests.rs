@@ -38,6 +38,16 @@ const CALLER: Caller = Caller {
     encrypted: false,
 };
 
+fn bounds(limits: BoshLimits) -> BoshBounds {
+    BoshBounds {
+        limits,
+        stanza_bytes_max: 1_000,
+        unproven_bytes_max: 1_000,
+        out_bytes_max: 10_000,
+        request_ms_max: 10_000,
+    }
+}
+
 impl House {
     fn new(limits: BoshLimits, is_full: bool) -> House {
         House::with(limits, is_full, |bytes| bytes.fill(7))
@@ -47,11 +57,7 @@ impl House {
         let shards = Arc::new(Shards { is_full, ..Shards::default() });
         let listener = BoshListener { path: "/bind".into(), ..BoshListener::default() };
         let door = BoshDoor::start(BoshSettings {
-            limits,
-            stanza_bytes_max: 1_000,
-            unproven_bytes_max: 1_000,
-            out_bytes_max: 10_000,
-            request_ms_max: 10_000,
+            bounds: bounds(limits),
             giver: shards.clone(),
             now_us: || 0,
             random,
@@ -179,6 +185,20 @@ fn there_are_as_many_as_there_may_be() {
     let none = House::new(BoshLimits { connections_max: 1, ..BoshLimits::default() }, false);
     let _first = none.post(CALLER, "rid='1' to='a.example'", "");
     assert!(!none.door.has_room(CALLER.peer));
+}
+
+#[test]
+fn other_bounds_hold_from_then_on() {
+    let house = House::new(BoshLimits { sessions_max: 1, ..BoshLimits::default() }, false);
+    let _first = begun(&house);
+    let begin = || answer(house.post(CALLER, "rid='1' to='a.example'", ""));
+    assert!(begin().starts_with("HTTP/1.1 503 "));
+    let _waits = house.post(CALLER, &of_session(2), "");
+    let one = BoshLimits { connections_max: 1, ..BoshLimits::default() };
+    house.door.set_bounds(bounds(one));
+    assert!(!house.door.has_room(CALLER.peer), "one connection is open");
+    house.door.set_bounds(bounds(BoshLimits { sessions_max: 2, ..BoshLimits::default() }));
+    let _second = begun(&house);
 }
 
 #[test]

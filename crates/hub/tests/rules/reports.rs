@@ -111,3 +111,24 @@ fn reports_that_wait_are_bounded() {
     assert_eq!(world.count(PushCounter::Reports), 1_025);
     world.hub.audit();
 }
+
+#[test]
+fn webhooks_come_and_go_while_the_hub_runs() {
+    let mut world = hooked();
+    let seat = world.seat("d");
+    world.settle();
+    report(&mut world, &seat, 1);
+    let hooks = ["new", "p"].map(|name| ReportHook { product: None, timeline: hook(name) });
+    world.hub.set_report_hooks(hooks.into());
+    report(&mut world, &seat, 2);
+    world.complete(Ok(()));
+    world.complete(Ok(()));
+    let count = |world: &HubHarness, name| world.log.messages(hook(name)).len();
+    assert_eq!(["all", "p", "new"].map(|name| count(&world, name)), [1, 2, 1]);
+    world.hub.set_report_hooks(Vec::new());
+    world.deliveries();
+    report(&mut world, &seat, 3);
+    let taken = PushDelivery::ReportTaken { term: 0, seq: 3 };
+    assert_eq!(world.deliveries(), [(seat.conn, taken)], "no webhook wants it: nothing is stored");
+    assert_eq!(["all", "p", "new"].map(|name| count(&world, name)), [1, 2, 1]);
+}

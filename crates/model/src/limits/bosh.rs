@@ -9,32 +9,33 @@ section! {
     pub struct BoshLimits {
         /// Scheme and host of the BOSH listeners, such as "https://chat.example.org", as host-meta
         /// announces them. "" is the host that was requested.
-        url: String = String::new(), text("an http:// or https:// host, or empty", is_url_or_none);
+        @live url: String = String::new(),
+            text("an http:// or https:// host, or empty", is_url_or_none);
         /// Concurrent HTTP connections. One more gets 503.
-        connections_max: u32 = 8_192, whole(1..=1_000_000, "connections");
+        @live connections_max: u32 = 8_192, whole(1..=1_000_000, "connections");
         /// Of them, those of one source: an IPv4 address, or an IPv6 /64. One more gets 503. 0:
         /// half of connections_max. All connections of a proxy without PROXY header have the same
         /// source.
-        connections_a_source_max: u32 = 0, whole(0..=1_000_000, "connections");
+        @live connections_a_source_max: u32 = 0, whole(0..=1_000_000, "connections");
         /// Concurrent sessions, each also counted in [limits] connections_max. One more gets 503.
-        sessions_max: u32 = 4_096, whole(1..=1_000_000, "sessions");
+        @live sessions_max: u32 = 4_096, whole(1..=1_000_000, "sessions");
         /// Of them, those of one source. One more gets 503. 0: half of sessions_max.
-        sessions_a_source_max: u32 = 0, whole(0..=1_000_000, "sessions");
+        @live sessions_a_source_max: u32 = 0, whole(0..=1_000_000, "sessions");
         /// Bytes of requests being read, all connections together. A request beyond them gets 503.
-        reading_bytes_max: u32 = 64 * 1024 * 1024, whole(1 << 20..=1 << 30, "bytes");
+        @live reading_bytes_max: u32 = 64 * 1024 * 1024, whole(1 << 20..=1 << 30, "bytes");
         /// Of them, those of one source. 0: half of reading_bytes_max.
-        reading_bytes_a_source_max: u32 = 0, whole(0..=1 << 30, "bytes");
+        @live reading_bytes_a_source_max: u32 = 0, whole(0..=1 << 30, "bytes");
         /// Longest time that a response is held if there is nothing to send; a client may ask for
         /// less.
-        wait_s_max: u32 = 60, whole(1..=600, "seconds");
+        @live wait_s_max: u32 = 60, whole(1..=600, "seconds");
         /// Time without a request after which a session ends.
-        inactivity_s: u32 = 60, whole(5..=3_600, "seconds");
+        @live inactivity_s: u32 = 60, whole(5..=3_600, "seconds");
         /// Longest pause without requests that a client may announce, once. A longer one ends its
         /// session (policy-violation).
-        pause_s_max: u32 = 120, whole(5..=3_600, "seconds");
+        @live pause_s_max: u32 = 120, whole(5..=3_600, "seconds");
         /// Bytes of stanzas waiting for a request. Beyond, they are queued as for any slow reader
         /// ([limits] out_bytes_max).
-        waiting_bytes_max: u32 = 64 * 1024, whole(4_096..=1 << 24, "bytes");
+        @live waiting_bytes_max: u32 = 64 * 1024, whole(4_096..=1 << 24, "bytes");
     }
 }
 

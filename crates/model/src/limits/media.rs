@@ -17,26 +17,26 @@ section! {
         /// Bytes of these uploads. A file beyond them is refused.
         @live bytes_a_day_max: u64 = 1024 * 1024 * 1024, whole(1..=1 << 44, "bytes");
         /// How long an upload permission is valid. After it, the storage refuses the upload.
-        upload_s: u32 = 300, whole(10..=86_400, "seconds");
+        @live upload_s: u32 = 300, whole(10..=86_400, "seconds");
         /// How long a file is kept and its address is valid. In the folder it is deleted then; in a
         /// bucket a lifecycle rule must do that, and a signed address is valid for a week at most.
-        keep_s: u32 = 30 * 86_400, whole(60..=315_360_000, "seconds");
+        @live keep_s: u32 = 30 * 86_400, whole(60..=315_360_000, "seconds");
         /// Concurrent connections to the folder. One more gets 503.
-        transfers_max: u32 = 256, whole(1..=65_536, "connections");
+        @live transfers_max: u32 = 256, whole(1..=65_536, "connections");
         /// Of them, those of one source: an IPv4 address, or an IPv6 /64. One more gets 503. 0:
         /// half of transfers_max. All connections of a proxy without PROXY header have the same
         /// source.
-        transfers_a_source_max: u32 = 0, whole(0..=65_536, "connections");
+        @live transfers_a_source_max: u32 = 0, whole(0..=65_536, "connections");
         /// Concurrent uploads into the folder. One more gets 503.
-        uploads_max: u32 = 64, whole(1..=65_536, "files");
+        @live uploads_max: u32 = 64, whole(1..=65_536, "files");
         /// Of them, those of one source. One more gets 503. 0: half of uploads_max.
-        uploads_a_source_max: u32 = 0, whole(0..=65_536, "files");
+        @live uploads_a_source_max: u32 = 0, whole(0..=65_536, "files");
         /// Of them, those of one account. One more gets 429.
-        uploads_an_account_max: u16 = 4, whole(1..=65_535, "files");
+        @live uploads_an_account_max: u16 = 4, whole(1..=65_535, "files");
         /// Time in which a transfer must make progress. After it, the connection is closed.
-        silence_ms_max: u32 = 30_000, whole(100..=3_600_000, "milliseconds");
+        @live silence_ms_max: u32 = 30_000, whole(100..=3_600_000, "milliseconds");
         /// Longest transfer of one file. After it, the connection is closed.
-        transfer_s_max: u32 = 3_600, whole(1..=86_400, "seconds");
+        @live transfer_s_max: u32 = 3_600, whole(1..=86_400, "seconds");
     }
 }
 

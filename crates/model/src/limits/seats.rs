@@ -11,13 +11,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// All seats of a kind.
 #[derive(Debug)]
 pub struct SourceSeats {
-    most: u32,
-    share: u32,
     taken: Mutex<Taken>,
 }
 
 #[derive(Default, Debug)]
 struct Taken {
+    most: u32,
+    share: u32,
     all: u32,
     of_sources: BTreeMap<Source, u32>,
 }
@@ -42,7 +42,14 @@ pub fn share_of(configured: u32, most: u32) -> u32 {
 impl SourceSeats {
     /// A total, and a maximum for one source ([`share_of`]).
     pub fn new(most: u32, share: u32) -> Arc<SourceSeats> {
-        Arc::new(SourceSeats { most, share: share_of(share, most), taken: Mutex::default() })
+        let taken = Taken { most, share: share_of(share, most), ..Taken::default() };
+        Arc::new(SourceSeats { taken: Mutex::new(taken) })
+    }
+
+    /// Another total and maximum from now on. Seats beyond them stay until they are dropped.
+    pub fn set_max(&self, most: u32, share: u32) {
+        let mut taken = self.lock();
+        (taken.most, taken.share) = (most, share_of(share, most));
     }
 
     /// Takes a seat, until it is dropped.
@@ -54,7 +61,7 @@ impl SourceSeats {
 
     /// Whether a seat would be given now.
     pub fn check(&self, source: Source) -> Result<(), NoSeat> {
-        self.look(&self.lock(), source, 1)
+        self.lock().look(source, 1)
     }
 
     /// How many seats are taken.
@@ -62,20 +69,22 @@ impl SourceSeats {
         self.lock().all
     }
 
-    fn look(&self, taken: &Taken, source: Source, more: u32) -> Result<(), NoSeat> {
-        let own = taken.of_sources.get(&source).copied().unwrap_or(0);
-        if own.saturating_add(more) > self.share {
-            return Err(NoSeat::SourceFull);
-        }
-        match taken.all.saturating_add(more) > self.most {
-            true => Err(NoSeat::Full),
-            false => Ok(()),
-        }
-    }
-
     /// Nothing panics half way through a change.
     fn lock(&self) -> MutexGuard<'_, Taken> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Taken {
+    fn look(&self, source: Source, more: u32) -> Result<(), NoSeat> {
+        let own = self.of_sources.get(&source).copied().unwrap_or(0);
+        if own.saturating_add(more) > self.share {
+            return Err(NoSeat::SourceFull);
+        }
+        match self.all.saturating_add(more) > self.most {
+            true => Err(NoSeat::Full),
+            false => Ok(()),
+        }
     }
 }
 
@@ -96,7 +105,7 @@ impl SourceSeat {
     /// Takes this many more: all of them or none.
     pub fn grow(&mut self, more: u32) -> Result<(), NoSeat> {
         let mut taken = self.seats.lock();
-        self.seats.look(&taken, self.source, more)?;
+        taken.look(self.source, more)?;
         taken.all += more;
         *taken.of_sources.entry(self.source).or_default() += more;
         self.count += more;
@@ -159,5 +168,20 @@ mod tests {
             [(0, 1), (0, 4), (0, 5), (2, 4)].map(|(it, most)| share_of(it, most)),
             [1, 2, 3, 2]
         );
+    }
+
+    #[test]
+    fn a_lower_maximum_holds_for_newcomers_and_a_higher_one_at_once() {
+        let seats = SourceSeats::new(4, 4);
+        let (a, b) = (source("10.0.0.1"), source("10.0.0.2"));
+        let held: Vec<_> = (0..3).map(|_| seats.take(a).expect("room")).collect();
+        seats.set_max(2, 1);
+        assert_eq!((seats.taken(), seats.check(a)), (3, Err(NoSeat::SourceFull)));
+        assert_eq!(seats.check(b), Err(NoSeat::Full), "those that are here stay");
+        drop(held);
+        let _one = seats.take(b).expect("room again");
+        assert_eq!(seats.check(b), Err(NoSeat::SourceFull));
+        seats.set_max(9, 0);
+        assert_eq!(seats.check(b), Ok(()), "half of nine, rounded up");
     }
 }

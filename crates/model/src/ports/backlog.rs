@@ -6,31 +6,41 @@
 //! after a crash, what was posted and not taken off is posted again. A cursor says how far the
 //! application knows of everything; a gap behind it was lost, and is told, also after a restart.
 
+use crate::id::ProductKey;
 use crate::ports::log::{Page, StoreError};
-use crate::timeline::Seq;
+use crate::timeline::{Seq, TimelineId};
 
 /// The waiting Reports of all webhooks. Calls may block; they are for threads of their own.
 pub trait Backlog: Send + Sync {
     /// Shards, each with a timeline a webhook.
     fn shards(&self) -> u16;
 
-    /// What waits on a shard for the webhook with this number, after `after`, oldest first. A
-    /// message's body is a Report as [`crate::ports::events`] tells it, encoded by the hub.
-    fn pull(&self, hook: usize, shard: u16, after: Seq) -> Result<Page, StoreError>;
+    /// The timeline, on every shard, of the Reports for the webhook with this URL and product.
+    fn timeline(&self, url: &str, product: Option<&ProductKey>) -> TimelineId;
+
+    /// What waits on a shard in a webhook's timeline, after `after`, oldest first. A message's body
+    /// is a Report as [`crate::ports::events`] tells it, encoded by the hub.
+    fn pull(&self, timeline: TimelineId, shard: u16, after: Seq) -> Result<Page, StoreError>;
 
     /// Up to where the application knows of every Report on a shard: it took it, or was told that
     /// it is lost. Zero when it knows of none.
-    fn cursor(&self, hook: usize, shard: u16) -> Result<Seq, StoreError>;
+    fn cursor(&self, timeline: TimelineId, shard: u16) -> Result<Seq, StoreError>;
 
     /// First the cursor goes up to `known` (it never goes back), then these leave the timeline:
     /// the application has taken them, or they are too old. A crash may leave the first without
     /// the second, never the other way round; after an error both may be there or not.
-    fn remove(&self, hook: usize, shard: u16, known: Seq, seqs: Vec<Seq>)
-    -> Result<(), StoreError>;
+    fn remove(
+        &self,
+        timeline: TimelineId,
+        shard: u16,
+        known: Seq,
+        seqs: Vec<Seq>,
+    ) -> Result<(), StoreError>;
 
-    /// Waits until something may have been appended for this webhook since the last call, at most
-    /// this long, milliseconds. True when it may have been.
-    fn wait(&self, hook: usize, ms_max: u64) -> bool;
+    /// Waits until Reports may have been appended, for some webhook, since the call that returned
+    /// `seen` (0 before the first call), at most this long, milliseconds. Returns the `seen` of the
+    /// next call: the same when nothing was appended.
+    fn wait(&self, seen: u64, ms_max: u64) -> u64;
 
     /// The event in a message, if its bytes make sense.
     fn event(&self, body: &[u8]) -> Option<crate::ports::events::DeviceEvent>;

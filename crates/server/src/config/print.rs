@@ -45,8 +45,6 @@ struct Page {
     sheet: Sheet,
     /// Whether a reload may add or remove it whole.
     reload: Reload,
-    /// Whatever its keys say, all of it needs a restart.
-    is_held: bool,
     entries: Vec<Entry>,
 }
 
@@ -118,7 +116,7 @@ pub(super) fn shown(config: &Config) -> Vec<ConfigSection> {
     pages(config).into_iter().map(section).collect()
 }
 
-/// What `new` has that `old` has not, and the other way round.
+/// Differences between two configurations.
 pub(super) fn diff(old: &Config, new: &Config) -> Changes {
     let (old, new) = (pages(old), pages(new));
     let mut changes = Changes::default();
@@ -136,9 +134,7 @@ pub(super) fn diff(old: &Config, new: &Config) -> Changes {
                 let pairs = page.entries.iter().zip(&other.entries);
                 for (old, new) in pairs.filter(|(old, new)| old.value != new.value) {
                     let key = format!("{} {}", page.sheet.header, old.setting.name);
-                    let is_held = page.is_held || other.is_held;
-                    let reload = if is_held { Reload::Restart } else { old.setting.reload };
-                    note(reload, key, old.shown(), new.shown());
+                    note(old.setting.reload, key, old.shown(), new.shown());
                 }
             }
         }
@@ -281,9 +277,7 @@ fn comment(out: &mut String, text: &str) {
 fn pages(config: &Config) -> Vec<Page> {
     let mut pages = vec![single("server", &config.server)];
     for listener in &config.listen {
-        let page = live(page(Sheet::named("listen", &listener.name), listener));
-        let is_held = listener.protocol.peers().is_some();
-        pages.push(if is_held { Page { is_held, reload: Reload::Restart, ..page } } else { page });
+        pages.push(live(page(Sheet::named("listen", &listener.name), listener)));
     }
     pages.push(single("tls", &config.tls));
     pages.push(single("api", &config.api));
@@ -326,7 +320,7 @@ fn pages(config: &Config) -> Vec<Page> {
     for bridge in &config.bridges {
         pages.push(live(page(Sheet::named("bridge", &bridge.name), bridge)));
     }
-    pages.extend(list(None, "webhook", &config.webhooks));
+    pages.extend(list(None, "webhook", &config.webhooks).map(live));
     pages
 }
 
@@ -360,7 +354,7 @@ fn page<S: Section + Default>(sheet: Sheet, section: &S) -> Page {
 
 fn page_of<S: Section>(sheet: Sheet, section: &S, usual: &S) -> Page {
     let (sort, reload) = (std::any::type_name::<S>(), Reload::Restart);
-    Page { sort, sheet, reload, is_held: false, entries: entries(section, usual) }
+    Page { sort, sheet, reload, entries: entries(section, usual) }
 }
 
 fn live(page: Page) -> Page {

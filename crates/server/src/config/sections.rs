@@ -238,17 +238,17 @@ section! {
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct WebhookSection {
         /// URL that events are posted to, as JSON, with retries.
-        url: String, text("an http:// or https:// address", is_url), url;
+        @live url: String, text("an http:// or https:// address", is_url), url;
         /// Key that signs the posted events (HMAC-SHA256). "": unsigned. Never printed.
-        secret: Hidden = Hidden::default(), TOKEN, secret;
+        @live secret: Hidden = Hidden::default(), TOKEN, secret;
         /// Products whose events are posted; [] is all.
-        products: Vec<String> = Vec::new(),
+        @live products: Vec<String> = Vec::new(),
             list(64, "product keys", |text| ProductKey::parse(text).is_ok());
         /// Types of events that are posted; [] is all except disconnection, message_published, the
         /// chat events and alarms, which must be named.
-        events: Vec<String> = Vec::new(), choice(&EVENT_TYPES);
+        @live events: Vec<String> = Vec::new(), choice(&EVENT_TYPES);
         /// Topic filters of the messages that are posted; needs "message_published" in events.
-        topics: Vec<String> = Vec::new(), list(64, "topic filters", is_filter);
+        @live topics: Vec<String> = Vec::new(), list(64, "topic filters", is_filter);
     }
 }
 

@@ -68,7 +68,15 @@ pub(crate) fn keep(lines_max: usize) -> RecentLayer {
     RecentLayer
 }
 
-/// What hears the log.
+/// Keeps so many lines from now on, the newest of those that there are among them.
+pub(crate) fn set_max(lines_max: usize) {
+    let mut ring = ring();
+    ring.max = lines_max;
+    let beyond = ring.lines.len().saturating_sub(lines_max);
+    ring.lines.drain(..beyond);
+}
+
+/// Layer that receives the log.
 pub(crate) struct RecentLayer;
 
 impl<S: Subscriber> Layer<S> for RecentLayer {

@@ -10,7 +10,7 @@ use crate::clock;
 use crate::config::{Config, ListenSection, ListenerProtocol, WEB_SOCKET_PATHS, WebSocketAt};
 use crate::start::ServerOutside;
 use crate::switchboard::Mailboxes;
-use bosh::{BoshDoor, BoshListener, BoshOutcome, BoshSettings, Caller, StreamGiver};
+use bosh::{BoshBounds, BoshDoor, BoshListener, BoshOutcome, BoshSettings, Caller, StreamGiver};
 use model::link::Protocol;
 use net::layer::ListenerSetup;
 use net::layer::handing::{HandedPaths, HandedStream, StreamTaker};
@@ -73,7 +73,14 @@ impl Bosh {
         }
     }
 
-    /// What is counted of it; nothing before it has begun.
+    /// Other limits from now on.
+    pub(super) fn set_limits(&self, config: &Config) {
+        if let Some(door) = self.door.get() {
+            door.set_bounds(bounds(config));
+        }
+    }
+
+    /// Its metrics; none before it has begun.
     pub(super) fn readings(&self) -> Vec<admin::MetricReading> {
         self.door.get().map(readings).unwrap_or_default()
     }
@@ -81,14 +88,8 @@ impl Bosh {
 
 /// Starts the thread.
 fn begin(config: &Config, boxes: &Mailboxes<ServerOutside>) -> Result<BoshDoor, StartError> {
-    let limits = &config.limits;
     let settings = BoshSettings {
-        limits: config.bosh.clone(),
-        stanza_bytes_max: limits.chat.stanza_bytes_max,
-        // Some of those that may be whole before a login.
-        unproven_bytes_max: limits.frame_bytes_unbound_max.saturating_mul(4),
-        out_bytes_max: limits.out_bytes_max.saturating_mul(2),
-        request_ms_max: limits.frame_ms_max,
+        bounds: bounds(config),
         giver: Arc::new(Giver { boxes: boxes.clone(), next: AtomicUsize::new(0) }),
         now_us: clock::monotonic_us,
         random: |bytes| {
@@ -96,6 +97,19 @@ fn begin(config: &Config, boxes: &Mailboxes<ServerOutside>) -> Result<BoshDoor, 
         },
     };
     BoshDoor::start(settings).map_err(failed)
+}
+
+/// Its bounds.
+fn bounds(config: &Config) -> BoshBounds {
+    let limits = &config.limits;
+    BoshBounds {
+        limits: config.bosh.clone(),
+        stanza_bytes_max: limits.chat.stanza_bytes_max,
+        // Some of those that may be whole before a login.
+        unproven_bytes_max: limits.frame_bytes_unbound_max.saturating_mul(4),
+        out_bytes_max: limits.out_bytes_max.saturating_mul(2),
+        request_ms_max: limits.frame_ms_max,
+    }
 }
 
 /// Whether a listener has BOSH, so that sessions take descriptors.
@@ -125,7 +139,7 @@ fn is_plain(path: &str) -> bool {
     path.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~/".contains(&b))
 }
 
-/// What is counted of it.
+/// Its metrics.
 fn readings(door: &BoshDoor) -> Vec<admin::MetricReading> {
     let reading = |name, help, value| admin::MetricReading { name, help, value };
     let sessions = reading("bosh_sessions", "Sessions of BOSH.", door.sessions());

@@ -28,7 +28,7 @@ use store::data::LogSizes;
 /// Milliseconds between comments on a quiet event stream.
 const STREAM_HEARTBEAT_MS: u64 = 15_000;
 
-/// What the API is joined to.
+/// Parts that the API is joined to.
 pub(super) struct Parts {
     pub(super) switchboard: Switchboard<ServerOutside>,
     pub(super) feed: Arc<Feed>,
@@ -37,7 +37,7 @@ pub(super) struct Parts {
     pub(super) queries: Arc<dyn PresenceQueries>,
     /// Figures of the stream of events, where there is one.
     pub(super) stream: Option<admin::Readings>,
-    /// Who tells devices something that are not connected.
+    /// Notifies devices that are not connected.
     pub(super) gateway: Arc<admin::PushGateway>,
     /// For who looks at the configuration, reloads it, or drains the server.
     pub(super) live: Arc<Live>,
@@ -60,17 +60,17 @@ pub(super) fn start_api(
 ) -> Result<admin::RunningApi, StartError> {
     let Parts { switchboard, feed, storage, entrance, queries, .. } = parts;
     let Parts { stream, gateway, live, media, bosh, archive, backups, .. } = parts;
-    let listeners = live.listeners.clone();
-    let orders = live_orders(&live);
+    let (listeners, orders) = (live.listeners.clone(), live_orders(&live));
     let statuses = orders.bridges.clone();
     let (accounts, asked) = (entrance.clone(), switchboard.clone());
     let (read, looked, copied) = (storage.clone(), storage.clone(), storage.clone());
-    let desk = TraceDesk::new(asked.clone(), config.api.limits.clone());
+    let desk = trace_desk(&live, asked.clone());
     let tally = desk.tally().clone();
     let settings = admin::Settings {
         token,
         tokens: entrance.token_rows(),
         audit_log: Some(config.server.data.join("audit-log")),
+        alarms: Some(config.server.data.join("alarms")),
         api: config.api.limits.clone(),
         proxy_from_environment: config.api.proxy_from_environment,
         limits: config.limits.clone(),
@@ -123,7 +123,13 @@ pub(super) fn start_api(
         .map_err(|error| StartError(format!("api: {error}")))
 }
 
-/// What the API asks of a server that changes while it runs.
+/// Begins traces, within the limits that are in force then.
+fn trace_desk(live: &Live, switchboard: Switchboard<ServerOutside>) -> TraceDesk<ServerOutside> {
+    let shown = live.shown.clone();
+    TraceDesk::new(switchboard, Box::new(move || shown.in_force().api.limits))
+}
+
+/// Orders of the API to a server that changes while it runs.
 struct LiveOrders {
     bridges: admin::BridgeStatuses,
     configuration: admin::Configurations,
@@ -157,7 +163,7 @@ fn dead_letters(config: &Config) -> admin::DeadLetterSettings {
     admin::DeadLetterSettings::in_folder(config.server.data.join("dead-letters"))
 }
 
-/// Who is what at the console.
+/// Roles of users at the console.
 pub(super) fn roles(config: &Config) -> admin::Roles {
     admin::Roles::of(&config.api.viewers, &config.api.operators, &config.api.admins)
 }
@@ -267,7 +273,7 @@ fn readings(logs: &[LogSizes]) -> Vec<admin::MetricReading> {
     ]
 }
 
-/// What became of requests for files, and how many bytes there are.
+/// Results of requests for files, and bytes of all files.
 fn media_readings(door: &MediaDoor) -> Vec<admin::MetricReading> {
     let reading = |name, help, value| admin::MetricReading { name, help, value };
     let bytes = reading("media_folder_bytes", "Bytes of files in the media folder.", door.bytes());

@@ -27,17 +27,20 @@ pub struct TraceTally {
     pub left_out: AtomicU64,
 }
 
+/// The API's limits when it is asked.
+pub type LimitsNow = Box<dyn Fn() -> ApiLimits + Send + Sync>;
+
 /// Begins traces.
 pub struct TraceDesk<O: Outside + Send + 'static> {
     switchboard: Switchboard<O>,
-    limits: ApiLimits,
+    limits: LimitsNow,
     numbers: AtomicU64,
     tally: Arc<TraceTally>,
 }
 
 impl<O: Outside + Send> TraceDesk<O> {
     /// One for the shards of this switchboard.
-    pub fn new(switchboard: Switchboard<O>, limits: ApiLimits) -> TraceDesk<O> {
+    pub fn new(switchboard: Switchboard<O>, limits: LimitsNow) -> TraceDesk<O> {
         TraceDesk { switchboard, limits, numbers: AtomicU64::new(1), tally: Arc::default() }
     }
 
@@ -81,11 +84,12 @@ impl Drop for HeldTrace {
 
 impl<O: Outside + Send + 'static> Traces for TraceDesk<O> {
     fn follow(&self, order: TraceOrder, sink: TraceSink) -> Result<Box<dyn Trace>, TraceRefusal> {
-        let place = Place::take(&self.tally, self.limits.traces_max).ok_or(TraceRefusal::Full)?;
+        let limits = (self.limits)();
+        let place = Place::take(&self.tally, limits.traces_max).ok_or(TraceRefusal::Full)?;
         let TraceOrder { scope, payload } = order;
         let (sender, batches) = sync_channel(BATCHES_MAX);
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        let trace = Arc::new(ActiveTrace::new(number, scope, self.limits.clone(), sender));
+        let trace = Arc::new(ActiveTrace::new(number, scope, limits, sender));
         // From here on it ends when it is let go of, whatever fails.
         let held = HeldTrace { trace: trace.clone(), _place: place };
         let follower = Follower::new(trace.clone(), payload, sink, self.tally.clone());

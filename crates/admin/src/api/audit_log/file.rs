@@ -12,6 +12,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes read at once, from the end backwards.
@@ -31,7 +32,7 @@ pub(crate) struct Page {
 /// The files, open.
 pub(super) struct AuditFile {
     folder: PathBuf,
-    half_bytes: u64,
+    half_bytes: AtomicU64,
     state: Mutex<AuditFileState>,
     /// Up to which number all is on stable storage.
     synced: Mutex<u64>,
@@ -61,7 +62,8 @@ impl AuditFile {
         let state = AuditFileState { current: Arc::new(current), bytes, last: 0 };
         let (state, synced) = (Mutex::new(state), Mutex::new(0));
         let folder = folder.to_owned();
-        let file = AuditFile { folder, half_bytes: (bytes_max / 2).max(1), state, synced };
+        let half_bytes = AtomicU64::new((bytes_max / 2).max(1));
+        let file = AuditFile { folder, half_bytes, state, synced };
         let page = file.page(u64::MAX, 1, &|_| true)?;
         let last = page.entries.first().and_then(number).unwrap_or(0);
         file.state().last = last;
@@ -69,12 +71,21 @@ impl AuditFile {
         Ok(file)
     }
 
+    /// From now on it has at most so many bytes. A longer one shrinks with the next entries.
+    pub(super) fn set_bytes_max(&self, bytes_max: u64) {
+        self.half_bytes.store((bytes_max / 2).max(1), Ordering::Relaxed);
+    }
+
+    fn half_bytes(&self) -> u64 {
+        self.half_bytes.load(Ordering::Relaxed)
+    }
+
     pub(super) fn append(&self, entry: &Entry, sync: bool) -> io::Result<()> {
         let mut state = self.state();
         let number = state.last + 1;
         let told = serde_json::to_string(&Numbered { number: number.to_string(), entry })?;
         let line = told + "\n";
-        if state.bytes > 0 && state.bytes + line.len() as u64 > self.half_bytes {
+        if state.bytes > 0 && state.bytes + line.len() as u64 > self.half_bytes() {
             state.current.sync_data()?;
             fs::rename(self.folder.join(CURRENT), self.folder.join(PREVIOUS))?;
             state.current = Arc::new(current(&self.folder)?);

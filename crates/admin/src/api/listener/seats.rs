@@ -44,8 +44,6 @@ pub struct SeatTally {
 
 /// The places of all listeners of a door.
 pub(super) struct Table {
-    max: usize,
-    share: usize,
     places: Mutex<Places>,
     pub(super) tally: SeatTally,
     /// A connection ended or became a stream, or something was done.
@@ -54,6 +52,8 @@ pub(super) struct Table {
 
 #[derive(Default)]
 struct Places {
+    max: usize,
+    share: usize,
     /// Rises with each thing that happens: it stands for time.
     moment: u64,
     taken: BTreeMap<u64, Place>,
@@ -104,17 +104,26 @@ impl std::fmt::Debug for ApiSlot {
 impl Table {
     /// So many, of which one source has at most its share ([`share_of`]).
     pub(super) fn new(max: u32, share: u32) -> Arc<Table> {
-        let (places, tally, changed) = (Mutex::default(), SeatTally::default(), Notify::new());
-        let (max, share) = (max.max(1) as usize, share_of(share, max.max(1)) as usize);
-        Arc::new(Table { max, share, places, tally, changed })
+        let (places, tally, changed) = Default::default();
+        let table = Table { places, tally, changed };
+        table.set_max(max, share);
+        Arc::new(table)
+    }
+
+    /// Others from now on. Who is here beyond them stays until it ends, or until it gives way to
+    /// somebody who comes.
+    pub(super) fn set_max(&self, max: u32, share: u32) {
+        let mut places = self.lock();
+        places.max = max.max(1) as usize;
+        places.share = share_of(share, max.max(1)) as usize;
     }
 
     /// A seat for a new connection; `None`: all others, or all of its source, are being answered.
     pub(super) fn take(self: &Arc<Table>, peer: SocketAddr) -> Option<ApiSlot> {
         let mut places = self.lock();
         let from = Source::of(peer.ip());
-        let is_beyond = places.of_sources.get(&from).is_some_and(|own| *own >= self.share);
-        if is_beyond || places.taken.len() - places.leaving >= self.max {
+        let is_beyond = places.of_sources.get(&from).is_some_and(|own| *own >= places.share);
+        if is_beyond || places.taken.len() - places.leaving >= places.max {
             self.tally.beyond_source.fetch_add(u64::from(is_beyond), Ordering::Relaxed);
             let Some(victim) = places.victim(is_beyond.then_some(from)) else {
                 self.tally.refused.fetch_add(1, Ordering::Relaxed);

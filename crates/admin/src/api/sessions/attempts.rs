@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Sources that are remembered.
@@ -23,20 +24,26 @@ struct Failures {
 
 /// Wrong log-ins of the last minute.
 pub(crate) struct Attempts {
-    failures_max: u32,
+    failures_max: AtomicU32,
     by_source: Mutex<HashMap<Source, Failures>>,
 }
 
 impl Attempts {
     pub(crate) fn new(failures_max: u32) -> Attempts {
-        Attempts { failures_max, by_source: Mutex::default() }
+        Attempts { failures_max: AtomicU32::new(failures_max), by_source: Mutex::default() }
+    }
+
+    /// So many from now on.
+    pub(crate) fn set_max(&self, failures_max: u32) {
+        self.failures_max.store(failures_max, Ordering::Relaxed);
     }
 
     /// Seconds after which this address may try again; `None`: it may now.
     pub(crate) fn wait_s(&self, now_ms: u64, peer: Option<IpAddr>) -> Option<u32> {
         let failed = *self.table().get(&source(peer))?;
         let passed_ms = now_ms.saturating_sub(failed.since_ms);
-        let is_held = failed.count >= self.failures_max && passed_ms < MINUTE_MS;
+        let failures_max = self.failures_max.load(Ordering::Relaxed);
+        let is_held = failed.count >= failures_max && passed_ms < MINUTE_MS;
         is_held.then(|| (MINUTE_MS - passed_ms).div_ceil(1_000) as u32)
     }
 

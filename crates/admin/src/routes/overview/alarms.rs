@@ -9,6 +9,7 @@ use crate::LogHealth;
 use crate::answers::overview::alarms::{AlarmList, AlarmShown};
 use crate::api::{Api, Shared};
 use crate::fault::Fault;
+use crate::feed::alarm_file::AlarmFile;
 use crate::feed::alarms::{self, Alarm, Book, Condition, Growth, Kind};
 use crate::guard::Caller;
 use crate::texts::{AlarmStateName, PageLimit};
@@ -23,8 +24,9 @@ use model::session::Drop;
 use model::{event, tell};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Used share of the fullest log from which on an alarm is raised.
 const STORE_PERCENT: u64 = 70;
@@ -73,24 +75,53 @@ const COUNTED: [Counted; 4] = [
 ];
 
 /// All alarms, for whoever asks.
-#[derive(Default)]
-pub(crate) struct Alarms(Mutex<Book>);
+pub(crate) struct Alarms {
+    book: Mutex<Book>,
+    /// Where they outlive a restart.
+    file: Option<Mutex<AlarmFile>>,
+}
 
 impl Alarms {
+    /// Those of this file, if there is one, which is read now.
+    pub(crate) fn open(path: Option<&Path>, now_ms: u64) -> Alarms {
+        let opened = path.map(|path| AlarmFile::open(path.to_owned()));
+        let (file, kept) = opened.map_or((None, Vec::new()), |(file, kept)| (Some(file), kept));
+        Alarms { book: Mutex::new(Book::of(kept, now_ms)), file: file.map(Mutex::new) }
+    }
+
     pub(crate) fn book(&self) -> MutexGuard<'_, Book> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes them as they are. Blocks.
+    fn save(&self) {
+        let Some(file) = &self.file else { return };
+        // First the file, so that nobody who looked earlier writes later.
+        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.book().all();
+        file.write(&all);
     }
 }
 
+/// Writes them on a thread that may wait.
+async fn save(api: Arc<Shared>) {
+    // It fails only where the process ends.
+    let _ = tokio::task::spawn_blocking(move || api.alarms.save()).await;
+}
+
 /// Looks at the server, with its status as it is now.
-pub(super) fn look(api: &Shared, status: &Status) {
+pub(super) async fn look(api: &Arc<Shared>, status: &Status) {
     let growth = api.alarms.book().grown(sums(api, status));
     let mut found = of_shards(status, &growth);
     of_store(api, &mut found);
     of_others(api, &growth, &mut found);
     let changed = api.alarms.book().see((api.settings.wall_ms)(), found);
     changed.iter().for_each(log);
+    let is_new = !changed.is_empty();
     api.feed.publish_alarms(changed);
+    if is_new {
+        save(Arc::clone(api)).await;
+    }
 }
 
 /// The line of the log about an alarm that was raised or cleared.
@@ -108,12 +139,14 @@ pub(super) fn shown(api: &Shared) -> Vec<AlarmShown> {
     api.alarms.book().active().iter().map(AlarmShown::from).collect()
 }
 
-/// What only grows, and raises an alarm when it does.
+/// Sums that only grow, and raise an alarm when they do.
 fn sums(api: &Shared, status: &Status) -> Growth {
     let of_shards = COUNTED.iter().map(|it| ((it.kind, String::new()), (it.sum)(&status.counters)));
-    let hooks = api.webhooks.iter().enumerate().map(|(number, hook)| {
+    let hooks = api.webhooks.all();
+    // By URL and product, because a reload gives webhooks other numbers.
+    let hooks = hooks.iter().map(|hook| {
         let failures = hook.tally.failures.load(Ordering::Relaxed);
-        ((&alarms::WEBHOOK_FAILING, number.to_string()), failures)
+        ((&alarms::WEBHOOK_FAILING, hook.settings().hook.shown()), failures)
     });
     of_shards.chain(hooks).collect()
 }
@@ -122,7 +155,7 @@ fn one(kind: &'static Kind, text: String) -> Condition {
     Condition { kind, subject: String::new(), text }
 }
 
-/// What the shards report.
+/// Conditions that the shards report.
 fn of_shards(status: &Status, growth: &Growth) -> Vec<Condition> {
     let counted = COUNTED.iter().filter_map(|it| {
         let by = growth.get(&(it.kind, String::new())).filter(|&&by| by > 0)?;
@@ -253,7 +286,9 @@ pub(crate) async fn acknowledge(
     let id = part(path)?.parse().map_err(|_| Fault::bad("the id of an alarm is a number"))?;
     let now_ms = (api.settings.wall_ms)();
     let alarm = api.alarms.book().acknowledge(id, now_ms, &caller.0.name);
-    alarm.map(|alarm| Json(AlarmShown::from(&alarm))).ok_or(Fault::unknown("alarm"))
+    let alarm = alarm.ok_or(Fault::unknown("alarm"))?;
+    save(api).await;
+    Ok(Json(AlarmShown::from(&alarm)))
 }
 
 #[cfg(test)]

@@ -144,7 +144,7 @@ impl Ring {
         self.moments.push_back(moment);
     }
 
-    /// Who is online by protocol; the last numbers where nobody can tell.
+    /// Clients online by protocol; the last numbers where the current ones are unknown.
     fn online(&mut self, presence: Option<&PresenceCounts>) -> [u32; PROTOCOLS_MAX] {
         let Some(presence) = presence else {
             return self.moments.back().map_or([0; PROTOCOLS_MAX], |moment| moment.online);
@@ -245,7 +245,7 @@ pub(crate) async fn record(api: Arc<Shared>, phases: watch::Receiver<Phase>) {
         let presence = presence_routes::counted(&api).await.ok();
         let process =
             Process { cpu_ms: process::cpu_ms(), resident_bytes: process::resident_bytes() };
-        alarms::look(&api, &status);
+        alarms::look(&api, &status).await;
         api.history.keep((api.settings.wall_ms)(), &status, presence.as_ref(), &process);
     }
 }

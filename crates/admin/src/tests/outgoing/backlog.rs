@@ -3,10 +3,12 @@
 use crate::tests::description::check_named;
 use crate::tests::hook::{Application, ids, test_api, wait_for};
 use crate::tests::*;
+use base::hash::HashKey;
+use model::id::ProductKey;
 use model::ports::backlog::Backlog;
 use model::ports::log::{Page, StoreError};
 use model::service::ServiceKind;
-use model::timeline::{Message, Placed, Seq};
+use model::timeline::{Message, Placed, Seq, Space, TimelineId};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Condvar;
@@ -14,7 +16,7 @@ use std::sync::Condvar;
 /// A backlog in memory whose bodies are a device's name and a Report's number.
 pub(in crate::tests) struct Waiting {
     shards: Vec<Mutex<Shard>>,
-    came: (Mutex<bool>, Condvar),
+    came: (Mutex<u64>, Condvar),
 }
 
 #[derive(Default)]
@@ -45,7 +47,7 @@ impl Waiting {
     }
 
     fn ring(&self) {
-        *self.came.0.lock().expect("no panic") = true;
+        *self.came.0.lock().expect("no panic") += 1;
         self.came.1.notify_all();
     }
 
@@ -70,8 +72,13 @@ impl Backlog for Waiting {
         self.shards.len() as u16
     }
 
-    fn pull(&self, hook: usize, shard: u16, after: Seq) -> Result<Page, StoreError> {
-        assert_eq!(hook, 0);
+    fn timeline(&self, url: &str, product: Option<&ProductKey>) -> TimelineId {
+        let product = product.map_or("", ProductKey::as_str);
+        TimelineId::of(Space::Reports, HashKey::new(1, 2), &[url.as_bytes(), product.as_bytes()])
+    }
+
+    fn pull(&self, timeline: TimelineId, shard: u16, after: Seq) -> Result<Page, StoreError> {
+        assert_eq!(timeline.space(), Space::Reports);
         let shard = self.shard(shard.into());
         if let Some(error) = shard.refuses {
             return Err(error);
@@ -81,12 +88,18 @@ impl Backlog for Waiting {
         Ok(Page { messages: messages.collect(), damaged: Vec::new(), more: false })
     }
 
-    fn cursor(&self, _: usize, shard: u16) -> Result<Seq, StoreError> {
+    fn cursor(&self, _: TimelineId, shard: u16) -> Result<Seq, StoreError> {
         let shard = self.shard(shard.into());
         shard.refuses.map_or(Ok(shard.cursor), Err)
     }
 
-    fn remove(&self, _: usize, shard: u16, known: Seq, seqs: Vec<Seq>) -> Result<(), StoreError> {
+    fn remove(
+        &self,
+        _: TimelineId,
+        shard: u16,
+        known: Seq,
+        seqs: Vec<Seq>,
+    ) -> Result<(), StoreError> {
         let mut shard = self.shard(shard.into());
         if let Some(error) = shard.refuses {
             return Err(error);
@@ -97,11 +110,11 @@ impl Backlog for Waiting {
         Ok(())
     }
 
-    fn wait(&self, _: usize, ms_max: u64) -> bool {
+    fn wait(&self, seen: u64, ms_max: u64) -> u64 {
         let (came, told) = &self.came;
-        let came = came.lock().expect("no panic");
-        let waited = told.wait_timeout_while(came, Duration::from_millis(ms_max), |came| !*came);
-        std::mem::take(&mut *waited.expect("no panic").0)
+        let (came, time) = (came.lock().expect("no panic"), Duration::from_millis(ms_max));
+        let waited = told.wait_timeout_while(came, time, |came| *came == seen);
+        *waited.expect("no panic").0
     }
 
     fn event(&self, body: &[u8]) -> Option<DeviceEvent> {

@@ -3,5 +3,6 @@
 
 pub(super) mod backlog;
 mod dead;
+mod live;
 mod otlp;
 mod push_gateway;

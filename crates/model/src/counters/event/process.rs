@@ -34,6 +34,10 @@ kinds! {
             = "alarms_raised_total";
         /// The condition of an alarm is over.
         ALARM_ENDED "alarm_ended" info "alarm cleared" [alarm kind level subject text];
+        /// Past alarms of earlier starts are not listed. The next alarm replaces the file.
+        ALARMS_UNREADABLE "alarms_unreadable" warn "the file of alarms cannot be read" [path error];
+        /// A restart will forget the newest alarms. Check the disk of the data folder.
+        ALARMS_UNKEPT "alarms_unkept" warn "alarms cannot be stored" [path error];
         /// `holdline token reset` replaced the first token of the API.
         TOKEN_RESET "token_reset" warn "the first token of the API was replaced" [];
         /// A key has a new value in the file, which takes effect at the next restart.

@@ -1,8 +1,8 @@
 //! Each key is live or needs a restart, and a reload takes exactly the live ones.
 
 use super::{parse, with};
+use crate::config::Config;
 use crate::config::print;
-use crate::config::{Config, ListenSection};
 use base::setting::{Kind, Reload, Value};
 use base::text::quoted;
 
@@ -42,6 +42,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("[access.token]", "user_claim", "\"name\""),
     ("[access.token]", "equal", "[\"a=b\"]"),
     ("[access.token]", "acl_claim", "\"rules\""),
+    ("[bosh]", "url", "\"https://chat.example\""),
     ("[backup]", "folder", "\"/var/backups/holdline\""),
     ("[bans]", "exempt", "[\"10.0.0.0/8\"]"),
 ];
@@ -92,15 +93,18 @@ fn a_reload_takes_every_live_key_and_no_other() {
 }
 
 #[test]
-fn listeners_and_certificates_are_taken_whole_but_for_those_of_other_servers() {
+fn listeners_certificates_and_webhooks_are_taken_whole() {
     let of = |port: u16, protocol: &str, more: &str| {
         format!("address = \"127.0.0.1:{port}\"\nprotocol = \"{protocol}\"\n{more}\n")
     };
+    let hook = |url: &str| format!("[[webhook]]\nurl = \"{url}\"\n");
     let old = [
         format!("[listen.a]\n{}", of(1, "mqtt", "")),
         format!("[listen.gone]\n{}", of(2, "im", "")),
         format!("[listen.s2s]\n{}", of(3, "xmpp-server", "")),
         format!("[listen.turns]\n{}", of(4, "xmpp", "")),
+        hook("http://a/"),
+        hook("http://gone/"),
     ];
     let new = [
         format!("[listen.a]\n{}", of(5, "miop", "connections_max = 7")),
@@ -108,28 +112,25 @@ fn listeners_and_certificates_are_taken_whole_but_for_those_of_other_servers() {
         format!("[listen.s2s]\n{}", of(7, "xmpp-server", "")),
         format!("[listen.turns]\n{}", of(4, "xmpp-component", "")),
         "[tls]\ncertificate = \"a.pem\"\nkey = \"a.key\"\n".to_owned(),
+        hook("http://a/") + "secret = \"0123456789abcdef\"\n",
     ];
     let (old, new) = (parse(&old.concat()).expect("good"), parse(&new.concat()).expect("good"));
     let next = old.following(&new);
-    assert_eq!(next.tls, new.tls);
-    let ports = |config: &Config| {
-        let told = |it: &ListenSection| format!("{} {}", it.name, it.address);
-        config.listen.iter().map(told).collect::<Vec<_>>()
-    };
-    assert_eq!(
-        ports(&next),
-        ["a 127.0.0.1:5", "came 127.0.0.1:6", "s2s 127.0.0.1:3", "turns 127.0.0.1:4"]
-    );
-    let keys = |of: Vec<crate::config::SettingChange>| -> Vec<String> {
-        of.into_iter().map(|it| it.key).collect()
-    };
-    let applied = keys(old.diff(&next).live);
-    for key in ["[listen.a] address", "[listen.a] protocol", "[listen.gone]", "[listen.came]"] {
+    assert_eq!((&next.tls, &next.listen, &next.webhooks), (&new.tls, &new.listen, &new.webhooks));
+    let applied: Vec<String> = old.diff(&next).live.into_iter().map(|it| it.key).collect();
+    for key in [
+        "[listen.a] address",
+        "[listen.a] protocol",
+        "[listen.gone]",
+        "[listen.came]",
+        "[listen.s2s] address",
+        "[listen.turns] protocol",
+        "[[webhook]] secret",
+        "[[webhook]]",
+    ] {
         assert!(applied.iter().any(|it| it == key), "{key}: {applied:?}");
     }
-    let left = next.diff(&new);
-    assert_eq!(keys(left.restart), ["[listen.s2s] address", "[listen.turns] protocol"]);
-    assert_eq!(left.live, []);
+    assert_eq!(next.diff(&new), Default::default(), "nothing needs a restart");
 }
 
 #[test]

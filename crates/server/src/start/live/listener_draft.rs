@@ -87,21 +87,24 @@ impl Draft {
             None => self.sections.push(section.clone()),
         }
         let place = places.get(number).filter(|place| place.is_open);
-        let moves = place.is_some_and(|place| place.section.address != section.address);
+        // The sockets of listeners for other servers belong to another shard.
+        let kind = |section: &ListenSection| section.protocol.peers().is_some();
+        let moves = place.is_some_and(|place| {
+            place.section.address != section.address || kind(&place.section) != kind(&section)
+        });
         if let Some(place) = place.filter(|_| moves) {
             if place.is_handed() {
                 return Err(format!(
                     "[listen.{}] address = {}: the service manager opened the socket of this \
-                     listener; change the address in its socket unit",
+                     listener; change the address in its socket unit (a change between a protocol \
+                     for clients and one for other servers needs a restart)",
                     section.name, section.address
                 ));
             }
             self.leaving.push(place.address.clone());
         }
-        // Those of other servers belong to another shard, and need a restart.
-        let is_for_peers = section.protocol.peers().is_some();
         let is_as_before = place.is_some_and(|place| place.section == section && place.tls == tls);
-        if !is_as_before && !is_for_peers {
+        if !is_as_before {
             let opens = place.is_none() || moves;
             self.steps.push(DraftStep { number, section, tls, opens });
         }

@@ -4,8 +4,8 @@
 //! connections, closed or not; a listener that comes back gets its old one. A reload first makes a
 //! [`ListenerPlan`], which opens all new sockets and reads all new certificates: if one of them
 //! fails, nothing has changed. Carried out, the plan hands each shard its changes, in their order,
-//! and waits until the shards have made them. Listeners for other servers and for components
-//! belong to the shard of federation and stay until a restart.
+//! and waits until the shards have made them. Sockets for other servers and for components
+//! belong to the shard of federation, which gets every change, too: numbers follow one another.
 //!
 //! Invariant: no socket of a listener that is closed stays open in this process, in its supervisor,
 //! or among the copies for a server that takes over, from which a new connection would wait for
@@ -25,6 +25,7 @@ use crate::shard_logic::Mail;
 use crate::switchboard::Mailboxes;
 use crate::takeover::{Given, GivenListeners, ListenerHold};
 use ::bosh::BoshListener;
+use federation::{PeerDoor, WayOut};
 use model::id::ShardId;
 use model::{event, tell};
 use net::layer::{ListenEndpoint, ListenerSetup};
@@ -38,7 +39,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// Time in which shards carry out a change before a reload answers that they still do.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What new listeners hand on, and who is told of them.
 pub(in crate::start) struct Surroundings {
@@ -46,6 +47,8 @@ pub(in crate::start) struct Surroundings {
     /// The shards have ended.
     pub(in crate::start) over: Arc<AtomicBool>,
     pub(in crate::start) bosh: Arc<Bosh>,
+    /// The way to the shard of other servers and components, if there is one.
+    pub(in crate::start) federation: Option<WayOut>,
     pub(in crate::start) media: Option<Media>,
     pub(in crate::start) supervisor: Supervisor,
     /// Copies of the sockets, for a server that takes over.
@@ -130,6 +133,16 @@ impl Listeners {
         };
         let places = first.into_iter().map(place).collect();
         Listeners { around, places: Mutex::new(places), files: Mutex::new(files) }
+    }
+
+    /// Files, BOSH and federation have these limits from now on.
+    pub(in crate::start) fn set_limits(&self, config: &Config) {
+        let Surroundings { media, bosh, federation, over, .. } = &self.around;
+        media.iter().for_each(|media| media.set_limits(&config.limits.media));
+        bosh.set_limits(config);
+        if let Some(federation) = federation {
+            federation.set_limits(&config.federation.limits, &config.limits, over);
+        }
     }
 
     /// The name of each open listener, with its address.
@@ -242,14 +255,17 @@ impl Listeners {
             let (listener, address) = (&*place.section.name, &place.address);
             let connections = place.setup.open.open();
             tell!(event::LISTENER_CLOSED, listener, %address, connections);
-            let none = self.around.boxes.iter().map(|_| Some(Vec::new())).collect();
-            orders.add(number, &place.setup, none);
+            let none = of_each_shard(self.around.boxes.iter().map(|_| Vec::new()).collect(), None);
+            orders.add((number, place.section.protocol.peers()), &place.setup, none);
         }
         for step in steps {
             self.take_step(&mut places, step, &mut copies, (&mut orders, &mut wrong));
         }
         drop((places, copies));
-        let Orders { of_shards, mut receivers } = orders;
+        let Orders { of_shards, of_peers, mut receivers } = orders;
+        if let Some(federation) = &self.around.federation {
+            federation.change_listeners(of_peers, &self.around.over);
+        }
         for (shard, changes) in of_shards.into_iter().enumerate() {
             let mail = Mail::Listeners(profiles.clone(), changes);
             insist(&self.around.boxes, ShardId(shard as u16), mail, &self.around.over);
@@ -292,26 +308,26 @@ impl Listeners {
                 self.forget(before, copies);
             }
         }
-        let shards = self.around.boxes.len();
+        let kind = place.section.protocol.peers();
         let sockets = match opened {
             Some(opened) => {
                 place.address = opened.address;
                 self.keep(&mut place, opened.copies, copies);
                 self.files().add(opened.files);
-                opened.shards.into_iter().map(Some).collect()
+                of_each_shard(opened.shards, kind)
             }
             None => {
                 let its = copies.sockets.iter().filter(|it| place.kept_names.contains(&it.name));
                 let adjusted = listen::adjust(&setup, its.map(|it| &it.socket));
                 wrong.extend(adjusted.err().map(|error| error.to_string()));
-                (0..shards).map(|_| None).collect()
+                (0..=self.around.boxes.len()).map(|_| None).collect()
             }
         };
         if is_new {
             let (listener, address) = (&*place.section.name, &place.address);
             tell!(event::LISTENER_OPENED, listener, %address);
         }
-        orders.add(number, &setup, sockets);
+        orders.add((number, kind), &setup, sockets);
         match places.get_mut(number) {
             Some(before) => *before = place,
             None => places.push(place),
@@ -343,28 +359,48 @@ impl Listeners {
     }
 }
 
+/// Sockets of a listener for each shard and, last, for that of other servers.
+fn of_each_shard(
+    mut shards: Vec<Vec<OwnedFd>>,
+    kind: Option<PeerDoor>,
+) -> Vec<Option<Vec<OwnedFd>>> {
+    let peers = match kind {
+        Some(_) => shards.iter_mut().flat_map(std::mem::take).collect(),
+        None => Vec::new(),
+    };
+    shards.into_iter().chain([peers]).map(Some).collect()
+}
+
 /// Changes for each shard, with how it is known that they are made.
 struct Orders {
     of_shards: Vec<Vec<ListenerChange>>,
+    /// For the shard of other servers and components.
+    of_peers: Vec<(ListenerChange, Option<PeerDoor>)>,
     receivers: Vec<(usize, Receiver<Infallible>)>,
 }
 
 impl Orders {
     fn new(shards: usize) -> Orders {
-        Orders { of_shards: (0..shards).map(|_| Vec::new()).collect(), receivers: Vec::new() }
+        let of_shards = (0..shards).map(|_| Vec::new()).collect();
+        Orders { of_shards, of_peers: Vec::new(), receivers: Vec::new() }
     }
 
-    /// A change of this listener, with what becomes of the sockets of each shard.
+    /// A change of this listener, with what becomes of the sockets of each shard, the last of which
+    /// is that of other servers.
     fn add(
         &mut self,
-        number: usize,
+        (number, kind): (usize, Option<PeerDoor>),
         setup: &Arc<ListenerSetup>,
-        sockets: Vec<Option<Vec<OwnedFd>>>,
+        mut sockets: Vec<Option<Vec<OwnedFd>>>,
     ) {
         let (done, is_done) = sync_channel(0);
-        for (changes, sockets) in self.of_shards.iter_mut().zip(sockets) {
+        let change = |sockets| {
             let (door, setup, done) = (number as u8, setup.clone(), done.clone());
-            changes.push(ListenerChange { door, setup, sockets, done });
+            ListenerChange { door, setup, sockets, done }
+        };
+        self.of_peers.push((change(sockets.pop().flatten()), kind));
+        for (changes, sockets) in self.of_shards.iter_mut().zip(sockets) {
+            changes.push(change(sockets));
         }
         self.receivers.push((number, is_done));
     }

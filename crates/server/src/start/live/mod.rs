@@ -9,6 +9,7 @@
 mod listener_draft;
 pub(super) mod listeners;
 pub(super) mod shown_config;
+pub(super) mod webhooks;
 
 use super::bridges::{self, Inside};
 use super::storage::backups::Backups;
@@ -30,6 +31,7 @@ use shown_config::{ShownConfig, changes};
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use webhooks::ReportPlaces;
 
 /// The parts of a server that follow a reload.
 pub(super) struct Live {
@@ -41,6 +43,7 @@ pub(super) struct Live {
     pub(super) inside: Inside,
     pub(super) bridges: Mutex<Bridges>,
     pub(super) backups: Arc<Backups>,
+    pub(super) reports: ReportPlaces,
     /// How those are that run.
     pub(super) bridge_statuses: Mutex<BridgeStatuses>,
     /// `[limits] memory_max`, for whoever watches it.
@@ -100,6 +103,7 @@ impl Live {
         self.set_words(&old, &mut next, &mut failed);
         self.set_bridges(&old, &mut next, &mut failed);
         self.set_backups(&old, &mut next, &mut failed);
+        self.set_webhooks(&old, &mut next, &mut failed);
         tell_of_federation(&old, &next, &mut failed);
         periodic::certificates::warn(&self.listeners.tls());
         let reloaded = Reloaded {
@@ -146,8 +150,10 @@ impl Live {
         self.entrance.set_limits(&limits.chat);
         self.moderation.set_limits(&limits.chat);
         if let Some(api) = self.api.get() {
-            api.set_limits(&limits);
+            api.set_limits(&limits, &effective.api.limits);
         }
+        crate::log::recent::set_max(effective.api.limits.log_lines_max as usize);
+        self.listeners.set_limits(effective);
         for wrong in self.listeners.carry_out(plan, &profiles) {
             failed.add("[listen]", wrong);
         }
@@ -247,6 +253,24 @@ impl Live {
             tell!(event::CHANGE_FAILED, key = "[backup]", %error);
             failed.add("[backup]", error);
             next.backup.clone_from(&old.backup);
+        }
+    }
+
+    /// Webhooks begin, change and end; those that stay go on where they are.
+    fn set_webhooks(&self, old: &Config, next: &mut Config, failed: &mut Failures) {
+        let changed = old.webhooks != next.webhooks;
+        let asked = self.api.get().filter(|_| changed);
+        if let Some(Err(error)) = asked.map(|api| api.set_webhooks(services::webhooks(next))) {
+            tell!(event::CHANGE_FAILED, key = "[[webhook]]", %error);
+            failed.add("[[webhook]]", error);
+            next.webhooks.clone_from(&old.webhooks);
+            return;
+        }
+        if (changed || self.reports.is_behind())
+            && let Err(error) = self.reports.set(next)
+        {
+            tell!(event::CHANGE_FAILED, key = "[[webhook]]", error);
+            failed.add("[[webhook]]", error);
         }
     }
 

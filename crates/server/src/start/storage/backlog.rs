@@ -1,8 +1,9 @@
 //! The Reports that wait for webhooks, on the logs of all shards.
 //!
 //! Couriers are threads that wait for their answers; the logs answer by [`HookBacklog::complete`].
-//! Each webhook that wants Reports has one timeline a log. It knows no HTTP and no Report but by
-//! the hub's decoding. Invariant: there is at most one call under way for each courier, and every
+//! Each webhook that wants Reports has one timeline a log, which its URL and product name: so
+//! webhooks come and go without a change here. It knows no HTTP and no Report but by the hub's
+//! decoding. Invariant: there is at most one call under way for each courier, and every
 //! call is answered, at the latest after [`ANSWER`] and when the backlog is closed.
 
 use base::hash::HashKey;
@@ -40,8 +41,8 @@ pub type Submit = Box<dyn Fn(ShardId, Vec<(Ticket, Call)>) -> bool + Send + Sync
 pub struct HookBacklog {
     submit: Submit,
     shards: u16,
-    /// By the webhook's number; absent for one that wants no Reports.
-    timelines: Vec<Option<TimelineId>>,
+    /// Names their timelines.
+    home: HashKey,
     /// How long a log's answer is waited for.
     answer: Duration,
     state: Mutex<BacklogState>,
@@ -49,13 +50,12 @@ pub struct HookBacklog {
     told: Condvar,
 }
 
-#[derive(Default)]
 struct BacklogState {
     last_ticket: Ticket,
     /// Calls under way, and their answers until they are taken.
     calls: HashMap<Ticket, Option<Result<Done, StoreError>>>,
-    /// Webhooks for which something may have been appended since they last waited.
-    news: Vec<bool>,
+    /// Rises with each append, for whichever webhook.
+    appends: u64,
     closed: bool,
 }
 
@@ -66,11 +66,28 @@ pub fn timeline(home: HashKey, url: &str, product: Option<&ProductKey>) -> Timel
 }
 
 impl HookBacklog {
-    /// The backlog of webhooks with these timelines.
-    pub fn new(shards: u16, timelines: Vec<Option<TimelineId>>, submit: Submit) -> HookBacklog {
-        let state = BacklogState { news: vec![true; timelines.len()], ..BacklogState::default() };
+    /// The backlog of the webhooks whose timelines are named by this key.
+    pub fn new(shards: u16, home: HashKey, submit: Submit) -> HookBacklog {
+        // Reports of an earlier start may wait.
+        let (last_ticket, appends) = (0, 1);
+        let state = BacklogState { last_ticket, calls: HashMap::new(), appends, closed: false };
         let (state, told) = (Mutex::new(state), Condvar::new());
-        HookBacklog { submit, shards, timelines, answer: ANSWER, state, told }
+        HookBacklog { submit, shards, home, answer: ANSWER, state, told }
+    }
+
+    /// Deletes the Reports of a webhook that was removed, on all shards. A webhook with the same
+    /// URL and product that comes later is not told that it lost them: its cursor is behind them.
+    /// To be called once no shard appends any more for it.
+    pub fn forget(&self, timeline: TimelineId) -> Result<(), StoreError> {
+        for shard in 0..self.shards {
+            let upto = self.standing(timeline, shard)?.last;
+            if upto > 0 {
+                let known = Write::Acknowledge { timeline, reader: READER, upto };
+                let calls = [Write::Forget(timeline), known].map(Call::Write);
+                self.calls(shard, calls.into())?;
+            }
+        }
+        Ok(())
     }
 
     /// A log has answered.
@@ -88,7 +105,7 @@ impl HookBacklog {
 
     /// Reports were appended for some webhook.
     pub fn appended(&self) {
-        self.lock().news.fill(true);
+        self.lock().appends += 1;
         self.told.notify_all();
     }
 
@@ -145,11 +162,6 @@ impl HookBacklog {
         }
     }
 
-    fn timeline(&self, hook: usize) -> Result<TimelineId, StoreError> {
-        // A webhook without a timeline has no courier that asks.
-        self.timelines.get(hook).copied().flatten().ok_or(StoreError::TooLarge)
-    }
-
     /// Nothing panics half way through a change of the state.
     fn lock(&self) -> MutexGuard<'_, BacklogState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -161,8 +173,11 @@ impl Backlog for HookBacklog {
         self.shards
     }
 
-    fn pull(&self, hook: usize, shard: u16, after: Seq) -> Result<Page, StoreError> {
-        let timeline = self.timeline(hook)?;
+    fn timeline(&self, url: &str, product: Option<&ProductKey>) -> TimelineId {
+        timeline(self.home, url, product)
+    }
+
+    fn pull(&self, timeline: TimelineId, shard: u16, after: Seq) -> Result<Page, StoreError> {
         for _ in 0..DAMAGES_A_PULL_MAX {
             let page = self.page(timeline, shard, (after, PAGE_MESSAGES_MAX))?;
             if page.damaged.is_empty() {
@@ -179,18 +194,17 @@ impl Backlog for HookBacklog {
         Err(StoreError::Busy)
     }
 
-    fn cursor(&self, hook: usize, shard: u16) -> Result<Seq, StoreError> {
-        self.standing(self.timeline(hook)?, shard).map(|standing| standing.cursor)
+    fn cursor(&self, timeline: TimelineId, shard: u16) -> Result<Seq, StoreError> {
+        self.standing(timeline, shard).map(|standing| standing.cursor)
     }
 
     fn remove(
         &self,
-        hook: usize,
+        timeline: TimelineId,
         shard: u16,
         known: Seq,
         seqs: Vec<Seq>,
     ) -> Result<(), StoreError> {
-        let timeline = self.timeline(hook)?;
         // A log carries writes out, and keeps them over a crash, in the order in which it got
         // them: a removal without the cursor before it would be told as a loss.
         let known = Write::Acknowledge { timeline, reader: READER, upto: known };
@@ -198,14 +212,11 @@ impl Backlog for HookBacklog {
         self.calls(shard, calls.into()).map(drop)
     }
 
-    fn wait(&self, hook: usize, ms_max: u64) -> bool {
-        let quiet = |state: &mut BacklogState| {
-            !state.closed && !state.news.get(hook).is_some_and(|&news| news)
-        };
+    fn wait(&self, seen: u64, ms_max: u64) -> u64 {
+        let quiet = |state: &mut BacklogState| !state.closed && state.appends == seen;
         let waited =
             self.told.wait_timeout_while(self.lock(), Duration::from_millis(ms_max), quiet);
-        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        state.news.get_mut(hook).is_some_and(std::mem::take)
+        waited.unwrap_or_else(PoisonError::into_inner).0.appends
     }
 
     fn event(&self, body: &[u8]) -> Option<DeviceEvent> {
@@ -222,6 +233,10 @@ mod tests {
 
     fn home() -> HashKey {
         HashKey::new(1, 2)
+    }
+
+    fn hook() -> TimelineId {
+        timeline(home(), "http://a/", None)
     }
 
     fn page(messages: Vec<Placed>, damaged: Vec<Seq>, more: bool) -> Page {
@@ -244,8 +259,7 @@ mod tests {
             };
             std::thread::Builder::new().spawn(life).is_ok()
         };
-        let timelines = vec![Some(timeline(home(), "http://a/", None)), None];
-        let backlog = Arc::new(HookBacklog::new(2, timelines, Box::new(submit)));
+        let backlog = Arc::new(HookBacklog::new(2, home(), Box::new(submit)));
         this.set(backlog.clone()).unwrap_or_else(|_| unreachable!("set once"));
         backlog
     }
@@ -259,20 +273,18 @@ mod tests {
             Call::Write(Write::Acknowledge { .. }) => Some(Ok(Done::Written)),
             Call::Write(_) => None,
         });
-        assert!(backlog.pull(0, 1, 0).is_ok_and(|page| page.more));
-        assert_eq!(backlog.remove(0, 1, 7, vec![7]), Ok(()));
-        assert_eq!(backlog.remove(0, 1, 6, vec![7]), Err(StoreError::Full), "the first error");
-        assert_eq!(backlog.remove(0, 1, 8, vec![8]), Err(StoreError::Busy), "it was not taken");
-        assert!(backlog.pull(1, 1, 0).is_err(), "that webhook wants no Reports");
+        assert!(backlog.pull(hook(), 1, 0).is_ok_and(|page| page.more));
+        assert_eq!(backlog.remove(hook(), 1, 7, vec![7]), Ok(()));
+        assert_eq!(backlog.remove(hook(), 1, 6, vec![7]), Err(StoreError::Full), "the first error");
+        assert_eq!(backlog.remove(hook(), 1, 8, vec![8]), Err(StoreError::Busy), "was not taken");
         assert!(backlog.lock().calls.is_empty());
     }
 
     #[test]
     fn a_log_that_does_not_answer_is_waited_for_so_long() {
-        let timelines = vec![Some(timeline(home(), "http://a/", None))];
-        let mut backlog = HookBacklog::new(1, timelines, Box::new(|_, _| true));
+        let mut backlog = HookBacklog::new(1, home(), Box::new(|_, _| true));
         backlog.answer = Duration::from_millis(1);
-        assert_eq!(backlog.pull(0, 0, 0), Err(StoreError::Busy));
+        assert_eq!(backlog.pull(hook(), 0, 0), Err(StoreError::Busy));
         assert!(backlog.lock().calls.is_empty());
         backlog.complete(vec![(1, Ok(Done::Written))]);
         assert!(backlog.lock().calls.is_empty(), "what comes later means nothing");
@@ -306,7 +318,7 @@ mod tests {
                 Call::Write(_) => None,
             }
         });
-        let page = backlog.pull(0, 1, 0).expect("the rest");
+        let page = backlog.pull(hook(), 1, 0).expect("the rest");
         let seqs: Vec<_> = page.messages.iter().map(|placed| placed.seq).collect();
         assert_eq!(seqs, [2, 5, 6, 7, 8]);
         assert_eq!(left.lock().expect("no panic").len(), 5, "nothing else was taken off");
@@ -327,9 +339,9 @@ mod tests {
                 Some(Ok(Done::Written))
             }
         });
-        assert_eq!(backlog.cursor(0, 1), Ok(4));
-        assert_eq!(backlog.remove(0, 1, 6, vec![5, 6]), Ok(()));
-        let timeline = timeline(home(), "http://a/", None);
+        assert_eq!(backlog.cursor(hook(), 1), Ok(4));
+        assert_eq!(backlog.remove(hook(), 1, 6, vec![5, 6]), Ok(()));
+        let timeline = hook();
         let known = Write::Acknowledge { timeline, reader: READER, upto: 6 };
         let gone = Write::Remove { timeline, seqs: vec![5, 6] };
         assert_eq!(*writes.lock().expect("no panic"), [known, gone]);
@@ -338,12 +350,15 @@ mod tests {
     #[test]
     fn news_is_told_once_to_each_and_a_close_ends_every_wait() {
         let backlog = backlog(|_| None);
-        assert!(backlog.wait(0, 0), "there may be something from before the start");
-        assert!(!backlog.wait(0, 0));
+        let seen = backlog.wait(0, 3_600_000);
+        assert_ne!(seen, 0, "Reports may be there from before the start");
+        assert_eq!(backlog.wait(seen, 0), seen, "nothing was appended");
         backlog.appended();
-        assert!(backlog.wait(0, 3_600_000) && backlog.wait(1, 3_600_000));
+        let next = backlog.wait(seen, 3_600_000);
+        assert_ne!(next, seen);
+        assert_eq!(backlog.wait(seen, 3_600_000), next, "another courier hears of it, too");
         backlog.close();
-        assert!(!backlog.wait(0, 3_600_000));
+        assert_eq!(backlog.wait(next, 3_600_000), next);
     }
 
     #[test]

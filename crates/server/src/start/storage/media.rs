@@ -11,7 +11,7 @@ use base::secret::ClusterSecret;
 use media::{
     AddressSigner, BucketSettings, Cipher, FolderSettings, Incoming, MediaDoor, StorageSettings,
 };
-use model::ports::media::MediaStorage;
+use model::limits::MediaLimits;
 use net::layer::files::StaticFile;
 use net::layer::handing::{HandedPaths, HandedStream, StreamTaker};
 use net::layer::tls::TlsSession;
@@ -22,10 +22,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a server has of media.
+/// Media of a server.
 pub(in crate::start) struct Media {
     /// The storage that addresses are made for.
-    pub(in crate::start) storage: Arc<dyn MediaStorage>,
+    pub(in crate::start) storage: Arc<AddressSigner>,
     /// The way into the folder, if that is where files are.
     pub(in crate::start) door: Option<MediaDoor>,
     /// Scheme and host where browsers get files.
@@ -67,6 +67,14 @@ impl Media {
         };
         let storage = Arc::new(AddressSigner::new(settings, &config.limits.media, random()?));
         Ok(Some(Media { storage, door, origins }))
+    }
+
+    /// Other limits from now on.
+    pub(in crate::start) fn set_limits(&self, limits: &MediaLimits) {
+        self.storage.set_limits(limits);
+        if let Some(door) = &self.door {
+            door.set_limits(limits);
+        }
     }
 
     /// Lets a listener give what belongs to it: the folder, and a page that reaches the storage.

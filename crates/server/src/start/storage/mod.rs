@@ -237,11 +237,10 @@ impl Folder {
     pub(super) fn start(
         self,
         mailboxes: Mailboxes<ServerOutside>,
-        timelines: Vec<Option<TimelineId>>,
         (entrance, archive): (Arc<Entrance>, Option<Arc<Archive>>),
     ) -> Result<Storage, StartError> {
         let (over, told) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::new()));
-        let shards = mailboxes.len() as u16;
+        let (shards, home) = (mailboxes.len() as u16, self.home);
         let post = Arc::new(Post {
             mailboxes,
             backlog: told.clone(),
@@ -258,7 +257,7 @@ impl Folder {
         let submit = Box::new(move |shard: ShardId, calls: Vec<(Ticket, Call)>| {
             asked.submit(Party::Hooks, shard.0, calls).is_ok()
         });
-        let backlog = Arc::new(HookBacklog::new(shards, timelines, submit));
+        let backlog = Arc::new(HookBacklog::new(shards, home, submit));
         told.set(backlog.clone()).unwrap_or_else(|_| unreachable!("set once"));
         Ok(Storage { logs, backlog, over })
     }
@@ -364,7 +363,7 @@ pub(super) fn insist(
     mailbox.ring();
 }
 
-/// What logs lose unasked.
+/// Retention of the logs.
 fn retention(config: &Config) -> Vec<RetentionRule> {
     let (store, chat) = (&config.store, &config.chat);
     let waiting = |age_s_max: u32, count_max: u32| Retention {

@@ -36,9 +36,17 @@ fn entrance() -> Arc<Entrance> {
     Entrance::new(crate::access::Settings::default(), [0; 32]).expect("no file is named")
 }
 
+fn shop() -> ProductKey {
+    ProductKey::parse("shop").expect("allowed")
+}
+
 fn timeline(folder: &Folder) -> TimelineId {
-    let shop = ProductKey::parse("shop").expect("allowed");
-    backlog::timeline(folder.home, "http://a/", Some(&shop))
+    backlog::timeline(folder.home, "http://a/", Some(&shop()))
+}
+
+/// The same of a running storage.
+fn hook(backlog: &HookBacklog) -> TimelineId {
+    backlog.timeline("http://a/", Some(&shop()))
 }
 
 fn append(folder: &mut Folder, count: u64) {
@@ -57,9 +65,8 @@ fn append(folder: &mut Folder, count: u64) {
 }
 
 fn start(folder: Folder) -> Storage {
-    let timelines = vec![Some(timeline(&folder))];
     let boxes: Mailboxes<ServerOutside> = Arc::new([Mailbox::new(8).expect("a mailbox")]);
-    folder.start(boxes, timelines, (entrance(), None)).expect("starts")
+    folder.start(boxes, (entrance(), None)).expect("starts")
 }
 
 fn close(storage: Storage) {
@@ -68,7 +75,7 @@ fn close(storage: Storage) {
 }
 
 fn seqs(backlog: &HookBacklog) -> Vec<Seq> {
-    let page = backlog.pull(0, 0, 0).expect("readable");
+    let page = backlog.pull(hook(backlog), 0, 0).expect("readable");
     page.messages.iter().map(|placed| placed.seq).collect()
 }
 
@@ -79,9 +86,13 @@ fn the_cursor_outlives_restarts_and_shows_what_retention_dropped() {
     append(&mut folder, 3);
     let storage = start(folder);
     let backlog = &storage.backlog;
-    assert_eq!((backlog.cursor(0, 0), seqs(backlog)), (Ok(0), vec![1, 2, 3]), "nothing is lost");
-    assert_eq!(backlog.remove(0, 0, 2, vec![1, 2]), Ok(()));
-    assert_eq!(backlog.remove(0, 0, 2, vec![3]), Ok(()), "given up: nobody was told");
+    assert_eq!(
+        (backlog.cursor(hook(backlog), 0), seqs(backlog)),
+        (Ok(0), vec![1, 2, 3]),
+        "nothing is lost"
+    );
+    assert_eq!(backlog.remove(hook(backlog), 0, 2, vec![1, 2]), Ok(()));
+    assert_eq!(backlog.remove(hook(backlog), 0, 2, vec![3]), Ok(()), "given up: nobody was told");
     close(storage);
     let mut folder = place.open();
     append(&mut folder, 5);
@@ -91,7 +102,11 @@ fn the_cursor_outlives_restarts_and_shows_what_retention_dropped() {
         std::thread::yield_now();
         left = seqs(&storage.backlog);
     }
-    assert_eq!((storage.backlog.cursor(0, 0), left), (Ok(2), vec![6, 7, 8]), "3 to 5 are lost");
+    assert_eq!(
+        (storage.backlog.cursor(hook(&storage.backlog), 0), left),
+        (Ok(2), vec![6, 7, 8]),
+        "3 to 5 are lost"
+    );
     close(storage);
 }
 
@@ -101,7 +116,7 @@ fn a_webhook_that_was_forgotten_and_comes_back_is_told_of_no_loss() {
     let mut folder = place.open();
     append(&mut folder, 3);
     let storage = start(folder);
-    assert_eq!(storage.backlog.remove(0, 0, 1, vec![1]), Ok(()));
+    assert_eq!(storage.backlog.remove(hook(&storage.backlog), 0, 1, vec![1]), Ok(()));
     close(storage);
     let mut folder = place.open();
     restore(&mut folder);
@@ -111,6 +126,26 @@ fn a_webhook_that_was_forgotten_and_comes_back_is_told_of_no_loss() {
     append(&mut folder, 1);
     let storage = start(folder);
     let backlog = &storage.backlog;
-    assert_eq!((backlog.cursor(0, 0), seqs(backlog)), (Ok(3), vec![4]));
+    assert_eq!((backlog.cursor(hook(backlog), 0), seqs(backlog)), (Ok(3), vec![4]));
+    close(storage);
+}
+
+#[test]
+fn a_webhook_that_is_removed_while_the_server_runs_is_forgotten_as_by_a_restart() {
+    let place = Place(TempDir::new().expect("a folder"));
+    let mut folder = place.open();
+    append(&mut folder, 3);
+    let storage = start(folder);
+    let backlog = &storage.backlog;
+    let never = backlog.timeline("http://b/", None);
+    assert_eq!(backlog.forget(never), Ok(()), "one that never had a Report");
+    assert_eq!((backlog.cursor(never, 0), backlog.forget(hook(backlog))), (Ok(0), Ok(())));
+    assert_eq!((backlog.cursor(hook(backlog), 0), seqs(backlog)), (Ok(3), vec![]));
+    close(storage);
+    let mut folder = place.open();
+    append(&mut folder, 1);
+    let storage = start(folder);
+    let backlog = &storage.backlog;
+    assert_eq!((backlog.cursor(hook(backlog), 0), seqs(backlog)), (Ok(3), vec![4]));
     close(storage);
 }

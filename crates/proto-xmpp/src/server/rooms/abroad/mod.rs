@@ -144,6 +144,11 @@ impl RoomsAbroad {
         }
     }
 
+    /// Other limits from now on. Occupants beyond them stay.
+    pub fn set_limits(&mut self, limits: &FederationLimits) {
+        self.limits = limits.clone();
+    }
+
     /// The domain of the rooms.
     pub fn service(&self) -> &str {
         &self.service
