@@ -22,6 +22,9 @@ pub const BATCH_BYTES_MAX: usize = 292 << 20;
 
 const RECORD_HEAD_BYTES: usize = 9;
 
+/// Bytes of a segment's first record: its first batch stands behind them.
+const SEGMENT_BYTES: u32 = 51;
+
 const KIND_SEGMENT: u8 = 1;
 const KIND_BATCH: u8 = 2;
 const KIND_EPOCH: u8 = 3;
@@ -121,8 +124,13 @@ impl StreamBatch {
         StreamBatch::take(&mut &out[..])
     }
 
-    /// The batch by which a node leads the log from `at` on, under this epoch.
-    pub fn lead(at: LogEnd, epoch: u32, leader: LogLeader) -> StreamBatch {
+    /// The batch by which a node leads the log from `at` on, under this epoch. It begins a segment,
+    /// so it stands at the same place in every copy, also in that of a deposed leader who had begun
+    /// that segment with what nobody else has.
+    pub fn lead(mut at: LogEnd, epoch: u32, leader: LogLeader) -> StreamBatch {
+        if at.offset > SEGMENT_BYTES {
+            (at.segment, at.offset) = (at.segment + 1, SEGMENT_BYTES);
+        }
         let mut record = Vec::with_capacity(RECORD_HEAD_BYTES + LEAD_BYTES);
         write_record(KIND_EPOCH, &mut record, |out| {
             out.extend_from_slice(&leader.node.number().to_le_bytes());
@@ -283,7 +291,7 @@ pub(crate) mod tests {
     fn a_lead_has_these_bytes() {
         let node = NodeId::new(5).expect("a node");
         let lead = StreamBatch::lead(begin(), 5, LogLeader { node, boot: 0x0102 });
-        let golden = "24000000007cc5c30201000000840300000500000015000000000000001400000000000000\
+        let golden = "240000006be8b8c10202000000330000000500000015000000000000001400000000000000\
                       1300000040f05f1b0a0000007ddf452b0305000201000000000000";
         assert_eq!(hex::encode(lead.bytes()), golden);
         assert_eq!(StreamBatch::take(&mut &lead.bytes()[..]), Some(lead.clone()));

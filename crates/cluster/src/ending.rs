@@ -1,7 +1,8 @@
 //! The end of a generation: the stream that forgot is closed by a message of its own.
 //!
 //! Whoever leads by this stream and still publishes finds that message behind its own, and no more
-//! of it counts. So nothing is acknowledged in the old stream once the new one begins.
+//! of it counts. So nothing is acknowledged in the old stream once the new one begins. A claimer
+//! ends a stream only where it judged it: if the stream is longer by now, it is judged anew.
 
 use crate::batch::LogLeader;
 use crate::counting::Counting;
@@ -23,6 +24,9 @@ pub(crate) struct Ending {
     ask: Ask,
     again: Instant,
     counting: Option<Counting>,
+    /// The last sequence of the stream as a claimer judged it. None: a leader that is open has
+    /// everything that counts under its own epoch.
+    judged: Option<u64>,
     /// The message is on its way.
     number: Option<PublishNumber>,
     round: u64,
@@ -45,10 +49,11 @@ impl Ending {
         name: LogName,
         by: LogLeader,
         (generation, epoch): (u32, u32),
+        judged: Option<u64>,
         ask: Ask,
     ) -> Ending {
         let (again, counting, number) = (Instant::default(), None, None);
-        Ending { name, by, generation, epoch, ask, again, counting, number, round: ask }
+        Ending { name, by, generation, epoch, ask, again, counting, judged, number, round: ask }
     }
 
     pub(crate) fn tick(&mut self, now: Instant, out: &mut Vec<LogCommand>) {
@@ -95,25 +100,30 @@ impl Ending {
         if last > self.epoch || counting.ended().is_some_and(|epoch| epoch > self.epoch) {
             return EndingStep::Deposed;
         }
-        if counting.ended().is_some() {
-            return EndingStep::Ended;
-        }
-        let is_at_end = counting.next() > page.last;
+        let (is_at_end, has_ended) = (counting.next() > page.last, counting.ended().is_some());
         self.counting = Some(counting);
         if !is_at_end {
             self.ask(now, out);
             return EndingStep::Waits;
         }
-        if !Rule::EndTheGeneration.holds() {
+        let is_other = self.judged.is_some_and(|last| last != page.last);
+        if is_other && Rule::EndWhatWasJudged.holds() {
+            return EndingStep::Changed;
+        }
+        if has_ended || !Rule::EndTheGeneration.holds() {
             return EndingStep::Ended;
         }
+        self.publish(now, page.last, out);
+        EndingStep::Waits
+    }
+
+    fn publish(&mut self, now: Instant, expected: u64, out: &mut Vec<LogCommand>) {
         self.round += 1;
         let number = PublishNumber { round: self.round, number: 0 };
         let message = StreamMessage { by: self.by, body: MessageBody::End { epoch: self.epoch } };
-        let (generation, message) = (self.generation, message.write(name));
-        out.push(LogCommand::Publish { generation, number, expected: page.last, message });
+        let (generation, message) = (self.generation, message.write(self.name));
+        out.push(LogCommand::Publish { generation, number, expected, message });
         (self.number, self.again) = (Some(number), now + ANSWER);
-        EndingStep::Waits
     }
 
     pub(crate) fn published(

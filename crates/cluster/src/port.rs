@@ -98,13 +98,15 @@ pub enum LogCommand {
         /// From the batch that begins with this index on.
         from: u64,
     },
-    /// Replace the own log by another node's, as far as that is acknowledged.
+    /// Replace the own log by another node's, as far as that is acknowledged and if it is not
+    /// behind the own one by [`LogEnd::progress`]: its disk may be another since its last beat.
     Copy {
         /// The question.
         ask: Ask,
         /// Whose.
         from: NodeId,
-        /// What is there already: what follows it is enough, if the other has it.
+        /// What is there already: what follows it is enough, if the other has it; what is behind it
+        /// is refused.
         have: LogEnd,
     },
     /// Serve the log: restore, and let writes begin.
@@ -229,16 +231,17 @@ pub enum LogEvent {
         batches: Vec<StreamBatch>,
     },
     /// The answer to [`LogCommand::Copy`]: the own log as it is now, and up to which index it is
-    /// what it was; none if it could not be copied.
+    /// what it was; none if it was not replaced.
     Copied {
         /// The question.
         ask: Ask,
         /// The log, and what was kept.
         log: Option<(OwnLog, u64)>,
     },
-    /// The answer to [`LogCommand::Open`].
+    /// The answer to [`LogCommand::Open`]; it does not come after [`LogCommand::Close`].
     Opened,
-    /// The answer to [`LogCommand::Close`]: nothing is written any more.
+    /// The answer to [`LogCommand::Close`]: nothing is written any more, and every batch that is on
+    /// the disk was told by [`LogEvent::Written`] before.
     Closed,
     /// The log's writer has put a batch on the disk.
     Written {
@@ -267,7 +270,7 @@ pub enum StreamError {
     Refused,
     /// It is full.
     Full,
-    /// It does not exist.
+    /// It does not exist. What only does not answer is [`StreamError::Silent`].
     Gone,
     /// It did not answer in time.
     Silent,

@@ -193,9 +193,11 @@ impl Replica {
             LogEvent::Tick => self.tick(view, out),
             LogEvent::Table { revision, entry } => self.table(view, revision, entry, out),
             LogEvent::Published { generation, number, result } => {
-                if self.generation == generation {
-                    self.ship(out, |ship, out| ship.published(now, number, result, out));
-                }
+                self.ship(out, |ship, out| {
+                    if ship.generation() == generation {
+                        ship.published(now, number, result, out);
+                    }
+                });
                 self.ending_published(view, generation, number, result, out);
             }
             LogEvent::Read { ask, result } => {
@@ -223,7 +225,9 @@ impl Replica {
             LogEvent::Written { batch } => self.written(now, batch, out),
             LogEvent::LogFailed => {
                 self.is_failed = true;
+                let is_leaving = matches!(self.phase, Phase::Leaving { .. });
                 match self.is_open {
+                    _ if is_leaving => {} // it closes already
                     true => self.close(now, ClosedBy::LogFailed, out),
                     false => self.wait(),
                 }
@@ -287,12 +291,30 @@ impl Replica {
         self.entry = entry.map(|entry| (revision, entry));
         let named = self.entry.as_ref().map_or(0, |(_, entry)| entry.generation);
         if named > self.generation && !self.is_open {
-            self.generation = named;
-            if matches!(self.phase, Phase::Following { .. }) {
-                self.follow(view.now);
-            }
+            self.follow_generation(view.now, named);
         }
         self.look_at_entry(view, out);
+    }
+
+    /// The table names a later generation.
+    fn follow_generation(&mut self, now: Instant, named: u32) {
+        let is_fencing = matches!(self.phase, Phase::Fencing(_));
+        if is_fencing && self.is_named() {
+            return; // its own claim: the answer comes
+        }
+        (self.generation, self.forgot) = (named, None);
+        match self.phase {
+            Phase::Following { .. } => self.follow(now),
+            // What was read and shipped is of the generation before.
+            Phase::Fencing(_) if Rule::FollowTheGeneration.holds() => self.give_way(now),
+            _ => {}
+        }
+    }
+
+    /// Whether the table names this node under its claim.
+    fn is_named(&self) -> bool {
+        let entry = self.entry.as_ref().map(|(_, entry)| entry);
+        entry.is_some_and(|entry| entry.leader == Some(self.me) && entry.epoch == self.epoch)
     }
 
     /// Begins to follow, if the table names this node.
@@ -337,9 +359,10 @@ impl Replica {
     /// Asks for the log of the leader, or of the copy that is furthest.
     fn copy(&mut self, view: &NodeView<'_>, out: &mut Vec<LogCommand>) {
         let own = (self.own.end().epoch, self.own.end().index);
-        let others = self
-            .others(view)
-            .filter(|(_, told)| told.role == LogRole::Leading || (told.epoch, told.index) > own);
+        let others = self.others(view).filter(|(_, told)| {
+            let leads = told.role == LogRole::Leading && told.epoch >= own.0;
+            leads || (told.epoch, told.index) > own
+        });
         let best =
             others.max_by_key(|(_, told)| (told.role == LogRole::Leading, told.epoch, told.index));
         let best = best.map(|(node, _)| node);

@@ -33,12 +33,23 @@ pub(crate) enum Rule {
     CutWhereTheStreamDiffers,
     /// A generation ends with a message in the old stream.
     EndTheGeneration,
+    /// A claimer ends a stream only as long as it was when it judged it.
+    EndWhatWasJudged,
+    /// A node leads only when nothing about its own Lead is unknown any more.
+    LeadWhenSettled,
+    /// An empty stream is a beginning for the first claim of all, and for no other.
+    EmptyStreamIsNoBeginning,
+    /// A claim for a generation that is over is given up.
+    FollowTheGeneration,
     /// A stream that lacks what was acknowledged is left for a new generation.
     NoticeForgetting,
     /// A leader without proof of a majority does not think that it leads.
     Isolation,
     /// A log that was copied up to a hole is copied anew.
     CopyAnewBehindAGap,
+    /// A log is replaced by one that is further, or not at all. Whoever carries out a copy keeps it.
+    #[cfg(test)]
+    CopyWhatIsFurther,
     /// An empty table is not a beginning.
     EmptyTableIsNoBeginning,
 }
@@ -63,7 +74,7 @@ mod broken {
     thread_local! { static BROKEN: Cell<Option<Rule>> = const { Cell::new(None) }; }
 
     impl Rule {
-        pub(crate) const ALL: [Rule; 17] = [
+        pub(crate) const ALL: [Rule; 22] = [
             Rule::ChainFollows,
             Rule::EpochIsTheLastLeads,
             Rule::Fence,
@@ -77,9 +88,14 @@ mod broken {
             Rule::PublishTheTail,
             Rule::CutWhereTheStreamDiffers,
             Rule::EndTheGeneration,
+            Rule::EndWhatWasJudged,
+            Rule::LeadWhenSettled,
+            Rule::EmptyStreamIsNoBeginning,
+            Rule::FollowTheGeneration,
             Rule::NoticeForgetting,
             Rule::Isolation,
             Rule::CopyAnewBehindAGap,
+            Rule::CopyWhatIsFurther,
             Rule::EmptyTableIsNoBeginning,
         ];
 

@@ -90,6 +90,8 @@ struct Outgoing {
     message: Vec<u8>,
     /// How many batches are whole with it.
     completes: usize,
+    /// How many parts of a batch are there with it.
+    parts: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -154,6 +156,12 @@ impl Shipper {
     /// Whether everything was acknowledged.
     pub fn is_idle(&self) -> bool {
         self.queue.is_empty()
+    }
+
+    /// Whether everything was acknowledged and the stream is not being read: nobody else is known
+    /// to lead.
+    pub fn is_settled(&self) -> bool {
+        self.is_idle() && matches!(self.state, State::Shipping)
     }
 
     /// Whether nothing more may be written to the log.
@@ -229,6 +237,7 @@ impl Shipper {
                 self.acknowledge(out);
                 self.send(now, out);
             }
+            Err(StreamError::Full) => self.pause(now),
             Ok(_) | Err(_) => self.settle(now, out),
         }
     }
@@ -288,10 +297,8 @@ impl Shipper {
             if self.ready.is_empty() && !self.gather(now) {
                 return;
             }
-            let Some(Outgoing { message, completes }) = self.ready.pop_front() else { return };
-            let parts = match (completes, self.flights.back()) {
-                (_, Some(last)) if last.completes == 0 => last.parts + 1,
-                _ => 1,
+            let Some(Outgoing { message, completes, parts }) = self.ready.pop_front() else {
+                return;
             };
             let (expected, bytes) = (self.expected, message.len());
             let number = self.first.wrapping_add(self.flights.len() as u32);
@@ -327,7 +334,7 @@ impl Shipper {
         let last = messages.len() - 1;
         let outgoing = messages.into_iter().enumerate().map(|(at, message)| {
             let completes = if at == last { count } else { 0 };
-            Outgoing { message, completes }
+            Outgoing { message, completes, parts: at as u64 + 1 }
         });
         self.ready.extend(outgoing);
         self.cut += count;

@@ -13,16 +13,18 @@ mod tests;
 mod weather;
 
 use crate::batch::{LogEnd, StreamBatch, write_record};
+use crate::counting::Counted;
 use crate::port::{ClosedBy, LogCommand, LogEvent, LogNotice, StreamError, StreamPage};
 use crate::replica::Replica;
+use crate::rules::Rule;
 use crate::wire::beat::Beat;
 use crate::wire::message::LogName;
 use crate::wire::table::LogEntry;
 use base::prng::Prng;
-use judge::Judge;
+use judge::{Judge, mark};
 use model::id::NodeId;
 use nats::{SimStream, SimTable, Streams, Waiter};
-use node::{SimEngine, SimNode};
+use node::{AWAY, SimEngine, SimNode};
 use std::collections::BTreeMap;
 use weather::Weather;
 
@@ -40,7 +42,7 @@ enum Input {
     AskedCopies { ask: u64, from: usize },
     Synced { upto: u64, batch: Option<StreamBatch> },
     CopyIs { ask: u64, log: Vec<StreamBatch> },
-    Opened,
+    Opened { epoch: u32 },
 }
 
 /// Request to NATS.
@@ -78,6 +80,7 @@ pub(super) struct Story {
     pub(super) opens: u64,
     pub(super) generations: u32,
     pub(super) written: u64,
+    pub(super) losses: u64,
 }
 
 impl World {
@@ -104,7 +107,7 @@ impl World {
             nodes,
             streams: Streams::from([(1, SimStream::new())]),
             table: SimTable::new(entry),
-            judge: Judge::new(weather.may_lose()),
+            judge: Judge::default(),
             weather,
             written: 0,
             is_traced,
@@ -143,10 +146,10 @@ impl World {
 
     fn start(&mut self, node: usize) {
         self.nodes[node].start();
+        self.nodes[node].disturbed = self.now;
         let boot = self.nodes[node].me.boot;
         let after = self.rng.below(100 * MS);
         self.put(after, Item::Node { node, boot, input: Input::Tick });
-        self.nodes[node].ticking = boot;
     }
 
     fn node(&mut self, node: usize, boot: u64, input: Input) {
@@ -175,8 +178,9 @@ impl World {
             }
             Input::Synced { upto, batch } => self.synced(node, upto, batch),
             Input::CopyIs { ask, log } => self.copied(node, ask, log),
-            Input::Opened => {
-                if let Some(engine) = &mut self.nodes[node].engine {
+            Input::Opened { epoch } => {
+                let engine = self.nodes[node].engine.as_mut();
+                if let Some(engine) = engine.filter(|it| it.epoch == epoch && !it.is_closing) {
                     engine.is_open = true;
                     self.event(node, LogEvent::Opened);
                     self.put(20 * MS, Item::Write { node });
@@ -278,6 +282,9 @@ impl World {
     fn event(&mut self, node: usize, event: LogEvent) {
         let now = self.now;
         self.trace(node, "<", &event);
+        if event == LogEvent::Closed {
+            self.nodes[node].engine = None;
+        }
         let (_, commands) = self.nodes[node].run(now, |replica, view, out| {
             replica.on(view, event, out);
         });
@@ -297,8 +304,11 @@ impl World {
             }
             LogCommand::Append { batch } => self.nodes[node].disk.append(batch),
             LogCommand::Cut { behind } => {
-                assert!(self.nodes[node].engine.is_none(), "an open log is not cut");
-                self.nodes[node].disk.cut(behind.index);
+                let it = &mut self.nodes[node];
+                assert!(it.engine.is_none(), "an open log is not cut");
+                let kept = it.disk.batches.partition_point(|it| it.last_index() <= behind.index);
+                self.judge.cut(&it.disk.batches[kept..]);
+                it.disk.cut(behind.index);
             }
             LogCommand::Mark { index } => self.nodes[node].disk.mark = index,
             LogCommand::ReadLog { ask, from } => {
@@ -313,12 +323,15 @@ impl World {
             LogCommand::Open { epoch } => {
                 let it = &mut self.nodes[node];
                 self.judge.open(&it.disk.batches, epoch);
-                it.engine = Some(SimEngine { epoch, is_open: false, released: 0 });
+                let (is_open, is_closing, released) = (false, false, 0);
+                it.engine = Some(SimEngine { epoch, is_open, is_closing, released });
                 let restores = self.rng.below(1_500 * MS);
-                self.later(node, restores, Input::Opened);
+                self.later(node, restores, Input::Opened { epoch });
             }
             LogCommand::Close { why } => {
-                let epoch = self.nodes[node].engine.take().expect("it is open").epoch;
+                let engine = self.nodes[node].engine.as_mut().expect("it is open");
+                (engine.is_open, engine.is_closing) = (false, true);
+                let epoch = engine.epoch;
                 let is_due = match why {
                     ClosedBy::Deposed => self.table.epoch_max.max(self.judge.epoch_max()) > epoch,
                     _ => true,
@@ -373,6 +386,9 @@ impl World {
 
     fn synced(&mut self, node: usize, upto: u64, batch: Option<StreamBatch>) {
         let it = &mut self.nodes[node];
+        if it.failed == it.me.boot {
+            return;
+        }
         let synced = it.disk.batches.partition_point(|batch| batch.last_index() <= upto);
         it.disk.synced = it.disk.synced.max(synced);
         match batch {
@@ -381,7 +397,8 @@ impl World {
             }
             Some(_) => {}
             None => {
-                let index = self.nodes[node].disk.synced_index();
+                it.disk.marked = it.disk.mark;
+                let index = it.disk.synced_index();
                 self.event(node, LogEvent::Synced { index });
             }
         }
@@ -406,6 +423,10 @@ impl World {
 
     fn copied(&mut self, node: usize, ask: u64, log: Vec<StreamBatch>) {
         let disk = &mut self.nodes[node].disk;
+        let end = log.last().map(StreamBatch::end).unwrap_or_default();
+        if end.progress() < disk.end().progress() && Rule::CopyWhatIsFurther.holds() {
+            return self.event(node, LogEvent::Copied { ask, log: None });
+        }
         let both = disk.batches.iter().zip(&log);
         let same = both.take_while(|(a, b)| a.end().is_same(&b.end())).count();
         let kept = same.checked_sub(1).map_or(0, |at| log[at].last_index());
@@ -419,6 +440,7 @@ impl World {
         let is_taken = before != after || after == Some(own);
         if is_taken {
             let disk = &mut self.nodes[node].disk;
+            disk.marked = disk.marked.min(acknowledged);
             (disk.synced, disk.mark, disk.batches) = (log.len(), acknowledged, log);
         }
     }
@@ -441,7 +463,7 @@ impl World {
                 if self.weather.is_table_silent(self.now) {
                     return;
                 }
-                let revision = self.table.set(revision, entry);
+                let revision = self.table.set(self.now, revision, entry);
                 self.answer(node, boot, Input::Log(LogEvent::Claimed { ask, revision }));
             }
             LogCommand::Create { generation, ask } => {
@@ -502,14 +524,12 @@ impl World {
         let stream = self.streams.get_mut(&generation).ok_or(StreamError::Gone)?;
         let sequence = stream.publish(expected, message)?;
         let message = stream.messages.back().expect("just there").clone();
-        let is_first = stream.oracle.counted.is_empty();
+        let behind = stream.oracle.end();
         let counted = stream.oracle.read(sequence, &message);
         let waiters = std::mem::take(&mut stream.waiters);
         if let Some(counted) = counted {
-            self.judge.count(&counted);
-            if is_first && generation > 1 {
-                self.judge_generation(node, generation);
-            }
+            self.judge.count(&counted, behind);
+            self.judge_going_on(node, &counted, generation > 1 && behind.is_none());
         }
         for waiter in waiters {
             let page = self.streams[&generation].page(waiter.from, 0);
@@ -522,41 +542,32 @@ impl World {
     fn purge(&mut self, generation: u32, below: u64) {
         let now_ms = self.now / MS;
         let Some(stream) = self.streams.get_mut(&generation) else { return };
-        let mut gone = stream.oracle.counted.iter().filter(|(_, last, _)| *last < below);
-        if let Some((_, _, end)) = gone.next_back() {
-            let disks = self.nodes.iter().filter(|node| {
-                let lately = node.disk.wiped_ms.is_some_and(|at| now_ms - at < 8_000);
-                node.disk.synced_index() >= end.index
-                    || lately && node.disk.synced_before >= end.index
-            });
-            assert!(disks.count() >= 2, "invariant 8: one disk has {end:?}, which is purged");
+        let counted = stream.oracle.counted.iter().map(|counted| counted.at);
+        if let Some(gone) = counted.clone().rfind(|at| at.last < below) {
+            let disks = self.nodes.iter().filter(|node| node.disk.has(&gone.end, now_ms));
+            assert!(disks.count() >= 2, "invariant 8: one disk has {gone:?}, which is purged");
         }
-        let mut starts = stream.oracle.counted.iter().map(|(first, ..)| *first);
+        let mut starts = counted.map(|at| at.first);
         let is_start =
             below <= stream.first || self.weather.forgets() || starts.any(|first| first == below);
         assert!(is_start, "a purge leaves a batch that counts at the beginning");
         stream.purge(below);
     }
 
-    /// Invariant 7: a generation begins behind every batch that its node could know to be
-    /// acknowledged.
-    fn judge_generation(&mut self, node: usize, generation: u32) {
-        let now = self.now;
-        let is_calm = |it: &SimNode| {
-            let until = it.paused_until.max(it.cut_in_until).max(it.cut_out_until);
-            until.max(it.disturbed) + 5_000 * MS < now
-        };
-        let begins = self.nodes[node].disk.end();
-        for other in &self.nodes {
-            let Some(replica) = other.replica.as_ref().filter(|_| is_calm(other)) else { continue };
-            let known = replica.own().acknowledged();
-            let is_behind = known <= begins.index || replica.own().end().epoch < begins.epoch;
-            assert!(
-                is_behind,
-                "invariant 7: generation {generation} begins at {} and {known} is acknowledged",
-                begins.index
-            );
+    /// Invariants 1 and 7: a Lead and a new generation stand behind what was acknowledged, as far
+    /// as somebody has it who was there when it was claimed.
+    fn judge_going_on(&mut self, node: usize, counted: &Counted, begins: bool) {
+        let leads = counted.batches.iter().any(|batch| batch.leader().is_some());
+        if !leads && !begins {
+            return;
         }
+        let claimed = self.table.claimed(self.nodes[node].me.node.number()).unwrap_or(self.now);
+        let has_bus = self.weather.nats_until + AWAY <= claimed;
+        let there = |(at, it): &(usize, &SimNode)| *at == node || has_bus && it.was_there(claimed);
+        let there = self.nodes.iter().enumerate().filter(there);
+        let there = there.flat_map(|(_, it)| it.disk.batches.iter().map(mark)).collect();
+        let disk = if begins { &self.nodes[node].disk.batches[..] } else { &[] };
+        self.judge.go_on(&counted.at.end, disk, &there);
     }
 
     /// Invariant 14: all nodes run again, and every request was answered.
@@ -573,8 +584,9 @@ impl World {
         Story {
             releases: self.judge.releases,
             opens: self.judge.opens,
-            generations: self.streams.keys().copied().max().unwrap_or(0),
+            generations: self.streams.keys().copied().max().unwrap_or(1),
             written: self.written,
+            losses: self.judge.losses,
         }
     }
 }

@@ -71,14 +71,15 @@ impl Copies {
 }
 
 impl Replica {
-    pub(super) fn judge(&self, copies: &Copies) -> Say {
+    /// `has` is how far a copy is: what it knows to be acknowledged, or what it has.
+    pub(super) fn judge(&self, copies: &Copies, has: fn(&LogBeat) -> u64) -> Say {
         if !Rule::AskTheCopies.holds() {
             return Say::GoFirst;
         }
         let own = (self.own.end().epoch, self.own.end().index);
         let others = copies.answers.values();
         let is_first =
-            |state: &LogBeat| state.role != LogRole::Leading && (state.epoch, state.index) <= own;
+            |state: &LogBeat| state.role != LogRole::Leading && (state.epoch, has(state)) <= own;
         if !others.clone().all(is_first) {
             return Say::GiveWay;
         }
@@ -143,7 +144,7 @@ impl Replica {
             _ => false,
         };
         match &self.phase {
-            Phase::Claiming(claim) if is_own => match self.judge(&claim.copies) {
+            Phase::Claiming(claim) if is_own => match self.judge(&claim.copies, |it| it.index) {
                 Say::GoFirst => self.set(view, out),
                 Say::GiveWay => self.give_way(view.now),
                 Say::Silent => {}

@@ -4,6 +4,7 @@
 //! Read to the end ─► Log: the own tail ─► Shipper: tail and Lead ─► Opening
 //!       │ it lacks what was acknowledged, has ended, or is gone
 //!       └─► Copies ─► End ─► Name ─► Create ─► Read, of the new generation
+//!             └─ not all answered: Read again, for up to 60 s
 //! ```
 //! A leader whose stream forgot goes from End on while it stays open: its epoch goes on, and the
 //! new stream begins with the last batch that it knows acknowledged.
@@ -35,6 +36,8 @@ pub(super) struct Fencing {
     pub(super) rest: Vec<StreamBatch>,
     /// This node made the stream of the generation that is read.
     has_created: bool,
+    /// The last sequence of the stream that was judged to be of no use; none if it is gone.
+    judged: Option<u64>,
 }
 
 enum Step {
@@ -50,7 +53,8 @@ enum Step {
 impl Fencing {
     pub(super) fn begin(name: LogName, generation: u32, ask: Ask) -> Fencing {
         let follow = Follow::begin(name, generation, ask, true);
-        Fencing { step: Step::Read(follow), rest: Vec::new(), has_created: false }
+        let step = Step::Read(follow);
+        Fencing { step, rest: Vec::new(), has_created: false, judged: None }
     }
 
     pub(super) fn tick(&mut self, now: Instant, out: &mut Vec<LogCommand>) {
@@ -74,15 +78,21 @@ impl Replica {
     pub(super) fn regenerate_open(&mut self, view: &NodeView<'_>, out: &mut Vec<LogCommand>) {
         let Some(ship) = self.ship.take() else { return };
         let rest = ship.into_rest();
-        let ending = self.ending();
-        let mut fencing = Fencing { step: Step::End(ending), rest, has_created: false };
+        let step = Step::End(self.ending(None));
+        let mut fencing = Fencing { step, rest, has_created: false, judged: None };
         fencing.tick(view.now, out);
         self.phase = Phase::Fencing(fencing);
     }
 
-    fn ending(&mut self) -> Ending {
+    fn ending(&mut self, judged: Option<u64>) -> Ending {
         let ask = self.next_asks();
-        Ending::begin(self.name, self.me, (self.generation, self.epoch), ask)
+        Ending::begin(self.name, self.me, (self.generation, self.epoch), judged, ask)
+    }
+
+    fn read_stream(&mut self, view: &NodeView<'_>, out: &mut Vec<LogCommand>) {
+        let ask = self.next_asks();
+        let follow = Follow::begin(self.name, self.generation, ask, true);
+        self.step(view, Step::Read(follow), out);
     }
 
     fn step(&mut self, view: &NodeView<'_>, step: Step, out: &mut Vec<LogCommand>) {
@@ -99,9 +109,11 @@ impl Replica {
         match &mut fencing.step {
             Step::Log { again, .. } if now >= *again => self.give_way(now),
             Step::Copies(copies) if now >= copies.again => {
-                copies.again = now + ANSWER;
-                out.push(LogCommand::AskCopies { ask: copies.ask });
                 self.judge_generation(view, out);
+                // One stale page must not keep it for so long as copies may be silent.
+                if matches!(&self.phase, Phase::Fencing(it) if matches!(it.step, Step::Copies(_))) {
+                    self.read_stream(view, out);
+                }
             }
             Step::Name { again, tries, .. } if now >= *again => match *tries < TRIES_MAX {
                 true => self.name_generation(view, out),
@@ -141,7 +153,7 @@ impl Replica {
                     self.ship = None;
                     self.copy(view, out);
                 }
-                Some(FollowStep::Gone) => self.regenerate(view, out),
+                Some(FollowStep::Gone) => self.regenerate(view, None, out),
                 _ => {}
             },
             Step::End(ending) => {
@@ -163,8 +175,12 @@ impl Replica {
         if later || end.is_some_and(|end| end.epoch >= self.epoch) {
             return self.give_way(view.now);
         }
-        let (has_ended, is_new) = (counting.ended().is_some(), fencing.has_created);
-        let is_new = is_new && counting.is_empty();
+        let (has_ended, last) = (counting.ended().is_some(), counting.next() - 1);
+        let is_new = fencing.has_created && counting.is_empty();
+        // Somebody led before, or something was purged: all that was there is forgotten.
+        let is_emptied =
+            end.is_none() && (self.epoch > 1 || last > 0) && Rule::EmptyStreamIsNoBeginning.holds();
+        let is_useless = has_ended || is_emptied || counting.is_void();
         let own = (self.own.acknowledged(), self.own.end().index);
         let told = self.told(view);
         let known = own.0.max(told);
@@ -175,9 +191,10 @@ impl Replica {
                 return self.give_way(view.now); // others have more
             }
         }
-        if !is_new && (has_ended || counting.is_void() || (lacks && own.1 > counted)) {
-            return self.regenerate(view, out);
+        if !is_new && (is_useless || (lacks && own.1 > counted)) {
+            return self.regenerate(view, Some(last), out);
         }
+        self.forgot = None;
         let from = if is_new { self.own.last_acknowledged_batch() } else { counted + 1 };
         let Phase::Fencing(fencing) = &mut self.phase else { return };
         let none = Step::Create { ask: 0, again: view.now };
@@ -233,7 +250,11 @@ impl Replica {
         let Phase::Fencing(Fencing { step: Step::Shipper { lead }, .. }) = &self.phase else {
             return;
         };
-        if !self.ship.as_ref().is_some_and(Shipper::is_idle) {
+        let is_settled = |ship: &Shipper| match Rule::LeadWhenSettled.holds() {
+            true => ship.is_settled(),
+            false => ship.is_idle(),
+        };
+        if !self.ship.as_ref().is_some_and(is_settled) {
             return;
         }
         self.own.push(lead);
@@ -249,9 +270,12 @@ impl Replica {
     }
 
     /// The stream is of no use: a new one is to begin, behind the best copy.
-    fn regenerate(&mut self, view: &NodeView<'_>, out: &mut Vec<LogCommand>) {
+    fn regenerate(&mut self, view: &NodeView<'_>, judged: Option<u64>, out: &mut Vec<LogCommand>) {
         self.forgot.get_or_insert(view.now);
         self.asks += 1;
+        if let Phase::Fencing(fencing) = &mut self.phase {
+            fencing.judged = judged;
+        }
         let copies = Copies::ask(view.now, self.asks, out);
         self.step(view, Step::Copies(copies), out);
         self.judge_generation(view, out);
@@ -259,17 +283,23 @@ impl Replica {
 
     /// Whether a new generation may begin behind this copy.
     pub(super) fn judge_generation(&mut self, view: &NodeView<'_>, out: &mut Vec<LogCommand>) {
-        let Phase::Fencing(Fencing { step: Step::Copies(copies), .. }) = &self.phase else {
+        let Phase::Fencing(Fencing { step: Step::Copies(copies), judged, .. }) = &self.phase else {
             return;
         };
+        let judged = *judged;
         let since = self.forgot.unwrap_or(view.now);
-        let may = match self.judge(copies) {
+        // An empty copy is no ground for the next generation, but where nothing was ever written.
+        let is_untouched = self.generation == 1 && judged == Some(0);
+        let is_ground = self.own.end().index > 0 || is_untouched;
+        // The mark of what was acknowledged may be lost, and the stream is no proof.
+        let may = match self.judge(copies, |it| it.index.max(it.synced)) {
             Say::GoFirst => true,
-            Say::Silent => view.now.since(since) >= COPIES_LONGEST,
+            Say::Silent => is_ground && view.now.since(since) >= COPIES_LONGEST,
             Say::GiveWay => return self.give_way(view.now),
         };
         if may {
-            let ending = self.ending();
+            // A stream that is gone has nothing that could be missed.
+            let ending = self.ending(Some(judged.unwrap_or(0)));
             self.step(view, Step::End(ending), out);
         }
     }
@@ -297,21 +327,18 @@ impl Replica {
             EndingStep::Ended => self.name_generation(view, out),
             EndingStep::Deposed if self.is_open => self.close(view.now, ClosedBy::Deposed, out),
             EndingStep::Deposed => self.give_way(view.now),
-            EndingStep::Changed => {
-                let ask = self.next_asks();
-                let step = match self.is_open {
-                    true => Step::End(self.ending()),
-                    false => Step::Read(Follow::begin(self.name, self.generation, ask, true)),
-                };
+            EndingStep::Changed if self.is_open => {
+                let step = Step::End(self.ending(None));
                 self.step(view, step, out);
             }
+            EndingStep::Changed => self.read_stream(view, out),
         }
     }
 
     /// Names the next generation in the table, if the claim still stands there.
     fn name_generation(&mut self, view: &NodeView<'_>, out: &mut Vec<LogCommand>) {
         let Some((revision, entry)) = self.entry.clone() else { return };
-        let is_mine = entry.leader == Some(self.me) && entry.epoch == self.epoch;
+        let is_mine = self.is_named();
         if is_mine && entry.generation > self.generation {
             return self.create(view, out); // the answer was lost
         }
@@ -368,7 +395,7 @@ impl Replica {
         let is_again =
             matches!(&self.phase, Phase::Fencing(Fencing { step: Step::Create { .. }, .. }));
         if !is_again {
-            self.generation += 1;
+            (self.generation, self.forgot) = (self.generation + 1, None);
             let generation = self.generation;
             out.push(LogCommand::Tell(LogNotice::NewGeneration { generation }));
         }
@@ -384,9 +411,7 @@ impl Replica {
             return;
         }
         fencing.has_created = true;
-        let ask = self.next_asks();
-        let follow = Follow::begin(self.name, self.generation, ask, true);
-        self.step(view, Step::Read(follow), out);
+        self.read_stream(view, out);
     }
 
     /// The stream of the next generation is there: an open leader goes on in it.

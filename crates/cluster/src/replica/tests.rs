@@ -1,61 +1,384 @@
-//! A node before anybody leads.
+//! One node beside streams, a table and copies that answer at once: what single rules are for.
 
 use super::*;
-use crate::port::StreamPage;
+use crate::batch::tests::batch;
+use crate::counting::Counting;
+use crate::port::{StreamError, StreamPage};
 use crate::rules::without;
+use crate::wire::message::messages_of;
+use std::collections::{BTreeMap, VecDeque};
 
 const NAME: LogName = LogName { cluster: 1, log: 0 };
 
-/// Runs a node whose disk is empty, with proof of a majority, whose table has this value, for 90
-/// seconds beside an empty stream: what it wants.
-fn alone(entry: Option<LogEntry>) -> Vec<LogCommand> {
-    let me = LogLeader { node: NodeId::new(1).expect("a node"), boot: 1 };
-    let mut replica = Replica::new(NAME, me, OwnLog::new([], 0));
-    let (mut proof, peers) = (MajorityProof::default(), PeerBeats::default());
-    let mut all = Vec::new();
-    for tick in 0..900 {
-        let now = Instant::from_nanos(tick * 100_000_000);
-        if let Some(ask) = proof.tick(now) {
-            proof.proved(ask);
-        }
-        let view = NodeView { now, proof: &proof, peers: &peers, copies_min: 1 };
-        let mut out = Vec::new();
-        if tick == 0 {
-            let entry = entry.clone();
-            replica.on(&view, LogEvent::Table { revision: 0, entry }, &mut out);
-        }
-        replica.on(&view, LogEvent::Tick, &mut out);
-        for command in out {
-            if let LogCommand::Read { ask, .. } = &command {
-                let page = StreamPage { first: 1, last: 0, messages: Vec::new() };
-                let event = LogEvent::Read { ask: *ask, result: Ok(page) };
-                replica.on(&view, event, &mut all);
-            }
-            all.push(command);
-        }
-    }
-    all
+fn by(node: u16) -> LogLeader {
+    LogLeader { node: NodeId::new(node).expect("a node"), boot: 1 }
 }
 
-fn claims(commands: &[LogCommand]) -> bool {
-    commands.iter().any(|it| matches!(it, LogCommand::Claim { .. }))
+fn messages(node: u16, batches: &[&StreamBatch]) -> Vec<Vec<u8>> {
+    let one = |batch: &&StreamBatch| messages_of(NAME, by(node), std::slice::from_ref(*batch));
+    batches.iter().flat_map(one).collect()
+}
+
+struct Stream {
+    first: u64,
+    messages: Vec<Vec<u8>>,
+}
+
+impl Stream {
+    fn last(&self) -> u64 {
+        self.first + self.messages.len() as u64 - 1
+    }
+
+    fn publish(&mut self, expected: u64, message: Vec<u8>) -> Result<u64, StreamError> {
+        if expected != self.last() {
+            return Err(StreamError::Refused);
+        }
+        self.messages.push(message);
+        Ok(self.last())
+    }
+
+    /// Whether this batch counts in it.
+    fn counts(&self, batch: &StreamBatch) -> bool {
+        let mut counting = Counting::new(NAME, self.first);
+        let messages = self.messages.iter().zip(self.first..);
+        let counted = messages.filter_map(|(it, at)| counting.read(at, it).expect("no gap"));
+        counted.flat_map(|it| it.batches).any(|it| it == *batch)
+    }
+}
+
+/// What happens as soon as a node claims: between the reading that it knows and the next one.
+#[derive(Default)]
+struct OnClaim {
+    /// Another node's message comes into the stream of generation 1.
+    comes: Option<Vec<u8>>,
+    /// The claimer's next page lacks so many messages.
+    stale: u64,
+}
+
+struct Bench {
+    replica: Replica,
+    now: Instant,
+    proof: MajorityProof,
+    peers: PeerBeats,
+    streams: BTreeMap<u32, Stream>,
+    table: Option<(u64, LogEntry)>,
+    disk: Vec<StreamBatch>,
+    /// What other copies answer; those that are not here are silent.
+    copies: Vec<LogBeat>,
+    on_claim: OnClaim,
+    /// A message that comes to generation 1 when generation 2 is made, and what it is told.
+    late: Option<(u64, Vec<u8>)>,
+    late_result: Option<Result<u64, StreamError>>,
+    stale: u64,
+    /// Publishes are not answered.
+    is_mute: bool,
+    /// The own log is not read yet: the answer.
+    held: Option<VecDeque<LogEvent>>,
+    done: Vec<LogCommand>,
+}
+
+impl Bench {
+    /// Node 2 with this log, acknowledged up to an index.
+    fn new(disk: &[&StreamBatch], acknowledged: u64, table: Option<LogEntry>) -> Bench {
+        let disk: Vec<StreamBatch> = disk.iter().copied().cloned().collect();
+        let ends = [LogEnd::default()].into_iter().chain(disk.iter().map(StreamBatch::end));
+        let me = LogLeader { boot: 2, ..by(2) };
+        Bench {
+            replica: Replica::new(NAME, me, OwnLog::new(ends, acknowledged)),
+            now: Instant::default(),
+            proof: MajorityProof::default(),
+            peers: PeerBeats::default(),
+            streams: BTreeMap::from([(1, Stream { first: 1, messages: Vec::new() })]),
+            table: table.map(|entry| (1, entry)),
+            disk,
+            copies: Vec::new(),
+            on_claim: OnClaim::default(),
+            late: None,
+            late_result: None,
+            stale: 0,
+            is_mute: false,
+            held: None,
+            done: Vec::new(),
+        }
+    }
+
+    fn stream(&mut self) -> &mut Stream {
+        self.streams.get_mut(&1).expect("it is there")
+    }
+
+    /// Lets so many seconds pass.
+    fn run(&mut self, seconds: u64) -> &mut Bench {
+        if self.now == Instant::default() {
+            self.tell_table();
+        }
+        for _ in 0..seconds * 10 {
+            self.now = self.now + Duration::from_millis(100);
+            if let Some(ask) = self.proof.tick(self.now) {
+                self.proof.proved(ask);
+            }
+            self.on(LogEvent::Tick);
+        }
+        self
+    }
+
+    fn tell_table(&mut self) {
+        let (revision, entry) = self.table.clone().unzip();
+        self.on(LogEvent::Table { revision: revision.unwrap_or(0), entry });
+    }
+
+    fn on(&mut self, event: LogEvent) {
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            let (proof, peers) = (&self.proof, &self.peers);
+            let view = NodeView { now: self.now, proof, peers, copies_min: 1 };
+            let mut out = Vec::new();
+            self.replica.on(&view, event, &mut out);
+            for command in out {
+                self.done.push(command.clone());
+                self.carry_out(command, &mut events);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, command: LogCommand, events: &mut VecDeque<LogEvent>) {
+        match command {
+            LogCommand::Publish { generation, number, expected, message } => {
+                let stream = self.streams.get_mut(&generation).ok_or(StreamError::Gone);
+                let result = stream.and_then(|stream| stream.publish(expected, message));
+                let event = LogEvent::Published { generation, number, result };
+                events.extend(Some(event).filter(|_| !self.is_mute));
+            }
+            LogCommand::Read { generation, ask, from, wait } => {
+                let page = self.page(generation, from, wait);
+                events.extend(page.map(|result| LogEvent::Read { ask, result }));
+            }
+            LogCommand::Create { generation, ask } => {
+                if let Some((expected, message)) = self.late.take() {
+                    self.late_result = Some(self.stream().publish(expected, message));
+                }
+                let empty = Stream { first: 1, messages: Vec::new() };
+                self.streams.entry(generation).or_insert(empty);
+                events.push_back(LogEvent::Created { ask });
+            }
+            LogCommand::Claim { ask, revision, entry } => {
+                let is_current = self.table.as_ref().is_some_and(|(it, _)| *it == revision);
+                let set = is_current.then_some(revision + 1);
+                if let Some(revision) = set {
+                    self.table = Some((revision, entry.clone()));
+                    events.push_back(LogEvent::Table { revision, entry: Some(entry) });
+                }
+                events.push_back(LogEvent::Claimed { ask, revision: set });
+                let OnClaim { comes, stale } = std::mem::take(&mut self.on_claim);
+                self.stale = stale;
+                self.stream().messages.extend(comes);
+            }
+            LogCommand::AskCopies { ask } => {
+                let nodes = [1, 3].map(|node| by(node).node);
+                let answers = nodes.into_iter().zip(self.copies.clone());
+                let event = |(node, state)| LogEvent::CopyState { ask, node, state };
+                events.extend(answers.map(event));
+            }
+            LogCommand::ReadLog { ask, from } => {
+                let batches = self.disk.iter().filter(|it| it.first_index() >= from).cloned();
+                let event = LogEvent::LogRead { ask, batches: batches.collect() };
+                self.held.as_mut().unwrap_or(events).push_back(event);
+            }
+            LogCommand::Append { batch } => self.disk.push(batch),
+            LogCommand::Cut { behind } => self.disk.retain(|it| it.last_index() <= behind.index),
+            LogCommand::Open { .. } => events.push_back(LogEvent::Opened),
+            LogCommand::Close { .. } => events.push_back(LogEvent::Closed),
+            _ => {}
+        }
+    }
+
+    fn page(
+        &mut self,
+        generation: u32,
+        from: u64,
+        wait: bool,
+    ) -> Option<Result<StreamPage, StreamError>> {
+        let Some(stream) = self.streams.get(&generation) else {
+            return Some(Err(StreamError::Gone));
+        };
+        let first = stream.first;
+        let last =
+            if wait { stream.last() } else { stream.last() - std::mem::take(&mut self.stale) };
+        let all = (first..=last).zip(stream.messages.iter().cloned());
+        let messages: Vec<(u64, Vec<u8>)> = all.filter(|(at, _)| *at >= from).collect();
+        let is_there = !wait || !messages.is_empty();
+        is_there.then_some(Ok(StreamPage { first, last, messages }))
+    }
+
+    /// The epochs under which it opened its log.
+    fn opened(&self) -> Vec<u32> {
+        let of = |command: &LogCommand| match command {
+            LogCommand::Open { epoch } => Some(*epoch),
+            _ => None,
+        };
+        self.done.iter().filter_map(of).collect()
+    }
+
+    fn claims(&self) -> bool {
+        self.done.iter().any(|it| matches!(it, LogCommand::Claim { .. }))
+    }
+}
+
+/// Node 1 leads by the epoch 1; node 2 follows.
+fn led() -> Option<LogEntry> {
+    let (leader, followers) = (Some(by(1)), vec![by(2).node]);
+    Some(LogEntry { generation: 1, epoch: 1, leader, followers, ..LogEntry::default() })
+}
+
+/// The Lead of node 1, and three batches behind it.
+fn four() -> [StreamBatch; 4] {
+    let lead = StreamBatch::lead(LogEnd::default(), 1, by(1));
+    let a = batch(lead.end(), 1, &[b"a"]);
+    let b = batch(a.end(), 1, &[b"b"]);
+    let c = batch(b.end(), 1, &[b"c"]);
+    [lead, a, b, c]
+}
+
+/// A copy that has nothing.
+fn empty() -> LogBeat {
+    let role = LogRole::Following;
+    LogBeat { log: 0, role, generation: 1, epoch: 0, index: 0, synced: 0 }
 }
 
 #[test]
 fn an_empty_table_is_never_a_beginning() {
-    let waits = alone(None);
+    let alone = || std::mem::take(&mut Bench::new(&[], 0, None).run(90).done);
     let told = LogCommand::Tell(LogNotice::WaitsForRecover);
-    assert_eq!(waits, [told], "an operator is told, once");
+    assert_eq!(alone(), [told], "an operator is told, once");
+    let claims =
+        |done: Vec<LogCommand>| done.iter().any(|it| matches!(it, LogCommand::Claim { .. }));
     let rule = Rule::EmptyTableIsNoBeginning;
-    assert!(claims(&without(rule, || alone(None))), "without the rule it begins");
+    assert!(claims(without(rule, alone)), "without the rule it begins");
 }
 
 #[test]
 fn a_node_that_the_table_does_not_name_does_nothing() {
-    let others = vec![NodeId::new(2).expect("a node")];
-    let entry = LogEntry { generation: 1, followers: others, ..LogEntry::default() };
-    assert!(alone(Some(entry)).is_empty());
-    let me = vec![NodeId::new(1).expect("a node")];
-    let entry = LogEntry { generation: 1, followers: me, ..LogEntry::default() };
-    assert!(claims(&alone(Some(entry))));
+    let entry = |node: u16| {
+        let followers = vec![by(node).node];
+        Some(LogEntry { generation: 1, followers, ..LogEntry::default() })
+    };
+    assert!(Bench::new(&[], 0, entry(1)).run(90).done.is_empty());
+    let mut bench = Bench::new(&[], 0, entry(2));
+    assert!(bench.run(9).claims() && bench.opened() == [1]);
+}
+
+/// A power cut took the mark of the leader's disk and the end of the stream: what its clients were
+/// told is in the tail alone.
+#[test]
+fn a_restarted_leader_publishes_what_the_stream_lacks() {
+    let [lead, a, b, _] = four();
+    let keeps = || {
+        let (leader, followers) = (Some(by(2)), vec![by(1).node]);
+        let entry = LogEntry { generation: 1, epoch: 1, leader, followers, ..LogEntry::default() };
+        let mut bench = Bench::new(&[&lead, &a, &b], 2, Some(entry));
+        bench.stream().messages = messages(2, &[&lead, &a]);
+        assert_eq!(bench.run(9).opened(), [2]);
+        bench.disk.contains(&b) && bench.stream().counts(&b)
+    };
+    assert!(keeps());
+    assert!(!without(Rule::PublishTheTail, keeps), "without the rule it is cut");
+}
+
+/// The stream forgot `b`, which the claimer has. A message of the leader before is under way.
+#[test]
+fn nothing_is_acknowledged_in_a_generation_that_is_over() {
+    let [lead, a, b, _] = four();
+    let other = batch(a.end(), 1, &[b"B"]);
+    let late = || {
+        let mut bench = Bench::new(&[&lead, &a, &b], 3, led());
+        bench.stream().messages = messages(1, &[&lead, &a]);
+        bench.copies = vec![empty()];
+        bench.late = Some((2, messages(1, &[&other]).remove(0)));
+        assert_eq!(bench.run(12).opened(), [2]);
+        assert!(bench.disk.contains(&b) && bench.streams.contains_key(&2));
+        bench.late_result.expect("it was tried")
+    };
+    assert_eq!(late(), Err(StreamError::Refused));
+    let rule = Rule::EndTheGeneration;
+    assert_eq!(without(rule, late), Ok(3), "without the rule it is acknowledged and lost");
+}
+
+/// A server that is behind answers a claimer; `c` was acknowledged a moment ago.
+#[test]
+fn a_stream_that_is_longer_than_judged_is_judged_anew() {
+    let [lead, a, b, c] = four();
+    let keeps = || {
+        let mut bench = Bench::new(&[&lead, &a, &b], 3, led());
+        bench.stream().messages = messages(1, &[&lead, &a, &b]);
+        bench.copies = vec![empty()];
+        let comes = messages(1, &[&c]).pop();
+        bench.on_claim = OnClaim { comes, stale: 2 };
+        assert_eq!(bench.run(12).opened(), [2]);
+        bench.disk.contains(&c)
+    };
+    assert!(keeps());
+    assert!(!without(Rule::EndWhatWasJudged, keeps), "without the rule it is lost");
+}
+
+/// The answer to a Lead does not come, and another node leads behind it.
+#[test]
+fn a_lead_that_another_one_follows_opens_nothing() {
+    let [lead, a, ..] = four();
+    let opened = || {
+        let mut bench = Bench::new(&[&lead, &a], 2, led());
+        bench.stream().messages = messages(1, &[&lead, &a]);
+        bench.is_mute = true;
+        bench.run(8);
+        let own = StreamBatch::lead(a.end(), 2, LogLeader { boot: 2, ..by(2) });
+        assert!(bench.stream().counts(&own), "it is there, and the node does not know it");
+        let later = StreamBatch::lead(own.end(), 3, by(3));
+        bench.stream().messages.extend(messages(3, &[&later]));
+        bench.is_mute = false;
+        bench.run(3).opened()
+    };
+    assert!(opened().is_empty());
+    assert_eq!(without(Rule::LeadWhenSettled, opened), [2]);
+}
+
+/// The stream forgot everything, and this copy has nothing.
+#[test]
+fn an_empty_stream_is_no_beginning_once_somebody_led() {
+    let emptied = |seconds: u64, first: u64, copies: &[LogBeat]| {
+        let mut bench = Bench::new(&[], 0, led());
+        bench.stream().first = first;
+        bench.copies = copies.to_vec();
+        let opened = bench.run(seconds).opened();
+        (!opened.is_empty()).then(|| *bench.streams.keys().next_back().expect("one"))
+    };
+    assert_eq!(emptied(200, 15, &[]), None, "another copy may have what was purged");
+    assert_eq!(emptied(12, 15, &[empty()]), Some(2), "no copy has anything");
+    assert_eq!(emptied(60, 1, &[]), None);
+    assert_eq!(emptied(90, 1, &[]), Some(2), "nothing was ever purged: after 60 s");
+    let rule = Rule::EmptyStreamIsNoBeginning;
+    assert_eq!(without(rule, || emptied(12, 15, &[])), Some(1), "without the rule all is lost");
+}
+
+/// While a claimer reads its log, another one begins the next generation.
+#[test]
+fn a_claim_does_not_go_on_in_a_generation_that_it_has_not_read() {
+    let [lead, a, ..] = four();
+    let opens_for_nothing = || {
+        let mut bench = Bench::new(&[&lead], 1, led());
+        bench.stream().messages = messages(1, &[&lead]);
+        bench.held = Some(VecDeque::new());
+        bench.run(8);
+        let answer = bench.held.take().and_then(|mut it| it.pop_front()).expect("it reads its log");
+        let both = messages_of(NAME, by(3), &[lead.clone(), a.clone()]);
+        bench.streams.insert(2, Stream { first: 1, messages: both });
+        let followers = vec![by(1).node, by(2).node];
+        let entry =
+            LogEntry { generation: 2, epoch: 3, leader: Some(by(3)), wanted: None, followers };
+        bench.table = Some((9, entry));
+        bench.tell_table();
+        bench.on(answer);
+        let own = StreamBatch::lead(lead.end(), 2, LogLeader { boot: 2, ..by(2) });
+        let counts = bench.streams[&2].counts(&own);
+        !bench.opened().is_empty() && !counts
+    };
+    assert!(!opens_for_nothing());
+    assert!(without(Rule::FollowTheGeneration, opens_for_nothing));
 }

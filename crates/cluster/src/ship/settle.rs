@@ -37,15 +37,28 @@ impl Settling {
 impl Shipper {
     /// Gives up what is on its way, and reads the stream.
     pub(super) fn settle(&mut self, now: Instant, out: &mut Vec<LogCommand>) {
+        self.give_up();
+        if !Rule::SettleByReading.holds() {
+            return self.send(now, out);
+        }
+        self.ask(now, None, out);
+    }
+
+    /// Gives up what is on its way, and reads the stream after a while: it is full.
+    pub(super) fn pause(&mut self, now: Instant) {
+        self.give_up();
+        self.asks += 1; // an answer to an older question is none to this one
+        let (ask, again) = (self.asks, now + PAUSE);
+        let (counting, is_anchored, shorts) = (None, false, 0);
+        self.state = State::Settling(Settling { ask, again, counting, is_anchored, shorts });
+    }
+
+    fn give_up(&mut self) {
         self.expected -= self.flights.len() as u64;
         self.flights.clear();
         self.ready.clear();
         (self.cut, self.first) = (0, 0);
         self.round = self.round.wrapping_add(1);
-        if !Rule::SettleByReading.holds() {
-            return self.send(now, out);
-        }
-        self.ask(now, None, out);
     }
 
     fn ask(&mut self, now: Instant, counting: Option<Counting>, out: &mut Vec<LogCommand>) {

@@ -160,3 +160,14 @@ fn silence_is_settled_too() {
     ship.tick(at(2_000_000), &mut out);
     assert!(matches!(out[..], [LogCommand::Read { from: 1, wait: false, .. }]));
 }
+
+#[test]
+fn a_full_stream_is_asked_again_after_a_while() {
+    let ((mut ship, lead), mut out) = (begun(), Vec::new());
+    ship.push(at(0), small(&lead, 1).remove(0), &mut out);
+    let [(number, 1)] = published(&mut out)[..] else { panic!("one message") };
+    ship.published(at(1_000), number, Err(StreamError::Full), &mut out);
+    assert!(out.is_empty() && ship.deadline() == Some(at(501_000)));
+    ship.tick(at(501_000), &mut out);
+    assert!(matches!(out[..], [LogCommand::Read { from: 1, wait: false, .. }]));
+}

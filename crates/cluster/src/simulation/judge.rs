@@ -2,18 +2,22 @@
 //!
 //! The judge sees everything and believes no machine: what counts it finds out by a reader of its
 //! own, with all rules.
+//!
+//! One loss is allowed, and no other: of a batch that a stream forgot, when nobody who has it was
+//! there as the claim was made whose Lead goes on without it. It must be told, unless a power cut
+//! took the knowledge that it was acknowledged.
 
 use super::NAME;
 use crate::batch::{LogEnd, StreamBatch};
 use crate::counting::{Counted, Counting};
 use crate::rules::with_all;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::RangeInclusive;
 
 /// What counts in a stream.
 pub(super) struct Oracle {
     counting: Option<Counting>,
-    /// First and last sequence, and end, of what counted.
-    pub(super) counted: Vec<(u64, u64, LogEnd)>,
+    pub(super) counted: Vec<Counted>,
 }
 
 impl Oracle {
@@ -21,10 +25,15 @@ impl Oracle {
         Oracle { counting: None, counted: Vec::new() }
     }
 
+    /// The end of the log as the stream has it.
+    pub(super) fn end(&self) -> Option<LogEnd> {
+        self.counted.last().map(|counted| counted.at.end)
+    }
+
     pub(super) fn read(&mut self, sequence: u64, message: &[u8]) -> Option<Counted> {
         let counting = self.counting.get_or_insert_with(|| Counting::new(NAME, sequence));
         let counted = with_all(|| counting.read(sequence, message)).expect("no gap")?;
-        self.counted.push((counted.at.first, counted.at.last, counted.at.end));
+        self.counted.push(counted.clone());
         Some(counted)
     }
 
@@ -35,42 +44,58 @@ impl Oracle {
     }
 }
 
-type Mark = (u32, u64, u32);
+/// A batch: its last index, its epoch, and the chain up to it.
+pub(super) type Mark = (u64, u32, u32);
 
-fn mark(end: &LogEnd) -> Mark {
-    (end.epoch, end.index, end.chain)
+pub(super) fn mark(batch: &StreamBatch) -> Mark {
+    mark_of(&batch.end())
+}
+
+fn mark_of(end: &LogEnd) -> Mark {
+    (end.index, end.epoch, end.chain)
+}
+
+/// All batches whose last indexes are these.
+fn places(first: u64, last: u64) -> RangeInclusive<Mark> {
+    (first, 0, 0)..=(last, u32::MAX, u32::MAX)
 }
 
 /// What happened so far, as far as it must not be undone.
 #[derive(Default)]
 pub(super) struct Judge {
-    /// Everything that ever counted.
-    counted: BTreeSet<Mark>,
-    /// By their last indexes: what counted there, ever.
-    counted_at: BTreeMap<u64, BTreeSet<Mark>>,
-    /// What was acknowledged to clients, by its last index.
-    acknowledged: BTreeMap<u64, LogEnd>,
-    /// The epochs of Leads that counted, and whose.
+    /// Everything that ever counted, and the batch before it.
+    counted: BTreeMap<Mark, Mark>,
+    /// What streams forgot of it.
+    forgotten: BTreeSet<Mark>,
+    /// What was acknowledged to clients.
+    acknowledged: BTreeSet<Mark>,
+    /// What the log went on without: it may be lost ...
+    excused: BTreeSet<Mark>,
+    /// ... or it must never be acknowledged.
+    passed: BTreeSet<Mark>,
+    /// The highest epoch that counted.
     epoch_max: u32,
+    /// What a power cut took out of a node's knowledge: a loss of it may stay untold.
+    unmarked: BTreeSet<Mark>,
     /// What operators were told to be lost.
     told: Vec<(u64, u64)>,
-    /// The world lets streams forget.
-    may_lose: bool,
     two_since: Option<u64>,
     pub(super) releases: u64,
     pub(super) opens: u64,
+    pub(super) losses: u64,
 }
 
 impl Judge {
-    pub(super) fn new(may_lose: bool) -> Judge {
-        Judge { may_lose, ..Judge::default() }
-    }
-
-    pub(super) fn count(&mut self, counted: &Counted) {
+    /// Batches count in a stream, behind this end.
+    pub(super) fn count(&mut self, counted: &Counted, behind: Option<LogEnd>) {
+        let mut before = behind.as_ref().map(mark_of);
         for batch in &counted.batches {
-            let end = batch.end();
-            self.counted.insert(mark(&end));
-            self.counted_at.entry(end.index).or_default().insert(mark(&end));
+            let this = mark(batch);
+            // What a stream begins with stands where it stood before.
+            let known = before.or(self.counted.get(&this).copied());
+            self.counted.entry(this).or_insert(known.unwrap_or_default());
+            self.passed.remove(&this);
+            before = Some(this);
         }
         self.epoch_max = self.epoch_max.max(counted.at.end.epoch);
     }
@@ -79,22 +104,67 @@ impl Judge {
         self.epoch_max
     }
 
+    pub(super) fn has_counted(&self, batch: &StreamBatch) -> bool {
+        self.counted.contains_key(&mark(batch))
+    }
+
+    /// A stream forgot this, though it may have acknowledged it.
+    pub(super) fn forget<'a>(&mut self, counted: impl Iterator<Item = &'a Counted>) {
+        let batches = counted.flat_map(|counted| &counted.batches);
+        self.forgotten.extend(batches.map(mark));
+    }
+
+    pub(super) fn unmark<'a>(&mut self, batches: impl Iterator<Item = &'a StreamBatch>) {
+        self.unmarked.extend(batches.map(mark));
+    }
+
+    /// The log goes on from here, by a Lead or in a new generation: 1 and 7. `disk` is what its
+    /// node still adds, `there` what those have who were there when it was claimed.
+    pub(super) fn go_on(&mut self, end: &LogEnd, disk: &[StreamBatch], there: &BTreeSet<Mark>) {
+        let mut kept: BTreeSet<Mark> = disk.iter().map(mark).collect();
+        let mut at = mark_of(end);
+        while at.0 > 0 {
+            kept.insert(at);
+            at = self.counted.get(&at).copied().unwrap_or_default();
+        }
+        self.excused.retain(|mark| !kept.contains(mark)); // who had it came back in time
+        let gone = self.counted.keys().filter(|mark| !kept.contains(*mark));
+        for gone in gone.copied().collect::<Vec<Mark>>() {
+            if self.excused.contains(&gone) {
+                continue;
+            }
+            let is_there = there.contains(&gone);
+            if self.forgotten.contains(&gone) && !is_there {
+                self.excused.insert(gone);
+                continue;
+            }
+            let is_kept = !self.acknowledged.contains(&gone);
+            assert!(
+                is_kept,
+                "invariants 1 and 7: {gone:?} was acknowledged, and the log goes on without it \
+                 behind {end:?}; somebody who was there has it: {is_there}"
+            );
+            self.passed.insert(gone);
+        }
+    }
+
     /// A node gives answers up to an index: 1, 4, 5, 6.
     pub(super) fn release(&mut self, disk: &[StreamBatch], index: u64) {
         self.releases += 1;
         for batch in disk.iter().rev() {
-            let end = batch.end();
-            if end.index > index {
+            let this = mark(batch);
+            if this.0 > index {
                 continue;
             }
-            if self.acknowledged.get(&end.index).is_some_and(|it| it.is_same(&end)) {
+            if self.acknowledged.contains(&this) {
                 break;
             }
-            let counts = self.counted.contains(&mark(&end));
-            assert!(counts, "invariants 4 and 6: {end:?} is acknowledged and does not count");
-            let before = self.acknowledged.insert(end.index, end);
-            let is_once = before.is_none_or(|it| it.is_same(&end)) || self.may_lose;
-            assert!(is_once, "invariant 5: a place is given twice: {before:?} and {end:?}");
+            let counts = self.counted.contains_key(&this) && !self.passed.contains(&this);
+            assert!(counts, "invariants 4 and 6: {this:?} is acknowledged and does not count");
+            let mut others = self.acknowledged.range(places(this.0, this.0));
+            let twice = others.find(|it| !self.excused.contains(*it));
+            assert!(twice.is_none(), "invariant 5: a place is given twice: {twice:?} and {this:?}");
+            self.acknowledged.insert(this);
         }
     }
 
@@ -103,23 +173,31 @@ impl Judge {
         self.opens += 1;
         let end = disk.last().map(StreamBatch::end).unwrap_or_default();
         assert_eq!(end.epoch, epoch, "invariant 2: it serves behind its own Lead");
-        for batch in disk {
-            let end = batch.end();
-            assert!(self.counted.contains(&mark(&end)), "invariant 4: {end:?} is shown");
-        }
-        self.look_for_lost(disk, "when a leader opens its log");
+        let shown = disk.iter().find(|batch| !self.has_counted(batch));
+        assert!(shown.is_none(), "invariant 4: {:?} is shown", shown.map(mark));
+        self.look_for_lost(disk, epoch, "when a leader opens its log");
     }
 
-    /// Invariant 1: every acknowledged batch is in the log.
-    fn look_for_lost(&mut self, disk: &[StreamBatch], when: &str) {
-        let has: BTreeSet<Mark> = disk.iter().map(|batch| mark(&batch.end())).collect();
-        let lost = self.acknowledged.values().find(|end| !has.contains(&mark(end)));
-        let is_fine = lost.is_none() || self.may_lose;
-        assert!(is_fine, "invariant 1: {lost:?} was acknowledged and is lost {when}");
+    /// Invariant 1: what was acknowledged under earlier epochs is in the log.
+    fn look_for_lost(&self, disk: &[StreamBatch], epoch: u32, when: &str) {
+        let has: BTreeSet<Mark> = disk.iter().map(mark).collect();
+        let lost = self.acknowledged.difference(&has);
+        let lost = lost.filter(|mark| mark.1 < epoch && !self.excused.contains(*mark)).min();
+        assert!(lost.is_none(), "invariant 1: {lost:?} was acknowledged and is lost {when}");
+    }
+
+    /// A node cuts these off its log, because the stream has another batch there.
+    pub(super) fn cut(&self, gone: &[StreamBatch]) {
+        let lost = gone
+            .iter()
+            .map(mark)
+            .find(|mark| self.acknowledged.contains(mark) && !self.excused.contains(mark));
+        assert!(lost.is_none(), "invariant 1: {lost:?} was acknowledged and is cut off");
     }
 
     pub(super) fn tell_lost(&mut self, first: u64, last: u64) {
-        assert!(self.may_lose, "told of a loss of {first} to {last} where nothing can be lost");
+        let is_due = !self.forgotten.is_empty();
+        assert!(is_due, "told of a loss of {first} to {last} where nothing was forgotten");
         self.told.push((first, last));
     }
 
@@ -131,15 +209,17 @@ impl Judge {
             assert!(same, "invariant 3: copies differ");
             assert_eq!(disk.len(), longest.len(), "invariant 3: a copy is behind for good");
         }
-        self.look_for_lost(longest, "at the end");
-        let has: BTreeSet<Mark> = longest.iter().map(|batch| mark(&batch.end())).collect();
+        self.look_for_lost(longest, u32::MAX, "at the end");
+        let has: BTreeSet<Mark> = longest.iter().map(mark).collect();
         let is_told =
             |index: u64| self.told.iter().any(|(first, last)| (*first..=*last).contains(&index));
-        for end in self.acknowledged.values().filter(|end| !has.contains(&mark(end))) {
-            assert!(is_told(end.index), "{end:?} is lost and nobody is told");
+        for lost in self.acknowledged.difference(&has) {
+            let is_known = !self.unmarked.contains(lost);
+            assert!(is_told(lost.0) || !is_known, "{lost:?} is lost and nobody is told");
+            self.losses += 1;
         }
         for (first, last) in &self.told {
-            let mut there = self.counted_at.range(first..=last).flat_map(|(_, marks)| marks);
+            let mut there = self.counted.range(places(*first, *last)).map(|(mark, _)| mark);
             let is_lost = there.any(|mark| !has.contains(mark));
             assert!(is_lost, "told of a loss of {first} to {last}, and nothing is lost");
         }

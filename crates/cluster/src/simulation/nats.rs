@@ -4,6 +4,7 @@
 //! may go back to an older value. They are told the time and when to do what.
 
 use super::judge::Oracle;
+use crate::counting::Counted;
 use crate::port::{StreamError, StreamPage};
 use crate::rules::Rule;
 use crate::wire::table::LogEntry;
@@ -36,8 +37,8 @@ impl SimStream {
 
     /// The index of the first record that it has.
     pub(super) fn first_index(&self) -> u64 {
-        let here = self.oracle.counted.iter().find(|(first, ..)| *first >= self.first);
-        here.map_or(0, |(_, _, end)| end.index)
+        let here = self.oracle.counted.iter().find(|counted| counted.at.first >= self.first);
+        here.map_or(0, |counted| counted.batches[0].first_index())
     }
 
     pub(super) fn last(&self) -> u64 {
@@ -75,12 +76,15 @@ impl SimStream {
         }
     }
 
-    /// Loses its last messages, though it had acknowledged them.
-    pub(super) fn forget(&mut self, count: u64) {
+    /// Loses its last messages, though it had acknowledged them: what counted of them.
+    pub(super) fn forget(&mut self, count: u64) -> Vec<Counted> {
         let kept = (self.messages.len() as u64).saturating_sub(count);
         self.messages.truncate(kept as usize);
-        self.oracle = Oracle::new();
-        self.oracle.read_all(self.first, &self.messages);
+        let (first, last) = (self.first, self.last());
+        let oracle = std::mem::replace(&mut self.oracle, Oracle::new());
+        self.oracle.read_all(first, &self.messages);
+        let gone = |counted: &Counted| counted.at.first >= first && counted.at.last > last;
+        oracle.counted.into_iter().filter(gone).collect()
     }
 }
 
@@ -92,23 +96,35 @@ pub(super) struct SimTable {
     history: Vec<(u64, Option<LogEntry>)>,
     /// The highest epoch that was ever claimed.
     pub(super) epoch_max: u32,
+    /// When a node claimed an epoch, by its number.
+    claims: BTreeMap<(u16, u32), u64>,
 }
 
 impl SimTable {
     pub(super) fn new(entry: LogEntry) -> SimTable {
         let (revision, version, history) = (1, 1, Vec::new());
-        SimTable { revision, entry: Some(entry), version, history, epoch_max: 0 }
+        let claims = BTreeMap::new();
+        SimTable { revision, entry: Some(entry), version, history, epoch_max: 0, claims }
     }
 
-    pub(super) fn set(&mut self, revision: u64, entry: LogEntry) -> Option<u64> {
+    pub(super) fn set(&mut self, now: u64, revision: u64, entry: LogEntry) -> Option<u64> {
         if revision != self.revision {
             return None;
+        }
+        if let Some(leader) = entry.leader {
+            self.claims.entry((leader.node.number(), entry.epoch)).or_insert(now);
         }
         self.epoch_max = self.epoch_max.max(entry.epoch);
         self.history.push((self.revision, self.entry.replace(entry)));
         self.revision += 1;
         self.version += 1;
         Some(self.revision)
+    }
+
+    /// When a node made its last claim.
+    pub(super) fn claimed(&self, node: u16) -> Option<u64> {
+        let claims = self.claims.range((node, 0)..=(node, u32::MAX));
+        claims.map(|(_, at)| *at).next_back()
     }
 
     pub(super) fn go_back(&mut self, changes: usize) {

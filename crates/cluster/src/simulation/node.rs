@@ -8,7 +8,11 @@ use crate::replica::{NodeView, Replica};
 use base::time::Instant;
 use model::id::NodeId;
 
-use super::NAME;
+use super::{MS, NAME};
+
+/// Whoever was disturbed so lately may be taken to be gone: six seconds without a beat, and what a
+/// claim takes.
+pub(super) const AWAY: u64 = 8_000 * MS;
 
 /// A disk: what is written, what of it is synced, and the mark.
 #[derive(Default)]
@@ -16,9 +20,11 @@ pub(super) struct SimDisk {
     pub(super) batches: Vec<StreamBatch>,
     pub(super) synced: usize,
     pub(super) mark: u64,
-    /// The highest index that was ever synced, and when the disk was wiped.
-    pub(super) synced_before: u64,
-    pub(super) wiped_ms: Option<u64>,
+    /// The mark as a power cut leaves it.
+    pub(super) marked: u64,
+    /// What was synced when the disk was wiped, and when that was.
+    before: Vec<StreamBatch>,
+    wiped_ms: Option<u64>,
 }
 
 impl SimDisk {
@@ -30,6 +36,24 @@ impl SimDisk {
         self.synced.checked_sub(1).map_or(0, |at| self.batches[at].last_index())
     }
 
+    /// What is on it for good.
+    pub(super) fn durable(&self) -> &[StreamBatch] {
+        &self.batches[..self.synced]
+    }
+
+    /// What is known to be acknowledged, and not any more after a power cut.
+    pub(super) fn unmarked(&self) -> impl Iterator<Item = &StreamBatch> {
+        let marks = self.marked + 1..=self.mark;
+        self.batches.iter().filter(move |batch| marks.contains(&batch.last_index()))
+    }
+
+    /// Whether it has this batch for good, or had until a moment ago, which others cannot know.
+    pub(super) fn has(&self, end: &LogEnd, now_ms: u64) -> bool {
+        let lately = self.wiped_ms.is_some_and(|at| now_ms - at < 8_000);
+        let before = if lately { &self.before[..] } else { &[] };
+        self.durable().iter().chain(before).any(|batch| batch.end().is_same(end))
+    }
+
     pub(super) fn append(&mut self, batch: StreamBatch) {
         let end = self.end();
         assert!(batch.follows(&end), "a batch {:?} behind {end:?}", batch.end());
@@ -39,7 +63,7 @@ impl SimDisk {
     pub(super) fn cut(&mut self, behind: u64) {
         self.batches.retain(|batch| batch.last_index() <= behind);
         self.synced = self.synced.min(self.batches.len());
-        self.mark = self.mark.min(behind);
+        (self.mark, self.marked) = (self.mark.min(behind), self.marked.min(behind));
     }
 
     pub(super) fn from(&self, index: u64) -> Vec<StreamBatch> {
@@ -58,6 +82,8 @@ impl SimDisk {
 pub(super) struct SimEngine {
     pub(super) epoch: u32,
     pub(super) is_open: bool,
+    /// Nothing is written any more; what is being written is told before it has closed.
+    pub(super) is_closing: bool,
     pub(super) released: u64,
 }
 
@@ -83,7 +109,8 @@ pub(super) struct SimNode {
     pub(super) next_sync: u64,
     /// When anything of it was disturbed last.
     pub(super) disturbed: u64,
-    pub(super) ticking: u64,
+    /// The start whose disk failed.
+    pub(super) failed: u64,
 }
 
 impl SimNode {
@@ -106,7 +133,7 @@ impl SimNode {
             next_beat: 0,
             next_sync: 0,
             disturbed: 0,
-            ticking: 0,
+            failed: 0,
         }
     }
 
@@ -123,15 +150,20 @@ impl SimNode {
         (self.replica, self.engine) = (None, None);
         if is_power_cut {
             self.disk.batches.truncate(self.disk.synced);
-            let end = self.disk.end().index;
-            self.disk.mark = self.disk.mark.min(end);
+            self.disk.mark = self.disk.marked.min(self.disk.end().index);
         }
     }
 
     pub(super) fn wipe(&mut self, now_ms: u64) {
-        let synced_before = self.disk.synced_index();
-        let wiped_ms = Some(now_ms);
-        self.disk = SimDisk { synced_before, wiped_ms, ..SimDisk::default() };
+        let (before, wiped_ms) = (self.disk.durable().to_vec(), Some(now_ms));
+        self.disk = SimDisk { before, wiped_ms, ..SimDisk::default() };
+    }
+
+    /// Whether it ran and reached everybody for a while before this time.
+    pub(super) fn was_there(&self, now: u64) -> bool {
+        let until = self.paused_until.max(self.cut_in_until).max(self.cut_out_until);
+        let until = until.max(self.mute_until).max(self.disturbed);
+        self.replica.is_some() && until + AWAY <= now
     }
 
     /// The node's own clock.

@@ -10,6 +10,16 @@ const SEEDS: u64 = 120;
 /// Characters of a line of a trace.
 const TRACE: usize = 230;
 
+impl Story {
+    fn add(&mut self, other: &Story) {
+        self.releases += other.releases;
+        self.opens += other.opens;
+        self.generations += other.generations - 1;
+        self.written += other.written;
+        self.losses += other.losses;
+    }
+}
+
 impl World {
     /// Prints what happens, if somebody wants to see this world.
     pub(super) fn trace(&self, node: usize, way: &str, what: &dyn std::fmt::Debug) {
@@ -45,10 +55,7 @@ fn number(name: &str) -> Option<u64> {
 fn whatever_happens_every_invariant_holds() {
     let mut sum = Story::default();
     for seed in 0..SEEDS {
-        let story = one(seed, false);
-        sum.releases += story.releases;
-        sum.opens += story.opens;
-        sum.generations += story.generations - 1;
+        sum.add(&one(seed, false));
     }
     // Worlds in which nothing happens prove nothing.
     assert!(sum.releases > 100 * SEEDS && sum.opens > 2 * SEEDS, "{sum:?}");
@@ -65,9 +72,14 @@ fn one_world() {
 #[ignore = "many worlds, from CLUSTER_SEED on: CLUSTER_SEEDS, 10,000 without it"]
 fn many_worlds() {
     let (from, count) = (number("CLUSTER_SEED").unwrap_or(0), number("CLUSTER_SEEDS"));
-    let worlds = from..from + count.unwrap_or(10_000);
-    let failed: Vec<u64> =
-        worlds.filter(|seed| catch_unwind(|| one(*seed, false)).is_err()).collect();
+    let (mut failed, mut sum) = (Vec::new(), Story::default());
+    for seed in from..from + count.unwrap_or(10_000) {
+        match catch_unwind(|| one(seed, false)) {
+            Ok(story) => sum.add(&story),
+            Err(_) => failed.push(seed),
+        }
+    }
+    println!("{sum:?}");
     assert!(failed.is_empty(), "{} failed: {failed:?}", failed.len());
 }
 
@@ -84,11 +96,15 @@ fn noticed(rule: Rule, worlds: u64) -> Option<u64> {
     (0..worlds).find(fails)
 }
 
-/// Rules that none of a hundred worlds misses.
-const UNNOTICED: &[Rule] = &[
-    Rule::PublishTheTail,          // no test yet
-    Rule::EndTheGeneration,        // no test yet
-    Rule::EmptyTableIsNoBeginning, // replica/tests.rs
+/// Rules that few worlds miss: a test of `replica/tests.rs` shows what each is for.
+const DIRECTED: &[Rule] = &[
+    Rule::PublishTheTail,
+    Rule::EndTheGeneration,
+    Rule::EndWhatWasJudged,
+    Rule::LeadWhenSettled,
+    Rule::EmptyStreamIsNoBeginning,
+    Rule::FollowTheGeneration,
+    Rule::EmptyTableIsNoBeginning,
 ];
 
 #[test]
@@ -98,5 +114,6 @@ fn a_rule_that_is_taken_out_is_noticed() {
     let found = Rule::ALL.map(|rule| (rule, noticed(rule, worlds)));
     found.iter().for_each(|(rule, world)| println!("{rule:?}: {world:?}"));
     let missed = found.iter().filter(|(_, world)| world.is_none()).map(|(rule, _)| *rule);
-    assert_eq!(missed.collect::<Vec<_>>(), UNNOTICED);
+    let missed: Vec<Rule> = missed.filter(|rule| !DIRECTED.contains(rule)).collect();
+    assert!(missed.is_empty(), "{missed:?}");
 }

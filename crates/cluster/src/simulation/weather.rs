@@ -1,8 +1,11 @@
 //! Faults of a world, and their times.
 
+use super::node::SimNode;
 use super::{Item, MS, NAME, NODES, World};
 use crate::batch::{LogEnd, LogLeader, StreamBatch, write_record};
+use crate::port::LogEvent;
 use crate::wire::message::messages_of;
+use crate::wire::table::LogEntry;
 use base::prng::Prng;
 use model::id::NodeId;
 
@@ -13,9 +16,9 @@ pub(super) enum Climate {
     Crashes,
     /// And disks are wiped, the table goes back, strangers write to the stream.
     Wipes,
-    /// Streams forget and vanish while nodes are well: nothing is lost.
+    /// Streams forget and vanish while nodes are well, or as all lose their power together.
     Forgets,
-    /// Streams forget while nodes die and hang: what is lost is told.
+    /// Streams forget while nodes die and hang: what only they have may be lost, and is told.
     Loses,
 }
 
@@ -53,11 +56,6 @@ impl Weather {
             every: (1 + rng.below(8)) * 1_000 * MS,
             restarts: Vec::new(),
         }
-    }
-
-    /// What was acknowledged may be lost, and is told then.
-    pub(super) fn may_lose(&self) -> bool {
-        self.climate == Climate::Loses
     }
 
     pub(super) fn forgets(&self) -> bool {
@@ -103,6 +101,7 @@ impl World {
                 Climate::Loses if self.rng.one_in(4) => self.befall_stream(),
                 Climate::Forgets => self.befall_nats(),
                 Climate::Wipes if self.rng.one_in(4) => self.befall_table(node),
+                Climate::Crashes if self.rng.one_in(8) => self.promote(node),
                 _ if self.rng.one_in(3) => self.befall_nats(),
                 _ => self.befall_node(node),
             }
@@ -116,14 +115,16 @@ impl World {
 
     fn befall_node(&mut self, node: usize) {
         let until = self.span(25_000);
-        let is_power_cut = self.rng.one_in(3) && !self.weather.may_lose();
+        let is_power_cut = self.rng.one_in(3);
+        let end = self.weather.end;
         let it = &mut self.nodes[node];
         it.disturbed = self.now;
-        match self.rng.below(6) {
+        match self.rng.below(7) {
             0 | 1 => self.kill(node, is_power_cut),
-            2 => it.paused_until = until,
+            2 => it.paused_until = it.paused_until.max(until.min(end)),
             3 => it.cut_out_until = until,
             4 => it.cut_in_until = until,
+            5 => self.fail_disk(node),
             _ => {
                 it.mute_until = until;
                 if self.rng.one_in(2) {
@@ -133,11 +134,34 @@ impl World {
         }
     }
 
+    /// Nothing that is written gets to the disk any more, until a restart.
+    fn fail_disk(&mut self, node: usize) {
+        let it = &mut self.nodes[node];
+        if it.replica.is_some() && it.failed != it.me.boot {
+            it.failed = it.me.boot;
+            self.event(node, LogEvent::LogFailed);
+            let until = self.span(20_000);
+            self.weather.restarts.push((until, node));
+        }
+    }
+
     fn kill(&mut self, node: usize, is_power_cut: bool) {
         if self.nodes[node].replica.is_some() {
+            self.nodes[node].disturbed = self.now;
+            if is_power_cut {
+                self.judge.unmark(self.nodes[node].disk.unmarked());
+            }
             self.nodes[node].kill(is_power_cut);
             let until = self.span(20_000);
             self.weather.restarts.push((until, node));
+        }
+    }
+
+    /// An operator wants this node to lead.
+    fn promote(&mut self, node: usize) {
+        let (wanted, revision) = (Some(self.nodes[node].me.node), self.table.revision);
+        if let Some(entry) = self.table.entry.clone().filter(|entry| entry.leader.is_some()) {
+            self.table.set(self.now, revision, LogEntry { wanted, ..entry });
         }
     }
 
@@ -161,9 +185,9 @@ impl World {
                 let newest = self.streams.iter().next_back();
                 let noise = self.rng.draw();
                 if let Some((generation, stream)) = newest
-                    && let Some((.., end)) = stream.oracle.counted.last()
+                    && let Some(end) = stream.oracle.end()
                 {
-                    let (generation, message) = (*generation, strange(noise, *end));
+                    let (generation, message) = (*generation, strange(noise, end));
                     let _ = self.publish(node, generation, None, message);
                 }
             }
@@ -174,27 +198,28 @@ impl World {
     /// A disk is wiped, if another one has what the stream does not have any more.
     fn wipe(&mut self, node: usize) {
         let first = self.streams.values().next_back().map_or(0, |it| it.first_index());
-        let others = self
-            .nodes
-            .iter()
-            .enumerate()
-            .filter(|(at, it)| *at != node && it.disk.synced_index() + 1 >= first);
-        if others.count() > 0 {
-            self.nodes[node].disturbed = self.now;
+        let reaches =
+            |batch: &StreamBatch| batch.last_index() + 1 >= first && self.judge.has_counted(batch);
+        let has = |it: &SimNode| first <= 1 || it.disk.durable().iter().any(reaches);
+        let mut others = self.nodes.iter().enumerate().filter(|(at, _)| *at != node);
+        if others.any(|(_, it)| has(it)) {
             self.kill(node, false);
             self.nodes[node].wipe(self.now / MS);
         }
     }
 
     fn befall_stream(&mut self) {
-        let Some((_, stream)) = self.streams.iter_mut().next_back() else { return };
-        let count = stream.messages.len() as u64;
-        if self.rng.one_in(5) {
-            let generation = *self.streams.keys().next_back().expect("there is one");
-            self.streams.remove(&generation);
-        } else {
-            let forgotten = 1 + self.rng.below(count.clamp(1, 60));
-            stream.forget(forgotten);
+        if self.weather.climate == Climate::Forgets && self.rng.one_in(6) {
+            (0..NODES).for_each(|node| self.kill(node, true));
+        }
+        let Some(mut newest) = self.streams.last_entry() else { return };
+        let count = newest.get().messages.len() as u64;
+        let is_removed = self.rng.one_in(5);
+        let forgotten = if is_removed { count } else { 1 + self.rng.below(count.clamp(1, 60)) };
+        let forgotten = newest.get_mut().forget(forgotten);
+        self.judge.forget(forgotten.iter());
+        if is_removed {
+            newest.remove();
         }
         self.weather.stream_until = self.span(4_000);
     }
@@ -203,12 +228,14 @@ impl World {
     pub(super) fn heal(&mut self) {
         let now = self.now;
         for it in &mut self.nodes {
-            it.paused_until = it.paused_until.min(now);
-            (it.cut_in_until, it.cut_out_until, it.mute_until) = (0, 0, 0);
+            for until in [&mut it.cut_in_until, &mut it.cut_out_until, &mut it.mute_until] {
+                *until = now.min(*until);
+            }
         }
         let weather = &mut self.weather;
-        (weather.nats_until, weather.stream_until, weather.table_until) = (0, 0, 0);
-        (weather.full_until, weather.end) = (0, now);
+        weather.nats_until = now.min(weather.nats_until);
+        (weather.stream_until, weather.table_until, weather.full_until) = (0, 0, 0);
+        weather.end = now;
         weather.restarts.iter_mut().for_each(|(at, _)| *at = now);
     }
 }
