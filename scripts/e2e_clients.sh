@@ -2,7 +2,7 @@
 # Installs the MQTT clients that tests/e2e/mqtt tries, Google's compiler of Protocol Buffers for
 # tests/e2e/im, slixmpp, @xmpp/client, strophe.js, stanza.js, converse.js and Smack for
 # tests/e2e/xmpp, s3rver and botocore for tests/e2e/media, two generators of clients for
-# tests/e2e/openapi, and the checkers of the API's description, of its page of metrics, of the
+# tests/e2e/openapi, nats-server for tests/e2e/cluster and crates/replication, and the checkers of the API's description, of its page of metrics, of the
 # console and of the chart, each by its own package manager.
 #
 #   scripts/e2e_clients.sh FOLDER      what was fetched and built is kept there
@@ -138,6 +138,11 @@ install_botocore() {
         -r "$sources/../../media/requirements.txt"
 }
 
+install_nats() {
+    python3 -m pip install --quiet --upgrade --target "$target/nats" \
+        -r "$sources/../../cluster/requirements.txt"
+}
+
 # Out of Debian's package, which is not installed: it would start a Prometheus.
 install_promtool() {
     (cd "$target/promtool" && { apt-get download -qq prometheus ||
@@ -170,6 +175,7 @@ client xmpp-js ../../xmpp/package.json
 client smack ../../xmpp/java
 client s3 ../../media/package.json
 client botocore ../../media/requirements.txt
+client nats ../../cluster/requirements.txt
 client promtool ../../test_metrics.py
 client helm ../../test_helm.py
 exit 0

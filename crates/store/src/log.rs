@@ -432,7 +432,8 @@ impl Log {
         }
         let limit = self.settings.stored_bytes_max();
         let margin = (limit / ROOM_AGAIN_PART).min(ROOM_AGAIN_BYTES);
-        let has_room = self.bytes.saturating_add(margin) <= limit
+        let has_room = !self.is_stream_full()
+            && self.bytes.saturating_add(margin) <= limit
             && self.free_bytes() >= self.state_room.saturating_add(margin)
             && self.reserve.make().unwrap_or(false);
         if has_room {
@@ -460,7 +461,8 @@ impl Log {
         let fits = |max| self.bytes + bytes <= max;
         let agreed = match purpose {
             Purpose::Store => {
-                fits(self.settings.stored_bytes_max())
+                !self.is_stream_full()
+                    && fits(self.settings.stored_bytes_max())
                     && self.reserve.make()?
                     && self.leaves_room(bytes)
             }

@@ -9,6 +9,7 @@ pub mod check;
 pub mod compact;
 pub mod export;
 pub mod import;
+pub mod member;
 pub mod salvage;
 pub mod secret;
 pub mod split;

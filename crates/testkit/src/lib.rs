@@ -5,8 +5,8 @@
 //! [`log`] is what every store must do that serves `model`'s port of the durable log;
 //! [`transitions`] is the law of coming and going;
 //! [`directory`] is that of every directory; [`echo`] is the smallest service, [`faulty`] a server
-//! and [`files`] a file system that fail on purpose, [`redis`] the real one, started and broken by
-//! tests. Generic over `model`: no protocol is known here.
+//! and [`files`] a file system that fail on purpose, [`redis`] and [`nats`] the real ones, started
+//! and broken by tests. Generic over `model`: no protocol is known here.
 
 pub mod corpus;
 pub mod directory;
@@ -14,6 +14,7 @@ pub mod echo;
 pub mod faulty;
 pub mod files;
 pub mod log;
+pub mod nats;
 pub mod pair;
 pub mod redis;
 pub mod transitions;

@@ -228,7 +228,7 @@ impl Place {
     }
 
     /// Makes the logs of a folder that is new; `FORMAT` comes last.
-    fn begin(&self, logs: u16) -> Result<(), OpenError> {
+    pub(crate) fn begin(&self, logs: u16) -> Result<(), OpenError> {
         self.clear_logs()?;
         self.make_logs("", logs)?;
         self.write_format(logs, false)?;
@@ -472,7 +472,7 @@ fn is_log(name: &str) -> bool {
 }
 
 /// What the folder is; an error when it belongs to something else.
-fn check_format(folder: &Path, files: &dyn FileSystem) -> Result<Format, OpenError> {
+pub(crate) fn check_format(folder: &Path, files: &dyn FileSystem) -> Result<Format, OpenError> {
     let path = folder.join("FORMAT");
     let bytes = match files.read(&path) {
         Ok(bytes) => bytes,

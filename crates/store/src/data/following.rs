@@ -6,8 +6,9 @@
 
 use crate::OpenError;
 use crate::data::folder::{OpenLog, log_folder};
-use crate::data::{Copying, OpenFolder, Place, Settings};
+use crate::data::{Base, Copying, OpenFolder, Place, Settings};
 use crate::engine::{Engine, EngineSettings, State};
+use model::id::NodeId;
 use model::ports::files::FileSystem;
 use std::io;
 use std::path::Path;
@@ -29,6 +30,16 @@ impl FollowingFolder {
     /// How many logs there are.
     pub fn count(&self) -> u16 {
         self.logs.len() as u16
+    }
+
+    /// The node's number in the cluster.
+    pub fn node(&self) -> NodeId {
+        self.place.node
+    }
+
+    /// The fingerprint of the cluster's secret.
+    pub fn fingerprint(&self) -> u64 {
+        self.place.secrets.cluster.fingerprint()
     }
 
     /// The number of this start.
@@ -71,6 +82,14 @@ impl FollowingFolder {
     pub fn install(&mut self, log: u16, copying: Copying) -> Result<&mut Engine, OpenError> {
         copying.install(&*self.place.states)?;
         self.open(log, None)
+    }
+
+    /// A base of a log that is open, for another follower. All of it must be acknowledged.
+    pub fn base(&mut self, log: u16, now_s: u32) -> Result<Base, OpenError> {
+        let path = self.place.path.clone();
+        let closed = || OpenError::Failed { path, error: io::Error::other("the log is not open") };
+        let open = self.logs[usize::from(log)].as_mut().ok_or_else(closed)?;
+        Base::of(&mut open.engine, &self.place.files, &open.folder, &*open.state, now_s)
     }
 
     /// The folder as one that is written, when each of its logs leads and all of it is

@@ -120,6 +120,13 @@ impl Logs {
         self.queues[usize::from(log)].acknowledge(upto);
     }
 
+    /// Where a log's batches are shipped takes no more, or takes them again.
+    pub fn stream_full(&self, log: u16, is_full: bool) {
+        let visit = move |engine: &mut Engine, _| engine.note_stream_full(is_full);
+        // A log that is closed stores nothing anyway.
+        let _ = self.queues[usize::from(log)].visit(Box::new(visit));
+    }
+
     /// How much there is in each log, as of its last batch.
     pub fn sizes(&self) -> Vec<LogSizes> {
         let all = self.queues.iter().zip(&self.sizes).zip(&self.states);

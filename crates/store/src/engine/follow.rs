@@ -99,6 +99,18 @@ impl Engine {
         Ok(led)
     }
 
+    /// Leads from here on in the epoch that the last batch began: a Lead that was claimed in the
+    /// stream and followed here like every batch. Everything must be acknowledged. `ship` is given
+    /// every batch from then on.
+    pub fn lead_on(&mut self, ship: Box<dyn Ship>) -> Result<(), StoreError> {
+        if self.follower.as_ref().is_some_and(|follower| follower.broken.is_some()) {
+            return Err(StoreError::Failed);
+        }
+        self.log.lead_on(ship)?;
+        self.follower = None;
+        Ok(())
+    }
+
     /// Whether it follows another log.
     pub fn follows(&self) -> bool {
         self.log.follows()
@@ -108,6 +120,12 @@ impl Engine {
     /// node.
     pub fn note_acknowledged(&mut self, upto: u64) {
         self.log.acknowledge(upto);
+    }
+
+    /// Where batches are shipped takes no more, or takes them again: until then whatever stores is
+    /// refused with `Full` before it is written.
+    pub fn note_stream_full(&mut self, is_full: bool) {
+        self.log.note_stream_full(is_full);
     }
 
     /// The index up to which all must be acknowledged before anything known now may leave; 0: all

@@ -101,6 +101,8 @@ pub(super) struct Replica {
     /// Behind each batch that is not, and its bytes.
     waiting: VecDeque<(Position, usize)>,
     waiting_bytes: usize,
+    /// Where batches are shipped takes no more: nothing is stored.
+    is_stream_full: bool,
 }
 
 impl Replica {
@@ -171,7 +173,8 @@ impl Log {
         let (mut log, found) = Log::recover(files, folder, (settings, 0), from, each)?;
         let acknowledged = confirmed(&found, from, folder)?;
         let (ship, waiting) = (None, VecDeque::new());
-        let mut replica = Replica { ship, acknowledged, waiting, waiting_bytes: 0 };
+        let mut replica =
+            Replica { ship, acknowledged, waiting, waiting_bytes: 0, is_stream_full: false };
         let mut batches = Batches::behind(log.reader(), acknowledged);
         let failed = |error| match error {
             ReadError::Damaged { place: Place { segment, offset }, why } => {
@@ -212,6 +215,19 @@ impl Log {
             Some(replica) if !replica.waiting.is_empty() => replica.acknowledged,
             _ => self.at,
         }
+    }
+
+    /// Whether where batches are shipped takes no more.
+    pub(crate) fn is_stream_full(&self) -> bool {
+        self.replica.as_ref().is_some_and(|replica| replica.is_stream_full)
+    }
+
+    /// Where batches are shipped takes no more, or takes them again.
+    pub(crate) fn note_stream_full(&mut self, is_full: bool) {
+        if let Some(replica) = &mut self.replica {
+            replica.is_stream_full = is_full;
+        }
+        self.look_for_room();
     }
 
     /// The index of the last record that is on stable storage here.
@@ -351,5 +367,19 @@ impl Log {
                 Err(error)
             }
         }
+    }
+
+    /// Leads from here on in the epoch that the last batch began, which came from the stream: the
+    /// Lead by which this node claimed the log. Everything must be acknowledged. `ship` is given
+    /// every batch from then on.
+    pub(crate) fn lead_on(&mut self, ship: Box<dyn Ship>) -> Result<(), StoreError> {
+        assert!(self.follows(), "a log leads once");
+        self.sync()?;
+        if self.awaited() > 0 {
+            return Err(StoreError::Failed);
+        }
+        self.epoch = self.at.epoch;
+        self.replica.as_mut().expect("it follows").ship = Some(ship);
+        Ok(())
     }
 }

@@ -246,6 +246,64 @@ fn a_follower_that_began_with_a_base_is_promoted_and_serves_all_that_was_answere
     assert_eq!(engine.position().index, new_stream.all()[0].0);
 }
 
+#[test]
+fn a_log_leads_on_in_the_epoch_of_a_lead_that_it_followed() {
+    let (one, other) = (folder(), folder());
+    let (stream, told) = (Stream::default(), Told::default());
+    let mut first = Folder::open_to_follow(one.path(), settings(), Arc::new(Disk)).expect("opens");
+    first.open(0, None).expect("it is new");
+    let logs = started(led(first, &stream), &told);
+    load(&logs, (&stream, &told), 10);
+    let count = stream.all().len();
+    submit(&logs, vec![(1 << 20, append(9_999))]);
+    stream.longer_than(count);
+    drop(logs);
+    let shipped = stream.all();
+    let mut second =
+        Folder::open_to_follow(other.path(), settings(), Arc::new(Disk)).expect("opens");
+    let engine = second.open(0, None).expect("it is new");
+    follow(engine, &shipped);
+    let epoch = engine.position().epoch;
+    // Whoever has records that nobody acknowledged may not: its Lead would not be the last batch.
+    let mut again = Folder::open_to_follow(one.path(), settings(), Arc::new(Disk)).expect("opens");
+    let tail = again.open(0, None).expect("it opens");
+    assert!(tail.awaited() > 0, "its last batch is nobody else's");
+    assert_eq!(tail.lead_on(Box::new(Stream::default())), Err(StoreError::Failed));
+    assert!(tail.follows(), "it still follows");
+    let on = Stream::default();
+    engine.note_acknowledged(shipped.last().expect("some").0);
+    engine.lead_on(Box::new(on.clone())).expect("it leads");
+    assert!(on.all().is_empty(), "it writes no Lead of its own");
+    let told = Told::default();
+    let logs = started(second.lead(NOW_S).expect("all of it is acknowledged"), &told);
+    submit(&logs, vec![(0, append(1))]);
+    on.longer_than(0);
+    let (_, bytes) = &on.all()[0];
+    let batch = LogBatch::read(bytes).expect("whole");
+    assert_eq!((batch.epoch, batch.first), (epoch, shipped.last().expect("some").0 + 1));
+    assert_eq!(told.count(), 0, "nobody acknowledged it");
+    logs.acknowledge(0, on.last());
+    assert!(told.wait(0).is_ok());
+    // Where the stream is full nothing is stored, until it takes batches again.
+    let pull =
+        Pull { timeline: timeline(0), from: 0, backwards: false, count_max: 1, bytes_max: 1 };
+    let look = |ticket| {
+        submit(&logs, vec![(ticket, Call::Read(Read::Pull(pull)))]);
+        assert!(told.wait(ticket).is_ok(), "the writer has turned");
+    };
+    logs.stream_full(0, true);
+    look(10);
+    submit(&logs, vec![(1, append(2))]);
+    assert_eq!(told.wait(1), Err(StoreError::Full));
+    assert_eq!(on.all().len(), 1, "it was not written");
+    logs.stream_full(0, false);
+    look(11);
+    submit(&logs, vec![(2, append(3))]);
+    on.longer_than(1);
+    logs.acknowledge(0, on.last());
+    assert!(told.wait(2).is_ok());
+}
+
 /// States of a simulated folder: which one is where, a file in its folder says.
 #[derive(Clone)]
 struct States(FaultyFiles, Arc<Mutex<BTreeMap<u64, Arc<MemoryState>>>>);

@@ -1,0 +1,167 @@
+//! The folder's way to the server and back: lead, opened, leave, closed.
+//!
+//! ```text
+//! Follows ─► all logs open ─► Given ─► opened ─► Open ─► a log closes ─► Leaving ─► closed ─► Over
+//!    ▲ a log closes before that: all machines anew ┘
+//! ```
+
+use super::{Driver, Input};
+use crate::one_node::FIRST;
+use crate::turn::{LeaveReason, Turn};
+use base::time::Instant;
+use cluster::port::{ClosedBy, LogEvent};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+use store::data::{FollowingFolder, Logs};
+use store::log::{LogBatch, Ship};
+
+/// What was written before the logs closed may be acknowledged for so long.
+const LAST: Duration = Duration::from_secs(2);
+
+/// A log that the leader of log 0 does not come to lead in this time: it lets others try.
+const ALL: Duration = Duration::from_secs(60);
+
+/// Who has the folder.
+pub(crate) enum Serving {
+    /// This thread: logs follow, or claim. Since when log 0 is open, if it is.
+    Follows(Option<Instant>),
+    /// The server, which restores.
+    Given,
+    /// The server, whose logs run.
+    Open(Arc<Logs>),
+    /// The server, which closes the logs, since then.
+    Leaving(Instant),
+    /// Nobody; the last acknowledgements are waited for until then.
+    Over(Instant),
+}
+
+/// Hands a log's batches to the node's thread.
+struct Shipped {
+    log: u16,
+    to: Sender<Input>,
+}
+
+impl Ship for Shipped {
+    fn ship(&mut self, batch: &LogBatch<'_>) {
+        // Whoever is gone acknowledges nothing.
+        let _ = self.to.send(Input::Written { log: self.log, bytes: batch.bytes.to_vec() });
+    }
+}
+
+impl Driver {
+    pub(super) fn look_at_serving(&mut self, now: Instant) {
+        match &mut self.serving {
+            Serving::Follows(since) => {
+                if !self.slots.first().is_some_and(|slot| slot.is_open) {
+                    *since = None;
+                } else if self.slots.iter().all(|slot| slot.is_open) {
+                    self.give_folder();
+                } else if now.since(*since.get_or_insert(now)) >= ALL {
+                    *since = None;
+                    self.begin_anew();
+                }
+            }
+            Serving::Over(until) => {
+                let is_done = self.slots.iter().all(|slot| slot.released >= slot.written);
+                if is_done || now >= *until {
+                    self.say_goodbye();
+                    self.is_over = true;
+                }
+            }
+            Serving::Open(logs) => {
+                for slot in &mut self.slots {
+                    let is_full = slot.replica.as_ref().is_some_and(|it| it.is_full());
+                    if std::mem::replace(&mut slot.is_told_full, is_full) != is_full {
+                        logs.stream_full(slot.log, is_full);
+                    }
+                }
+            }
+            Serving::Given | Serving::Leaving(_) => {}
+        }
+    }
+
+    /// All logs are led: the server gets the folder.
+    fn give_folder(&mut self) {
+        let now_s = self.clock.now_s();
+        let Some(mut folder) = self.folder.take() else { return };
+        self.serving = Serving::Given;
+        let led = lead_all(&mut folder, &self.to_self)
+            .and_then(|()| folder.lead(now_s).map_err(|error| error.to_string()));
+        match led {
+            Ok(open) => self.shared.tell(Turn::Lead(Box::new(open))),
+            Err(why) => {
+                self.notice(crate::turn::ClusterNotice::Nats(why));
+                self.leave(LeaveReason::LogFailed);
+            }
+        }
+    }
+
+    pub(super) fn logs_opened(&mut self, logs: Arc<Logs>) {
+        for slot in &self.slots {
+            logs.acknowledge(slot.log, slot.released);
+        }
+        match self.serving {
+            Serving::Given => self.serving = Serving::Open(logs),
+            // It was deposed meanwhile, and the server is told.
+            _ => return,
+        }
+        for log in 0..self.slots.len() as u16 {
+            self.event(log, LogEvent::Opened);
+        }
+    }
+
+    /// A log is not to be served any more. A server has all logs or none.
+    pub(super) fn close(&mut self, log: u16, why: ClosedBy) {
+        let why = match why {
+            ClosedBy::Deposed => LeaveReason::Deposed,
+            ClosedBy::Asked => LeaveReason::Asked,
+            ClosedBy::LogFailed => LeaveReason::LogFailed,
+        };
+        match self.serving {
+            Serving::Given | Serving::Open(_) => self.leave(why),
+            Serving::Leaving(_) | Serving::Over(_) => {}
+            Serving::Follows(_) => {
+                self.slots[usize::from(log)].is_open = false;
+                self.event(log, LogEvent::Closed);
+                if log == FIRST {
+                    self.begin_anew();
+                }
+            }
+        }
+    }
+
+    fn leave(&mut self, why: LeaveReason) {
+        self.serving = Serving::Leaving(self.clock.now());
+        let to = self.leader_address();
+        self.shared.tell(Turn::Leave { why, to });
+    }
+
+    /// The logs beside log 0 are followed again, for another node leads log 0 or is to.
+    fn begin_anew(&mut self) {
+        for log in 0..self.slots.len() as u16 {
+            let slot = &mut self.slots[usize::from(log)];
+            if slot.replica.is_some() && slot.copying.is_none() {
+                slot.drop_machine();
+                self.make_machine(log);
+            }
+        }
+    }
+
+    pub(super) fn logs_closed(&mut self) {
+        let until = self.clock.now() + LAST;
+        self.serving = Serving::Over(until);
+        for log in 0..self.slots.len() as u16 {
+            self.event(log, LogEvent::Closed);
+        }
+    }
+}
+
+fn lead_all(folder: &mut FollowingFolder, to: &Sender<Input>) -> Result<(), String> {
+    for log in 0..folder.count() {
+        let engine = folder.engine(log).ok_or("a log is not open")?;
+        let ship = Box::new(Shipped { log, to: to.clone() });
+        engine.lead_on(ship).map_err(|error| format!("log {log} cannot be led: {error:?}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,209 @@
+//! The table as its watcher tells, and the node's own value in it.
+
+use super::Driver;
+use super::slot::of_tag;
+use crate::names::{Key, log_key, node_key, read_key};
+use crate::one_node;
+use crate::turn::ClusterNotice;
+use base::time::Instant;
+use cluster::port::LogEvent;
+use cluster::wire::table::{ClusterEntry, LogEntry, NodeEntry};
+use nats::{NatsError, TableValue, Tag};
+use std::collections::BTreeMap;
+
+/// Formats that this build writes.
+pub(crate) const LEVEL: u16 = 1;
+
+/// The tag of the node's own value, which is of no log ...
+const OWN: u64 = u64::MAX;
+
+/// ... of a value that an operator changes ...
+const WANTED: u64 = u64::MAX - 1;
+
+/// ... and of the table's stream.
+pub(super) const BUCKET: u64 = u64::MAX - 2;
+
+/// The table as its watcher tells.
+#[derive(Default)]
+pub(crate) struct Table {
+    /// All that was there was told.
+    is_whole: bool,
+    cluster: Option<ClusterEntry>,
+    pub(super) nodes: BTreeMap<u16, (u64, NodeEntry)>,
+    logs: BTreeMap<u16, (u64, Option<LogEntry>)>,
+    /// The own value's revision, as the last write told.
+    revision: Option<u64>,
+    /// The table is of this cluster.
+    is_ours: bool,
+    is_told_gone: bool,
+    is_told_member: bool,
+    pub(super) is_told_same: bool,
+}
+
+impl Table {
+    /// Whether it is known, and of this cluster.
+    pub(super) fn is_good(&self) -> bool {
+        self.is_whole && self.is_ours
+    }
+
+    /// The value of a log.
+    pub(super) fn log(&self, log: u16) -> Option<&LogEntry> {
+        self.logs.get(&log)?.1.as_ref()
+    }
+}
+
+impl Driver {
+    pub(super) fn table_told(&mut self, value: TableValue) {
+        let TableValue { key, revision, value } = value;
+        match read_key(&key) {
+            Some(Key::Cluster) => {
+                self.table.cluster = value.as_deref().and_then(ClusterEntry::read);
+                self.check_cluster();
+            }
+            Some(Key::Node(node)) => {
+                let entry = value.as_deref().and_then(NodeEntry::read);
+                match entry {
+                    Some(entry) => self.table.nodes.insert(node.number(), (revision, entry)),
+                    None => self.table.nodes.remove(&node.number()),
+                };
+            }
+            Some(Key::Log(log)) => {
+                let entry = value.as_deref().and_then(LogEntry::read);
+                self.table.logs.insert(log, (revision, entry));
+                self.show_entry(log);
+            }
+            None => {}
+        }
+    }
+
+    pub(super) fn table_whole(&mut self) {
+        self.note_connected(true);
+        self.table.is_whole = true;
+        self.table.is_told_gone = false;
+        self.check_cluster();
+        // New streams have as many copies as the table.
+        self.nats.state_later([BUCKET, 0, 0, 0], format!("KV_{}", self.names.bucket()));
+        let now = self.clock.now();
+        self.begin_again(now);
+    }
+
+    /// Values that are known stay: a leader goes on, and is isolated in time.
+    pub(super) fn table_gone(&mut self) {
+        if !std::mem::replace(&mut self.table.is_told_gone, true) {
+            self.notice(ClusterNotice::WaitsForRecover { log: one_node::FIRST });
+        }
+    }
+
+    fn check_cluster(&mut self) {
+        let logs = self.slots.len() as u16;
+        let why = match self.table.cluster {
+            None => return,
+            Some(entry) if entry.fingerprint != self.fingerprint => {
+                format!(
+                    "its secret has the fingerprint {:016x}, this node's {:016x}",
+                    entry.fingerprint, self.fingerprint
+                )
+            }
+            Some(entry) if entry.logs != logs => {
+                format!("it has {} logs, this node's folder {logs}", entry.logs)
+            }
+            Some(entry) if entry.level > LEVEL => {
+                format!("its formats have level {}, this build knows {LEVEL}", entry.level)
+            }
+            Some(_) => {
+                self.table.is_ours = true;
+                return;
+            }
+        };
+        self.table.is_ours = false;
+        if self.table.is_whole {
+            self.notice(ClusterNotice::OtherCluster { why });
+        }
+    }
+
+    /// Shows the machine of a log the table's value, if it has another one than it was shown.
+    pub(super) fn show_entry(&mut self, log: u16) {
+        let (me, leads_first) = (self.me.node, self.leads_first());
+        let Some((revision, entry)) = self.table.logs.get(&log) else { return };
+        let shown = entry.as_ref().map(|entry| one_node::shown(log, entry, me, leads_first));
+        let shown = (*revision, shown);
+        let Some(slot) = self.slots.get_mut(usize::from(log)) else { return };
+        let is_frozen = slot.replica.is_none() || slot.copying.is_some();
+        if is_frozen || slot.shown.as_ref() == Some(&shown) {
+            return;
+        }
+        slot.shown = Some(shown.clone());
+        let (revision, entry) = shown;
+        self.event(log, LogEvent::Table { revision, entry });
+    }
+
+    pub(super) fn show_entries(&mut self) {
+        for log in 0..self.slots.len() as u16 {
+            self.show_entry(log);
+        }
+    }
+
+    /// Writes the own value, if it is time: a proof that the node reaches a majority.
+    pub(super) fn prove(&mut self, now: Instant) {
+        if !self.table.is_good() {
+            return;
+        }
+        let me = self.me.node.number();
+        let Some((known, entry)) = self.table.nodes.get(&me) else {
+            if !std::mem::replace(&mut self.table.is_told_member, true) {
+                self.notice(ClusterNotice::NotAMember);
+            }
+            return;
+        };
+        if entry.boot > self.me.boot {
+            if !std::mem::replace(&mut self.table.is_told_same, true) {
+                self.notice(ClusterNotice::SameNumber);
+            }
+            return;
+        }
+        let Some(ask) = self.proof.tick(now) else { return };
+        let settings = &self.settings;
+        let value = NodeEntry {
+            boot: self.me.boot,
+            level: LEVEL,
+            name: settings.node_name.as_str().into(),
+            addresses: settings.advertise.iter().map(|it| it.as_str().into()).collect(),
+        };
+        let revision = self.table.revision.unwrap_or(*known).max(*known);
+        let (key, value) = (node_key(self.me.node), Some(value.write()));
+        let change = TableValue { key, revision, value };
+        self.nats.set_later([OWN, 0, ask, 0], self.names.bucket(), change);
+    }
+
+    /// The answer to a compare-and-set.
+    pub(super) fn was_set(&mut self, tag: Tag, result: &Result<Option<u64>, NatsError>) {
+        let ask = tag[2];
+        if tag[0] == OWN {
+            match result {
+                Ok(Some(revision)) => {
+                    self.table.revision = Some(*revision);
+                    self.proof.proved(ask);
+                }
+                // Another one: the watcher tells which.
+                Ok(None) => self.table.revision = None,
+                Err(_) => {}
+            }
+            return;
+        }
+        // An answer that did not come leaves the outcome open: the watcher tells.
+        let Ok(revision) = *result else { return };
+        let (log, life) = of_tag(tag);
+        if self.slots.get(usize::from(log)).is_some_and(|slot| slot.life == life) {
+            self.event(log, LogEvent::Claimed { ask, revision });
+        }
+    }
+
+    /// Makes a node the one that log 0 is wanted by.
+    pub(super) fn want(&mut self, node: model::id::NodeId) {
+        let Some((revision, Some(entry))) = self.table.logs.get(&one_node::FIRST) else { return };
+        let entry = LogEntry { wanted: Some(node), ..entry.clone() };
+        let (key, value) = (log_key(one_node::FIRST), Some(entry.write()));
+        let change = TableValue { key, revision: *revision, value };
+        self.nats.set_later([WANTED, 0, 0, 0], self.names.bucket(), change);
+    }
+}

@@ -1,0 +1,110 @@
+//! What the server is told.
+
+use model::id::NodeId;
+use store::data::OpenFolder;
+
+/// What the server is to do.
+pub enum Turn {
+    /// This node leads all logs: serve them. The folder is one like any other, and hands its
+    /// batches to the stream.
+    Lead(Box<OpenFolder>),
+    /// This node leads no more: take nothing more, send clients away, close the logs.
+    Leave {
+        /// Why.
+        why: LeaveReason,
+        /// Who leads now, or is about to, as far as it is known.
+        to: Option<LeaderAddress>,
+    },
+    /// Somebody else leads, or nobody does any more: for redirects while following.
+    Follow(Option<LeaderAddress>),
+    /// Something that an operator should hear of.
+    Notice(ClusterNotice),
+}
+
+/// A node that leads.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeaderAddress {
+    /// Its number.
+    pub node: NodeId,
+    /// Its name.
+    pub name: String,
+    /// Where clients reach it: what its `advertise` says.
+    pub addresses: Vec<String>,
+}
+
+/// Why a node leads no more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LeaveReason {
+    /// Another node leads.
+    Deposed,
+    /// An operator moved the lead, or this node is asked to leave.
+    Asked,
+    /// A log of this node failed.
+    LogFailed,
+}
+
+/// Something that an operator should hear of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ClusterNotice {
+    /// NATS is connected, or is not any more.
+    Connected(bool),
+    /// A log went on without records that had been acknowledged, of which this node had a copy.
+    AcknowledgedLost {
+        /// The log.
+        log: u16,
+        /// The first of them.
+        first: u64,
+        /// The last of them.
+        last: u64,
+    },
+    /// A stream is nearly full and was emptied although the leader's disk alone has its content.
+    PurgedBehindOneDisk {
+        /// The log.
+        log: u16,
+    },
+    /// The stream of a log forgot what it had acknowledged: its next generation begins.
+    NewGeneration {
+        /// The log.
+        log: u16,
+        /// Which.
+        generation: u32,
+    },
+    /// The table lacks the log: nodes wait for `holdline cluster recover`.
+    WaitsForRecover {
+        /// The log.
+        log: u16,
+    },
+    /// The node is not in the table: `holdline cluster join`.
+    NotAMember,
+    /// The table is of a cluster with another secret, or with another number of logs.
+    OtherCluster {
+        /// What differs.
+        why: String,
+    },
+    /// Another process has this node's number.
+    SameNumber,
+    /// What NATS, or a part of it, complains of.
+    Nats(String),
+    /// A follower's disk is full: it follows again when there is room.
+    DiskFull {
+        /// The log.
+        log: u16,
+    },
+    /// A copy of a log is damaged or late, and is made anew from another node.
+    CopiesAnew {
+        /// The log.
+        log: u16,
+        /// Why.
+        why: String,
+    },
+    /// The copy is there.
+    Copied {
+        /// The log.
+        log: u16,
+        /// Its bytes.
+        bytes: u64,
+    },
+    /// The node leads and has no proof for 15 seconds that it reaches a majority of NATS; or has
+    /// again.
+    Isolated(bool),
+}
