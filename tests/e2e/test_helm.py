@@ -72,6 +72,19 @@ class Chart(unittest.TestCase):
         found, = [it for it in manifests if (it["kind"], it["metadata"]["name"]) == (kind, name)]
         return found
 
+    def test_a_cluster_is_of_the_schemas_and_is_ready_where_it_leads(self):
+        wanted = "cluster: {enabled: true, replicas: 3, secretName: shared}"
+        manifests = self.rendered(wanted)
+        for manifest in manifests:
+            self.validator.validate(manifest, VERSIONS[0], strict=True)
+        nodes = self.one(manifests, "StatefulSet")["spec"]
+        self.assertEqual(nodes["replicas"], 3)
+        pod = nodes["template"]["spec"]
+        self.assertEqual(pod["containers"][0]["readinessProbe"]["httpGet"]["path"], "/readyz?lead")
+        self.assertEqual(pod["initContainers"][0]["args"][:2], ["cluster", "join"])
+        told = helm("template", "holdline", CHART, "--set", "cluster.enabled=true")
+        self.assertIn("cluster.secretName", told.stderr)
+
     def test_helm_finds_nothing_in_it(self):
         told = helm("lint", "--strict", CHART)
         self.assertEqual(told.returncode, 0, told.stdout + told.stderr)

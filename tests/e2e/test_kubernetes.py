@@ -118,3 +118,47 @@ class Manifests(unittest.TestCase):
         self.assertEqual((resources["resources"], resources["patches"]),
                          ([".."], [{"path": "pod.yaml"}]))
         self.assertEqual(self.read("kustomization.yaml")[0]["resources"], ["holdline.yaml"])
+
+class Cluster(unittest.TestCase):
+    """Three NATS servers and two nodes: no cluster of Kubernetes was at hand to run them."""
+
+    def setUp(self):
+        self.yaml, self.validator = schemas()
+        self.all = []
+        for name in ("nats.yaml", "holdline.yaml"):
+            with open(os.path.join(FOLDER, "cluster", name), encoding="utf-8") as file:
+                self.all += self.yaml.safe_load_all(file)
+
+    def one(self, kind, name="holdline"):
+        found, = [it for it in self.all if (it["kind"], it["metadata"]["name"]) == (kind, name)]
+        return found
+
+    def test_they_are_of_the_schemas_of_kubernetes(self):
+        for version in VERSIONS:
+            for manifest in self.all:
+                with self.subTest(f"{manifest['kind']} in {version}"):
+                    self.validator.validate(manifest, version, strict=True)
+
+    def test_the_server_takes_the_configuration_and_knows_the_nats_servers(self):
+        text = self.one("ConfigMap")["data"]["holdline.toml"]
+        folder = self.enterContext(fixture.tempfile.TemporaryDirectory())
+        path = os.path.join(folder, "holdline.toml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        told = run("check", "--config", path)
+        self.assertEqual(told.returncode, 0, told.stderr)
+        nats = self.one("StatefulSet", "holdline-nats")["spec"]
+        pods = [f"nats://holdline-nats-{pod}.{nats['serviceName']}:4222"
+                for pod in range(nats["replicas"])]
+        self.assertEqual(re.findall(r'"(nats://[^"]+)"', text), pods)
+
+    def test_the_pod_that_leads_is_the_one_that_is_ready(self):
+        nodes = self.one("StatefulSet")["spec"]
+        self.assertEqual((nodes["replicas"], nodes["updateStrategy"]), (2, {"type": "OnDelete"}))
+        pod = nodes["template"]["spec"]
+        container, = pod["containers"]
+        self.assertEqual(container["readinessProbe"]["httpGet"]["path"], "/readyz?lead")
+        join, = pod["initContainers"]
+        told = run(*join["args"][:2], "--help")
+        for word in filter(lambda word: word.startswith("--"), join["args"]):
+            self.assertIn(word, told.stdout)

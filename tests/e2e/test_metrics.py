@@ -12,6 +12,7 @@ import tempfile
 import unittest
 
 import fixture
+from cluster import nats
 from fixture import Case
 from mqtt.drivers import BUILT
 
@@ -44,7 +45,7 @@ EVENTS = os.path.join(fixture.ROOT, "docs", "events.md")
 
 HEAD = """# Metrics
 
-Every metric of `GET /metrics`, with its `HELP` and `TYPE`. The page is generated from servers with all services that need nothing external; a test keeps the two identical. The metrics of `[accounts] store` and `[chat] archive` in MySQL, which begin with `holdline_accounts_database_` and `holdline_archive_`, exist only if these are configured, and are described in [their chapter](database.md). Totals count from the start of the process. `GET /v1/meanings` and the console explain the values of `reason`; the values of `event` are [the events of the log](events.md).
+Every metric of `GET /metrics`, with its `HELP` and `TYPE`. The page is generated from servers with all services that need nothing external; a test keeps the two identical. The metrics of `[accounts] store` and `[chat] archive` in MySQL, which begin with `holdline_accounts_database_` and `holdline_archive_`, exist only if these are configured, and are described in [their chapter](database.md). Those that begin with `holdline_cluster_` exist only at nodes of a [cluster](cluster.md). Totals count from the start of the process. `GET /v1/meanings` and the console explain the values of `reason`; the values of `event` are [the events of the log](events.md).
 
 | metric | kind | unit | labels | meaning |
 | --- | --- | --- | --- | --- |
@@ -94,7 +95,8 @@ class Page(Case):
         server = self.start({**ALL, **backup}, TAIL)
         with server.device() as device:
             device.bind("till-1")
-            written = HEAD + "".join(row for _, row in sorted(rows(server.metrics()).items()))
+            told = {**rows(nats.follower(self).metrics()), **rows(server.metrics())}
+        written = HEAD + "".join(row for _, row in sorted(told.items()))
         if os.environ.get("HOLDLINE_METRICS_WRITE"):
             with open(PAGE, "w", encoding="utf-8") as file:
                 file.write(written)

@@ -14,6 +14,7 @@ import urllib.request
 
 import fixture
 from fixture import Case
+from cluster import nats
 from mqtt.broker import free_port
 from test_metrics import TOOL
 
@@ -58,6 +59,14 @@ FIRES = {
     "HoldlineDeadLetters": (
         {'holdline_webhook_dead_letters_total{hook="0",result="kept"}': "0+1x20"}, 5),
     "HoldlineBridgeDown": ({"holdline_bridges": "2x20", "holdline_bridges_online": "1x20"}, 11),
+    "HoldlineNoLeader": ({"holdline_cluster_has_leader": "0x20"}, 2),
+    "HoldlineNatsAway": ({"holdline_cluster_connected": "0x20"}, 2),
+    "HoldlineIsolated": ({"holdline_cluster_isolated": "1x20"}, 1),
+    "HoldlineFollowersMissing": ({"holdline_cluster_followers_missing": "1x20"}, 11),
+    "HoldlineFollowerBehind": ({"holdline_cluster_lag": "100001x20"}, 6),
+    "HoldlineStreamFilling": ({"holdline_cluster_stream_bytes_max": "700000001x20"}, 3),
+    "HoldlineAcknowledgedLost": (
+        {"holdline_cluster_acknowledged_lost_total": "3x20"}, 1),
     "HoldlineRecordsLost": ({"holdline_log_lines_lost_total": "0+1x20",
                              "holdline_api_audit_log_lost_total": "0x20"}, 5),
     "HoldlineErrorLogged": (
@@ -71,6 +80,10 @@ FIRES = {
 WELL = {
     "up": "1x30", "holdline_store_failed": "0x30", "holdline_store_full": "0x30",
     "holdline_store_used_percent": "69x30",
+    "holdline_cluster_has_leader": "1x30", "holdline_cluster_connected": "1x30",
+    "holdline_cluster_isolated": "0x30", "holdline_cluster_followers_missing": "0x30",
+    "holdline_cluster_acknowledged_lost_total": "0x30",
+    "holdline_cluster_lag": "100x30", "holdline_cluster_stream_bytes_max": "20000000x30",
     "holdline_accept_failures_total": "0x30", "holdline_connections": "2000x10 1500x20",
     "holdline_memory_pressure": "0x30",
     'holdline_log_events_total{event="client_turned_away",level="warn"}': "0+1x30",
@@ -148,7 +161,7 @@ class Names(Case):
 
     def test_every_metric_of_alerts_and_dashboard_is_one_of_a_server(self):
         server = self.start(*everything())
-        page = server.metrics()
+        page = server.metrics() + nats.follower(self).metrics()
         there = set(re.findall(r"^# TYPE (\w+) ", page, re.M))
         there |= {f"{name}_bucket" for name in re.findall(r"^# TYPE (\w+) histogram$", page, re.M)}
         asked = [*rules().items(), *curves()]

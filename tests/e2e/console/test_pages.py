@@ -24,7 +24,7 @@ ROUTES = {
     "closes": "Disconnect reasons",
     "drops": "Dropped messages", "counters": "Counters", "users": "Users and rules",
     "users?user=ann": "Users and rules", "tokens": "API tokens", "audit": "Audit log",
-    "bans": "Bans",
+    "bans": "Bans", "cluster": "Cluster",
     "configuration": "Configuration", "configuration?only=changed": "Configuration",
     "api": "API",
 }

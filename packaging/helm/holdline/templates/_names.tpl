@@ -12,3 +12,15 @@ app.kubernetes.io/name: {{ include "holdline.name" . }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
+
+{{/* What each pod of a cluster tells of itself. */}}
+{{- define "holdline.node" -}}
+- name: POD_NAME
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.name
+- name: HOLDLINE_CLUSTER_NODE
+  value: $(POD_NAME)
+- name: HOLDLINE_CLUSTER_ADVERTISE
+  value: $(POD_NAME).{{ include "holdline.name" . }}-api
+{{- end }}
