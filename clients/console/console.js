@@ -12,6 +12,7 @@ import * as access from './access.js';
 import * as alarms from './alarms.js';
 import * as bans from './bans.js';
 import * as clients from './clients.js';
+import * as cluster from './cluster.js';
 import * as configuration from './configuration.js';
 import * as conversations from './conversations.js';
 import * as disconnections from './disconnections.js';
@@ -58,7 +59,7 @@ const GROUPS = [
   [t('Clients and devices'), { clients: clients.page, sessions: clients.sessions, devices: clients.devices, disconnections: disconnections.page, slow: slow.page, talkers: talkers.page }],
   [t('Messages'), { topics: topics.page, groups: rooms.groups, chatrooms: rooms.chatrooms, conversations: conversations.page, push: push.page }],
   [t('Diagnostics'), { closes: reasons.closes, drops: reasons.drops, counters: reasons.counters }],
-  [t('Server'), { services: services.page, products: products.page, users: access.users, tokens: access.tokens, bans: bans.page, audit: access.audit, configuration: configuration.page, api: reference.page }],
+  [t('Server'), { cluster: cluster.page, services: services.page, products: products.page, users: access.users, tokens: access.tokens, bans: bans.page, audit: access.audit, configuration: configuration.page, api: reference.page }],
 ];
 
 /** @type {Record<string, Page>} */

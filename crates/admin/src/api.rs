@@ -332,7 +332,7 @@ fn largest_body(limits: &Limits) -> usize {
     push_bytes_max(limits).max(publish_bytes_max(limits)).max(of_chat).max(fixed)
 }
 
-fn door(limits: &ApiLimits) -> DoorLimits {
+pub(crate) fn door(limits: &ApiLimits) -> DoorLimits {
     let ms = |ms: u32| Duration::from_millis(ms.into());
     DoorLimits {
         connections_max: limits.connections_max,

@@ -56,6 +56,7 @@ static FILES: LazyLock<Vec<ConsoleFile>> = LazyLock::new(|| {
         "certificates.js" SCRIPT
         "chart.js" SCRIPT
         "clients.js" SCRIPT
+        "cluster.js" SCRIPT
         "configuration.js" SCRIPT
         "conversations.js" SCRIPT
         "disconnections.js" SCRIPT

@@ -13,10 +13,10 @@ mod api;
 mod console;
 mod events;
 mod feed;
+mod follower;
 mod orders;
 mod otlp;
 pub mod outward;
-mod process;
 mod push_gateway;
 mod routes;
 mod start_error;
@@ -29,6 +29,7 @@ pub use answers::configuration::{
 };
 pub use answers::edge::bridges::BridgeStatus;
 pub use answers::edge::certificates::CertificateStatus;
+pub use answers::edge::cluster::{ClusterLog, ClusterNode, ClusterView};
 pub use answers::log::LogLine;
 pub use api::audit_log::BookNote;
 pub use api::listener;
@@ -36,6 +37,7 @@ pub use api::roles::Roles;
 pub use events::TYPES as EVENT_TYPES;
 pub use feed::stream_courier::{StreamCourier, StreamSettings, StreamTally};
 pub use feed::{Feed, MESSAGES_BYTES_MAX};
+pub use follower::{ClusterReading, FollowerApi, FollowerSettings, follow};
 pub use otlp::OtlpSettings;
 pub use outward::redact::url as shown_url;
 pub use push_gateway::{NotifiedReply, PushGateway, PushGatewaySettings};
@@ -126,6 +128,8 @@ impl LogHealth {
 pub struct Readiness {
     /// It lets its connections go.
     pub draining: bool,
+    /// It leads a cluster, and reaches no majority of the NATS servers.
+    pub isolated: bool,
     /// Each log.
     pub logs: Vec<LogHealth>,
 }
@@ -142,6 +146,11 @@ impl Readiness {
         !self.draining && !self.logs.contains(&LogHealth::Failed)
     }
 
+    /// Whether it leads, so that whoever balances load among nodes sends clients here.
+    pub fn leads(&self) -> bool {
+        self.takes_connections() && !self.isolated
+    }
+
     /// Why the server is not ready, one sentence a reason.
     pub fn reasons(&self) -> Vec<String> {
         let draining = self.draining.then(|| "the server is draining".to_owned());
@@ -156,7 +165,11 @@ impl Readiness {
                  server restarted"
             )),
         };
-        draining.into_iter().chain(self.logs.iter().enumerate().filter_map(of_log)).collect()
+        let isolated = self
+            .isolated
+            .then(|| "no majority of the NATS servers answers: nothing is acknowledged".to_owned());
+        let of_logs = self.logs.iter().enumerate().filter_map(of_log);
+        draining.into_iter().chain(isolated).chain(of_logs).collect()
     }
 }
 
@@ -239,6 +252,8 @@ pub struct Settings {
     pub readings: Readings,
     /// For `/readyz`.
     pub readiness: Readies,
+    /// For `/v1/cluster`.
+    pub cluster: ClusterReading,
     /// For `/v1/bridges`.
     pub bridges: BridgeStatuses,
     /// For `/v1/certificates` and `/metrics`.

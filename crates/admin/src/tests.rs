@@ -187,6 +187,7 @@ fn settings() -> Settings {
         random: Arc::new(|bytes| bytes.fill(0xa5)),
         readings: Arc::new(Vec::new),
         readiness: Arc::new(Readiness::default),
+        cluster: Arc::new(|| None),
         bridges: Arc::new(Vec::new),
         certificates: Arc::new(Vec::new),
         log: Arc::new(Vec::new),

@@ -6,7 +6,7 @@ pub mod ban;
 pub mod bridge;
 pub mod chat;
 pub mod clients;
-mod consent;
+pub mod consent;
 pub mod device;
 pub mod devices;
 pub mod disconnections;

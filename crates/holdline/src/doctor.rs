@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use lab::host::{Fitness, HostRow, Need, Role};
 use observe::doctor::{Applied, apply, examine, first_limit, fit, grouped, lasting};
 use server::config::{Config, environment};
+use server::start::cluster::tools::{NatsFact, nats_facts};
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -33,7 +34,7 @@ pub struct Arguments {
     /// PID of the running server or client: check its own limits and listeners
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// Check the certificates of this configuration, too
+    /// Check the certificates of this configuration, and the NATS servers of its cluster, too
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Apply the remedies that are kernel settings or process limits
@@ -72,7 +73,7 @@ pub fn doctor(arguments: Arguments) -> ExitCode {
         note!("{why}");
         return ExitCode::from(2);
     }
-    let certificates = match arguments.config.as_deref().map(certificates).transpose() {
+    let configured = match arguments.config.as_deref().map(configured).transpose() {
         Ok(rows) => rows.unwrap_or_default(),
         Err(why) => {
             note!("{}", why.trim_end());
@@ -86,7 +87,7 @@ pub fn doctor(arguments: Arguments) -> ExitCode {
         applied = apply(&rows);
         rows = examine(&need);
     }
-    rows.extend(certificates);
+    rows.extend(configured);
     let text = if arguments.json {
         json(&need, (&rows, &files), &applied).to_string()
     } else {
@@ -100,10 +101,29 @@ pub fn doctor(arguments: Arguments) -> ExitCode {
     if fit(&rows) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// A row for each certificate of a configuration.
-fn certificates(file: &Path) -> Result<Vec<HostRow>, String> {
+/// A row for each certificate of a configuration, and for what is known of its NATS servers.
+fn configured(file: &Path) -> Result<Vec<HostRow>, String> {
     let config = Config::load(Some(file), environment()).map_err(|error| error.to_string())?;
-    Ok(server::start::certificates(&config).iter().map(certificate).collect())
+    let certificates = server::start::certificates(&config);
+    let facts = nats_facts(&config)?;
+    Ok(certificates.iter().map(certificate).chain(facts.into_iter().map(nats)).collect())
+}
+
+fn nats(it: NatsFact) -> HostRow {
+    HostRow {
+        item: it.item,
+        value: it.value,
+        need: it.need.to_owned(),
+        fitness: match (it.is_good, it.is_vital) {
+            (true, _) => Fitness::Good,
+            (false, false) => Fitness::Weak,
+            (false, true) => Fitness::Bad,
+        },
+        symptom: it.symptom.to_owned(),
+        remedy: it.remedy.to_owned(),
+        root: false,
+        connections_max: None,
+    }
 }
 
 fn certificate(it: &CertificateStatus) -> HostRow {

@@ -3,10 +3,10 @@
 //! `serve` is the server, `check` reads a configuration and `config` writes one, `push`, `status`,
 //! `top`, `trace`, `devices`, `device`, `product`, `clients`, `retained`, `presence`, `audit`,
 //! `user`, `token`, `ban`, `chat`, `webhook`, `bridge` and `audit-log` speak to a running server's
-//! API, `pub` and `sub` to any broker, `im` to a server of instant messaging, `store` works on a
-//! data folder, `wrk` is the load tool; called as `wrk` or `coolpy7_benchmark`, the binary is that
-//! program at once. What each does lives in its crate; here words of the command line are turned
-//! into calls.
+//! API, `cluster` to NATS, `pub` and `sub` to any broker, `im` to a server of instant messaging,
+//! `store` works on a data folder, `wrk` is the load tool; called as `wrk` or `coolpy7_benchmark`,
+//! the binary is that program at once. What each does lives in its crate; here words of the command
+//! line are turned into calls.
 
 #[macro_use]
 mod out;
@@ -135,6 +135,8 @@ enum Command {
     Im(Box<im::Arguments>),
     /// Check, inspect, export, import, compact or back up a data folder
     Store(store::Arguments),
+    /// Create, join and list a cluster; move the lead; remove nodes
+    Cluster(serve::cluster::Arguments),
     /// Check whether this machine can hold a number of connections, and what to change
     Doctor(doctor::Arguments),
     /// Monitor the kernel and the process of any server, and name the limit it reaches
@@ -212,6 +214,7 @@ fn run() -> ExitCode {
         Command::Pub(arguments) => mqtt::publish::publish(*arguments),
         Command::Sub(arguments) => mqtt::subscribe::subscribe(*arguments),
         Command::Im(arguments) => im::im(*arguments),
+        Command::Cluster(arguments) => serve::cluster::cluster(arguments),
         Command::Doctor(arguments) => doctor::doctor(arguments),
         Command::Observe(arguments) => observe::observe(arguments),
         Command::Store(arguments) => store::store(arguments),

@@ -67,6 +67,7 @@ reasons! {
     Replaced "replaced" "A newer connection of the same device took over.";
     AdminKick "admin_kick" "An operator closed the connection.";
     Redirected "redirected" "The device was redirected to another server.";
+    NotLeading "not_leading" "This node of the cluster follows: it serves no clients.";
     SlowConsumer "slow_consumer" "The peer did not read, for too long or while too much came.";
     HandedOver "handed_over"
         "A request for a file or BOSH was handed to another part of the server.";

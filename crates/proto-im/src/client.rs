@@ -286,6 +286,7 @@ fn said(fields: &EndFields<'_>) -> SaidEnd {
         reason: EndReason::of(fields.reason),
         word: fields.word.into(),
         retry_after_ms: fields.retry_after_ms,
+        server: fields.server.into(),
     }
 }
 

@@ -286,7 +286,7 @@ fn whim_of_login(rng: &mut Prng) -> ChatDelivery {
     match rng.below(8) {
         0 => {
             let why = Denial::BadCredentials;
-            let refused = LoginRefused { why, retry_after_ms: 1, who: None };
+            let refused = LoginRefused { why, retry_after_ms: 1, server: None, who: None };
             ChatDelivery::Refused(Box::new(refused))
         }
         1 => ChatDelivery::Challenge(Box::default()),

@@ -281,7 +281,7 @@ impl End {
         match self {
             End::Fault(fault) => {
                 let reason = fault.end_reason().number();
-                let end = EndFields { reason, word: fault.name(), retry_after_ms: 0 };
+                let end = EndFields { reason, word: fault.name(), ..EndFields::default() };
                 ServerFrame::End(end).write(out.bytes());
                 fault.close_reason()
             }
@@ -291,7 +291,8 @@ impl End {
 }
 
 fn write_end(reason: EndReason, retry_after_ms: u32, out: &mut Out) {
-    let end = EndFields { reason: reason.number(), word: reason.name(), retry_after_ms };
+    let (reason, word) = (reason.number(), reason.name());
+    let end = EndFields { reason, word, retry_after_ms, server: "" };
     ServerFrame::End(end).write(out.bytes());
 }
 

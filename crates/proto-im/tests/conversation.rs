@@ -65,7 +65,12 @@ impl Diary {
         match word {
             Up::Login(login) if login.password.as_deref() == Some(b"wrong") => {
                 let why = Denial::BadCredentials;
-                vec![Down::Refused(Box::new(LoginRefused { why, retry_after_ms: 0, who: None }))]
+                vec![Down::Refused(Box::new(LoginRefused {
+                    why,
+                    retry_after_ms: 0,
+                    server: None,
+                    who: None,
+                }))]
             }
             Up::Login(login) if login.method.is_some() => {
                 vec![Down::Challenge(b"what?".as_slice().into())]

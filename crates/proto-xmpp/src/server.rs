@@ -291,6 +291,8 @@ enum End {
     Fault(StreamFault),
     /// A fault that is counted by another.
     Because(StreamFault, CloseReason),
+    /// The client is to use this server instead (RFC 6120 4.9.3.19).
+    SeeOther(Box<str>),
     /// The client has acknowledged more than it was sent (XEP-0198 6): so many, of so many.
     TooManyHandled(u32, u32),
     /// The client has closed its stream.
@@ -312,6 +314,7 @@ impl End {
             End::Fault(fault) => fault.close_reason(),
             End::TooManyHandled(..) => StreamFault::UndefinedCondition.close_reason(),
             End::Because(_, reason) | End::Close(reason) => *reason,
+            End::SeeOther(_) => CloseReason::Redirected,
             End::Farewell => CloseReason::Unbound,
         }
     }
@@ -322,6 +325,7 @@ impl End {
             End::Fault(fault) | End::Because(fault, _) => {
                 stream::write_fault(fault, "", out.bytes());
             }
+            End::SeeOther(ref server) => stream::write_see_other(server, out.bytes()),
             End::TooManyHandled(handled, sent) => {
                 let more = format!(
                     "<handled-count-too-high xmlns='{SM}' h='{handled}' send-count='{sent}'/>"

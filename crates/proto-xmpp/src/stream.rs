@@ -171,6 +171,14 @@ pub fn write_fault_whole(fault: StreamFault, (told, more): (&str, &str), out: &m
     out.extend_from_slice(b"</stream:error></stream:stream>");
 }
 
+/// Writes that another server is to be used, `host:port`, and ends the stream (RFC 6120 4.9.3.19).
+pub fn write_see_other(server: &str, out: &mut Vec<u8>) {
+    let head = format!("<stream:error><see-other-host xmlns='{STREAM_ERRORS}'>");
+    out.extend_from_slice(head.as_bytes());
+    text::put(server, out);
+    out.extend_from_slice(b"</see-other-host></stream:error></stream:stream>");
+}
+
 /// Writes the end of a stream.
 pub fn write_end(out: &mut Vec<u8>) {
     out.extend_from_slice(b"</stream:stream>");

@@ -8,7 +8,6 @@
 //! `base::setting`, `config/sections.rs`.
 
 mod access;
-mod accounts_section;
 mod advertised;
 mod bans_section;
 mod chat;
@@ -16,6 +15,7 @@ mod domains;
 mod listeners;
 pub(crate) mod media;
 pub mod mosquitto;
+mod outside;
 mod presence_section;
 mod print;
 mod problem;
@@ -41,7 +41,6 @@ use toml_edit::{Document, TableLike};
 
 pub use crate::bridge::{BridgeProtocol, BridgeSection};
 pub use access::{AccessSection, HiddenList, Http, Token};
-pub use accounts_section::{AccountsSection, MySqlSection};
 pub use advertised::{ContactsSection, ServiceSection, ServiceTransport};
 pub use bans_section::BansSection;
 pub use base::setting::Hidden;
@@ -50,9 +49,10 @@ pub use domains::DomainSection;
 pub use federation::{ComponentSection, FederationSection};
 pub use guard::Anonymous;
 pub use listeners::{
-    ListenAddress, ListenSection, ListenerProtocol, ProxyHeader, TlsMin, WebSocketAt,
+    ListenAddress, ListenSection, ListenerProtocol, ProxyHeader, Redirect, TlsMin, WebSocketAt,
 };
 pub use media::MediaSection;
+pub use outside::{AccountsSection, ClusterSection, MySqlSection};
 pub use presence_section::{DirectoryAt, PresenceSection};
 pub use print::{Changes, SettingChange};
 pub use problem::{ConfigError, ConfigProblem};
@@ -94,7 +94,7 @@ pub const WEB_SOCKET_PATHS: [&str; 4] = ["/miop", "/mqtt", "/im", "/xmpp-websock
 const BOSH_PATH: &str = "/http-bind";
 
 /// The sections in the order of the tree, each with a description.
-const SECTIONS: [(&str, &str); 26] = [
+const SECTIONS: [(&str, &str); 27] = [
     ("server", "process settings."),
     (
         "listen",
@@ -135,6 +135,11 @@ const SECTIONS: [(&str, &str); 26] = [
     ("mysql", "connections to MySQL and MariaDB, if [accounts] or [chat] names a database."),
     ("store", "durable storage."),
     ("backup", "scheduled copies of the data folder. Off until a folder is set."),
+    (
+        "cluster",
+        "several nodes with copies of the same logs, of which one serves and the others take over. \
+         Off until a NATS server is named.",
+    ),
     ("presence", "who is online: history, events, and an external directory."),
     (
         "products",
@@ -192,6 +197,8 @@ pub struct Config {
     pub store: StoreSection,
     /// `[backup]`.
     pub backup: BackupSection,
+    /// `[cluster]`.
+    pub cluster: ClusterSection,
     /// `[presence_section]`.
     pub presence: PresenceSection,
     /// `[products.KEY]`, in the file's order.
@@ -316,6 +323,7 @@ fn following(old: &Config, new: &Config) -> Config {
     follow(&mut next.mysql, &new.mysql);
     follow(&mut next.store, &new.store);
     follow(&mut next.backup, &new.backup);
+    follow(&mut next.cluster, &new.cluster);
     follow(&mut next.presence, &new.presence);
     follow(&mut next.names, &new.names);
     next.listen.clone_from(&new.listen);
@@ -381,6 +389,7 @@ fn tree(root: &dyn TableLike, reader: &mut Reader<'_>) -> Config {
         mysql: reader.single(root, "mysql"),
         store: reader.single(root, "store"),
         backup: reader.single(root, "backup"),
+        cluster: reader.single(root, "cluster"),
         presence: reader.single(root, "presence"),
         products: products(root, reader),
         names: reader.single(root, "names"),

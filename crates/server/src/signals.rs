@@ -50,6 +50,44 @@ pub fn catch() -> io::Result<Caught> {
     Ok(Caught { events, more, ends_at_once })
 }
 
+impl Caught {
+    /// What has happened, if anything has.
+    pub(crate) fn look(&self) -> Option<TakeOverEvent> {
+        self.events.try_recv().ok()
+    }
+
+    /// Where further events go.
+    pub(crate) fn more(&self) -> SyncSender<TakeOverEvent> {
+        self.more.clone()
+    }
+
+    /// The next signal that ends does so at once.
+    pub(crate) fn end_at_once(&self) {
+        self.ends_at_once.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits until the successor serves, or this process was told to end: it does. Otherwise the
+    /// successor is lost.
+    pub(crate) fn until_it_serves(&self) -> ControlFlow<()> {
+        for event in &self.events {
+            match event {
+                TakeOverEvent::Served => {
+                    tell!(event::SUCCESSION_DONE);
+                    return ControlFlow::Break(());
+                }
+                TakeOverEvent::Signal(SIGTERM | SIGINT) => {
+                    tell!(event::STOPPED);
+                    return ControlFlow::Break(());
+                }
+                TakeOverEvent::Lost => return ControlFlow::Continue(()),
+                // A new server reads its configuration anyway; one commits itself at a time.
+                TakeOverEvent::Signal(_) | TakeOverEvent::TakeOver(_) => {}
+            }
+        }
+        ControlFlow::Break(())
+    }
+}
+
 /// How a server is made again, for one that serves on.
 pub struct Again<'a> {
     /// Starts a server with what it inherits.
@@ -64,7 +102,7 @@ pub fn serve(caught: &Caught, running: RunningServer, again: &Again<'_>) -> io::
         running.offer_place(&caught.more);
         running.tell_ready();
         let Some(successor) = until_the_end(caught, &running) else {
-            caught.ends_at_once.store(true, Ordering::Relaxed);
+            caught.end_at_once();
             let ms = running.config().limits.drain_ms;
             tell!(event::DRAINING, ms);
             running.drain();
@@ -75,7 +113,7 @@ pub fn serve(caught: &Caught, running: RunningServer, again: &Again<'_>) -> io::
         let config = running.config().clone();
         let sockets = give_place(running, &successor);
         successor.closed(caught.more.clone())?;
-        if until_it_serves(caught).is_break() {
+        if caught.until_it_serves().is_break() {
             return Ok(());
         }
         tell!(event::SUCCESSION_FAILED, pid = successor.pid());
@@ -111,25 +149,4 @@ fn give_place(mut running: RunningServer, successor: &Successor) -> Vec<KeptSock
     let sockets = running.move_off();
     running.join();
     sockets
-}
-
-/// Waits until the successor serves, or this process was told to end: it does. Otherwise the
-/// successor is lost.
-fn until_it_serves(caught: &Caught) -> ControlFlow<()> {
-    for event in &caught.events {
-        match event {
-            TakeOverEvent::Served => {
-                tell!(event::SUCCESSION_DONE);
-                return ControlFlow::Break(());
-            }
-            TakeOverEvent::Signal(SIGTERM | SIGINT) => {
-                tell!(event::STOPPED);
-                return ControlFlow::Break(());
-            }
-            TakeOverEvent::Lost => return ControlFlow::Continue(()),
-            // A new server reads its configuration anyway; one commits itself at a time.
-            TakeOverEvent::Signal(_) | TakeOverEvent::TakeOver(_) => {}
-        }
-    }
-    ControlFlow::Break(())
 }

@@ -4,10 +4,10 @@
 //! then the shards, the API last, so that nobody is served by half a server.
 //! [`RunningServer::join`] returns when all shards have let their connections go.
 
-mod archives;
 mod bosh;
 mod bridges;
 mod chat_page;
+pub mod cluster;
 mod doors;
 mod folder;
 mod listeners;
@@ -51,6 +51,7 @@ use base::hash::HashKey;
 use bosh::Bosh;
 use bridges::Inside;
 use chat::Chat;
+use cluster::Lead;
 use doors::Peers;
 use federation::{Federation, WayOut};
 use hub::{Hub, ReportHook};
@@ -82,6 +83,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use storage::Storage;
+use storage::archives;
 use storage::backups::Backups;
 use storage::media::Media;
 use store::data::Secrets;
@@ -147,6 +149,7 @@ pub fn unusable(config: &Config) -> Vec<String> {
     wrong.extend(storage::media::unusable(config));
     wrong.extend(archives::unusable(config));
     wrong.extend(doors::unusable(config));
+    wrong.extend(cluster::unusable(config));
     wrong.dedup();
     wrong
 }
@@ -170,11 +173,14 @@ pub struct StartOptions<'a> {
     pub load: Option<LoadConfig>,
     /// Services beside those of every server.
     pub further: FurtherServices<'a>,
+    /// What it serves of a cluster that it leads.
+    pub lead: Lead,
 }
 
 impl Default for StartOptions<'_> {
     fn default() -> Self {
-        StartOptions { inherited: Inherited::default(), load: None, further: &|_, _| Vec::new() }
+        let (inherited, load, lead) = (Inherited::default(), None, Lead::alone());
+        StartOptions { inherited, load, further: &|_, _| Vec::new(), lead }
     }
 }
 
@@ -186,13 +192,14 @@ pub fn start(config: Config) -> Started {
 /// The same with options.
 pub fn start_with(
     mut config: Config,
-    StartOptions { inherited, load, further }: StartOptions<'_>,
+    StartOptions { inherited, load, further, lead }: StartOptions<'_>,
 ) -> Started {
     let asked = config.clone();
     let shown = ShownConfig::new(asked.clone(), load);
     fit_descriptors(&mut config)?;
-    let (limits, count) = (Arc::new(config.limits.clone()), shard_count(config.server.shards));
-    let mut folder = storage::open(&config, (count, inherited.taken_over))?;
+    let limits = Arc::new(config.limits.clone());
+    let count = lead.logs().unwrap_or_else(|| shard_count(config.server.shards));
+    let mut folder = storage::open(&config, (count, inherited.taken_over), lead.folder)?;
     let inside = Inside::of(&config, folder.secrets().cluster)?;
     let config = inside.in_front_of(config);
     let (token, token_file) = folder::api_token(&config)?;
@@ -231,6 +238,7 @@ pub fn start_with(
     let places = archives::places(&mut folder, archive.is_some(), count)?;
     let completed = (topics.entrance.clone(), archive.clone());
     let storage = Arc::new(folder.start(boxes.clone(), completed)?);
+    (lead.opened)(storage.logs.clone());
     topics.begin(&seeds, &storage, &boxes)?;
     archives::begin(archive.as_ref(), &seeds, &storage, places)?;
     let feed = Feed::new(&limits);
@@ -297,6 +305,7 @@ pub fn start_with(
         bosh,
         archive: archive.clone(),
         backups: backups.clone(),
+        cluster: (lead.view, lead.readings),
     };
     let api =
         api.map(|api| services::start_api(&config, (token, api), hooks, parts)).transpose()?;
@@ -308,6 +317,7 @@ pub fn start_with(
     let memory = periodic::memory::task(live.memory_max.clone(), gauge, census.clone());
     let watchdog = periodic::watchdog::of_shards(&supervisor, (count, &switchboard), &census);
     let expiry = Some(periodic::certificates::task(listeners.clone()));
+    let beats = lead.turned.map(|turned| periodic::watchdog::beats(turned, (count, &switchboard)));
     Ok(RunningServer {
         switchboard,
         threads,
@@ -316,7 +326,7 @@ pub fn start_with(
         files: listeners::FilesOfListeners(listeners),
         copies,
         offer: Mutex::default(),
-        periodic: Periodic::start([Some(figures), sys, memory, watchdog, expiry])
+        periodic: Periodic::start([Some(figures), sys, memory, watchdog, expiry, beats])
             .map_err(failed)?,
         federation: Mutex::new(federation),
         presence,
@@ -397,12 +407,16 @@ impl RunningServer {
     pub fn drain(&self) {
         // Who calls from now on is refused, unless a supervisor keeps the listeners.
         drop(self.keep_place());
+        self.tell_stopping();
         self.let_go(self.config().limits.drain_ms);
     }
 
-    fn let_go(&self, over_ms: u32) {
+    fn tell_stopping(&self) {
         let left = periodic::watchdog::connections(self.census.open());
         self.supervisor.tell(LifeSign::Stopping(&format!("Letting {left} go")));
+    }
+
+    fn let_go(&self, over_ms: u32) {
         self.live.stops.store(true, Ordering::Relaxed);
         self.switchboard.set_draining(true);
         if let Some(api) = &self.api {

@@ -18,6 +18,9 @@ pub(crate) struct Readiness {
     ready: bool,
     /// Whether it is draining.
     draining: bool,
+    /// Whether clients of a cluster belong here: `/readyz?lead` answers 200. A server that is alone
+    /// leads.
+    leads: bool,
     /// Each shard's log. A full log accepts data again when something is deleted; a failed one
     /// refuses writes until the disk is repaired and the server restarted.
     #[schemars(with = "Vec<LogWord>")]
@@ -31,6 +34,7 @@ impl From<&crate::Readiness> for Readiness {
         Readiness {
             ready: readiness.is_ready(),
             draining: readiness.draining,
+            leads: readiness.leads(),
             logs: readiness.logs.iter().map(|log| log.name()).collect(),
             reasons: readiness.reasons(),
         }

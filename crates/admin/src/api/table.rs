@@ -210,8 +210,8 @@ fn general() -> Vec<Route> {
             .told("health", "Whether the process is alive", "`ok`."),
         get("/readyz", operations::readyz)
             .told("ready", "Whether the server accepts all requests", "It is ready.")
-            .unless(503, "The server is draining, or a log is full or failed: `reasons` says \
-                          which."),
+            .unless(503, "The server is draining, a log is full or failed, or the node leads and \
+                          reaches no majority of the NATS servers: `reasons` says which."),
         get("/readyz/connections", operations::readyz_connections)
             .told("readyConnections", "Whether the server accepts clients", "It accepts clients.")
             .more("A full log refuses new data, but clients can connect, read and delete.")
@@ -224,6 +224,11 @@ fn general() -> Vec<Route> {
             .told("metrics", "Counters and gauges for Prometheus", "Text format 0.0.4."),
         get("/v1/status", operations::status).wants(&[Metrics], Other).refuses(ASKS)
             .told("status", "Counters and gauges", "The sums over all shards."),
+        get("/v1/cluster", operations::cluster).wants(&[Read], Other)
+            .told("cluster", "The cluster: who leads, and how the copies of the logs are",
+                "As this node knows it; null for a server that is alone.")
+            .more("A node that follows answers this call, `/healthz`, `/readyz`, `/metrics` and \
+                   `/v1/status`, and 503 to all others, with the leader's address."),
         post("/v1/drain", operations::drain).wants(&[Admin], Other)
             .told("drain", "Drain the server, which goes on running",
                 "New clients are refused from now on.")

@@ -1,8 +1,9 @@
 //! For operators and for who comes by: index, health, description, status, metrics, backup.
 
-use super::presence_routes;
+use super::{Asked, presence_routes};
 use crate::answers::edge::bridges::BridgeList;
 use crate::answers::edge::certificates::CertificateList;
+use crate::answers::edge::cluster::ClusterAnswer;
 use crate::answers::metrics as prometheus;
 use crate::answers::operations::{self as answers, BackedUp};
 use crate::api::life::{Phase, reached};
@@ -10,7 +11,7 @@ use crate::api::{Api, Shared};
 use crate::describe::{Body, Description, Page};
 use crate::document::OPENAPI;
 use crate::fault::Fault;
-use crate::orders::BackupBody;
+use crate::orders::{BackupBody, ReadyQuery};
 use crate::{DrainState, MetricReading};
 use axum::Json;
 use axum::extract::State;
@@ -45,6 +46,7 @@ pub(crate) const INDEX: &str =
   GET  /v1/events            stream of connects, disconnects, reports and outcomes
   GET  /v1/alarms            conditions that need an operator
   GET  /v1/webhooks          webhooks and their dead letters
+  GET  /v1/cluster           the cluster: which node leads, and the state of the copies
   GET  /v1/bridges           bridges to other brokers, and their state
   GET  /v1/certificates      certificates, and when they expire
   GET  /v1/status            counters and gauges
@@ -70,10 +72,23 @@ pub(crate) async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// `GET /readyz`: readiness. 503 while something is not taken that belongs here.
-pub(crate) async fn readyz(State(api): Api) -> (StatusCode, Json<answers::Readiness>) {
+/// `GET /readyz`: readiness. 503 while something is not taken that belongs here; with `lead`, while
+/// clients do not belong here.
+pub(crate) async fn readyz(
+    State(api): Api,
+    query: Asked<ReadyQuery>,
+) -> (StatusCode, Json<answers::Readiness>) {
     let readiness = (api.settings.readiness)();
-    (ok_if(readiness.is_ready()), Json((&readiness).into()))
+    let is_well = match query.is_ok_and(|query| query.lead.is_some()) {
+        true => readiness.leads(),
+        false => readiness.is_ready(),
+    };
+    (ok_if(is_well), Json((&readiness).into()))
+}
+
+/// `GET /v1/cluster`
+pub(crate) async fn cluster(State(api): Api) -> Json<ClusterAnswer> {
+    Json(ClusterAnswer { cluster: (api.settings.cluster)() })
 }
 
 /// `GET /readyz/connections`: whether clients belong here, for whoever sends them.

@@ -135,7 +135,7 @@ fn a_server_is_alive_whatever_its_logs_and_ready_while_they_take_everything() {
         (false, vec![Failed, Full], 503, 503, vec!["log 0 has failed", "log 1 is full"]),
         (true, vec![Good], 503, 503, vec!["the server is draining"]),
     ] {
-        let readiness = Readiness { draining, logs: logs.clone() };
+        let readiness = Readiness { draining, logs: logs.clone(), ..Readiness::default() };
         let settings = Settings { readiness: Arc::new(move || readiness.clone()), ..settings() };
         let test_api = TestApi::with(settings, |_| Answer::Busy);
         let (status, told) = test_api.json("GET", "/readyz", "");

@@ -434,6 +434,6 @@ pub(crate) fn is_by(login: &Login, method: &str) -> bool {
 fn refuse(conn: ConnRef, login: &Login, (why, retry_after_ms): (Denial, u32), fx: &mut Effects) {
     fx.counters.count(ChatCounter::LoginsRefused);
     let who = Some(login.account.as_str().into());
-    let refused = LoginRefused { why, retry_after_ms, who };
+    let refused = LoginRefused { why, retry_after_ms, server: None, who };
     fx.deliveries.push((conn, ChatDelivery::Refused(Box::new(refused))));
 }

@@ -1,5 +1,6 @@
 //! `holdline serve` and `holdline check`.
 
+pub mod cluster;
 mod service_user;
 
 use model::product::AnonymousFrom;
@@ -7,9 +8,11 @@ use model::{event, tell};
 use server::config::mosquitto::{self, OptionFate, OptionNote};
 use server::config::{Anonymous, ListenSection, ListenerProtocol, ProxyHeader};
 use server::config::{Config, ConfigError, environment};
-use server::signals::{self, Again};
+use server::signals::{self, Again, Caught};
+use server::start::cluster::Node;
 use server::start::{CHAT_PATH, Inherited, LoadConfig, RunningServer, StartOptions};
 use server::start::{gives_page, start_with, take_over};
+use server::takeover::Predecessor;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -78,6 +81,9 @@ pub fn serve(source: Source, data: Option<PathBuf>, takes_over: bool) -> ExitCod
         config.warnings.extend(unsupported.map(ToString::to_string));
         Ok(config)
     });
+    if config.cluster.is_on() {
+        return serve_node((&caught, would_load), config, (inherited, predecessor));
+    }
     let start = |config, inherited| {
         let load = Some(would_load.clone());
         start_with(config, StartOptions { inherited, load, ..StartOptions::default() })
@@ -97,6 +103,23 @@ pub fn serve(source: Source, data: Option<PathBuf>, takes_over: bool) -> ExitCod
     }
     server::log::print(&welcome(&running));
     match signals::serve(&caught, running, &Again { start: &start }) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => refuse(&error.to_string()),
+    }
+}
+
+/// Runs a node of a cluster until it is told to stop.
+fn serve_node(
+    (caught, load): (&Caught, LoadConfig),
+    config: Config,
+    place: (Inherited, Option<Predecessor>),
+) -> ExitCode {
+    let start = |config, inherited, lead| {
+        let load = Some(load.clone());
+        start_with(config, StartOptions { inherited, load, lead, ..StartOptions::default() })
+    };
+    let node = Node { caught, load: load.clone(), start: &start, welcome: &welcome };
+    match server::start::cluster::serve(&node, config, place) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => refuse(&error.to_string()),
     }

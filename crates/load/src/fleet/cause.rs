@@ -115,7 +115,7 @@ fn of_reason(phase: Phase, reason: CloseReason) -> Cause {
                 Cause::Kicked
             }
         }
-        R::Redirected => Cause::Redirected,
+        R::Redirected | R::NotLeading => Cause::Redirected,
         R::SlowConsumer => Cause::SlowReader,
         R::NoDescriptor => Cause::NoDescriptors,
         R::IoError | R::ConnectFailed | R::LocalLimit => Cause::LocalError,

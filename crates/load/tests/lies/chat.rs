@@ -219,7 +219,7 @@ impl State {
             && self.logins.is_multiple_of(2)
         {
             self.truth.refused += 1;
-            let end = EndFields { reason, word: "no", retry_after_ms: 0 };
+            let end = EndFields { reason, word: "no", ..EndFields::default() };
             return say(from, &ServerFrame::Refused(end), out);
         }
         self.truth.accepted += u64::from(login.device != FOUNDER);

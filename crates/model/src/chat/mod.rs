@@ -183,8 +183,7 @@ pub enum ChatRequest {
         /// In which group.
         group: Box<Addressee>,
     },
-    /// Change a group, or make one. Answered by `Changed`, of the message that tells of it, or
-    /// `Failed`.
+    /// Change a group, or make one. Answered by `Changed`, of its message, or by `Failed`.
     Group {
         /// Session that asks.
         session: SessionRef,
@@ -758,6 +757,8 @@ pub struct LoginRefused {
     pub why: Denial,
     /// Milliseconds after which to try again; zero: do not.
     pub retry_after_ms: u32,
+    /// The server to use instead, `host:port`.
+    pub server: Option<Box<str>>,
     /// Who wanted to come in, for the log.
     pub who: Option<Box<str>>,
 }

@@ -431,6 +431,8 @@ pub struct SaidEnd {
     pub word: Box<str>,
     /// When to come back, milliseconds; 0: not said.
     pub retry_after_ms: u32,
+    /// The server to use instead, `host:port`; empty: not said.
+    pub server: Box<str>,
 }
 
 /// A Failed, told.

@@ -146,6 +146,8 @@ pub struct EndFields<'a> {
     pub word: &'a str,
     /// When to come back, milliseconds; 0: not said.
     pub retry_after_ms: u32,
+    /// The server to use instead, `host:port`; empty: not said.
+    pub server: &'a str,
 }
 
 /// `Sent`.
@@ -371,6 +373,7 @@ impl<'a> EndFields<'a> {
                 1 => it.reason = value.u32()?,
                 2 => it.word = value.text()?,
                 3 => it.retry_after_ms = value.u32()?,
+                4 => it.server = value.text()?,
                 _ => {}
             }
         }
@@ -383,6 +386,7 @@ impl Body for EndFields<'_> {
         sink.u32(1, self.reason);
         sink.text(2, self.word);
         sink.u32(3, self.retry_after_ms);
+        sink.text(4, self.server);
     }
 }
 

@@ -189,7 +189,11 @@ pub(super) fn logged_in<'a>(
 
 /// The service does not let it in; how the connection ends.
 pub(super) fn refuse(refused: &LoginRefused, out: &mut Out) -> CloseReason {
-    write_refused(refused.why.into(), refused.retry_after_ms, out);
+    let server = refused.server.as_deref().unwrap_or_default();
+    let reason = EndReason::from(refused.why);
+    let (retry_after_ms, word) = (refused.retry_after_ms, reason.name());
+    let fields = EndFields { reason: reason.number(), word, retry_after_ms, server };
+    ServerFrame::Refused(fields).write(out.bytes());
     match refused.why {
         Denial::Busy | Denial::Rate | Denial::Unavailable => CloseReason::Busy,
         Denial::Full => CloseReason::Full,
@@ -203,7 +207,8 @@ pub(super) fn refuse(refused: &LoginRefused, out: &mut Out) -> CloseReason {
 
 /// Appends a Refused (IM 3.4).
 pub(super) fn write_refused(reason: EndReason, retry_after_ms: u32, out: &mut Out) {
-    let refused = EndFields { reason: reason.number(), word: reason.name(), retry_after_ms };
+    let (reason, word) = (reason.number(), reason.name());
+    let refused = EndFields { reason, word, retry_after_ms, server: "" };
     ServerFrame::Refused(refused).write(out.bytes());
 }
 

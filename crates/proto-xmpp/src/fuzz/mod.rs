@@ -180,7 +180,7 @@ fn whim_of_login(rng: &mut Prng) -> ChatDelivery {
     match rng.below(8) {
         0 => {
             let why = [Denial::BadCredentials, Denial::Busy][rng.below(2) as usize];
-            let refused = LoginRefused { why, retry_after_ms: 1, who: None };
+            let refused = LoginRefused { why, retry_after_ms: 1, server: None, who: None };
             ChatDelivery::Refused(Box::new(refused))
         }
         1 => ChatDelivery::Challenge(Box::default()),

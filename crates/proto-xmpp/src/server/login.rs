@@ -289,7 +289,10 @@ impl Opening {
             _ => return self.fails(failure, out),
         };
         self.write_failure(failure, out);
-        Err(End::Because(StreamFault::of(refused.why), reason))
+        match &refused.server {
+            Some(server) if reason == CloseReason::Redirected => Err(End::SeeOther(server.clone())),
+            _ => Err(End::Because(StreamFault::of(refused.why), reason)),
+        }
     }
 
     /// A login failed. Another may be tried (RFC 6120 6.4.5).

@@ -1,7 +1,7 @@
 //! `[chat]`: `model::limits::ChatLimits`, and the other settings of accounts and conversations.
 
 use super::access::URL_OR_NONE;
-use super::accounts_section::is_store;
+use super::outside::is_store;
 use super::sections::TOKEN;
 use base::section;
 use base::setting::{Hidden, choice, list, text, whole};

@@ -104,6 +104,12 @@ section! {
         /// MQTT and IM: where anonymous clients are allowed, accept a user name that no method
         /// knows, without proof.
         @live believe_names: bool = false;
+        /// MQTT 5 and XMPP: the answer to clients while this node of a cluster follows. refuse: the
+        /// server is unavailable (MQTT), the connection is closed (XMPP); for load balancers and
+        /// virtual addresses, where the client's own address leads to the leader. use-another and
+        /// moved: MQTT 5 is told to use another server for now (0x9C) or from now on (0x9D), XMPP
+        /// to see another host, with the leader's address. MIOP and IM always tell the address.
+        @live redirect: Redirect = Redirect::Refuse;
     }
 }
 
@@ -237,6 +243,18 @@ words! {
         Off = "off",
         /// A header of version 1 or 2 is required and trusted.
         V1V2 = "v1v2",
+    }
+}
+
+words! {
+    /// Answer to clients while the node follows.
+    pub enum Redirect {
+        /// They are refused.
+        Refuse = "refuse",
+        /// They are to use the leader for now.
+        UseAnother = "use-another",
+        /// They are to use the leader from now on.
+        Moved = "moved",
     }
 }
 

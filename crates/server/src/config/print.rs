@@ -309,6 +309,7 @@ fn pages(config: &Config) -> Vec<Page> {
     pages.push(single("mysql", &config.mysql));
     pages.push(single("store", &config.store));
     pages.push(single("backup", &config.backup));
+    pages.push(single("cluster", &config.cluster));
     pages.push(single("presence", &config.presence));
     for product in &config.products {
         let sheet = Sheet::named("products", product.key.as_str());

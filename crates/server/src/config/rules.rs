@@ -17,8 +17,8 @@ use net::layer::tls::ClientCertificates;
 use super::problem::without_password;
 use super::reader::{Reader, Sheet};
 use super::{
-    Config, DirectoryAt, ListenAddress, ListenSection, ListenerProtocol, MediaSection, MqttSection,
-    PresenceSection, ProxyHeader, WebSocketAt,
+    Config, DirectoryAt, FsyncSetting, ListenAddress, ListenSection, ListenerProtocol,
+    MediaSection, MqttSection, PresenceSection, ProxyHeader, WebSocketAt,
 };
 
 pub(super) fn check(config: &Config, reader: &mut Reader<'_>) {
@@ -48,6 +48,83 @@ pub(super) fn check(config: &Config, reader: &mut Reader<'_>) {
     }
     presence(&config.presence, reader);
     media(&config.media, reader);
+    cluster(config, reader);
+}
+
+/// What a node of a cluster needs: to be found by clients, one proof for NATS, and a log that is on
+/// the disk before it is published.
+fn cluster(config: &Config, reader: &mut Reader<'_>) {
+    let of = &config.cluster;
+    if !of.is_on() {
+        return;
+    }
+    let (sheet, store) = (Sheet::single("cluster"), Sheet::single("store"));
+    let has_tls = of.nats.iter().any(|address| address.starts_with("tls://"));
+    let rules = [
+        (
+            of.advertise.is_empty(),
+            (&sheet, "advertise"),
+            "nodes that follow must know where clients reach this one",
+            "set advertise to the host name or IP address of this node",
+        ),
+        (
+            of.certificate.is_some() != of.key.is_some(),
+            (&sheet, "certificate"),
+            "certificate and key go together",
+            "name both files or neither",
+        ),
+        (
+            of.certificate.is_some() && !has_tls,
+            (&sheet, "certificate"),
+            "a client certificate is sent only in TLS",
+            "begin the addresses in nats with tls://",
+        ),
+        (
+            of.credentials.is_some() && of.nkey.is_some(),
+            (&sheet, "nkey"),
+            "credentials and nkey exclude each other",
+            "name one of the files",
+        ),
+        (
+            of.copies_min > of.followers + 1,
+            (&sheet, "copies_min"),
+            "is more than the leader and its followers are",
+            "lower it, or raise followers",
+        ),
+        (
+            config.store.fsync != FsyncSetting::Always,
+            (&store, "fsync"),
+            "a node of a cluster must have a message on its disk before it is published",
+            "set fsync = \"always\"",
+        ),
+    ];
+    for (_, key, rule, remedy) in rules.into_iter().filter(|(broken, ..)| *broken) {
+        reader.broken(&[key, (&sheet, "nats")], rule, remedy);
+    }
+}
+
+/// What nodes of a cluster do not share by themselves.
+fn unshared(config: &Config) -> Vec<String> {
+    if !config.cluster.is_on() {
+        return Vec::new();
+    }
+    let mut warnings = Vec::new();
+    if let Some(folder) = &config.media.folder {
+        warnings.push(format!(
+            "[media] folder = \"{}\": all nodes of the cluster must see the same folder (a network \
+             file system); else files are missing after another node has taken over. A bucket \
+             needs nothing",
+            folder.display()
+        ));
+    }
+    if config.server.shards != 0 {
+        warnings.push(format!(
+            "[server] shards = {}: a node of a cluster has a shard for each of the cluster's logs, \
+             and ignores this",
+            config.server.shards
+        ));
+    }
+    warnings
 }
 
 /// Whoever makes an account takes its name: nobody else may have it by another proof.
@@ -210,6 +287,7 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
         }
     }
     warnings.extend(bare_password(&config.presence));
+    warnings.extend(unshared(config));
     if config.api.enabled && !config.api.address.ip().is_loopback() {
         warnings.push(format!(
             "[api] address = \"{}\": the API speaks plain HTTP, its token can be read on the \

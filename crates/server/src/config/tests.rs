@@ -134,8 +134,8 @@ fn an_unknown_key_or_section_is_told_the_nearest_one() {
         "drain_ms = 5",
         &["holdline.toml:1: [drain_ms]: is not a section; the sections are server, listen, tls, \
            api, limits, mqtt, chat, domain, push, media, bosh, federation, component, contacts, \
-           service, access, bans, accounts, mysql, store, backup, presence, products, names, \
-           bridge, webhook"],
+           service, access, bans, accounts, mysql, store, backup, cluster, presence, products, \
+           names, bridge, webhook"],
     );
     refused(
         "[products.demo]\nsecret = []",
@@ -784,6 +784,7 @@ fn no_text_makes_it_panic() {
     }
 }
 
+mod cluster_section;
 mod documents;
 mod live;
 mod names;

@@ -54,11 +54,10 @@ pub(super) fn open(
         }
         // Whoever calls while no server is there waits at the file's socket.
         open.files.leave();
-    } else {
-        if let Some(OpenApi { listener, .. }) = &api {
-            let socket = listener.try_clone().map_err(failed)?.into();
-            copies.push(KeptSocket { name: listen::kept_name(API, 0), socket });
-        }
+    }
+    if let Some(OpenApi { listener, .. }) = &api {
+        let socket = listener.try_clone().map_err(failed)?.into();
+        copies.push(KeptSocket { name: listen::kept_name(API, 0), socket });
     }
     Ok(Opened { listeners: open, api: api.map(|api| api.listener), copies })
 }

@@ -4,6 +4,7 @@ use super::bosh::Bosh;
 use super::live::Live;
 use super::periodic::certificates;
 use super::storage::Storage;
+use super::storage::archives;
 use super::storage::backlog;
 use super::storage::backups::Backups;
 use super::{ServerOutside, StartError};
@@ -49,6 +50,8 @@ pub(super) struct Parts {
     pub(super) bosh: Arc<Bosh>,
     /// Scheduled backups.
     pub(super) backups: Arc<Backups>,
+    /// The cluster, and its figures.
+    pub(super) cluster: (admin::ClusterReading, admin::Readings),
 }
 
 /// Starts the HTTP API at its listener, with its first token.
@@ -59,7 +62,8 @@ pub(super) fn start_api(
     parts: Parts,
 ) -> Result<admin::RunningApi, StartError> {
     let Parts { switchboard, feed, storage, entrance, queries, .. } = parts;
-    let Parts { stream, gateway, live, media, bosh, archive, backups, .. } = parts;
+    let Parts { stream, gateway, live, media, bosh, archive, backups, cluster, .. } = parts;
+    let (cluster, of_cluster) = cluster;
     let (listeners, orders) = (live.listeners.clone(), live_orders(&live));
     let statuses = orders.bridges.clone();
     let (accounts, asked) = (entrance.clone(), switchboard.clone());
@@ -96,17 +100,15 @@ pub(super) fn start_api(
             let of_push = gateway.readings();
             let of_media = media.as_ref().map_or(Vec::new(), media_readings);
             let of_accounts = account_readings(accounts.database_counts());
-            let of_archive = archive.iter().flat_map(|it| super::archives::readings(it.counts()));
+            let of_archive = archive.iter().flat_map(|it| archives::readings(it.counts()));
             let of_bosh = bosh.readings();
             let of_push = of_push.into_iter().chain(of_accounts).chain(of_archive).chain(of_bosh);
-            let of_push = of_push.chain(backups.readings());
+            let of_push = of_push.chain(backups.readings()).chain(of_cluster());
             let others = of_bridges.into_iter().chain(of_traces).chain(of_push).chain(of_media);
             of_logs.chain(of_stream).chain(others).collect()
         }),
-        readiness: Arc::new(move || admin::Readiness {
-            draining: asked.is_draining(),
-            logs: looked.sizes().iter().map(health).collect(),
-        }),
+        readiness: readiness(asked, looked, cluster.clone()),
+        cluster,
         bridges: orders.bridges,
         certificates: Arc::new(move || certificates::statuses(&listeners.tls())),
         log: Arc::new(crate::log::recent::lines),
@@ -121,6 +123,19 @@ pub(super) fn start_api(
     };
     admin::start(settings, vec![listener], Arc::new(switchboard), feed)
         .map_err(|error| StartError(format!("api: {error}")))
+}
+
+/// Whether the server takes everything, when it is asked.
+fn readiness(
+    shards: Switchboard<ServerOutside>,
+    storage: Arc<Storage>,
+    cluster: admin::ClusterReading,
+) -> admin::Readies {
+    Arc::new(move || admin::Readiness {
+        draining: shards.is_draining(),
+        isolated: cluster().is_some_and(|cluster| cluster.isolated),
+        logs: storage.sizes().iter().map(health).collect(),
+    })
 }
 
 /// Begins traces, within the limits that are in force then.

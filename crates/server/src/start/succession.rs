@@ -83,9 +83,16 @@ impl RunningServer {
     /// Lets the connections go at the pace of a take-over. The listeners stay open, in the hands of
     /// whoever calls this.
     pub fn move_off(&mut self) -> Vec<KeptSocket> {
+        self.tell_stopping();
+        self.step_down(self.config().limits.take_over_ms)
+    }
+
+    /// Lets the connections go over so many milliseconds, of a process that goes on. The listeners
+    /// stay open, in the hands of whoever calls this.
+    pub(super) fn step_down(&mut self, over_ms: u32) -> Vec<KeptSocket> {
         self.files.0.files().leave();
         let copies = self.keep_place();
-        self.let_go(self.config().limits.take_over_ms);
+        self.let_go(over_ms);
         copies
     }
 }

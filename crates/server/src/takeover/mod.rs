@@ -135,7 +135,7 @@ fn at_file<T>(data: &Path, then: impl FnOnce(&SocketAddrUnix) -> Result<T>) -> R
 }
 
 /// The same listeners once more, for who may be asked for them.
-fn copies(sockets: &[KeptSocket]) -> std::io::Result<Vec<KeptSocket>> {
+pub(crate) fn copies(sockets: &[KeptSocket]) -> std::io::Result<Vec<KeptSocket>> {
     let copy = |kept: &KeptSocket| {
         Ok(KeptSocket { name: kept.name.clone(), socket: kept.socket.try_clone()? })
     };

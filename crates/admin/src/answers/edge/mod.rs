@@ -1,6 +1,7 @@
-//! What stands between the server and others: bans, bridges, certificates. Each file is a noun, and
-//! knows no other.
+//! What stands between the server and others: bans, bridges, certificates, the cluster. Each file
+//! is a noun, and knows no other.
 
 pub(crate) mod bans;
 pub(crate) mod bridges;
 pub(crate) mod certificates;
+pub(crate) mod cluster;

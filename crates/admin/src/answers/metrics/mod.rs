@@ -6,8 +6,8 @@
 //! (`promtool check metrics` holds it in the end-to-end tests).
 
 pub(crate) mod latencies;
+pub(crate) mod process;
 
-use crate::process;
 use crate::webhook::Address;
 use crate::webhook::dead::DeadTally;
 use crate::{CertificateStatus, MetricReading};
@@ -82,14 +82,7 @@ pub(crate) fn text(figures: &Figures<'_>) -> String {
     head(&mut out, TURN, "gauge", "Longest turn of a shard since the last scrape.");
     sample(&mut out, TURN, "", Duration::from_micros(status.turn_us_max).as_secs_f64());
     loops(&mut out, &status.loops);
-    if let Some(bytes) = process::resident_bytes() {
-        head(&mut out, RESIDENT, "gauge", "Memory of the process in RAM.");
-        sample(&mut out, RESIDENT, "", bytes);
-    }
-    if let Some(used_ms) = process::cpu_ms() {
-        head(&mut out, CPU, "counter", "CPU time of the process, user and system.");
-        sample(&mut out, CPU, "", Duration::from_millis(used_ms).as_secs_f64());
-    }
+    of_process(&mut out);
     if let Some(counts) = &presence.counts {
         online(&mut out, counts);
     }
@@ -99,6 +92,36 @@ pub(crate) fn text(figures: &Figures<'_>) -> String {
     hooks(&mut out, webhooks);
     expiries(&mut out, certificates);
     out
+}
+
+/// The metrics of a node that follows: nothing of a server but the process and these readings.
+pub(crate) fn short(
+    version: &str,
+    readings: &[MetricReading],
+    told: &BTreeMap<&'static str, u64>,
+) -> String {
+    let mut out = String::new();
+    head(&mut out, "build_info", "gauge", "Always 1, with the version that runs.");
+    sample(&mut out, "build_info", &format!("{{version=\"{version}\"}}"), 1);
+    log(&mut out, told);
+    for &MetricReading { name, help, value } in readings {
+        head(&mut out, name, kind(name), help);
+        sample(&mut out, name, "", value);
+    }
+    of_process(&mut out);
+    out
+}
+
+/// Memory and CPU time of the process.
+fn of_process(out: &mut String) {
+    if let Some(bytes) = process::resident_bytes() {
+        head(out, RESIDENT, "gauge", "Memory of the process in RAM.");
+        sample(out, RESIDENT, "", bytes);
+    }
+    if let Some(used_ms) = process::cpu_ms() {
+        head(out, CPU, "counter", "CPU time of the process, user and system.");
+        sample(out, CPU, "", Duration::from_millis(used_ms).as_secs_f64());
+    }
 }
 
 /// When certificates expire: one sample a file, of which the configuration has a bounded number.

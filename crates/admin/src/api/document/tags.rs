@@ -8,9 +8,19 @@ use serde_json::{Value, json};
 const TAGS: [(&[&str], &str, &str); 15] = [
     (&["", "console", "session"], "Console", "The console's files, and logging in to it."),
     (
-        &["healthz", "readyz", "openapi.json", "im.proto", "metrics", "status", "drain", "backup"],
+        &[
+            "healthz",
+            "readyz",
+            "openapi.json",
+            "im.proto",
+            "metrics",
+            "status",
+            "cluster",
+            "drain",
+            "backup",
+        ],
         "Server",
-        "Health, figures, drains and backups of the server.",
+        "Health, figures, cluster, drains and backups of the server.",
     ),
     (
         &["overview", "alarms", "meanings", "log", "trace", "certificates"],

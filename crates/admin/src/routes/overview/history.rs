@@ -6,11 +6,11 @@
 use super::super::operations::status_now;
 use super::super::{Asked, asked, presence_routes};
 use super::alarms;
+use crate::answers::metrics::process;
 use crate::answers::overview::history::{Counted, Highest, OverviewHistory};
 use crate::api::life::{Phase, reached};
 use crate::api::{Api, Shared};
 use crate::fault::Fault;
-use crate::process;
 use axum::Json;
 use axum::extract::State;
 use model::counters::{ChatCounter, ProcessCounter, PushCounter, TopicCounter};

@@ -42,6 +42,8 @@ pub fn status(arguments: &Arguments) -> ExitCode {
         out!("{}", serde_json::json!({ "readiness": readiness, "status": status }));
     } else if status.is_null() {
         out!("{}: {}", server.place(), reading.readiness);
+    } else if status["follows"] == true {
+        crate::out::print(&follower(&server.place(), &reading, &status["cluster"]));
     } else {
         crate::out::print(&text(&server.place(), &reading));
     }
@@ -100,6 +102,34 @@ fn word_of(readiness: &Value) -> String {
     worst("failed").or_else(|| worst("full")).unwrap_or_else(|| ready.into())
 }
 
+/// A node of a cluster that follows.
+fn follower(place: &str, reading: &ServerReading, cluster: &Value) -> String {
+    let nodes = cluster["nodes"].as_array().into_iter().flatten();
+    let named = |number: &Value| {
+        let found = nodes.clone().find(|node| node["node"] == *number);
+        match found.and_then(|node| node["name"].as_str()) {
+            Some(name) => format!("{name} ({number})"),
+            None => "nobody".to_owned(),
+        }
+    };
+    let logs = cluster["logs"].as_array().into_iter().flatten();
+    let lag = logs.filter_map(|log| log["lag"].as_u64()).max().unwrap_or_default();
+    let nats = if cluster["connected"] == true { "connected" } else { "disconnected" };
+    let lines = [
+        ("this node", named(&cluster["node"])),
+        ("leader", named(&cluster["leader"])),
+        ("leader's API", cluster["leader_api"].as_str().unwrap_or("not known").to_owned()),
+        ("behind it", format!("{} records", words::count(lag as f64))),
+        ("NATS", nats.to_owned()),
+    ];
+    let mut out =
+        format!("holdline {} at {place}: follows, {}\n", reading.version, reading.readiness);
+    for (name, value) in lines {
+        out += &format!("  {name:<18}{value}\n");
+    }
+    out
+}
+
 fn text(place: &str, reading: &ServerReading) -> String {
     let number = |name: &str| reading.gauges.get(name).copied().unwrap_or_default() as f64;
     let (count, bytes) = (|name| words::count(number(name)), |name| words::bytes(number(name)));
@@ -137,6 +167,23 @@ mod tests {
         assert_eq!(word(false, false, &["full", "failed"]), "log 1 failed");
         assert_eq!(word(false, true, &["good"]), "draining");
         assert_eq!(word(false, false, &[]), "not ready");
+    }
+
+    #[test]
+    fn a_node_that_follows_says_whom_and_how_far_it_is() {
+        let cluster = json!({
+            "node": 2, "leader": 1, "leader_api": "10.0.0.1:7080", "connected": true,
+            "nodes": [{ "node": 1, "name": "north" }, { "node": 2, "name": "south" }],
+            "logs": [{ "lag": 3 }, { "lag": 7 }],
+        });
+        let readiness = json!({ "ready": true, "draining": false, "logs": [] });
+        let status = json!({ "version": "1.2.3", "follows": true, "cluster": cluster });
+        let shown = follower("here", &reading(0, &readiness, &status), &status["cluster"]);
+        assert!(shown.starts_with("holdline 1.2.3 at here: follows, ready\n"), "{shown}");
+        assert!(shown.contains("leader            north (1)\n"), "{shown}");
+        assert!(shown.contains("behind it         7 records\n"), "{shown}");
+        let shown = follower("here", &reading(0, &readiness, &status), &json!({}));
+        assert!(shown.contains("leader            nobody\n"), "{shown}");
     }
 
     #[test]

@@ -9,6 +9,7 @@
 #[macro_use]
 mod declare;
 mod applications;
+mod cluster;
 mod connections;
 mod outside;
 mod process;
@@ -18,6 +19,7 @@ mod storage;
 mod page;
 
 pub use applications::*;
+pub use cluster::*;
 pub use connections::*;
 pub use outside::*;
 pub use process::*;
@@ -89,6 +91,8 @@ pub enum EventGroup {
     Storage,
     /// What the server asks or tells elsewhere.
     Outside,
+    /// The cluster: who leads, and how the copies of the logs are.
+    Cluster,
     /// Connections, whoever has them.
     Connections,
     /// Devices that are pushed to.
@@ -103,10 +107,11 @@ pub enum EventGroup {
 
 impl EventGroup {
     /// Every one.
-    pub const ALL: [EventGroup; 8] = [
+    pub const ALL: [EventGroup; 9] = [
         EventGroup::Process,
         EventGroup::Storage,
         EventGroup::Outside,
+        EventGroup::Cluster,
         EventGroup::Connections,
         EventGroup::Devices,
         EventGroup::Clients,
@@ -120,6 +125,7 @@ impl EventGroup {
             EventGroup::Process => "process",
             EventGroup::Storage => "storage",
             EventGroup::Outside => "outside",
+            EventGroup::Cluster => "cluster",
             EventGroup::Connections => "connections",
             EventGroup::Devices => "devices",
             EventGroup::Clients => "clients",
@@ -187,9 +193,8 @@ const fn is_same(a: &str, b: &str) -> bool {
 
 /// All kinds, those of a group together.
 pub fn all() -> impl Iterator<Item = &'static EventKind> {
-    let tables =
-        [process::KINDS, storage::KINDS, outside::KINDS, connections::KINDS, applications::KINDS];
-    tables.into_iter().flatten()
+    let of_server = [process::KINDS, storage::KINDS, outside::KINDS, cluster::KINDS];
+    of_server.into_iter().chain([connections::KINDS, applications::KINDS]).flatten()
 }
 
 /// Number of kinds that applications hear of.

@@ -48,6 +48,7 @@ fn written() -> String {
         (EventGroup::Process, "Process"),
         (EventGroup::Storage, "Storage"),
         (EventGroup::Outside, "External services"),
+        (EventGroup::Cluster, "Cluster"),
         (EventGroup::Connections, "Connections"),
         (EventGroup::Devices, "Devices"),
         (EventGroup::Clients, "MQTT clients"),

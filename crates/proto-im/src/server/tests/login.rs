@@ -161,7 +161,7 @@ fn a_refusal_has_its_reason_and_its_way_to_be_counted() {
     ] {
         let mut side = asked();
         side.take_words();
-        let refused = LoginRefused { why, retry_after_ms: 7, who: None };
+        let refused = LoginRefused { why, retry_after_ms: 7, server: None, who: None };
         let sent = side.tell(now(), ChatDelivery::Refused(Box::new(refused)));
         let upper = why.name().to_uppercase();
         let said = format!(
@@ -172,6 +172,18 @@ fn a_refusal_has_its_reason_and_its_way_to_be_counted() {
         assert_eq!(side.ended, Some(reason));
         assert!(side.words.is_empty(), "the service knows that it is gone");
     }
+}
+
+#[test]
+fn a_refusal_names_the_server_to_use_instead() {
+    let mut side = asked();
+    let (why, server) = (Denial::UseAnother, Some("10.0.0.7:7005".into()));
+    let refused = LoginRefused { why, retry_after_ms: 0, server, who: None };
+    let sent = side.tell(now(), ChatDelivery::Refused(Box::new(refused)));
+    let said = "refused { reason: REASON_USE_ANOTHER word: \"use_another\" server: \
+                \"10.0.0.7:7005\" }";
+    assert_eq!(frames(&sent), [said]);
+    assert_eq!(side.ended, Some(CloseReason::Redirected));
 }
 
 fn redeemed(data: &[u8]) -> (Side, Vec<String>) {

@@ -147,7 +147,8 @@ fn an_exchange_is_spoken_of_in_the_words_it_began_with() {
     assert!(
         said.starts_with(&format!("<success xmlns='{V2}'><additional-data>dj0x</additional-data>"))
     );
-    let refused = LoginRefused { why: Denial::BadCredentials, retry_after_ms: 0, who: None };
+    let refused =
+        LoginRefused { why: Denial::BadCredentials, retry_after_ms: 0, server: None, who: None };
     let mut side = over_tls();
     says(&mut side, &plain(BIND2));
     let said = told(&mut side, ChatDelivery::Refused(Box::new(refused)));

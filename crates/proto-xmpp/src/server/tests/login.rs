@@ -22,7 +22,21 @@ fn login(side: &mut Side) -> Login {
 }
 
 fn refused(why: Denial) -> ChatDelivery {
-    ChatDelivery::Refused(Box::new(LoginRefused { why, retry_after_ms: 0, who: None }))
+    let refused = LoginRefused { why, retry_after_ms: 0, server: None, who: None };
+    ChatDelivery::Refused(Box::new(refused))
+}
+
+#[test]
+fn whoever_is_to_use_another_server_is_told_which() {
+    let mut side = asked();
+    login(&mut side);
+    let (why, server) = (Denial::UseAnother, Some("a<b:5222".into()));
+    let refused = LoginRefused { why, retry_after_ms: 0, server, who: None };
+    let said = told(&mut side, ChatDelivery::Refused(Box::new(refused)));
+    let moved = "<stream:error><see-other-host xmlns='urn:ietf:params:xml:ns:xmpp-streams'>\
+                 a&lt;b:5222</see-other-host></stream:error></stream:stream>";
+    assert_eq!(said, failure("temporary-auth-failure") + moved);
+    assert_eq!(side.ended, Some(CloseReason::Redirected));
 }
 
 #[test]

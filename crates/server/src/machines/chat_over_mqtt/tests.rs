@@ -418,7 +418,8 @@ fn what_waits_for_a_session_is_bounded_and_refused_with_it() {
     let heard = client.call(3, "$im/req/send", &large);
     assert_eq!(heard, [Heard::frame("$im/res/a", &told), Heard::Ack(3, 0x97)]);
     assert_eq!(client.asked().len(), 1, "one login for all of them");
-    let refused = LoginRefused { why: Denial::BadCredentials, retry_after_ms: 0, who: None };
+    let refused =
+        LoginRefused { why: Denial::BadCredentials, retry_after_ms: 0, server: None, who: None };
     let heard = client.tell(ChatDelivery::Refused(Box::new(refused)).into());
     let told = failed(0, ChatFault::NoSession, "bad_credentials");
     let answer = Heard::frame("$im/res/a", &told);
@@ -434,7 +435,8 @@ fn a_session_that_was_refused_for_now_is_asked_for_again() {
     client.events.json = Some(EventsForm { subscription_id: Some(7) });
     client.wants();
     assert_eq!(client.asked().len(), 1);
-    let refused = LoginRefused { why: Denial::Busy, retry_after_ms: 2_000, who: None };
+    let refused =
+        LoginRefused { why: Denial::Busy, retry_after_ms: 2_000, server: None, who: None };
     assert_eq!(client.tell(ChatDelivery::Refused(Box::new(refused)).into()), []);
     client.wake_at(1);
     assert_eq!(client.asked(), []);

@@ -21,6 +21,9 @@ const LOOKS: u32 = 4;
 /// Time between two looks at most, for the status says how many connections there are.
 const LOOK_MAX: Duration = Duration::from_secs(10);
 
+/// Time between two looks for the cluster: several within a second, in which all must turn.
+const BEAT: Duration = Duration::from_millis(250);
+
 /// A question to all shards; false where one could not be asked.
 type AskAll = Box<dyn Fn(&SyncSender<ShardId>) -> bool + Send>;
 
@@ -33,6 +36,22 @@ pub(in crate::start) fn of_shards(
     let way = way.clone();
     let ask = Box::new(move |to: &SyncSender<ShardId>| way.tell_all(|| Mail::Turns(to.clone())));
     task(supervisor.clone(), (shards, ask), census.clone())
+}
+
+/// Asks them each second, and calls this when all have answered.
+pub(in crate::start) fn beats(
+    turned: Arc<dyn Fn() + Send + Sync>,
+    (shards, way): (usize, &Switchboard<ServerOutside>),
+) -> PeriodicTask {
+    let way = way.clone();
+    let ask = Box::new(move |to: &SyncSender<ShardId>| way.tell_all(|| Mail::Turns(to.clone())));
+    let mut watchdog = Watchdog { shards, ask, round: None };
+    Box::new(move || {
+        if watchdog.look() {
+            turned();
+        }
+        BEAT
+    })
 }
 
 fn task(

@@ -4,6 +4,7 @@
 //! start the logs. It has none of their rules. Invariant: nothing is answered to anybody before all
 //! of it is done.
 
+pub(super) mod archives;
 pub(crate) mod backlog;
 pub(super) mod backups;
 mod damage;
@@ -30,10 +31,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use store::data::{LogSizes, Logs, OpenFolder, Secrets};
+use store::data::{FollowingFolder, LogSizes, Logs, OpenFolder, Secrets};
 use store::engine::{Retention, RetentionRule};
 use store::files::Disk;
 use store::tools::backup::Copied;
+use store::tools::{self, Means};
 use store::{Fsync, LostMessage, OpenError};
 
 /// An open data folder, before its logs are started.
@@ -55,21 +57,16 @@ pub struct Storage {
     pub(super) over: Arc<AtomicBool>,
 }
 
-/// Opens the data folder, with a log for each shard. One that was taken over may be locked for a
-/// moment longer: a process that was killed lets go of its files one by one.
+/// Opens the data folder, with a log for each shard, unless it is open already.
 pub(super) fn open(
     config: &Config,
     (shards, taken_over): (usize, bool),
+    led: Option<Box<OpenFolder>>,
 ) -> Result<Folder, StartError> {
     let began = clock::began();
-    let settings = settings(config, Secrets::of(random()?), shards as u16);
-    let mut looks = if taken_over { LOOKS } else { 0 };
-    let mut opened = loop {
-        match store::data::Folder::open(&config.server.data, settings.clone(), Arc::new(Disk)) {
-            Err(OpenError::Locked { .. }) if looks > 0 => looks -= 1,
-            opened => break opened.map_err(failed)?,
-        }
-        std::thread::sleep(LOOK);
+    let mut opened = match led {
+        Some(led) => *led,
+        None => open_alone(config, (shards, taken_over))?,
     };
     tell_recovery(&opened, clock::since(began));
     damage::look(&opened, config.store.serve_damaged)?;
@@ -83,6 +80,56 @@ pub(super) fn open(
         opened = opened.rehome(clock::unix_s()).map_err(failed)?;
     }
     Ok(Folder { opened, home, reports: BTreeMap::new(), archived: BTreeMap::new() })
+}
+
+/// Opens the folder of a server that is alone.
+fn open_alone(
+    config: &Config,
+    (shards, taken_over): (usize, bool),
+) -> Result<OpenFolder, StartError> {
+    let path = &config.server.data;
+    let member = tools::member::read(path, &Means::default()).map_err(failed)?;
+    if let Some(member) = member.filter(|member| member.node != NodeId::ALONE) {
+        return Err(StartError(format!(
+            "{} belongs to node {} of a cluster, and must not be served alone: set [cluster] nats; \
+             or, if the cluster is given up, run `holdline cluster remove {} --alone`",
+            path.display(),
+            member.node.number(),
+            member.node.number()
+        )));
+    }
+    let settings = settings(config, Secrets::of(random()?), shards as u16);
+    unlocked(taken_over, || store::data::Folder::open(path, settings.clone(), Arc::new(Disk)))
+}
+
+/// Opens the folder of a node of a cluster, whose logs follow.
+pub(super) fn follow(config: &Config, taken_over: bool) -> Result<FollowingFolder, StartError> {
+    let path = &config.server.data;
+    let member = tools::member::read(path, &Means::default()).map_err(failed)?;
+    let Some(member) = member.filter(|member| member.node != NodeId::ALONE) else {
+        return Err(StartError(format!(
+            "[cluster] nats is set, but {} belongs to no cluster: run `holdline cluster create` \
+             for the first node, or `holdline cluster join` for a further one",
+            path.display()
+        )));
+    };
+    let settings = settings(config, Secrets::of(random()?), member.logs);
+    unlocked(taken_over, || {
+        store::data::Folder::open_to_follow(path, settings.clone(), Arc::new(Disk))
+    })
+}
+
+/// Opens a folder. One that was taken over may be locked for a moment longer: a process that was
+/// killed lets go of its files one by one.
+fn unlocked<T>(taken_over: bool, open: impl Fn() -> Result<T, OpenError>) -> Result<T, StartError> {
+    let mut looks = if taken_over { LOOKS } else { 0 };
+    loop {
+        match open() {
+            Err(OpenError::Locked { .. }) if looks > 0 => looks -= 1,
+            opened => return opened.map_err(failed),
+        }
+        std::thread::sleep(LOOK);
+    }
 }
 
 /// Rows of products, by key.

@@ -22,7 +22,7 @@ impl Place {
             self.0.path().to_str().expect("a path of letters")
         );
         let config = Config::parse("test", &text, std::iter::empty()).expect("it holds the rules");
-        open(&config, (1, false)).expect("opens")
+        open(&config, (1, false), None).expect("opens")
     }
 }
 

@@ -87,7 +87,8 @@ fn logged_in(it: &LoggedInFields<'_>) -> Fields {
 
 fn end(it: &EndFields<'_>) -> Fields {
     let fields = Fields::default().set("reason", it.reason).set("word", it.word);
-    fields.set_some("retry_after_ms", Some(it.retry_after_ms).filter(|&wait| wait != 0))
+    let fields = fields.set_some("retry_after_ms", Some(it.retry_after_ms).filter(|&it| it != 0));
+    fields.set_some("server", Some(it.server).filter(|server| !server.is_empty()))
 }
 
 fn sent(it: &SentFields) -> Fields {

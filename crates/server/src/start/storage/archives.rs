@@ -1,8 +1,8 @@
 //! The archive of messages as it is configured: which database, and where in the logs messages wait
 //! for it.
 
-use super::storage::{Folder, Storage};
-use super::{Seeds, StartError};
+use super::super::{Seeds, StartError};
+use super::{Folder, Storage};
 use crate::access::{LogWay, database_settings};
 use crate::archive::{Archive, ArchiveCounts, ArchivePlace, ArchivePlaces, MessageReader};
 use crate::config::Config;
@@ -12,17 +12,17 @@ use model::ports::log::Party;
 use std::sync::Arc;
 
 /// Whether messages go to an archive.
-pub(super) fn is_wanted(config: &Config) -> bool {
+pub(in crate::start) fn is_wanted(config: &Config) -> bool {
     !config.chat.archive.reveal().is_empty()
 }
 
 /// Faults of its configuration.
-pub(super) fn unusable(config: &Config) -> Option<String> {
+pub(in crate::start) fn unusable(config: &Config) -> Option<String> {
     open(config).err().map(|error| error.to_string())
 }
 
 /// The archive that is configured; nobody is called yet.
-pub(super) fn open(config: &Config) -> Result<Option<Arc<Archive>>, StartError> {
+pub(in crate::start) fn open(config: &Config) -> Result<Option<Arc<Archive>>, StartError> {
     if !is_wanted(config) {
         return Ok(None);
     }
@@ -39,7 +39,7 @@ pub(super) fn open(config: &Config) -> Result<Option<Arc<Archive>>, StartError> 
 
 /// Where messages wait and will wait: those of each shard, of so many, and what an earlier number
 /// of them left.
-pub(super) fn places(
+pub(in crate::start) fn places(
     folder: &mut Folder,
     is_there: bool,
     shards: usize,
@@ -58,7 +58,7 @@ pub(super) fn places(
 }
 
 /// Starts its thread.
-pub(super) fn begin(
+pub(in crate::start) fn begin(
     archive: Option<&Arc<Archive>>,
     seeds: &Seeds,
     storage: &Arc<Storage>,
@@ -76,7 +76,7 @@ pub(super) fn begin(
 }
 
 /// Figures for whoever looks.
-pub(super) fn readings(counts: ArchiveCounts) -> Vec<admin::MetricReading> {
+pub(in crate::start) fn readings(counts: ArchiveCounts) -> Vec<admin::MetricReading> {
     let reading = |name, help, value| admin::MetricReading { name, help, value };
     vec![
         reading("archive_up", "1 if the archive accepts messages.", counts.up),

@@ -2,7 +2,7 @@
 //!
 //! `database` parses MySQL URLs. User and password are never shown.
 
-use super::sections::is_short_secret;
+use super::super::sections::is_short_secret;
 use base::section;
 use base::setting::{Hidden, text, whole};
 use std::path::PathBuf;
@@ -42,6 +42,6 @@ section! {
 }
 
 /// The rest of the URL is checked when it is used, with a precise error.
-pub(super) fn is_store(text: &str) -> bool {
+pub(in crate::config) fn is_store(text: &str) -> bool {
     text.is_empty() || text.len() <= 2_048 && database::check_url(text).is_ok()
 }

@@ -1,0 +1,83 @@
+//! The cluster as one of its nodes knows it. Numbers that name something are small here.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The cluster.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ClusterAnswer {
+    /// The cluster; null: this server is alone.
+    pub(crate) cluster: Option<ClusterView>,
+}
+
+/// A cluster, as one of its nodes knows it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
+#[schemars(rename = "Cluster")]
+pub struct ClusterView {
+    /// Its name.
+    pub name: String,
+    /// Number of this node.
+    pub node: u16,
+    /// Whether this node leads: it serves clients, and the others follow.
+    pub leads: bool,
+    /// Number of the node that leads; null: none is known.
+    pub leader: Option<u16>,
+    /// Where the leader's API is; null: not known.
+    pub leader_api: Option<String>,
+    /// Whether this node reaches NATS.
+    pub connected: bool,
+    /// Whether this node leads, but has reached no majority of the NATS servers for 15 s: nothing
+    /// is acknowledged.
+    pub isolated: bool,
+    /// Whether a stream is full.
+    pub full: bool,
+    /// Followers that there should be.
+    pub followers_wanted: u16,
+    /// Followers that are there, and close behind the leader.
+    pub followers: u16,
+    /// The nodes, by number.
+    pub nodes: Vec<ClusterNode>,
+    /// The logs, by number.
+    pub logs: Vec<ClusterLog>,
+}
+
+/// A node of a cluster.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
+pub struct ClusterNode {
+    /// Its number.
+    pub node: u16,
+    /// Its name.
+    pub name: String,
+    /// Where clients reach it: `NAME=host:port` for its API and each of its listeners.
+    pub addresses: Vec<String>,
+    /// Milliseconds since it was last heard of; null: not since this node began.
+    pub heard_ms: Option<u64>,
+}
+
+/// A log of a cluster, as this node has it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
+pub struct ClusterLog {
+    /// Its number.
+    pub log: u16,
+    /// What this node is for it: `absent` (it has no copy yet), `following`, `claiming` or
+    /// `leading`.
+    pub role: String,
+    /// The epoch: it rises with each new leader.
+    pub epoch: u32,
+    /// The generation of its stream: it rises when a stream forgot.
+    pub generation: u32,
+    /// The last record that this node has.
+    pub index: u64,
+    /// The last record that is acknowledged.
+    pub acknowledged: u64,
+    /// The last record that is on this node's disk.
+    pub synced: u64,
+    /// Records that this node lacks.
+    pub lag: u64,
+    /// Bytes of its stream.
+    pub stream_bytes: u64,
+    /// Microseconds that the stream takes to acknowledge.
+    pub acknowledged_after_us: u64,
+    /// Followers that are close behind the leader.
+    pub copies: u16,
+}

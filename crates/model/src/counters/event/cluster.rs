@@ -1,0 +1,73 @@
+//! Events of the cluster: who leads, how far the copies of the logs are, and what was lost.
+
+kinds! {
+    Cluster {
+        /// The node follows: it copies the logs of the leader, and sends clients there.
+        NODE_FOLLOWS "node_follows" info "this node follows" [node];
+        /// Another node leads by now, or none: new clients are sent to this one.
+        LEADER_KNOWN "leader_known" info "the leader of the cluster" [leader addresses];
+        /// The node leads: it opens its logs and serves clients.
+        NODE_LEADS "node_leads" warn "this node leads from now on" [node];
+        /// The node serves clients, and acknowledges what the stream has.
+        NODE_SERVES "node_serves" info "this node serves as the leader" [node ms];
+        /// The node leads no longer: it closes connections over `limits.take_over_ms`, drops what
+        /// it has in memory, and follows. `why`: `deposed` (another node leads), `asked` (by
+        /// `holdline cluster promote`), `failed` (its disk).
+        NODE_LEAVES "node_leaves" warn "this node leads no longer: connections are closed over \
+                                        this time" [node why leader ms];
+        /// The leader has reached no majority of the NATS servers for 15 s. Connections stay, and
+        /// nothing is acknowledged. If it lasts, look at the NATS servers and at the network.
+        NODE_ISOLATED "node_isolated" error
+            "no majority of the NATS servers answers: nothing is acknowledged" [node]
+            = "cluster_isolated";
+        /// The leader reaches a majority of the NATS servers again.
+        ISOLATION_ENDED "isolation_ended" info "a majority of the NATS servers answers again"
+            [node] = "cluster_isolated";
+        /// The log went on without records that had been acknowledged: the stream lost them, and
+        /// the only node that had them was away. They are kept beside the log, in the folder that
+        /// is named. See "Lost after all" in docs/cluster.md.
+        ACKNOWLEDGED_LOST "acknowledged_lost" error
+            "records that had been acknowledged are not in the log any more" [log first last]
+            = "cluster_acknowledged_lost_total";
+        /// A stream lost what it had acknowledged, or was removed. The log goes on in a new one,
+        /// and nothing is lost. Find out why: `holdline doctor` checks the NATS servers.
+        STREAM_FORGOT "stream_forgot" warn
+            "a stream lost messages: the log goes on in a new one" [log generation]
+            = "cluster_generation";
+        /// No follower has what the stream was nearly full of; the leader's disk alone has it now.
+        /// Start the followers.
+        PURGED_BEHIND_ONE_DISK "purged_behind_one_disk" error
+            "a stream was nearly full, and its older messages are on this disk alone" [log];
+        /// The table of the cluster does not know a log: `holdline cluster recover` makes it anew.
+        WAITS_FOR_RECOVER "waits_for_recover" error
+            "the table of the cluster is empty: no node leads before `holdline cluster recover`"
+            [log];
+        /// A follower begins to copy a whole log from another node, for this reason: it is new, was
+        /// away for long, or its own log is damaged.
+        LOG_COPIES_ANEW "log_copies_anew" warn "copying a log from another node" [log why];
+        /// The copy is complete, and follows.
+        LOG_COPIED "log_copied" info "the copy of a log is complete" [log bytes];
+        /// NATS answers.
+        NATS_CONNECTED "nats_connected" info "connected to NATS" [];
+        /// The connection to NATS is lost. It is tried again at once, and then each second.
+        NATS_LOST "nats_lost" warn "NATS does not answer" [] = "cluster_connected";
+        /// NATS, or a part of it, complains: a permission is missing, JetStream is off, a request
+        /// was refused. What waits for it waits on.
+        NATS_COMPLAINS "nats_complains" warn "NATS refuses something" [error];
+        /// The disk of this node, which follows, is full. It follows again when there is room.
+        FOLLOWER_FULL "follower_full" error "the disk is full: a log follows no longer" [log];
+        /// The table of the cluster does not know this node: it was removed, or the table is
+        /// another one. `holdline cluster join` adds it.
+        NOT_A_MEMBER "not_a_member" error
+            "this node is not in the cluster: run `holdline cluster join`" [node];
+        /// The table under this name belongs to a cluster with another secret, or another number
+        /// of logs: `[cluster] name` or `nats` is wrong, or the data folder is.
+        OTHER_CLUSTER "other_cluster" error "the cluster under this name is another one" [why];
+        /// Another process has this node's number: a copied data folder. Stop one of them.
+        SAME_NODE_NUMBER "same_node_number" error
+            "another process has the number of this node" [node];
+        /// A new leader could not start, for this reason. The process ends, and another node takes
+        /// over.
+        LEAD_FAILED "lead_failed" error "this node was to lead, and could not start" [error];
+    }
+}

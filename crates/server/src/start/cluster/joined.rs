@@ -1,0 +1,165 @@
+//! A node as a member of its cluster: its folder is open, its logs follow.
+//!
+//! Invariant: a data folder that no cluster was told of is never published, and one of a cluster is
+//! never served alone.
+
+use super::following::FollowingView;
+use super::lead::Lead;
+use super::seat::{self, LeaderSeat};
+use super::view;
+use crate::config::Config;
+use crate::start::{StartError, failed, storage};
+use model::id::NodeId;
+use nats::{NatsLogin, NatsSettings, NatsTls};
+use replication::{ClusterNotice, ClusterSettings, Replication};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use store::data::OpenFolder;
+
+/// Where the kernel says the host's name.
+const HOST: &str = "/proc/sys/kernel/hostname";
+
+/// A node as a member of its cluster.
+pub(super) struct Joined {
+    pub(super) replication: Arc<Replication>,
+    pub(super) seat: Arc<LeaderSeat>,
+    pub(super) node: NodeId,
+    /// Logs of the cluster, and shards of a server that leads it.
+    pub(super) logs: usize,
+    /// Records that were acknowledged and lost.
+    lost: Arc<AtomicU64>,
+}
+
+impl Joined {
+    /// Opens the data folder to follow.
+    pub(super) fn begin(config: &Config, taken_over: bool) -> Result<Joined, StartError> {
+        let folder = storage::follow(config, taken_over)?;
+        let (node, logs) = (folder.node(), folder.count().into());
+        let settings = settings(config, node);
+        let replication = Replication::begin(settings, folder).map_err(failed)?;
+        let seat = Arc::new(LeaderSeat::new(config));
+        let (replication, lost) = (Arc::new(replication), Arc::default());
+        Ok(Joined { replication, seat, node, logs, lost })
+    }
+
+    /// Tells an operator.
+    pub(super) fn notice(&self, notice: &ClusterNotice) {
+        if let &ClusterNotice::AcknowledgedLost { first, last, .. } = notice {
+            self.lost.fetch_add(last.saturating_sub(first) + 1, Ordering::Relaxed);
+        }
+        view::told(self.node, notice);
+    }
+
+    /// What a server that follows shows of the cluster.
+    pub(super) fn view(&self) -> FollowingView {
+        let (told, read) = (Arc::downgrade(&self.replication), Arc::downgrade(&self.replication));
+        let lost = self.lost.clone();
+        FollowingView {
+            seat: self.seat.clone(),
+            cluster: Arc::new(move || told.upgrade().map(|it| view::view(&it.status()))),
+            readings: Arc::new(move || {
+                let lost = lost.load(Ordering::Relaxed);
+                read.upgrade().map_or(Vec::new(), |it| view::readings(&it.status(), lost))
+            }),
+        }
+    }
+
+    /// What a server is started with that leads.
+    pub(super) fn lead(&self, folder: Box<OpenFolder>) -> Lead {
+        let FollowingView { cluster, readings, .. } = self.view();
+        let (opened, turned) =
+            (Arc::downgrade(&self.replication), Arc::downgrade(&self.replication));
+        Lead {
+            folder: Some(folder),
+            opened: Box::new(move |logs| {
+                if let Some(replication) = opened.upgrade() {
+                    replication.opened(logs);
+                }
+            }),
+            turned: Some(Arc::new(move || {
+                if let Some(replication) = turned.upgrade() {
+                    replication.turned();
+                }
+            })),
+            view: cluster,
+            readings,
+        }
+    }
+
+    /// The logs are closed: what is not acknowledged yet has a moment, then the node has left.
+    pub(super) fn closed(self) {
+        let mut left = self.replication;
+        // Whoever reads the status at this moment has done so soon.
+        loop {
+            match Arc::try_unwrap(left) {
+                Ok(replication) => return replication.closed(),
+                Err(shared) => left = shared,
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// The settings of replication.
+fn settings(config: &Config, node: NodeId) -> ClusterSettings {
+    let of = &config.cluster;
+    ClusterSettings {
+        name: of.name.clone(),
+        nats: nats_settings(config),
+        node,
+        node_name: node_name(config),
+        advertise: seat::advertised(config),
+        followers: of.followers as u16,
+        copies_min: of.copies_min as u16,
+    }
+}
+
+/// How NATS is reached.
+pub(super) fn nats_settings(config: &Config) -> NatsSettings {
+    let of = &config.cluster;
+    let is_tls = |address: &String| address.starts_with("tls://");
+    let has_tls = of.ca.is_some() || of.nats.iter().any(is_tls);
+    let both = of.certificate.clone().zip(of.key.clone());
+    let login = match (&of.credentials, &of.nkey) {
+        (Some(file), _) => NatsLogin::Credentials(file.clone()),
+        (None, Some(file)) => NatsLogin::NKey(file.clone()),
+        (None, None) => NatsLogin::None,
+    };
+    NatsSettings {
+        servers: of.nats.clone(),
+        tls: has_tls.then(|| NatsTls { ca: of.ca.clone(), certificate: both }),
+        login,
+    }
+}
+
+/// The node's name: the configured one, or the host's.
+pub(super) fn node_name(config: &Config) -> String {
+    if !config.cluster.node.is_empty() {
+        return config.cluster.node.clone();
+    }
+    let host = std::fs::read_to_string(HOST).unwrap_or_default();
+    match host.trim() {
+        "" => "holdline".into(),
+        host => host.to_owned(),
+    }
+}
+
+/// What of the files that `[cluster]` names cannot be used.
+pub(in crate::start) fn unusable(config: &Config) -> Vec<String> {
+    let of = &config.cluster;
+    let files: [(&str, &Option<PathBuf>); 5] = [
+        ("ca", &of.ca),
+        ("certificate", &of.certificate),
+        ("key", &of.key),
+        ("credentials", &of.credentials),
+        ("nkey", &of.nkey),
+    ];
+    let named = files.into_iter().filter(|_| of.is_on());
+    let wrong = named.filter_map(|(key, file)| {
+        let file = file.as_ref()?;
+        let error = std::fs::read(file).err()?;
+        Some(format!("[cluster] {key}: {}: {error}", file.display()))
+    });
+    wrong.collect()
+}

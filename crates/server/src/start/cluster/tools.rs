@@ -1,0 +1,420 @@
+//! What an operator does to a cluster from a node that need not run: make it, join it, list it,
+//! move the lead, remove a node, and make its table anew.
+//!
+//! Everything is planned first and told in lines; nothing changes before the plan is carried out.
+//! The data folder is changed before NATS, and has the node's number then: what is left half done
+//! is done by the same command again. It prints nothing. Invariant: a data folder with data never
+//! gets another secret, and never another number of logs.
+
+use crate::config::Config;
+use crate::start::cluster::joined::{nats_settings, node_name};
+use crate::start::cluster::seat::advertised;
+use crate::start::shard_count;
+use base::secret::ClusterSecret;
+use model::id::NodeId;
+use nats::{NatsError, NatsSync, StreamState};
+use replication::NodeStatus;
+use replication::operations::{Listed, NewNode, OperationPlan, Operations};
+use std::path::Path;
+use store::data::{CLUSTER_SECRET, Secrets};
+use store::tools::member::{self, Member};
+use store::tools::{self, Means};
+
+/// Most logs of a cluster.
+pub const LOGS_MAX: u16 = 96;
+
+/// Something that will be done, once it is agreed to.
+pub struct ClusterPlan {
+    lines: Vec<String>,
+    /// None: the cluster is not asked.
+    remote: Option<OperationPlan>,
+    local: Local,
+}
+
+/// What is done to the data folder.
+enum Local {
+    Nothing,
+    /// It becomes this node's.
+    Take(NodeId),
+    /// It is made, with so many logs.
+    Make(Box<Secrets>, NodeId, u16),
+}
+
+impl ClusterPlan {
+    /// What will be done, line by line.
+    pub fn lines(&self) -> &[String] {
+        &self.lines
+    }
+
+    /// Does it, with this data folder.
+    pub fn carry_out(self, data: &Path) -> Result<(), String> {
+        let means = Means::default();
+        let done = match self.local {
+            Local::Nothing => Ok(()),
+            Local::Take(node) => member::set_node(data, node, &means),
+            Local::Make(secrets, node, logs) => member::make(data, *secrets, (node, logs), &means),
+        };
+        done.map_err(|error| error.to_string())?;
+        self.remote.map_or(Ok(()), OperationPlan::carry_out).map_err(|error| error.to_string())
+    }
+}
+
+/// A new cluster, whose first node this is. Without a number of logs it has those of the data
+/// folder, or one a core.
+pub fn create(
+    config: &Config,
+    logs: Option<u16>,
+    secret: Option<ClusterSecret>,
+) -> Result<ClusterPlan, String> {
+    let data = &config.server.data;
+    let found = found(data)?;
+    let logs = match (found, logs) {
+        (Some(found), Some(logs)) if found.logs != logs => {
+            return Err(format!(
+                "{} has {} logs, which are the logs of the cluster: leave out --logs, or start the \
+                 server once alone with [server] shards = {logs}",
+                data.display(),
+                found.logs
+            ));
+        }
+        (Some(found), _) => found.logs,
+        (None, Some(logs)) => logs,
+        (None, None) => shard_count(config.server.shards) as u16,
+    };
+    let (secrets, fingerprint) = secrets(data, found, secret)?;
+    let again = found.filter(|found| found.node != NodeId::ALONE).map(|found| found.node);
+    let remote = operations(config)?.create(fingerprint, logs, new_node(config, again));
+    planned(data, found, remote, secrets)
+}
+
+/// This node joins a cluster. `secret` is that of the cluster, unless the data folder has it.
+pub fn join(
+    config: &Config,
+    secret: Option<ClusterSecret>,
+    node: Option<NodeId>,
+) -> Result<ClusterPlan, String> {
+    let data = &config.server.data;
+    let found = found(data)?;
+    if found.is_some_and(|found| found.node == NodeId::ALONE) {
+        return Err(format!(
+            "{} has the data of a server that is alone, which would not be in the cluster: name a \
+             new folder, or move it away",
+            data.display()
+        ));
+    }
+    if found.is_none() && secret.is_none() && !data.join(CLUSTER_SECRET).exists() {
+        return Err(
+            "the secret of the cluster is missing: run `holdline store secret --reveal` at \
+                    a node of it, and give the file with --secret"
+                .into(),
+        );
+    }
+    let (secrets, fingerprint) = secrets(data, found, secret)?;
+    let own = found.map(|found| found.node).or(node);
+    let remote = operations(config)?.join(fingerprint, new_node(config, own));
+    planned(data, found, remote, secrets)
+}
+
+/// This node joins its cluster, or creates it, whichever is to be done; nothing, if the data folder
+/// belongs to a node already.
+pub fn join_or_create(
+    config: &Config,
+    secret: Option<ClusterSecret>,
+) -> Result<Option<ClusterPlan>, String> {
+    if found(&config.server.data)?.is_some_and(|found| found.node != NodeId::ALONE) {
+        return Ok(None);
+    }
+    // Of two nodes that begin at one time the table takes one; the other joins.
+    match create(config, None, secret) {
+        Ok(plan) => Ok(Some(plan)),
+        Err(refused) => match join(config, secret, None) {
+            Ok(plan) => Ok(Some(plan)),
+            Err(why) => Err(format!("{refused}\n{why}")),
+        },
+    }
+}
+
+/// The cluster as its table has it.
+pub fn list(config: &Config) -> Result<Listed, String> {
+    operations(config)?.list().map_err(|error| error.to_string())
+}
+
+/// Another node is to lead.
+pub fn promote(config: &Config, node: NodeId) -> Result<ClusterPlan, String> {
+    only_remote(operations(config)?.promote(node))
+}
+
+/// A node is a part of the cluster no longer.
+pub fn remove(config: &Config, node: NodeId) -> Result<ClusterPlan, String> {
+    only_remote(operations(config)?.remove(node))
+}
+
+/// The data folder here, of this node, becomes that of a server that is alone. The cluster is not
+/// asked: it may be gone.
+pub fn leave(config: &Config, node: NodeId) -> Result<ClusterPlan, String> {
+    let (data, number) = (&config.server.data, node.number());
+    if found(data)?.is_none_or(|found| found.node != node) {
+        return Err(format!("{} is not of node {number}", data.display()));
+    }
+    let lines = vec![format!(
+        "{}: becomes the data folder of a server that is alone. A cluster that goes on keeps node \
+         {number} in its table: run `holdline cluster remove {number}` at another node of it",
+        data.display()
+    )];
+    Ok(ClusterPlan { lines, remote: None, local: Local::Take(NodeId::ALONE) })
+}
+
+/// The table and the streams are made anew from this node's data folder, after NATS lost them.
+pub fn recover(config: &Config) -> Result<ClusterPlan, String> {
+    let data = &config.server.data;
+    let Some(found) = found(data)?.filter(|found| found.node != NodeId::ALONE) else {
+        return Err(format!("{} belongs to no cluster", data.display()));
+    };
+    let Member { node, logs, fingerprint } = found;
+    only_remote(operations(config)?.recover(fingerprint, logs, new_node(config, Some(node))))
+}
+
+/// The node of the data folder here, 0 for none.
+pub fn own_node(config: &Config) -> Result<NodeId, String> {
+    Ok(found(&config.server.data)?.map_or(NodeId::ALONE, |found| found.node))
+}
+
+/// A secret as `holdline store secret --reveal` prints it, or as a data folder has it.
+pub fn secret_of(bytes: &[u8]) -> Option<ClusterSecret> {
+    let raw = <[u8; 32]>::try_from(bytes).ok().map(ClusterSecret::new);
+    let text = || ClusterSecret::parse(std::str::from_utf8(bytes).ok()?.trim());
+    raw.or_else(text)
+}
+
+/// Something about the NATS servers of a cluster, for `holdline doctor`.
+pub struct NatsFact {
+    /// What was looked at.
+    pub item: String,
+    /// What it is.
+    pub value: String,
+    /// What it should be.
+    pub need: &'static str,
+    /// Whether it is that.
+    pub is_good: bool,
+    /// Without it nothing works, or acknowledged data can be lost.
+    pub is_vital: bool,
+    /// What happens otherwise.
+    pub symptom: &'static str,
+    /// What to do.
+    pub remedy: &'static str,
+}
+
+/// What is known of the NATS servers of the cluster that is configured; nothing without one.
+pub fn nats_facts(config: &Config) -> Result<Vec<NatsFact>, String> {
+    if !config.cluster.is_on() {
+        return Ok(Vec::new());
+    }
+    let facts = operations(config)?.facts().map_err(|error| error.to_string())?;
+    let mut rows = vec![
+        NatsFact {
+            item: "NATS version".into(),
+            value: facts.version.clone(),
+            need: "2.15 or newer",
+            is_good: facts.is_at_least(2, 15),
+            is_vital: false,
+            symptom: "faults of JetStream that were mended since",
+            remedy: "upgrade the NATS servers, one after the other",
+        },
+        NatsFact {
+            item: "NATS JetStream".into(),
+            value: if facts.has_jetstream { "on" } else { "off" }.into(),
+            need: "on",
+            is_good: facts.has_jetstream,
+            is_vital: true,
+            symptom: "the cluster cannot be made or served",
+            remedy: "add a jetstream block to the configuration of each NATS server",
+        },
+        NatsFact {
+            item: "NATS cluster".into(),
+            value: facts.cluster.clone().unwrap_or_else(|| "one server alone".into()),
+            need: "three servers",
+            is_good: facts.cluster.is_some(),
+            is_vital: false,
+            symptom: "what is acknowledged is lost with the disk of that server and the leader's",
+            remedy: "run three NATS servers with routes to each other",
+        },
+        sync(&facts.sync),
+    ];
+    rows.extend(facts.streams.iter().map(|(name, state)| stream(name, state)));
+    Ok(rows)
+}
+
+fn sync(sync: &NatsSync) -> NatsFact {
+    NatsFact {
+        item: "NATS sync_interval".into(),
+        value: match sync {
+            NatsSync::Always => "always".into(),
+            NatsSync::Seconds(seconds) => format!("{seconds} s"),
+            NatsSync::Unknown => "not told: only the system account may ask".into(),
+        },
+        need: "always",
+        is_good: *sync == NatsSync::Always,
+        is_vital: false,
+        symptom: "a power cut of two NATS servers can lose acknowledged messages of that time",
+        remedy: "set sync_interval: always in the jetstream block of each NATS server",
+    }
+}
+
+fn stream(name: &str, state: &Result<StreamState, NatsError>) -> NatsFact {
+    let (value, is_good) = match state {
+        Ok(state) => (
+            format!("{} copies, {} current", state.replicas, current(state)),
+            state.replicas >= 3 && current(state) >= usize::from(state.replicas),
+        ),
+        Err(error) => (error.to_string(), false),
+    };
+    NatsFact {
+        item: format!("NATS stream {name}"),
+        value,
+        need: "3 copies, all current",
+        is_good,
+        is_vital: false,
+        symptom: "the loss of another NATS server stops acknowledgements, or loses data",
+        remedy: "look at the NATS servers: nats server report jetstream",
+    }
+}
+
+/// Copies of a stream that have everything: the leader's, and those that are current.
+fn current(state: &StreamState) -> usize {
+    usize::from(!state.leader.is_empty()) + state.others.iter().filter(|it| it.is_current).count()
+}
+
+/// A node's name with its number, for people.
+pub fn told(nodes: &[NodeStatus], node: NodeId) -> String {
+    match nodes.iter().find(|it| it.node == node) {
+        Some(it) => format!("{} ({})", it.name, node.number()),
+        None => node.number().to_string(),
+    }
+}
+
+fn operations(config: &Config) -> Result<Operations, String> {
+    if !config.cluster.is_on() {
+        return Err("no cluster is configured: set nats in [cluster], and give the file with \
+                    --config"
+            .into());
+    }
+    let connected = Operations::connect(&nats_settings(config), &config.cluster.name);
+    connected.map_err(|error| error.to_string())
+}
+
+fn found(data: &Path) -> Result<Option<Member>, String> {
+    member::read(data, &Means::default()).map_err(|error| error.to_string())
+}
+
+fn new_node(config: &Config, node: Option<NodeId>) -> NewNode {
+    NewNode { node, name: node_name(config), advertise: advertised(config) }
+}
+
+/// The secrets that a folder has or gets, and the fingerprint of the cluster's.
+fn secrets(
+    data: &Path,
+    found: Option<Member>,
+    given: Option<ClusterSecret>,
+) -> Result<(Secrets, u64), String> {
+    let mut random = [0; 64];
+    getrandom::fill(&mut random).map_err(|error| format!("random number generator: {error}"))?;
+    let mut secrets = Secrets::of(random);
+    if data.join(CLUSTER_SECRET).exists() {
+        let own =
+            tools::secret::read(data, &Means::default()).map_err(|error| error.to_string())?;
+        if given.is_some_and(|given| given != own) {
+            return Err(format!("{} has the secret of another cluster", data.display()));
+        }
+        secrets.cluster = own;
+    } else if let Some(given) = given {
+        secrets.cluster = given;
+    }
+    let fingerprint = found.map_or_else(|| secrets.cluster.fingerprint(), |it| it.fingerprint);
+    Ok((secrets, fingerprint))
+}
+
+fn planned(
+    data: &Path,
+    found: Option<Member>,
+    remote: Result<OperationPlan, impl std::fmt::Display>,
+    secrets: Secrets,
+) -> Result<ClusterPlan, String> {
+    let remote = remote.map_err(|error| error.to_string())?;
+    let (node, logs) = (remote.node(), remote.logs());
+    let (number, folder) = (node.number(), data.display());
+    let mut lines = remote.lines().to_vec();
+    let local = match found {
+        Some(found) if found.logs != logs => {
+            return Err(format!(
+                "{folder} has {} logs, but the cluster has {logs}: name a new folder",
+                found.logs
+            ));
+        }
+        Some(found) if found.node == node => Local::Nothing,
+        Some(_) => {
+            lines.push(format!("{folder}: becomes the data folder of node {number}"));
+            Local::Take(node)
+        }
+        None => {
+            lines.push(format!(
+                "{folder}: is made, as the data folder of node {number}, with {logs} \
+                                logs"
+            ));
+            Local::Make(Box::new(secrets), node, logs)
+        }
+    };
+    Ok(ClusterPlan { lines, remote: Some(remote), local })
+}
+
+fn only_remote(
+    remote: Result<OperationPlan, impl std::fmt::Display>,
+) -> Result<ClusterPlan, String> {
+    let remote = remote.map_err(|error| error.to_string())?;
+    let lines = remote.lines().to_vec();
+    Ok(ClusterPlan { lines, remote: Some(remote), local: Local::Nothing })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_read_as_it_is_printed_and_as_it_is_stored() {
+        let secret = ClusterSecret::new([7; 32]);
+        assert!(secret_of(&[7; 32]).is_some_and(|it| it == secret));
+        assert!(
+            secret_of(format!("{}\n", secret.to_text()).as_bytes()).is_some_and(|it| it == secret)
+        );
+        assert!(secret_of(b"short").is_none());
+    }
+
+    #[test]
+    fn commands_say_what_is_missing_before_they_ask_nats() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut config = Config::default();
+        config.server.data = folder.path().join("data");
+        let told = |result: Result<ClusterPlan, String>| result.err().expect("refused");
+        assert!(told(create(&config, None, None)).contains("no cluster is configured"));
+        assert!(told(join(&config, None, None)).contains("the secret of the cluster is missing"));
+        assert!(told(recover(&config)).contains("belongs to no cluster"));
+        let secrets = Secrets::of([1; 64]);
+        let alone = (NodeId::ALONE, 2);
+        member::make(&config.server.data, secrets, alone, &Means::default()).expect("made");
+        assert!(told(join(&config, None, None)).contains("a server that is alone"));
+        assert!(told(create(&config, Some(3), None)).contains("has 2 logs"));
+    }
+
+    #[test]
+    fn a_node_that_leaves_has_the_folder_of_a_server_that_is_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut config = Config::default();
+        config.server.data = folder.path().join("data");
+        let (data, node) = (config.server.data.clone(), NodeId::new(3).expect("a node"));
+        member::make(&data, Secrets::of([1; 64]), (node, 1), &Means::default()).expect("made");
+        assert!(leave(&config, NodeId::new(2).expect("a node")).is_err());
+        let plan = leave(&config, node).expect("planned");
+        assert!(plan.lines()[0].contains("a server that is alone"));
+        plan.carry_out(&data).expect("done");
+        assert_eq!(own_node(&config), Ok(NodeId::ALONE));
+    }
+}

@@ -1,0 +1,151 @@
+//! The cluster as the API, the metrics and the log tell it.
+//!
+//! Pure: from the status and the notices of replication to words and figures. Invariant: the
+//! metrics of a node that leads and of one that follows have the same names.
+
+use super::seat;
+use admin::{ClusterLog, ClusterNode, ClusterView, MetricReading};
+use model::id::NodeId;
+use model::{event, tell};
+use replication::{ClusterNotice, ClusterStatus, LogStatus, NodeStatus};
+
+/// The cluster in the API's words.
+pub(super) fn view(status: &ClusterStatus) -> ClusterView {
+    let leader = status.nodes.iter().find(|node| Some(node.node) == status.leader);
+    ClusterView {
+        name: status.name.clone(),
+        node: status.node.number(),
+        leads: status.leads,
+        leader: status.leader.map(NodeId::number),
+        leader_api: leader.and_then(api_of),
+        connected: status.is_connected,
+        isolated: status.is_isolated,
+        full: status.is_full,
+        followers_wanted: status.followers_wanted,
+        followers: followers(status),
+        nodes: status.nodes.iter().map(node).collect(),
+        logs: status.logs.iter().map(log).collect(),
+    }
+}
+
+/// Where a node's API is, if it tells.
+fn api_of(node: &NodeStatus) -> Option<String> {
+    let mut named = node.addresses.iter().filter_map(|it| it.split_once('='));
+    named.find(|(name, _)| *name == seat::API).map(|(_, address)| address.to_owned())
+}
+
+/// Followers that are close behind, of each log.
+fn followers(status: &ClusterStatus) -> u16 {
+    status.logs.iter().map(|log| log.copies).min().unwrap_or_default()
+}
+
+fn node(of: &NodeStatus) -> ClusterNode {
+    ClusterNode {
+        node: of.node.number(),
+        name: of.name.clone(),
+        addresses: of.addresses.clone(),
+        heard_ms: of.beat_age.map(|age| age.as_millis() as u64),
+    }
+}
+
+fn log(of: &LogStatus) -> ClusterLog {
+    ClusterLog {
+        log: of.log,
+        role: format!("{:?}", of.role).to_lowercase(),
+        epoch: of.epoch,
+        generation: of.generation,
+        index: of.index,
+        acknowledged: of.acknowledged,
+        synced: of.synced,
+        lag: of.lag,
+        stream_bytes: of.stream_bytes,
+        acknowledged_after_us: of.acknowledged_after.as_micros() as u64,
+        copies: of.copies,
+    }
+}
+
+/// The cluster in figures; `lost`: records that were acknowledged and are not in the log any more.
+pub(super) fn readings(status: &ClusterStatus, lost: u64) -> Vec<MetricReading> {
+    let reading = |name, help, value| MetricReading { name, help, value };
+    let most = |of: fn(&LogStatus) -> u64| status.logs.iter().map(of).max().unwrap_or_default();
+    let sum = |of: fn(&LogStatus) -> u64| status.logs.iter().map(of).sum::<u64>();
+    let wanted = u64::from(status.followers_wanted);
+    let missing = wanted.saturating_sub(followers(status).into());
+    vec![
+        reading("cluster_leads", "1 if this node leads the cluster.", status.leads.into()),
+        reading("cluster_connected", "1 if NATS is connected.", status.is_connected.into()),
+        reading(
+            "cluster_isolated",
+            "1 if this node leads and reaches no majority of the NATS servers.",
+            status.is_isolated.into(),
+        ),
+        reading("cluster_has_leader", "1 if a node leads.", status.leader.is_some().into()),
+        reading("cluster_stream_full", "1 if a stream is full.", status.is_full.into()),
+        reading("cluster_nodes", "Nodes of the cluster.", status.nodes.len() as u64),
+        reading(
+            "cluster_followers_missing",
+            "Followers that are wanted and are not there, or are far behind.",
+            if status.leads { missing } else { 0 },
+        ),
+        reading("cluster_lag", "Records that this node lacks, of the log that lacks most.", {
+            most(|log| log.lag)
+        }),
+        reading("cluster_unsynced", "Records that are not on this node's disk yet.", {
+            sum(|log| log.index.saturating_sub(log.synced))
+        }),
+        reading("cluster_unacknowledged", "Records that wait for the streams.", {
+            sum(|log| log.index.saturating_sub(log.acknowledged))
+        }),
+        reading("cluster_stream_bytes", "Bytes of the streams.", sum(|log| log.stream_bytes)),
+        reading("cluster_stream_bytes_max", "Bytes of the largest stream.", {
+            most(|log| log.stream_bytes)
+        }),
+        reading("cluster_acknowledgements_total", "Acknowledgements of the streams.", {
+            sum(|log| log.acknowledgements)
+        }),
+        reading(
+            "cluster_acknowledge_latency",
+            "Microseconds that the slowest stream takes to acknowledge, of the last ones.",
+            most(|log| log.acknowledged_after.as_micros() as u64),
+        ),
+        reading(
+            "cluster_acknowledged_lost_total",
+            "Acknowledged records that a log went on without, which this node had.",
+            lost,
+        ),
+        reading("cluster_epoch", "Highest epoch of a log: it rises with each new leader.", {
+            most(|log| log.epoch.into())
+        }),
+        reading(
+            "cluster_generation",
+            "Highest generation of a stream: it rises when one forgot.",
+            most(|log| log.generation.into()),
+        ),
+    ]
+}
+
+/// Tells an operator.
+pub(super) fn told(node: NodeId, notice: &ClusterNotice) {
+    let node = node.number();
+    match notice {
+        ClusterNotice::Connected(true) => tell!(event::NATS_CONNECTED),
+        ClusterNotice::Connected(false) => tell!(event::NATS_LOST),
+        &ClusterNotice::AcknowledgedLost { log, first, last } => {
+            tell!(event::ACKNOWLEDGED_LOST, log, first, last);
+        }
+        &ClusterNotice::PurgedBehindOneDisk { log } => tell!(event::PURGED_BEHIND_ONE_DISK, log),
+        &ClusterNotice::NewGeneration { log, generation } => {
+            tell!(event::STREAM_FORGOT, log, generation);
+        }
+        &ClusterNotice::WaitsForRecover { log } => tell!(event::WAITS_FOR_RECOVER, log),
+        ClusterNotice::NotAMember => tell!(event::NOT_A_MEMBER, node),
+        ClusterNotice::OtherCluster { why } => tell!(event::OTHER_CLUSTER, why),
+        ClusterNotice::SameNumber => tell!(event::SAME_NODE_NUMBER, node),
+        ClusterNotice::CopiesAnew { log, why } => tell!(event::LOG_COPIES_ANEW, log, why),
+        &ClusterNotice::Copied { log, bytes } => tell!(event::LOG_COPIED, log, bytes),
+        ClusterNotice::Nats(error) => tell!(event::NATS_COMPLAINS, error),
+        &ClusterNotice::DiskFull { log } => tell!(event::FOLLOWER_FULL, log),
+        ClusterNotice::Isolated(true) => tell!(event::NODE_ISOLATED, node),
+        ClusterNotice::Isolated(false) => tell!(event::ISOLATION_ENDED, node),
+    }
+}
