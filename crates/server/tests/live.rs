@@ -405,7 +405,7 @@ fn a_webhook_comes_changes_and_goes_while_the_server_runs() {
     let (url, bodies) = application();
     let hook = |more: &str| config(&data, &format!("[[webhook]]\nurl = \"{url}\"\n{more}"));
     let server = start(config(&data, "")).expect("starts");
-    connect(&server, "ann").expect("let in");
+    let _ann = connect(&server, "ann").expect("let in");
     assert_eq!(applied(&server, hook("")), ["[[webhook]]"]);
     let mut bob = connect(&server, "bob").expect("let in");
     let body = body_with(&bodies, "client_connected");

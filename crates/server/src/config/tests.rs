@@ -347,7 +347,7 @@ fn secrets_are_never_shown() {
     let shown = format!("{}{config:?}{:?}", config.to_toml(), config.diff(&other));
     assert!(!shown.contains("0011") && !shown.contains("mine") && !shown.contains("yours"));
     let changes = config.diff(&other);
-    assert_eq!((changes.live.len(), changes.restart.len()), (2, 1));
+    assert_eq!((changes.live.len(), changes.restart.len()), (3, 0));
     let env = [("HOLDLINE_API_TOKEN", "short")];
     let told = with("[api]\ntoken = \"a-token-of-mine-1\"", &env).expect_err("short").to_string();
     assert_eq!(

@@ -263,8 +263,10 @@ impl Listeners {
         }
         drop((places, copies));
         let Orders { of_shards, of_peers, mut receivers } = orders;
-        if let Some(federation) = &self.around.federation {
-            federation.change_listeners(of_peers, &self.around.over);
+        match &self.around.federation {
+            Some(federation) => federation.change_listeners(of_peers, &self.around.over),
+            // With them go their halves of what is waited for.
+            None => drop(of_peers),
         }
         for (shard, changes) in of_shards.into_iter().enumerate() {
             let mail = Mail::Listeners(profiles.clone(), changes);
