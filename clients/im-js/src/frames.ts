@@ -263,7 +263,7 @@ const LOGGED_IN = {
 };
 
 /** Refused and End: they say the same in the same places. */
-const END = { reason: uint32(1), word: string(2), retry_after_ms: uint32(3) };
+const END = { reason: uint32(1), word: string(2), retry_after_ms: uint32(3), server: string(4) };
 
 const CHATROOM_STATE = {
   room: string(1),

@@ -47,7 +47,8 @@ pub(crate) enum Rule {
     Isolation,
     /// A log that was copied up to a hole is copied anew.
     CopyAnewBehindAGap,
-    /// A log is replaced by one that is further, or not at all. Whoever carries out a copy keeps it.
+    /// A log is replaced by one that is further, or not at all. Whoever carries out a copy keeps
+    /// this one.
     #[cfg(test)]
     CopyWhatIsFurther,
     /// An empty table is not a beginning.
