@@ -167,6 +167,8 @@ impl Replica {
         let role = match self.phase {
             Phase::Waiting | Phase::Copying { .. } => LogRole::Absent,
             Phase::Following { .. } | Phase::Leaving { .. } => LogRole::Following,
+            // Else a node that asks and gives way again and again keeps from claiming who has more.
+            Phase::Claiming(ref claim) if !claim.is_set() => LogRole::Following,
             Phase::Claiming(_) | Phase::Opening => LogRole::Claiming,
             Phase::Fencing(_) if !self.is_open => LogRole::Claiming,
             Phase::Fencing(_) | Phase::Leading => LogRole::Leading,

@@ -526,9 +526,10 @@ impl World {
         let message = stream.messages.back().expect("just there").clone();
         let behind = stream.oracle.end();
         let counted = stream.oracle.read(sequence, &message);
+        let lead_forgotten = stream.lead_forgotten;
         let waiters = std::mem::take(&mut stream.waiters);
         if let Some(counted) = counted {
-            self.judge.count(&counted, behind);
+            self.judge.count(&counted, behind, lead_forgotten);
             self.judge_going_on(node, &counted, generation > 1 && behind.is_none());
         }
         for waiter in waiters {

@@ -44,6 +44,13 @@ pub(super) struct Claim {
     set: Option<(Ask, u32, Instant)>,
 }
 
+impl Claim {
+    /// Whether it is on its way to the table.
+    pub(super) fn is_set(&self) -> bool {
+        self.set.is_some()
+    }
+}
+
 /// What the copies say about a claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Say {

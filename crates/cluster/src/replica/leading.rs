@@ -74,6 +74,8 @@ impl Replica {
         let is_later = entry.epoch > self.epoch || entry.generation > self.generation;
         if is_later {
             self.next_look = now + EVERY;
+            // Proof of a majority is none for a leader that the table names no more.
+            self.is_isolated |= self.ship.as_ref().is_some_and(|ship| !ship.has_looked());
             self.ship(out, |ship, out| ship.look(now, out));
         } else if !is_named && view.proof.is_fresh(now) {
             // The table went back: it names this node again.

@@ -3,9 +3,11 @@
 //! The judge sees everything and believes no machine: what counts it finds out by a reader of its
 //! own, with all rules.
 //!
-//! One loss is allowed, and no other: of a batch that a stream forgot, when nobody who has it was
-//! there as the claim was made whose Lead goes on without it. It must be told, unless a power cut
-//! took the knowledge that it was acknowledged.
+//! Two losses are allowed, and no other, where nobody who has the batch was there as the claim was
+//! made whose Lead goes on without it: of a batch that a stream forgot; and of a deposed leader's
+//! batch that counts because this stream forgot the Lead that deposed it. In the second case alone
+//! both leaders may have acknowledged a batch of the same place. A loss must be told, unless a
+//! power cut took the knowledge that the batch was acknowledged.
 
 use super::NAME;
 use crate::batch::{LogEnd, StreamBatch};
@@ -67,6 +69,8 @@ pub(super) struct Judge {
     counted: BTreeMap<Mark, Mark>,
     /// What streams forgot of it.
     forgotten: BTreeSet<Mark>,
+    /// What counts in a stream that forgot a Lead of a later epoch.
+    deposed: BTreeSet<Mark>,
     /// What was acknowledged to clients.
     acknowledged: BTreeSet<Mark>,
     /// What the log went on without: it may be lost ...
@@ -86,8 +90,9 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    /// Batches count in a stream, behind this end.
-    pub(super) fn count(&mut self, counted: &Counted, behind: Option<LogEnd>) {
+    /// Batches count in a stream, behind this end. `lead_forgotten` is the highest epoch of the
+    /// Leads that counted in this stream and that it forgot.
+    pub(super) fn count(&mut self, counted: &Counted, behind: Option<LogEnd>, lead_forgotten: u32) {
         let mut before = behind.as_ref().map(mark_of);
         for batch in &counted.batches {
             let this = mark(batch);
@@ -95,6 +100,9 @@ impl Judge {
             let known = before.or(self.counted.get(&this).copied());
             self.counted.entry(this).or_insert(known.unwrap_or_default());
             self.passed.remove(&this);
+            if this.1 < lead_forgotten {
+                self.deposed.insert(this);
+            }
             before = Some(this);
         }
         self.epoch_max = self.epoch_max.max(counted.at.end.epoch);
@@ -134,7 +142,8 @@ impl Judge {
                 continue;
             }
             let is_there = there.contains(&gone);
-            if self.forgotten.contains(&gone) && !is_there {
+            let is_forgotten = self.forgotten.contains(&gone) || self.deposed.contains(&gone);
+            if is_forgotten && !is_there {
                 self.excused.insert(gone);
                 continue;
             }
@@ -162,10 +171,18 @@ impl Judge {
             let counts = self.counted.contains_key(&this) && !self.passed.contains(&this);
             assert!(counts, "invariants 4 and 6: {this:?} is acknowledged and does not count");
             let mut others = self.acknowledged.range(places(this.0, this.0));
-            let twice = others.find(|it| !self.excused.contains(*it));
+            let is_excused =
+                |it: &Mark| self.excused.contains(it) || self.is_of_a_deposed_leader(it, &this);
+            let twice = others.find(|it| !is_excused(it));
             assert!(twice.is_none(), "invariant 5: a place is given twice: {twice:?} and {this:?}");
             self.acknowledged.insert(this);
         }
+    }
+
+    /// Whether the batch of the earlier epoch counted because the stream forgot the later Lead.
+    fn is_of_a_deposed_leader(&self, one: &Mark, other: &Mark) -> bool {
+        let earlier = if one.1 < other.1 { one } else { other };
+        one.1 != other.1 && self.deposed.contains(earlier)
     }
 
     /// A node begins to serve its log: 1, 2, 4.

@@ -4,6 +4,7 @@
 //! may go back to an older value. They are told the time and when to do what.
 
 use super::judge::Oracle;
+use crate::batch::StreamBatch;
 use crate::counting::Counted;
 use crate::port::{StreamError, StreamPage};
 use crate::rules::Rule;
@@ -27,12 +28,15 @@ pub(super) struct SimStream {
     pub(super) messages: VecDeque<Vec<u8>>,
     pub(super) waiters: Vec<Waiter>,
     pub(super) oracle: Oracle,
+    /// The highest epoch of the Leads that it forgot.
+    pub(super) lead_forgotten: u32,
 }
 
 impl SimStream {
     pub(super) fn new() -> SimStream {
         let oracle = Oracle::new();
-        SimStream { first: 1, messages: VecDeque::new(), waiters: Vec::new(), oracle }
+        let (messages, waiters) = (VecDeque::new(), Vec::new());
+        SimStream { first: 1, messages, waiters, oracle, lead_forgotten: 0 }
     }
 
     /// The index of the first record that it has.
@@ -84,7 +88,11 @@ impl SimStream {
         let oracle = std::mem::replace(&mut self.oracle, Oracle::new());
         self.oracle.read_all(first, &self.messages);
         let gone = |counted: &Counted| counted.at.first >= first && counted.at.last > last;
-        oracle.counted.into_iter().filter(gone).collect()
+        let gone: Vec<Counted> = oracle.counted.into_iter().filter(gone).collect();
+        let batches = gone.iter().flat_map(|counted| &counted.batches);
+        let leads = batches.filter(|batch| batch.leader().is_some()).map(StreamBatch::epoch);
+        self.lead_forgotten = leads.max().unwrap_or(0).max(self.lead_forgotten);
+        gone
     }
 }
 
