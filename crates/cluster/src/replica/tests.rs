@@ -72,6 +72,8 @@ struct Bench {
     stale: u64,
     /// Publishes are not answered.
     is_mute: bool,
+    /// Readings are not answered.
+    is_deaf: bool,
     /// The own log is not read yet: the answer.
     held: Option<VecDeque<LogEvent>>,
     done: Vec<LogCommand>,
@@ -97,6 +99,7 @@ impl Bench {
             late_result: None,
             stale: 0,
             is_mute: false,
+            is_deaf: false,
             held: None,
             done: Vec::new(),
         }
@@ -149,7 +152,7 @@ impl Bench {
                 events.extend(Some(event).filter(|_| !self.is_mute));
             }
             LogCommand::Read { generation, ask, from, wait } => {
-                let page = self.page(generation, from, wait);
+                let page = self.page(generation, from, wait).filter(|_| !self.is_deaf);
                 events.extend(page.map(|result| LogEvent::Read { ask, result }));
             }
             LogCommand::Create { generation, ask } => {
@@ -216,6 +219,11 @@ impl Bench {
             _ => None,
         };
         self.done.iter().filter_map(of).collect()
+    }
+
+    fn leads(&self) -> bool {
+        let (proof, peers) = (&self.proof, &self.peers);
+        self.replica.leads(&NodeView { now: self.now, proof, peers, copies_min: 1 })
     }
 
     fn claims(&self) -> bool {
@@ -381,4 +389,36 @@ fn a_claim_does_not_go_on_in_a_generation_that_it_has_not_read() {
     };
     assert!(!opens_for_nothing());
     assert!(without(Rule::FollowTheGeneration, opens_for_nothing));
+}
+
+/// A node that asks and gives way each time must not seem to lead: whoever has more would wait.
+#[test]
+fn a_node_that_asks_the_other_copies_says_that_it_follows() {
+    let [lead, ..] = four();
+    let mut bench = Bench::new(&[&lead], 1, led());
+    bench.stream().messages = messages(1, &[&lead]);
+    (bench.copies, bench.is_mute) = (Vec::new(), true);
+    while !bench.done.iter().any(|it| matches!(it, LogCommand::AskCopies { .. })) {
+        bench.run(1);
+    }
+    assert!(!bench.claims() && bench.replica.beat().role == LogRole::Following);
+    bench.run(1);
+    assert!(bench.claims() && bench.replica.beat().role == LogRole::Claiming);
+}
+
+/// The node reaches the table, which names another one, and not the stream.
+#[test]
+fn a_leader_that_the_table_names_no_more_is_isolated_until_it_has_read_the_stream() {
+    let followers = vec![by(2).node];
+    let entry = LogEntry { generation: 1, followers, ..LogEntry::default() };
+    let mut bench = Bench::new(&[], 0, Some(entry));
+    assert!(bench.run(9).opened() == [1] && bench.leads());
+    let (leader, followers) = (Some(by(1)), vec![by(2).node]);
+    let entry = LogEntry { generation: 1, epoch: 2, leader, followers, ..LogEntry::default() };
+    (bench.table, bench.is_deaf) = (Some((9, entry)), true);
+    bench.tell_table();
+    assert!(!bench.run(3).leads(), "the other one may lead");
+    bench.is_deaf = false;
+    assert!(bench.run(3).leads(), "nobody else leads: the other one gave up");
+    assert_eq!(bench.opened(), [1], "it was not closed");
 }
