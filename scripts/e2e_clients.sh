@@ -2,8 +2,9 @@
 # Installs the MQTT clients that tests/e2e/mqtt tries, Google's compiler of Protocol Buffers for
 # tests/e2e/im, slixmpp, @xmpp/client, strophe.js, stanza.js, converse.js and Smack for
 # tests/e2e/xmpp, s3rver and botocore for tests/e2e/media, two generators of clients for
-# tests/e2e/openapi, nats-server for tests/e2e/cluster and crates/replication, and the checkers of the API's description, of its page of metrics, of the
-# console and of the chart, each by its own package manager.
+# tests/e2e/openapi, nats-server for tests/e2e/cluster and crates/replication, and the checkers of
+# the API's description, of its page of metrics, of the console and of the chart, each by its own
+# package manager.
 #
 #   scripts/e2e_clients.sh FOLDER      what was fetched and built is kept there
 #
