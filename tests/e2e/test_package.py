@@ -469,7 +469,7 @@ class Operator(Rooted):
         bare = {re.sub(r"_(bucket|sum|count)$", "", name) for name in asked}
         optional = {name for name in bare if name.startswith((
             "holdline_presence_", "holdline_webhook_", "holdline_archive_", "holdline_accounts_",
-            "holdline_events_stream_", "holdline_bridge", "holdline_otlp_"))}
+            "holdline_events_stream_", "holdline_bridge", "holdline_otlp_", "holdline_cluster_"))}
         self.assertGreater(len(bare), 20)
         self.assertEqual(bare - optional - there, set())
 
