@@ -484,10 +484,9 @@ class Reload(Case):
         self.assertEqual(server.stop(), 0)
         server.logged("INFO stopped")
 
-    def test_sighup_says_that_changed_webhooks_need_a_restart(self):
+    def test_sighup_says_that_a_changed_store_needs_a_restart(self):
         server = self.start()
-        self.reload(server, tail='[[webhook]]\nurl = "http://127.0.0.1:1/"\n',
-                    says=["webhook", "restart"])
+        self.reload(server, {"store": {"checkpoint_s": 61}}, says=["checkpoint_s", "restart"])
 
     def test_sighup_without_a_change_says_nothing_of_restarts(self):
         server = self.start()

@@ -365,7 +365,7 @@ fn application() -> (String, Receiver<String>) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/hook", listener.local_addr().expect("bound"));
     let (tell, bodies) = sync_channel(100);
-    std::thread::spawn(move || {
+    let serve = move || {
         for stream in listener.incoming() {
             let mut stream = BufReader::new(stream.expect("a connection"));
             let (mut length, mut line) = (0, String::new());
@@ -384,7 +384,8 @@ fn application() -> (String, Receiver<String>) {
                 return;
             }
         }
-    });
+    };
+    std::thread::Builder::new().name("application".into()).spawn(serve).expect("a thread");
     (url, bodies)
 }
 

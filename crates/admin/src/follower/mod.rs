@@ -222,7 +222,7 @@ async fn cluster(State(settings): Follower, headers: HeaderMap) -> Response {
 async fn page(State(settings): Follower) -> Html<String> {
     let view = (settings.cluster)().unwrap_or_default();
     let leader = view.leader_api.as_deref().map(|api| {
-        let api = html(&escaped(api).to_string());
+        let api = html(escaped(api).as_ref());
         format!("<p>The console is at the leader: <a href=\"http://{api}/\">http://{api}/</a></p>")
     });
     Html(format!(

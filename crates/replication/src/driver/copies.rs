@@ -247,10 +247,10 @@ impl Driver {
         self.notice(ClusterNotice::Nats(format!("log {log} could not be copied: {why}")));
         let Some(ask) = job.and_then(|job| job.ask) else { return };
         let Some(folder) = self.folder.as_mut() else { return };
-        if folder.engine(log).is_none() {
-            if let Err(error) = folder.open(log, None) {
-                return self.open_failed(log, &error);
-            }
+        if folder.engine(log).is_none()
+            && let Err(error) = folder.open(log, None)
+        {
+            return self.open_failed(log, &error);
         }
         self.event(log, LogEvent::Copied { ask, log: None });
     }

@@ -82,10 +82,9 @@ impl Driver {
         let now = self.clock.now();
         let number = PublishNumber { round: tag[2], number: tag[3] as u32 };
         let (log, life) = of_tag(tag);
-        if let Some(slot) = self.slots.get_mut(usize::from(log)).filter(|it| it.life == life) {
-            if result.is_ok() {
-                slot.acknowledged(now, number);
-            }
+        let slot = self.slots.get_mut(usize::from(log)).filter(|it| it.life == life);
+        if let Some(slot) = slot.filter(|_| result.is_ok()) {
+            slot.acknowledged(now, number);
         }
         let result = result.as_ref().map(|sequence| *sequence).map_err(failure);
         self.answer(tag, LogEvent::Published { generation: tag[1] as u32, number, result });

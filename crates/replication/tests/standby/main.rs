@@ -147,7 +147,7 @@ fn a_leader_that_is_cut_off_acknowledges_nothing_and_leaves_when_it_is_back() {
 fn a_node_that_is_not_in_the_table_and_one_of_another_cluster_say_so_and_do_nothing() {
     let servers = NatsServers::start(1);
     let operations = operations(&servers);
-    let missing = operations.list().err().expect("no cluster").to_string();
+    let missing = operations.list().expect_err("no cluster").to_string();
     assert!(missing.contains("create"), "{missing}");
     let plan = operations.create(7, TEST.logs, new_node("n1")).expect("a plan");
     assert!(plan.lines().iter().any(|line| line.starts_with("WARNING")), "{:?}", plan.lines());
