@@ -169,7 +169,7 @@ export const ZH = {
   'Add a ban': '添加封禁',
   'All kinds': '全部类型',
   'Bans': '封禁',
-  'Cluster': '集群', 'Name': '名称', 'This node': '本节点', 'Leader': '主节点', 'Followers': '从节点', 'Nodes': '节点', 'Node': '节点', 'Role': '角色', 'leads': '主', 'follows': '从', 'Last heard': '上次心跳', 'Addresses': '地址', 'No nodes.': '没有节点。',
+  'Cluster': '集群', 'This node': '本节点', 'Leader': '主节点', 'Followers': '从节点', 'Nodes': '节点', 'leads': '主', 'follows': '从', 'Last heard': '上次心跳', 'Addresses': '地址', 'No nodes.': '没有节点。',
   'Logs': '日志', 'Generation': '代', 'Records': '记录数', 'Unacknowledged': '未确认', 'Copies': '副本', 'Stream': '流', 'Acknowledged after': '确认耗时', 'No logs.': '没有日志。',
   'isolated: nothing is acknowledged': '已隔离：不再确认写入', 'NATS is disconnected': 'NATS 未连接', 'followers are missing': '缺少从节点', 'in order': '正常',
   'This server is alone. A standby that takes over is described in docs/cluster.md.': '本服务器单独运行。备机的配置见 docs/cluster.md。',
