@@ -917,7 +917,7 @@ class _Server:
         self.waiting[self.count] = False
 
     def session(self):
-        """What it sends to a device that binds: everything unacknowledged."""
+        """The messages for a device that binds: everything unacknowledged."""
         frames = self.stage.bind_ack(resumed=self.count > 1)
         for ident, sent in self.waiting.items():
             frames += self.stage.msg(ident, dup=sent, body=b"body %d" % ident)

@@ -149,7 +149,7 @@ def read_properties(block):
 
 
 def mac(secret, bind, server_nonce=b""):
-    """What a device must sign with its BIND, or in answer to a challenge."""
+    """The signature of a device with its BIND, or in answer to a challenge."""
     parts = [b"MIOP7-BIND", bind["product_key"].encode(), bind["device_id"].encode(),
              struct.pack(">Q", bind["client_ts"]), bind["client_nonce"],
              struct.pack(">I", bind["caps"] or 0), b"", server_nonce]

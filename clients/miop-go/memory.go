@@ -1,6 +1,6 @@
 package miop
 
-// What a client remembers across restarts, in one small record, and the form of that record.
+// The state that a client keeps across restarts, in one small record, and the form of that record.
 
 import (
 	"encoding/base64"

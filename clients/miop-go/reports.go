@@ -12,7 +12,7 @@ const (
 	pauseFirstMs     = 5_000
 	pauseLongestMs   = 300_000
 	clientIDBytesMax = 64
-	// What a REPORT has beside its body: header, length, number, no properties.
+	// Bytes of a REPORT beside its body: header, length, number, no properties.
 	reportHeadBytes = 13
 )
 

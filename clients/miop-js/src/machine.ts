@@ -6,8 +6,8 @@
  *                    │    ▼          ▼         ▼        permanent no     │
  *                    └─ waiting ◄────┴─────────┴─────────────────────────┘
  *
- * It is told what happens (`connected`, `received`, `lost`, `tick`, what the application wants), and
- * `take()` gives what to do, in order. A push is handed out once: its id is held until the
+ * Its input is events (`connected`, `received`, `lost`, `tick`) and requests of the application;
+ * `take()` returns the actions, in order. A push is handed out once: its id is held until the
  * application acknowledges it, then remembered. The rules are numbered in
  * clients/conformance/README.md.
  */
@@ -435,7 +435,7 @@ export class Machine {
 
   #goAway(now: number, end: End): void {
     if (this.#state !== "bound") return this.#leave(now, end);
-    // What the server sent before may be acknowledged yet, in this turn.
+    // Messages that came before may still be acknowledged, in this turn.
     this.#away = end;
     this.#due = now;
   }

@@ -25,7 +25,7 @@ export function askProxy(
   const end = (isGood: boolean): void => {
     socket.removeAllListeners("data");
     socket.pause();
-    // What follows the proxy's answer belongs to the server.
+    // Bytes behind the proxy's answer are the server's.
     if (buffer.length > 0) socket.unshift(buffer);
     done(isGood);
     if (isGood) socket.resume();

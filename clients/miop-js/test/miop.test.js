@@ -1,4 +1,4 @@
-// What the conformance suite cannot see: hashes, the order of actions, handlers, iteration, files.
+// Behaviour that the conformance suite cannot see: hashes, order of actions, handlers, iteration, files.
 
 import assert from "node:assert/strict";
 import { createHash, createHmac } from "node:crypto";

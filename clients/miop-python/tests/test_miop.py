@@ -1,4 +1,4 @@
-"""What the conformance suite cannot see: the order of actions, files, iteration."""
+"""Behaviour that the conformance suite cannot see: order of actions, files, iteration."""
 
 import asyncio
 import os

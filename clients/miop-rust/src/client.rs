@@ -16,7 +16,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// What a client is made with: begin with [`Options::new`] and change what you want to change.
+/// Options of a client: begin with [`Options::new`] and change the fields that you need.
 pub struct Options {
     /// `host:port`; at least one.
     pub addresses: Vec<String>,
@@ -131,7 +131,7 @@ impl fmt::Display for ReportError {
 
 impl std::error::Error for ReportError {}
 
-/// What happens.
+/// An event for the machine.
 #[derive(Debug)]
 pub enum Event {
     /// A push.
@@ -193,7 +193,7 @@ impl fmt::Debug for Push {
     }
 }
 
-/// What the client's thread is told.
+/// Message to the client's thread.
 enum Input {
     Opened(u64, Link),
     Bytes(u64, Vec<u8>),

@@ -11,7 +11,7 @@ const FORGET_AFTER: u32 = 50;
 /// Networks that are remembered.
 const NETWORKS_MAX: usize = 16;
 
-/// What is known of a network.
+/// The known intervals of a network.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Learned {
     pub network: String,
@@ -118,7 +118,7 @@ impl Heartbeat {
         true
     }
 
-    /// What was learned, for the state.
+    /// The learned intervals, for the state.
     pub fn learned(&self) -> &[Learned] {
         &self.learned
     }

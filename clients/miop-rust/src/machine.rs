@@ -6,8 +6,8 @@
 //!                │    ▼          ▼         ▼        permanent no     │
 //!                └─ Waiting ◄────┴─────────┴─────────────────────────┘
 //! ```
-//! It is told what happens (`connected`, `received`, `lost`, `tick`, and what the application
-//! wants), and `take` gives what to do, in order. A push is handed out once: its id is held until
+//! Its input is events (`connected`, `received`, `lost`, `tick`) and requests of the application;
+//! `take` returns the actions, in order. A push is handed out once: its id is held until
 //! the application acknowledges it, then remembered.
 
 use crate::backoff::Backoff;
@@ -67,7 +67,7 @@ pub(crate) trait Random: Send {
     fn bytes(&mut self) -> [u8; 16];
 }
 
-/// What a machine is made with.
+/// Parts of a new machine.
 pub(crate) struct Settings {
     pub addresses: Vec<String>,
     pub product: String,
@@ -89,13 +89,13 @@ pub(crate) struct Settings {
 /// Where the client is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum State {
-    /// It was not started.
+    /// The client was not started.
     Idle,
-    /// It opens a connection to this address.
+    /// The client opens a connection to this address.
     Connecting(String),
-    /// It waits for the answer to its BIND.
+    /// The client waits for the answer to its BIND.
     Binding,
-    /// It has a session.
+    /// The client has a session.
     Bound {
         /// The earlier session continues.
         resumed: bool,
@@ -104,16 +104,16 @@ pub enum State {
         /// Pushes that the server has stored.
         offline_count: u32,
     },
-    /// It connects again later.
+    /// The client connects again later.
     Waiting {
         /// When, milliseconds of the client's clock.
         until: u64,
         /// Why the connection ended.
         why: String,
     },
-    /// It says goodbye.
+    /// The client waits for the server's answer to its UNBIND.
     Closing,
-    /// It does not come back by itself.
+    /// The client does not come back by itself.
     Ended {
         /// A word.
         why: String,
@@ -122,7 +122,7 @@ pub enum State {
     },
 }
 
-/// What to do.
+/// An action for the client.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Action {
     Connect(String),
@@ -603,7 +603,7 @@ impl Machine {
         if self.phase != Phase::Bound {
             return self.leave(now, &end);
         }
-        // What the server sent before may be acknowledged yet, in this turn.
+        // Messages that came before may still be acknowledged, in this turn.
         (self.away, self.due) = (Some(end), Some(now));
     }
 

@@ -13,7 +13,7 @@
 use crate::heartbeat::Learned;
 use crate::reports::Report;
 
-/// What outlives a process.
+/// The state that outlives a process.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Saved {
     pub product: String,

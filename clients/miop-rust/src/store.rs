@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 /// A place for a text of a few KiB. It contains the session's token: keep it secret.
 pub trait Store: Send {
-    /// What was saved last.
+    /// The last saved text.
     fn load(&mut self) -> io::Result<Option<String>>;
     /// Replaces it. An acknowledgement leaves when this has returned.
     fn save(&mut self, text: &str) -> io::Result<()>;
@@ -24,7 +24,7 @@ impl MemoryStore {
         MemoryStore(Arc::new(Mutex::new(text)))
     }
 
-    /// What it keeps.
+    /// The text that is kept.
     pub fn text(&self) -> Option<String> {
         self.0.lock().expect("no thread panics with it").clone()
     }

@@ -9,9 +9,9 @@ const STEP: Duration = Duration::from_secs(15);
 
 /// An open connection: two directions, and how to end both from any thread.
 pub struct Link {
-    /// What the server sends.
+    /// Frames of the server.
     pub reader: Box<dyn Read + Send>,
-    /// What the device sends.
+    /// Frames of the device.
     pub writer: Box<dyn Write + Send>,
     /// Ends the connection; bytes that were written before still leave.
     pub end: Box<dyn Fn() + Send>,

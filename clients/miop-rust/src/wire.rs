@@ -276,7 +276,7 @@ pub struct Record {
     pub app_id: u32,
     /// Show nothing.
     pub silent: bool,
-    /// It may have overtaken others.
+    /// The push may have overtaken others.
     pub high: bool,
     /// Unix second after which the push means nothing; 0: deliver now or never.
     pub expire_at: u32,
@@ -295,17 +295,17 @@ impl fmt::Debug for Record {
 /// A frame. Of a MSG the payload is in `records`; an unknown opcode is `skipped` unread.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Frame {
-    /// What it is (MIOP 3).
+    /// The opcode (MIOP 3).
     pub opcode: u8,
     /// Its properties.
     pub properties: Properties,
-    /// What the opcode says it is.
+    /// The payload, as the opcode defines it.
     pub payload: Vec<u8>,
     /// The sender's number for it.
     pub seq: Option<u32>,
     /// An acknowledgement is wanted.
     pub ack_req: bool,
-    /// It may have been sent before.
+    /// The server may have sent the push before.
     pub dup: bool,
     /// The pushes of a MSG.
     pub records: Vec<Record>,
@@ -471,7 +471,7 @@ fn write_varint(mut value: u32, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
-/// What a device signs.
+/// The fields that a device signs.
 #[derive(Clone)]
 pub struct Claim {
     /// The product's secret.
@@ -484,7 +484,7 @@ pub struct Claim {
     pub client_ts: u64,
     /// Random.
     pub client_nonce: [u8; 16],
-    /// What the device can do.
+    /// The device's capabilities.
     pub caps: u32,
 }
 

@@ -49,7 +49,7 @@ enum Unread {
 pub(crate) struct Desk {
     pub(crate) sessions: Sessions,
     pub(crate) tally: Arc<BoshTally>,
-    /// What bounds it now.
+    /// Its bounds in force.
     pub(crate) bounds: RwLock<Arc<BoshBounds>>,
     /// What requests that are being read may take together, KiB.
     pub(crate) reading: Arc<SourceSeats>,
@@ -75,7 +75,7 @@ impl Desk {
         response
     }
 
-    /// What bounds it now.
+    /// Its bounds in force.
     pub(crate) fn bounds(&self) -> Arc<BoshBounds> {
         self.bounds.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -32,7 +32,7 @@ const SPARE: Duration = Duration::from_secs(30);
 /// Connections that may wait for the thread: as many as may ever have seats.
 const WAITING_MAX: usize = 1_000_000;
 
-/// What bounds BOSH. All of it may change while it runs.
+/// Bounds of BOSH. All of them may change while it runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BoshBounds {
     /// Keys of `[bosh]`.
@@ -48,7 +48,7 @@ pub struct BoshBounds {
 }
 
 impl BoshBounds {
-    /// What holds for a session that begins.
+    /// Bounds for a new session.
     pub(crate) fn terms(&self) -> BoshTerms {
         let limits = &self.limits;
         BoshTerms {
@@ -83,9 +83,9 @@ impl BoshBounds {
     }
 }
 
-/// What the thread is started with.
+/// Parts with which the thread starts.
 pub struct BoshSettings {
-    /// What bounds it, at first.
+    /// Its bounds at the start.
     pub bounds: BoshBounds,
     /// Who gives sessions a stream.
     pub giver: Arc<dyn StreamGiver>,

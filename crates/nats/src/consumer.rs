@@ -49,7 +49,7 @@ pub(crate) struct Delivered {
     pub(crate) message: Message,
 }
 
-/// What a consumer said.
+/// Report of a consumer.
 pub(crate) enum Said {
     Message(Delivered),
     /// Nothing new, and it lives.

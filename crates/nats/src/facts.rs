@@ -1,4 +1,4 @@
-//! What NATS says of itself, for `holdline doctor` and for operations.
+//! Facts about NATS, for `holdline doctor` and for operations.
 
 use crate::NatsError;
 use crate::api::{ANSWER, ask, nothing, number, read, request, text};
@@ -6,7 +6,7 @@ use crate::stream::{StreamState, state};
 use async_nats::Client;
 use serde_json::Value;
 
-/// What NATS says of itself.
+/// Facts about NATS.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NatsFacts {
     /// The version of the server that is connected.

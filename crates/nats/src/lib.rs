@@ -42,15 +42,15 @@ use tokio::task::JoinHandle as Task;
 /// The name of a question.
 pub type Tag = [u64; 4];
 
-/// Who is told.
+/// The receiver of events.
 pub type Events = Arc<dyn Fn(NatsEvent) + Send + Sync>;
 
-/// What NATS tells.
+/// Event from NATS.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NatsEvent {
     /// The connection for streams is there, or is lost.
     Connected(bool),
-    /// What a server or the library complains of.
+    /// Complaint of a server or the library.
     Said(String),
     /// The answer to [`Nats::publish`]: the sequence.
     Published {
@@ -99,7 +99,7 @@ pub enum NatsEvent {
         subject: String,
         /// Where an answer is wanted.
         reply: Option<String>,
-        /// What it says.
+        /// Its text.
         payload: Vec<u8>,
     },
 }
@@ -116,7 +116,7 @@ pub struct Nats {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What reads one stream.
+/// Reader of one stream.
 #[derive(Default)]
 struct Reader {
     kept: Arc<Mutex<Option<Kept>>>,
@@ -314,7 +314,7 @@ impl Nats {
         self.handle.block_on(table::all(&self.streams, bucket))
     }
 
-    /// What NATS says of itself and of these streams.
+    /// Facts about NATS and these streams.
     pub fn facts(&self, streams: &[String]) -> Result<NatsFacts, NatsError> {
         self.handle.block_on(facts::facts(&self.streams, streams))
     }

@@ -19,7 +19,7 @@ const PAGE_BYTES: usize = 4 << 20;
 /// After so many pages of a consumer the stream's leader is asked where the stream begins.
 const LOOK_EVERY: u32 = 32;
 
-/// What is asked for.
+/// The question.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StreamRead {
     /// The stream.
@@ -92,7 +92,7 @@ pub(crate) async fn page(
     }
 }
 
-/// What is there up to a sequence that the stream's leader told.
+/// Messages up to a sequence that the stream's leader named.
 async fn to_end(
     client: &Client,
     mut kept: Kept,
@@ -120,7 +120,7 @@ async fn to_end(
     (Ok(StreamSlice { first, last, messages }), Some(kept))
 }
 
-/// What is there, or the next that comes.
+/// Messages that are there, or the next that comes.
 async fn waiting(
     client: &Client,
     mut kept: Kept,
@@ -154,7 +154,8 @@ async fn waiting(
     (Ok(StreamSlice { first, last, messages }), Some(kept))
 }
 
-/// What is wanted is purged, or gone, or the consumer's server is away: the stream's leader tells.
+/// Asks the stream's leader why messages did not come: they are purged or gone, or the consumer's
+/// server is away.
 async fn lost(client: &Client, kept: &Kept) -> Result<StreamSlice, NatsError> {
     let state = stream::state(client, kept.consumer.stream()).await?;
     match state.first > kept.next {

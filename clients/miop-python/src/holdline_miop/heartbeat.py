@@ -81,7 +81,7 @@ class Heartbeat:
         return it[2] - it[1] <= max(10, it[1] // 8)
 
     def save(self) -> Dict[str, List[int]]:
-        """What was learned, for the state."""
+        """The learned intervals, for the state."""
         return {name: list(it) for name, it in self._learned.items()}
 
     def load(self, learned: Optional[Dict[str, List[int]]]) -> None:

@@ -50,7 +50,7 @@ class Credentials:
 
 @dataclass
 class Options:
-    """What a machine is made with."""
+    """Parts of a new machine."""
 
     addresses: Sequence[str]
     product: str

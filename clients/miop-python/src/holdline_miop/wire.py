@@ -254,7 +254,7 @@ def _decode_text(name: str, value: bytes, count: int) -> str:
 
 
 def _check_content(frame: Frame) -> None:
-    """What the specification demands of the frames that a device reads."""
+    """Checks of the specification on frames that a device reads."""
     properties = frame.properties
     if frame.opcode == MSG:
         frame.records, frame.payload = _decode_records(frame.payload), b""

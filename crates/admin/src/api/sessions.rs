@@ -65,7 +65,7 @@ pub(crate) struct Sessions {
     open: Mutex<Open>,
 }
 
-/// What holds for sessions that begin.
+/// Bounds for new sessions.
 #[derive(Clone, Copy)]
 struct Bounds {
     sessions_max: usize,

@@ -219,7 +219,7 @@ impl Lane {
 
     /// Has threads that wait look at their end flags.
     pub(super) fn wake(&self) {
-        // A flag that is set before the lock is taken is seen by whoever waits afterwards.
+        // Readers that begin to wait after this lock see a flag that was set before it.
         drop(self.lock());
         self.came.notify_all();
     }

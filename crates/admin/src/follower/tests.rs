@@ -1,4 +1,4 @@
-//! What a node that follows answers.
+//! Answers of a node that follows.
 
 use super::*;
 use crate::answers::edge::cluster::{ClusterLog, ClusterNode};

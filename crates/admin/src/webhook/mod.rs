@@ -116,7 +116,7 @@ impl Webhook {
     }
 }
 
-/// What the configuration says of a webhook: other than its URL and product, all of it may change.
+/// Configuration of a webhook. All of it may change, except its URL and product.
 pub(crate) struct HookSettings {
     pub(crate) hook: Webhook,
     pub(crate) filter: Filter,

@@ -32,7 +32,7 @@ pub(crate) struct ReportCourier {
     backlog: Arc<dyn Backlog>,
     /// Where its Reports wait, on each shard.
     timeline: TimelineId,
-    /// What the backlog last returned from a wait.
+    /// Return value of the backlog's last wait.
     seen: u64,
     /// The webhook was removed, or wants no Reports any more.
     ended: Arc<AtomicBool>,
@@ -70,7 +70,7 @@ struct Batch {
 }
 
 impl ReportCourier {
-    /// A courier for this webhook, until it is told that it `ended`.
+    /// A courier for this webhook. It works until `ended` is set.
     pub(crate) fn new(
         address: Arc<Address>,
         backlog: Arc<dyn Backlog>,

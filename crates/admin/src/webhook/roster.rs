@@ -24,7 +24,7 @@ use std::thread::JoinHandle;
 /// The type that the backlog carries, where there is one.
 const REPORT: &str = "report";
 
-/// What all webhooks are made with.
+/// Shared parts of all webhooks.
 pub(crate) struct Around {
     pub(crate) feed: Arc<Feed>,
     /// The Reports that wait. Without it, they come by the feed like other events.
@@ -84,7 +84,7 @@ impl Drop for Courier {
 struct Planned {
     address: Arc<Address>,
     settings: HookSettings,
-    /// What it wants of each source.
+    /// Its filter for each source.
     wishes: Vec<(Source, Wish)>,
     /// Couriers for sources of which it wanted nothing so far.
     fresh: Vec<Courier>,
@@ -150,7 +150,7 @@ impl Roster {
         }
     }
 
-    /// What a webhook will be, with couriers at work for what it did not want so far.
+    /// Plans a webhook, and starts couriers for sources that it did not use so far.
     fn plan(&self, settings: HookSettings) -> Result<Planned, ApiStartError> {
         let wishes = self.wishes(&settings.filter);
         let (address, running) = self.address(&settings)?;
@@ -192,7 +192,7 @@ impl Roster {
         Ok((Arc::new(address), Vec::new()))
     }
 
-    /// What a webhook with this filter wants of each source.
+    /// The part of a filter for each source.
     fn wishes(&self, filter: &Filter) -> Vec<(Source, Wish)> {
         let mut wishes = Vec::new();
         if let Some(topics) = filter.messages() {

@@ -298,7 +298,7 @@ impl Replica {
             Say::GiveWay => return self.give_way(view.now),
         };
         if may {
-            // A stream that is gone has nothing that could be missed.
+            // A stream that is gone has no messages to miss.
             let ending = self.ending(Some(judged.unwrap_or(0)));
             self.step(view, Step::End(ending), out);
         }

@@ -46,7 +46,7 @@ impl Stream {
     }
 }
 
-/// What happens as soon as a node claims: between the reading that it knows and the next one.
+/// Events as soon as a node claims: between the reading that it knows and the next one.
 #[derive(Default)]
 struct OnClaim {
     /// Another node's message comes into the stream of generation 1.
@@ -63,7 +63,7 @@ struct Bench {
     streams: BTreeMap<u32, Stream>,
     table: Option<(u64, LogEntry)>,
     disk: Vec<StreamBatch>,
-    /// What other copies answer; those that are not here are silent.
+    /// Answers of other copies; those that are missing are silent.
     copies: Vec<LogBeat>,
     on_claim: OnClaim,
     /// A message that comes to generation 1 when generation 2 is made, and what it is told.
@@ -391,7 +391,7 @@ fn a_claim_does_not_go_on_in_a_generation_that_it_has_not_read() {
     assert!(without(Rule::FollowTheGeneration, opens_for_nothing));
 }
 
-/// A node that asks and gives way each time must not seem to lead: whoever has more would wait.
+/// A node that asks and gives way each time must not seem to lead: nodes with more would wait.
 #[test]
 fn a_node_that_asks_the_other_copies_says_that_it_follows() {
     let [lead, ..] = four();

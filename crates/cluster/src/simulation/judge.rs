@@ -67,11 +67,11 @@ fn places(first: u64, last: u64) -> RangeInclusive<Mark> {
 pub(super) struct Judge {
     /// Everything that ever counted, and the batch before it.
     counted: BTreeMap<Mark, Mark>,
-    /// What streams forgot of it.
+    /// Records that streams forgot.
     forgotten: BTreeSet<Mark>,
     /// What counts in a stream that forgot a Lead of a later epoch.
     deposed: BTreeSet<Mark>,
-    /// What was acknowledged to clients.
+    /// Records acknowledged to clients.
     acknowledged: BTreeSet<Mark>,
     /// What the log went on without: it may be lost ...
     excused: BTreeSet<Mark>,

@@ -10,8 +10,8 @@ use model::id::NodeId;
 
 use super::{MS, NAME};
 
-/// Whoever was disturbed so lately may be taken to be gone: six seconds without a beat, and what a
-/// claim takes.
+/// Others may take a node for gone that was disturbed within this time: six seconds without a beat,
+/// and the time of a claim.
 pub(super) const AWAY: u64 = 8_000 * MS;
 
 /// A disk: what is written, what of it is synced, and the mark.
@@ -36,7 +36,7 @@ impl SimDisk {
         self.synced.checked_sub(1).map_or(0, |at| self.batches[at].last_index())
     }
 
-    /// What is on it for good.
+    /// Synced content.
     pub(super) fn durable(&self) -> &[StreamBatch] {
         &self.batches[..self.synced]
     }

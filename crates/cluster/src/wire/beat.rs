@@ -36,7 +36,7 @@ pub enum LogRole {
 pub struct LogBeat {
     /// Which log.
     pub log: u16,
-    /// What the node is for it.
+    /// The node's role for it.
     pub role: LogRole,
     /// The generation of the stream that it knows.
     pub generation: u32,

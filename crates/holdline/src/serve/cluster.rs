@@ -13,10 +13,10 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// It could not be done.
+/// Exit code of a command that failed.
 const CANNOT: u8 = 2;
 
-/// What to do with a cluster.
+/// Arguments of `holdline cluster`.
 #[derive(Args)]
 pub struct Arguments {
     #[command(subcommand)]

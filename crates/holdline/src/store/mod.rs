@@ -22,7 +22,7 @@ use std::process::ExitCode;
 /// What was found is not what was written.
 const DAMAGED: u8 = 1;
 
-/// It could not be done.
+/// Exit code of a command that failed.
 const CANNOT: u8 = 2;
 
 /// Which folder, and what to do with it.

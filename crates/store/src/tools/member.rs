@@ -11,7 +11,7 @@ use model::id::NodeId;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Whose a data folder is.
+/// Owner of a data folder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Member {
     /// The node, 0 for a lone server.
@@ -22,7 +22,7 @@ pub struct Member {
     pub fingerprint: u64,
 }
 
-/// Whose a folder is, also one that is in use; `None`: it has no data yet.
+/// Owner of a folder, also of one that is in use; `None`: it has no data yet.
 pub fn read(path: &Path, means: &Means) -> Result<Option<Member>, OpenError> {
     if means.files.names(path).is_err() {
         return Ok(None);

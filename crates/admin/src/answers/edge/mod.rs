@@ -1,5 +1,5 @@
-//! What stands between the server and others: bans, bridges, certificates, the cluster. Each file
-//! is a noun, and knows no other.
+//! Parts between the server and others: bans, bridges, certificates, the cluster. Each file is a
+//! noun, and knows no other.
 
 pub(crate) mod bans;
 pub(crate) mod bridges;

@@ -52,7 +52,7 @@ fn preview(arguments: &Arguments) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What a reload would change, for people.
+/// Text for people: the changes that a reload would make.
 fn previewed(answer: &Value) -> String {
     let of = |live: bool, title: &str| {
         let all = entries(answer, "changes").iter().filter(|it| it["live"] == live);

@@ -13,7 +13,7 @@ public interface Clock {
 
     /**
      * Arranges for one call of {@code wake}, in place of the one arranged before; null: for none.
-     * It does not call it itself.
+     * The library does not call it itself.
      */
     void wakeAt(long atMs, Runnable wake);
 

@@ -64,7 +64,7 @@ final class Dialer {
                 try {
                     socket.close();
                 } catch (IOException closed) {
-                    // It is not open, which is what was wanted.
+                    // The connection is closed already.
                 }
             }
         }

@@ -107,7 +107,7 @@ final class Link {
         try {
             socket.close();
         } catch (IOException closed) {
-            // It is not open, which is what was wanted.
+            // The connection is closed already.
         }
     }
 }

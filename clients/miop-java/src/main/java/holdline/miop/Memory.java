@@ -9,7 +9,7 @@ import java.util.List;
 import java.util.Set;
 
 /**
- * What a client remembers across restarts, and the form of the record: lines of words.
+ * The state that a client keeps across restarts, and the form of the record: lines of words.
  *
  * <pre>
  * holdline-miop 1 PRODUCT DEVICE
