@@ -28,10 +28,14 @@ def schemas():
     return yaml, kubernetes_validate
 
 
-class Manifests(unittest.TestCase):
+class Reader(unittest.TestCase):
+    """Reads manifests, and holds them to the schemas and the server."""
+
+    FILES = ()
+
     def setUp(self):
         self.yaml, self.validator = schemas()
-        self.all = self.read("holdline.yaml")
+        self.all = [manifest for path in self.FILES for manifest in self.read(*path)]
 
     def read(self, *path):
         with open(os.path.join(FOLDER, *path), encoding="utf-8") as file:
@@ -40,6 +44,27 @@ class Manifests(unittest.TestCase):
     def one(self, kind, name="holdline"):
         found, = [it for it in self.all if (it["kind"], it["metadata"]["name"]) == (kind, name)]
         return found
+
+    def validates(self, manifests):
+        for version in VERSIONS:
+            for manifest in manifests:
+                with self.subTest(f"{manifest['kind']} in {version}"):
+                    self.validator.validate(manifest, version, strict=True)
+
+    def checked(self):
+        """The configuration, and what `holdline check` says of it."""
+        text = self.one("ConfigMap")["data"]["holdline.toml"]
+        folder = self.enterContext(fixture.tempfile.TemporaryDirectory())
+        path = os.path.join(folder, "holdline.toml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        told = run("check", "--config", path)
+        self.assertEqual(told.returncode, 0, told.stderr)
+        return text, told.stdout
+
+
+class Manifests(Reader):
+    FILES = (("holdline.yaml",),)
 
     def pod(self):
         return self.one("StatefulSet")["spec"]["template"]["spec"]
@@ -58,10 +83,7 @@ class Manifests(unittest.TestCase):
         return merged(self.one("StatefulSet"), patch)
 
     def test_they_are_of_the_schemas_of_kubernetes(self):
-        for version in VERSIONS:
-            for manifest in [*self.all, self.patched()]:
-                with self.subTest(f"{manifest['kind']} in {version}"):
-                    self.validator.validate(manifest, version, strict=True)
+        self.validates([*self.all, self.patched()])
 
     def test_a_word_that_is_none_would_be_noticed(self):
         wrong = self.one("StatefulSet")
@@ -70,13 +92,7 @@ class Manifests(unittest.TestCase):
             self.validator.validate(wrong, VERSIONS[0], strict=True)
 
     def test_the_server_takes_the_configuration(self):
-        text = self.one("ConfigMap")["data"]["holdline.toml"]
-        folder = self.enterContext(fixture.tempfile.TemporaryDirectory())
-        path = os.path.join(folder, "holdline.toml")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-        told = run("check", "--config", path)
-        self.assertEqual(told.returncode, 0, told.stderr)
+        text, printed = self.checked()
         # The ports are those of the container, and each that is served outside is a listener's.
         listens = set(map(int, re.findall(r'address = "0\.0\.0\.0:(\d+)"', text)))
         ports = {port["name"]: port["containerPort"] for port in self.container()["ports"]}
@@ -85,7 +101,7 @@ class Manifests(unittest.TestCase):
             for port in self.one("Service", service)["spec"]["ports"]:
                 self.assertIn(port["targetPort"], ports)
         # A pod is not killed before it has let everybody go.
-        drain_ms = int(re.search(r"drain_ms = (\d+)", told.stdout).group(1))
+        drain_ms = int(re.search(r"drain_ms = (\d+)", printed).group(1))
         grace_s = self.pod()["terminationGracePeriodSeconds"]
         self.assertGreater(grace_s, drain_ms / 1000 + 10)
 
@@ -119,34 +135,17 @@ class Manifests(unittest.TestCase):
                          ([".."], [{"path": "pod.yaml"}]))
         self.assertEqual(self.read("kustomization.yaml")[0]["resources"], ["holdline.yaml"])
 
-class Cluster(unittest.TestCase):
+
+class Cluster(Reader):
     """Three NATS servers and two nodes: no cluster of Kubernetes was at hand to run them."""
 
-    def setUp(self):
-        self.yaml, self.validator = schemas()
-        self.all = []
-        for name in ("nats.yaml", "holdline.yaml"):
-            with open(os.path.join(FOLDER, "cluster", name), encoding="utf-8") as file:
-                self.all += self.yaml.safe_load_all(file)
-
-    def one(self, kind, name="holdline"):
-        found, = [it for it in self.all if (it["kind"], it["metadata"]["name"]) == (kind, name)]
-        return found
+    FILES = (("cluster", "nats.yaml"), ("cluster", "holdline.yaml"))
 
     def test_they_are_of_the_schemas_of_kubernetes(self):
-        for version in VERSIONS:
-            for manifest in self.all:
-                with self.subTest(f"{manifest['kind']} in {version}"):
-                    self.validator.validate(manifest, version, strict=True)
+        self.validates(self.all)
 
     def test_the_server_takes_the_configuration_and_knows_the_nats_servers(self):
-        text = self.one("ConfigMap")["data"]["holdline.toml"]
-        folder = self.enterContext(fixture.tempfile.TemporaryDirectory())
-        path = os.path.join(folder, "holdline.toml")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-        told = run("check", "--config", path)
-        self.assertEqual(told.returncode, 0, told.stderr)
+        text, _ = self.checked()
         nats = self.one("StatefulSet", "holdline-nats")["spec"]
         pods = [f"nats://holdline-nats-{pod}.{nats['serviceName']}:4222"
                 for pod in range(nats["replicas"])]
