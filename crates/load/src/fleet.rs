@@ -185,17 +185,8 @@ impl Fleet {
     }
 
     fn post(&self, thread: usize, mail: Mail) {
-        let mailbox = &self.mailboxes[thread];
-        let mut shard_message = ShardMessage::Mail(mail);
-        while let Err(back) = mailbox.put(shard_message) {
-            if self.threads[thread].0.is_finished() {
-                return;
-            }
-            shard_message = back;
-            mailbox.ring();
-            std::thread::yield_now();
-        }
-        mailbox.ring();
+        let is_over = || self.threads[thread].0.is_finished();
+        self.mailboxes[thread].insist(ShardMessage::Mail(mail), is_over);
     }
 }
 

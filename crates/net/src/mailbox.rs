@@ -2,12 +2,16 @@
 //!
 //! The sender pushes under a lock held for a few instructions and rings the bell only when it is
 //! not rung yet; the receiver takes everything at once. A full mailbox gives the shard message
-//! back: an answer, never a wait.
+//! back: an answer, never a wait, but for a thread that is no shard and insists.
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Time between two attempts to put a message into a full box.
+const FULL: Duration = Duration::from_millis(1);
 
 /// One shard's shard messages.
 pub struct Mailbox<L> {
@@ -38,6 +42,20 @@ impl<L> Mailbox<L> {
         }
         shard_messages.push(shard_message);
         Ok(())
+    }
+
+    /// Puts a shard message in and wakes the receiver; while the box is full, it waits. It gives up
+    /// when the receiver is over.
+    pub fn insist(&self, mut shard_message: L, mut is_over: impl FnMut() -> bool) {
+        while let Err(back) = self.put(shard_message) {
+            if is_over() {
+                return;
+            }
+            shard_message = back;
+            self.ring();
+            std::thread::sleep(FULL);
+        }
+        self.ring();
     }
 
     /// Wakes the receiver, unless it has been woken since it last looked.
@@ -80,6 +98,26 @@ mod tests {
         mailbox.take(&mut got);
         assert_eq!(got, [1, 2]);
         assert_eq!(mailbox.put(4), Ok(()));
+    }
+
+    #[test]
+    fn who_insists_gives_up_when_the_receiver_is_over_and_not_before() {
+        let mailbox = Mailbox::new(1).expect("an eventfd");
+        let (mut got, mut tries) = (Vec::new(), 0);
+        mailbox.insist(1, || unreachable!("there is room"));
+        mailbox.insist(2, || {
+            tries += 1;
+            tries == 3
+        });
+        mailbox.take(&mut got);
+        assert_eq!((&got[..], tries), (&[1][..], 3));
+        mailbox.insist(3, || unreachable!("there is room"));
+        mailbox.insist(4, || {
+            mailbox.take(&mut got);
+            false
+        });
+        mailbox.take(&mut got);
+        assert_eq!(got, [1, 3, 4]);
     }
 
     #[test]

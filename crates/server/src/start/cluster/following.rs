@@ -55,7 +55,7 @@ struct Door {
     thread: JoinHandle<()>,
 }
 
-/// What the listeners and the API of a server that follows know of the cluster.
+/// The cluster, for the listeners and the API of a server that follows.
 pub(super) struct FollowingView {
     pub(super) seat: Arc<LeaderSeat>,
     pub(super) cluster: ClusterReading,
@@ -176,20 +176,11 @@ impl FollowingServer {
 
 impl Door {
     fn post(&self, mail: ElsewhereMail) {
-        let mut message = ShardMessage::Mail(mail);
-        while let Err(back) = self.mailbox.put(message) {
-            if self.thread.is_finished() {
-                return;
-            }
-            message = back;
-            self.mailbox.ring();
-            std::thread::yield_now();
-        }
-        self.mailbox.ring();
+        self.mailbox.insist(ShardMessage::Mail(mail), || self.thread.is_finished());
     }
 }
 
-/// What all listeners have in common while they are started.
+/// Shared parts of all listeners while they start.
 struct Start<'a> {
     config: &'a Config,
     view: &'a FollowingView,

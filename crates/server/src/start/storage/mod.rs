@@ -397,17 +397,8 @@ pub(super) fn insist(
     mail: Mail,
     over: &AtomicBool,
 ) {
-    let mailbox = &mailboxes[usize::from(to.0)];
-    let mut shard_message = ShardMessage::Mail(mail);
-    while let Err(back) = mailbox.put(shard_message) {
-        if over.load(Ordering::Relaxed) {
-            return;
-        }
-        shard_message = back;
-        mailbox.ring();
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    mailbox.ring();
+    let is_over = || over.load(Ordering::Relaxed);
+    mailboxes[usize::from(to.0)].insist(ShardMessage::Mail(mail), is_over);
 }
 
 /// Retention of the logs.
