@@ -52,7 +52,7 @@ const REPLICAS: u16 = 3;
 /// Inputs that are taken before machines are ticked.
 const INPUTS_TOGETHER: usize = 256;
 
-/// What the node's thread is told.
+/// Input of the node's thread.
 pub(crate) enum Input {
     Nats(NatsEvent),
     /// A log that leads has a batch on its disk.
@@ -101,7 +101,7 @@ pub(crate) struct Driver {
     pub(crate) inbox: String,
     pub(crate) replicas: u16,
     pub(crate) is_connected: bool,
-    /// What NATS complained of last.
+    /// Last complaint of NATS.
     pub(crate) said: String,
     pub(crate) was_isolated: bool,
     pub(crate) told_leader: Option<LeaderAddress>,

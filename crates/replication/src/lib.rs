@@ -10,7 +10,7 @@
 //! One thread runs the machines of all logs (`cluster`), and carries out what they want by `nats`
 //! and `store`. The node that leads log 0 leads all logs (`docs/adr/0081`).
 //!
-//! What the server does with it:
+//! How the server uses it:
 //! 1. `Folder::open_to_follow`, [`Replication::begin`]. It follows from then on.
 //! 2. [`Replication::turn`] in a loop, on a thread of the server's own.
 //! 3. On [`Turn::Lead`]: start as a lone server does, with that folder, but give the running logs
@@ -32,13 +32,14 @@ mod status;
 mod turn;
 mod wire;
 
+pub use cluster::wire::beat::{LOGS_MAX, LogRole};
+pub use cluster::wire::table::ADDRESSES_MAX;
 pub use settings::{BeginError, ClusterSettings};
 pub use status::{ClusterStatus, LogStatus, NodeStatus};
 pub use turn::{ClusterNotice, LeaderAddress, LeaveReason, Turn};
 
 use cluster::batch::LogLeader;
-use cluster::wire::beat::LOGS_MAX;
-use cluster::wire::table::{ADDRESSES_MAX, TEXT_BYTES_MAX};
+use cluster::wire::table::TEXT_BYTES_MAX;
 use driver::{Driver, Input};
 use model::id::NodeId;
 use names::Names;
@@ -46,7 +47,7 @@ use nats::{Nats, NatsError};
 use operations::OperationError;
 use shared::Shared;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 use store::data::{FollowingFolder, Logs};
@@ -57,7 +58,7 @@ pub struct Replication {
     inputs: Sender<Input>,
     nats: Arc<Nats>,
     names: Names,
-    thread: Option<JoinHandle<()>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Replication {
@@ -87,16 +88,16 @@ impl Replication {
             inputs: inputs.clone(),
             nats: Arc::clone(&nats),
             names: names.clone(),
-            thread: None,
+            thread: Mutex::default(),
         };
         let driver = Driver::new((settings, names, me), (shared, nats, inbox), folder, inputs);
         let driver = move || driver.run(received);
         let thread = Builder::new().name("holdline-cluster".into()).spawn(driver);
-        handle.thread = Some(thread.map_err(BeginError::Thread)?);
+        handle.thread = Mutex::new(Some(thread.map_err(BeginError::Thread)?));
         Ok(handle)
     }
 
-    /// What the server is to do next; none within the time.
+    /// Next order for the server; none if none comes within the time.
     pub fn turn(&self, within: Duration) -> Option<Turn> {
         self.shared.next(within)
     }
@@ -115,7 +116,7 @@ impl Replication {
 
     /// The logs are closed. What was written and is not acknowledged yet has two seconds; then the
     /// node has left, and the folder may be opened to follow.
-    pub fn closed(mut self) {
+    pub fn closed(&self) {
         self.tell(Input::Closed);
         self.join();
     }
@@ -142,8 +143,9 @@ impl Replication {
         let _ = self.inputs.send(input);
     }
 
-    fn join(&mut self) {
-        if let Some(thread) = self.thread.take() {
+    fn join(&self) {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = thread.take() {
             let _ = thread.join(); // its panic was told where it happened
         }
     }
@@ -164,22 +166,26 @@ fn channel() -> (Sender<Input>, std::sync::mpsc::Receiver<Input>) {
 }
 
 fn check(settings: &ClusterSettings, logs: u16) -> Result<(), BeginError> {
-    let wrong = |why: &str| Err(BeginError::Settings(why.to_owned()));
+    let wrong = |why: String| Err(BeginError::Settings(why));
     if settings.node == NodeId::ALONE {
-        return wrong("the folder has no node number: `holdline cluster create` or `join` first");
+        return wrong(
+            "the folder has no node number: `holdline cluster create` or `join` first".into(),
+        );
     }
     if usize::from(logs) > LOGS_MAX {
-        return wrong("a cluster has 96 logs at most");
+        return wrong(format!("a cluster has {LOGS_MAX} logs at most"));
     }
     let is_long = |text: &String| text.len() > TEXT_BYTES_MAX;
     if settings.advertise.len() > ADDRESSES_MAX || settings.advertise.iter().any(is_long) {
-        return wrong("`advertise` has 16 addresses of 255 bytes at most");
+        return wrong(format!(
+            "`advertise` has {ADDRESSES_MAX} addresses of {TEXT_BYTES_MAX} bytes at most"
+        ));
     }
     if is_long(&settings.node_name) {
-        return wrong("the name of a node has 255 bytes at most");
+        return wrong(format!("the name of a node has {TEXT_BYTES_MAX} bytes at most"));
     }
     match settings.copies_min {
         1 | 2 => Ok(()),
-        _ => wrong("`copies_min` is 1 or 2"),
+        _ => wrong("`copies_min` is 1 or 2".into()),
     }
 }

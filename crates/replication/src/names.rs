@@ -88,7 +88,7 @@ pub(crate) fn log_key(log: u16) -> String {
     format!("log.{log:02}")
 }
 
-/// What a key is of.
+/// Kind of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Key {
     Cluster,

@@ -1,5 +1,4 @@
-//! What `holdline cluster` does to a cluster, from outside: each operation first says what it will
-//! do.
+//! The operations of `holdline cluster`, from outside: each first says what it will do.
 //!
 //! ```text
 //! let plan = Operations::connect(&settings, name)?.create(..)?;   nothing is changed yet
@@ -33,7 +32,7 @@ const BETWEEN: Duration = Duration::from_millis(300);
 pub enum OperationError {
     /// NATS.
     Nats(NatsError),
-    /// What was found does not allow it.
+    /// The state of the cluster or the folder does not allow it.
     Refused(String),
 }
 
@@ -43,7 +42,7 @@ pub struct Operations {
     names: Names,
 }
 
-/// What an operation will do.
+/// Plan of an operation.
 pub struct OperationPlan {
     nats: Arc<Nats>,
     names: Names,
@@ -70,7 +69,7 @@ pub struct NewNode {
     pub advertise: Vec<String>,
 }
 
-/// What a cluster is.
+/// Description of a cluster.
 #[derive(Clone, Debug)]
 pub struct Listed {
     /// The fingerprint of its secret.
@@ -98,7 +97,7 @@ impl Operations {
         Ok(Operations { nats: Arc::new(nats), names })
     }
 
-    /// What NATS says of itself and of the cluster's table and streams, for `holdline doctor`.
+    /// Facts about NATS and the cluster's table and streams, for `holdline doctor`.
     pub fn facts(&self) -> Result<NatsFacts, OperationError> {
         let mut streams = self.streams()?;
         streams.push(format!("KV_{}", self.names.bucket()));
@@ -194,7 +193,7 @@ impl Operations {
         Ok(plan)
     }
 
-    /// What the table says.
+    /// Content of the table.
     pub fn list(&self) -> Result<Listed, OperationError> {
         let there = self.read()?;
         let node = |(number, entry): (u16, NodeEntry)| {
@@ -352,7 +351,7 @@ pub(crate) fn promote(
 }
 
 impl OperationPlan {
-    /// What will be done, line by line.
+    /// The steps, a line each.
     pub fn lines(&self) -> &[String] {
         &self.lines
     }

@@ -1,4 +1,4 @@
-//! What the machine of a log knows of the copy on this disk.
+//! The copy of a log on this disk, as its machine knows it.
 
 use cluster::batch::{LogEnd, StreamBatch};
 use cluster::own_log::OwnLog;

@@ -1,10 +1,10 @@
-//! What a node of a cluster is told at its start.
+//! Settings of a node of a cluster.
 
 use model::id::NodeId;
 use nats::NatsSettings;
 use std::fmt;
 
-/// What a node of a cluster is told at its start.
+/// Settings of a node of a cluster.
 #[derive(Clone, Debug)]
 pub struct ClusterSettings {
     /// The name of the cluster, which names its table and its streams: letters, digits, `-`, `_`.

@@ -1,4 +1,4 @@
-//! What the handle of the server and the node's thread share.
+//! State that the server's handle and the node's thread share.
 
 use crate::status::ClusterStatus;
 use crate::turn::Turn;
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// they tell of is in the status too.
 const TURNS_MAX: usize = 1_000;
 
-/// What the handle of the server and the node's thread share.
+/// State that the server's handle and the node's thread share.
 pub(crate) struct Shared {
     turns: Mutex<VecDeque<Turn>>,
     is_there: Condvar,

@@ -57,7 +57,7 @@ impl ClusterStatus {
 pub struct LogStatus {
     /// Which.
     pub log: u16,
-    /// What the node is for it.
+    /// The node's role for it.
     pub role: LogRole,
     /// The epoch up to which the node has it.
     pub epoch: u32,

@@ -1,9 +1,9 @@
-//! What the server is told.
+//! Orders and notices for the server.
 
 use model::id::NodeId;
 use store::data::OpenFolder;
 
-/// What the server is to do.
+/// Order or notice for the server.
 pub enum Turn {
     /// This node leads all logs: serve them. The folder is one like any other, and hands its
     /// batches to the stream.
@@ -78,12 +78,12 @@ pub enum ClusterNotice {
     NotAMember,
     /// The table is of a cluster with another secret, or with another number of logs.
     OtherCluster {
-        /// What differs.
+        /// The difference.
         why: String,
     },
     /// Another process has this node's number.
     SameNumber,
-    /// What NATS, or a part of it, complains of.
+    /// Complaint of NATS or a part of it.
     Nats(String),
     /// A follower's disk is full: it follows again when there is room.
     DiskFull {

@@ -1,4 +1,4 @@
-//! What nodes ask each other beside beats: how far a log is, and parts of a base.
+//! Questions between nodes, beside beats: how far a log is, and parts of a base.
 //!
 //! ```text
 //! ask:     | version u8 | log u16 |                          answered by a beat of that log
@@ -34,7 +34,7 @@ pub(crate) enum CopyPart {
 pub(crate) enum CopyAnswer {
     /// The bytes, and how many a list has in all.
     Bytes { total: u64, bytes: Vec<u8> },
-    /// It is being made.
+    /// The base is being made.
     Wait,
     /// There is none: this node has no copy from which one could be made.
     No,

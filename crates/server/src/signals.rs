@@ -51,7 +51,7 @@ pub fn catch() -> io::Result<Caught> {
 }
 
 impl Caught {
-    /// What has happened, if anything has.
+    /// The next event, if there is one.
     pub(crate) fn look(&self) -> Option<TakeOverEvent> {
         self.events.try_recv().ok()
     }

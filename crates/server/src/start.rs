@@ -173,7 +173,7 @@ pub struct StartOptions<'a> {
     pub load: Option<LoadConfig>,
     /// Services beside those of every server.
     pub further: FurtherServices<'a>,
-    /// What it serves of a cluster that it leads.
+    /// Its part in a cluster that it leads.
     pub lead: Lead,
 }
 

@@ -1,4 +1,4 @@
-//! What comes in, and to whom it goes.
+//! Input of the driver, and where each kind goes.
 
 use super::slot::of_tag;
 use super::table::BUCKET;

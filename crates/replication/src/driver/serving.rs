@@ -16,13 +16,13 @@ use std::time::Duration;
 use store::data::{FollowingFolder, Logs};
 use store::log::{LogBatch, Ship};
 
-/// What was written before the logs closed may be acknowledged for so long.
+/// Time in which batches written before the logs closed may still be acknowledged.
 const LAST: Duration = Duration::from_secs(2);
 
 /// A log that the leader of log 0 does not come to lead in this time: it lets others try.
 const ALL: Duration = Duration::from_secs(60);
 
-/// Who has the folder.
+/// Owner of the folder.
 pub(crate) enum Serving {
     /// This thread: logs follow, or claim. Since when log 0 is open, if it is.
     Follows(Option<Instant>),

@@ -30,7 +30,7 @@ const TIMELINES: u64 = 20;
 const STEPS: u32 = 900;
 const STEP: Duration = Duration::from_millis(100);
 
-/// What all nodes of the test have.
+/// Settings of all nodes of the test.
 pub(crate) const TEST: Shape = Shape { logs: 2, secret: [7; 64] };
 
 pub(crate) struct Shape {

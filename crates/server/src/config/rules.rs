@@ -51,7 +51,7 @@ pub(super) fn check(config: &Config, reader: &mut Reader<'_>) {
     cluster(config, reader);
 }
 
-/// What a node of a cluster needs: to be found by clients, one proof for NATS, and a log that is on
+/// Needs of a node of a cluster: an address for clients, one proof for NATS, and a log that is on
 /// the disk before it is published.
 fn cluster(config: &Config, reader: &mut Reader<'_>) {
     let of = &config.cluster;
@@ -103,7 +103,7 @@ fn cluster(config: &Config, reader: &mut Reader<'_>) {
     }
 }
 
-/// What nodes of a cluster do not share by themselves.
+/// Parts that the operator must share between nodes of a cluster.
 fn unshared(config: &Config) -> Vec<String> {
     if !config.cluster.is_on() {
         return Vec::new();

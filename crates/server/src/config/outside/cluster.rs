@@ -5,10 +5,11 @@
 
 use base::section;
 use base::setting::{list, text, whole};
+use replication::ADDRESSES_MAX;
 use std::path::PathBuf;
 
-/// Most addresses of NATS servers, and most addresses that a node advertises.
-const ADDRESSES_MAX: usize = 16;
+/// Most addresses of NATS servers.
+const SERVERS_MAX: usize = 16;
 
 section! {
     /// `[cluster]`: nodes with copies of the same logs.
@@ -19,7 +20,7 @@ section! {
         /// alone. `holdline cluster create` or `holdline cluster join` must come before the first
         /// start with it.
         nats: Vec<String> = Vec::new(), list(
-            ADDRESSES_MAX,
+            SERVERS_MAX,
             "addresses such as \"nats://10.0.0.1:4222\" or \"tls://10.0.0.1:4222\", without user \
              and password",
             is_nats,

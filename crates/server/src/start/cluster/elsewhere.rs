@@ -23,7 +23,7 @@ use std::sync::mpsc::SyncSender;
 /// Shortest time after which a client comes back that is told no address.
 const RETRY_MS: u32 = 1_000;
 
-/// What a listener is told.
+/// Mail for a listener.
 pub(super) enum ElsewhereMail {
     /// Take nobody more, and end.
     Stop,
@@ -31,12 +31,12 @@ pub(super) enum ElsewhereMail {
     Turns(SyncSender<ShardId>),
 }
 
-/// What became of connections to a node that follows.
+/// Outcomes of connections to a node that follows.
 #[derive(Default)]
 pub(super) struct ElsewhereTally {
-    /// They were told the address of the leader.
+    /// Connections that got the address of the leader.
     pub(super) redirected: AtomicU64,
-    /// They were refused, or ended by themselves.
+    /// Connections that were refused, or that the client ended.
     pub(super) refused: AtomicU64,
 }
 
@@ -104,8 +104,8 @@ enum Told {
     Over,
 }
 
-/// What a client hears that asks a node that follows. `address`: where the leader's listener is,
-/// if it is known.
+/// The answer of a node that follows to a client's request. `address`: where the leader's listener
+/// is, if it is known.
 fn answer(request: &Request, address: Option<&str>, (redirect, retry_ms): (Redirect, u32)) -> Told {
     match request {
         Request::Push(PushRequest::Bind(bind)) => {

@@ -51,7 +51,7 @@ impl Joined {
         view::told(self.node, notice);
     }
 
-    /// What a server that follows shows of the cluster.
+    /// The view of the cluster for a server that follows.
     pub(super) fn view(&self) -> FollowingView {
         let (told, read) = (Arc::downgrade(&self.replication), Arc::downgrade(&self.replication));
         let lost = self.lost.clone();
@@ -65,7 +65,7 @@ impl Joined {
         }
     }
 
-    /// What a server is started with that leads.
+    /// The parts with which a leading server starts.
     pub(super) fn lead(&self, folder: Box<OpenFolder>) -> Lead {
         let FollowingView { cluster, readings, .. } = self.view();
         let (opened, turned) =
@@ -89,15 +89,7 @@ impl Joined {
 
     /// The logs are closed: what is not acknowledged yet has a moment, then the node has left.
     pub(super) fn closed(self) {
-        let mut left = self.replication;
-        // Whoever reads the status at this moment has done so soon.
-        loop {
-            match Arc::try_unwrap(left) {
-                Ok(replication) => return replication.closed(),
-                Err(shared) => left = shared,
-            }
-            std::thread::yield_now();
-        }
+        self.replication.closed();
     }
 }
 
@@ -145,7 +137,7 @@ pub(super) fn node_name(config: &Config) -> String {
     }
 }
 
-/// What of the files that `[cluster]` names cannot be used.
+/// Faults of the files that `[cluster]` names.
 pub(in crate::start) fn unusable(config: &Config) -> Vec<String> {
     let of = &config.cluster;
     let files: [(&str, &Option<PathBuf>); 5] = [

@@ -1,5 +1,5 @@
-//! What a server is started with that leads a cluster; a server that is alone has the same with
-//! nothing in it.
+//! The parts with which a server starts that leads a cluster; a server that is alone has the same
+//! with nothing in it.
 //!
 //! This is the only place where the two differ at the start. Invariant: acknowledgements reach the
 //! logs before anything waits for them.
@@ -8,7 +8,7 @@ use admin::{ClusterReading, MetricReading, Readings};
 use std::sync::Arc;
 use store::data::{Logs, OpenFolder};
 
-/// What a server is started with, beside its configuration, to serve the logs of a cluster.
+/// Parts with which a server starts, beside its configuration, to serve the logs of a cluster.
 pub struct Lead {
     /// The folder, open already.
     pub(in crate::start) folder: Option<Box<OpenFolder>>,

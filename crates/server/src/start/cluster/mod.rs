@@ -58,27 +58,25 @@ pub struct Node<'a> {
     pub welcome: &'a dyn Fn(&RunningServer) -> String,
 }
 
-/// Why a node follows no longer.
+/// Next step of a node that no longer follows.
 enum Follows {
-    /// It leads.
+    /// The node leads.
     Lead(Box<OpenFolder>),
-    /// It is told to stop.
-    Stop,
     /// Another process takes its place.
     Give(Successor),
     /// Its configuration was read again.
     Again(Box<Config>),
-    /// It was to lead and cannot: it follows anew.
+    /// The node was to lead and cannot: it follows anew.
     Anew,
 }
 
 /// Why a node leads no longer.
 enum Leads {
-    /// It follows from now on.
+    /// The node follows from now on.
     Leave(LeaveReason, Option<LeaderAddress>),
-    /// It is told to stop, and no follower has taken over.
+    /// The node stops, and no follower has taken over.
     Stop,
-    /// It is told to stop, and a follower takes over.
+    /// The node stops, and a follower takes over.
     HandedOver,
     /// Another process takes its place.
     Give(Successor),
@@ -93,42 +91,36 @@ pub fn serve(
     let mut predecessor = predecessor;
     loop {
         let joined = Joined::begin(&config, inherited.taken_over)?;
-        let supervisor = inherited.supervisor.clone();
-        let (next, sockets) = loop {
+        let left = loop {
+            let supervisor = inherited.supervisor.clone();
             let shards = (joined.logs, std::mem::take(&mut inherited));
             let following = FollowingServer::start(&config, shards, joined.view())?;
             if let Some(predecessor) = predecessor.take() {
                 predecessor.tell_serving();
             }
             let next = follow(node, &config, (&joined, &following))?;
+            let Some(next) = next else {
+                following.stop();
+                joined.closed();
+                tell!(event::STOPPED);
+                return Ok(());
+            };
+            let sockets = following.move_off();
+            let kept = Inherited { supervisor, sockets, taken_over: true };
             match next {
-                Follows::Stop => {
-                    following.stop();
+                Follows::Again(new) => (config, inherited) = (*new, kept),
+                Follows::Lead(folder) => {
+                    break lead(node, &mut config, (joined, folder), kept)?;
+                }
+                Follows::Give(successor) => {
                     joined.closed();
-                    tell!(event::STOPPED);
-                    return Ok(());
+                    break give(node, &successor, kept)?;
                 }
-                Follows::Again(new) => {
-                    config = *new;
-                    let sockets = following.move_off();
-                    let supervisor = supervisor.clone();
-                    inherited = Inherited { supervisor, sockets, taken_over: true };
+                Follows::Anew => {
+                    joined.closed();
+                    break Some(kept);
                 }
-                next => break (next, following.move_off()),
             }
-        };
-        let again = Inherited { supervisor, sockets, taken_over: true };
-        let left = match next {
-            Follows::Lead(folder) => lead(node, &mut config, (joined, folder), again)?,
-            Follows::Give(successor) => {
-                joined.closed();
-                give(node, &successor, again)?
-            }
-            Follows::Anew => {
-                joined.closed();
-                Some(again)
-            }
-            Follows::Stop | Follows::Again(_) => unreachable!("they are done above"),
         };
         match left {
             Some(kept) => inherited = kept,
@@ -137,12 +129,12 @@ pub fn serve(
     }
 }
 
-/// Follows, until there is something else to do.
+/// Follows, until there is something else to do: none if the node is to stop.
 fn follow(
     node: &Node<'_>,
     config: &Config,
     (joined, following): (&Joined, &FollowingServer),
-) -> Result<Follows, StartError> {
+) -> Result<Option<Follows>, StartError> {
     let _offer = following.offer_place(config, &node.caught.more())?;
     following.tell_ready();
     tell!(event::NODE_FOLLOWS, node = joined.node.number());
@@ -151,18 +143,18 @@ fn follow(
     loop {
         match node.caught.look() {
             Some(TakeOverEvent::Signal(SIGHUP)) => match (node.load)() {
-                Ok(new) => return Ok(Follows::Again(Box::new(new))),
+                Ok(new) => return Ok(Some(Follows::Again(Box::new(new)))),
                 Err(error) => tell!(event::CONFIGURATION_REFUSED, %error),
             },
-            Some(TakeOverEvent::Signal(_)) => return Ok(Follows::Stop),
-            Some(TakeOverEvent::TakeOver(successor)) => return Ok(Follows::Give(successor)),
+            Some(TakeOverEvent::Signal(_)) => return Ok(None),
+            Some(TakeOverEvent::TakeOver(successor)) => return Ok(Some(Follows::Give(successor))),
             Some(TakeOverEvent::Served | TakeOverEvent::Lost) | None => {}
         }
         match joined.replication.turn(LOOK) {
-            Some(Turn::Lead(folder)) => return Ok(Follows::Lead(folder)),
+            Some(Turn::Lead(folder)) => return Ok(Some(Follows::Lead(folder))),
             Some(Turn::Follow(leader)) => knows(joined, leader),
             Some(Turn::Notice(notice)) => joined.notice(&notice),
-            Some(Turn::Leave { .. }) => return Ok(Follows::Anew),
+            Some(Turn::Leave { .. }) => return Ok(Some(Follows::Anew)),
             None => {}
         }
         if clock::since(alive) >= ALIVE {
@@ -172,7 +164,7 @@ fn follow(
     }
 }
 
-/// Who leads is known, or nobody does any more.
+/// Remembers the leader, or that there is none.
 fn knows(joined: &Joined, leader: Option<LeaderAddress>) {
     // A node never sends clients to itself.
     let leader = leader.filter(|leader| leader.node != joined.node);
@@ -295,7 +287,7 @@ fn reason(why: LeaveReason) -> &'static str {
     }
 }
 
-/// What a person at the terminal sees of a node that follows.
+/// Text for a person at the terminal of a node that follows.
 fn told_to_people(following: &FollowingServer) -> String {
     let mut text = format!("holdline {} follows\n\n", env!("CARGO_PKG_VERSION"));
     let (listening, api) = following.listening();

@@ -7,17 +7,14 @@
 //! to this node itself.
 
 use crate::config::{Config, ListenAddress};
-use replication::LeaderAddress;
+use replication::{ADDRESSES_MAX, LeaderAddress};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Name of the API among the addresses.
 pub(super) const API: &str = "api";
 
-/// Addresses of a node, at most (`cluster`'s table).
-const ADDRESSES_MAX: usize = 16;
-
-/// Who leads, as far as this node knows. Shared by its listeners and its API.
+/// The leader, as far as this node knows. Shared by its listeners and its API.
 pub(super) struct LeaderSeat {
     /// The ports of this node's own listeners, by their names.
     ports: BTreeMap<String, u16>,
@@ -31,7 +28,7 @@ impl LeaderSeat {
         LeaderSeat { ports, leader: Mutex::default() }
     }
 
-    /// This node leads, or nobody does. Whether that is new.
+    /// Another node leads, or none is known to. Whether that is new.
     pub(super) fn set(&self, leader: Option<LeaderAddress>) -> bool {
         let mut seat = self.lock();
         let is_new = *seat != leader;
@@ -43,8 +40,7 @@ impl LeaderSeat {
     pub(super) fn address(&self, listener: &str) -> Option<String> {
         let seat = self.lock();
         let addresses = &seat.as_ref()?.addresses;
-        let mut named = addresses.iter().filter_map(|it| it.split_once('='));
-        if let Some((_, address)) = named.find(|(name, _)| *name == listener) {
+        if let Some(address) = named(addresses, listener) {
             return Some(address.to_owned());
         }
         let host = addresses.iter().find(|it| !it.contains('='))?;
@@ -54,6 +50,12 @@ impl LeaderSeat {
     fn lock(&self) -> MutexGuard<'_, Option<LeaderAddress>> {
         self.leader.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The address of the listener with this name, among those of a node.
+pub(super) fn named<'a>(addresses: &'a [String], listener: &str) -> Option<&'a str> {
+    let mut named = addresses.iter().filter_map(|it| it.split_once('='));
+    named.find(|(name, _)| *name == listener).map(|(_, address)| address)
 }
 
 /// Where clients reach this node, `NAME=host:port` for the API and each listener that serves them.

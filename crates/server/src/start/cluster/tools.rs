@@ -1,4 +1,4 @@
-//! What an operator does to a cluster from a node that need not run: make it, join it, list it,
+//! An operator's changes of a cluster, from a node that need not run: create it, join it, list it,
 //! move the lead, remove a node, and make its table anew.
 //!
 //! Everything is planned first and told in lines; nothing changes before the plan is carried out.
@@ -21,7 +21,7 @@ use store::tools::member::{self, Member};
 use store::tools::{self, Means};
 
 /// Most logs of a cluster.
-pub const LOGS_MAX: u16 = 96;
+pub const LOGS_MAX: u16 = replication::LOGS_MAX as u16;
 
 /// Something that will be done, once it is agreed to.
 pub struct ClusterPlan {
@@ -31,17 +31,17 @@ pub struct ClusterPlan {
     local: Local,
 }
 
-/// What is done to the data folder.
+/// Change of the data folder.
 enum Local {
     Nothing,
-    /// It becomes this node's.
+    /// The folder becomes this node's.
     Take(NodeId),
-    /// It is made, with so many logs.
+    /// The folder is created, with so many logs.
     Make(Box<Secrets>, NodeId, u16),
 }
 
 impl ClusterPlan {
-    /// What will be done, line by line.
+    /// The steps, a line each.
     pub fn lines(&self) -> &[String] {
         &self.lines
     }
@@ -188,23 +188,23 @@ pub fn secret_of(bytes: &[u8]) -> Option<ClusterSecret> {
 
 /// Something about the NATS servers of a cluster, for `holdline doctor`.
 pub struct NatsFact {
-    /// What was looked at.
+    /// The item.
     pub item: String,
-    /// What it is.
+    /// Its value.
     pub value: String,
-    /// What it should be.
+    /// The value that is needed.
     pub need: &'static str,
     /// Whether it is that.
     pub is_good: bool,
     /// Without it nothing works, or acknowledged data can be lost.
     pub is_vital: bool,
-    /// What happens otherwise.
+    /// The symptom of another value.
     pub symptom: &'static str,
-    /// What to do.
+    /// The remedy.
     pub remedy: &'static str,
 }
 
-/// What is known of the NATS servers of the cluster that is configured; nothing without one.
+/// Facts about the NATS servers of the configured cluster; none without one.
 pub fn nats_facts(config: &Config) -> Result<Vec<NatsFact>, String> {
     if !config.cluster.is_on() {
         return Ok(Vec::new());

@@ -7,17 +7,18 @@ use super::seat;
 use admin::{ClusterLog, ClusterNode, ClusterView, MetricReading};
 use model::id::NodeId;
 use model::{event, tell};
-use replication::{ClusterNotice, ClusterStatus, LogStatus, NodeStatus};
+use replication::{ClusterNotice, ClusterStatus, LogRole, LogStatus, NodeStatus};
 
 /// The cluster in the API's words.
 pub(super) fn view(status: &ClusterStatus) -> ClusterView {
     let leader = status.nodes.iter().find(|node| Some(node.node) == status.leader);
+    let leader_api = leader.and_then(|leader| seat::named(&leader.addresses, seat::API));
     ClusterView {
         name: status.name.clone(),
         node: status.node.number(),
         leads: status.leads,
         leader: status.leader.map(NodeId::number),
-        leader_api: leader.and_then(api_of),
+        leader_api: leader_api.map(str::to_owned),
         connected: status.is_connected,
         isolated: status.is_isolated,
         full: status.is_full,
@@ -26,12 +27,6 @@ pub(super) fn view(status: &ClusterStatus) -> ClusterView {
         nodes: status.nodes.iter().map(node).collect(),
         logs: status.logs.iter().map(log).collect(),
     }
-}
-
-/// Where a node's API is, if it tells.
-fn api_of(node: &NodeStatus) -> Option<String> {
-    let mut named = node.addresses.iter().filter_map(|it| it.split_once('='));
-    named.find(|(name, _)| *name == seat::API).map(|(_, address)| address.to_owned())
 }
 
 /// Followers that are close behind, of each log.
@@ -51,7 +46,7 @@ fn node(of: &NodeStatus) -> ClusterNode {
 fn log(of: &LogStatus) -> ClusterLog {
     ClusterLog {
         log: of.log,
-        role: format!("{:?}", of.role).to_lowercase(),
+        role: role(of.role).into(),
         epoch: of.epoch,
         generation: of.generation,
         index: of.index,
@@ -61,6 +56,16 @@ fn log(of: &LogStatus) -> ClusterLog {
         stream_bytes: of.stream_bytes,
         acknowledged_after_us: of.acknowledged_after.as_micros() as u64,
         copies: of.copies,
+    }
+}
+
+/// The word for the role of a node in a log.
+fn role(of: LogRole) -> &'static str {
+    match of {
+        LogRole::Absent => "absent",
+        LogRole::Following => "following",
+        LogRole::Claiming => "claiming",
+        LogRole::Leading => "leading",
     }
 }
 

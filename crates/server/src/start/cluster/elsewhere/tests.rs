@@ -1,4 +1,4 @@
-//! What clients of each protocol hear from a node that follows.
+//! Answers of a node that follows, for clients of each protocol.
 
 use super::*;
 use crate::machines::DoorProfile;
@@ -20,7 +20,7 @@ fn peer() -> SocketAddr {
     ([127, 0, 0, 1], 1).into()
 }
 
-/// What an MQTT client of this level hears to its CONNECT, and how its connection ends.
+/// The answer to the CONNECT of an MQTT client of this level, and how its connection ends.
 fn mqtt(level: u8, address: Option<&str>, redirect: Redirect) -> (Vec<u8>, Option<CloseReason>) {
     let profile = DoorProfile::strict(10_000, "a.example");
     let link = Link::loopback(Protocol::Mqtt);
