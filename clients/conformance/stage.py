@@ -160,8 +160,8 @@ class Link:
                 raise Failure(f"closed before opcode {opcode}: {self.buffer!r}")
 
     def arrived(self):
-        """Frames that have arrived on a connection that lives; the driver has answered a command
-        since they were sent."""
+        """Frames that have arrived on a connection that lives. A frame that must come is awaited by
+        `expect`: what the driver has sent before it answers may arrive after its answer."""
         self.stream.settimeout(0)
         try:
             while self._receive():
