@@ -37,7 +37,6 @@ mod waits;
 
 pub use log::durable::{decode_event, encode_event, home_parts, owner_of_row, timeline_of};
 pub use orders::{OrderMessage, StoredOrder, order_home};
-pub use reports::ReportHook;
 
 use crate::access::Access;
 use crate::log::LogCalls;
@@ -56,6 +55,7 @@ use base::secret::ClusterSecret;
 use base::slab::Key;
 use model::id::{ConnRef, DeviceRef, MessageId, ProductKey, ShardId};
 use model::limits::Limits;
+use model::ports::backlog::ReportHook;
 use model::ports::control::Status;
 use model::product::Product;
 use std::sync::Arc;
@@ -152,12 +152,6 @@ impl Hub {
         self.access.configure(&self.settings);
         self.queues.set_bytes_max(self.settings.offline_bytes_max);
         self.jobs.configure(&self.settings);
-    }
-
-    /// From now on these webhooks want Reports. Those that a log is about to store are stored where
-    /// they were to go.
-    pub fn set_report_hooks(&mut self, hooks: Vec<ReportHook>) {
-        self.reports = Reports::new(hooks);
     }
 
     /// Takes a product from configuration: known at once, not in the log. False when there are too

@@ -15,6 +15,7 @@ use base::slab::Key;
 use base::time::Now;
 use model::counters::PushCounter;
 use model::id::{ConnRef, ProductKey};
+use model::ports::backlog::ReportHook;
 use model::ports::events::{DeviceEvent, DeviceWhat};
 use model::ports::log::{Append, Write};
 use model::product::Product;
@@ -27,15 +28,6 @@ const BURST_US: u64 = 10_000_000;
 
 /// Reports of one device that may wait for the log. One more is refused as Busy.
 const REPORTS_WAITING_MAX: u16 = 1_024;
-
-/// A webhook that wants Reports.
-#[derive(Clone, Debug)]
-pub struct ReportHook {
-    /// Of the devices of this product; of all, if absent.
-    pub product: Option<ProductKey>,
-    /// Where they wait for it, on this shard's log.
-    pub timeline: TimelineId,
-}
 
 /// A Report of a device that is online.
 pub(crate) struct Report {

@@ -4,12 +4,13 @@ use crate::delivery::Acknowledged;
 use crate::log::cleanup::CleanupTask;
 use crate::log::pending::PendingCall;
 use crate::orders::OrderMessage;
-use crate::reports::Report;
+use crate::reports::{Report, Reports};
 use crate::{Effects, Hub};
 use base::time::{Instant, Now, earliest};
 use model::close::CloseReason;
 use model::id::{ConnRef, ShardId};
 use model::limits::Limits;
+use model::ports::backlog::ReportHook;
 use model::ports::control::Status;
 use model::ports::events::DeviceEvent;
 use model::ports::log::{Completion, Restored};
@@ -176,6 +177,10 @@ impl Service for Hub {
         for product in products {
             self.install(product.clone());
         }
+    }
+
+    fn set_report_hooks(&mut self, hooks: &[ReportHook]) {
+        self.reports = Reports::new(hooks.to_vec());
     }
 
     fn status(&self, status: &mut Status) {

@@ -16,6 +16,7 @@ use crate::counters::Counters;
 use crate::id::{ConnRef, ShardId};
 use crate::limits::Limits;
 use crate::ports::access::{Admission, Question};
+use crate::ports::backlog::ReportHook;
 use crate::ports::chat::{ChatAnswer, ChatCommand};
 use crate::ports::control::disconnections::Parting;
 use crate::ports::control::slow_clients::Loss;
@@ -346,6 +347,10 @@ pub trait Service: Send + 'static {
 
     /// From now on the configuration has these products.
     fn install(&mut self, _products: &[Arc<Product>]) {}
+
+    /// From now on these webhooks want Reports. Those that a log is about to store are stored where
+    /// they were to go.
+    fn set_report_hooks(&mut self, _hooks: &[ReportHook]) {}
 
     /// Adds its gauges.
     fn status(&self, status: &mut Status);

@@ -31,7 +31,6 @@ use base::hash::HashKey;
 use base::slab::{Key, Slab};
 use base::text::escaped;
 use base::time::{Instant, Now, earliest};
-use hub::{Hub, ReportHook};
 use model::chat::foreign::{ForeignRefused, ForeignWord};
 use model::counters::Counters;
 use model::id::{ConnRef, ShardId};
@@ -39,6 +38,7 @@ use model::latency::LatencyPhase;
 use model::limits::Limits;
 use model::link::{Link, WireProfile};
 use model::ports::access::{Admission, Question};
+use model::ports::backlog::ReportHook;
 use model::ports::bans::BanAct;
 use model::ports::control::disconnections::Parting;
 use model::ports::control::slow_clients::{Loss, SlowReader};
@@ -634,7 +634,7 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
                 handle.set_tapping(true);
             }
             Mail::ReportHooks(hooks, _done) => {
-                self.service_mut::<Hub>().set_report_hooks(hooks.to_vec());
+                self.services.iter_mut().for_each(|service| service.set_report_hooks(&hooks));
             }
             Mail::Configure(limits, profiles) => self.configure(limits, profiles, handle),
             Mail::Listeners(profiles, changes) => {

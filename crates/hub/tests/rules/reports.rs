@@ -1,13 +1,15 @@
 //! Reports that webhooks want are on stable storage before they are taken.
 
 use crate::harness::{HubHarness, Seat, product, settings};
-use hub::{ReportHook, decode_event};
+use hub::decode_event;
 use model::counters::PushCounter;
 use model::id::ProductKey;
+use model::ports::backlog::ReportHook;
 use model::ports::events::DeviceWhat;
 use model::ports::log::StoreError;
 use model::product::Product;
 use model::request::{PushDelivery, PushRequest, Refusal};
+use model::service::Service as _;
 use model::timeline::{Space, TimelineId};
 
 fn hook(name: &str) -> TimelineId {
@@ -119,13 +121,13 @@ fn webhooks_come_and_go_while_the_hub_runs() {
     world.settle();
     report(&mut world, &seat, 1);
     let hooks = ["new", "p"].map(|name| ReportHook { product: None, timeline: hook(name) });
-    world.hub.set_report_hooks(hooks.into());
+    world.hub.set_report_hooks(&hooks);
     report(&mut world, &seat, 2);
     world.complete(Ok(()));
     world.complete(Ok(()));
     let count = |world: &HubHarness, name| world.log.messages(hook(name)).len();
     assert_eq!(["all", "p", "new"].map(|name| count(&world, name)), [1, 2, 1]);
-    world.hub.set_report_hooks(Vec::new());
+    world.hub.set_report_hooks(&[]);
     world.deliveries();
     report(&mut world, &seat, 3);
     let taken = PushDelivery::ReportTaken { term: 0, seq: 3 };

@@ -10,6 +10,15 @@ use crate::id::ProductKey;
 use crate::ports::log::{Page, StoreError};
 use crate::timeline::{Seq, TimelineId};
 
+/// A webhook that wants Reports.
+#[derive(Clone, Debug)]
+pub struct ReportHook {
+    /// Of the devices of this product; of all, if absent.
+    pub product: Option<ProductKey>,
+    /// Where they wait for it, on each shard's log.
+    pub timeline: TimelineId,
+}
+
 /// The waiting Reports of all webhooks. Calls may block; they are for threads of their own.
 pub trait Backlog: Send + Sync {
     /// Shards, each with a timeline a webhook.

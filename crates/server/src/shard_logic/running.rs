@@ -12,6 +12,7 @@ use model::id::{ConnRef, ShardId};
 use model::latency::LatencyPhase;
 use model::limits::Limits;
 use model::ports::access::{Admission, Question};
+use model::ports::backlog::ReportHook;
 use model::ports::control::disconnections::Parting;
 use model::ports::control::slow_clients::Loss;
 use model::ports::control::{Answer, Command, Status};
@@ -161,6 +162,8 @@ pub trait AnyService: Send {
     fn configure(&mut self, limits: &Arc<Limits>);
     /// From now on the configuration has these products.
     fn install(&mut self, products: &[Arc<Product>]);
+    /// From now on these webhooks want Reports.
+    fn set_report_hooks(&mut self, hooks: &[ReportHook]);
     /// Adds its gauges and counters.
     fn status(&self, status: &mut Status);
     /// What it has counted.
@@ -477,6 +480,10 @@ impl<S: Service> AnyService for RunningService<S> {
 
     fn install(&mut self, products: &[Arc<Product>]) {
         self.told().0.install(products);
+    }
+
+    fn set_report_hooks(&mut self, hooks: &[ReportHook]) {
+        self.told().0.set_report_hooks(hooks);
     }
 
     fn status(&self, status: &mut Status) {
