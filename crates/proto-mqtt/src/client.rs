@@ -32,6 +32,7 @@ use base::time::Now;
 use model::close::CloseReason;
 use model::link::Link;
 use model::machine::{Input, Machine, Outbox, TurnAway};
+use relay::Clearing;
 use send::{Asked, Incoming, Outgoing, Waiting};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -121,6 +122,8 @@ struct Work {
     aliases_in: Vec<Box<str>>,
     /// Topics that it is told by alias, likewise.
     aliases_out: Vec<Box<str>>,
+    /// Identifiers that the server is freeing.
+    clearing: Option<Clearing>,
 }
 
 impl Work {
@@ -140,6 +143,7 @@ impl Work {
             && self.releasing.is_empty()
             && self.aliases_in.is_empty()
             && self.aliases_out.is_empty()
+            && self.clearing.is_none()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Requests of a client: to connect, to subscribe, to be proved, to go.
 
-use super::send::{Asked, Stage};
+use super::send::Asked;
 use super::{Clean, Client, ClientOrder, End, EventTranslator, Heard, State, Told, say};
 use crate::codec::auth::{Auth, Disconnect};
 use crate::codec::block::Block;
@@ -35,7 +35,7 @@ impl Client {
         if let Some(work) = &mut self.work {
             // No connection answers what was asked on another one.
             work.asked.clear();
-            work.outgoing.retain(|outgoing| outgoing.stage != Stage::Cleared);
+            work.clearing = None;
             work.aliases_in.clear();
             work.aliases_out.clear();
             work.unsent = work.outgoing.len();

@@ -81,9 +81,17 @@ pub enum RelayEvent {
     Cleared,
 }
 
-/// Identifiers that a server is told to free at once: a mosquitto that has more packets to send
+/// PUBREL without an answer while identifiers are freed: a mosquitto that has more packets to send
 /// than `max_queued_messages` (1,000 by default) drops messages.
-const CLEARED_AT_ONCE: usize = 256;
+const CLEARING_MAX: u16 = 256;
+
+/// Identifiers that a server is freeing.
+pub(super) struct Clearing {
+    /// The last identifier for which PUBREL was sent.
+    last: u16,
+    /// PUBREL without an answer.
+    unanswered: u16,
+}
 
 impl Client {
     /// Whether it passes on what is said between two sessions.
@@ -120,7 +128,7 @@ impl Client {
             RelayOrder::Disown => self.disown(out),
             RelayOrder::Clear if is_online => {
                 self.is_resumed = false;
-                self.clear_ids(now, 0, out);
+                self.clear(now, out);
             }
             RelayOrder::Resume if is_online => {
                 self.is_resumed = true;
@@ -222,27 +230,44 @@ impl Client {
         };
     }
 
-    /// Frees the next identifiers behind this one. The last stands among what is under way until
-    /// its PUBCOMP has come.
-    pub(super) fn clear_ids<U: EventTranslator>(
-        &mut self,
-        now: Now,
-        behind: u16,
-        out: &mut Outbox<U>,
-    ) {
-        let version = self.profile.version;
-        let free = (behind..=u16::MAX).skip(1).filter(|&id| !self.is_used(id));
-        let free: Vec<u16> = free.take(CLEARED_AT_ONCE).collect();
-        for &id in &free {
-            acknowledge(PacketKind::Pubrel, id, ReasonCode::Success, version, out);
-        }
-        let Some(&id) = free.last() else {
-            return say(now, Heard::Relay(RelayEvent::Cleared), out);
+    /// Begins to free identifiers.
+    fn clear<U: EventTranslator>(&mut self, now: Now, out: &mut Outbox<U>) {
+        self.work().clearing = Some(Clearing { last: 0, unanswered: 0 });
+        (0..CLEARING_MAX).for_each(|_| self.clear_next(now, out));
+    }
+
+    /// The server has freed an identifier. Each answer makes room for one PUBREL, so that neither
+    /// side waits for the other: a server without TCP_NODELAY sends its further answers when the
+    /// first one is acknowledged, which takes 40 ms unless something is sent with it.
+    pub(super) fn cleared<U: EventTranslator>(&mut self, now: Now, out: &mut Outbox<U>) {
+        let clearing = self.work.as_mut().and_then(|work| work.clearing.as_mut());
+        let Some(clearing) = clearing else { return };
+        clearing.unanswered = clearing.unanswered.saturating_sub(1);
+        self.clear_next(now, out);
+    }
+
+    /// Sends PUBREL for the next identifier that is not in use here.
+    fn clear_next<U: EventTranslator>(&mut self, now: Now, out: &mut Outbox<U>) {
+        let last = match self.work.as_ref().and_then(|work| work.clearing.as_ref()) {
+            Some(clearing) => clearing.last,
+            None => return,
         };
-        let (stage, qos) = (Stage::Cleared, Qos::ExactlyOnce);
+        let next = (last..=u16::MAX).skip(1).find(|&id| !self.is_used(id));
+        let version = self.profile.version;
         let work = self.work();
-        let at = work.outgoing.len() - work.unsent;
-        work.outgoing.insert(at, Outgoing { id, qos, stage, token: 0, message: None });
+        let Some(clearing) = &mut work.clearing else { return };
+        clearing.last = next.unwrap_or(u16::MAX);
+        match next {
+            Some(id) => {
+                clearing.unanswered += 1;
+                acknowledge(PacketKind::Pubrel, id, ReasonCode::Success, version, out);
+            }
+            None if clearing.unanswered == 0 => {
+                work.clearing = None;
+                say(now, Heard::Relay(RelayEvent::Cleared), out);
+            }
+            None => {}
+        }
     }
 
     /// The session of the target is lost. What it has not answered is sent as new, under the same

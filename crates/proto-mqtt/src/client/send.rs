@@ -38,14 +38,12 @@ pub(super) enum Stage {
     Held,
     /// The source has released it, and the target is to release it.
     Ended,
-    /// No message: the last of the identifiers that are freed at once.
-    Cleared,
 }
 
 impl Stage {
     /// PUBREL is on its way, or is to be sent again.
     fn is_released(self) -> bool {
-        matches!(self, Stage::Released | Stage::Ended | Stage::Cleared)
+        matches!(self, Stage::Released | Stage::Ended)
     }
 
     /// Its steps are those of another session.
@@ -386,8 +384,12 @@ impl Client {
         };
         let is_it = |outgoing: &Outgoing| outgoing.id == id && fits(outgoing);
         let Some(at) = work.outgoing.iter().position(is_it) else {
-            if kind == PacketKind::Pubrec {
-                acknowledge(PacketKind::Pubrel, id, ReasonCode::PacketIdNotFound, version, out);
+            match kind {
+                PacketKind::Pubrec => {
+                    acknowledge(PacketKind::Pubrel, id, ReasonCode::PacketIdNotFound, version, out);
+                }
+                PacketKind::Pubcomp => self.cleared(now, out),
+                _ => {}
             }
             return;
         };
@@ -422,7 +424,6 @@ impl Client {
             Stage::Sent | Stage::Released => Heard::Published { token, up_to, result },
             Stage::Relayed | Stage::Held => Heard::Relay(RelayEvent::Taken { id, result }),
             Stage::Ended => Heard::Relay(RelayEvent::Completed { id }),
-            Stage::Cleared => return self.clear_ids(now, id, out),
         };
         say(now, heard, out);
         self.pump(now, out);

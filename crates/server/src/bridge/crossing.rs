@@ -143,9 +143,7 @@ impl Bridge {
             self.clear(other(side));
         }
         self.clear(side);
-        if self.is_in_step() {
-            self.relay(side, RelayOrder::Resume);
-        }
+        self.resume();
     }
 
     /// Whether messages may cross. Not while one broker still frees identifiers: a process that
@@ -157,6 +155,11 @@ impl Bridge {
     /// A broker has freed its identifiers.
     fn cleared(&mut self, side: BridgeSide) {
         self.in_step.cleared(side);
+        self.resume();
+    }
+
+    /// Has messages cross, if they may. A leg without a connection takes no notice.
+    fn resume(&mut self) {
         if self.is_in_step() {
             for side in [BridgeSide::Local, BridgeSide::Remote] {
                 self.relay(side, RelayOrder::Resume);

@@ -4,9 +4,10 @@
 //! new gives its messages identifiers which the other broker may still hold for messages of the one
 //! before: it would take a new message for an old one, and drop it. Such identifiers are freed
 //! first, at both brokers. A file says that this was done, and for which two sessions; it is
-//! removed before a new session is used, and written when both brokers have freed theirs. Without
-//! it, after an upgrade or on another broker, they are freed once more, which may double what is on
-//! its way at QoS 2 but loses nothing.
+//! removed before a new session is used, and written when both brokers have freed theirs. A new
+//! session holds none, so between two new sessions nothing is freed. Without the file, after an
+//! upgrade or on another broker, they are freed once more, which may double what is on its way at
+//! QoS 2 but loses nothing.
 
 use super::map::BridgeSide;
 use std::fs::{self, File};
@@ -56,9 +57,16 @@ impl InStep {
             }
             return false;
         }
+        if self.is_settled() {
+            // Messages have crossed since, and the other broker may hold their identifiers.
+            self.stale[at(side) ^ 1] = Stale::Perhaps;
+        }
         self.stale[at(side)] = if present { Stale::Perhaps } else { Stale::No };
-        self.stale[at(side) ^ 1] = Stale::Perhaps;
         self.forget();
+        if self.is_settled() {
+            // Two new sessions: neither broker holds anything.
+            self.remember();
+        }
         true
     }
 

@@ -380,6 +380,32 @@ fn a_new_session_loses_nothing_to_identifiers_that_the_other_broker_still_holds(
 }
 
 #[test]
+fn between_two_new_sessions_messages_cross_at_once() {
+    for protocol in [BridgeProtocol::Mqtt311, BridgeProtocol::Mqtt5] {
+        for seed in 0..20 {
+            let mut world = World::new(seed, protocol, None);
+            world.peers.iter_mut().for_each(|peer| peer.has_session = false);
+            let steps = world.run(&[]);
+            world.assert_once(&(protocol, seed));
+            assert!(steps < 100, "{steps} packets: identifiers were freed that nobody holds");
+            assert!(world.file().is_some_and(|sessions| !sessions.is_empty()));
+        }
+    }
+}
+
+#[test]
+fn two_new_sessions_lose_nothing_whatever_is_killed_between_two_packets() {
+    for step in 0..60 {
+        for kill in [Kill::Process, Kill::Remote, Kill::Local] {
+            let mut world = World::new(7, BridgeProtocol::Mqtt5, None);
+            world.peers.iter_mut().for_each(|peer| peer.has_session = false);
+            world.run(&[(step, kill)]);
+            world.assert_once(&(step, kill));
+        }
+    }
+}
+
+#[test]
 fn after_an_upgrade_identifiers_of_the_build_before_are_freed() {
     let mut world = World::new(4, BridgeProtocol::Mqtt5, None);
     world.peers[0].taken.extend([65_533, 65_534]);
