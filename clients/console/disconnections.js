@@ -28,7 +28,7 @@ function show(place) {
     [t('Client'), text('client_id'), t('The exact ID of the client or device; of IM and XMPP: account/device.')], [t('User'), text('user'), t('The exact name of the user.')],
     [t('Address or network'), text('address', '10.1.0.0/16'), t('An IP address, or a network as address/prefix length.')],
     [t('Reason'), text('reason', 'slow_consumer'), t('A reason of the page Disconnect reasons.')],
-    [t('Protocol'), choice('protocol', [['', t('All')], ['mqtt', 'MQTT'], ['miop', 'MIOP'], ['im', 'IM'], ['xmpp', 'XMPP']]), t('The protocol of the connection. Default: all.')],
+    [t('Protocol'), choice('protocol', [['', t('All')], ['mqtt', 'MQTT'], ['miop', 'MIOP'], ['im', 'IM'], ['xmpp', 'XMPP'], ['http', 'HTTP']]), t('The protocol of the connection. Default: all.')],
     [t('Since'), since, t('The earliest time: how long ago (30s, 15m, 2h, 3d) or a date with a time. Default: no limit.')],
     [t('Until'), until, t('The latest time, in the same way. Default: now.')],
   ]);

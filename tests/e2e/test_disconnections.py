@@ -57,6 +57,22 @@ class Disconnections(Case):
         self.assertEqual((it["reason"], it["detail"], it["connected_ms"]),
                          ("auth_failed", "bad_credentials", None))
 
+    def test_a_browser_that_got_a_file_of_the_page_is_no_disconnection(self):
+        at = self.server.ports["any"]
+
+        def ask(path):
+            with socket.create_connection(at, DEADLINE_S) as peer:
+                peer.sendall(f"HEAD {path} HTTP/1.1\r\nHost: h\r\n\r\n".encode())
+                return peer.recv(65_536)
+
+        self.assertTrue(ask("/chat").startswith(b"HTTP/1.1 200 "))
+        # A refused request is in the list, and comes behind the file.
+        self.assertTrue(ask("/nowhere").startswith(b"HTTP/1.1 404 "))
+        poll(lambda: self.ended("protocol=http"), "it is in the list")
+        found = self.ended("reason=peer_closed") + self.ended("protocol=http")
+        self.assertEqual([it["reason"] for it in found if it["client_id"] is None],
+                         ["web_socket_failed"], found)
+
     def test_pages_go_on_where_the_last_one_ended(self):
         for n in range(5):
             with socket.create_connection(self.server.ports["any"], DEADLINE_S) as peer:

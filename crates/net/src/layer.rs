@@ -111,8 +111,8 @@ enum Stage {
     Handshake,
     Inner,
     Upgrade,
-    /// A file was given: whatever else it says is passed over until it closes.
-    Answered,
+    /// The file at this path was given: whatever else it says is passed over until it closes.
+    Answered(&'static str),
     /// It asks for what somebody beside the shards answers: it leaves for that one of them.
     Leaves(u8),
     /// In a WebSocket whose subprotocol does not say what is inside.
@@ -347,7 +347,7 @@ impl Layers {
                 !handshake.pending.is_empty()
                     || matches!(
                         handshake.stage,
-                        Stage::Upgrade | Stage::Answered | Stage::Leaves(_) | Stage::Wrapped
+                        Stage::Upgrade | Stage::Answered(_) | Stage::Leaves(_) | Stage::Wrapped
                     )
             })
     }
@@ -382,6 +382,20 @@ impl Layers {
     /// Facts about the connection while it opens.
     pub(crate) fn opening_link(&self) -> Option<&Link> {
         self.handshake.as_ref().map(|handshake| &handshake.link)
+    }
+
+    /// The path of the file that the peer was given, if that was its request.
+    pub(crate) fn given_file(&self) -> Option<&'static str> {
+        match self.handshake.as_ref()?.stage {
+            Stage::Answered(path) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Whether the peer has sent a request of HTTP, and no WebSocket came of it.
+    pub(crate) fn speaks_http(&self) -> bool {
+        let stage = self.handshake.as_ref().map(|handshake| handshake.stage);
+        matches!(stage, Some(Stage::Upgrade | Stage::Answered(_)))
     }
 
     /// It leaves: what it said, whom it is connected to, and its TLS.

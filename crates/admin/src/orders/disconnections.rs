@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// The protocols that a connection may have had.
-pub(crate) const PROTOCOLS: [Protocol; 4] =
-    [Protocol::Miop, Protocol::Mqtt, Protocol::Xmpp, Protocol::Im];
+pub(crate) const PROTOCOLS: [Protocol; 5] =
+    [Protocol::Miop, Protocol::Mqtt, Protocol::Xmpp, Protocol::Im, Protocol::Http];
 
 /// Query of `/v1/disconnections`. All that is given must hold.
 #[derive(Deserialize, JsonSchema)]
@@ -54,7 +54,7 @@ impl DisconnectionsQuery {
         });
         let protocol = self.protocol.map(|word| {
             let found = PROTOCOLS.into_iter().find(|protocol| protocol.name() == word);
-            found.ok_or_else(|| Fault::bad("`protocol` is miop, mqtt, xmpp or im"))
+            found.ok_or_else(|| Fault::bad("`protocol` is miop, mqtt, xmpp, im or http"))
         });
         let address = self.address.map(|text| {
             let wrong = || Fault::bad("`address` is an IP address, or a network like 10.1.0.0/16");

@@ -23,7 +23,7 @@ pub struct Disconnections {
     /// Only those that ended for this reason, as in slow_consumer or auth_failed
     #[arg(long)]
     reason: Option<String>,
-    /// Only over this protocol: miop, mqtt, im or xmpp
+    /// Only over this protocol: miop, mqtt, im, xmpp or http
     #[arg(long)]
     protocol: Option<String>,
     /// Only since then: a duration as in 15m, a time of day as in 03:10 or a date and time as in

@@ -85,15 +85,15 @@ impl StaticFile {
     }
 }
 
-/// The whole answer to a request for a path; `None`: no file is there.
+/// The file's path and the whole answer to a request for it; `None`: no file is there.
 pub(super) fn answer(
     files: &[StaticFile],
     path: &str,
     method: &str,
     known: &str,
-) -> Option<Vec<u8>> {
+) -> Option<(&'static str, Vec<u8>)> {
     let file = files.iter().find(|file| file.path == path)?;
-    Some(file.answer(method, known))
+    Some((file.path, file.answer(method, known)))
 }
 
 #[cfg(test)]
@@ -106,7 +106,7 @@ mod tests {
     }
 
     fn answered(method: &str, path: &str, known: &str) -> Option<(String, String)> {
-        let whole = String::from_utf8(answer(&files(), path, method, known)?).expect("text");
+        let whole = String::from_utf8(answer(&files(), path, method, known)?.1).expect("text");
         let (head, body) = whole.split_once("\r\n\r\n").expect("a head");
         Some((head.to_owned(), body.to_owned()))
     }

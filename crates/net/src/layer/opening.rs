@@ -24,7 +24,7 @@ impl Layers {
                 Stage::Handshake => self.handshake(),
                 Stage::Inner => self.inner(outer)?,
                 Stage::Upgrade => self.upgrade(outer)?,
-                Stage::Answered => {
+                Stage::Answered(_) => {
                     handshake.pending = Vec::new();
                     None
                 }
@@ -132,9 +132,9 @@ impl Layers {
                     websocket::Upgrade::Foreign(answer) => {
                         return self.refused(&answer, CloseReason::OriginRefused, outer);
                     }
-                    websocket::Upgrade::File(answer) => {
+                    websocket::Upgrade::File(path, answer) => {
                         self.encrypt(&answer, outer)?;
-                        return Ok(Some(Stage::Answered));
+                        return Ok(Some(Stage::Answered(path)));
                     }
                     websocket::Upgrade::Handed(to) if handshake.may_leave(to) => {
                         return Ok(Some(Stage::Leaves(to)));

@@ -181,6 +181,7 @@ fn a_file_is_given_however_the_request_is_split_and_the_upgrade_goes_on_beside_i
         assert_eq!(said.matches("HTTP/1.1").count(), 1, "one connection is one file");
         assert!(inner.is_empty() && layers.has_begun() && !layers.is_truncated());
         assert_eq!(layers.pieces().0, 0, "nothing is kept of what comes behind it");
+        assert_eq!((layers.given_file(), layers.speaks_http()), (Some("/mqtt"), true));
     }
     let bytes = [upgrade("/mqtt", Some("mqtt")), in_frames(CONNECT, 4)].concat();
     assert_eq!(through(&door, &bytes, 2), Ok((Protocol::Mqtt, CONNECT.to_vec())));
@@ -189,4 +190,5 @@ fn a_file_is_given_however_the_request_is_split_and_the_upgrade_goes_on_beside_i
     let refused = layers.receive(request, &mut Vec::new(), &mut outer);
     assert_eq!(refused, Err(CloseReason::WebSocketFailed));
     assert!(outer.starts_with(b"HTTP/1.1 404 "));
+    assert_eq!((layers.given_file(), layers.speaks_http()), (None, true));
 }

@@ -48,8 +48,8 @@ pub enum Upgrade {
     Refuse(String),
     /// An upgrade by a page of another site: this is the answer.
     Foreign(String),
-    /// It asks for a file of the listener's, and for no upgrade: this is the answer.
-    File(Vec<u8>),
+    /// It asks for a file of the listener's, and for no upgrade: the file's path and the answer.
+    File(&'static str, Vec<u8>),
     /// It asks, without an upgrade, for what somebody beside the shards answers: the place of that
     /// one among those.
     Handed(u8),
@@ -353,8 +353,8 @@ pub fn answer(bytes: &[u8], offer: &UpgradeOffer<'_>) -> Upgrade {
     let asked = request.path.unwrap_or("").split('?').next().unwrap_or("");
     let upgrades = header("upgrade").eq_ignore_ascii_case("websocket");
     let (method, known) = (request.method.unwrap_or(""), header("if-none-match"));
-    if !upgrades && let Some(file) = files::answer(offer.files, asked, method, known) {
-        return Upgrade::File(file);
+    if !upgrades && let Some((path, file)) = files::answer(offer.files, asked, method, known) {
+        return Upgrade::File(path, file);
     }
     let handed = offer.handed.iter().position(|handed| asked.starts_with(&*handed.prefix));
     if let Some(at) = handed.filter(|_| !upgrades) {

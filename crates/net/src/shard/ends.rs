@@ -9,6 +9,7 @@ use crate::logic::{ConnectionEnd, ShardLogic};
 use crate::transport::Net;
 use base::slab::Key;
 use model::close::CloseReason;
+use model::link::Protocol;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -39,17 +40,23 @@ where
         (reason, detail): (CloseReason, Detail),
     ) {
         let is_ours = ended.has(Conn::<N, H>::DIALLED) || reason == CloseReason::HandedOver;
-        if !H::WATCHES || is_ours {
+        let layers = ended.extra.as_ref().and_then(|extra| extra.layers.as_ref());
+        let file = layers.and_then(|layers| layers.given_file());
+        // A browser that has a file and closes was no client that was disconnected.
+        let has_file = file.is_some() && reason == CloseReason::PeerClosed;
+        if !H::WATCHES || is_ours || has_file {
             return;
         }
+        let is_http = layers.is_some_and(|layers| layers.speaks_http());
+        let unbound = is_http.then_some(Protocol::Http);
         let end = ConnectionEnd {
             reason,
             detail: match reason {
                 CloseReason::TlsFailed => detail.of_tls_failed(),
-                _ => "",
+                _ => file.unwrap_or_default(),
             },
             peer: self.peer_of(ended),
-            protocol: ended.machine.as_ref().map(|_| ended.protocol),
+            protocol: ended.machine.as_ref().map(|_| ended.protocol).or(unbound),
             listener: Arc::clone(self.listener(ended.door)),
             tcp: self.net.tcp(&ended.socket),
         };

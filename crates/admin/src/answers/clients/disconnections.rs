@@ -32,7 +32,8 @@ pub(crate) struct ConnectionEnding {
     /// Why it ended. `GET /v1/meanings` explains each word.
     #[schemars(with = "CloseWord")]
     reason: &'static str,
-    /// More about the reason: why a login was refused, or how TLS failed.
+    /// More about the reason: why a login was refused, how TLS failed, or which file of the chat
+    /// page a browser asked for.
     detail: Option<&'static str>,
     /// Milliseconds from the login to the end, for IM and XMPP to the second. Null: there was no
     /// login.

@@ -61,7 +61,8 @@ pub struct Disconnection {
     pub protocol: Option<Protocol>,
     /// Why it ended.
     pub reason: CloseReason,
-    /// More about the reason: why a login was refused, or how TLS failed. May be empty.
+    /// More about the reason: why a login was refused, how TLS failed, or the path of the file that
+    /// a browser was given. May be empty.
     pub detail: &'static str,
     /// Milliseconds since the login; absent: there was none.
     pub lasted_ms: Option<u64>,
