@@ -15,6 +15,9 @@ const SHOWN_MAX = 100;
 /** @param {string} id */
 const link = id => h('a', { href: `#/clients?client_id=${encodeURIComponent(id)}` }, name(id));
 
+/** Bytes at the last look at a connection; null before the first one. @param {number | null} of */
+const sampled = of => (of === null ? h('span', { title: t('not sampled yet') }, '–') : bytes(of));
+
 /** Clients for which something waits now, in their session, the server's queue or the socket. @param {import('./console.js').Place} place */
 async function waiting(place) {
   const { clients, total } = /** @type {any} */ (await ask('GET', withQuery('v1/slow_clients', { limit: SHOWN_MAX }), undefined, place.gone));
@@ -23,9 +26,9 @@ async function waiting(place) {
     { title: t('User'), sort: 'user', cell: it => (it.user === null ? '–' : name(it.user)) },
     { title: t('Protocol'), sort: 'protocol', cell: it => it.protocol },
     { title: t('Queued'), sort: 'queued', end: true, cell: it => number(it.queued) },
-    { title: t('Bytes in the queue'), sort: 'queue_bytes', end: true, cell: it => bytes(it.queue_bytes) },
-    { title: t('Bytes in the socket'), sort: 'socket_bytes', end: true, cell: it => bytes(it.socket_bytes) },
-    { title: t('Bytes read per second'), sort: 'bytes_per_s', end: true, cell: it => (it.stalled ? t('stalled') : bytes(it.bytes_per_s)) },
+    { title: t('Bytes in the queue'), sort: 'queue_bytes', end: true, cell: it => sampled(it.queue_bytes) },
+    { title: t('Bytes in the socket'), sort: 'socket_bytes', end: true, cell: it => sampled(it.socket_bytes) },
+    { title: t('Bytes read per second'), sort: 'bytes_per_s', end: true, cell: it => (it.stalled ? t('stalled') : sampled(it.bytes_per_s)) },
     { title: t('Dropped'), sort: 'dropped', end: true, cell: it => number(it.dropped) },
   ], clients, t('No slow clients.')),
   total > clients.length && h('p', { class: 'quiet' }, t('The worst {shown} of {count}.', { shown: clients.length, count: number(total) }))];

@@ -94,7 +94,7 @@ export const ZH = {
   // Groups, chatrooms.
   'Rooms and groups': '群组', 'Groups': '群组', 'Group': '群组', '← All groups': '← 全部群组', 'Title': '标题', 'Owner': '群主', 'Members': '成员', 'closed': '已关闭', 'open': '开放', 'Last message': '最后消息', 'No groups. Create one with: holdline im groups make': '没有群组。可以这样创建：holdline im groups make',
   'Messages stored': '已存储消息', 'Inbox entries written': '写入收件箱条目', 'Group changes': '群组变更', 'Refused: rate limit': '限速拒绝', 'Who may send': '谁可以发言', 'owner and admins': '群主和管理员', 'all members': '全体成员', 'Open group': '开放群组', 'Close group': '关闭群组',
-  'All members may send.': '全体成员可以发言。', 'Only the owner and admins may send.': '只有群主和管理员可以发言。', 'Account': '账号', 'Role': '角色', 'muted': '禁言', 'quiet': '禁言中', 'stalled': '停滞', 'No members.': '没有成员。',
+  'All members may send.': '全体成员可以发言。', 'Only the owner and admins may send.': '只有群主和管理员可以发言。', 'Account': '账号', 'Role': '角色', 'muted': '禁言', 'quiet': '禁言中', 'stalled': '停滞', 'not sampled yet': '尚未采样', 'No members.': '没有成员。',
   'Groups of instant messaging, which XMPP clients see as rooms. Message texts are not shown.': '即时通讯群组，XMPP 客户端看到的是房间。不显示消息内容。',
   'Chatrooms': '聊天室', 'Chatroom': '聊天室', '← All chatrooms': '← 全部聊天室', 'Devices joined': '已加入设备', 'Joins': '加入次数', 'Joins refused': '拒绝加入', 'Messages sent': '已发送消息', 'Messages refused: rate limit': '限速拒绝的消息', 'Copies delivered': '已投递份数', 'Copies not delivered': '未投递份数', 'Copies skipped: slow reader': '跳过份数（消费过慢）',
   'Banned': '被封禁', 'No chatrooms. Create one with: holdline im chatrooms make': '没有聊天室。可以这样创建：holdline im chatrooms make', 'Unknown chatroom.': '聊天室不存在。', 'Mute': '禁言', 'Unmute': '解除禁言', 'Mute {room}': '禁言 {room}', 'Unmute {room}': '解除 {room} 的禁言',

@@ -108,14 +108,14 @@ pub trait ShardLogic: Sized {
     /// Without a `conn`: it was not let in at all.
     fn disconnected(&mut self, _now: Now, _conn: Option<ConnRef>, _end: &ConnectionEnd) {}
 
-    /// A connection's peer reads too slowly, with what waits for it; `None`: it keeps up again.
-    /// Called about once a second while it is slow.
+    /// What waits for a connection that may be slow, and whether its peer reads too slowly. Called
+    /// about once a second, until nothing waits.
     fn slow(
         &mut self,
         _now: Now,
         _conn: ConnRef,
         _machine: &mut Self::Machine,
-        _reader: Option<SlowReader>,
+        (_reader, _is_slow): (SlowReader, bool),
     ) {
     }
 

@@ -706,10 +706,10 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
         now: Now,
         conn: ConnRef,
         machine: &mut ServerMachine,
-        reader: Option<SlowReader>,
+        found: (SlowReader, bool),
     ) {
         if let Some(whose) = subject_of(machine) {
-            self.around.slow.reads(now, conn, whose, reader);
+            self.around.slow.reads(now, conn, whose, found);
         }
     }
 

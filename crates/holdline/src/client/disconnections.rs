@@ -167,6 +167,9 @@ pub fn slow_table(found: &[Value]) -> String {
             column("address"),
         );
     }
+    if found.iter().any(|it| it["socket_bytes"].is_null()) {
+        out += "-: not sampled yet; the server looks at a connection about once a second\n";
+    }
     out
 }
 
@@ -230,5 +233,19 @@ mod tests {
         });
         let shown = slow_table(&[it]);
         assert!(shown.contains("3          4          5    stalled        7  -"), "{shown}");
+        assert_eq!(shown.lines().count(), 2, "{shown}");
+    }
+
+    #[test]
+    fn bytes_that_nobody_has_looked_at_are_not_zero() {
+        let it = json!({
+            "client_id": "till-7", "user": null, "address": null, "protocol": "mqtt",
+            "since_ms": NOW_MS, "waiting_bytes": 3, "queued": 1, "queued_bytes": 3,
+            "queue_bytes": null, "socket_bytes": null, "stalled": null, "bytes_per_s": null,
+            "dropped": 7,
+        });
+        let shown = slow_table(&[it]);
+        assert!(shown.contains("3          -          -          -        7  -"), "{shown}");
+        assert!(shown.ends_with("once a second\n"), "{shown}");
     }
 }

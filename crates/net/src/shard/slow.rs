@@ -127,7 +127,7 @@ where
     N: Net<Socket = S, Message = ShardMessageOf<H, S>>,
     S: Send,
 {
-    /// Looks at the suspects, and says who is slow and who is so no more.
+    /// Looks at the suspects, and says what waits for them and who is slow.
     pub(super) fn look_for_slow(&mut self) {
         if !H::WATCHES || !self.slow.begins(self.now.mono) {
             return;
@@ -138,16 +138,13 @@ where
             let tcp = self.net.tcp(&conn.socket);
             let tcp = tcp.map(|tcp| (tcp.acknowledged, tcp.waiting, tcp.is_stalled));
             let looked = before.next(self.now.mono, conn.backlog() as u64, tcp);
-            let reader = looked.filter(|(look, _)| look.is_slow()).map(|(_, reader)| reader);
             if let Some((look, _)) = looked {
                 self.slow.suspects.insert(token, look);
             }
+            let found = looked.map(|(look, reader)| (reader, look.is_slow())).unwrap_or_default();
             let conn_ref = self.conn_ref(key);
-            let machine = self.conns.at_mut(key).and_then(|conn| conn.machine.as_mut());
-            if (reader.is_some() || before.is_slow())
-                && let Some(machine) = machine
-            {
-                self.logic.slow(self.now, conn_ref, machine, reader);
+            if let Some(machine) = self.conns.at_mut(key).and_then(|conn| conn.machine.as_mut()) {
+                self.logic.slow(self.now, conn_ref, machine, found);
             }
         }
     }

@@ -43,7 +43,10 @@ struct Row {
     since_ms: u64,
     /// When it was slow or lost something last.
     seen: Instant,
-    reader: SlowReader,
+    /// As of the last look; absent before the first one.
+    reader: Option<SlowReader>,
+    /// Its peer read too slowly at the last look.
+    is_slow: bool,
     dropped: u64,
     is_new: bool,
 }
@@ -81,32 +84,30 @@ impl SlowList {
             protocol,
             since_ms: now.wall_ms,
             seen: now.mono,
-            reader: SlowReader::default(),
+            reader: None,
+            is_slow: false,
             dropped: 0,
             is_new: true,
         };
         Some(self.rows.entry(conn.bits()).or_insert_with(new))
     }
 
-    /// A connection's peer reads too slowly; without a reader it keeps up again.
+    /// What waits for a connection, and whether its peer reads too slowly, which begins a row.
     pub(super) fn reads(
         &mut self,
         now: Now,
         conn: ConnRef,
         whose: (TraceSubject, Protocol),
-        reader: Option<SlowReader>,
+        (reader, is_slow): (SlowReader, bool),
     ) {
-        match reader {
-            Some(reader) => {
-                if let Some(row) = self.row(now, conn, whose) {
-                    (row.reader, row.seen) = (reader, now.mono);
-                }
-            }
-            None => {
-                if let Some(row) = self.rows.get_mut(&conn.bits()) {
-                    row.reader = SlowReader::default();
-                }
-            }
+        let row = match is_slow {
+            true => self.row(now, conn, whose),
+            false => self.rows.get_mut(&conn.bits()),
+        };
+        let Some(row) = row else { return };
+        (row.reader, row.is_slow) = (Some(reader), is_slow);
+        if is_slow {
+            row.seen = now.mono;
         }
     }
 
@@ -149,7 +150,7 @@ impl SlowList {
             return Some(self.due);
         }
         self.due = now.after(EVERY);
-        self.rows.retain(|_, row| row.reader.waiting_bytes() > 0 || now.mono - row.seen < KEPT);
+        self.rows.retain(|_, row| row.is_slow || now.mono - row.seen < KEPT);
         let shard = self.shard.0;
         if self.more > 0 && now.mono >= self.quiet_until {
             tell!(event::MORE_SLOW_CLIENTS, shard, count = self.more);
@@ -184,7 +185,8 @@ fn identity<'a>(row: &Row, services: &'a [Box<dyn AnyService>]) -> Option<TraceI
 fn tell_slow(shard: u16, row: &Row, services: &[Box<dyn AnyService>]) {
     let Some(who) = identity(row, services) else { return };
     let (client, user) = (escaped(who.client), who.user.map(escaped));
-    let SlowReader { queue_bytes, socket_bytes, bytes_per_s, .. } = row.reader;
+    let reader = row.reader.unwrap_or_default();
+    let SlowReader { queue_bytes, socket_bytes, bytes_per_s, .. } = reader;
     tell!(
         event::CLIENT_SLOW,
         shard,
@@ -222,19 +224,19 @@ mod tests {
         Loss { conn: conn(slot), subject: whose(slot).0, count }
     }
 
-    fn waiting(bytes: u64) -> Option<SlowReader> {
-        Some(SlowReader { socket_bytes: bytes, ..SlowReader::default() })
+    fn waiting(bytes: u64) -> SlowReader {
+        SlowReader { socket_bytes: bytes, ..SlowReader::default() }
     }
 
     #[test]
     fn a_client_has_one_row_for_what_waits_and_what_it_lost() {
         let mut list = SlowList::new(ShardId(0), 10);
-        list.reads(now(1), conn(1), whose(1), waiting(900_000));
+        list.reads(now(1), conn(1), whose(1), (waiting(900_000), true));
         list.loses(now(2), loss(1, 64));
         list.loses(now(3), loss(1, 6));
         assert_eq!(list.len(), 1);
         let row = list.rows.values().next().expect("one");
-        assert_eq!((row.dropped, row.reader.socket_bytes, row.since_ms), (70, 900_000, 1_000));
+        assert_eq!((row.dropped, row.reader, row.since_ms), (70, Some(waiting(900_000)), 1_000));
         list.ended(conn(1));
         assert_eq!(list.len(), 0);
     }
@@ -243,13 +245,26 @@ mod tests {
     fn who_keeps_up_again_stays_for_a_minute() {
         let mut list = SlowList::new(ShardId(0), 10);
         list.loses(now(1), loss(1, 1));
-        list.reads(now(1), conn(2), whose(2), waiting(5));
+        list.reads(now(1), conn(2), whose(2), (waiting(5), true));
         assert!(list.turn(now(2), &[]).is_some() && list.is_told);
         list.turn(now(61), &[]);
         assert_eq!(list.len(), 1, "the other one still has something waiting");
-        list.reads(now(62), conn(2), whose(2), None);
+        list.reads(now(62), conn(2), whose(2), (SlowReader::default(), false));
         assert_eq!(list.turn(now(63), &[]), None);
         assert!(list.len() == 0 && !list.is_told, "and the log says so");
+    }
+
+    #[test]
+    fn what_waits_for_a_client_that_lost_messages_is_unknown_until_the_first_look() {
+        let mut list = SlowList::new(ShardId(0), 10);
+        list.loses(now(1), loss(1, 1));
+        let reader = |list: &SlowList| list.rows.values().next().expect("one").reader;
+        assert_eq!(reader(&list), None);
+        list.reads(now(2), conn(1), whose(1), (waiting(9), false));
+        list.reads(now(2), conn(2), whose(2), (waiting(9), false));
+        assert_eq!((reader(&list), list.len()), (Some(waiting(9)), 1), "the other one is not slow");
+        list.turn(now(62), &[]);
+        assert_eq!(list.len(), 0, "something waits for it, and it keeps up");
     }
 
     #[test]

@@ -121,10 +121,11 @@ pub(crate) struct SlowClient {
     queued_bytes: u64,
     /// Of them, messages that were sent and that it has not acknowledged.
     inflight: u32,
-    /// Bytes in the server's queue for its connection.
-    queue_bytes: u64,
+    /// Bytes in the server's queue for its connection. Null, like the next three: the server has
+    /// not looked at its connection yet.
+    queue_bytes: Option<u64>,
     /// Bytes in the kernel's socket that its kernel has not acknowledged.
-    socket_bytes: u64,
+    socket_bytes: Option<u64>,
     /// Its receive window is closed: it does not read at all.
     stalled: bool,
     /// Bytes a second that it took last.
@@ -141,14 +142,14 @@ impl From<&slow_clients::SlowClient> for SlowClient {
             address: it.peer.map(|peer| peer.to_string()),
             protocol: it.protocol.name(),
             since_ms: it.since_ms,
-            waiting_bytes: it.reader.waiting_bytes(),
+            waiting_bytes: it.reader.map_or(0, |reader| reader.waiting_bytes()),
             queued: 0,
             queued_bytes: 0,
             inflight: 0,
-            queue_bytes: it.reader.queue_bytes,
-            socket_bytes: it.reader.socket_bytes,
-            stalled: it.reader.is_stalled,
-            bytes_per_s: it.reader.bytes_per_s,
+            queue_bytes: it.reader.map(|reader| reader.queue_bytes),
+            socket_bytes: it.reader.map(|reader| reader.socket_bytes),
+            stalled: it.reader.map(|reader| reader.is_stalled),
+            bytes_per_s: it.reader.map(|reader| reader.bytes_per_s),
             dropped: it.dropped,
         }
     }
@@ -167,10 +168,10 @@ impl SlowClient {
             queued: 0,
             queued_bytes: 0,
             inflight: 0,
-            queue_bytes: 0,
-            socket_bytes: 0,
-            stalled: false,
-            bytes_per_s: 0,
+            queue_bytes: None,
+            socket_bytes: None,
+            stalled: None,
+            bytes_per_s: None,
             dropped: state.dropped,
         }
     }
@@ -285,7 +286,7 @@ mod tests {
             peer: None,
             protocol: Protocol::Mqtt,
             since_ms: 5,
-            reader,
+            reader: Some(reader),
             dropped: 7,
         }];
         let waiting = [state("acks", 3, 3), state("socket", 2, 1), state("session", 100, 20)];
@@ -296,6 +297,8 @@ mod tests {
             .map(|row| (&*row.client_id, row.waiting_bytes, row.queued, row.dropped))
             .collect();
         assert_eq!(rows, [("session", 1_000, 100, 0), ("socket", 920, 2, 7)]);
+        let sockets: Vec<_> = clients.clients.iter().map(|row| row.socket_bytes).collect();
+        assert_eq!(sockets, [None, Some(900)], "a connection that nobody looked at is not empty");
         assert_eq!(clients.waiting_by(TopKind::Clients)["session"], 1_000);
         assert_eq!((clients.total, SlowClients::of(&found, &waiting, 1).clients.len()), (2, 1));
     }

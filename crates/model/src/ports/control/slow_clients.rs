@@ -53,8 +53,8 @@ pub struct SlowClient {
     pub protocol: Protocol,
     /// Unix millisecond since when it is in the list.
     pub since_ms: u64,
-    /// What waits for its connection; zero: it takes what comes now.
-    pub reader: SlowReader,
+    /// What waits for its connection; zero: it takes what comes now; absent: nobody has looked yet.
+    pub reader: Option<SlowReader>,
     /// Messages dropped since then.
     pub dropped: u64,
 }
