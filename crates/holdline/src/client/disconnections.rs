@@ -115,7 +115,7 @@ fn span(ms: &Value) -> String {
 fn table(found: &[Value]) -> String {
     let mut out = format!(
         "{:<20} {:<24} {:<14} {:<24} {:<5} {:<20} {:>9} {:>9} {:>9}  DETAIL\n",
-        "ENDED", "CLIENT", "USER", "ADDRESS", "PROTO", "REASON", "CONNECTED", "IN", "OUT"
+        "ENDED", "CLIENT", "USER", "ADDRESS", "PROTO", "REASON", "CONNECTED", "TCP IN", "TCP OUT"
     );
     for it in found {
         let column = |key: &str| text(&it[key]);

@@ -38,7 +38,8 @@ enum Kind {
 /// Order of the list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Order {
-    /// Bytes received and sent in the last one to two minutes
+    /// Bytes received and sent in the last one to two minutes: of TCP, with TLS and WebSocket;
+    /// of topics and groups those of payloads
     Bytes,
     /// Messages received and sent in the last one to two minutes
     Messages,
@@ -62,16 +63,20 @@ fn list(arguments: &Arguments) -> Result<String, String> {
     let found = entries(&answer, "entries");
     let span_ms = answer["at_ms"].as_u64().unwrap_or(0);
     let span_ms = span_ms.saturating_sub(answer["since_ms"].as_u64().unwrap_or(0));
-    Ok(if *json { lines(found) } else { table(found, span_ms / 1_000) })
+    Ok(if *json { lines(found) } else { table(*of, found, span_ms / 1_000) })
 }
 
-fn table(found: &[Value], span_s: u64) -> String {
+fn table(of: Kind, found: &[Value], span_s: u64) -> String {
     if found.is_empty() {
         return format!("no traffic in the last {span_s} seconds\n");
     }
+    let [bytes_in, bytes_out] = match of {
+        Kind::Topics | Kind::Groups => ["PAYLOAD IN", "PAYLOAD OUT"],
+        Kind::Clients | Kind::Users | Kind::Addresses => ["TCP IN", "TCP OUT"],
+    };
     let mut out = format!(
-        "{:>10} {:>10} {:>12} {:>12} {:>12}  NAME (last {span_s} seconds)\n",
-        "MSGS IN", "MSGS OUT", "BYTES IN", "BYTES OUT", "WAITING"
+        "{:>10} {:>10} {bytes_in:>12} {bytes_out:>12} {:>12}  NAME (last {span_s} seconds)\n",
+        "MSGS IN", "MSGS OUT", "WAITING"
     );
     for it in found {
         let column = |key: &str| text(&it[key]);
@@ -95,13 +100,16 @@ mod tests {
 
     #[test]
     fn a_list_has_a_line_for_each_name_and_nothing_of_it_reaches_the_terminal_raw() {
-        assert_eq!(table(&[], 61), "no traffic in the last 61 seconds\n");
+        assert_eq!(table(Kind::Users, &[], 61), "no traffic in the last 61 seconds\n");
         let entry = json!({ "name": "a\u{1b}[2J", "messages_in": 7, "messages_out": null,
             "bytes_in": 700, "bytes_out": 1, "memory_bytes": null });
-        let printed = table(&[entry], 90);
+        let printed = table(Kind::Clients, std::slice::from_ref(&entry), 90);
         assert!(printed.starts_with("   MSGS IN"), "{printed}");
         assert!(printed.contains("         7          -          700"), "{printed}");
         assert!(!printed.contains('\u{1b}'), "{printed}");
+        let heads = |of| table(of, std::slice::from_ref(&entry), 90).lines().next().map(str::len);
+        assert!(printed.contains("     TCP IN      TCP OUT"), "{printed}");
+        assert_eq!(heads(Kind::Topics), heads(Kind::Clients));
         assert_eq!(
             (word(Kind::Addresses), word(Order::Memory)),
             ("addresses".into(), "memory".into())
