@@ -13,6 +13,7 @@ import unittest
 
 import fixture
 import miop
+from certificates import Authority
 from fixture import SECRET, Case, configuration, poll, run
 from miop import BIND_ACK, GO_AWAY, Closed
 from test_events import Receiver
@@ -451,6 +452,50 @@ class Reload(Case):
         server.logged("the first token of the API was replaced")
         told("token", "list")
         self.assertEqual(run("token", "list", *where, "--token", lost).returncode, 1)
+
+    def test_a_dry_run_names_taken_ports_unusable_files_and_warnings_and_changes_nothing(self):
+        server = self.start()
+        where = ["--url", "http://%s:%d" % server.ports["api"], "--data", server.data]
+        with socket.create_server(("127.0.0.1", 0)) as theirs:
+            port = theirs.getsockname()[1]
+            server.configure({
+                "listen.more": {"address": f"127.0.0.1:{port}", "protocol": "mqtt"},
+                "listen.sure": {"address": "127.0.0.1:0", "protocol": "mqtt", "tls": True,
+                                "certificate": "/nowhere/a.pem", "key": "/nowhere/a.key"},
+                "access": {"password_file": "/nowhere/users"},
+                "products.open": {"app_id": 9, "anonymous": "everywhere"}})
+            answer = run("reload", "--dry-run", *where)
+            self.assertEqual(answer.returncode, 1, answer.stderr)
+            for words in (f"127.0.0.1:{port} is in use by another program", "/nowhere/a.pem",
+                          "/nowhere/users", "[listen.more]: absent -> present",
+                          'warning: [products.open] anonymous = "everywhere"'):
+                self.assertIn(words, answer.stdout)
+        answer = run("reload", "--dry-run", *where)
+        self.assertNotIn("in use", answer.stdout)
+        self.assertEqual(self.device(server=server).bind("x", "open")["result"], 23, "unchanged")
+        server.configure()
+        answer = run("reload", "--dry-run", *where)
+        self.assertEqual((answer.returncode, answer.stdout),
+                         (0, f"No setting in {server.file} differs from those in force.\n"))
+        os.rename(server.file, server.file + ".gone")
+        answer = run("reload", "--dry-run", *where)
+        os.rename(server.file + ".gone", server.file)
+        self.assertEqual((answer.returncode, answer.stdout), (1, ""))
+        self.assertIn(f"{server.file}: cannot be read: No such file", answer.stderr)
+
+    def test_a_reload_warns_of_a_certificate_that_expires(self):
+        server = self.start()
+        where = ["--url", "http://%s:%d" % server.ports["api"], "--data", server.data]
+        with tempfile.TemporaryDirectory() as folder:
+            certificate, key = Authority(folder).issue("localhost")
+            server.configure({"listen.sure": {"address": "127.0.0.1:0", "tls": True,
+                                              "certificate": certificate, "key": key}})
+            for words in (["reload", "--dry-run"], ["reload"]):
+                answer = run(*words, *where)
+                self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr)
+                self.assertRegex(answer.stdout, f"(?m)^warning: {certificate}: the certificate of "
+                                                "CN=localhost expires in 1 days: renew it")
+            server.logged("a certificate expires soon")
 
     def test_sighup_with_an_error_keeps_everything_and_says_why(self):
         server = self.start()

@@ -25,7 +25,8 @@ mod tests;
 mod webhook;
 
 pub use answers::configuration::{
-    ConfigChange, ConfigSection, ConfigSetting, Configuration, DrainState, FailedChange, Reloaded,
+    ConfigChange, ConfigSection, ConfigSetting, Configuration, DrainState, FailedChange,
+    ReloadPreview, Reloaded,
 };
 pub use answers::edge::bridges::BridgeStatus;
 pub use answers::edge::certificates::CertificateStatus;
@@ -195,6 +196,10 @@ pub type LogEvents = Arc<dyn Fn() -> BTreeMap<&'static str, u64> + Send + Sync>;
 /// why nothing changed. Blocks: it reads files.
 pub type ReloadOrder = Arc<dyn Fn() -> Result<Reloaded, String> + Send + Sync>;
 
+/// Reads the configuration and what it names, and says what a reload would do; an error says why it
+/// cannot be read. Changes nothing. Blocks: it reads files.
+pub type ReloadPreviews = Arc<dyn Fn() -> Result<ReloadPreview, String> + Send + Sync>;
+
 /// Begins a drain, or ends it; gives how it stands then. Must not block.
 pub type DrainSwitch = Arc<dyn Fn(bool) -> DrainState + Send + Sync>;
 
@@ -266,6 +271,8 @@ pub struct Settings {
     pub configuration: Configurations,
     /// For `/v1/configuration/reload`.
     pub reload: ReloadOrder,
+    /// For `/v1/configuration/preview`.
+    pub preview: ReloadPreviews,
     /// For `/v1/drain`.
     pub drain: DrainSwitch,
     /// For `/v1/backup`.

@@ -194,6 +194,7 @@ fn settings() -> Settings {
         log_events: Arc::new(BTreeMap::new),
         configuration: Arc::new(Configuration::default),
         reload: Arc::new(|| Ok(Reloaded::default())),
+        preview: Arc::new(|| Ok(ReloadPreview::default())),
         drain: Arc::new(|draining| DrainState { draining, drain_ms: 10_000 }),
         backup: Arc::new(|_| Err("not in this test".into())),
         traces: Arc::new(trace::FakeTraces::none()),

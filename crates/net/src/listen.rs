@@ -11,7 +11,7 @@ pub use self::kept::{KeptSocket, TakenSockets, has as has_kept, kept_name, take 
 
 use crate::layer::{ListenEndpoint, ListenerSetup};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{self, FileType, Mode};
+use rustix::fs::{self, Access, FileType, Mode};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use std::fmt;
@@ -183,6 +183,21 @@ pub fn open_one(
     let copies = sockets.iter().enumerate().map(copy).collect::<Result<_, _>>().map_err(failed)?;
     let shards = kept::share_out(sockets, count).map_err(failed)?;
     Ok(OpenListener { address, shards, copies, files })
+}
+
+/// Whether a listener could be opened now: whether this process may have its port or its file, and
+/// nobody else has it. Opens nothing.
+pub fn check(door: &ListenerSetup) -> Result<(), ListenError> {
+    let is_free = match &door.address {
+        ListenEndpoint::Tcp(address) => probe(*address).map(drop),
+        ListenEndpoint::Unix(path, _) => SocketAddrUnix::new(path)
+            .and_then(|address| is_left_over(path, &address).map(drop))
+            .and_then(|()| {
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+                fs::access(folder.unwrap_or(Path::new(".")), Access::WRITE_OK | Access::EXEC_OK)
+            }),
+    };
+    is_free.map_err(ListenError::of(door))
 }
 
 /// Changes the length of the queue, and the permissions of the file, of sockets that listen.
@@ -363,22 +378,29 @@ fn unix_listener(
     let address = SocketAddrUnix::new(path)?;
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    if let Ok(found) = fs::lstat(path) {
-        if FileType::from_raw_mode(found.st_mode) != FileType::Socket {
-            return Err(Errno::EXIST);
-        }
-        let caller = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        match net::connect(&caller, &address) {
-            Err(Errno::CONNREFUSED) => fs::unlink(path)?,
-            Ok(()) | Err(Errno::AGAIN) => return Err(Errno::ADDRINUSE),
-            Err(errno) => return Err(errno),
-        }
+    if is_left_over(path, &address)? {
+        fs::unlink(path)?;
     }
     net::bind(&socket, &address)?;
     files.0.push((path.to_path_buf(), fs::lstat(path)?.st_ino));
     fs::chmod(path, Mode::from_raw_mode(mode))?;
     net::listen(&socket, backlog)?;
     Ok(socket)
+}
+
+/// Whether a socket file is there at which nobody listens. An error: the path is taken.
+fn is_left_over(path: &Path, address: &SocketAddrUnix) -> Result<bool, Errno> {
+    let Ok(found) = fs::lstat(path) else { return Ok(false) };
+    if FileType::from_raw_mode(found.st_mode) != FileType::Socket {
+        return Err(Errno::EXIST);
+    }
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let caller = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    match net::connect(&caller, address) {
+        Err(Errno::CONNREFUSED) => Ok(true),
+        Ok(()) | Err(Errno::AGAIN) => Err(Errno::ADDRINUSE),
+        Err(errno) => Err(errno),
+    }
 }
 
 fn socket_for(address: SocketAddr) -> Result<OwnedFd, Errno> {

@@ -30,7 +30,7 @@ mod tests;
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use base::setting::{Reload, Section};
 use model::id::ProductKey;
@@ -211,6 +211,8 @@ pub struct Config {
     pub webhooks: Vec<WebhookSection>,
     /// What is allowed but should be known, a sentence each. To be logged at the start.
     pub warnings: Vec<String>,
+    /// The file that all this was read from.
+    pub file: Option<PathBuf>,
 }
 
 impl Default for Config {
@@ -235,7 +237,10 @@ impl Config {
         let Some(path) = path else { return Config::parse("defaults", "", env) };
         let name = path.display().to_string();
         match read(path) {
-            Ok(text) => Config::parse(&name, &text, env),
+            Ok(text) => {
+                let config = Config::parse(&name, &text, env)?;
+                Ok(Config { file: Some(path.to_owned()), ..config })
+            }
             Err(error) => Err(one(ConfigProblem {
                 place: name,
                 key: String::new(),
@@ -277,6 +282,30 @@ impl Config {
     /// What differs in `new`, apart by whether a reload can follow.
     pub fn diff(&self, new: &Config) -> Changes {
         print::diff(self, new)
+    }
+
+    /// Default listeners that are closed because the file has listeners of its own: their names and
+    /// addresses. A listener at the same address stands for the default one.
+    pub fn closed_defaults(&self) -> Vec<(String, ListenAddress)> {
+        let defaults = usual_listeners(self.tls.certificate.is_some()).into_iter();
+        let is_there = |it: &ListenSection| {
+            self.listen.iter().any(|own| own.name == it.name || own.address == it.address)
+        };
+        let closed = defaults.filter(|it| !is_there(it));
+        closed.map(|it| (it.name, it.address)).collect()
+    }
+
+    /// That default listeners are closed, and how to keep them, in words.
+    pub fn closed_defaults_told(&self) -> Option<String> {
+        let closed = self.closed_defaults();
+        let each = closed.iter().map(|(name, address)| format!("{name} ({address})"));
+        let names = each.collect::<Vec<_>>().join(", ");
+        (!closed.is_empty()).then(|| {
+            format!(
+                "[listen.NAME] sections replace the default listeners; closed: {names}. To keep \
+                 one, copy its section from the output of `holdline check` without a file"
+            )
+        })
     }
 
     /// This configuration with every live key of `new`: what is in force after a reload.
@@ -396,6 +425,7 @@ fn tree(root: &dyn TableLike, reader: &mut Reader<'_>) -> Config {
         bridges: bridges(root, packet_bytes_max, reader),
         webhooks: reader.list(root, None, "webhook", WEBHOOKS_MAX),
         warnings: Vec::new(),
+        file: None,
     };
     gather_limits(&mut config);
     config

@@ -447,6 +447,11 @@ impl RunningServer {
         self.live.reload(new)
     }
 
+    /// What applying a configuration would do. Changes nothing.
+    pub fn preview(&self, new: &Config) -> admin::ReloadPreview {
+        self.live.preview(new)
+    }
+
     /// Waits until the shards have ended, then closes the API and the logs.
     pub fn join(mut self) {
         for thread in self.threads.drain(..) {

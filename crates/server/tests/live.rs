@@ -255,6 +255,9 @@ fn a_listener_that_cannot_be_opened_refuses_the_reload_and_nothing_changes() {
         "[limits]\ndrain_ms = 1\n[listen.fits]\naddress = \"127.0.0.1:0\"\n\
          [listen.more]\naddress = \"{address}\"\n"
     );
+    let previewed = server.preview(&config(&data, &new));
+    assert!(previewed.problems.concat().contains("in use by another program"), "{previewed:?}");
+    assert_eq!(previewed.problems.len(), 1, "{previewed:?}");
     let error = server.reload(config(&data, &new)).expect_err("it is in use");
     assert!(error.contains(&format!("[listen.more] address = {address}")), "{error}");
     assert!(error.contains("in use by another program"), "{error}");

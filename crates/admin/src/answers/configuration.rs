@@ -12,7 +12,7 @@ pub struct Configuration {
     /// What reading the file again (SIGHUP) would change. Null: the file cannot be read, or the
     /// server was not started with one.
     pub changes: Option<Vec<ConfigChange>>,
-    /// What is wrong with the file as it is now; null: nothing, or unknown.
+    /// Problems of the file as it is now; null: none, or unknown.
     pub problem: Option<String>,
 }
 
@@ -21,7 +21,7 @@ pub struct Configuration {
 pub struct ConfigSection {
     /// Its header in the file, such as `[limits]`.
     pub header: String,
-    /// What it is for.
+    /// Purpose.
     pub about: String,
     /// Its keys.
     pub settings: Vec<ConfigSetting>,
@@ -40,21 +40,40 @@ pub struct ConfigSetting {
     pub is_default: bool,
     /// Allowed values.
     pub allowed: String,
-    /// What it means, and what happens at the limit.
+    /// Meaning, and what happens at the limit.
     pub text: String,
     /// Whether a reload (SIGHUP) applies a change; otherwise it needs a restart.
     pub live: bool,
 }
 
-/// What became of a reload.
+/// Effects that a reload would have.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
+pub struct ReloadPreview {
+    /// The file that was read. Null: the server was started without one, and has its defaults.
+    pub file: Option<String>,
+    /// Changes that a reload or, where `live` is false, a restart would make.
+    pub changes: Vec<ConfigChange>,
+    /// Why a reload would be refused or would leave a part as it is: ports that are taken, files
+    /// that cannot be used. Empty: it would succeed.
+    pub problems: Vec<String>,
+    /// Warnings, as `holdline check` prints them.
+    pub warnings: Vec<String>,
+}
+
+/// Result of a reload.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
 pub struct Reloaded {
+    /// The file that was read. Null: the server was started without one, and has its defaults.
+    pub file: Option<String>,
     /// Changes that are in force now.
     pub applied: Vec<ConfigChange>,
     /// Changes that take effect at the next restart: until then the old values are in force.
     pub needs_restart: Vec<ConfigChange>,
     /// Parts that could not follow: each keeps what it had.
     pub failed: Vec<FailedChange>,
+    /// What is allowed but should be known, as `holdline check` prints it: certificates that expire
+    /// within 30 days, for instance.
+    pub warnings: Vec<String>,
 }
 
 /// A part of the server that could not follow a reload.

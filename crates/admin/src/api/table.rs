@@ -335,6 +335,12 @@ fn insights() -> Vec<Route> {
             .more("As SIGHUP does. If the file contains any error, nothing changes. Files that it \
                    names (certificates, passwords, rules, keys, words) are read again, too."),
     ]
+        post("/v1/configuration/preview", insight::preview)
+            .wants(&[Admin], Other).refuses(&[ConfigurationInvalid, Busy])
+            .told("previewReload", "Show what a reload would do",
+                "What would change, and what would fail.")
+            .more("Reads the file and the files that it names, and looks whether the ports of new \
+                   listeners are free. Changes nothing."),
 }
 
 /// Products and their devices.

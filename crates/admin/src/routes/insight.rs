@@ -4,7 +4,7 @@ use crate::answers::log::RecentLines;
 use crate::answers::meanings::{self, Meanings};
 use crate::api::{Api, Shared};
 use crate::fault::Fault;
-use crate::{Configuration, Reloaded};
+use crate::{Configuration, ReloadPreview, Reloaded};
 use axum::Json;
 use axum::extract::State;
 use std::sync::Arc;
@@ -25,6 +25,14 @@ pub(crate) async fn reload(State(api): Api) -> Result<Json<Reloaded>, Fault> {
     let told = Shared::begin(&api.configurations, "holdline-config", move || reload())?;
     let reloaded = told.await.map_err(|_| Fault::internal())?;
     reloaded.map(Json).map_err(Fault::configuration)
+}
+
+/// `POST /v1/configuration/preview`: on a thread that may wait for the disk.
+pub(crate) async fn preview(State(api): Api) -> Result<Json<ReloadPreview>, Fault> {
+    let preview = Arc::clone(&api.settings.preview);
+    let told = Shared::begin(&api.configurations, "holdline-config", move || preview())?;
+    let previewed = told.await.map_err(|_| Fault::internal())?;
+    previewed.map(Json).map_err(Fault::configuration)
 }
 
 /// `GET /v1/configuration`: on a thread that may wait for the disk.

@@ -26,7 +26,7 @@ pub enum Source {
     Mosquitto {
         /// The file.
         file: PathBuf,
-        /// What would be lost is a problem.
+        /// Unsupported options are errors.
         strict: bool,
     },
 }
@@ -36,13 +36,18 @@ impl Source {
     fn load(&self) -> Result<(Config, Vec<OptionNote>), ConfigError> {
         match self {
             Source::Own(file) => Ok((Config::load(file.as_deref(), environment())?, Vec::new())),
-            Source::Mosquitto { file, strict } => mosquitto::load(file, *strict, environment()),
+            Source::Mosquitto { file, strict } => {
+                let (config, notes) = mosquitto::load(file, *strict, environment())?;
+                Ok((Config { file: Some(file.clone()), ..config }, notes))
+            }
         }
     }
 }
 
 /// Runs the server until it is told to stop; in the place of one that runs, if it is to take over.
 pub fn serve(source: Source, data: Option<PathBuf>, takes_over: bool) -> ExitCode {
+    // A file of mosquitto knows no default listeners of ours.
+    let is_own = matches!(source, Source::Own(_));
     let read = move || {
         let (mut config, notes) = source.load()?;
         if let Some(data) = &data {
@@ -64,6 +69,9 @@ pub fn serve(source: Source, data: Option<PathBuf>, takes_over: bool) -> ExitCod
     server::log::start(&config);
     let inherited = Inherited::take(environment());
     config.warnings.iter().for_each(|warning| tell!(event::CONFIGURATION_WARNING, what = %warning));
+    if is_own && let Some(what) = config.closed_defaults_told() {
+        tell!(event::DEFAULT_LISTENERS_CLOSED, what);
+    }
     // While one waits for the running server a signal ends this one, and that one serves on.
     let taken = if takes_over { take_over(&config, inherited) } else { Ok((None, inherited)) };
     let (predecessor, inherited) = match taken {
@@ -142,6 +150,7 @@ pub fn check(file: Option<PathBuf>, quiet: bool) -> ExitCode {
             let unreadable = service_user::warnings(file.as_deref(), &config);
             let warnings = config.warnings.iter().chain(&expiring).chain(&unreadable);
             warnings.for_each(|warning| note!("warning: {warning}"));
+            config.closed_defaults_told().iter().for_each(|told| note!("note: {told}"));
             ExitCode::SUCCESS
         }
         Err(error) => refuse(&error.to_string()),
@@ -153,7 +162,7 @@ fn refuse(why: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// What a new user sees: where everything is, and three things to try.
+/// Text for a new user: addresses, and commands to try.
 fn welcome(running: &RunningServer) -> String {
     let config = running.config();
     let data = config.server.data.display().to_string();

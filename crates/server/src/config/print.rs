@@ -14,6 +14,7 @@ use base::setting::{Reload, Section, Setting, Shown, Value};
 use base::text::quoted;
 use federation::ComponentSection;
 use model::product::Secret;
+use std::collections::BTreeSet;
 
 /// Columns of the documentation's lines.
 const COLUMNS: usize = 98;
@@ -30,7 +31,8 @@ pub struct Changes {
 /// One difference between two configurations.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SettingChange {
-    /// `[limits] drain_ms`, or a header alone if the whole section came or went.
+    /// `[limits] drain_ms`, or a header alone if the whole section came or went. A section of a
+    /// list has its name behind its header: `[[webhook]] http://a/ secret`.
     pub key: String,
     /// The value before, as TOML; `absent` for a section that came. Secrets are hidden.
     pub old: String,
@@ -43,6 +45,8 @@ struct Page {
     /// Which keys it has.
     sort: &'static str,
     sheet: Sheet,
+    /// Of a section of a list: what it is called in differences. Empty: its header says it.
+    name: String,
     /// Whether a reload may add or remove it whole.
     reload: Reload,
     entries: Vec<Entry>,
@@ -54,6 +58,14 @@ struct Entry {
     value: Value,
     /// Its default, if it has one.
     usual: Option<Value>,
+}
+
+impl Page {
+    /// Header and name.
+    fn label(&self) -> String {
+        let Page { sheet, name, .. } = self;
+        if name.is_empty() { sheet.header.clone() } else { format!("{} {name}", sheet.header) }
+    }
 }
 
 impl Entry {
@@ -128,19 +140,21 @@ pub(super) fn diff(old: &Config, new: &Config) -> Changes {
         list.push(SettingChange { key, old, new });
     };
     for page in &old {
-        match new.iter().find(|other| other.sheet == page.sheet) {
-            None => note(page.reload, page.sheet.header.clone(), "present".into(), ABSENT.into()),
+        let label = page.label();
+        match new.iter().find(|other| other.label() == label) {
+            None => note(page.reload, label, "present".into(), ABSENT.into()),
             Some(other) => {
                 let pairs = page.entries.iter().zip(&other.entries);
                 for (old, new) in pairs.filter(|(old, new)| old.value != new.value) {
-                    let key = format!("{} {}", page.sheet.header, old.setting.name);
+                    let key = format!("{label} {}", old.setting.name);
                     note(old.setting.reload, key, old.shown(), new.shown());
                 }
             }
         }
     }
-    for page in new.iter().filter(|page| !old.iter().any(|other| other.sheet == page.sheet)) {
-        note(page.reload, page.sheet.header.clone(), ABSENT.into(), "present".into());
+    let known: BTreeSet<String> = old.iter().map(Page::label).collect();
+    for page in new.iter().filter(|page| !known.contains(&page.label())) {
+        note(page.reload, page.label(), ABSENT.into(), "present".into());
     }
     changes
 }
@@ -315,14 +329,38 @@ fn pages(config: &Config) -> Vec<Page> {
         let sheet = Sheet::named("products", product.key.as_str());
         let secrets = list(Some(&sheet), "secrets", &product.secrets);
         pages.push(live(page(sheet.clone(), product)));
-        pages.extend(secrets.map(live));
+        let named = secrets.zip(&product.secrets);
+        pages.extend(named.map(|(page, it)| live(Page { name: it.key_id.to_string(), ..page })));
     }
     pages.push(single("names", &config.names));
     for bridge in &config.bridges {
         pages.push(live(page(Sheet::named("bridge", &bridge.name), bridge)));
     }
-    pages.extend(list(None, "webhook", &config.webhooks).map(live));
+    let hooks = list(None, "webhook", &config.webhooks).zip(webhook_names(&config.webhooks));
+    pages.extend(hooks.map(|(page, name)| live(Page { name, ..page })));
     pages
+}
+
+/// What webhooks are called: their addresses, where several have one with their products, and if
+/// that does not tell them apart, with their numbers.
+fn webhook_names(hooks: &[WebhookSection]) -> impl Iterator<Item = String> {
+    let address = |hook: &WebhookSection| admin::shown_url(&hook.url);
+    let full = |hook: &WebhookSection| {
+        format!("{} ({})", admin::shown_url(&hook.url), hook.products.join(", "))
+    };
+    let is_only = |name: &str, of: &dyn Fn(&WebhookSection) -> String| {
+        hooks.iter().filter(|hook| of(hook) == name).count() == 1
+    };
+    hooks.iter().enumerate().map(move |(index, hook)| {
+        let (short, long) = (address(hook), full(hook));
+        if is_only(&short, &address) {
+            short
+        } else if is_only(&long, &full) {
+            long
+        } else {
+            format!("{short} #{}", index + 1)
+        }
+    })
 }
 
 /// Every key of sections outside lists, with its header and its value.
@@ -346,7 +384,10 @@ fn list<'a, S: Section + Default>(
     sections: &'a [S],
 ) -> impl Iterator<Item = Page> + 'a {
     let numbered = sections.iter().enumerate();
-    numbered.map(move |(index, section)| page(Sheet::nth(within, list, index + 1), section))
+    numbered.map(move |(index, section)| {
+        let name = (index + 1).to_string();
+        Page { name, ..page(Sheet::nth(within, list, index + 1), section) }
+    })
 }
 
 fn page<S: Section + Default>(sheet: Sheet, section: &S) -> Page {
@@ -355,7 +396,7 @@ fn page<S: Section + Default>(sheet: Sheet, section: &S) -> Page {
 
 fn page_of<S: Section>(sheet: Sheet, section: &S, usual: &S) -> Page {
     let (sort, reload) = (std::any::type_name::<S>(), Reload::Restart);
-    Page { sort, sheet, reload, entries: entries(section, usual) }
+    Page { sort, sheet, name: String::new(), reload, entries: entries(section, usual) }
 }
 
 fn live(page: Page) -> Page {

@@ -115,6 +115,7 @@ pub(super) fn start_api(
         log_events: Arc::new(crate::log::recent::told),
         configuration: orders.configuration,
         reload: orders.reload,
+        preview: orders.preview,
         drain: orders.drain,
         backup: Arc::new(move |to| copied.backup(to)),
         traces: Arc::new(desk),
@@ -149,15 +150,17 @@ struct LiveOrders {
     bridges: admin::BridgeStatuses,
     configuration: admin::Configurations,
     reload: admin::ReloadOrder,
+    preview: admin::ReloadPreviews,
     drain: admin::DrainSwitch,
 }
 
 fn live_orders(live: &Arc<Live>) -> LiveOrders {
-    let [statuses, shown, reloaded, drained] = [(); 4].map(|()| live.clone());
+    let [statuses, shown, reloaded, previewed, drained] = [(); 5].map(|()| live.clone());
     LiveOrders {
         bridges: Arc::new(move || statuses.bridge_status()),
         configuration: Arc::new(move || shown.shown.show()),
         reload: Arc::new(move || reloaded.reload_file()),
+        preview: Arc::new(move || previewed.preview_file()),
         drain: Arc::new(move |draining| drained.drain(draining)),
     }
 }

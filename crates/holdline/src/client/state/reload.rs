@@ -10,7 +10,8 @@ use std::process::ExitCode;
 pub struct Arguments {
     #[command(flatten)]
     server: Server,
-    /// Only show what a reload would change; exit code 1 if it would be refused
+    /// Only show what a reload would change, which files and ports it could not use, and warnings;
+    /// exit code 1 if it would be refused or incomplete
     #[arg(long)]
     dry_run: bool,
     /// Print JSON
@@ -36,31 +37,50 @@ pub fn reload(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// Shows what a reload would change. Exit code 1: it would be refused.
+/// Shows what a reload would do. Exit code 1: it would be refused, or a part could not follow.
 fn preview(arguments: &Arguments) -> ExitCode {
-    let answer = match arguments.server.call("GET", "/v1/configuration", None) {
+    let answer = match arguments.server.call("POST", "/v1/configuration/preview", None) {
         Ok(answer) => answer,
         Err(why) => return tell(Err(why)),
     };
-    if let Some(problem) = answer["problem"].as_str() {
-        return tell(Err(problem.to_owned()));
-    }
     match arguments.json {
-        true => out!("{}", answer["changes"]),
+        true => out!("{answer}"),
         false => crate::out::print(&previewed(&answer)),
     }
-    ExitCode::SUCCESS
+    ExitCode::from(u8::from(!entries(&answer, "problems").is_empty()))
 }
 
-/// Text for people: the changes that a reload would make.
+/// Text for people: the changes that a reload would make, and what is in its way.
 fn previewed(answer: &Value) -> String {
     let of = |live: bool, title: &str| {
         let all = entries(answer, "changes").iter().filter(|it| it["live"] == live);
         let lines: String = all.map(change).collect();
         if lines.is_empty() { lines } else { format!("{title}\n{lines}") }
     };
-    let told = of(true, "A reload would change:") + &of(false, "A restart would change:");
-    if told.is_empty() { "No setting differs from those in force.\n".into() } else { told }
+    let changes = of(true, "A reload would change:") + &of(false, "A restart would change:");
+    let changes = match (changes.is_empty(), answer["file"].as_str()) {
+        (false, _) => changes,
+        (true, Some(file)) => format!("No setting in {file} differs from those in force.\n"),
+        (true, None) => NO_FILE.to_owned(),
+    };
+    let problems = list(answer, "problems", "Problems; a reload would be refused or incomplete:");
+    changes + &problems + &warnings(answer)
+}
+
+/// Told of a server that reads no file.
+const NO_FILE: &str = "No setting differs from those in force: the server was started without a \
+                       configuration file (`holdline serve --config FILE`), with the defaults.\n";
+
+/// Sentences, each on its line below a title; nothing if there are none.
+fn list(answer: &Value, name: &str, title: &str) -> String {
+    let all = entries(answer, name);
+    let lines: String = all.iter().map(|it| format!("  {}\n", text(it))).collect();
+    if all.is_empty() { lines } else { format!("{title}\n{lines}") }
+}
+
+fn warnings(answer: &Value) -> String {
+    let line = |it: &Value| format!("warning: {}\n", text(it));
+    entries(answer, "warnings").iter().map(line).collect()
 }
 
 fn text(value: &Value) -> String {
@@ -71,7 +91,7 @@ fn change(it: &Value) -> String {
     format!("  {}: {} -> {}\n", text(&it["key"]), text(&it["old"]), text(&it["new"]))
 }
 
-/// What became of a reload, for people.
+/// Result of a reload, as text for people.
 fn reloaded(answer: &Value) -> String {
     let failure = |it: &Value| format!("  {}: {}\n", text(&it["what"]), text(&it["error"]));
     let part = |name: &str, title: &str, line: &dyn Fn(&Value) -> String| {
@@ -82,11 +102,12 @@ fn reloaded(answer: &Value) -> String {
     let told = part("applied", "Changed now:", &change)
         + &part("needs_restart", "Not changed until the server restarts:", &change)
         + &part("failed", "Failed; the old values stay in use:", &failure);
-    if told.is_empty() {
-        return "Reloaded: no setting changed; certificates and other files were read again.\n"
-            .into();
-    }
-    told
+    let told = match told.is_empty() {
+        false => told,
+        true => "Reloaded: no setting changed; certificates and other files were read again.\n"
+            .to_owned(),
+    };
+    told + &warnings(answer)
 }
 
 #[cfg(test)]
@@ -102,7 +123,17 @@ mod tests {
             previewed(&answer),
             "A reload would change:\n  [c] d: 1 -> 2\nA restart would change:\n  [a] b: 1 -> 2\n"
         );
-        assert!(previewed(&json!({ "changes": null })).starts_with("No setting differs"));
+        let none = json!({ "file": "a.toml", "changes": [] });
+        assert_eq!(previewed(&none), "No setting in a.toml differs from those in force.\n");
+        assert!(previewed(&json!({ "file": null, "changes": [] })).contains("without a config"));
+        let bad = json!({ "file": "a.toml", "changes": [change("[c] d", true)],
+            "problems": ["port 1 is in use"], "warnings": ["a.pem has expired"] });
+        assert_eq!(
+            previewed(&bad),
+            "A reload would change:\n  [c] d: 1 -> 2\n\
+             Problems; a reload would be refused or incomplete:\n  port 1 is in use\n\
+             warning: a.pem has expired\n"
+        );
     }
 
     #[test]
@@ -121,5 +152,7 @@ mod tests {
         );
         let none = json!({ "applied": [], "needs_restart": [], "failed": [] });
         assert!(reloaded(&none).starts_with("Reloaded: no setting changed"));
+        let warned = reloaded(&json!({ "warnings": ["a.pem: the certificate has expired"] }));
+        assert!(warned.ends_with("\nwarning: a.pem: the certificate has expired\n"), "{warned}");
     }
 }

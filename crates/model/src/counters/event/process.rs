@@ -4,6 +4,9 @@ kinds! {
     Process {
         /// The configuration is valid, but contains something to check.
         CONFIGURATION_WARNING "configuration_warning" warn "configuration warning" [what];
+        /// The file has `[listen.NAME]` sections, which replace all default listeners. Those named
+        /// are closed. To keep one, copy its section from the output of `holdline check`.
+        DEFAULT_LISTENERS_CLOSED "default_listeners_closed" info "default listeners closed" [what];
         /// `connections_max = 0`: the maximum follows from the limit of file descriptors.
         CONNECTIONS_BY_DESCRIPTORS "connections_by_descriptors" info "connections limited by file \
                                                                       descriptors"

@@ -125,12 +125,58 @@ fn listeners_certificates_and_webhooks_are_taken_whole() {
         "[listen.came]",
         "[listen.s2s] address",
         "[listen.turns] protocol",
-        "[[webhook]] secret",
-        "[[webhook]]",
+        "[[webhook]] http://a/ secret",
+        "[[webhook]] http://gone/",
     ] {
         assert!(applied.iter().any(|it| it == key), "{key}: {applied:?}");
     }
     assert_eq!(next.diff(&new), Default::default(), "nothing needs a restart");
+}
+
+#[test]
+fn sections_of_lists_are_called_by_their_names_in_differences() {
+    let hook = |url: &str, more: &str| format!("[[webhook]]\nurl = \"{url}\"\n{more}");
+    let secret = |id: u32, digit: &str| {
+        format!("[[products.p.secrets]]\nkey_id = {id}\nhex = \"{}\"\n", digit.repeat(64))
+    };
+    let keys = |old: &[String], new: &[String]| {
+        let [old, new] = [old, new].map(|text| {
+            parse(&format!("[products.p]\napp_id = 1\n[products.q]\napp_id = 2\n{}", text.concat()))
+        });
+        let changes = old.expect("good").diff(&new.expect("good"));
+        changes.live.into_iter().map(|it| format!("{} {}", it.key, it.new)).collect::<Vec<_>>()
+    };
+    // The first one goes, and the second one is none the less the same.
+    let [first, second] = ["http://a/", "https://ann:pw@b/?key=1"].map(|url| hook(url, ""));
+    assert_eq!(
+        keys(&[first.clone(), second.clone()], std::slice::from_ref(&second)),
+        ["[[webhook]] http://a/ absent"]
+    );
+    let came = keys(&[first.clone()], &[first, second]).concat();
+    assert!(came.starts_with("[[webhook]] https://") && came.ends_with(" present"), "{came}");
+    assert!(!came.contains("pw") && !came.contains("key"), "{came}");
+    let of = |product: &str, events: &str| {
+        hook("http://a/", &format!("products = [\"{product}\"]\nevents = [{events}]\n"))
+    };
+    assert_eq!(
+        keys(&[of("p", ""), of("q", "")], &[of("p", ""), of("q", "\"online\"")]),
+        ["[[webhook]] http://a/ (q) events [\"online\"]"]
+    );
+    assert_eq!(
+        keys(&[secret(1, "1")], &[secret(2, "2"), secret(1, "1")]),
+        ["[[products.p.secrets]] 2 present"]
+    );
+}
+
+#[test]
+fn default_listeners_that_are_closed_are_named() {
+    let told = |text: &str| parse(text).expect("good").closed_defaults_told();
+    assert_eq!(told(""), None);
+    let text = "[listen.more]\naddress = \"127.0.0.1:1884\"\nprotocol = \"mqtt\"\n\
+                [listen.own]\naddress = \"127.0.0.1:7000\"\n";
+    let told = told(text).expect("some are closed");
+    assert!(told.contains("closed: miop (127.0.0.1:7001), ws (127.0.0.1:7003), mqtt"), "{told}");
+    assert!(told.contains("`holdline check`"), "{told}");
 }
 
 #[test]

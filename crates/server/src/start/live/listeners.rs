@@ -29,7 +29,7 @@ use federation::{PeerDoor, WayOut};
 use model::id::ShardId;
 use model::{event, tell};
 use net::layer::{ListenEndpoint, ListenerSetup};
-use net::listen::{self, OpenListener, SocketFiles};
+use net::listen::{self, ListenError, OpenListener, SocketFiles};
 use net::shard::ListenerChange;
 use std::convert::Infallible;
 use std::os::fd::{AsFd, OwnedFd};
@@ -188,6 +188,24 @@ impl Listeners {
         Ok(ListenerPlan { copies, steps, closing, sections })
     }
 
+    /// Why listeners of this configuration could not be opened, a sentence each. Certificates are
+    /// not read, and nothing is opened.
+    pub(in crate::start) fn problems(&self, config: &Config) -> Vec<String> {
+        let draft = match Draft::of(&lock(&self.places), config) {
+            Ok(draft) => draft,
+            Err(error) => return vec![error],
+        };
+        let opening = draft.steps.iter().filter(|step| step.opens);
+        let problem = |step: &DraftStep| {
+            let setup = doors::setup(&step.section, None, Arc::default());
+            match beside(&draft, &setup.address) {
+                true => exchanged(&step.section, &setup.address).err(),
+                false => listen::check(&setup).err().map(|e| unopened(&step.section, &setup, e)),
+            }
+        };
+        opening.filter_map(problem).collect()
+    }
+
     /// A plan that changes nothing.
     pub(in crate::start) fn no_plan(&self) -> ListenerPlan<'_> {
         let copies = lock(&self.around.copies);
@@ -218,19 +236,13 @@ impl Listeners {
         self.around.media.iter().for_each(|media| media.furnish(&mut setup));
         let bosh = self.around.bosh.furnish(config, (number as u8, &section), &mut setup);
         let bosh = bosh.map_err(told)?;
-        let beside = draft.leaving.iter().any(|at| overlap(at, &setup.address));
-        if beside && opens && matches!(setup.address, ListenEndpoint::Unix(..)) {
-            return Err(format!(
-                "[listen.{}] address = {}: another listener has this file until it is closed; \
-                 reload without this section first",
-                section.name, setup.address
-            ));
+        let beside = beside(draft, &setup.address);
+        if beside && opens {
+            exchanged(&section, &setup.address)?;
         }
         let settings = (self.around.boxes.len(), config.limits.tcp_user_timeout_ms);
         let opened = opens.then(|| listen::open_one(&setup, settings, beside)).transpose();
-        let opened = opened.map_err(|error| {
-            format!("[listen.{}] address = {}: {error}", section.name, setup.address)
-        })?;
+        let opened = opened.map_err(|error| unopened(&section, &setup, error))?;
         Ok(Step { number, section, tls, setup: Arc::new(setup), bosh, opened })
     }
 
@@ -359,6 +371,27 @@ impl Listeners {
             self.files().remove(path);
         }
     }
+}
+
+/// Whether a listener that is about to close may have this address.
+fn beside(draft: &Draft, address: &ListenEndpoint) -> bool {
+    draft.leaving.iter().any(|at| overlap(at, address))
+}
+
+/// A port passes from one listener to another, a file does not.
+fn exchanged(section: &ListenSection, address: &ListenEndpoint) -> Result<(), String> {
+    match address {
+        ListenEndpoint::Tcp(_) => Ok(()),
+        ListenEndpoint::Unix(..) => Err(format!(
+            "[listen.{}] address = {address}: another listener has this file until it is closed; \
+             reload without this section first",
+            section.name
+        )),
+    }
+}
+
+fn unopened(section: &ListenSection, setup: &ListenerSetup, error: ListenError) -> String {
+    format!("[listen.{}] address = {}: {error}", section.name, setup.address)
 }
 
 /// Sockets of a listener for each shard and, last, for that of other servers.

@@ -18,11 +18,14 @@ use super::{
 };
 use crate::access::Entrance;
 use crate::bridge::Bridges;
-use crate::config::{Config, ListenSection};
+use crate::config::{Changes, Config, ListenSection};
 use crate::shard_logic::Mail;
 use crate::switchboard::Switchboard;
 use crate::switchboard::moderation::Moderation;
-use admin::{ApiHandle, BridgeStatus, BridgeStatuses, DrainState, FailedChange, Reloaded};
+use admin::{
+    ApiHandle, BridgeStatus, BridgeStatuses, CertificateStatus, DrainState, FailedChange,
+    ReloadPreview, Reloaded,
+};
 use listeners::{ListenerPlan, Listeners};
 use model::product::Product;
 use model::{event, tell};
@@ -68,15 +71,39 @@ impl Live {
         reloaded.map_err(|error| error.trim_start().to_owned())
     }
 
+    /// Reads the configuration and says what a reload would do.
+    pub(super) fn preview_file(&self) -> Result<ReloadPreview, String> {
+        self.shown.read().map(|new| self.preview(&new))
+    }
+
+    /// What a reload would do. Files that the configuration names are read, and ports of new
+    /// listeners are looked at.
+    pub(super) fn preview(&self, new: &Config) -> ReloadPreview {
+        let _one = lock(&self.one);
+        let old = self.shown.in_force();
+        let next = old.following(new);
+        let mut problems: Vec<String> = goes_together(&next).err().into_iter().collect();
+        problems.extend(super::unusable(new));
+        match self.effective(&next) {
+            Ok(effective) => problems.extend(self.listeners.problems(&effective)),
+            Err(error) => problems.push(error),
+        }
+        let Changes { live, restart } = old.diff(new);
+        ReloadPreview {
+            file: file_of(new),
+            changes: changes(live, true).into_iter().chain(changes(restart, false)).collect(),
+            problems,
+            warnings: warnings(new, &super::certificates(new)),
+        }
+    }
+
     /// Applies what can change while the server runs, and logs what cannot. Files that the
     /// configuration names are read again in any case.
     pub(super) fn reload(&self, new: Config) -> Result<Reloaded, String> {
         let _one = lock(&self.one);
         let old = self.shown.in_force();
         let mut next = old.following(&new);
-        next.limits.check().map_err(|rule| {
-            format!("with the values that need a restart, {rule}: restart, or change both later")
-        })?;
+        goes_together(&next)?;
         let mut failed = Failures::default();
         check_bridges(&old, &mut next, &mut failed);
         let mut effective = self.effective(&next)?;
@@ -105,11 +132,14 @@ impl Live {
         self.set_backups(&old, &mut next, &mut failed);
         self.set_webhooks(&old, &mut next, &mut failed);
         tell_of_federation(&old, &next, &mut failed);
-        periodic::certificates::warn(&self.listeners.tls());
+        let tls = self.listeners.tls();
+        periodic::certificates::warn(&tls);
         let reloaded = Reloaded {
+            file: file_of(&new),
             applied: changes(old.diff(&next).live, true),
             needs_restart: changes(next.diff(&new).restart, false),
             failed: failed.0,
+            warnings: warnings(&new, &periodic::certificates::statuses(&tls)),
         };
         log_changes(&reloaded);
         // Behind what the level in force shows of the change.
@@ -300,6 +330,23 @@ impl Live {
         }
         state
     }
+}
+
+/// Whether the limits of a reload go with those that need a restart.
+fn goes_together(next: &Config) -> Result<(), String> {
+    next.limits.check().map_err(|rule| {
+        format!("with the values that need a restart, {rule}: restart, or change both later")
+    })
+}
+
+fn file_of(config: &Config) -> Option<String> {
+    config.file.as_ref().map(|file| file.display().to_string())
+}
+
+/// What an operator should know, a sentence each, as `holdline check` prints it.
+fn warnings(config: &Config, certificates: &[CertificateStatus]) -> Vec<String> {
+    let expiring = certificates.iter().filter_map(CertificateStatus::warning);
+    config.warnings.iter().cloned().chain(expiring).collect()
 }
 
 /// Bridges whose files cannot be used are not begun, and those that run stay.
