@@ -16,7 +16,7 @@ export const KINDS = {
   memory_pressure: t('Memory pressure'), connections_refused: t('Connections refused'), directory_down: t('Presence directory not reachable'),
   bridge_down: t('Bridge disconnected'), webhook_failing: t('Webhook failing'), archive_down: t('Message archive disconnected'),
   accounts_database_down: t('Account database disconnected'), event_stream_down: t('Event stream disconnected'),
-  certificate_expiring: t('Certificate expires soon'), internal_error: t('Internal errors'),
+  certificate_expiring: t('Certificate expires soon'), backup_old: t('Backup is old'), internal_error: t('Internal errors'),
 };
 
 /** @param {import('./console.js').Place} place */
@@ -46,4 +46,4 @@ function show(place) {
   look();
 }
 
-export const page = { title: t('Alarms'), scopes: ['read'], lead: t('Conditions that need an operator. The server looks every ten seconds, and keeps past alarms in memory.'), show };
+export const page = { title: t('Alarms'), scopes: ['read'], lead: t('Conditions that need an operator. The server looks every ten seconds, and keeps the newest past alarms, also over a restart.'), show };

@@ -140,7 +140,7 @@ const ACTS = {
   slow_clients: ['slow', t('Slow clients')], memory_pressure: ['sessions?kind=waiting', t('Sessions and queues')],
   connections_refused: ['closes', t('Disconnect reasons')], directory_down: ['log', t('Log')], bridge_down: ['services', t('Services')],
   webhook_failing: ['services', t('Services')], archive_down: ['services', t('Services')], accounts_database_down: ['services', t('Services')],
-  event_stream_down: ['services', t('Services')], certificate_expiring: ['certificates', t('Certificates')], internal_error: ['log', t('Log')],
+  event_stream_down: ['services', t('Services')], certificate_expiring: ['certificates', t('Certificates')], backup_old: ['log', t('Log')], internal_error: ['log', t('Log')],
 };
 
 /** Reasons for which a message is dropped that was to be delivered; others, an expiry say, are as ordered. */
@@ -357,6 +357,9 @@ async function past(gone) {
   kept.unshift(...pastMoments(told, kept[0]?.at_ms ?? Infinity));
 }
 
+/** When the newest scheduled backup was made. @param {number | undefined} newest_s */
+const newestBackup = newest_s => (newest_s === undefined ? t('not scheduled') : newest_s === 0 ? t('none') : ago(newest_s * 1_000));
+
 /** Tables below the charts. @param {any} now @param {Record<string, HTMLElement>} places */
 function details(now, places) {
   const { status, readings, directory, process, presence } = now;
@@ -410,6 +413,7 @@ function details(now, places) {
     [t('Oldest change since the checkpoint'), duration((readings.store_behind_seconds ?? 0) * 1_000)],
     [t('Failed writes'), number(status.counters.store_failures_total)],
     [t('Server log lines dropped'), number(readings.log_lines_lost_total)],
+    [t('Newest scheduled backup'), newestBackup(readings.backup_newest_timestamp_seconds)],
   ]));
   fresh(places.directory, pairs([
     [t('Directory'), directory.directory], [t('Node'), directory.node], [t('Circuit breaker'), directory.circuit],

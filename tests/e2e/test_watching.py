@@ -59,6 +59,8 @@ FIRES = {
     "HoldlineDeadLetters": (
         {'holdline_webhook_dead_letters_total{hook="0",result="kept"}': "0+1x20"}, 5),
     "HoldlineBridgeDown": ({"holdline_bridges": "2x20", "holdline_bridges_online": "1x20"}, 11),
+    "HoldlineBackupOld": ({"holdline_backup_newest_timestamp_seconds": "0x90",
+                           "holdline_backup_interval_seconds": "60x90"}, 65),
     "HoldlineNoLeader": ({"holdline_cluster_has_leader": "0x20"}, 2),
     "HoldlineNatsAway": ({"holdline_cluster_connected": "0x20"}, 2),
     "HoldlineIsolated": ({"holdline_cluster_isolated": "1x20"}, 1),
@@ -80,6 +82,8 @@ FIRES = {
 WELL = {
     "up": "1x30", "holdline_store_failed": "0x30", "holdline_store_full": "0x30",
     "holdline_store_used_percent": "69x30",
+    "holdline_backup_newest_timestamp_seconds": "0+60x30",
+    "holdline_backup_interval_seconds": "86400x30",
     "holdline_cluster_has_leader": "1x30", "holdline_cluster_connected": "1x30",
     "holdline_cluster_isolated": "0x30", "holdline_cluster_followers_missing": "0x30",
     "holdline_cluster_acknowledged_lost_total": "0x30",

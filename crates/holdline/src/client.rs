@@ -130,8 +130,14 @@ impl Server {
         self.told(status, json)
     }
 
+    /// Asks with the token: the status of the answer and its JSON, or why there is none.
+    pub fn ask(&self, patience: Duration, path: &str) -> Result<(u16, Value), String> {
+        let token = self.token()?;
+        self.answer(Some(patience), ("GET", path), None, Some(&token))
+    }
+
     /// The answer, or in words why there is none.
-    fn told(&self, status: u16, json: Value) -> Result<Value, String> {
+    pub fn told(&self, status: u16, json: Value) -> Result<Value, String> {
         if (200..300).contains(&status) {
             return Ok(json);
         }

@@ -241,7 +241,8 @@ fn general() -> Vec<Route> {
             .wants(&[Admin], Other).refuses(&[FolderTaken, BackupFailed, Busy])
             .told("backup", "Back up the data folder while the server runs",
                 "The copy is complete.")
-            .more("Responds when the copy is complete and on stable storage. Only one backup runs \
+            .more("Responds when the copy is complete and on stable storage. It has no first token, \
+                   audit log, alarms, history of presence and dead letters. Only one backup runs \
                    at a time."),
         get("/v1/events", stream::events).wants(&[Read], Query).refuses(&[Busy])
             .told("events", "Events as they happen",
@@ -305,8 +306,8 @@ fn insights() -> Vec<Route> {
             .more("The server keeps a moment every 10 s from its start on, in memory."),
         get("/v1/alarms", overview::alarms::list).wants(&[Read], Other)
             .told("listAlarms", "Alarms, active and past", "The newest first.")
-            .more("Conditions that need an operator: the server looks every 10 s. Past alarms, \
-                   1000 of them, are kept in memory until the server stops."),
+            .more("Conditions that need an operator: the server looks every 10 s. The newest \
+                   1000 past alarms are kept, also over a restart."),
         post("/v1/alarms/{alarm}/acknowledge", overview::alarms::acknowledge)
             .wants(&[Manage], Other).refuses(&[NotFound])
             .told("acknowledgeAlarm", "Acknowledge an alarm",
@@ -334,13 +335,13 @@ fn insights() -> Vec<Route> {
                 "What changed, what needs a restart, and what failed.")
             .more("As SIGHUP does. If the file contains any error, nothing changes. Files that it \
                    names (certificates, passwords, rules, keys, words) are read again, too."),
-    ]
         post("/v1/configuration/preview", insight::preview)
             .wants(&[Admin], Other).refuses(&[ConfigurationInvalid, Busy])
             .told("previewReload", "Show what a reload would do",
                 "What would change, and what would fail.")
             .more("Reads the file and the files that it names, and looks whether the ports of new \
                    listeners are free. Changes nothing."),
+    ]
 }
 
 /// Products and their devices.

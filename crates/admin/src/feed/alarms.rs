@@ -58,6 +58,7 @@ kinds! {
     ACCOUNTS_DATABASE_DOWN "accounts_database_down" false;
     EVENT_STREAM_DOWN "event_stream_down" false;
     CERTIFICATE_EXPIRING "certificate_expiring" false;
+    BACKUP_OLD "backup_old" false;
     INTERNAL_ERROR "internal_error" false;
 }
 

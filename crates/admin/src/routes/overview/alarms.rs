@@ -34,6 +34,9 @@ const STORE_PERCENT: u64 = 70;
 /// Used share from which on it is critical.
 const STORE_CRITICAL_PERCENT: u64 = 90;
 
+/// Intervals after which the newest scheduled backup is too old.
+const BACKUP_INTERVALS: u64 = 2;
+
 /// Reasons for which a message is dropped that was to be delivered.
 const LOSSES: [&str; 5] = ["queue_bytes", "queue_count", "slow_reader", "store_full", "busy"];
 
@@ -207,12 +210,37 @@ fn of_store(api: &Shared, found: &mut Vec<Condition>) {
             found.push(one(kind, text.to_owned()));
         }
     }
+    let [newest_s, every_s, failures] =
+        ["backup_newest_timestamp_seconds", "backup_interval_seconds", "backup_failures_total"]
+            .map(value);
+    if let (Some(newest_s), Some(every_s)) = (newest_s, every_s) {
+        let now_s = (api.settings.wall_ms)() / 1_000;
+        let text = old_backup(now_s, newest_s, every_s, failures.unwrap_or(0));
+        found.extend(text.map(|text| one(&alarms::BACKUP_OLD, text)));
+    }
     if value("events_stream_away").is_some_and(|away| away > 0) {
         found.push(one(&alarms::EVENT_STREAM_DOWN, "the event stream is disconnected".into()));
     }
     if let Some(count) = value("impossible_total").filter(|&count| count > 0) {
         let text = format!("internal errors: {count}, the last at {}", base::never::last());
         found.push(one(&alarms::INTERNAL_ERROR, text));
+    }
+}
+
+/// That the newest scheduled backup is too old, in words. `None`: it is not, or the first one is
+/// being made.
+fn old_backup(now_s: u64, newest_s: u64, every_s: u64, failures: u64) -> Option<String> {
+    let hours = |seconds: u64| seconds / 3_600;
+    let age_s = now_s.saturating_sub(newest_s);
+    match newest_s {
+        0 if failures == 0 => None,
+        0 => Some("no scheduled backup has succeeded".to_owned()),
+        _ if age_s <= BACKUP_INTERVALS * every_s => None,
+        _ => Some(format!(
+            "the newest scheduled backup is {} hours old; one is due every {} hours",
+            hours(age_s),
+            hours(every_s)
+        )),
     }
 }
 
@@ -294,6 +322,16 @@ pub(crate) async fn acknowledge(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_backup_is_old_after_two_intervals_and_the_first_one_is_waited_for() {
+        let at = |now_s, newest_s, failures| old_backup(now_s, newest_s, 86_400, failures);
+        assert_eq!((at(1_000_000, 0, 0), at(86_400 * 3, 86_400, 9)), (None, None));
+        assert_eq!(at(9, 0, 1).as_deref(), Some("no scheduled backup has succeeded"));
+        let old = "the newest scheduled backup is 49 hours old; one is due every 24 hours";
+        assert_eq!(at(86_400 * 3 + 3_600, 86_400, 0).as_deref(), Some(old));
+        assert_eq!(at(5, 86_400, 0), None, "a clock that was set back");
+    }
 
     #[test]
     fn slow_clients_and_memory_are_conditions() {

@@ -1,6 +1,6 @@
 //! `holdline status`: how a running server is, once, with an exit code for whoever watches over it.
 
-use crate::client::Server;
+use crate::client::{Server, entries, moment};
 use clap::Args;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -11,7 +11,8 @@ use view::{ServerReading, words};
 /// Time for an answer: one that comes later is none for whoever watches.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How a running server is; exit 0 when it takes everything, 1 when not, 2 without an answer
+/// How a running server is; exit 0 when it takes everything, 1 when not, 2 without an answer or
+/// with an invalid token
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -31,26 +32,53 @@ pub fn status(arguments: &Arguments) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    // Readiness is anybody's to ask: without a token it is told all the same.
-    let status = server.call_within(Some(PATIENCE), "GET", "/v1/status", None);
-    let status = status.unwrap_or_else(|why| {
-        note!("{why}");
-        Value::Null
-    });
+    let status = match figures(server, "/v1/status") {
+        Ok(status) => status,
+        Err(why) => {
+            note!("{why}");
+            return ExitCode::from(2);
+        }
+    };
+    // A node that follows answers nothing else.
+    let has_more = !status.is_null() && status["follows"] != true;
+    let overview = has_more.then(|| figures(server, "/v1/overview")).and_then(Result::ok);
+    let overview = overview.unwrap_or(Value::Null);
     let reading = reading(0, &readiness, &status);
     if *json {
-        out!("{}", serde_json::json!({ "readiness": readiness, "status": status }));
+        let alarms = &overview["alarms"];
+        out!(
+            "{}",
+            serde_json::json!({ "readiness": readiness, "status": status, "alarms": alarms })
+        );
     } else if status.is_null() {
         out!("{}: {}", server.place(), reading.readiness);
     } else if status["follows"] == true {
         crate::out::print(&follower(&server.place(), &reading, &status["cluster"]));
     } else {
         crate::out::print(&text(&server.place(), &reading));
+        if !overview.is_null() {
+            crate::out::print(&more(&overview));
+        }
     }
     ExitCode::from(u8::from(!reading.is_ready))
 }
 
-/// What the server says of its readiness.
+/// What the server answers to a call; null: this caller may not ask. Readiness is anybody's to ask,
+/// so who has no token, or one for something else, is told why there is no more. An invalid token is
+/// an error.
+fn figures(server: &Server, path: &str) -> Result<Value, String> {
+    let told = |why: String| {
+        note!("{why}");
+        Value::Null
+    };
+    match server.ask(PATIENCE, path) {
+        Ok((401, answer)) => Err(server.told(401, answer).err().unwrap_or_default()),
+        Ok((status, answer)) => Ok(server.told(status, answer).unwrap_or_else(told)),
+        Err(why) => Ok(told(why)),
+    }
+}
+
+/// Answer to `/readyz`.
 fn readiness(server: &Server, patience: Duration) -> Result<Value, String> {
     match server.look(patience, "/readyz")? {
         (200 | 503, readiness) if readiness.is_object() => Ok(readiness),
@@ -152,6 +180,31 @@ fn text(place: &str, reading: &ServerReading) -> String {
     out
 }
 
+/// Backups and alarms.
+fn more(overview: &Value) -> String {
+    let backup = match overview["readings"]["backup_newest_timestamp_seconds"].as_u64() {
+        None => "not scheduled".to_owned(),
+        Some(0) => "none yet".to_owned(),
+        Some(newest_s) => moment(&Value::from(newest_s * 1_000), "-"),
+    };
+    let mut out = format!("  {:<18}{backup}\n", "scheduled backup");
+    let alarms = entries(overview, "alarms");
+    if alarms.is_empty() {
+        return out + &format!("  {:<18}none\n", "alarms");
+    }
+    for (at, alarm) in alarms.iter().enumerate() {
+        let column = |key: &str| crate::clients::text(&alarm[key]);
+        let subject = match alarm["subject"].as_str() {
+            None | Some("") => String::new(),
+            Some(_) => format!("{}: ", column("subject")),
+        };
+        let name = if at == 0 { "alarms" } else { "" };
+        let (level, kind, text) = (column("level"), column("kind"), column("text"));
+        out += &format!("  {name:<18}{level} {kind}: {subject}{text}\n");
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,6 +237,32 @@ mod tests {
         assert!(shown.contains("behind it         7 records\n"), "{shown}");
         let shown = follower("here", &reading(0, &readiness, &status), &json!({}));
         assert!(shown.contains("leader            nobody\n"), "{shown}");
+    }
+
+    #[test]
+    fn active_alarms_are_named_with_their_severity_and_the_newest_backup_with_its_time() {
+        let calm = json!({ "alarms": [], "readings": {} });
+        assert_eq!(more(&calm), "  scheduled backup  not scheduled\n  alarms            none\n");
+        let alarm = |level: &str, kind: &str, subject: &str, text: &str| {
+            json!({
+                "level": level, "kind": kind, "subject": subject, "text": text,
+            })
+        };
+        let overview = json!({
+            "alarms": [
+                alarm("critical", "log_full", "1", "log 1 is full: new data is refused"),
+                alarm("warning", "slow_clients", "", "slow clients: 2"),
+            ],
+            "readings": { "backup_newest_timestamp_seconds": 1_795_922_055 },
+        });
+        assert_eq!(
+            more(&overview),
+            "  scheduled backup  2026-11-29T03:14:15Z\n\
+             \x20 alarms            critical log_full: 1: log 1 is full: new data is refused\n\
+             \x20                   warning slow_clients: slow clients: 2\n"
+        );
+        let none = json!({ "readings": { "backup_newest_timestamp_seconds": 0 } });
+        assert!(more(&none).starts_with("  scheduled backup  none yet\n"));
     }
 
     #[test]

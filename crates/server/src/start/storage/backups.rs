@@ -35,6 +35,8 @@ struct BackupTally {
     failed: AtomicU64,
     /// Unix second of the newest copy; 0: none.
     newest_s: AtomicU64,
+    /// Seconds between two copies.
+    every_s: AtomicU64,
 }
 
 impl BackupTally {
@@ -51,6 +53,11 @@ impl BackupTally {
                 "backup_newest_timestamp_seconds",
                 "Unix time of the newest scheduled backup; 0: none.",
                 &self.newest_s,
+            ),
+            reading(
+                "backup_interval_seconds",
+                "Time between two scheduled backups ([backup] every_h).",
+                &self.every_s,
             ),
         ]
     }
@@ -111,6 +118,7 @@ impl Backups {
         let (over, tally) = (Arc::<Over>::default(), Arc::clone(&self.tally));
         let running = RunningBackups { over: Arc::clone(&over) };
         let every_s = u64::from(section.every_h) * 3_600;
+        tally.every_s.store(every_s, Ordering::Relaxed);
         let (keep, told) = (section.keep as usize, Arc::clone(&over));
         let schedule = Schedule { folder, every_s, keep, tally, over: told };
         let (storage, one) = (Weak::clone(&self.storage), Arc::clone(&self.one));
@@ -285,7 +293,7 @@ mod tests {
     }
 
     fn counts(schedule: &Schedule) -> Vec<u64> {
-        schedule.tally.readings().iter().map(|reading| reading.value).collect()
+        schedule.tally.readings().iter().take(3).map(|reading| reading.value).collect()
     }
 
     #[test]
