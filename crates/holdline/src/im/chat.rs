@@ -60,6 +60,7 @@ pub(super) fn chat(arguments: &Arguments) -> Result<(), Failure> {
         peer,
         sent: HashMap::new(),
         typed: HashSet::new(),
+        receipts: Receipts::default(),
         number: 0,
     };
     note!("{} chats with {}; /quit ends", talk.me, talk.peer);
@@ -80,11 +81,36 @@ struct Talk {
     seen: Seq,
     /// The place up to which the account was said to have read.
     marked: Seq,
-    /// What was typed here and is not answered, by the requests' numbers.
+    /// Lines typed here that are not answered, by the requests' numbers.
     sent: HashMap<u32, (ClientMessageId, String)>,
-    /// What was typed here and has not come back through the inbox.
+    /// Lines typed here that have not come back through the inbox.
     typed: HashSet<ClientMessageId>,
+    receipts: Receipts,
     number: u32,
+}
+
+/// How far the other side is with the conversation. Who has read a message has it, so that of two
+/// receipts that come in the wrong order only the further one is shown.
+#[derive(Default)]
+struct Receipts {
+    delivered: Seq,
+    read: Seq,
+}
+
+impl Receipts {
+    /// The other side has everything up to this place; whether that is news.
+    fn deliver(&mut self, upto: Seq) -> bool {
+        let is_news = upto > self.delivered.max(self.read);
+        self.delivered = self.delivered.max(upto);
+        is_news
+    }
+
+    /// The other side has read everything up to this place; whether that is news.
+    fn read(&mut self, upto: Seq) -> bool {
+        let is_news = upto > self.read;
+        self.read = self.read.max(upto);
+        is_news
+    }
 }
 
 impl Talk {
@@ -123,7 +149,7 @@ impl Talk {
         Ok(())
     }
 
-    /// What is shown has been read: others are told.
+    /// Marks all shown messages as read.
     fn mark_read(&mut self) {
         if self.marked < self.seen {
             self.marked = self.seen;
@@ -146,6 +172,7 @@ impl Talk {
         }
         if let ImEvent::Delivered(news) = event
             && news.with == self.peer
+            && self.receipts.deliver(news.upto)
         {
             note!("delivered to {}: {}", self.peer.name(), news.upto);
         }
@@ -158,8 +185,10 @@ impl Talk {
     }
 
     /// The other has read what was said here: a receipt.
-    fn tell(&self, event: &InboxEvent) {
-        if let (InboxChange::PeerRead(upto), true) = (&event.what, event.with == self.peer) {
+    fn tell(&mut self, event: &InboxEvent) {
+        if let (InboxChange::PeerRead(upto), true) = (&event.what, event.with == self.peer)
+            && self.receipts.read(*upto)
+        {
             note!("read by {}: {upto}", self.peer.name());
         }
     }
@@ -190,5 +219,19 @@ impl Talk {
         if !is_typed {
             out!("{}", line(message));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_that_was_read_is_not_reported_as_delivered_afterwards() {
+        let mut receipts = Receipts::default();
+        assert!(receipts.deliver(1) && receipts.read(1), "in the usual order both are shown");
+        assert!(receipts.read(3));
+        assert!(!receipts.deliver(2) && !receipts.deliver(3), "these were read");
+        assert!(receipts.deliver(4) && receipts.read(4) && !receipts.read(4));
     }
 }
