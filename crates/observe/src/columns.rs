@@ -123,7 +123,7 @@ columns! { HOST "Figures of a machine, but for [`COUNTERS`]. Of `cpu.core.K` the
     PSI_IO_FULL_S total Seconds "psi.io_full_s"
         "Time in which all that wanted to run waited for a disk.";
     CGROUP_MEMORY peak Bytes "cgroup.memory"
-        "Memory of the control group, the kernel's for it included.";
+        "Memory of the control group, the kernel's for it included, pages of files left out.";
     CGROUP_MEMORY_MAX gauge Bytes "cgroup.memory_max" "What it may have, where that is limited.";
     CGROUP_SOCKETS gauge Bytes "cgroup.memory_sockets" "Its buffers of sockets.";
     CGROUP_KERNEL gauge Bytes "cgroup.memory_kernel"

@@ -188,6 +188,21 @@ fn a_container_is_measured_by_its_own_limit() {
 }
 
 #[test]
+fn a_container_full_of_pages_of_files_has_memory_for_a_hundred_clients() {
+    let folder = Folder::machine();
+    let need = Need::of(100, Role::Client);
+    let name = "memory.max (control group)";
+    folder.put("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "536870912\n");
+    folder.put("sys/fs/cgroup/memory/box/memory.usage_in_bytes", "536600000\n");
+    assert_eq!(of(&rows(&folder, &need), name).fitness, Fitness::Bad);
+    let stat = "inactive_file 7\ntotal_inactive_file 400000000\ntotal_active_file 36600000\n";
+    folder.put("sys/fs/cgroup/memory/box/memory.stat", stat);
+    let all = rows(&folder, &need);
+    let row = of(&all, name);
+    assert_eq!((row.fitness, row.value.contains("used")), (Fitness::Good, true), "{}", row.value);
+}
+
+#[test]
 fn the_listeners_of_a_running_server_are_looked_at() {
     let folder = Folder::machine();
     folder.put("proc/70/stat", "70 (a) S 1 1 1 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 5 1\n");

@@ -46,9 +46,18 @@ impl Group {
         self.memory.as_ref()?.limit(place, "memory")
     }
 
-    /// Bytes of memory it has.
+    /// Bytes of memory it has and keeps. Pages of files, which fill a group to its limit where much
+    /// is read and written, are given back when memory is short, and do not count.
     pub(crate) fn memory(&self, place: &KernelFiles) -> Option<u64> {
-        self.memory.as_ref()?.number(place, "memory.current", "memory.usage_in_bytes")
+        let folder = self.memory.as_ref()?;
+        let all = folder.number(place, "memory.current", "memory.usage_in_bytes")?;
+        let stat = folder.text(place, "memory.stat").unwrap_or_default();
+        // The older hierarchy counts the groups below apart.
+        let of = |name: &str| {
+            let below = lines::keyed(&stat, &format!("total_{name}"));
+            below.or_else(|| lines::keyed(&stat, name)).unwrap_or(0)
+        };
+        Some(all.saturating_sub(of("inactive_file") + of("active_file")))
     }
 
     /// Threads it may have; `None`: no limit.

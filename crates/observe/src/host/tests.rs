@@ -70,7 +70,8 @@ fn the_lowest_limit_above_a_group_holds_in_the_unified_hierarchy() {
     folder.put("sys/fs/cgroup/cgroup.controllers", "cpu memory pids\n");
     folder.put(&format!("{group}/memory.max"), "4096000\n");
     folder.put(&format!("{group}/memory.current"), "1024000\n");
-    folder.put(&format!("{group}/memory.stat"), "anon 1\nsock 4096\nkernel 8192\nslab 1\n");
+    let stat = "anon 1\nsock 4096\nkernel 8192\nslab 1\ninactive_file 300000\nactive_file 24000\n";
+    folder.put(&format!("{group}/memory.stat"), stat);
     folder.put(&format!("{group}/memory.events"), "low 0\noom 2\noom_kill 1\n");
     folder.put(&format!("{group}/a.service/memory.max"), "max\n");
     folder.put(&format!("{group}/a.service/memory.current"), "7\n");
@@ -80,7 +81,7 @@ fn the_lowest_limit_above_a_group_holds_in_the_unified_hierarchy() {
     folder.put(&format!("{group}/a.service/pids.current"), "12\n");
     let reading = ObservedHost::at(folder.place()).read();
     let of = |name: &str| reading.of(&format!("cgroup.{name}"));
-    assert_eq!((of("memory"), of("memory_max")), (Some(1_024_000.0), Some(4_096_000.0)));
+    assert_eq!((of("memory"), of("memory_max")), (Some(700_000.0), Some(4_096_000.0)));
     assert_eq!((of("memory_sockets"), of("memory_kernel")), (Some(4_096.0), Some(8_192.0)));
     assert_eq!(
         (of("oom_kills"), of("cpu_max"), of("throttled")),

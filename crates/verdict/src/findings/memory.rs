@@ -114,7 +114,6 @@ fn group(case: &Case, found: &mut Vec<Finding>) {
         let Some(from_ms) = case.first_at_least(&column, 0.98 * limit) else { continue };
         let most = case.highest(&column).map_or(0.0, |(_, most)| most);
         let window = (from_ms, case.end_ms());
-        // Page cache fills a control group to its limit too, and is given back.
         let harm = case.harm(window);
         found.push(Finding {
             gravity: if harm.is_some() { Gravity::Limit } else { Gravity::Warning },
@@ -140,25 +139,30 @@ fn group(case: &Case, found: &mut Vec<Finding>) {
 fn tcp(case: &Case, found: &mut Vec<Finding>) {
     let remedy = "Raise net.ipv4.tcp_mem (pages of 4 KB, all buffers together); smaller defaults \
                   in tcp_rmem and tcp_wmem.";
-    for (name, counter, gravity, what) in [
+    let read = "A program reads too slowly: look at its CPU and the turns of its loop. Or raise the \
+                last figure of net.ipv4.tcp_rmem, and net.ipv4.tcp_mem if TCP is short of memory.";
+    for (name, counter, gravity, what, remedy) in [
         (
             "tcp.abort_on_memory",
             "TCPAbortOnMemory",
             Gravity::Limit,
             "connections were reset because TCP ran out of memory, or too many had no process any \
              more",
+            remedy,
         ),
         (
             "tcp.memory_pressures",
             "TCPMemoryPressures",
             Gravity::Warning,
             "TCP came under memory pressure",
+            remedy,
         ),
         (
             "tcp.rcv_pruned",
             "RcvPruned",
             Gravity::Warning,
-            "segments were dropped because memory ran out",
+            "segments were dropped because the receive buffer of a socket was full",
+            read,
         ),
     ] {
         for (side, column) in case.of_both(name, "") {
