@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What to do with configurations.
+/// Action of `holdline config`.
 #[derive(Args)]
 pub struct Arguments {
     #[command(subcommand)]

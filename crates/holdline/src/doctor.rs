@@ -215,7 +215,7 @@ fn table(mut rows: Vec<HostRow>, colours: bool) -> String {
     out
 }
 
-/// What holds over a restart of the machine, to be written by whoever wants it.
+/// Files whose settings last over a restart of the machine, for the user to write.
 fn stays(files: &Files) -> String {
     let indented =
         |text: &str| text.lines().map(|line| format!("    {line}\n")).collect::<String>();

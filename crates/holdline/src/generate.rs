@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What is made.
+/// Kind of file to generate.
 #[derive(Args)]
 pub struct Arguments {
     #[command(subcommand)]

@@ -36,7 +36,7 @@ use std::time::Duration;
 /// Time for an answer of the server.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 
-/// What to do.
+/// Action of `holdline im`.
 #[derive(Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -282,7 +282,7 @@ fn line(message: &ChatMessage) -> String {
     format!("{at} {from}: {beside}{text}{amended}")
 }
 
-/// What became of a message: that it was edited, and who reacts.
+/// State of a message: whether it was edited, and its reactions.
 fn amended(it: &Amended) -> String {
     let edited = if it.edited_ms > 0 { " (edited)" } else { "" };
     let of = |it: &Reaction| format!(" [{} {}]", it.by.name(), escaped(&it.emoji));

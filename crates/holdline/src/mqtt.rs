@@ -1,4 +1,4 @@
-//! What `holdline pub` and `holdline sub` have in common: who calls which broker how.
+//! Common options of `holdline pub` and `holdline sub`: broker, identity, TLS.
 //!
 //! The flags are those of mosquitto_pub and mosquitto_sub, so that scripts need no change. What is
 //! refused says which flag to give; exit codes are in [`code`].
@@ -199,7 +199,7 @@ pub fn say(line: &str) {
     note!("{line}");
 }
 
-/// What the flags come to.
+/// Settings that follow from the flags.
 pub struct Call {
     pub settings: Settings,
     pub qos: Qos,
@@ -247,7 +247,7 @@ impl Common {
         self.quiet
     }
 
-    /// What the flags come to, or what is wrong with them.
+    /// Settings that follow from the flags, or their fault in words.
     pub fn call(&self) -> Result<Call, String> {
         let given = property::given(&self.property)?;
         let wants_5 = !given.is_empty() || self.session_expiry_interval.is_some() || self.scram;
@@ -392,7 +392,7 @@ impl Tls {
     }
 }
 
-/// What became of a message, when it was not taken.
+/// Reason why a message was refused, in words.
 pub fn unpublished(event: &MqttEvent) -> Option<String> {
     let MqttEvent::Published { result: Err(why), .. } = event else { return None };
     use client::Unpublished;

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// What to watch, and for how long.
+/// Machine or process to watch, and for how long.
 #[derive(Args)]
 pub struct Arguments {
     /// PID of a local process
@@ -66,7 +66,7 @@ pub fn observe(arguments: Arguments) -> ExitCode {
     }
 }
 
-/// What is watched.
+/// Watched machine or process.
 struct Watched {
     host: ObservedHost,
     process: Option<Process>,
@@ -104,7 +104,7 @@ impl Watched {
         all
     }
 
-    /// What there is to say beside figures.
+    /// Notes beside the figures.
     fn news(&mut self) -> Option<String> {
         self.page.as_mut().and_then(Scrape::trouble)
     }

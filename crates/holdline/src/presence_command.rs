@@ -14,7 +14,7 @@ use std::process::ExitCode;
 /// Principals that are asked for at once.
 const AT_ONCE: usize = 1_000;
 
-/// Whose presence, and where it is looked up. With nobody named: how many are online.
+/// Devices and clients, and the source of their presence. Without any: the number online.
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -185,7 +185,7 @@ impl Arguments {
         }
     }
 
-    /// What is known of those with these keys, by key.
+    /// Presence of the principals with these keys, by key.
     fn found(&self, path: &str, keys: &[String]) -> Result<BTreeMap<String, Value>, String> {
         let mut found = BTreeMap::new();
         for keys in keys.chunks(AT_ONCE) {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::io::Read;
 use std::process::ExitCode;
 
-/// What to push to whom.
+/// Push and its targets.
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]

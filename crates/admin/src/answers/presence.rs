@@ -390,9 +390,9 @@ struct PresenceDifference {
     /// Where its record is: `HGET holdline:b:BUCKET KEY` in a Redis.
     #[schemars(with = "Bucket")]
     bucket: u16,
-    /// What the directory should have; null: nothing.
+    /// Value that the directory should have; null: none.
     memory: Option<PresenceRecord>,
-    /// What it has; null: nothing.
+    /// Value that it has; null: none.
     stored: Option<PresenceRecord>,
     /// The last transitions in memory, up to eight, oldest first.
     history: Vec<PresenceTransition>,

@@ -75,7 +75,7 @@ pub(crate) struct Imported {
     changed: usize,
     /// Users unchanged.
     same: usize,
-    /// What is wrong with the next line, and what is allowed; null: nothing.
+    /// Fault of the next line, with what is allowed; null: none.
     wrong: Option<String>,
 }
 

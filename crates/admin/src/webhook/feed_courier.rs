@@ -28,7 +28,7 @@ pub(crate) struct FeedCourier {
     pub(crate) spills: bool,
 }
 
-/// What a courier has in hand.
+/// Events that a courier is posting.
 struct Round<'a> {
     feed: &'a Feed,
     reader: &'a Reader,

@@ -130,7 +130,7 @@ pub(crate) struct Address {
     /// Through the proxy that the environment names.
     pub(crate) proxied: bool,
     pub(crate) tally: Tally,
-    /// What it gave up, where there is a folder for it.
+    /// Its dead letters, where there is a folder for them.
     pub(crate) dead: Option<DeadLetters>,
 }
 

@@ -136,7 +136,7 @@ impl ReportCourier {
         feed.pause_unless(&self.ended, span)
     }
 
-    /// What waits, from the shard whose turn it is on.
+    /// Waiting Reports, beginning with the shard whose turn it is.
     fn gather(&mut self) -> Batch {
         let mut batch = Batch::default();
         let count = self.shards.len();

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
-/// What to do with bans.
+/// Action of `holdline ban`.
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -22,7 +22,7 @@ pub struct Arguments {
 enum Action {
     /// Ban an address, a network, a client or a user; open connections end
     Add {
-        /// What it is
+        /// Kind of the banned thing
         kind: Kind,
         /// 192.0.2.7, 192.0.2.0/24, 2001:db8::/32, or the name
         subject: String,
@@ -43,7 +43,7 @@ enum Action {
     },
     /// Lift a ban
     Remove {
-        /// What it is
+        /// Kind of the banned thing
         kind: Kind,
         /// As the list shows it
         subject: String,

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 use std::process::ExitCode;
 
-/// What to do with bridges.
+/// Action of `holdline bridge`.
 #[derive(Args)]
 pub struct Arguments {
     #[command(subcommand)]

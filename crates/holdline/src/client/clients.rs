@@ -10,7 +10,7 @@ use std::process::ExitCode;
 /// Clients that are looked at to find those that lost most.
 const SLOW_READ_MAX: u32 = 5_000;
 
-/// What to do with clients.
+/// Action of `holdline clients`.
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]

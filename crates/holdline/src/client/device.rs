@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
-/// What to do to a device.
+/// Action of `holdline device`.
 #[derive(Args)]
 pub struct Arguments {
     #[command(subcommand)]

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
-/// What to do with products.
+/// Action of `holdline product`.
 #[derive(Args)]
 pub struct Arguments {
     #[command(subcommand)]

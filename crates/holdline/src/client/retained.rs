@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 use std::process::ExitCode;
 
-/// What to do with retained messages.
+/// Action of `holdline retained`.
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
-/// What to do with tokens.
+/// Action of `holdline token`.
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]

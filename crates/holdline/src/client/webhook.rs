@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
-/// What to do with webhooks.
+/// Action of `holdline webhook`.
 #[derive(Args)]
 pub struct Arguments {
     #[command(subcommand)]

@@ -1,4 +1,4 @@
-//! What happened in a conversation, as a line for people: `ann added bob, carol`.
+//! Changes of a conversation, each as a line for people: `ann added bob, carol`.
 
 use base::text::escaped;
 use model::account::AccountAddress;

@@ -17,7 +17,7 @@ use model::chat::{
 };
 use std::collections::HashSet;
 
-/// What to do.
+/// Action on chatrooms.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -207,7 +207,7 @@ struct Guest {
     me: AccountAddress,
     room: AccountAddress,
     shown: ChatroomState,
-    /// What was typed here and is not answered, by the requests' numbers.
+    /// Lines typed here that are not answered, by the requests' numbers.
     unanswered: HashSet<u32>,
     number: u32,
 }

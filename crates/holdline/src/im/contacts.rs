@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// How often a list may begin anew because too much of it was removed meanwhile.
 const ANEW_MAX: u32 = 16;
 
-/// What to do.
+/// Action on contacts.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -50,7 +50,7 @@ enum Command {
     Unblock(Named),
 }
 
-/// What to print.
+/// Form of the output.
 #[derive(clap::Args)]
 struct List {
     #[command(flatten)]
@@ -202,7 +202,7 @@ fn table(all: &[Arc<Contact>]) {
     }
 }
 
-/// What is between the two, in words.
+/// State of the subscription between the two, in words.
 pub(super) fn state(one: &Contact) -> String {
     let words = match (one.subscription.to, one.subscription.from) {
         (Half::Subscribed, Half::Subscribed) => vec!["friends"],

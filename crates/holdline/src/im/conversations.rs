@@ -32,7 +32,7 @@ pub struct List {
     json: bool,
 }
 
-/// What was read.
+/// Conversation, and the message up to which it was read.
 #[derive(clap::Args)]
 pub struct Read {
     #[command(flatten)]
@@ -75,7 +75,7 @@ struct How {
     draft: Option<String>,
 }
 
-/// What to call back.
+/// Message to recall.
 #[derive(clap::Args)]
 pub struct Recall {
     #[command(flatten)]
@@ -210,7 +210,7 @@ fn unread(one: &Conversation) -> String {
     format!("{}{more}", one.unread)
 }
 
-/// Who said what last, on one line.
+/// The last message with its sender, on one line.
 fn last_words(one: &Conversation) -> String {
     let Some(last) = &one.last else { return String::new() };
     let from = last.from.name();

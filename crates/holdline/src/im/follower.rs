@@ -14,7 +14,7 @@ const PAGE: u16 = 100;
 /// Number of a follower's own requests.
 pub const NUMBER: u32 = u32::MAX;
 
-/// What stands at a place of an inbox.
+/// Entry of an inbox.
 #[derive(Clone)]
 pub enum Came {
     /// A message.
@@ -43,7 +43,7 @@ impl Follower {
         Follower { last, head, acknowledged: last, is_pulling: false, is_new: true, own: 0 }
     }
 
-    /// What is handed out because of an event.
+    /// Entries that are handed out because of an event.
     pub fn hear(&mut self, event: &ImEvent) -> Vec<(Seq, Came)> {
         match event {
             ImEvent::Message { seq, message } if self.is_next(*seq) => {
@@ -84,7 +84,7 @@ impl Follower {
         self.head = self.head.max(seq);
     }
 
-    /// What it wants to ask or say now. `is_quiet`: nothing has come for a while.
+    /// Orders that are due. `is_quiet`: nothing has come for a while.
     pub fn orders(&mut self, is_quiet: bool) -> Vec<ImOrder> {
         let mut orders = Vec::new();
         let unacknowledged = self.last - self.acknowledged;

@@ -16,7 +16,7 @@ use model::chat::{
 /// How often a list may begin anew because its group has changed meanwhile.
 const ANEW_MAX: u32 = 16;
 
-/// What to do.
+/// Action on groups.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -158,7 +158,7 @@ struct Described {
     text: String,
 }
 
-/// What every order has.
+/// Arguments of every order.
 #[derive(clap::Args)]
 struct Order {
     /// Request id, 32 hex digits: retries with the same id have no further effect

@@ -9,7 +9,7 @@ use model::chat::{ChatFault, ChatMessage};
 use model::timeline::Seq;
 use std::sync::Arc;
 
-/// What to print.
+/// Conversation and part of its history to print.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]

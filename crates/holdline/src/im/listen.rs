@@ -14,7 +14,7 @@ use model::timeline::Seq;
 use serde_json::json;
 use std::time::Duration;
 
-/// What to print.
+/// Account to listen as, and the form of the output.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -69,13 +69,13 @@ pub(super) fn listen(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Who reacts to a message, as JSON.
+/// Reactions to a message, as JSON.
 fn reactions(message: &ChatMessage) -> Vec<serde_json::Value> {
     let all = message.amended.iter().flat_map(|it| &it.reactions);
     all.map(|it| json!({ "by": it.by.as_str(), "emoji": &*it.emoji })).collect()
 }
 
-/// What is kept nowhere as JSON.
+/// Transient signals, which are not stored, as JSON.
 fn passing(it: &Transient) -> serde_json::Value {
     json!({
         "event": "transient",
@@ -89,7 +89,7 @@ fn passing(it: &Transient) -> serde_json::Value {
     })
 }
 
-/// What is no message as JSON.
+/// Events other than messages, as JSON.
 fn happened(place: Seq, event: &InboxEvent) -> serde_json::Value {
     let with = event.with.as_str();
     match &event.what {

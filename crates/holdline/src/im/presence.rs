@@ -86,7 +86,7 @@ pub(super) fn presence(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is printed of an event, if it is about people.
+/// Line for an event about people; others have none.
 fn line(event: &ImEvent) -> Option<serde_json::Value> {
     match event {
         ImEvent::Presence(presence) => Some(shown(presence)),

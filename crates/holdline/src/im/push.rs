@@ -7,7 +7,7 @@ use client::im::{ImEvent, ImOrder, RegisteredPush, RegisteredPushes};
 use model::chat::{PushRoute, PushWish, QuietHours};
 use serde_json::json;
 
-/// What to do about pushes.
+/// Action on push registrations.
 #[derive(Args)]
 pub struct Arguments {
     #[command(subcommand)]

@@ -8,7 +8,7 @@ use client::im::{ImEvent, ImOrder};
 use model::chat::SearchRange;
 use model::timeline::Seq;
 
-/// What to search for.
+/// Words to search for.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]

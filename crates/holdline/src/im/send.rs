@@ -10,7 +10,7 @@ use model::chat::{ClientMessageId, Content};
 use std::io::Read;
 use std::path::PathBuf;
 
-/// What to send.
+/// Message to send, and to whom.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]

@@ -9,7 +9,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// What kind of agent.
+/// Kind of agent.
 #[derive(Args)]
 pub struct Arguments {
     /// Address to listen on for a coordinator

@@ -1,4 +1,4 @@
-//! What a run is asked for on the command line, and how it is shown.
+//! Options of a run on the command line, and how it is shown.
 //!
 //! Words here, meaning in `load::scenario::asked`.
 
@@ -8,7 +8,7 @@ use lab::plan::{Span, Target};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// What a plan is run with.
+/// Options of a run of a plan.
 #[derive(Args)]
 pub struct Asked {
     /// Target, e.g. mqtt://10.0.0.1:1883 or miop://host:product@10.0.0.1:7000/; several are used in

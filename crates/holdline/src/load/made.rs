@@ -98,7 +98,7 @@ fn limit(ready: &ReadyPlan, run: &Run) -> Option<String> {
     Some(format!("{word}{}{evidence}", found.what))
 }
 
-/// What a run comes to.
+/// Result of a run.
 pub fn code(run: &Run) -> u8 {
     match (run.saturation.is_empty(), run.passed()) {
         (false, _) => INVALID,

@@ -28,12 +28,12 @@ pub const NOT_RUN: u8 = 2;
 /// The tester was saturated: the figures are not valid.
 pub const INVALID: u8 = 3;
 
-/// What exit codes mean, for the help.
+/// Meanings of exit codes, for the help.
 const CODES: &str = "Exit codes: 0 all rules held, 1 a rule failed (or the run was ended early), \
                      2 the run could not start, 3 the tester was saturated: figures not \
                      valid.\nPlans, figures and causes: docs/laboratory.md";
 
-/// What to do in the laboratory.
+/// Action of `holdline load`.
 #[derive(Args)]
 #[command(after_help = CODES)]
 pub struct Arguments {

@@ -1,4 +1,4 @@
-//! What stands on the shelf: plans that come along, and runs that were made.
+//! Lists of the plans that come along and of stored runs.
 //!
 //! Nothing here makes load.
 

@@ -13,7 +13,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 use view::{Press, RunFrame, RunState, Screen, lines};
 
-/// What is looked at, and how.
+/// Run that is shown, and how.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Title {
     /// The plan's name.
@@ -59,7 +59,7 @@ struct Live {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the run's thread and the screen's share.
+/// State shared by the run's thread and the screen's.
 struct Shared {
     state: Mutex<RunState>,
     wishes: Mutex<Vec<OnlookerRequest>>,

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// What to publish.
+/// Message to publish, and where.
 #[derive(Args)]
 #[command(disable_help_flag = true)]
 pub struct Arguments {
@@ -131,7 +131,7 @@ struct Sender {
     block: Block,
     retain: bool,
     qos: client::Qos,
-    /// What became of the first message that was not taken.
+    /// Result of the first message that was refused.
     failed: Option<String>,
 }
 

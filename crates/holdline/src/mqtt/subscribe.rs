@@ -12,7 +12,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// What to subscribe to, and how to print it.
+/// Filters to subscribe to, and the form in which messages are printed.
 #[derive(Args)]
 #[command(disable_help_flag = true)]
 pub struct Arguments {
@@ -143,7 +143,7 @@ fn wishes(
     Ok(filters.iter().map(wish).collect())
 }
 
-/// What is wrong with a filter, before a broker closes the connection for it.
+/// Fault of a filter, for which a broker would close the connection.
 fn check(filter: &str) -> Result<(), String> {
     let levels: Vec<&str> = filter.split('/').collect();
     let last = levels.len() - 1;

@@ -9,7 +9,7 @@ const HEADS_EVERY: u64 = 20;
 /// Changes that one line tells, at most.
 const CHANGES_MAX: usize = 5;
 
-/// What the lines before showed, which rates and changes are made of.
+/// Values of the lines before, for rates and changes.
 pub struct Lines {
     with_process: bool,
     colours: bool,
@@ -122,7 +122,7 @@ impl Between<'_> {
         self.rise(name).filter(|_| self.took_s > 0.0).map(|rise| rise.max(0.0) / self.took_s)
     }
 
-    /// What rose that should stand still: `ListenDrops +41,233`.
+    /// Increases of counters that should not increase: `ListenDrops +41,233`.
     fn changes(&self) -> Vec<String> {
         let rise = |name: &&str| self.rise(name).filter(|rise| *rise >= 1.0);
         let risen = ALARMS.iter().filter_map(|name| Some((name, rise(name)?)));

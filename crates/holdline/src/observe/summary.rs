@@ -1,4 +1,4 @@
-//! What a watch came to: heights, what rose, and which limit was met.
+//! Summary of a watch: highest values, increases, and the limit that was reached.
 
 use super::line::{bytes, grouped};
 use lab::run::{Finding, Gravity, Run};

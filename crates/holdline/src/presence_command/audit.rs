@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
-/// What exit codes mean, for the help.
+/// Meanings of exit codes, for the help.
 const CODES: &str = "Exit codes: 0 memory and directory agree, 1 lasting differences were found \
     (repaired or not), 2 the comparison failed";
 

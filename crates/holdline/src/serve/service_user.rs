@@ -16,7 +16,7 @@ const UNIT: &str = "holdline.service";
 const UNIT_FOLDERS: [&str; 4] =
     ["etc/systemd/system", "run/systemd/system", "usr/lib/systemd/system", "lib/systemd/system"];
 
-/// Who a service is run as.
+/// User that a service runs as.
 #[derive(PartialEq, Eq, Debug)]
 struct User {
     name: String,
@@ -25,7 +25,7 @@ struct User {
     gids: Vec<u32>,
 }
 
-/// What the service's user cannot read, a sentence each; nothing unless root asks.
+/// Files that the service's user cannot read, a sentence each; none unless root asks.
 pub fn warnings(file: Option<&Path>, config: &Config) -> Vec<String> {
     let is_root = Path::new("/proc/self").metadata().is_ok_and(|it| it.uid() == 0);
     let file = file.filter(|_| is_root).and_then(|file| file.canonicalize().ok());

@@ -19,7 +19,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What was found is not what was written.
+/// Damage was found.
 const DAMAGED: u8 = 1;
 
 /// Exit code of a command that failed.

@@ -54,7 +54,7 @@ pub(crate) enum ExportLine {
 pub(crate) struct Settings {
     /// Whether it sends read receipts.
     pub(crate) shares_reads: bool,
-    /// Who may add it to groups without asking: everybody, contacts or nobody.
+    /// Users who may add it to groups without asking: everybody, contacts or nobody.
     pub(crate) adding: &'static str,
     /// Quiet hours: minutes of the day from and until which notifications are silent, and the
     /// offset of its clock from UTC in minutes; null: none.

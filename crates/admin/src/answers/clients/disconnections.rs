@@ -127,9 +127,9 @@ pub(crate) struct SlowClient {
     /// Bytes in the kernel's socket that its kernel has not acknowledged.
     socket_bytes: Option<u64>,
     /// Its receive window is closed: it does not read at all.
-    stalled: bool,
+    stalled: Option<bool>,
     /// Bytes a second that it took last.
-    bytes_per_s: u64,
+    bytes_per_s: Option<u64>,
     /// Messages that it lost since it is in the list, or since its session began.
     dropped: u64,
 }
@@ -176,7 +176,7 @@ impl SlowClient {
         }
     }
 
-    /// What waits in its session.
+    /// Adds the messages queued in its session.
     fn add(&mut self, state: &ClientState) {
         (self.queued, self.inflight) = (state.queued, state.inflight);
         self.queued_bytes = state.queued_bytes;

@@ -86,7 +86,7 @@ pub(crate) struct ClientPage {
     pub(crate) next: Option<String>,
 }
 
-/// What of a client has ended.
+/// Ended parts of a client.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum ClientKicked {

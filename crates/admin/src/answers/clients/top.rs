@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// What a list is ranked by.
+/// Order of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TopOrder {
     /// Bytes received and sent.

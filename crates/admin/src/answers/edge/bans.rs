@@ -9,7 +9,7 @@ use serde::Serialize;
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Ban")]
 pub(crate) struct BanShown {
-    /// What it is about.
+    /// Banned address, network, client or user.
     #[schemars(extend("enum" = BanSubject::KINDS))]
     kind: &'static str,
     /// The address, network or name.

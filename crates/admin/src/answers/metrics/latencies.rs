@@ -30,9 +30,9 @@ struct PhaseLatency {
     /// What half of them did not exceed, microseconds, as far as buckets tell; null: there were
     /// none.
     p50_us: Option<u64>,
-    /// What 99 of a hundred did not exceed, likewise.
+    /// The same for 99 of a hundred.
     p99_us: Option<u64>,
-    /// What 999 of a thousand did not exceed, likewise.
+    /// The same for 999 of a thousand.
     p999_us: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! What the system tells of this process: memory, processor time, threads.
+//! Figures of this process from the system: memory, CPU time, threads.
 //!
 //! It reads /proc/self and knows nothing of the server. Invariant: what cannot be read is absent,
 //! never zero.

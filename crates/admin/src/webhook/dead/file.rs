@@ -45,7 +45,7 @@ impl DeadFile {
         Ok(())
     }
 
-    /// What is in this place.
+    /// Letter at this place.
     pub(crate) fn read(&self, place: Range<u64>) -> io::Result<Vec<u8>> {
         let mut piece = vec![0; (place.end - place.start) as usize];
         self.file.read_exact_at(&mut piece, place.start)?;

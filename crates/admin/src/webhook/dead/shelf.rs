@@ -108,7 +108,7 @@ pub(crate) struct Shelf {
 }
 
 impl Shelf {
-    /// What a file says; and how many of its lines were damaged.
+    /// Letters of a file, and the number of its damaged lines.
     pub(crate) fn read(bounds: Bounds, file: &[u8]) -> (Shelf, u64) {
         let mut shelf = Shelf { bounds, spots: VecDeque::new(), bytes: 0, next: 1, end: 0 };
         let mut damaged = 0;

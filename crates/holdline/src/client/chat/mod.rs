@@ -18,7 +18,7 @@ use std::time::Duration;
 /// How long an erasure is left alone before it is asked for again.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
 
-/// What to do about chat.
+/// Action of `holdline chat`.
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -92,7 +92,7 @@ enum Action {
     Change {
         /// Name or address
         group: String,
-        /// What to change
+        /// Change to make
         #[arg(value_parser = verbs::of_group())]
         verb: String,
         /// Members or accounts concerned
@@ -114,7 +114,7 @@ enum Action {
     Chatroom {
         /// Name or address
         room: String,
-        /// What to change
+        /// Change to make
         #[arg(value_parser = verbs::of_chatroom())]
         verb: String,
         /// Members or accounts concerned

@@ -1,4 +1,4 @@
-//! What `holdline chat change` and `holdline chat chatroom` can change, with a help text for each.
+//! Changes that `holdline chat change` and `holdline chat chatroom` can make, with their help.
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 

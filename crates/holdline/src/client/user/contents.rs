@@ -42,7 +42,7 @@ const ROOMS_MAX: usize = 100_000;
 /// Between two lines about the progress.
 const TOLD: Duration = Duration::from_secs(1);
 
-/// What came of it.
+/// Result of an import.
 #[derive(Default)]
 pub(super) struct ContentsSum {
     pub(super) counts: BTreeMap<&'static str, u64>,
@@ -148,7 +148,7 @@ impl<'a> Contents<'a> {
         Ok(())
     }
 
-    /// What is in the batch is taken in.
+    /// Sends the batch.
     pub(super) fn flush(&mut self) -> Result<(), String> {
         let batch = std::mem::take(&mut self.batch);
         self.batch_bytes = 0;
@@ -264,7 +264,7 @@ impl<'a> Contents<'a> {
         self.flush()
     }
 
-    /// What was given to devices elsewhere is not given to them again.
+    /// Marks messages that devices got on the other server, so that they get them once.
     fn seen(&mut self) -> Result<(), String> {
         let people = self.people.iter().filter(|(_, person)| person.history > 0);
         let orders: Vec<Value> = people

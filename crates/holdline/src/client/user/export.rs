@@ -29,7 +29,7 @@ const PUBSUB: &str = "http://jabber.org/protocol/pubsub";
 const OWNER: &str = "http://jabber.org/protocol/pubsub#owner";
 const FORM: &str = "jabber:x:data";
 
-/// What to export.
+/// Accounts to export, and the file.
 #[derive(Args)]
 pub struct Export {
     /// File to create; it contains password verifiers
@@ -38,7 +38,7 @@ pub struct Export {
     names: Vec<String>,
 }
 
-/// What is open in the file.
+/// Element that is open in the file.
 #[derive(Clone, PartialEq, Eq)]
 enum Part {
     Nothing,
@@ -55,7 +55,7 @@ enum Part {
 struct User<'a, W> {
     out: &'a mut W,
     part: Part,
-    /// Who is blocked, until the roster is closed.
+    /// Blocked users, until the roster is closed.
     blocked: Vec<String>,
     domain: String,
     messages: u64,
@@ -199,7 +199,7 @@ fn credentials(line: &str) -> Option<String> {
 }
 
 impl<W: Write> User<'_, W> {
-    /// What is open is closed, unless it is this, which is opened.
+    /// Closes the open element, unless it is this one, and opens this one.
     fn opens(&mut self, part: Part) -> std::io::Result<()> {
         if self.part == part {
             return Ok(());
@@ -234,7 +234,7 @@ impl<W: Write> User<'_, W> {
         self.out.write_all(head.as_bytes())
     }
 
-    /// Who is blocked, who stood among the contacts.
+    /// Blocked users, who stood among the contacts.
     fn blocks(&mut self) -> std::io::Result<()> {
         let blocked = std::mem::take(&mut self.blocked);
         if blocked.is_empty() {
@@ -375,7 +375,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// What is written of an account with these lines.
+    /// Text written for an account with these lines.
     fn of(lines: &[Value]) -> String {
         let mut out = Vec::new();
         let (part, blocked, domain) = (Part::Nothing, Vec::new(), "a.example".to_owned());

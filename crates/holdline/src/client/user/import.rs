@@ -38,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Between two lines about the progress.
 const TOLD: Duration = Duration::from_secs(1);
 
-/// What to import.
+/// Files to import, and how.
 #[derive(Args)]
 #[command(group = ArgGroup::new("source").required(true))]
 pub struct Import {
@@ -72,7 +72,7 @@ pub struct Import {
     dry_run: bool,
 }
 
-/// What came of all slices.
+/// Result of all slices.
 struct Sum {
     /// Lines in all.
     lines: usize,
@@ -165,7 +165,7 @@ fn names(lines: &[MovingLine]) -> HashSet<String> {
     lines.iter().map(name).collect()
 }
 
-/// What people have beside their accounts; without a server it is looked at.
+/// Imports contacts, messages and the like; without a server they are only checked.
 fn contents(
     server: Option<&Server>,
     order: &Import,
@@ -241,7 +241,7 @@ impl Sum {
         )
     }
 
-    /// What came of all, and how many were left out.
+    /// Results, and how many were left out.
     fn told(&self, left_out: Option<usize>, json: bool) -> String {
         let Sum { made, changed, same, .. } = self;
         let mut told = json!({ "made": made, "changed": changed, "same": same });

@@ -23,7 +23,7 @@ mod talk;
 use export::Export;
 use import::Import;
 
-/// What to do with users.
+/// Action of `holdline user`.
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]

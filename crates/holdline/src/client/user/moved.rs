@@ -1,4 +1,4 @@
-//! What another server had, as the API takes it.
+//! Data of another server, in the form that the API accepts.
 //!
 //! Invariant: whoever is of the host that moves is called by its bare name, and nobody else.
 
@@ -181,7 +181,7 @@ pub(super) fn message_of(at_ms: u64, mut message: Value) -> Batched {
     Batched { place, what, order, inboxes, is_waiting, of_room: None }
 }
 
-/// What is published in a node, as a change of it.
+/// Items of a node, as a change of it.
 pub(super) fn published(node: &MovedNode) -> Vec<NodeChange> {
     let access = node.access.as_deref().map(|model| match model {
         "open" => NodeAccess::Open,

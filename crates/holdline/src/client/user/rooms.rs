@@ -11,7 +11,7 @@ use model::account::AccountAddress;
 use model::chat::{GROUP_NAMED_MAX, GROUP_SERVICE, GROUP_TITLE_BYTES_MAX, GroupVerb};
 use serde_json::{Value, json};
 
-/// What becomes of a room.
+/// Result of the import of a room.
 pub(super) struct RoomAsGroup<'a> {
     item: &'a MovedItem,
     room: &'a MovedRoom,
@@ -73,7 +73,7 @@ pub(super) fn room<'a>(
 }
 
 impl RoomAsGroup<'_> {
-    /// Who is what in the group, and how it is. If it was not made, nothing.
+    /// Roles of members and settings of the group; nothing if it was not made.
     pub(super) fn arrange(&self, contents: &mut Contents<'_>) -> Result<(), String> {
         if contents.talk.group(&self.item.owner).is_none() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What was said in rooms of another server: by whom, and into which group it goes.
+//! Messages in rooms of another server: their senders, and the groups that they move into.
 //!
 //! ```text
 //! said ─► sorted by time ────────────────────────────────────┐
@@ -40,14 +40,14 @@ const NICK_CHARS_MAX: usize = 64;
 const BEFORE_MS: u64 = 1;
 const EMPTY_BEFORE_MS: u64 = 3_600_000;
 
-/// What comes over of rooms' archives.
+/// Messages imported from rooms' archives.
 pub(super) struct Talk {
     is_wanted: bool,
     began_ms: u64,
     records: Sorting,
     /// By the rooms' addresses there.
     rooms: HashMap<String, RoomTalk>,
-    /// What was taken back, and by whom: hashes.
+    /// Retracted messages with who retracted them: hashes.
     retracted: HashSet<u64>,
     /// Addresses of people elsewhere.
     known: HashSet<String>,
@@ -56,7 +56,7 @@ pub(super) struct Talk {
     groups: HashMap<String, String>,
 }
 
-/// What is remembered of a room's archive.
+/// State of the import of a room's archive.
 #[derive(Default)]
 struct RoomTalk {
     /// When the first was said.
@@ -67,7 +67,7 @@ struct RoomTalk {
     occupants: HashMap<String, Option<String>>,
     /// Their ids tell their addresses.
     is_telling: bool,
-    /// What stands there as an address the server has written.
+    /// Sender's address as the server has written it.
     shows_addresses: bool,
 }
 
@@ -126,7 +126,7 @@ impl Talk {
         has
     }
 
-    /// What there is to know of who said something.
+    /// Evidence of a message's sender.
     fn remembers(&mut self, room: &str, at_ms: u64, said: &MovedSaid) {
         let mut talk = self.rooms.remove(room).unwrap_or_default();
         talk.first_ms = Some(talk.first_ms.map_or(at_ms, |first_ms| first_ms.min(at_ms)));
@@ -180,7 +180,7 @@ impl Talk {
         record["address"].as_str().filter(|_| room.shows_addresses)
     }
 
-    /// Who said something, by its address there; none: nothing tells, or not all tells the same.
+    /// Sender of a message, by its address there; none: no evidence, or contradictory evidence.
     fn who(&self, record: &Value) -> Option<String> {
         let room = self.rooms.get(record["room"].as_str()?)?;
         let (address, occupant) = (self.address(record), record["occupant"].as_str());
@@ -195,12 +195,12 @@ impl Talk {
     }
 }
 
-/// What tells a message from others of its room, as whoever said it may name it.
+/// Identity of a message in its room, as its sender may refer to it.
 fn told_of(room: &str, by: &str, id: &str) -> u64 {
     HASH.of(&[room.as_bytes(), by.as_bytes(), id.as_bytes()])
 }
 
-/// What tells whoever said something from all others of the room. A nick does not.
+/// Identity of a sender in the room. A nick is none.
 fn bearer<'a>(occupant: Option<&'a str>, address: Option<&'a str>) -> Option<&'a str> {
     occupant.or(address)
 }
@@ -350,7 +350,7 @@ mod tests {
         OccupantIds::of_salt("salt")
     }
 
-    /// What stands in the archive: the address of an occupant's id, and an address.
+    /// Fields of an archived message: the address of an occupant's id, and an address.
     fn said(occupant: Option<&str>, address: Option<&str>) -> MovedSaid {
         MovedSaid {
             at: MovedTime::UnixMs(0),
@@ -363,7 +363,7 @@ mod tests {
         }
     }
 
-    /// Who said it, in a room that has a salt or not, and shows addresses or not.
+    /// Sender in a room with or without a salt, which shows addresses or not.
     fn who(said: &MovedSaid, has_salt: bool, shows_addresses: bool) -> Option<String> {
         let mut talk = Talk::new(true, BEGAN_MS);
         talk.knows("dave@c.example");
