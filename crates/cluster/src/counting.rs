@@ -5,15 +5,15 @@
 //!
 //! - a batch counts if its parts stand whole one behind the other, its index and chain follow what
 //!   counted before, and its epoch is the last Lead's; a Lead's epoch is higher;
-//! - the batch at the beginning of the stream counts: whoever purges leaves one that counts there,
-//!   and before it may be parts of it alone, which are published again;
+//! - the batch at the beginning of the stream counts: whoever purges leaves one that counts there.
+//!   Before it may be parts of it, which are published again; no other batch counts behind those;
 //! - behind an End of the last Lead's epoch or a later one nothing counts.
 //!
 //! Everything else is passed over. Followers, the settling of unknown outcomes and claims read by
 //! this one reader. Invariant: what counts depends on the stream alone, not on where or when it is
 //! read.
 
-use crate::batch::{BATCH_BYTES_MAX, LogEnd, LogLeader, StreamBatch};
+use crate::batch::{BATCH_BYTES_MAX, HEAD_BYTES, LogEnd, LogLeader, StreamBatch};
 use crate::rules::Rule;
 use crate::wire::message::{LogName, MessageBody, StreamMessage};
 
@@ -47,6 +47,8 @@ pub struct Counting {
     name: LogName,
     next: u64,
     partial: Option<Partial>,
+    /// The head of the first batch, if parts of it are at the beginning.
+    begins: Option<Box<[u8]>>,
     last: Last,
 }
 
@@ -75,7 +77,7 @@ struct Partial {
 impl Counting {
     /// A reader of a stream whose first message has, or will have, this sequence.
     pub fn new(name: LogName, first: u64) -> Counting {
-        Counting { name, next: first, partial: None, last: Last::Nothing }
+        Counting { name, next: first, partial: None, begins: None, last: Last::Nothing }
     }
 
     /// The sequence that is read next.
@@ -93,7 +95,7 @@ impl Counting {
 
     /// Whether nothing was read.
     pub fn is_empty(&self) -> bool {
-        matches!(self.last, Last::Nothing) && self.partial.is_none()
+        matches!(self.last, Last::Nothing) && self.partial.is_none() && self.begins.is_none()
     }
 
     /// The epoch of the claim that ended the generation.
@@ -125,6 +127,10 @@ impl Counting {
             Some((by, MessageBody::Batches { part: 0, parts, piece })) if parts > 1 => {
                 let next = is_first || self.anchor().is_some();
                 let bytes = piece.to_vec();
+                if is_first && Rule::BeginWithTheFirstPart.holds() {
+                    let head = &piece[..HEAD_BYTES.min(piece.len())];
+                    self.begins.get_or_insert_with(|| head.into());
+                }
                 self.partial =
                     next.then_some(Partial { by, first: sequence, next: 1, parts, bytes });
                 return Ok(None);
@@ -143,7 +149,7 @@ impl Counting {
             None => None,
         };
         self.partial = None;
-        if matches!(self.last, Last::Nothing) {
+        if matches!(self.last, Last::Nothing) && self.begins.is_none() {
             self.last = Last::Void; // the first message, or its batch, was none
         }
         Ok(counted)
@@ -181,6 +187,10 @@ impl Counting {
             Last::Counted(anchor) => Some(anchor.end),
             Last::Void | Last::Ended(..) => return None,
         };
+        let begins = self.begins.as_ref().filter(|_| behind.is_none());
+        if begins.is_some_and(|head| !bytes.starts_with(head)) {
+            return None;
+        }
         let mut batches = Vec::new();
         while !bytes.is_empty() {
             let batch = StreamBatch::take(&mut bytes)?;
@@ -222,6 +232,7 @@ fn counts(batch: &StreamBatch, behind: &LogEnd) -> bool {
 mod tests {
     use super::*;
     use crate::batch::tests::batch;
+    use crate::rules::without;
     use crate::wire::message::{PIECE_BYTES_MAX, messages_of};
     use base::prng::Prng;
     use model::id::NodeId;
@@ -311,8 +322,31 @@ mod tests {
         let parts = messages_of(NAME, by(1), std::slice::from_ref(&large));
         let (ends, counting) = read(&[parts[1].clone(), parts[2].clone(), one(1, &first)]);
         assert!(ends.is_empty() && counting.is_void());
-        let (ends, counting) = read(&[parts[0].clone(), one(1, &first)]);
-        assert!(ends.len() == 1 && !counting.is_void(), "parts of nothing, then a Lead");
+    }
+
+    /// A generation begins with a large batch, of which a part was refused; the batch behind it
+    /// was on its way.
+    #[test]
+    fn behind_parts_of_the_first_batch_no_other_batch_counts_before_it() {
+        let large = batch(LogEnd::default(), 1, &[&[7; PIECE_BYTES_MAX * 2]]);
+        let next = batch(large.end(), 1, &[b"b"]);
+        let mut messages = messages_of(NAME, by(1), std::slice::from_ref(&large));
+        let whole = messages.clone();
+        messages.truncate(1);
+        messages.push(one(1, &next));
+        let read_all = || {
+            let (ends, counting) = read(&messages);
+            assert!(!counting.is_void() && !counting.is_empty());
+            let (again, _) = read(&[&messages[..], &whole, &[one(1, &next)]].concat());
+            (ends, again)
+        };
+        assert_eq!(read_all(), (vec![], vec![large.end(), next.end()]));
+        let rule = Rule::BeginWithTheFirstPart;
+        assert_eq!(
+            without(rule, read_all).0,
+            [next.end()],
+            "without the rule `large` is passed over"
+        );
     }
 
     #[test]

@@ -16,6 +16,9 @@ const PROOF_EVERY: Duration = Duration::from_secs(5);
 /// A question that was not answered is asked again after so long.
 const PROOF_AGAIN: Duration = Duration::from_secs(1);
 
+/// A proof that is older than this is late: a question was not answered at once.
+const LATE: Duration = Duration::from_secs(6);
+
 /// A proof is good for so long where a node wants to lead ...
 const FRESH: Duration = Duration::from_secs(10);
 
@@ -55,6 +58,11 @@ impl MajorityProof {
     /// Whether the node may claim.
     pub fn is_fresh(&self, now: Instant) -> bool {
         self.proved.is_some_and(|at| now.since(at) < FRESH)
+    }
+
+    /// Whether the node may have been out of reach for so long that others claim.
+    pub fn is_late(&self, now: Instant) -> bool {
+        self.proved.is_none_or(|at| now.since(at) >= LATE)
     }
 
     /// Whether a leader is isolated.
@@ -121,6 +129,7 @@ mod tests {
         proof.proved(second);
         assert!(proof.is_fresh(at(10)) && !proof.is_fresh(at(11)));
         assert!(!proof.is_lost(at(15)) && proof.is_lost(at(16)));
+        assert!(!proof.is_late(at(6)) && proof.is_late(at(7)));
         assert_eq!(proof.tick(at(5)), None);
         assert!(proof.tick(at(6)).is_some());
     }

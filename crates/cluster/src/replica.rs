@@ -42,6 +42,9 @@ const COPY: Duration = Duration::from_secs(20);
 /// reads it anew, and then copies the log.
 const BEHIND: Duration = Duration::from_secs(5);
 
+/// A node to whose machine nothing happens for so long hung: it is ticked ten times a second.
+const HUNG: Duration = Duration::from_secs(2);
+
 /// What a node knows when something happens to one of its logs.
 #[derive(Clone, Copy)]
 pub struct NodeView<'a> {
@@ -72,6 +75,8 @@ pub struct Replica {
     /// The log is served: by a leader, also while it begins a new generation.
     is_open: bool,
     is_isolated: bool,
+    /// Since when the table names another leader, while this one leads.
+    unnamed: Option<Instant>,
     /// No claim before this time.
     quiet: Instant,
     /// Since when the stream is known to lack what was acknowledged.
@@ -79,6 +84,8 @@ pub struct Replica {
     behind: Behind,
     next_trim: Instant,
     next_look: Instant,
+    /// When something happened last.
+    last: Instant,
     is_failed: bool,
     is_told: bool,
 }
@@ -126,11 +133,13 @@ impl Replica {
             ship: None,
             is_open: false,
             is_isolated: false,
+            unnamed: None,
             quiet: Instant::default(),
             forgot: None,
             behind: Behind::default(),
             next_trim: Instant::default(),
             next_look: Instant::default(),
+            last: Instant::default(),
             is_failed: false,
             is_told: false,
         }
@@ -148,8 +157,12 @@ impl Replica {
 
     /// Whether a leader has no proof of a majority: it takes no new sessions that last.
     pub fn is_isolated(&self, view: &NodeView<'_>) -> bool {
-        let is_lost = view.proof.is_lost(view.now) && Rule::Isolation.holds();
-        self.is_open && (self.is_isolated || is_lost)
+        self.is_open && (self.is_isolated || self.is_cut_off(view))
+    }
+
+    /// Whether the node's last proof of a majority is too old to lead by.
+    fn is_cut_off(&self, view: &NodeView<'_>) -> bool {
+        view.proof.is_lost(view.now) && Rule::Isolation.holds()
     }
 
     /// Whether the stream takes nothing more: writes are refused before they are on the disk.
@@ -191,6 +204,11 @@ impl Replica {
     /// Something happened.
     pub fn on(&mut self, view: &NodeView<'_>, event: LogEvent, out: &mut Vec<LogCommand>) {
         let now = view.now;
+        if now.since(std::mem::replace(&mut self.last, now)) >= HUNG {
+            // Beats that waited meanwhile tell of disks as they were.
+            self.next_trim = now + leading::BEATS;
+            self.look_after_silence(now, out);
+        }
         match event {
             LogEvent::Tick => self.tick(view, out),
             LogEvent::Table { revision, entry } => self.table(view, revision, entry, out),
@@ -313,10 +331,12 @@ impl Replica {
         }
     }
 
-    /// Whether the table names this node under its claim.
+    /// Whether the table names this node under its claim. A leader that took its name back stands
+    /// there under the epoch of the claim in between.
     fn is_named(&self) -> bool {
         let entry = self.entry.as_ref().map(|(_, entry)| entry);
-        entry.is_some_and(|entry| entry.leader == Some(self.me) && entry.epoch == self.epoch)
+        let is_claim = |entry: &LogEntry| self.is_open || entry.epoch == self.epoch;
+        entry.is_some_and(|entry| entry.leader == Some(self.me) && is_claim(entry))
     }
 
     /// Begins to follow, if the table names this node.
@@ -376,13 +396,17 @@ impl Replica {
         }
     }
 
-    /// The copies of the nodes that were heard within the last seconds.
+    /// The copies from which their nodes could lead, of those that were heard lately.
     fn others(&self, view: &NodeView<'_>) -> impl Iterator<Item = (NodeId, LogBeat)> {
+        self.heard(view).filter(|(_, told)| told.role.has_copy())
+    }
+
+    /// The log as the other nodes told of it within the last seconds.
+    fn heard(&self, view: &NodeView<'_>) -> impl Iterator<Item = (NodeId, LogBeat)> {
         let (now, me) = (view.now, self.me.node);
-        let lately = move |at: Instant| now.since(at) < Duration::from_secs(3);
         view.peers.logs(self.name.log).filter_map(move |(node, at, told)| {
-            let is_copy = node != me && told.role != LogRole::Absent && lately(at);
-            is_copy.then_some((node, told))
+            let is_lately = now.since(at) < Duration::from_secs(3);
+            (node != me && is_lately).then_some((node, told))
         })
     }
 

@@ -11,6 +11,8 @@ pub(crate) enum Rule {
     ChainFollows,
     /// A batch counts only if its epoch is that of the last Lead.
     EpochIsTheLastLeads,
+    /// Behind parts of a stream's first batch no other batch counts before that one.
+    BeginWithTheFirstPart,
     /// A message stands behind the one that its writer expects, or nowhere.
     Fence,
     /// Nothing is released before the stream has acknowledged it.
@@ -45,6 +47,10 @@ pub(crate) enum Rule {
     NoticeForgetting,
     /// A leader without proof of a majority does not think that it leads.
     Isolation,
+    /// A leader that hung or was out of reach reads the stream before it publishes anything.
+    LookAfterSilence,
+    /// A leader that hears of a later Lead in a copy leads no more.
+    HeedLaterEpochs,
     /// A log that was copied up to a hole is copied anew.
     CopyAnewBehindAGap,
     /// A log is replaced by one that is further, or not at all. Whoever carries out a copy keeps
@@ -75,9 +81,10 @@ mod broken {
     thread_local! { static BROKEN: Cell<Option<Rule>> = const { Cell::new(None) }; }
 
     impl Rule {
-        pub(crate) const ALL: [Rule; 22] = [
+        pub(crate) const ALL: [Rule; 25] = [
             Rule::ChainFollows,
             Rule::EpochIsTheLastLeads,
+            Rule::BeginWithTheFirstPart,
             Rule::Fence,
             Rule::WaitForTheStream,
             Rule::AcknowledgedInOrder,
@@ -95,6 +102,8 @@ mod broken {
             Rule::FollowTheGeneration,
             Rule::NoticeForgetting,
             Rule::Isolation,
+            Rule::LookAfterSilence,
+            Rule::HeedLaterEpochs,
             Rule::CopyAnewBehindAGap,
             Rule::CopyWhatIsFurther,
             Rule::EmptyTableIsNoBeginning,

@@ -22,6 +22,9 @@ const STAGGER: Duration = Duration::from_secs(3);
 /// Copies have so long to answer a claimer.
 const COPIES: Duration = Duration::from_secs(1);
 
+/// A leader that said good-bye has not begun anew for so long.
+const LEFT: Duration = Duration::from_secs(3);
+
 /// A node that gave way, or whose claim was refused, makes no claim for this time.
 pub(super) const QUIET: Duration = Duration::from_secs(3);
 
@@ -78,8 +81,14 @@ impl Copies {
 }
 
 impl Replica {
-    /// `has` is how far a copy is: what it knows to be acknowledged, or what it has.
-    pub(super) fn judge(&self, copies: &Copies, has: fn(&LogBeat) -> u64) -> Say {
+    /// `left` is not waited for. `has` is how far a copy is: what it knows to be acknowledged, or
+    /// what it has.
+    pub(super) fn judge(
+        &self,
+        copies: &Copies,
+        left: Option<NodeId>,
+        has: fn(&LogBeat) -> u64,
+    ) -> Say {
         if !Rule::AskTheCopies.holds() {
             return Say::GoFirst;
         }
@@ -92,7 +101,8 @@ impl Replica {
         }
         let entry = self.entry.as_ref().map(|(_, entry)| entry);
         let mut listed = entry.into_iter().flat_map(LogEntry::copies);
-        match listed.all(|node| node == self.me.node || copies.answers.contains_key(&node)) {
+        let has_answered = |node: NodeId| copies.answers.contains_key(&node);
+        match listed.all(|node| node == self.me.node || Some(node) == left || has_answered(node)) {
             true => Say::GoFirst,
             false => Say::Silent,
         }
@@ -105,7 +115,26 @@ impl Replica {
             self.asks += 1;
             let copies = Copies::ask(now, self.asks, out);
             self.phase = Phase::Claiming(Claim { copies, set: None });
+            self.judge_claim(view, out);
         }
+    }
+
+    /// Whether the claim may be set, as far as the copies have answered.
+    fn judge_claim(&mut self, view: &NodeView<'_>, out: &mut Vec<LogCommand>) {
+        let Phase::Claiming(claim) = &self.phase else { return };
+        match self.judge(&claim.copies, self.left(view), has_for_claims) {
+            Say::GoFirst => self.set(view, out),
+            Say::GiveWay => self.give_way(view.now),
+            Say::Silent => {}
+        }
+    }
+
+    /// The leader that the table names, if it said good-bye. Asking it is of no use, and whether
+    /// the stream has all that it acknowledged shows when that is read.
+    fn left(&self, view: &NodeView<'_>) -> Option<NodeId> {
+        let leader = self.leader_node()?;
+        let (at, told) = view.peers.log(leader, self.name.log)?;
+        (told.role == LogRole::Left && view.now.since(at) < LEFT).then_some(leader)
     }
 
     fn is_turn(&self, view: &NodeView<'_>) -> bool {
@@ -132,7 +161,13 @@ impl Replica {
             _ => {}
         }
         let last = view.peers.led(leader, log).map_or(*since, |led| led.max(*since));
-        view.now.since(last) >= SUSPICION + STAGGER * place
+        // The one that is wanted goes first where the leader said good-bye.
+        match view.peers.log(leader, log) {
+            Some((at, told)) if told.role == LogRole::Left => {
+                view.now.since(at) >= STAGGER * (place + u32::from(wanted.is_some()))
+            }
+            _ => view.now.since(last) >= SUSPICION + STAGGER * place,
+        }
     }
 
     fn leader_node(&self) -> Option<NodeId> {
@@ -151,11 +186,7 @@ impl Replica {
             _ => false,
         };
         match &self.phase {
-            Phase::Claiming(claim) if is_own => match self.judge(&claim.copies, |it| it.index) {
-                Say::GoFirst => self.set(view, out),
-                Say::GiveWay => self.give_way(view.now),
-                Say::Silent => {}
-            },
+            Phase::Claiming(_) if is_own => self.judge_claim(view, out),
             Phase::Fencing(_) if is_own => self.judge_generation(view, out),
             _ => {}
         }
@@ -223,10 +254,21 @@ impl Replica {
     }
 }
 
+/// How far a copy is for a claim: what it has, for a power cut may have taken the mark of what was
+/// acknowledged, and the stream may have forgotten it. Who cannot lead is not waited for with what
+/// perhaps nobody acknowledged.
+fn has_for_claims(state: &LogBeat) -> u64 {
+    match state.role.has_copy() {
+        true => state.index.max(state.synced),
+        false => state.index,
+    }
+}
+
 /// Whether a node was heard to lead or claim a log within the last seconds.
 pub(super) fn led_lately(peers: &PeerBeats, node: NodeId, log: u16, now: Instant) -> bool {
     let lately = |at: Instant| now.since(at) < Duration::from_secs(2);
     match peers.log(node, log) {
+        Some((_, told)) if told.role == LogRole::Left => false,
         Some((at, told)) if lately(at) => told.role == LogRole::Leading,
         _ => peers.led(node, log).is_some_and(|at| now.since(at) < SUSPICION),
     }

@@ -292,7 +292,7 @@ impl Replica {
         let is_untouched = self.generation == 1 && judged == Some(0);
         let is_ground = self.own.end().index > 0 || is_untouched;
         // The mark of what was acknowledged may be lost, and the stream is no proof.
-        let may = match self.judge(copies, |it| it.index.max(it.synced)) {
+        let may = match self.judge(copies, None, |it| it.index.max(it.synced)) {
             Say::GoFirst => true,
             Say::Silent => is_ground && view.now.since(since) >= COPIES_LONGEST,
             Say::GiveWay => return self.give_way(view.now),
@@ -342,7 +342,7 @@ impl Replica {
         if is_mine && entry.generation > self.generation {
             return self.create(view, out); // the answer was lost
         }
-        if entry.epoch > self.epoch || (!is_mine && !self.is_open) {
+        if !is_mine && (entry.epoch > self.epoch || !self.is_open) {
             // Its watcher may be behind: then the claim is there a moment later.
             return match entry.epoch > self.epoch && self.is_open {
                 true => self.close(view.now, ClosedBy::Deposed, out),
@@ -356,7 +356,8 @@ impl Replica {
         self.asks += 1;
         let (ask, again) = (self.asks, view.now + ANSWER);
         let followers = entry.copies().filter(|node| *node != self.me.node).collect();
-        let (generation, epoch, leader) = (self.generation + 1, self.epoch, Some(self.me));
+        let (generation, leader) = (self.generation + 1, Some(self.me));
+        let epoch = self.epoch.max(entry.epoch);
         let entry = LogEntry { generation, epoch, leader, wanted: None, followers };
         out.push(LogCommand::Claim { ask, revision, entry });
         self.step(view, Step::Name { ask, again, tries: 0 }, out);

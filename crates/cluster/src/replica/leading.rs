@@ -4,6 +4,7 @@ use super::{Phase, Replica};
 use crate::batch::StreamBatch;
 use crate::port::{ClosedBy, LogCommand, LogNotice};
 use crate::replica::NodeView;
+use crate::rules::Rule;
 use crate::ship::{ShipEnd, Shipper};
 use crate::wire::beat::LogRole;
 use crate::wire::table::LogEntry;
@@ -11,6 +12,13 @@ use base::time::Instant;
 use std::time::Duration;
 
 const EVERY: Duration = Duration::from_secs(1);
+
+/// A claimer that has not published its Lead after so long has given up, or will find the one that
+/// leads in its way.
+const CLAIMS: Duration = Duration::from_secs(5);
+
+/// A disk has what its node's last beat told for so long.
+pub(super) const BEATS: Duration = Duration::from_secs(5);
 
 /// A node that is to lead must be this near to the leader's end, records.
 const NEAR: u64 = 10_000;
@@ -28,13 +36,18 @@ impl Replica {
 
     pub(super) fn tick_leading(&mut self, view: &NodeView<'_>, out: &mut Vec<LogCommand>) {
         let now = view.now;
-        let is_lost = view.proof.is_lost(now);
-        if is_lost {
+        if self.hears_of_a_later_epoch(view) {
+            return self.close(now, ClosedBy::Deposed, out);
+        }
+        if self.is_cut_off(view) {
             self.is_isolated = true;
         } else if self.is_isolated && now >= self.next_look {
             // Proof is back: whether somebody else leads by now, the stream knows.
             self.next_look = now + EVERY;
             self.ship(out, |ship, out| ship.look(now, out));
+        } else if view.proof.is_late(now) && now >= self.next_look {
+            self.next_look = now + EVERY;
+            self.look_after_silence(now, out);
         }
         self.look_at_entry(view, out);
         if now >= self.next_trim {
@@ -43,15 +56,29 @@ impl Replica {
         }
     }
 
+    /// The node hung or was out of reach, and others may have claimed. If the stream forgot its end
+    /// since, and grew to the same length again, it would take this node's next message, which does
+    /// not count.
+    pub(super) fn look_after_silence(&mut self, now: Instant, out: &mut Vec<LogCommand>) {
+        if matches!(self.phase, Phase::Leading) && Rule::LookAfterSilence.holds() {
+            self.ship(out, |ship, out| ship.look(now, out));
+        }
+    }
+
+    /// Whether a copy has a later Lead: it counted, even if the stream has forgotten it since.
+    fn hears_of_a_later_epoch(&self, view: &NodeView<'_>) -> bool {
+        let mut others = self.heard(view);
+        Rule::HeedLaterEpochs.holds() && others.any(|(_, told)| told.epoch > self.epoch)
+    }
+
     fn trim(&mut self, view: &NodeView<'_>, out: &mut Vec<LogCommand>) {
         let Some((_, entry)) = &self.entry else { return };
         let copies = entry.copies().filter(|node| *node != self.me.node);
         let epoch = self.epoch;
         let synced = copies.filter_map(|node| {
             let (at, told) = view.peers.log(node, self.name.log)?;
-            let is_of_this = told.epoch == epoch && told.role != LogRole::Absent;
-            (is_of_this && view.now.since(at) < Duration::from_secs(5))
-                .then_some(told.synced.min(told.index))
+            let is_of_this = told.epoch == epoch && told.role.has_copy();
+            (is_of_this && view.now.since(at) < BEATS).then_some(told.synced.min(told.index))
         });
         let synced: Vec<u64> = synced.collect();
         let Some(ship) = &mut self.ship else { return };
@@ -70,22 +97,26 @@ impl Replica {
         if !matches!(self.phase, Phase::Leading) || now < self.next_look {
             return;
         }
-        let is_named = entry.leader == Some(self.me) && entry.generation == self.generation;
-        let is_later = entry.epoch > self.epoch || entry.generation > self.generation;
-        if is_later {
+        let is_own = entry.leader == Some(self.me);
+        let is_named = is_own && entry.generation == self.generation;
+        let is_over = entry.generation > self.generation;
+        if is_over || !is_own && entry.epoch > self.epoch {
             self.next_look = now + EVERY;
+            let has_looked = self.ship.as_ref().is_some_and(Shipper::has_looked);
+            let since = *self.unnamed.get_or_insert(now);
             // Proof of a majority is none for a leader that the table names no more.
-            self.is_isolated |= self.ship.as_ref().is_some_and(|ship| !ship.has_looked());
+            self.is_isolated |= !has_looked;
             self.ship(out, |ship, out| ship.look(now, out));
-        } else if !is_named && view.proof.is_fresh(now) {
-            // The table went back: it names this node again.
+            if has_looked && !is_over && now.since(since) >= CLAIMS {
+                self.name_again(revision, &entry, out);
+            }
+            return;
+        }
+        self.unnamed = None;
+        if !is_named && view.proof.is_fresh(now) {
+            // The table went back.
             self.next_look = now + EVERY;
-            self.asks += 1;
-            let followers = entry.copies().filter(|node| *node != self.me.node).collect();
-            let (leader, wanted) = (Some(self.me), entry.wanted);
-            let (generation, epoch) = (self.generation, self.epoch);
-            let entry = LogEntry { generation, epoch, leader, wanted, followers };
-            out.push(LogCommand::Claim { ask: self.asks, revision, entry });
+            self.name_again(revision, &entry, out);
         } else if let Some(wanted) = entry.wanted.filter(|node| *node != self.me.node) {
             let told = view.peers.log(wanted, self.name.log);
             let is_near = told.is_some_and(|(at, told)| {
@@ -99,6 +130,16 @@ impl Replica {
         }
     }
 
+    /// The table is to name this node again.
+    fn name_again(&mut self, revision: u64, entry: &LogEntry, out: &mut Vec<LogCommand>) {
+        self.asks += 1;
+        let followers = entry.copies().filter(|node| *node != self.me.node).collect();
+        let (leader, wanted, generation) = (Some(self.me), entry.wanted, self.generation);
+        let epoch = self.epoch.max(entry.epoch);
+        let entry = LogEntry { generation, epoch, leader, wanted, followers };
+        out.push(LogCommand::Claim { ask: self.asks, revision, entry });
+    }
+
     /// What came of the ship.
     pub(super) fn look_at_ship(&mut self, view: &NodeView<'_>, out: &mut Vec<LogCommand>) {
         self.look_at_lead(out);
@@ -106,13 +147,14 @@ impl Replica {
         let Some(ship) = &self.ship else { return };
         let is_leading = matches!(self.phase, Phase::Leading);
         let Some(end) = ship.stopped() else {
-            if is_leading && self.is_isolated && !view.proof.is_lost(now) && ship.has_looked() {
+            if is_leading && self.is_isolated && !self.is_cut_off(view) && ship.has_looked() {
                 self.is_isolated = false;
             }
             return;
         };
         let is_ours = self.entry.as_ref().is_none_or(|(_, entry)| {
-            entry.epoch <= self.epoch && entry.generation <= self.generation
+            let is_named = entry.leader == Some(self.me) || entry.epoch <= self.epoch;
+            is_named && entry.generation <= self.generation
         });
         match self.phase {
             Phase::Leading if end == ShipEnd::Forgot && is_ours => self.regenerate_open(view, out),
@@ -130,6 +172,7 @@ impl Replica {
             self.ship = None;
         }
         self.quiet = now + super::claiming::QUIET;
+        self.unnamed = None;
         self.phase = Phase::Leaving { until: None };
         if self.ship.as_ref().is_some_and(|ship| Shipper::stopped(ship).is_some()) {
             self.ship = None;

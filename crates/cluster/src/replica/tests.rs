@@ -5,6 +5,7 @@ use crate::batch::tests::batch;
 use crate::counting::Counting;
 use crate::port::{StreamError, StreamPage};
 use crate::rules::without;
+use crate::wire::beat::Beat;
 use crate::wire::message::messages_of;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -74,6 +75,8 @@ struct Bench {
     is_mute: bool,
     /// Readings are not answered.
     is_deaf: bool,
+    /// The table does not answer.
+    is_unproved: bool,
     /// The own log is not read yet: the answer.
     held: Option<VecDeque<LogEvent>>,
     done: Vec<LogCommand>,
@@ -100,6 +103,7 @@ impl Bench {
             stale: 0,
             is_mute: false,
             is_deaf: false,
+            is_unproved: false,
             held: None,
             done: Vec::new(),
         }
@@ -111,17 +115,27 @@ impl Bench {
 
     /// Lets so many seconds pass.
     fn run(&mut self, seconds: u64) -> &mut Bench {
+        self.ticks(seconds * 10)
+    }
+
+    /// Lets so many tenths of a second pass.
+    fn ticks(&mut self, count: u64) -> &mut Bench {
         if self.now == Instant::default() {
             self.tell_table();
         }
-        for _ in 0..seconds * 10 {
+        for _ in 0..count {
             self.now = self.now + Duration::from_millis(100);
-            if let Some(ask) = self.proof.tick(self.now) {
+            if let Some(ask) = self.proof.tick(self.now).filter(|_| !self.is_unproved) {
                 self.proof.proved(ask);
             }
             self.on(LogEvent::Tick);
         }
         self
+    }
+
+    /// Another node's beat.
+    fn hear(&mut self, node: u16, log: LogBeat) {
+        self.peers.hear(self.now, Beat { by: by(node), load: 0, logs: vec![log] });
     }
 
     fn tell_table(&mut self) {
@@ -173,7 +187,9 @@ impl Bench {
                 events.push_back(LogEvent::Claimed { ask, revision: set });
                 let OnClaim { comes, stale } = std::mem::take(&mut self.on_claim);
                 self.stale = stale;
-                self.stream().messages.extend(comes);
+                if let Some(stream) = self.streams.get_mut(&1) {
+                    stream.messages.extend(comes);
+                }
             }
             LogCommand::AskCopies { ask } => {
                 let nodes = [1, 3].map(|node| by(node).node);
@@ -244,6 +260,15 @@ fn four() -> [StreamBatch; 4] {
     let b = batch(a.end(), 1, &[b"b"]);
     let c = batch(b.end(), 1, &[b"c"]);
     [lead, a, b, c]
+}
+
+/// Node 2, which leads by the epoch 1.
+fn leading() -> Bench {
+    let followers = vec![by(2).node];
+    let entry = LogEntry { generation: 1, followers, ..LogEntry::default() };
+    let mut bench = Bench::new(&[], 0, Some(entry));
+    assert!(bench.run(9).opened() == [1] && bench.leads());
+    bench
 }
 
 /// A copy that has nothing.
@@ -409,10 +434,7 @@ fn a_node_that_asks_the_other_copies_says_that_it_follows() {
 /// The node reaches the table, which names another one, and not the stream.
 #[test]
 fn a_leader_that_the_table_names_no_more_is_isolated_until_it_has_read_the_stream() {
-    let followers = vec![by(2).node];
-    let entry = LogEntry { generation: 1, followers, ..LogEntry::default() };
-    let mut bench = Bench::new(&[], 0, Some(entry));
-    assert!(bench.run(9).opened() == [1] && bench.leads());
+    let mut bench = leading();
     let (leader, followers) = (Some(by(1)), vec![by(2).node]);
     let entry = LogEntry { generation: 1, epoch: 2, leader, followers, ..LogEntry::default() };
     (bench.table, bench.is_deaf) = (Some((9, entry)), true);
@@ -421,4 +443,119 @@ fn a_leader_that_the_table_names_no_more_is_isolated_until_it_has_read_the_strea
     bench.is_deaf = false;
     assert!(bench.run(3).leads(), "nobody else leads: the other one gave up");
     assert_eq!(bench.opened(), [1], "it was not closed");
+}
+
+/// A node claimed and gave up: the table would name it for ever, and clients be sent to it.
+#[test]
+fn a_leader_takes_its_name_back_from_a_claimer_that_gave_up() {
+    let mut bench = leading();
+    let (leader, followers) = (Some(by(1)), vec![by(2).node]);
+    let entry = LogEntry { generation: 1, epoch: 2, leader, followers, ..LogEntry::default() };
+    bench.table = Some((9, entry));
+    bench.tell_table();
+    let named = |bench: &Bench| bench.table.clone().map(|(at, it)| (at, it.leader, it.epoch));
+    assert_eq!(named(bench.run(3)), Some((9, Some(by(1)), 2)), "the other one may still come");
+    let me = Some(LogLeader { boot: 2, ..by(2) });
+    assert_eq!(named(bench.run(6)), Some((10, me, 2)), "the epoch of the last claim stays");
+    assert_eq!(named(bench.run(9)), Some((10, me, 2)), "once");
+    assert!(bench.leads() && bench.opened() == [1]);
+    // Its stream is lost: the next generation is its own, under that name.
+    bench.streams.clear();
+    let end = bench.replica.own().end();
+    bench.on(LogEvent::Written { batch: batch(end, 1, &[b"a"]) });
+    assert!(bench.run(9).leads() && bench.streams.contains_key(&2));
+    assert_eq!(bench.opened(), [1], "it was not closed");
+}
+
+/// The stream forgot the Lead of another node; a third one has read it before.
+#[test]
+fn a_leader_that_hears_of_a_later_lead_leaves() {
+    let closes = || {
+        let mut bench = leading();
+        let role = LogRole::Absent;
+        bench.hear(3, LogBeat { role, epoch: 2, index: 2, synced: 2, ..empty() });
+        let closed = LogCommand::Close { why: ClosedBy::Deposed };
+        bench.run(1).done.contains(&closed)
+    };
+    assert!(closes());
+    assert!(!without(Rule::HeedLaterEpochs, closes), "without the rule two logs go on");
+}
+
+/// The stream forgot the last batch of a leader, and another one led and wrote as much again: the
+/// next message of the first one finds the sequence that it expects.
+#[test]
+fn a_leader_that_hung_or_was_cut_off_reads_the_stream_before_it_publishes() {
+    let acknowledges = |silence: fn(&mut Bench)| {
+        let mut bench = leading();
+        let lead = bench.replica.own().end();
+        bench.on(LogEvent::Written { batch: batch(lead, 1, &[b"a"]) });
+        assert!(bench.done.contains(&LogCommand::Release { index: 2 }));
+        bench.stream().messages.truncate(1);
+        let rival = StreamBatch::lead(lead, 2, by(1));
+        bench.stream().messages.extend(messages(1, &[&rival]));
+        silence(&mut bench);
+        let end = bench.replica.own().end();
+        bench.on(LogEvent::Written { batch: batch(end, 1, &[b"b"]) });
+        bench.run(1).done.contains(&LogCommand::Release { index: 3 })
+    };
+    let hangs = |bench: &mut Bench| bench.now = bench.now + Duration::from_secs(8);
+    let is_cut_off = |bench: &mut Bench| {
+        bench.is_unproved = true;
+        bench.run(8);
+    };
+    let rule = Rule::LookAfterSilence;
+    for silence in [hangs as fn(&mut Bench), is_cut_off] {
+        assert!(!acknowledges(silence));
+        assert!(without(rule, || acknowledges(silence)), "without the rule it is lost");
+    }
+}
+
+/// A leader that said good-bye cannot be asked; its logs are closed.
+#[test]
+fn a_leader_that_left_is_not_waited_for() {
+    let [lead, a, ..] = four();
+    let claims_after = |role: LogRole, ticks: u64| {
+        let entry = led().map(|entry| LogEntry { wanted: Some(by(2).node), ..entry });
+        let mut bench = Bench::new(&[&lead, &a], 2, entry);
+        bench.stream().messages = messages(1, &[&lead, &a]);
+        let beat = LogBeat { role: LogRole::Leading, epoch: 1, index: 2, synced: 2, ..empty() };
+        bench.hear(1, beat);
+        assert!(!bench.ticks(9).claims(), "it leads");
+        bench.hear(1, LogBeat { role, ..beat });
+        bench.ticks(ticks).claims()
+    };
+    assert!(claims_after(LogRole::Left, 1));
+    assert!(!claims_after(LogRole::Following, 5), "it is asked, and does not answer");
+    assert!(claims_after(LogRole::Following, 15));
+}
+
+/// A power cut took the mark of a copy that has more, and the stream forgot the end.
+#[test]
+fn a_copy_that_has_more_goes_first_whatever_it_knows_to_be_acknowledged() {
+    let [lead, a, ..] = four();
+    let claims = |role: LogRole| {
+        let mut bench = Bench::new(&[&lead, &a], 2, led());
+        bench.stream().messages = messages(1, &[&lead, &a]);
+        bench.copies = vec![LogBeat { role, epoch: 1, index: 2, synced: 4, ..empty() }];
+        bench.run(20).claims()
+    };
+    assert!(!claims(LogRole::Following));
+    assert!(claims(LogRole::Absent), "it cannot lead, and perhaps nobody acknowledged that");
+}
+
+/// The leader told that more was acknowledged than the stream has, and is silent.
+#[test]
+fn a_stream_that_lacks_what_a_leader_told_is_not_gone_on_with_for_a_minute() {
+    let [lead, a, ..] = four();
+    let opened = |seconds: u64| {
+        let mut bench = Bench::new(&[&lead, &a], 2, led());
+        bench.stream().messages = messages(1, &[&lead, &a]);
+        let role = LogRole::Leading;
+        bench.hear(1, LogBeat { role, epoch: 1, index: 4, synced: 4, ..empty() });
+        bench.run(seconds).opened()
+    };
+    assert!(opened(40).is_empty(), "it may come back");
+    assert_eq!(opened(90).len(), 1);
+    let rule = Rule::NoticeForgetting;
+    assert_eq!(without(rule, || opened(12)), [2], "without the rule it is lost at once");
 }

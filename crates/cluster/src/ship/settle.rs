@@ -111,7 +111,8 @@ impl Shipper {
         let name = self.route.name;
         let mut counting = settling.counting.take().unwrap_or_else(|| Counting::new(name, begin));
         let is_short = self.anchor.is_some_and(|anchor| page.last < anchor.last);
-        if is_short && settling.shorts < SHORTS_MAX && Rule::NoticeForgetting.holds() {
+        let is_short = is_short && Rule::NoticeForgetting.holds();
+        if is_short && settling.shorts < SHORTS_MAX {
             (settling.shorts, settling.again) = (settling.shorts + 1, now + PAUSE);
             return;
         }

@@ -29,6 +29,16 @@ pub enum LogRole {
     Claiming = 2,
     /// It serves the log.
     Leading = 3,
+    /// It served the log and has closed it. This is its last beat: it begins anew, and answers
+    /// nobody until then.
+    Left = 4,
+}
+
+impl LogRole {
+    /// Whether the node has a copy from which it could lead, and answers.
+    pub fn has_copy(self) -> bool {
+        !matches!(self, LogRole::Absent | LogRole::Left)
+    }
 }
 
 /// A log as a node has it.
@@ -99,7 +109,8 @@ impl Beat {
 
 fn read_log(from: &mut ByteReader<'_>) -> Option<LogBeat> {
     let (log, role) = (from.u16()?, from.byte()?);
-    let all = [LogRole::Absent, LogRole::Following, LogRole::Claiming, LogRole::Leading];
+    let all =
+        [LogRole::Absent, LogRole::Following, LogRole::Claiming, LogRole::Leading, LogRole::Left];
     Some(LogBeat {
         log,
         role: *all.get(usize::from(role))?,
