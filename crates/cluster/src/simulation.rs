@@ -17,7 +17,7 @@ use crate::counting::Counted;
 use crate::port::{ClosedBy, LogCommand, LogEvent, LogNotice, StreamError, StreamPage};
 use crate::replica::Replica;
 use crate::rules::Rule;
-use crate::wire::beat::Beat;
+use crate::wire::beat::{Beat, LogBeat, LogRole};
 use crate::wire::message::LogName;
 use crate::wire::table::LogEntry;
 use base::prng::Prng;
@@ -26,7 +26,7 @@ use model::id::NodeId;
 use nats::{SimStream, SimTable, Streams, Waiter};
 use node::{AWAY, SimEngine, SimNode};
 use std::collections::BTreeMap;
-use weather::Weather;
+use weather::{Fault, Weather};
 
 const NAME: LogName = LogName { cluster: 0xc1, log: 0 };
 const MS: u64 = 1_000;
@@ -40,6 +40,7 @@ enum Input {
     Proved(u64),
     Beat(Vec<u8>),
     AskedCopies { ask: u64, from: usize },
+    Left,
     Synced { upto: u64, batch: Option<StreamBatch> },
     CopyIs { ask: u64, log: Vec<StreamBatch> },
     Opened { epoch: u32 },
@@ -69,7 +70,7 @@ pub(super) struct World {
     table: SimTable,
     judge: Judge,
     weather: Weather,
-    written: u64,
+    story: Story,
     is_traced: bool,
 }
 
@@ -81,6 +82,8 @@ pub(super) struct Story {
     pub(super) generations: u32,
     pub(super) written: u64,
     pub(super) losses: u64,
+    /// Each [`Fault`] by its number: how often it befell a follower or nobody, and the leader.
+    pub(super) faults: [[u64; 2]; Fault::COUNT],
 }
 
 impl World {
@@ -109,7 +112,7 @@ impl World {
             table: SimTable::new(entry),
             judge: Judge::default(),
             weather,
-            written: 0,
+            story: Story::default(),
             is_traced,
         };
         (0..NODES).for_each(|node| world.start(node));
@@ -176,6 +179,11 @@ impl World {
                 let event = LogEvent::CopyState { ask, node: by, state };
                 self.bus(node, from, Input::Log(event));
             }
+            Input::Left => {
+                self.say(node, Some(LogRole::Left));
+                self.nodes[node].kill(false);
+                self.start(node);
+            }
             Input::Synced { upto, batch } => self.synced(node, upto, batch),
             Input::CopyIs { ask, log } => self.copied(node, ask, log),
             Input::Opened { epoch } => {
@@ -207,7 +215,7 @@ impl World {
         let it = &mut self.nodes[node];
         if now >= it.next_beat && now >= it.mute_until {
             it.next_beat = now + 1_000 * MS;
-            self.beat(node);
+            self.say(node, None);
         }
         let it = &self.nodes[node];
         let Some(replica) = &it.replica else { return };
@@ -219,10 +227,13 @@ impl World {
         self.judge.leaders(now / MS, leaders);
     }
 
-    fn beat(&mut self, node: usize) {
+    /// A node's beat.
+    fn say(&mut self, node: usize, role: Option<LogRole>) {
         let it = &self.nodes[node];
         let Some(replica) = &it.replica else { return };
-        let bytes = Beat { by: it.me, load: 0, logs: vec![replica.beat()] }.write(NAME.cluster);
+        let beat = replica.beat();
+        let logs = vec![LogBeat { role: role.unwrap_or(beat.role), ..beat }];
+        let bytes = Beat { by: it.me, load: 0, logs }.write(NAME.cluster);
         for other in (0..NODES).filter(|other| *other != node) {
             self.bus(node, other, Input::Beat(bytes.clone()));
         }
@@ -284,6 +295,11 @@ impl World {
         self.trace(node, "<", &event);
         if event == LogEvent::Closed {
             self.nodes[node].engine = None;
+            // A node that left begins anew; one whose other logs are not led follows.
+            if self.rng.one_in(2) {
+                let after = self.rng.below(2_000 * MS);
+                self.later(node, after, Input::Left);
+            }
         }
         let (_, commands) = self.nodes[node].run(now, |replica, view, out| {
             replica.on(view, event, out);
@@ -318,11 +334,12 @@ impl World {
             LogCommand::Copy { ask, from, .. } => {
                 let boot = self.nodes[node].me.boot;
                 let source = usize::from(from.number()) - 1;
-                self.put(30 * MS, Item::Copy { to: node, boot, ask, source });
+                self.befall_source(source);
+                self.put(100 * MS, Item::Copy { to: node, boot, ask, source });
             }
             LogCommand::Open { epoch } => {
                 let it = &mut self.nodes[node];
-                self.judge.open(&it.disk.batches, epoch);
+                self.judge.open(&it.disk.batches, epoch, it.me);
                 let (is_open, is_closing, released) = (false, false, 0);
                 it.engine = Some(SimEngine { epoch, is_open, is_closing, released });
                 let restores = self.rng.below(1_500 * MS);
@@ -334,14 +351,16 @@ impl World {
                 let epoch = engine.epoch;
                 let is_due = match why {
                     ClosedBy::Deposed => self.table.epoch_max.max(self.judge.epoch_max()) > epoch,
-                    _ => true,
+                    ClosedBy::Asked => self.story.faults[Fault::Promote as usize] != [0; 2],
+                    ClosedBy::LogFailed => self.nodes[node].is_disk_failed(),
                 };
                 assert!(is_due, "invariant 15: node {node} closes at {now_ms} for nothing");
                 self.later(node, 5 * MS, Input::Log(LogEvent::Closed));
             }
             LogCommand::Release { index } => {
                 let it = &mut self.nodes[node];
-                let engine = it.engine.as_mut().expect("an open log");
+                let engine = it.engine.as_mut();
+                let engine = engine.expect("invariant 6: a log that is closed answers nobody");
                 engine.released = engine.released.max(index);
                 it.disk.mark = it.disk.mark.max(index);
                 self.judge.release(&it.disk.batches, index);
@@ -350,6 +369,10 @@ impl World {
                 self.judge.tell_lost(first, last);
             }
             LogCommand::Tell(_) => {}
+            LogCommand::Purge { generation, below } => {
+                self.judge_purge(generation, below);
+                self.ask(node, Request::Command(LogCommand::Purge { generation, below }));
+            }
             command => self.ask(node, Request::Command(command)),
         }
     }
@@ -369,11 +392,11 @@ impl World {
         if now < it.paused_until || is_full || now >= self.weather.end {
             return;
         }
-        self.written += 1;
+        self.story.written += 1;
         let mut records = Vec::new();
         let large = if self.rng.one_in(150) { 300 << 10 } else { 8 };
         for _ in 0..=self.rng.below(2) {
-            let mut payload = self.written.to_le_bytes().to_vec();
+            let mut payload = self.story.written.to_le_bytes().to_vec();
             payload.resize(large, 7);
             write_record(14, &mut records, |out| out.extend_from_slice(&payload));
         }
@@ -386,7 +409,7 @@ impl World {
 
     fn synced(&mut self, node: usize, upto: u64, batch: Option<StreamBatch>) {
         let it = &mut self.nodes[node];
-        if it.failed == it.me.boot {
+        if it.is_disk_failed() {
             return;
         }
         let synced = it.disk.batches.partition_point(|batch| batch.last_index() <= upto);
@@ -399,6 +422,8 @@ impl World {
             None => {
                 it.disk.marked = it.disk.mark;
                 let index = it.disk.synced_index();
+                let disks: Vec<_> = self.nodes.iter().map(|it| &it.disk).collect();
+                self.judge.agree(&disks);
                 self.event(node, LogEvent::Synced { index });
             }
         }
@@ -539,20 +564,23 @@ impl World {
         Ok(sequence)
     }
 
-    /// Invariant 8: two disks have what a purge removes.
     fn purge(&mut self, generation: u32, below: u64) {
-        let now_ms = self.now / MS;
         let Some(stream) = self.streams.get_mut(&generation) else { return };
-        let counted = stream.oracle.counted.iter().map(|counted| counted.at);
-        if let Some(gone) = counted.clone().rfind(|at| at.last < below) {
-            let disks = self.nodes.iter().filter(|node| node.disk.has(&gone.end, now_ms));
-            assert!(disks.count() >= 2, "invariant 8: one disk has {gone:?}, which is purged");
-        }
-        let mut starts = counted.map(|at| at.first);
+        let mut starts = stream.oracle.counted.iter().map(|counted| counted.at.first);
         let is_start =
             below <= stream.first || self.weather.forgets() || starts.any(|first| first == below);
         assert!(is_start, "a purge leaves a batch that counts at the beginning");
         stream.purge(below);
+    }
+
+    /// Invariant 8: two disks have what a purge removes, as it is decided.
+    fn judge_purge(&self, generation: u32, below: u64) {
+        let Some(stream) = self.streams.get(&generation) else { return };
+        let counted = stream.oracle.counted.iter().map(|counted| counted.at);
+        if let Some(gone) = { counted }.rfind(|at| at.last < below) {
+            let disks = self.nodes.iter().filter(|it| it.disk.has(&gone.end, self.now / MS));
+            assert!(disks.count() >= 2, "invariant 8: one disk has {gone:?}, which is purged");
+        }
     }
 
     /// Invariants 1 and 7: a Lead and a new generation stand behind what was acknowledged, as far
@@ -577,6 +605,8 @@ impl World {
         let open: Vec<&SimNode> = open.collect();
         assert_eq!(open.len(), 1, "invariant 14: one node serves at the end");
         let leader = open[0];
+        let named = self.table.entry.as_ref().and_then(|entry| entry.leader);
+        assert_eq!(named, Some(leader.me), "the table names who serves");
         let pending = leader.disk.end().index - leader.engine.map_or(0, |it| it.released);
         let has_written = leader.disk.batches.last().is_some_and(|it| it.leader().is_none());
         assert!(pending == 0 || !has_written, "invariant 14: {pending} records wait for ever");
@@ -586,8 +616,8 @@ impl World {
             releases: self.judge.releases,
             opens: self.judge.opens,
             generations: self.streams.keys().copied().max().unwrap_or(1),
-            written: self.written,
             losses: self.judge.losses,
+            ..self.story
         }
     }
 }

@@ -10,7 +10,8 @@
 //! power cut took the knowledge that the batch was acknowledged.
 
 use super::NAME;
-use crate::batch::{LogEnd, StreamBatch};
+use super::node::SimDisk;
+use crate::batch::{LogEnd, LogLeader, StreamBatch};
 use crate::counting::{Counted, Counting};
 use crate::rules::with_all;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -84,6 +85,8 @@ pub(super) struct Judge {
     /// What operators were told to be lost.
     told: Vec<(u64, u64)>,
     two_since: Option<u64>,
+    /// Who served the log under each epoch.
+    served: BTreeMap<u32, LogLeader>,
     pub(super) releases: u64,
     pub(super) opens: u64,
     pub(super) losses: u64,
@@ -98,7 +101,11 @@ impl Judge {
             let this = mark(batch);
             // What a stream begins with stands where it stood before.
             let known = before.or(self.counted.get(&this).copied());
-            self.counted.entry(this).or_insert(known.unwrap_or_default());
+            let known = known.unwrap_or_default();
+            self.counted.entry(this).or_insert(known);
+            let is_of_epoch =
+                if batch.leader().is_some() { this.1 > known.1 } else { this.1 == known.1 };
+            assert!(is_of_epoch, "invariant 2: {this:?} counts behind {known:?}");
             self.passed.remove(&this);
             if this.1 < lead_forgotten {
                 self.deposed.insert(this);
@@ -168,8 +175,10 @@ impl Judge {
             if self.acknowledged.contains(&this) {
                 break;
             }
-            let counts = self.counted.contains_key(&this) && !self.passed.contains(&this);
-            assert!(counts, "invariants 4 and 6: {this:?} is acknowledged and does not count");
+            let counts = self.counted.contains_key(&this);
+            assert!(counts, "invariant 4: {this:?} is acknowledged and does not count");
+            let is_deposed = self.passed.contains(&this);
+            assert!(!is_deposed, "invariant 6: {this:?} is acknowledged by a deposed leader");
             let mut others = self.acknowledged.range(places(this.0, this.0));
             let is_excused =
                 |it: &Mark| self.excused.contains(it) || self.is_of_a_deposed_leader(it, &this);
@@ -186,13 +195,30 @@ impl Judge {
     }
 
     /// A node begins to serve its log: 1, 2, 4.
-    pub(super) fn open(&mut self, disk: &[StreamBatch], epoch: u32) {
+    pub(super) fn open(&mut self, disk: &[StreamBatch], epoch: u32, by: LogLeader) {
         self.opens += 1;
+        let other = self.served.insert(epoch, by);
+        assert!(other.is_none(), "invariant 2: {other:?} served under the epoch {epoch}, too");
         let end = disk.last().map(StreamBatch::end).unwrap_or_default();
         assert_eq!(end.epoch, epoch, "invariant 2: it serves behind its own Lead");
         let shown = disk.iter().find(|batch| !self.has_counted(batch));
         assert!(shown.is_none(), "invariant 4: {:?} is shown", shown.map(mark));
         self.look_for_lost(disk, epoch, "when a leader opens its log");
+    }
+
+    /// Copies agree up to where both know the log to be acknowledged: 3. The chain is a checksum
+    /// over everything before it.
+    pub(super) fn agree(&self, disks: &[&SimDisk]) {
+        if !self.forgotten.is_empty() {
+            return; // copies differ until they have read the stream again
+        }
+        for (at, one) in disks.iter().enumerate() {
+            for other in &disks[at + 1..] {
+                let upto = one.mark.min(other.mark);
+                let ends = [one, other].map(|disk| mark_of(&disk.end_at(upto)));
+                assert!(ends[0] == ends[1], "invariant 3: copies differ up to {upto}: {ends:?}");
+            }
+        }
     }
 
     /// Invariant 1: what was acknowledged under earlier epochs is in the log.

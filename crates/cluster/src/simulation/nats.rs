@@ -119,7 +119,9 @@ impl SimTable {
         if revision != self.revision {
             return None;
         }
-        if let Some(leader) = entry.leader {
+        // A leader that takes its name back claims nothing.
+        let is_claim = self.entry.as_ref().is_none_or(|before| entry.epoch > before.epoch);
+        if let Some(leader) = entry.leader.filter(|_| is_claim) {
             self.claims.entry((leader.node.number(), entry.epoch)).or_insert(now);
         }
         self.epoch_max = self.epoch_max.max(entry.epoch);

@@ -32,6 +32,12 @@ impl SimDisk {
         self.batches.last().map(StreamBatch::end).unwrap_or_default()
     }
 
+    /// The end of the last batch that ends at this index or before it.
+    pub(super) fn end_at(&self, index: u64) -> LogEnd {
+        let count = self.batches.partition_point(|batch| batch.last_index() <= index);
+        count.checked_sub(1).map(|at| self.batches[at].end()).unwrap_or_default()
+    }
+
     pub(super) fn synced_index(&self) -> u64 {
         self.synced.checked_sub(1).map_or(0, |at| self.batches[at].last_index())
     }
@@ -157,6 +163,11 @@ impl SimNode {
     pub(super) fn wipe(&mut self, now_ms: u64) {
         let (before, wiped_ms) = (self.disk.durable().to_vec(), Some(now_ms));
         self.disk = SimDisk { before, wiped_ms, ..SimDisk::default() };
+    }
+
+    /// Whether its disk takes nothing more until a restart.
+    pub(super) fn is_disk_failed(&self) -> bool {
+        self.failed == self.me.boot
     }
 
     /// Whether it ran and reached everybody for a while before this time.

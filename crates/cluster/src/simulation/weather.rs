@@ -22,6 +22,53 @@ pub(super) enum Climate {
     Loses,
 }
 
+/// Faults, as the table of failures in `docs/cluster.md` names them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fault {
+    /// A process is killed; its disk has what it wrote.
+    Kill,
+    /// A machine loses its power; its disk has what was synced.
+    PowerCut,
+    /// A node hangs, and goes on later.
+    Hang,
+    /// A node does not reach NATS, in one direction or both.
+    CutOff,
+    /// The beats of a node get lost.
+    BeatsLost,
+    /// Nothing that a node writes gets to its disk any more, until it is restarted.
+    DiskFails,
+    /// A disk is empty after a restart.
+    DiskWiped,
+    /// A copy's source lost its disk since its last beat.
+    SourceWiped,
+    /// An operator wants another node to lead.
+    Promote,
+    /// A stream elects another leader: nobody answers for it.
+    StreamElects,
+    /// Nobody answers for the table.
+    TableSilent,
+    /// All of NATS is away.
+    NatsAway,
+    /// A stream takes nothing more.
+    StreamFull,
+    /// A stream loses its end.
+    StreamForgets,
+    /// A stream loses its end while its leader dies or hangs.
+    StreamForgetsLeader,
+    /// A stream is gone.
+    StreamGone,
+    /// A stream loses its end as all nodes lose their power.
+    PowerCutOfAll,
+    /// The table has older values.
+    TableGoesBack,
+    /// Somebody else writes to a stream.
+    Stranger,
+}
+
+impl Fault {
+    pub(super) const COUNT: usize = Fault::Stranger as usize + 1;
+}
+
 pub(super) struct Weather {
     pub(super) climate: Climate,
     pub(super) end: u64,
@@ -47,7 +94,7 @@ impl Weather {
             write_every: (20 + rng.below(200)) * MS,
             watch_lag: (10 + rng.below(1_500)) * MS,
             lost_in: 50 + rng.below(2_000),
-            late_in: 50 + rng.below(1_000),
+            late_in: if rng.one_in(8) { 5 + rng.below(20) } else { 50 + rng.below(1_000) },
             stale_in: 20 + rng.below(1_000),
             nats_until: 0,
             stream_until: 0,
@@ -95,17 +142,22 @@ impl World {
             let leader = self.nodes.iter().position(|it| it.engine.is_some());
             // Half of what befalls nodes befalls the leader.
             let node = leader.filter(|_| self.rng.one_in(2)).unwrap_or(node);
-            self.trace(node, "!", &self.weather.climate);
             match self.weather.climate {
                 Climate::Forgets if self.rng.one_in(3) => self.befall_stream(),
                 Climate::Loses if self.rng.one_in(4) => self.befall_stream(),
                 Climate::Forgets => self.befall_nats(),
                 Climate::Wipes if self.rng.one_in(4) => self.befall_table(node),
-                Climate::Crashes if self.rng.one_in(8) => self.promote(node),
+                _ if self.rng.one_in(8) => self.promote(node),
                 _ if self.rng.one_in(3) => self.befall_nats(),
                 _ => self.befall_node(node),
             }
         }
+    }
+
+    fn befalls(&mut self, node: usize, fault: Fault) {
+        self.trace(node, "!", &fault);
+        let is_leader = self.nodes[node].engine.is_some();
+        self.story.faults[fault as usize][usize::from(is_leader)] += 1;
     }
 
     fn span(&mut self, ms_max: u64) -> u64 {
@@ -114,23 +166,37 @@ impl World {
     }
 
     fn befall_node(&mut self, node: usize) {
-        let until = self.span(25_000);
-        let is_power_cut = self.rng.one_in(3);
-        let end = self.weather.end;
-        let it = &mut self.nodes[node];
-        it.disturbed = self.now;
+        self.nodes[node].disturbed = self.now;
         match self.rng.below(7) {
-            0 | 1 => self.kill(node, is_power_cut),
-            2 => it.paused_until = it.paused_until.max(until.min(end)),
-            3 => it.cut_out_until = until,
-            4 => it.cut_in_until = until,
+            0 => self.kill(node, Fault::Kill),
+            1 => self.kill(node, Fault::PowerCut),
+            2 => self.hang(node),
+            3 | 4 => self.cut_off(node),
             5 => self.fail_disk(node),
             _ => {
-                it.mute_until = until;
-                if self.rng.one_in(2) {
-                    (it.cut_in_until, it.cut_out_until) = (until, until);
-                }
+                self.befalls(node, Fault::BeatsLost);
+                self.nodes[node].mute_until = self.span(25_000);
             }
+        }
+    }
+
+    fn hang(&mut self, node: usize) {
+        self.befalls(node, Fault::Hang);
+        let until = self.span(25_000).min(self.weather.end);
+        let it = &mut self.nodes[node];
+        it.paused_until = it.paused_until.max(until);
+    }
+
+    fn cut_off(&mut self, node: usize) {
+        self.befalls(node, Fault::CutOff);
+        let until = self.span(45_000);
+        let ways = self.rng.below(4);
+        let it = &mut self.nodes[node];
+        if ways != 0 {
+            it.cut_out_until = until;
+        }
+        if ways != 1 {
+            it.cut_in_until = until;
         }
     }
 
@@ -139,26 +205,36 @@ impl World {
         let it = &mut self.nodes[node];
         if it.replica.is_some() && it.failed != it.me.boot {
             it.failed = it.me.boot;
+            self.befalls(node, Fault::DiskFails);
             self.event(node, LogEvent::LogFailed);
             let until = self.span(20_000);
             self.weather.restarts.push((until, node));
         }
     }
 
-    fn kill(&mut self, node: usize, is_power_cut: bool) {
-        if self.nodes[node].replica.is_some() {
-            self.nodes[node].disturbed = self.now;
-            if is_power_cut {
-                self.judge.unmark(self.nodes[node].disk.unmarked());
-            }
-            self.nodes[node].kill(is_power_cut);
-            let until = self.span(20_000);
-            self.weather.restarts.push((until, node));
+    /// A node dies by this fault, and comes back.
+    fn kill(&mut self, node: usize, fault: Fault) {
+        let until = self.span(20_000);
+        self.kill_until(node, fault, until);
+    }
+
+    fn kill_until(&mut self, node: usize, fault: Fault, until: u64) {
+        if self.nodes[node].replica.is_none() {
+            return;
         }
+        self.befalls(node, fault);
+        self.nodes[node].disturbed = self.now;
+        let is_power_cut = matches!(fault, Fault::PowerCut | Fault::PowerCutOfAll);
+        if is_power_cut {
+            self.judge.unmark(self.nodes[node].disk.unmarked());
+        }
+        self.nodes[node].kill(is_power_cut);
+        self.weather.restarts.push((until, node));
     }
 
     /// An operator wants this node to lead.
     fn promote(&mut self, node: usize) {
+        self.befalls(node, Fault::Promote);
         let (wanted, revision) = (Some(self.nodes[node].me.node), self.table.revision);
         if let Some(entry) = self.table.entry.clone().filter(|entry| entry.leader.is_some()) {
             self.table.set(self.now, revision, LogEntry { wanted, ..entry });
@@ -166,10 +242,17 @@ impl World {
     }
 
     fn befall_nats(&mut self) {
-        match self.rng.below(8) {
-            0..=3 => self.weather.stream_until = self.span(9_000),
-            4 | 5 => self.weather.table_until = self.span(9_000),
-            6 => self.weather.full_until = self.span(6_000),
+        let fault = match self.rng.below(8) {
+            0..=3 => Fault::StreamElects,
+            4 | 5 => Fault::TableSilent,
+            6 => Fault::StreamFull,
+            _ => Fault::NatsAway,
+        };
+        self.befalls(0, fault);
+        match fault {
+            Fault::StreamElects => self.weather.stream_until = self.span(9_000),
+            Fault::TableSilent => self.weather.table_until = self.span(9_000),
+            Fault::StreamFull => self.weather.full_until = self.span(6_000),
             _ => self.weather.nats_until = self.span(30_000),
         }
     }
@@ -178,6 +261,7 @@ impl World {
     fn befall_table(&mut self, node: usize) {
         match self.rng.below(3) {
             0 => {
+                self.befalls(node, Fault::TableGoesBack);
                 let changes = 1 + self.rng.below(3) as usize;
                 self.table.go_back(changes);
             }
@@ -188,34 +272,58 @@ impl World {
                     && let Some(end) = stream.oracle.end()
                 {
                     let (generation, message) = (*generation, strange(noise, end));
+                    self.befalls(node, Fault::Stranger);
                     let _ = self.publish(node, generation, None, message);
                 }
             }
-            _ => self.wipe(node),
+            _ => {
+                let until = self.span(20_000);
+                self.wipe(node, Fault::DiskWiped, until);
+            }
+        }
+    }
+
+    /// A copy was asked for: its source may lose its disk, and be back before it is asked.
+    pub(super) fn befall_source(&mut self, source: usize) {
+        if self.weather.climate == Climate::Wipes && self.rng.one_in(4) {
+            self.wipe(source, Fault::SourceWiped, self.now);
         }
     }
 
     /// A disk is wiped, if another one has what the stream does not have any more.
-    fn wipe(&mut self, node: usize) {
+    fn wipe(&mut self, node: usize, fault: Fault, until: u64) {
         let first = self.streams.values().next_back().map_or(0, |it| it.first_index());
         let reaches =
             |batch: &StreamBatch| batch.last_index() + 1 >= first && self.judge.has_counted(batch);
         let has = |it: &SimNode| first <= 1 || it.disk.durable().iter().any(reaches);
         let mut others = self.nodes.iter().enumerate().filter(|(at, _)| *at != node);
-        if others.any(|(_, it)| has(it)) {
-            self.kill(node, false);
+        let is_worth_it = !self.nodes[node].disk.batches.is_empty();
+        if is_worth_it && others.any(|(_, it)| has(it)) {
+            self.kill_until(node, fault, until);
             self.nodes[node].wipe(self.now / MS);
         }
     }
 
     fn befall_stream(&mut self) {
-        if self.weather.climate == Climate::Forgets && self.rng.one_in(6) {
-            (0..NODES).for_each(|node| self.kill(node, true));
+        let leader = self.nodes.iter().position(|it| it.engine.is_some()).unwrap_or(0);
+        let with = self.rng.below(6);
+        let is_removed = self.rng.one_in(5);
+        let fault = match self.weather.climate {
+            Climate::Forgets if with == 0 => Fault::PowerCutOfAll,
+            Climate::Loses if with < 2 => Fault::StreamForgetsLeader,
+            _ if is_removed => Fault::StreamGone,
+            _ => Fault::StreamForgets,
+        };
+        self.befalls(leader, fault);
+        match fault {
+            Fault::PowerCutOfAll => (0..NODES).for_each(|node| self.kill(node, fault)),
+            Fault::StreamForgetsLeader => self.befall_node(leader),
+            _ => {}
         }
         let Some(mut newest) = self.streams.last_entry() else { return };
         let count = newest.get().messages.len() as u64;
-        let is_removed = self.rng.one_in(5);
-        let forgotten = if is_removed { count } else { 1 + self.rng.below(count.clamp(1, 60)) };
+        let few = if self.rng.one_in(2) { 5 } else { 60 };
+        let forgotten = if is_removed { count } else { 1 + self.rng.below(count.clamp(1, few)) };
         let forgotten = newest.get_mut().forget(forgotten);
         self.judge.forget(forgotten.iter());
         if is_removed {
@@ -235,6 +343,7 @@ impl World {
         let weather = &mut self.weather;
         weather.nats_until = now.min(weather.nats_until);
         (weather.stream_until, weather.table_until, weather.full_until) = (0, 0, 0);
+        (weather.lost_in, weather.late_in) = (weather.lost_in.max(50), weather.late_in.max(50));
         weather.end = now;
         weather.restarts.iter_mut().for_each(|(at, _)| *at = now);
     }
