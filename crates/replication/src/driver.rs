@@ -111,6 +111,8 @@ pub(crate) struct Driver {
     /// It hangs, as far as this thread can see, and says nothing to others.
     pub(crate) is_mute: bool,
     pub(crate) seconds: u64,
+    /// The server wants to leave for a follower.
+    pub(crate) is_to_leave: bool,
     pub(crate) is_over: bool,
 }
 
@@ -151,6 +153,7 @@ impl Driver {
             pulse: beats::Pulse::default(),
             is_mute: false,
             seconds: 0,
+            is_to_leave: false,
             is_over: false,
         }
     }
@@ -208,6 +211,7 @@ impl Driver {
         self.sync();
         self.begin_again(now);
         self.look_at_logs();
+        self.look_for_successor();
         self.carry_out_all();
         self.beat(now);
         self.drop_bases(now);

@@ -127,8 +127,7 @@ impl Replication {
         operations::promote(&self.nats, &self.names, node)?.carry_out()
     }
 
-    /// Leaves, for the follower that is furthest: [`Turn::Leave`] comes. Without a follower that is
-    /// near nothing happens.
+    /// Leaves for the follower that is furthest, as soon as one is near: [`Turn::Leave`] comes.
     pub fn leave(&self) {
         self.tell(Input::Leave);
     }

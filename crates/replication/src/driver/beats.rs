@@ -56,7 +56,7 @@ impl Driver {
     /// Says to all how it stands.
     pub(super) fn beat(&mut self, now: Instant) {
         let is_alive = match &self.serving {
-            Serving::Leaving(since) => now.since(*since) < CLOSING,
+            Serving::Leaving(since, _) => now.since(*since) < CLOSING,
             Serving::Open(logs) => {
                 self.pulse.look(self.seconds, self.shared.turns(), &logs.sizes())
             }
@@ -65,15 +65,15 @@ impl Driver {
         self.is_mute = !is_alive;
         if is_alive && self.table.is_good() {
             // Until its logs are closed nobody is to take over from a node that leaves.
-            let role = matches!(self.serving, Serving::Leaving(_)).then_some(LogRole::Leading);
+            let role = matches!(self.serving, Serving::Leaving(..)).then_some(LogRole::Leading);
             let beat = self.own_beat(role);
             self.nats.say(self.names.beat(self.me.node), None, beat.write(self.fingerprint));
         }
     }
 
-    /// The last beat: the logs are closed, whoever is wanted may lead.
+    /// The last beat: the logs are closed, and another node may lead.
     pub(super) fn say_goodbye(&mut self) {
-        let beat = self.own_beat(Some(LogRole::Following));
+        let beat = self.own_beat(Some(LogRole::Left));
         self.nats.say_now(self.names.beat(self.me.node), beat.write(self.fingerprint));
     }
 

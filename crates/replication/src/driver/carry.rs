@@ -75,11 +75,11 @@ impl Driver {
             LogCommand::Open { .. } => {
                 slot.is_open = true;
                 self.show_entries();
+                self.next_tick = self.clock.now(); // the other logs are claimed at once
             }
             LogCommand::Close { why } => self.close(log, why),
             LogCommand::Release { index } => {
-                slot.released = slot.released.max(index);
-                if let Serving::Open(logs) = &self.serving {
+                if let Serving::Open(logs) | Serving::Leaving(_, Some(logs)) = &self.serving {
                     logs.acknowledge(log, index);
                 }
             }
@@ -189,7 +189,6 @@ impl Driver {
         };
         let slot = &mut self.slots[at];
         slot.written = own.end().index;
-        slot.released = own.acknowledged();
         slot.replica = Some(Replica::new(name, me, own));
         (slot.again, slot.is_failed) = (None, false);
         self.show_entry(log);

@@ -168,7 +168,7 @@ impl Driver {
         let peers = self
             .peers
             .logs(log)
-            .filter(|(node, at, told)| *node != me && told.role != LogRole::Absent && lately(*at));
+            .filter(|(node, at, told)| *node != me && told.role.has_copy() && lately(*at));
         let best = peers
             .max_by_key(|(_, _, told)| (told.role == LogRole::Leading, told.epoch, told.index));
         if let Some((from, _, _)) = best {

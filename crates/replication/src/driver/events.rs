@@ -10,7 +10,7 @@ use cluster::batch::StreamBatch;
 use cluster::node::MajorityProof;
 use cluster::port::{LogEvent, PublishNumber, StreamError, StreamPage};
 use cluster::replica::NodeView;
-use cluster::wire::beat::Beat;
+use cluster::wire::beat::{Beat, LogRole};
 use nats::{NatsError, NatsEvent, StreamSlice, Tag};
 
 impl Driver {
@@ -22,7 +22,10 @@ impl Driver {
             Input::Closed => self.logs_closed(),
             Input::Copy(end) => self.copy_went_on(end),
             Input::Based { log, base } => self.based(log, base),
-            Input::Leave => self.asked_to_leave(),
+            Input::Leave => {
+                self.is_to_leave = true;
+                self.look_for_successor();
+            }
             Input::End => self.is_over = true,
         }
         self.carry_out_all();
@@ -131,6 +134,9 @@ impl Driver {
             return;
         }
         self.heard.insert(beat.by.node.number(), now);
+        if beat.logs.iter().any(|told| told.role == LogRole::Left) {
+            self.next_tick = now; // whoever is wanted claims at once
+        }
         self.peers.hear(now, beat);
     }
 

@@ -5,6 +5,7 @@
 //!    ▲ a log closes before that: all machines anew ┘
 //! ```
 
+use super::slot::Slot;
 use super::{Driver, Input};
 use crate::one_node::FIRST;
 use crate::turn::{LeaveReason, Turn};
@@ -30,8 +31,9 @@ pub(crate) enum Serving {
     Given,
     /// The server, whose logs run.
     Open(Arc<Logs>),
-    /// The server, which closes the logs, since then.
-    Leaving(Instant),
+    /// The server, which closes the logs, since then. What was written is still acknowledged; none
+    /// if the logs did not run yet.
+    Leaving(Instant, Option<Arc<Logs>>),
     /// Nobody; the last acknowledgements are waited for until then.
     Over(Instant),
 }
@@ -63,7 +65,7 @@ impl Driver {
                 }
             }
             Serving::Over(until) => {
-                let is_done = self.slots.iter().all(|slot| slot.released >= slot.written);
+                let is_done = self.slots.iter().all(Slot::is_settled);
                 if is_done || now >= *until {
                     self.say_goodbye();
                     self.is_over = true;
@@ -77,7 +79,7 @@ impl Driver {
                     }
                 }
             }
-            Serving::Given | Serving::Leaving(_) => {}
+            Serving::Given | Serving::Leaving(..) => {}
         }
     }
 
@@ -99,11 +101,12 @@ impl Driver {
 
     pub(super) fn logs_opened(&mut self, logs: Arc<Logs>) {
         for slot in &self.slots {
-            logs.acknowledge(slot.log, slot.released);
+            logs.acknowledge(slot.log, slot.acknowledged_index());
         }
-        match self.serving {
+        match &mut self.serving {
             Serving::Given => self.serving = Serving::Open(logs),
-            // It was deposed meanwhile, and the server is told.
+            // It is to leave, and the server is told.
+            Serving::Leaving(_, leaving) => return *leaving = Some(logs),
             _ => return,
         }
         for log in 0..self.slots.len() as u16 {
@@ -120,7 +123,7 @@ impl Driver {
         };
         match self.serving {
             Serving::Given | Serving::Open(_) => self.leave(why),
-            Serving::Leaving(_) | Serving::Over(_) => {}
+            Serving::Leaving(..) | Serving::Over(_) => {}
             Serving::Follows(_) => {
                 self.slots[usize::from(log)].is_open = false;
                 self.event(log, LogEvent::Closed);
@@ -132,7 +135,11 @@ impl Driver {
     }
 
     fn leave(&mut self, why: LeaveReason) {
-        self.serving = Serving::Leaving(self.clock.now());
+        let logs = match &self.serving {
+            Serving::Open(logs) => Some(Arc::clone(logs)),
+            _ => None,
+        };
+        self.serving = Serving::Leaving(self.clock.now(), logs);
         let to = self.leader_address();
         self.shared.tell(Turn::Leave { why, to });
     }

@@ -34,9 +34,8 @@ pub(crate) struct Slot {
     pub(crate) again: Option<Instant>,
     /// Something was written since the last sync.
     pub(crate) is_dirty: bool,
-    /// The last index that the writer has put on the disk, and that may be answered.
+    /// The last index that the writer has put on the disk.
     pub(crate) written: u64,
-    pub(crate) released: u64,
     pub(crate) is_failed: bool,
     /// The log was told that the stream is full.
     pub(crate) is_told_full: bool,
@@ -70,7 +69,6 @@ impl Slot {
             again: None,
             is_dirty: false,
             written: 0,
-            released: 0,
             is_failed: false,
             is_told_full: false,
             sent: VecDeque::new(),
@@ -84,6 +82,16 @@ impl Slot {
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let replica = self.replica.as_ref().filter(|_| self.copying.is_none())?;
         replica.deadline()
+    }
+
+    /// Up to which index answers may be given.
+    pub(crate) fn acknowledged_index(&self) -> u64 {
+        self.replica.as_ref().map_or(0, |replica| replica.own().acknowledged())
+    }
+
+    /// Whether nothing that was written waits for the stream.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.acknowledged_index() >= self.written
     }
 
     /// The machine goes; answers to it are void.

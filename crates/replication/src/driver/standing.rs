@@ -68,9 +68,11 @@ impl Driver {
         near.max_by_key(|(_, _, told)| (told.epoch, told.index)).map(|(node, ..)| node)
     }
 
-    /// An operator wants this node to leave.
-    pub(super) fn asked_to_leave(&mut self) {
-        if let Some(node) = self.successor().filter(|_| self.leads_first()) {
+    /// The server wants to leave: the table is to name a follower, until it does.
+    pub(super) fn look_for_successor(&mut self) {
+        let is_open = matches!(self.serving, Serving::Open(_));
+        let Some(node) = self.successor().filter(|_| self.is_to_leave && is_open) else { return };
+        if self.table.log(FIRST).is_some_and(|entry| entry.wanted != Some(node)) {
             self.want(node);
         }
     }

@@ -61,11 +61,14 @@ fn a_standby_has_everything_that_was_answered_when_its_leader_is_gone() {
     two.has_all_of(&[&one]);
     two.write(50);
 
-    // It comes back, follows, and is wanted by an operator: no answer is lost on the way.
+    // It comes back, follows, and is wanted by an operator: no answer is lost on the way, and what
+    // was sent before the clients go is answered.
     one.begin(&servers.addresses());
     one.until("it follows", |status| status.logs.iter().all(|log| log.index > 0 && log.lag == 0));
     two.until("a copy is there", |status| status.logs.iter().all(|log| log.copies == 1));
     operations.promote(one.number()).expect("a plan").carry_out().expect("it is said");
+    two.until_it_is_to_leave();
+    two.write(20);
     let (why, to) = two.leave();
     assert_eq!(
         (why, to.map(|to| to.addresses)),

@@ -196,9 +196,13 @@ impl Node {
         self.until("it serves", |status| status.leads);
     }
 
+    pub(crate) fn until_it_is_to_leave(&mut self) {
+        self.turn_until("it is to leave", |node| node.to_leave.is_some());
+    }
+
     /// Waits until it must leave, and does.
     pub(crate) fn leave(&mut self) -> (LeaveReason, Option<LeaderAddress>) {
-        self.turn_until("it leaves", |node| node.to_leave.is_some());
+        self.until_it_is_to_leave();
         self.note_answers();
         self.close();
         self.replication.take().expect("it runs").closed();

@@ -63,7 +63,7 @@ fn log(of: &LogStatus) -> ClusterLog {
 fn role(of: LogRole) -> &'static str {
     match of {
         LogRole::Absent => "absent",
-        LogRole::Following => "following",
+        LogRole::Following | LogRole::Left => "following",
         LogRole::Claiming => "claiming",
         LogRole::Leading => "leading",
     }
