@@ -43,6 +43,10 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Time that a node that is told to stop while it leads waits for a follower to take over.
 const HANDOVER: Duration = Duration::from_secs(5);
 
+/// Time over which the clients of a leader that leaves are let go, at most: until another node
+/// leads they wait for the first one as for the last.
+const MOVE_MS_MAX: u32 = 500;
+
 /// Time between two looks whether all listeners of a node that follows turn.
 const ALIVE: Duration = Duration::from_secs(1);
 
@@ -203,8 +207,10 @@ fn lead(
         }
         Leads::HandedOver => {
             node.caught.end_at_once();
-            tell!(event::DRAINING, ms = config.limits.take_over_ms);
-            drop(running.move_off());
+            let ms = config.limits.take_over_ms.min(MOVE_MS_MAX);
+            tell!(event::DRAINING, ms);
+            running.tell_stopping();
+            drop(running.step_down(ms));
             Vec::new()
         }
         Leads::Give(successor) => {
@@ -214,7 +220,8 @@ fn lead(
         }
         Leads::Leave(why, to) => {
             // What a node that is deposed says to clients is worth nothing any more.
-            let ms = if *why == LeaveReason::Asked { config.limits.take_over_ms } else { 0 };
+            let most = if *why == LeaveReason::Asked { MOVE_MS_MAX } else { 0 };
+            let ms = config.limits.take_over_ms.min(most);
             let leader = to.as_ref().map_or("nobody", |leader| leader.name.as_str());
             tell!(event::NODE_LEAVES, node = number, why = reason(*why), leader, ms);
             running.step_down(ms)
