@@ -595,7 +595,7 @@ impl World {
         let there = |(at, it): &(usize, &SimNode)| *at == node || has_bus && it.was_there(claimed);
         let there = self.nodes.iter().enumerate().filter(there);
         let there = there.flat_map(|(_, it)| it.disk.batches.iter().map(mark)).collect();
-        let disk = if begins { &self.nodes[node].disk.batches[..] } else { &[] };
+        let disk = begins.then_some(&self.nodes[node].disk.batches[..]);
         self.judge.go_on(&counted.at.end, disk, &there);
     }
 

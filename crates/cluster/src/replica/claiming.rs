@@ -122,7 +122,7 @@ impl Replica {
     /// Whether the claim may be set, as far as the copies have answered.
     fn judge_claim(&mut self, view: &NodeView<'_>, out: &mut Vec<LogCommand>) {
         let Phase::Claiming(claim) = &self.phase else { return };
-        match self.judge(&claim.copies, self.left(view), has_for_claims) {
+        match self.judge(&claim.copies, self.left(view), |it| it.index) {
             Say::GoFirst => self.set(view, out),
             Say::GiveWay => self.give_way(view.now),
             Say::Silent => {}
@@ -251,16 +251,6 @@ impl Replica {
         self.ship = None;
         self.quiet = now + QUIET;
         self.follow(now);
-    }
-}
-
-/// How far a copy is for a claim: what it has, for a power cut may have taken the mark of what was
-/// acknowledged, and the stream may have forgotten it. Who cannot lead is not waited for with what
-/// perhaps nobody acknowledged.
-fn has_for_claims(state: &LogBeat) -> u64 {
-    match state.role.has_copy() {
-        true => state.index.max(state.synced),
-        false => state.index,
     }
 }
 

@@ -134,7 +134,8 @@ impl Replica {
     fn name_again(&mut self, revision: u64, entry: &LogEntry, out: &mut Vec<LogCommand>) {
         self.asks += 1;
         let followers = entry.copies().filter(|node| *node != self.me.node).collect();
-        let (leader, wanted, generation) = (Some(self.me), entry.wanted, self.generation);
+        let wanted = entry.wanted.filter(|node| *node != self.me.node);
+        let (leader, generation) = (Some(self.me), self.generation);
         let epoch = self.epoch.max(entry.epoch);
         let entry = LogEntry { generation, epoch, leader, wanted, followers };
         out.push(LogCommand::Claim { ask: self.asks, revision, entry });

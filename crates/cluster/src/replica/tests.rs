@@ -529,20 +529,6 @@ fn a_leader_that_left_is_not_waited_for() {
     assert!(claims_after(LogRole::Following, 15));
 }
 
-/// A power cut took the mark of a copy that has more, and the stream forgot the end.
-#[test]
-fn a_copy_that_has_more_goes_first_whatever_it_knows_to_be_acknowledged() {
-    let [lead, a, ..] = four();
-    let claims = |role: LogRole| {
-        let mut bench = Bench::new(&[&lead, &a], 2, led());
-        bench.stream().messages = messages(1, &[&lead, &a]);
-        bench.copies = vec![LogBeat { role, epoch: 1, index: 2, synced: 4, ..empty() }];
-        bench.run(20).claims()
-    };
-    assert!(!claims(LogRole::Following));
-    assert!(claims(LogRole::Absent), "it cannot lead, and perhaps nobody acknowledged that");
-}
-
 /// The leader told that more was acknowledged than the stream has, and is silent.
 #[test]
 fn a_stream_that_lacks_what_a_leader_told_is_not_gone_on_with_for_a_minute() {

@@ -7,7 +7,8 @@
 //! made whose Lead goes on without it: of a batch that a stream forgot; and of a deposed leader's
 //! batch that counts because this stream forgot the Lead that deposed it. In the second case alone
 //! both leaders may have acknowledged a batch of the same place. A loss must be told, unless a
-//! power cut took the knowledge that the batch was acknowledged.
+//! power cut took the knowledge that the batch was acknowledged. Nor was somebody there whom it
+//! took from, but where a new generation begins: there copies tell what they have.
 
 use super::NAME;
 use super::node::SimDisk;
@@ -133,10 +134,16 @@ impl Judge {
         self.unmarked.extend(batches.map(mark));
     }
 
-    /// The log goes on from here, by a Lead or in a new generation: 1 and 7. `disk` is what its
-    /// node still adds, `there` what those have who were there when it was claimed.
-    pub(super) fn go_on(&mut self, end: &LogEnd, disk: &[StreamBatch], there: &BTreeSet<Mark>) {
-        let mut kept: BTreeSet<Mark> = disk.iter().map(mark).collect();
+    /// The log goes on from here, by a Lead or in a new generation: 1 and 7. `disk` is what the node
+    /// of a new generation still adds, `there` what those have who were there when it was claimed.
+    pub(super) fn go_on(
+        &mut self,
+        end: &LogEnd,
+        disk: Option<&[StreamBatch]>,
+        there: &BTreeSet<Mark>,
+    ) {
+        let begins = disk.is_some();
+        let mut kept: BTreeSet<Mark> = disk.into_iter().flatten().map(mark).collect();
         let mut at = mark_of(end);
         while at.0 > 0 {
             kept.insert(at);
@@ -148,7 +155,9 @@ impl Judge {
             if self.excused.contains(&gone) {
                 continue;
             }
-            let is_there = there.contains(&gone);
+            // Who claims in a stream that seems to be whole asks for what others know.
+            let is_known = begins || !self.unmarked.contains(&gone);
+            let is_there = is_known && there.contains(&gone);
             let is_forgotten = self.forgotten.contains(&gone) || self.deposed.contains(&gone);
             if is_forgotten && !is_there {
                 self.excused.insert(gone);
