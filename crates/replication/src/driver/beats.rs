@@ -63,7 +63,9 @@ impl Driver {
             _ => true,
         };
         self.is_mute = !is_alive;
-        if is_alive && self.table.is_good() {
+        // The good-bye is the last one: no beat may overtake it.
+        let is_over = matches!(self.serving, Serving::Over(_));
+        if is_alive && !is_over && self.table.is_good() {
             // Until its logs are closed nobody is to take over from a node that leaves.
             let role = matches!(self.serving, Serving::Leaving(..)).then_some(LogRole::Leading);
             let beat = self.own_beat(role);

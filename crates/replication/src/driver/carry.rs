@@ -117,6 +117,8 @@ impl Driver {
 
     fn cut(&mut self, log: u16, behind: LogEnd) {
         let Some(folder) = self.folder.as_mut() else { return };
+        let slot = &mut self.slots[usize::from(log)];
+        slot.written = slot.written.min(behind.index);
         if let Err(error) = folder.open(log, Some(behind.index)) {
             self.open_failed(log, &error);
         }
