@@ -287,6 +287,7 @@ impl Replica {
             return;
         };
         let judged = *judged;
+        let has_waited = view.now >= copies.again;
         let since = self.forgot.unwrap_or(view.now);
         // An empty copy is no ground for the next generation, but where nothing was ever written.
         let is_untouched = self.generation == 1 && judged == Some(0);
@@ -294,7 +295,7 @@ impl Replica {
         // The mark of what was acknowledged may be lost, and the stream is no proof.
         let may = match self.judge(copies, None, |it| it.index.max(it.synced)) {
             Say::GoFirst => true,
-            Say::Silent => is_ground && view.now.since(since) >= COPIES_LONGEST,
+            Say::Silent => is_ground && has_waited && view.now.since(since) >= COPIES_LONGEST,
             Say::GiveWay => return self.give_way(view.now),
         };
         if may {

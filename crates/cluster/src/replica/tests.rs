@@ -529,6 +529,21 @@ fn a_leader_that_left_is_not_waited_for() {
     assert!(claims_after(LogRole::Following, 15));
 }
 
+/// The stream is gone, and a copy that has more does not lead: it may come to that later.
+#[test]
+fn a_copy_that_answers_is_heard_however_long_ago_the_stream_was_lost() {
+    let [lead, a, ..] = four();
+    let opened = |copies: &[LogBeat]| {
+        let mut bench = Bench::new(&[&lead, &a], 2, led());
+        bench.streams.clear();
+        bench.copies = copies.to_vec();
+        bench.run(200).opened()
+    };
+    let has_more = LogBeat { epoch: 1, index: 2, synced: 4, ..empty() };
+    assert!(opened(&[has_more]).is_empty());
+    assert_eq!(opened(&[]).len(), 1, "silence is waited for a minute");
+}
+
 /// The leader told that more was acknowledged than the stream has, and is silent.
 #[test]
 fn a_stream_that_lacks_what_a_leader_told_is_not_gone_on_with_for_a_minute() {
