@@ -112,6 +112,7 @@ impl Driver {
         for log in 0..self.slots.len() as u16 {
             self.event(log, LogEvent::Opened);
         }
+        self.tell_status(self.clock.now()); // whoever balances clients looks at it
     }
 
     /// A log is not to be served any more. A server has all logs or none.
@@ -139,7 +140,9 @@ impl Driver {
             Serving::Open(logs) => Some(Arc::clone(logs)),
             _ => None,
         };
-        self.serving = Serving::Leaving(self.clock.now(), logs);
+        let now = self.clock.now();
+        self.serving = Serving::Leaving(now, logs);
+        self.tell_status(now);
         let to = self.leader_address();
         self.shared.tell(Turn::Leave { why, to });
     }
