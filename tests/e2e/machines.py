@@ -13,6 +13,10 @@ import subprocess
 import threading
 
 CLONE_NEWNET = 0x40000000
+# A hardware address that nobody has.
+NOWHERE = "02:00:00:00:00:01"
+SLOW = "netem delay 40ms 10ms loss 2%"
+NARROW = "tbf rate 4mbit burst 16kb latency 200ms"
 
 
 def possible():
@@ -94,6 +98,31 @@ class Net:
     def join(self, name):
         """A machine that was cut off is on the net again."""
         ip("-n", f"{self.mark}{name}", "link", "set", "dev", "eth", "up")
+
+    def blind(self, name, other):
+        """One direction alone: what a machine sends to another one arrives nowhere."""
+        ip("-n", f"{self.mark}{name}", "neigh", "replace", self.addresses[other],
+           "lladdr", NOWHERE, "dev", "eth", "nud", "permanent")
+
+    def see(self, name, other):
+        """What a machine sends to another one arrives again."""
+        ip("-n", f"{self.mark}{name}", "neigh", "del", self.addresses[other], "dev", "eth",
+           check=False)
+
+    def slow(self, name):
+        """What a machine sends is delayed, and some of it lost: how, as `tc` has it. A kernel
+        without netem has a narrow link with a queue that overflows."""
+        for kind in (SLOW, NARROW):
+            set = subprocess.run([*self.words(name), "tc", "qdisc", "replace", "dev", "eth",
+                                  "root", *kind.split()], capture_output=True, check=False)
+            if set.returncode == 0:
+                return kind
+        raise OSError(set.stderr.decode())
+
+    def fast(self, name):
+        """A machine that was made slow is as before."""
+        subprocess.run([*self.words(name), "tc", "qdisc", "del", "dev", "eth", "root"],
+                       capture_output=True, check=False)
 
     @contextlib.contextmanager
     def at_bridge(self):

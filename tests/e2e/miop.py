@@ -261,12 +261,15 @@ class Stream:
     """Bytes in order, over a socket that may have TLS."""
 
     def __init__(self, address, tls=None, name="localhost", before=b"", receive_bytes=None):
-        raw = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        """`address`: where to connect to, or a socket that is connected."""
+        is_connected = isinstance(address, socket.socket)
+        raw = address if is_connected else socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         if receive_bytes:
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
         raw.settimeout(DEADLINE_S)
         try:
-            raw.connect(address)
+            if not is_connected:
+                raw.connect(address)
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if before:
                 raw.sendall(before)
