@@ -4,6 +4,7 @@
 //! ask:     | version u8 | log u16 |                          answered by a beat of that log
 //! copy:    | version u8 | kind u8 | log u16 | file u32 | at u64 |
 //!          kind 0: the list, from byte `at` on;  kind 1: chunk `at` of file `file`
+//!          kind 2: the list of a base that ends behind epoch `file`, index `at`
 //! answer:  | 0 | total u64 | bytes |   | 1 | it is being made |   | 2 | there is none |
 //! ```
 //! Little endian. What does not decode is ignored.
@@ -25,8 +26,19 @@ pub(crate) struct CopyAsk {
 /// Which part of a base.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CopyPart {
-    List { from: u64 },
-    Chunk { file: u32, chunk: u64 },
+    /// The beginning of the list. A base that ends here, or before, was of no use to whoever asks:
+    /// if one is at hand, it is made anew.
+    Newer {
+        epoch: u32,
+        index: u64,
+    },
+    List {
+        from: u64,
+    },
+    Chunk {
+        file: u32,
+        chunk: u64,
+    },
 }
 
 /// An answer about a base.
@@ -45,6 +57,7 @@ impl CopyAsk {
         let (kind, file, at) = match self.part {
             CopyPart::List { from } => (0, 0, from),
             CopyPart::Chunk { file, chunk } => (1, file, chunk),
+            CopyPart::Newer { epoch, index } => (2, epoch, index),
         };
         let mut out = vec![VERSION, kind];
         out.extend_from_slice(&self.log.to_le_bytes());
@@ -59,6 +72,7 @@ impl CopyAsk {
         let part = match kind {
             0 if file == 0 => CopyPart::List { from: at },
             1 => CopyPart::Chunk { file, chunk: at },
+            2 => CopyPart::Newer { epoch: file, index: at },
             _ => return None,
         };
         from.ends(CopyAsk { log, part })
@@ -117,7 +131,9 @@ mod tests {
     fn questions_have_these_bytes_and_others_are_not_read() {
         let chunk = CopyAsk { log: 3, part: CopyPart::Chunk { file: 2, chunk: 0x0102 } };
         let list = CopyAsk { log: 0, part: CopyPart::List { from: 9 } };
+        let newer = CopyAsk { log: 3, part: CopyPart::Newer { epoch: 5, index: 9 } };
         for (ask, golden) in [
+            (newer, "01020300050000000900000000000000"),
             (chunk, "01010300020000000201000000000000"),
             (list, "01000000000000000900000000000000"),
         ] {

@@ -41,7 +41,18 @@ pub(crate) struct Given {
     /// None: it is being made.
     base: Option<Arc<Base>>,
     list: Vec<u8>,
+    /// Somebody was given the list.
+    is_listed: bool,
     used: Instant,
+}
+
+impl Given {
+    /// Whether it is of no use to a node whose log ends here: it was copied before, and the stream
+    /// has begun behind it meanwhile.
+    fn is_stale(&self, end: (u32, u64)) -> bool {
+        let at = self.base.as_ref().map(|base| &base.list().at);
+        self.is_listed && at.is_some_and(|at| (at.epoch, at.index) <= end)
+    }
 }
 
 /// A step of a copy, from its thread.
@@ -69,27 +80,33 @@ impl Driver {
         if usize::from(ask.log) >= self.slots.len() {
             return CopyAnswer::No;
         }
+        if let CopyPart::Newer { epoch, index } = ask.part {
+            self.given.retain(|given| given.log != ask.log || !given.is_stale((epoch, index)));
+        }
         if !self.given.iter().any(|given| given.log == ask.log) {
             match ask.part {
-                CopyPart::List { from: 0 } => return self.begin_base(ask.log, now),
+                CopyPart::Newer { .. } => return self.begin_base(ask.log, now),
                 _ => return CopyAnswer::No, // of a base that went: it is asked for anew
             }
         }
         let given = self.given.iter_mut().find(|given| given.log == ask.log).expect("it is there");
         given.used = now;
         let Some(base) = &given.base else { return CopyAnswer::Wait };
-        match ask.part {
-            CopyPart::List { from } => {
-                let total = given.list.len() as u64;
-                let from = from.min(total) as usize;
-                let end = (from + LIST_PIECE).min(given.list.len());
-                CopyAnswer::Bytes { total, bytes: given.list[from..end].to_vec() }
+        let from = match ask.part {
+            CopyPart::Chunk { file, chunk } => {
+                return match base.chunk(file, chunk) {
+                    Ok(bytes) => CopyAnswer::Bytes { total: bytes.len() as u64, bytes },
+                    Err(_) => CopyAnswer::No,
+                };
             }
-            CopyPart::Chunk { file, chunk } => match base.chunk(file, chunk) {
-                Ok(bytes) => CopyAnswer::Bytes { total: bytes.len() as u64, bytes },
-                Err(_) => CopyAnswer::No,
-            },
-        }
+            CopyPart::List { from } => from,
+            CopyPart::Newer { .. } => 0,
+        };
+        given.is_listed = true;
+        let total = given.list.len() as u64;
+        let from = from.min(total) as usize;
+        let end = (from + LIST_PIECE).min(given.list.len());
+        CopyAnswer::Bytes { total, bytes: given.list[from..end].to_vec() }
     }
 
     fn begin_base(&mut self, log: u16, now: Instant) -> CopyAnswer {
@@ -117,7 +134,8 @@ impl Driver {
             }
             _ => return CopyAnswer::No,
         }
-        self.given.push(Given { log, base: None, list: Vec::new(), used: now });
+        let list = Vec::new();
+        self.given.push(Given { log, base: None, list, is_listed: false, used: now });
         CopyAnswer::Wait
     }
 
@@ -157,7 +175,7 @@ impl Driver {
         }
         let (nats, subject) = (Arc::clone(&self.nats), self.names.copy(from));
         self.copy_thread((log, life, from), move || {
-            copy_list(&nats, &subject, log).map(CopyStep::Listed)
+            copy_list(&nats, &subject, log, least).map(CopyStep::Listed)
         });
     }
 
@@ -285,11 +303,20 @@ fn ends_before(list: &[u8], least: (u32, u64)) -> bool {
     BaseList::read(list).is_none_or(|list| (list.at.epoch, list.at.index) < least)
 }
 
-fn copy_list(nats: &Nats, subject: &str, log: u16) -> Result<Vec<u8>, String> {
+/// The list of a base, of one that ends behind what is here if there is one.
+fn copy_list(
+    nats: &Nats,
+    subject: &str,
+    log: u16,
+    (epoch, index): (u32, u64),
+) -> Result<Vec<u8>, String> {
     let mut list = Vec::new();
     loop {
-        let from = list.len() as u64;
-        let (total, bytes) = part(nats, subject, CopyAsk { log, part: CopyPart::List { from } })?;
+        let ask = match list.len() as u64 {
+            0 => CopyPart::Newer { epoch, index },
+            from => CopyPart::List { from },
+        };
+        let (total, bytes) = part(nats, subject, CopyAsk { log, part: ask })?;
         list.extend_from_slice(&bytes);
         let length = list.len() as u64;
         if total > LIST_BYTES_MAX || length > total || (bytes.is_empty() && length < total) {
