@@ -27,6 +27,8 @@ pub struct ServerReading {
     pub readiness: String,
     /// It takes everything.
     pub is_ready: bool,
+    /// How its node stands in its cluster, and whether that is well; none without one.
+    pub cluster: Option<(String, bool)>,
     /// How short memory is.
     pub pressure: String,
     /// What is held now, by the API's names.
@@ -138,7 +140,8 @@ impl ServerState {
             let worst = all.into_iter().find(|reason| reason.rate > 0.0);
             worst.map_or("-".to_owned(), |it| format!("{} {}/s", it.name, words::short(it.rate)))
         };
-        format!(
+        let cluster = self.now.cluster.iter().map(|(words, _)| format!("  {words}"));
+        let line = format!(
             "{:<8} connections {:>9} +{}/s  devices {:>9}  sessions {:>9}  packets in {:>6}/s out \
              {:>6}/s  bytes in {:>8}/s out {:>8}/s  waiting {}  queued {}  ends {}  drops {}",
             self.now.readiness,
@@ -154,7 +157,8 @@ impl ServerState {
             count("queued"),
             worst(self.reasons(|reading| &reading.closed)),
             worst(self.reasons(|reading| &reading.dropped)),
-        )
+        );
+        line + &cluster.collect::<String>()
     }
 }
 

@@ -48,11 +48,15 @@ pub fn draw(state: &ServerState, area: Rect, buffer: &mut Buffer) {
 
 fn header(state: &ServerState, area: Rect, buffer: &mut Buffer) {
     let now = &state.now;
-    let first = Line::from(vec![
+    let mut first = vec![
         Span::styled(format!("holdline {}", now.version), BOLD),
         Span::raw(format!(" at {}  ", state.place)),
         Span::styled(now.readiness.clone(), if now.is_ready { GOOD } else { BAD }),
-    ]);
+    ];
+    if let Some((words, is_well)) = &now.cluster {
+        first.push(Span::styled(format!("  {words}"), if *is_well { GOOD } else { BAD }));
+    }
+    let first = Line::from(first);
     let calm = now.pressure == "calm";
     let turn = words::micros(state.gauge("turn_us_max") as f64);
     let second = match &state.fault {

@@ -13,6 +13,7 @@ fn reading(at_ms: u64, packets: u64, resets: u64) -> ServerReading {
         version: "1.2.3".into(),
         readiness: "ready".into(),
         is_ready: true,
+        cluster: Some(("leads, 1 of 1 followers".into(), true)),
         pressure: "calm".into(),
         gauges: of(&[("connections", 12_345), ("online", 7), ("waiting", 3), ("shards", 2)]),
         counters: of(&[("packets_received_total", packets), ("pings_total", 5)]),
@@ -47,7 +48,9 @@ fn rates_are_of_the_time_between_two_readings() {
     state.see(reading(4_000, 700, 6));
     assert_eq!(names(&state)[0], ("peer_reset".to_owned(), 6, 2.0), "what happens now is first");
     let line = state.line();
-    for part in ["ready", "connections    12,345", "devices         7", "ends peer_reset 2/s"] {
+    for part in
+        ["ready", "connections    12,345", "devices         7", "ends peer_reset 2/s", "  leads, 1"]
+    {
         assert!(line.contains(part), "{part}: {line}");
     }
 }
@@ -78,7 +81,7 @@ fn the_screen_shows_who_is_there_what_moves_and_why_it_ended() {
     state.see(reading(2_000, 1_500, 6));
     let text = shown(&state, 110, 36);
     for part in [
-        "holdline 1.2.3 at http://here  ready",
+        "holdline 1.2.3 at http://here  ready  leads, 1 of 1 followers",
         "memory calm",
         "connections       12,345",
         "packets in        1.5k/s",

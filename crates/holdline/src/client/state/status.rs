@@ -89,7 +89,11 @@ fn readiness(server: &Server, patience: Duration) -> Result<Value, String> {
 /// The same and its status, within this time each.
 pub(super) fn ask(server: &Server, patience: Duration) -> Result<(Value, Value), String> {
     let readiness = readiness(server, patience)?;
-    let status = server.call_within(Some(patience), "GET", "/v1/status", None)?;
+    let mut status = server.call_within(Some(patience), "GET", "/v1/status", None)?;
+    if status["cluster"].is_null() {
+        let told = server.call_within(Some(patience), "GET", "/v1/cluster", None)?;
+        status["cluster"] = told["cluster"].clone();
+    }
     Ok((readiness, status))
 }
 
@@ -108,6 +112,7 @@ pub(super) fn reading(at_ms: u64, readiness: &Value, status: &Value) -> ServerRe
         version: text(&status["version"]),
         readiness,
         is_ready,
+        cluster: in_cluster(&status["cluster"]),
         pressure: text(&status["memory_pressure"]),
         gauges: numbers(status),
         counters,
@@ -128,6 +133,33 @@ fn word_of(readiness: &Value) -> String {
     };
     let ready = if readiness["ready"] == true { "ready" } else { "not ready" };
     worst("failed").or_else(|| worst("full")).unwrap_or_else(|| ready.into())
+}
+
+/// How a node stands in its cluster, in a line, and whether that is well.
+fn in_cluster(cluster: &Value) -> Option<(String, bool)> {
+    let number = |of: &Value, name: &str| of[name].as_u64().unwrap_or_default();
+    let logs = || cluster["logs"].as_array().into_iter().flatten();
+    let most = |name| logs().map(|log| number(log, name)).max().unwrap_or_default();
+    if cluster.is_null() {
+        return None;
+    }
+    if cluster["leads"] != true {
+        let lag = words::count(most("lag") as f64);
+        return Some(match cluster["leader"].as_u64() {
+            _ if cluster["isolated"] == true => ("isolated: NATS does not answer".into(), false),
+            Some(leader) => (format!("follows node {leader}, {lag} records behind"), true),
+            None => ("follows nobody".into(), false),
+        });
+    }
+    let (there, wanted) = (number(cluster, "followers"), number(cluster, "followers_wanted"));
+    let after = words::micros(most("acknowledged_after_us") as f64);
+    let bytes: u64 = logs().map(|log| number(log, "stream_bytes")).sum();
+    let full = if cluster["full"] == true { ", a stream is full" } else { "" };
+    let told = format!(
+        "leads, {there} of {wanted} followers, NATS acknowledges after {after}, streams {}{full}",
+        words::bytes(bytes as f64)
+    );
+    Some((told, there >= wanted && full.is_empty()))
 }
 
 /// A node of a cluster that follows.
@@ -263,6 +295,27 @@ mod tests {
         );
         let none = json!({ "readings": { "backup_newest_timestamp_seconds": 0 } });
         assert!(more(&none).starts_with("  scheduled backup  none yet\n"));
+    }
+
+    #[test]
+    fn a_node_s_place_in_its_cluster_is_told_in_a_line() {
+        let log = json!({ "lag": 7, "stream_bytes": 2_048, "acknowledged_after_us": 2_600 });
+        let mut cluster = json!({
+            "leads": true, "leader": 1, "followers": 1, "followers_wanted": 1, "logs": [log],
+        });
+        let (told, is_well) = in_cluster(&cluster).expect("a cluster");
+        assert!(told.starts_with("leads, 1 of 1 followers, NATS acknowledges after 2.6"), "{told}");
+        assert!(told.ends_with("streams 2.0 KB") && is_well, "{told}");
+        (cluster["followers"], cluster["full"]) = (json!(0), json!(true));
+        let (told, is_well) = in_cluster(&cluster).expect("a cluster");
+        assert!(told.ends_with(", a stream is full") && !is_well, "{told}");
+        cluster["leads"] = json!(false);
+        assert_eq!(in_cluster(&cluster), Some(("follows node 1, 7 records behind".into(), true)));
+        cluster["leader"] = Value::Null;
+        assert_eq!(in_cluster(&cluster), Some(("follows nobody".into(), false)));
+        cluster["isolated"] = json!(true);
+        assert!(in_cluster(&cluster).is_some_and(|(told, _)| told.starts_with("isolated")));
+        assert_eq!(in_cluster(&Value::Null), None);
     }
 
     #[test]
