@@ -11,6 +11,7 @@ use crate::counters::{Counter, Counters, ProcessCounter};
 use crate::limits::Limits;
 use crate::link::{Link, StartTlsRefusal};
 use crate::request::Refusal;
+use crate::session::Denial;
 use crate::topic::Publication;
 use base::hash::HashKey;
 use base::time::{Instant, Now};
@@ -83,19 +84,38 @@ pub trait Machine {
     /// This connection must go, because its owner's shard has no room (`Busy`) or the server is
     /// going (`Draining`): say so in the protocol's words, with the time after which to come back.
     /// `net` closes afterwards.
-    fn turn_away(&mut self, now: Now, away: TurnAway, out: &mut Outbox<Self::Up>);
+    fn turn_away(&mut self, now: Now, away: TurnAway<'_>, out: &mut Outbox<Self::Up>);
 
     /// The connection has ended, for whatever reason. Only words for the inside are looked at.
     fn closed(&mut self, now: Now, reason: CloseReason, out: &mut Outbox<Self::Up>);
 }
 
-/// Reason why a connection is turned away, and when it may come back.
+/// Reason why a connection is turned away, and when and where it may come back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TurnAway {
+pub struct TurnAway<'a> {
     /// `Busy` or `Draining`.
     pub why: Refusal,
     /// Milliseconds, jitter included.
     pub retry_after_ms: u32,
+    /// The server to use instead.
+    pub server: Option<OtherServer<'a>>,
+}
+
+/// Server to use instead of this one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OtherServer<'a> {
+    /// Its listener, host:port.
+    pub address: &'a str,
+    /// What clients of MQTT 5 and XMPP are told, `UseAnother` or `Moved`. None: they are not sent
+    /// there. Those of MIOP and IM always are.
+    pub denial: Option<Denial>,
+}
+
+impl TurnAway<'_> {
+    /// For this reason, to no other server.
+    pub fn of(why: Refusal, retry_after_ms: u32) -> TurnAway<'static> {
+        TurnAway { why, retry_after_ms, server: None }
+    }
 }
 
 /// Bytes that have arrived, with what is known of the link they came over.

@@ -32,7 +32,8 @@ pub use executor::Executor;
 pub use logic::dialler::{CallFault, Dialler, NamedCall};
 pub use logic::tap::{TapNotes, Tapped};
 pub use logic::{
-    ConnectionEnd, ConnectionOrigin, Dial, DialAddress, PassedBytes, ShardHandle, ShardLogic,
+    ConnectionEnd, ConnectionOrigin, Dial, DialAddress, OtherServers, PassedBytes, ShardHandle,
+    ShardLogic,
 };
 pub use shard::{Settings, Shard};
 pub use transport::{Accepted, Got, NestedWait, Net, ReadyEvent};

@@ -19,6 +19,8 @@ use model::link::{Link, Protocol, WireProfile};
 use model::machine::Machine;
 use model::ports::bans::BanAct;
 use model::ports::control::slow_clients::SlowReader;
+use model::session::Denial;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -237,10 +239,14 @@ pub struct Dial {
     pub tag: u64,
 }
 
+/// Servers that clients are to use instead of this one, by the name of the listener through which
+/// they came: the address, and what clients of MQTT 5 and XMPP are told (`OtherServer::denial`).
+pub type OtherServers = BTreeMap<Arc<str>, (Box<str>, Option<Denial>)>;
+
 /// Fate of a shard's connections during a drain.
 pub(crate) enum DrainOrder {
     /// They go, and the shard ends.
-    Stop { over_ms: u32 },
+    Stop { over_ms: u32, to: Arc<OtherServers> },
     /// They go.
     Evacuate { over_ms: u32 },
     /// They stay after all.
@@ -364,7 +370,12 @@ impl<H: ShardLogic> ShardHandle<H> {
     /// Stops listening and lets the connections go over so many milliseconds; the shard ends when
     /// all are gone.
     pub fn drain(&mut self, over_ms: u32) {
-        self.drain = Some(DrainOrder::Stop { over_ms });
+        self.drain_to(over_ms, Arc::default());
+    }
+
+    /// The same, and each client is sent to another server, if there is one for its listener.
+    pub fn drain_to(&mut self, over_ms: u32, to: Arc<OtherServers>) {
+        self.drain = Some(DrainOrder::Stop { over_ms, to });
     }
 
     /// Lets the connections go over so many milliseconds. The shard goes on, and accepts who comes.

@@ -584,7 +584,7 @@ where
     fn turn_away_homeless(&mut self, record: Conn<N, H>, bucket: u16) {
         if let Ok(key) = self.conns.insert(record) {
             self.set_bucket(key, bucket);
-            let away = TurnAway { why: Refusal::Busy, retry_after_ms: self.retry_after_ms() };
+            let away = TurnAway::of(Refusal::Busy, self.retry_after_ms());
             self.drive(key, |machine, now, out| {
                 machine.turn_away(now, away, out);
                 Err(CloseReason::Busy)

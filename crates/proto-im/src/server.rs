@@ -182,16 +182,18 @@ impl Phase {
         Err(CloseReason::KeepAliveTimeout)
     }
 
-    fn turn_away(&self, away: TurnAway, out: &mut Out) {
+    fn turn_away(&self, away: TurnAway<'_>, out: &mut Out) {
+        let server = away.server.map_or("", |it| it.address);
         let reason = match away.why {
+            _ if !server.is_empty() => EndReason::UseAnother,
             Refusal::Draining => EndReason::ShuttingDown,
             _ => EndReason::Busy,
         };
         match self {
             Phase::Fresh(_) | Phase::Asked(_) => {
-                login::write_refused(reason, away.retry_after_ms, out);
+                login::write_refused(reason, away.retry_after_ms, server, out);
             }
-            Phase::Session(_) => write_end(reason, away.retry_after_ms, out),
+            Phase::Session(_) => write_end_to(reason, away.retry_after_ms, server, out),
             Phase::New(_) | Phase::Over => {}
         }
     }
@@ -251,7 +253,7 @@ impl Machine for Server {
         result
     }
 
-    fn turn_away(&mut self, _: Now, away: TurnAway, out: &mut Out) {
+    fn turn_away(&mut self, _: Now, away: TurnAway<'_>, out: &mut Out) {
         self.with(|phase| phase.turn_away(away, out));
         counted::sent(out);
     }
@@ -291,8 +293,13 @@ impl End {
 }
 
 fn write_end(reason: EndReason, retry_after_ms: u32, out: &mut Out) {
+    write_end_to(reason, retry_after_ms, "", out);
+}
+
+/// The same, with the server to use instead.
+fn write_end_to(reason: EndReason, retry_after_ms: u32, server: &str, out: &mut Out) {
     let (reason, word) = (reason.number(), reason.name());
-    let end = EndFields { reason, word, retry_after_ms, server: "" };
+    let end = EndFields { reason, word, retry_after_ms, server };
     ServerFrame::End(end).write(out.bytes());
 }
 

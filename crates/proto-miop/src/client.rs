@@ -168,7 +168,7 @@ impl Machine for Client {
         Err(CloseReason::KeepAliveTimeout)
     }
 
-    fn turn_away(&mut self, _: Now, _: TurnAway, _: &mut Out) {}
+    fn turn_away(&mut self, _: Now, _: TurnAway<'_>, _: &mut Out) {}
 
     fn closed(&mut self, _: Now, _: CloseReason, _: &mut Out) {
         self.state = State::Idle;

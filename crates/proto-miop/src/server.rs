@@ -419,19 +419,20 @@ impl Machine for Server {
         Err(CloseReason::KeepAliveTimeout)
     }
 
-    fn turn_away(&mut self, _: Now, away: TurnAway, out: &mut Out) {
-        let TurnAway { why, retry_after_ms } = away;
+    fn turn_away(&mut self, _: Now, away: TurnAway<'_>, out: &mut Out) {
+        let TurnAway { why, retry_after_ms, server } = away;
+        let addrs: Vec<String> = server.iter().map(|it| it.address.to_owned()).collect();
+        let why = if addrs.is_empty() || self.is_bound() { why } else { Refusal::Redirect };
         let code = ResultCode::of(why);
         match self.version() {
             Some(Version::V7) if self.is_bound() => {
-                newest::write_go_away(retry_after_ms, &[], out.bytes());
+                newest::write_go_away(retry_after_ms, &addrs, out.bytes());
             }
             Some(Version::V7) => {
-                let refused =
-                    Refused { term: 0, why, retry_after_ms, addrs: Vec::new(), who: None };
+                let refused = Refused { term: 0, why, retry_after_ms, addrs, who: None };
                 newest::write_refused(code, &refused, out.bytes());
             }
-            Some(version) => classic::write_no(version, None, code, &[], out.bytes()),
+            Some(version) => classic::write_no(version, None, code, &addrs, out.bytes()),
             None => {}
         }
         counted::sent(out);

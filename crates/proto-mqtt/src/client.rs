@@ -362,7 +362,7 @@ impl Machine for Client {
         Err(CloseReason::KeepAliveTimeout)
     }
 
-    fn turn_away(&mut self, _: Now, _: TurnAway, _: &mut Outbox<MqttEvent>) {}
+    fn turn_away(&mut self, _: Now, _: TurnAway<'_>, _: &mut Outbox<MqttEvent>) {}
 
     fn closed(&mut self, now: Now, _: CloseReason, out: &mut Outbox<MqttEvent>) {
         self.end(now, out);

@@ -192,13 +192,19 @@ impl Phase {
         Err(CloseReason::KeepAliveTimeout)
     }
 
-    fn turn_away(&mut self, why: Refusal, out: &mut Out) {
-        let is_going = why == Refusal::Draining;
-        let why = if is_going { Denial::ShuttingDown } else { Denial::Busy };
+    fn turn_away(&mut self, away: TurnAway<'_>, out: &mut Out) {
+        let elsewhere = away.server.and_then(|it| Some((it.denial?, it.address)));
+        let why = match (elsewhere, away.why) {
+            (Some((denial, _)), _) => denial,
+            (None, Refusal::Draining) => Denial::ShuttingDown,
+            (None, _) => Denial::Busy,
+        };
+        let server = elsewhere.map(|(_, address)| address.into());
+        let denied = Denied { server, ..Denied::of(why, CloseReason::Busy) };
         match self {
-            Phase::Fresh(fresh) => connect::refuse_unheard(fresh.marks, why, out),
-            Phase::Asked(asked) => asked.refused(&Denied::of(why, CloseReason::Busy), out),
-            Phase::Bound(bound) => bound.write_end(&Denied::of(why, CloseReason::Busy), out),
+            Phase::Fresh(fresh) => connect::refuse_unheard(fresh.marks, &denied, out),
+            Phase::Asked(asked) => asked.refused(&denied, out),
+            Phase::Bound(bound) => bound.write_end(&denied, out),
             Phase::New { .. } | Phase::Over => {}
         }
     }
@@ -265,8 +271,8 @@ impl Machine for Server {
         self.with(|phase| phase.silent(out))
     }
 
-    fn turn_away(&mut self, _: Now, away: TurnAway, out: &mut Out) {
-        self.with(|phase| phase.turn_away(away.why, out));
+    fn turn_away(&mut self, _: Now, away: TurnAway<'_>, out: &mut Out) {
+        self.with(|phase| phase.turn_away(away, out));
     }
 
     fn closed(&mut self, _: Now, reason: CloseReason, out: &mut Out) {

@@ -192,12 +192,14 @@ impl Phase {
         }
     }
 
-    fn turn_away(&mut self, away: TurnAway, out: &mut Out) {
-        let (fault, reason) = match away.why {
-            Refusal::Draining => (StreamFault::SystemShutdown, CloseReason::Draining),
-            _ => (StreamFault::ResourceConstraint, CloseReason::Busy),
+    fn turn_away(&mut self, away: TurnAway<'_>, out: &mut Out) {
+        let end = match (away.server.filter(|it| it.denial.is_some()), away.why) {
+            (Some(server), _) => End::SeeOther(server.address.into()),
+            (None, Refusal::Draining) => {
+                End::Because(StreamFault::SystemShutdown, CloseReason::Draining)
+            }
+            (None, _) => End::Because(StreamFault::ResourceConstraint, CloseReason::Busy),
         };
-        let end = End::Because(fault, reason);
         match self {
             Phase::Opening(opening) => _ = opening.end(end, out),
             Phase::Session(_) => _ = end.say(out),
@@ -275,7 +277,7 @@ impl Machine for Server {
         })
     }
 
-    fn turn_away(&mut self, _: Now, away: TurnAway, out: &mut Out) {
+    fn turn_away(&mut self, _: Now, away: TurnAway<'_>, out: &mut Out) {
         self.with(out, |phase, out| phase.turn_away(away, out));
     }
 

@@ -56,7 +56,8 @@ use model::topic::Publication;
 use model::{event, tell};
 use net::shard::ListenerChange;
 use net::{
-    ConnectionEnd, ConnectionOrigin, PassedBytes, ShardHandle, ShardLogic, TapNotes, Tapped,
+    ConnectionEnd, ConnectionOrigin, OtherServers, PassedBytes, ShardHandle, ShardLogic, TapNotes,
+    Tapped,
 };
 use running::{Carrier, Surroundings};
 use shard_bans::Knock;
@@ -110,8 +111,8 @@ pub enum Mail {
     Configure(Arc<Limits>, Arc<[DoorProfile]>),
     /// From configuration: listeners take protocols so from now on, and these change.
     Listeners(Arc<[DoorProfile]>, Vec<ListenerChange>),
-    /// Let everybody go, over so many milliseconds, then end.
-    Drain(u32),
+    /// Let everybody go, over so many milliseconds, to these servers, then end.
+    Drain(u32, Arc<OtherServers>),
     /// Let everybody go, over so many milliseconds, and refuse who comes; or (none) do that no
     /// longer.
     Evacuate(Option<u32>),
@@ -641,9 +642,9 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
                 self.profiles = profiles;
                 changes.into_iter().for_each(|change| handle.change_listener(change));
             }
-            Mail::Drain(over_ms) => {
+            Mail::Drain(over_ms, to) => {
                 self.set_draining(now, true);
-                handle.drain(over_ms);
+                handle.drain_to(over_ms, to);
             }
             Mail::Evacuate(over_ms) => {
                 self.set_draining(now, over_ms.is_some());

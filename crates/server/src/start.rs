@@ -68,6 +68,7 @@ use model::ports::presence::queries::PresenceQueries;
 use model::pressure::Gauge;
 use model::product::Product;
 use model::{event, tell};
+use net::OtherServers;
 use net::descriptors;
 use net::executor::exchange::AwakeThreads;
 use net::layer::{ListenEndpoint, ListenerSetup};
@@ -112,6 +113,8 @@ pub struct RunningServer {
     switchboard: Switchboard<ServerOutside>,
     /// Of the shards.
     threads: Vec<JoinHandle<()>>,
+    /// At the end they do not wait for the log.
+    abandoned: Arc<AtomicBool>,
     api: Option<admin::RunningApi>,
     storage: Arc<Storage>,
     /// Its end removes socket files.
@@ -250,7 +253,9 @@ pub fn start_with(
     let shared = SharedParts { way_out: way_out.clone(), ..shared };
     let joined = Joined::new(&config, count, &advertised);
     let logics = logics(&seeds, (services, joined), &shared, &boxes);
-    let threads = threads::spawn(&config, &shared.awake, (logics, open.shards), &boxes, &doors)?;
+    let abandoned = Arc::<AtomicBool>::default();
+    let parts = (&doors[..], &abandoned);
+    let threads = threads::spawn(&config, &shared.awake, (logics, open.shards), &boxes, parts)?;
     let (gauge, census) = (shared.gauge, shared.census);
     let switchboard = Switchboard::new(boxes.clone(), seeds.home, (seeds.node, last_id));
     topics.take_orders(&config, (&storage, &boxes), Arc::new(switchboard.clone()))?;
@@ -322,6 +327,7 @@ pub fn start_with(
     Ok(RunningServer {
         switchboard,
         threads,
+        abandoned,
         api,
         storage,
         files: listeners::FilesOfListeners(listeners),
@@ -409,7 +415,7 @@ impl RunningServer {
         // Who calls from now on is refused, unless a supervisor keeps the listeners.
         drop(self.keep_place());
         self.tell_stopping();
-        self.let_go(self.config().limits.drain_ms);
+        self.let_go(self.config().limits.drain_ms, OtherServers::new());
     }
 
     fn tell_stopping(&self) {
@@ -417,7 +423,7 @@ impl RunningServer {
         self.supervisor.tell(LifeSign::Stopping(&format!("Letting {left} go")));
     }
 
-    fn let_go(&self, over_ms: u32) {
+    fn let_go(&self, over_ms: u32, to: OtherServers) {
         self.live.stops.store(true, Ordering::Relaxed);
         self.switchboard.set_draining(true);
         if let Some(api) = &self.api {
@@ -426,7 +432,7 @@ impl RunningServer {
         }
         self.live.bridges.lock().unwrap_or_else(PoisonError::into_inner).stop();
         drop(self.federation.lock().unwrap_or_else(PoisonError::into_inner).take());
-        if !self.switchboard.drain(over_ms) {
+        if !self.switchboard.drain(over_ms, to) {
             tell!(event::DRAIN_UNHEARD);
         }
     }

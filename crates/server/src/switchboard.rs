@@ -19,6 +19,7 @@ use base::hash::{self, HashKey};
 use model::id::{MessageId, NodeId, ShardId};
 use model::ports::control::disconnections;
 use model::ports::control::{Answer, Command, Control, Reply};
+use net::OtherServers;
 use net::mailbox::Mailbox;
 use net::shard::{ShardMessage, ShardMessageOf};
 use std::os::fd::OwnedFd;
@@ -60,11 +61,12 @@ impl<O: Outside + Send> Switchboard<O> {
         Switchboard { mailboxes, hash_key, node, last_id, draining }
     }
 
-    /// Has all shards let their connections go, over so many milliseconds; false when some mailbox
-    /// was full.
-    pub fn drain(&self, over_ms: u32) -> bool {
+    /// Has all shards let their connections go, over so many milliseconds, to these servers; false
+    /// when some mailbox was full.
+    pub fn drain(&self, over_ms: u32, to: OtherServers) -> bool {
         self.set_draining(true);
-        self.tell_all(|| Mail::Drain(over_ms))
+        let to = Arc::new(to);
+        self.tell_all(|| Mail::Drain(over_ms, Arc::clone(&to)))
     }
 
     /// Says that the server drains, or does not any more. Whether it did before.

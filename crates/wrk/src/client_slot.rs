@@ -256,7 +256,7 @@ impl Machine for ClientSlot {
         drive!(self, out, |client, out| client.silent(now, out))
     }
 
-    fn turn_away(&mut self, _: Now, _: TurnAway, _: &mut Out) {}
+    fn turn_away(&mut self, _: Now, _: TurnAway<'_>, _: &mut Out) {}
 
     fn closed(&mut self, now: Now, reason: CloseReason, out: &mut Out) {
         if let ProtocolMachine::Http(reader) = &mut self.wire

@@ -276,7 +276,7 @@ impl Machine for FleetSlot {
         Err(CloseReason::KeepAliveTimeout)
     }
 
-    fn turn_away(&mut self, _: Now, _: TurnAway, _: &mut Out) {
+    fn turn_away(&mut self, _: Now, _: TurnAway<'_>, _: &mut Out) {
         // Nobody turns away the connections of a fleet.
     }
 

@@ -56,7 +56,7 @@ impl Machine for Talker {
         Ok(())
     }
 
-    fn turn_away(&mut self, _: Now, _: TurnAway, _: &mut Outbox<()>) {}
+    fn turn_away(&mut self, _: Now, _: TurnAway<'_>, _: &mut Outbox<()>) {}
 
     fn closed(&mut self, _: Now, _: R, _: &mut Outbox<()>) {}
 }

@@ -39,7 +39,7 @@ impl Machine for Mute {
         Ok(())
     }
 
-    fn turn_away(&mut self, _: Now, _: TurnAway, _: &mut Outbox<()>) {}
+    fn turn_away(&mut self, _: Now, _: TurnAway<'_>, _: &mut Outbox<()>) {}
 
     fn closed(&mut self, _: Now, _: CloseReason, _: &mut Outbox<()>) {}
 }

@@ -107,7 +107,7 @@ where
 
     fn end_piece(&mut self, key: Key) {
         let why = CloseReason::PartialFull;
-        let away = TurnAway { why: Refusal::Busy, retry_after_ms: self.retry_after_ms() };
+        let away = TurnAway::of(Refusal::Busy, self.retry_after_ms());
         if self.conns.at(key).is_some_and(|conn| conn.machine.is_some()) {
             return self.drive(key, |machine, now, out| {
                 machine.turn_away(now, away, out);

@@ -53,7 +53,7 @@ impl Machine for Quiet {
         Err(CloseReason::KeepAliveTimeout)
     }
 
-    fn turn_away(&mut self, _: Now, _: TurnAway, _: &mut Outbox<()>) {}
+    fn turn_away(&mut self, _: Now, _: TurnAway<'_>, _: &mut Outbox<()>) {}
 
     fn closed(&mut self, _: Now, _: CloseReason, _: &mut Outbox<()>) {}
 }

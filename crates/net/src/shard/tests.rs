@@ -117,7 +117,7 @@ impl Machine for TestMessages {
         Err(CloseReason::KeepAliveTimeout)
     }
 
-    fn turn_away(&mut self, _: Now, _: TurnAway, _: &mut Outbox<Said>) {}
+    fn turn_away(&mut self, _: Now, _: TurnAway<'_>, _: &mut Outbox<Said>) {}
 
     fn closed(&mut self, _: Now, _: CloseReason, _: &mut Outbox<Said>) {
         self.dropped = true;

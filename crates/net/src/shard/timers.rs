@@ -12,13 +12,14 @@
 
 use super::{Conn, Shard, ShardMessageOf};
 use crate::connection::ConnectionRecord;
-use crate::logic::{DrainOrder, ShardLogic};
+use crate::logic::{DrainOrder, OtherServers, ShardLogic};
 use crate::transport::Net;
 use base::slab::Key;
 use base::time::Instant;
 use model::close::CloseReason;
-use model::machine::{Machine, TurnAway};
+use model::machine::{Machine, OtherServer, TurnAway};
 use model::request::Refusal;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Every connection is looked at once in this time.
@@ -71,6 +72,8 @@ pub(super) struct Drain {
     gone: u64,
     slot: u32,
     next: Instant,
+    /// Where those who go are sent.
+    to: Arc<OtherServers>,
 }
 
 impl<N, S, H> Shard<N, H>
@@ -279,9 +282,9 @@ where
         if self.drain.as_ref().is_some_and(|drain| drain.stops) {
             return;
         }
-        let (over_ms, stops) = match order {
-            DrainOrder::Stop { over_ms } => (over_ms, true),
-            DrainOrder::Evacuate { over_ms } => (over_ms, false),
+        let (over_ms, stops, to) = match order {
+            DrainOrder::Stop { over_ms, to } => (over_ms, true, to),
+            DrainOrder::Evacuate { over_ms } => (over_ms, false, Arc::default()),
             DrainOrder::Stay => return self.drain = None,
         };
         if stops {
@@ -290,7 +293,7 @@ where
         let began = self.now.mono;
         let total = self.conns.len() as u64;
         let span = Duration::from_millis(u64::from(over_ms.max(1)));
-        self.drain = Some(Drain { stops, began, span, total, gone: 0, slot: 0, next: began });
+        self.drain = Some(Drain { stops, began, span, total, gone: 0, slot: 0, next: began, to });
     }
 
     /// Whether it has stopped, or will when its connections are gone.
@@ -307,12 +310,13 @@ where
         let Some(drain) = &mut self.drain else { return };
         let (span, stops) = (drain.span, drain.stops);
         let elapsed = self.now.mono - drain.began;
+        let to = Arc::clone(&drain.to);
         if elapsed >= span || self.conns.is_empty() {
             self.drain = None;
             // The last share, and whoever moved in meanwhile, are told like everybody before them.
             for slot in 0..self.conns.slots() {
                 if let Some((key, _)) = self.conns.tenant(slot) {
-                    self.let_go(key);
+                    self.let_go(key, &to);
                 }
             }
             if stops {
@@ -333,12 +337,15 @@ where
             drain.slot += 1;
             let Some((key, _)) = self.conns.tenant(slot) else { continue };
             left -= 1;
-            self.let_go(key);
+            self.let_go(key, &to);
         }
     }
 
-    fn let_go(&mut self, key: Key) {
-        let away = TurnAway { why: Refusal::Draining, retry_after_ms: self.retry_after_ms() };
+    fn let_go(&mut self, key: Key, to: &OtherServers) {
+        let door = self.conns.at(key).map(|conn| conn.door);
+        let server = door.and_then(|door| to.get(self.listener(door)));
+        let server = server.map(|(address, denial)| OtherServer { address, denial: *denial });
+        let away = TurnAway { server, ..TurnAway::of(Refusal::Draining, self.retry_after_ms()) };
         if self.conns.at(key).is_some_and(|conn| conn.machine.is_some()) {
             self.drive(key, |machine, now, out| {
                 machine.turn_away(now, away, out);

@@ -79,7 +79,7 @@ impl Fresh {
         let account = AccountAddress::parse(login.name, &self.listener.domain);
         let is_device = (1..=DEVICE_NAME_BYTES_MAX).contains(&login.device.len());
         let (Ok(account), true) = (account, is_device) else {
-            write_refused(EndReason::NameInvalid, 0, out);
+            write_refused(EndReason::NameInvalid, 0, "", out);
             return Err(End::Close(CloseReason::AuthFailed));
         };
         if !self.is_homed {
@@ -94,7 +94,7 @@ impl Fresh {
             None => ChatRequest::Login(words),
             Some(Some(mac)) => tokens::redeeming(*words, mac),
             Some(None) => {
-                write_refused(EndReason::BadCredentials, 0, out);
+                write_refused(EndReason::BadCredentials, 0, "", out);
                 return Err(End::Close(CloseReason::AuthFailed));
             }
         };
@@ -205,10 +205,10 @@ pub(super) fn refuse(refused: &LoginRefused, out: &mut Out) -> CloseReason {
     }
 }
 
-/// Appends a Refused (IM 3.4).
-pub(super) fn write_refused(reason: EndReason, retry_after_ms: u32, out: &mut Out) {
+/// Appends a Refused (IM 3.4); `server`: the one to use instead, or empty.
+pub(super) fn write_refused(reason: EndReason, retry_after_ms: u32, server: &str, out: &mut Out) {
     let (reason, word) = (reason.number(), reason.name());
-    let refused = EndFields { reason, word, retry_after_ms, server: "" };
+    let refused = EndFields { reason, word, retry_after_ms, server };
     ServerFrame::Refused(refused).write(out.bytes());
 }
 

@@ -106,7 +106,7 @@ fn who_is_turned_away_is_told_when_to_come_back() {
         for (side, frame) in [(opened(), "refused"), (asked(), "refused"), (in_session(), "end")] {
             let mut side = side;
             let mut out = Out::new(base::hash::HashKey::new(1, 2), [0; 32]);
-            side.machine.turn_away(now(), TurnAway { why, retry_after_ms: 1_234 }, &mut out);
+            side.machine.turn_away(now(), TurnAway::of(why, 1_234), &mut out);
             let said = frames(out.bytes());
             let expected = format!(
                 "{frame} {{ reason: REASON_{reason} word: \"{word}\" retry_after_ms: 1234 }}"

@@ -591,7 +591,7 @@ fn going_away_and_being_turned_away_are_said_in_each_version() {
     assert!(side.tell(now(), go()).is_empty());
     assert_eq!(side.ended, Some(CloseReason::Draining));
 
-    let away = TurnAway { why: Refusal::Draining, retry_after_ms: 100 };
+    let away = TurnAway::of(Refusal::Draining, 100);
     for (version, told) in [(7, true), (6, false), (5, true)] {
         let mut machine = fresh().machine;
         let mut out = Outbox::new(base::hash::HashKey::new(1, 2), [0; 32]);

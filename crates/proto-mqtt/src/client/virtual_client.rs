@@ -237,7 +237,7 @@ impl Machine for VirtualClient {
         Err(CloseReason::KeepAliveTimeout)
     }
 
-    fn turn_away(&mut self, _: Now, _: TurnAway, _: &mut Out) {}
+    fn turn_away(&mut self, _: Now, _: TurnAway<'_>, _: &mut Out) {}
 
     fn closed(&mut self, now: Now, _: CloseReason, out: &mut Out) {
         self.client.end(now, out);

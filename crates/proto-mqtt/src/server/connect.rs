@@ -320,10 +320,11 @@ impl Asked {
 }
 
 /// A refusal of one whose CONNECT has not been taken, if it is known which words it understands.
-pub(super) fn refuse_unheard(marks: Marks, why: Denial, out: &mut Out) {
+pub(super) fn refuse_unheard(marks: Marks, denied: &Denied, out: &mut Out) {
     let Some(version) = marks.version() else { return };
-    let reason = denial::code(why, PacketKind::Connack);
-    let properties = Default::default();
+    let reason = denial::code(denied.why, PacketKind::Connack);
+    let block = told(denied);
+    let properties = block.properties();
     let connack = Connack { session_present: false, reason, properties };
     if connack.write(&Terms::of(version), out.bytes()).is_ok() {
         out.packets(0, 1);

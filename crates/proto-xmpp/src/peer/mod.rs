@@ -518,7 +518,7 @@ impl Machine for Peer {
         Err(CloseReason::KeepAliveTimeout)
     }
 
-    fn turn_away(&mut self, _: Now, _: TurnAway, out: &mut Out) {
+    fn turn_away(&mut self, _: Now, _: TurnAway<'_>, out: &mut Out) {
         self.says_last(out);
         self.end(PeerEnd::Fault(StreamFault::SystemShutdown), out);
     }

@@ -580,7 +580,7 @@ fn a_stream_that_ends_in_peace_tells_the_other_server_first_what_is_taken() {
     assert_eq!(says(&mut counted(), "</stream:stream>"), farewell);
     assert_eq!(told(&mut counted(), PeerOrder::End), farewell);
     let (mut side, mut out) = (counted(), Out::new(base::hash::HashKey::new(1, 2), [0; 32]));
-    let away = TurnAway { why: model::request::Refusal::Draining, retry_after_ms: 1 };
+    let away = TurnAway::of(model::request::Refusal::Draining, 1);
     side.machine.turn_away(Now::default(), away, &mut out);
     let said = String::from_utf8(std::mem::take(out.bytes())).expect("UTF-8");
     assert!(said.starts_with(&format!("{has}<stream:error><system-shutdown")), "{said}");

@@ -50,7 +50,9 @@ impl Driver {
             return;
         }
         let leader = self.leader(now).filter(|node| *node != self.me.node);
-        let address = leader.and_then(|_| self.leader_address());
+        // While this node is to take over, clients wait here: who leads would send them back.
+        let is_next = self.table.log(FIRST).and_then(|it| it.wanted) == Some(self.me.node);
+        let address = leader.filter(|_| !is_next).and_then(|_| self.leader_address());
         if self.told_leader != address {
             self.told_leader.clone_from(&address);
             self.shared.tell(Turn::Follow(address));

@@ -315,7 +315,7 @@ impl Machine for LegMachine {
         self.client().silent(now, out)
     }
 
-    fn turn_away(&mut self, _: Now, _: TurnAway, _: &mut Out) {
+    fn turn_away(&mut self, _: Now, _: TurnAway<'_>, _: &mut Out) {
         // Nobody turns away the connections of a bridge.
     }
 

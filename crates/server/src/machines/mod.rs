@@ -196,7 +196,7 @@ impl Machine for ServerMachine {
         }
     }
 
-    fn turn_away(&mut self, now: Now, away: TurnAway, out: &mut Out) {
+    fn turn_away(&mut self, now: Now, away: TurnAway<'_>, out: &mut Out) {
         match self {
             ServerMachine::Miop(machine) => machine.turn_away(now, away, out),
             ServerMachine::Mqtt(machine) => machine.turn_away(now, away, out),

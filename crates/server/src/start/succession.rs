@@ -11,7 +11,9 @@ use super::{shard_count, unusable};
 use crate::config::Config;
 use crate::takeover::{ListenerHold, Offer, Predecessor, TakeOverEvent};
 use model::{event, tell};
+use net::OtherServers;
 use net::listen::{KeptSocket, SocketFiles};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -84,15 +86,27 @@ impl RunningServer {
     /// whoever calls this.
     pub fn move_off(&mut self) -> Vec<KeptSocket> {
         self.tell_stopping();
-        self.step_down(self.config().limits.take_over_ms)
+        self.step_down(self.config().limits.take_over_ms, OtherServers::new())
     }
 
-    /// Lets the connections go over so many milliseconds, of a process that goes on. The listeners
-    /// stay open, in the hands of whoever calls this.
-    pub(super) fn step_down(&mut self, over_ms: u32) -> Vec<KeptSocket> {
+    /// Lets the connections go over so many milliseconds, to these servers, at the end of a node of
+    /// a cluster.
+    pub(super) fn hand_over(&mut self, over_ms: u32, to: OtherServers) {
+        self.tell_stopping();
+        drop(self.step_down(over_ms, to));
+    }
+
+    /// The log takes nothing more: nobody waits for it at the end.
+    pub(super) fn abandon_log(&self) {
+        self.abandoned.store(true, Ordering::Relaxed);
+    }
+
+    /// Lets the connections go over so many milliseconds, to these servers, of a process that goes
+    /// on. The listeners stay open, in the hands of whoever calls this.
+    pub(super) fn step_down(&mut self, over_ms: u32, to: OtherServers) -> Vec<KeptSocket> {
         self.files.0.files().leave();
         let copies = self.keep_place();
-        self.let_go(over_ms);
+        self.let_go(over_ms, to);
         copies
     }
 }

@@ -3,9 +3,7 @@
 //! Which shard a thread runs is [`Executor`]'s business. Invariant: a shard that has ended is wound
 //! up once, by the thread that ran it last.
 
-use super::{
-    LOOK, LOOKS, ServerLogics, ServerOutside, Sockets, StartError, failed, mail, services,
-};
+use super::{LOOK, ServerLogics, ServerOutside, Sockets, StartError, failed, mail, services};
 use crate::clock;
 use crate::config::Config;
 use crate::shard_logic::ServerLogic;
@@ -17,7 +15,12 @@ use net::executor::exchange::{AwakeThreads, ShardExchange};
 use net::executor::{ExchangeOf, Executor};
 use net::layer::ListenerSetup;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+/// Time in which the log must take what services still have to say at the end.
+const WIND_UP: Duration = Duration::from_secs(5);
 
 /// A server's shard, and the way by which threads hand them to each other.
 type ServerShard = Shard<Epoll<ServerMessage<ServerOutside>>, ServerLogic<ServerOutside>>;
@@ -29,7 +32,7 @@ pub(super) fn spawn(
     awake: &Arc<AwakeThreads>,
     (logics, sockets): (ServerLogics, Sockets),
     boxes: &Mailboxes<ServerOutside>,
-    doors: &[Arc<ListenerSetup>],
+    (doors, abandoned): (&[Arc<ListenerSetup>], &Arc<AtomicBool>),
 ) -> Result<Vec<JoinHandle<()>>, StartError> {
     let began = clock::began();
     let mut shards = Vec::new();
@@ -43,12 +46,13 @@ pub(super) fn spawn(
     let exchange: Arc<ServerExchange> = ShardExchange::new(shards, awake.clone());
     let mut threads = Vec::new();
     for number in 0..count {
-        let (exchange, boxes) = (exchange.clone(), boxes.clone());
+        let (exchange, boxes, abandoned) = (exchange.clone(), boxes.clone(), abandoned.clone());
         let run = move || {
             if pin {
                 services::pin(number);
             }
-            Executor::new(number, exchange).run(|ended| wind_up(ended, &boxes, began));
+            Executor::new(number, exchange)
+                .run(|ended| wind_up(ended, (&boxes, &abandoned), began));
         };
         let thread = Builder::new().name(format!("shard-{number}"));
         threads.push(thread.spawn(run).map_err(failed)?);
@@ -56,13 +60,15 @@ pub(super) fn spawn(
     Ok(threads)
 }
 
-/// These shards have let everybody go: their services say what they still have to say to the log.
+/// These shards have let everybody go: their services say what they still have to say to the log,
+/// unless that takes nothing any more.
 fn wind_up(
     mut shards: Vec<Box<ServerShard>>,
-    boxes: &Mailboxes<ServerOutside>,
+    (boxes, abandoned): (&Mailboxes<ServerOutside>, &AtomicBool),
     began: std::time::Instant,
 ) {
-    for _ in 0..LOOKS {
+    let until = clock::now(began).after(WIND_UP);
+    while clock::now(began).mono < until && !abandoned.load(Ordering::Relaxed) {
         let now = clock::now(began);
         shards.retain_mut(|shard| {
             let mailbox = &boxes[usize::from(shard.number().0)];
@@ -74,6 +80,9 @@ fn wind_up(
             return;
         }
         std::thread::sleep(LOOK);
+    }
+    if abandoned.load(Ordering::Relaxed) {
+        return;
     }
     if shards.iter().all(|shard| shard.logic().is_logged()) {
         tell!(event::STOP_UNTOLD);

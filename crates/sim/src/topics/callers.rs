@@ -343,7 +343,7 @@ impl Machine for CallerMachine {
         self.pass(out, |client, inner| client.silent(now, inner))
     }
 
-    fn turn_away(&mut self, _: Now, _: TurnAway, _: &mut Outbox<Said>) {}
+    fn turn_away(&mut self, _: Now, _: TurnAway<'_>, _: &mut Outbox<Said>) {}
 
     fn closed(&mut self, now: Now, reason: CloseReason, out: &mut Outbox<Said>) {
         let done = self.pass(out, |client, inner| {

@@ -189,7 +189,7 @@ impl Machine for ClientMachine {
         self.pass(out, |client, out| client.silent(now, out))
     }
 
-    fn turn_away(&mut self, _: Now, _: TurnAway, _: &mut Outbox<Saw>) {}
+    fn turn_away(&mut self, _: Now, _: TurnAway<'_>, _: &mut Outbox<Saw>) {}
 
     fn closed(&mut self, now: Now, reason: CloseReason, out: &mut Outbox<Saw>) {
         let _ = self.pass(out, |client, out| {

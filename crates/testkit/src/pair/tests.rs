@@ -86,7 +86,7 @@ impl Machine for Echo {
         Err(CloseReason::KeepAliveTimeout)
     }
 
-    fn turn_away(&mut self, _: Now, _: TurnAway, _: &mut Outbox<Vec<u8>>) {}
+    fn turn_away(&mut self, _: Now, _: TurnAway<'_>, _: &mut Outbox<Vec<u8>>) {}
 
     fn closed(&mut self, _: Now, reason: CloseReason, out: &mut Outbox<Vec<u8>>) {
         out.say(reason.name());

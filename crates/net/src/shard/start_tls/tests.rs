@@ -140,7 +140,7 @@ impl Machine for ToyStream {
         Ok(())
     }
 
-    fn turn_away(&mut self, _: Now, _: TurnAway, _: &mut Outbox<Up>) {}
+    fn turn_away(&mut self, _: Now, _: TurnAway<'_>, _: &mut Outbox<Up>) {}
 
     fn closed(&mut self, _: Now, reason: CloseReason, out: &mut Outbox<Up>) {
         out.say((self.number, Heard::Ended(reason)));

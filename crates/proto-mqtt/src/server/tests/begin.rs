@@ -309,7 +309,7 @@ fn one_who_goes_while_the_broker_thinks_is_gone() {
 
 #[test]
 fn one_who_is_turned_away_is_told_so() {
-    let away = |why| TurnAway { why, retry_after_ms: 1_000 };
+    let away = |why| TurnAway::of(why, 1_000);
     let mut harness = ServerHarness::strict();
     harness.turn_away(away(Refusal::Busy), CloseReason::Busy);
     assert!(harness.wire.is_empty(), "before CONNECT nothing is said");
@@ -343,7 +343,7 @@ fn one_whose_shard_has_no_room_is_told_in_its_own_words() {
         let mut input = Input::new(&bytes, &link, &limits);
         machine.receive(now, &mut input, &mut out).expect("it asks for its home");
         assert_eq!((input.taken(), out.take_home().is_some()), (0, true));
-        let away = TurnAway { why: Refusal::Busy, retry_after_ms: 1_000 };
+        let away = TurnAway::of(Refusal::Busy, 1_000);
         machine.turn_away(now, away, &mut out);
         machine.closed(now, CloseReason::Busy, &mut out);
         assert_eq!(out.bytes(), wire);

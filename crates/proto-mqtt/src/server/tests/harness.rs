@@ -219,7 +219,7 @@ impl ServerHarness {
     }
 
     /// It is turned away.
-    pub fn turn_away(&mut self, away: TurnAway, reason: CloseReason) {
+    pub fn turn_away(&mut self, away: TurnAway<'_>, reason: CloseReason) {
         self.machine.turn_away(self.now, away, &mut self.out);
         self.after(Err(reason));
     }

@@ -114,7 +114,7 @@ fn who_is_turned_away_is_told_within_a_stream() {
         for state in ["plain", "begun", "asked", "granted", "bound"] {
             let mut side = in_state(state);
             let mut out = Out::new(base::hash::HashKey::new(1, 2), [0; 32]);
-            side.machine.turn_away(now(), TurnAway { why, retry_after_ms: 1 }, &mut out);
+            side.machine.turn_away(now(), TurnAway::of(why, 1), &mut out);
             let said = String::from_utf8(out.bytes().clone()).expect("UTF-8");
             assert!(said.ends_with(&stream_error(fault)), "{said}");
             assert_eq!(said.starts_with("<?xml"), state == "plain");

@@ -487,7 +487,7 @@ impl Machine for ChatOverMqtt {
         self.mqtt.silent(now, out)
     }
 
-    fn turn_away(&mut self, now: Now, away: TurnAway, out: &mut Out) {
+    fn turn_away(&mut self, now: Now, away: TurnAway<'_>, out: &mut Out) {
         self.mqtt.turn_away(now, away, out);
     }
 

@@ -572,7 +572,7 @@ fn a_session_whose_proof_is_over_begins_anew_if_the_client_has_proven_itself_aga
 fn the_end_of_the_connection_is_the_end_of_the_session() {
     let mut client = Client::in_session();
     let now = client.now();
-    let away = TurnAway { why: Refusal::Draining, retry_after_ms: 0 };
+    let away = TurnAway::of(Refusal::Draining, 0);
     client.machine.turn_away(now, away, &mut client.out);
     assert_eq!(client.heard(), [Heard::Disconnect(0x8b)]);
     client.machine.closed(now, CloseReason::PeerClosed, &mut client.out);

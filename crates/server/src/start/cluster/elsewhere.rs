@@ -127,14 +127,18 @@ fn answer(request: &Request, address: Option<&str>, (redirect, retry_ms): (Redir
     }
 }
 
+/// The words in which clients of MQTT 5 and XMPP are sent to another server; none: they are not.
+pub(super) fn denial(redirect: Redirect) -> Option<Denial> {
+    match redirect {
+        Redirect::UseAnother => Some(Denial::UseAnother),
+        Redirect::Moved => Some(Denial::Moved),
+        Redirect::Refuse => None,
+    }
+}
+
 fn denied(address: Option<&str>, redirect: Redirect) -> Denied {
-    let why = match redirect {
-        Redirect::UseAnother => Denial::UseAnother,
-        Redirect::Moved => Denial::Moved,
-        Redirect::Refuse => Denial::Unavailable,
-    };
-    match address.filter(|_| redirect != Redirect::Refuse) {
-        Some(address) => {
+    match denial(redirect).zip(address) {
+        Some((why, address)) => {
             Denied { server: Some(address.into()), ..Denied::of(why, CloseReason::Redirected) }
         }
         None => Denied {

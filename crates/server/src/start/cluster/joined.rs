@@ -3,15 +3,17 @@
 //! Invariant: a data folder that no cluster was told of is never published, and one of a cluster is
 //! never served alone.
 
+use super::elsewhere;
 use super::following::FollowingView;
 use super::lead::Lead;
 use super::seat::{self, LeaderSeat};
 use super::view;
-use crate::config::Config;
+use crate::config::{Config, ListenSection};
 use crate::start::{StartError, failed, storage};
 use model::id::NodeId;
 use nats::{NatsLogin, NatsSettings, NatsTls};
-use replication::{ClusterNotice, ClusterSettings, Replication};
+use net::OtherServers;
+use replication::{ClusterNotice, ClusterSettings, LeaderAddress, Replication};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -85,6 +87,20 @@ impl Joined {
             view: cluster,
             readings,
         }
+    }
+
+    /// The listeners of a leader for clients of this node's listeners of the same names.
+    pub(super) fn listeners_of(
+        &self,
+        leader: Option<&LeaderAddress>,
+        config: &Config,
+    ) -> OtherServers {
+        self.seat.set(leader.cloned());
+        let listener = |it: &ListenSection| {
+            let denial = elsewhere::denial(it.redirect);
+            Some((it.name.as_str().into(), (self.seat.address(&it.name)?.into(), denial)))
+        };
+        config.listen.iter().filter_map(listener).collect()
     }
 
     /// The logs are closed: what is not acknowledged yet has a moment, then the node has left.

@@ -81,7 +81,7 @@ enum Leads {
     /// The node stops, and no follower has taken over.
     Stop,
     /// The node stops, and a follower takes over.
-    HandedOver,
+    HandedOver(Option<LeaderAddress>),
     /// Another process takes its place.
     Give(Successor),
 }
@@ -205,12 +205,11 @@ fn lead(
             running.drain();
             Vec::new()
         }
-        Leads::HandedOver => {
+        Leads::HandedOver(to) => {
             node.caught.end_at_once();
             let ms = config.limits.take_over_ms.min(MOVE_MS_MAX);
             tell!(event::DRAINING, ms);
-            running.tell_stopping();
-            drop(running.step_down(ms));
+            running.hand_over(ms, joined.listeners_of(to.as_ref(), config));
             Vec::new()
         }
         Leads::Give(successor) => {
@@ -224,14 +223,17 @@ fn lead(
             let ms = config.limits.take_over_ms.min(most);
             let leader = to.as_ref().map_or("nobody", |leader| leader.name.as_str());
             tell!(event::NODE_LEAVES, node = number, why = reason(*why), leader, ms);
-            running.step_down(ms)
+            if *why == LeaveReason::Deposed {
+                running.abandon_log();
+            }
+            running.step_down(ms, joined.listeners_of(to.as_ref(), config))
         }
     };
     running.join();
     joined.closed();
     let again = Inherited { supervisor, sockets, taken_over: true };
     match next {
-        Leads::Stop | Leads::HandedOver => {
+        Leads::Stop | Leads::HandedOver(_) => {
             tell!(event::STOPPED);
             Ok(None)
         }
@@ -263,7 +265,7 @@ fn until_it_is_over(node: &Node<'_>, joined: &Joined, running: &RunningServer) -
             return Leads::Stop;
         }
         match joined.replication.turn(LOOK) {
-            Some(Turn::Leave { .. }) if stops.is_some() => return Leads::HandedOver,
+            Some(Turn::Leave { to, .. }) if stops.is_some() => return Leads::HandedOver(to),
             Some(Turn::Leave { why, to }) => return Leads::Leave(why, to),
             Some(Turn::Notice(notice)) => joined.notice(&notice),
             Some(Turn::Lead(_) | Turn::Follow(_)) | None => {}
