@@ -3,7 +3,7 @@
 #   make run ARGS='--config holdline.toml'      make bench ARGS='memory'
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench crash soak fuzz check deny mutants book package image tarball release
+.PHONY: help run test bench crash soak cluster fuzz check deny mutants book package image tarball release
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 CLIENTS := $(abspath $(or $(HOLDLINE_E2E_CLIENTS),$(TARGET_DIR)/e2e-clients))
@@ -41,6 +41,15 @@ soak: ## measure other clients while many floods hit a server, for an hour; ARGS
 	@test -d $(CLIENTS)/protobuf || python3 -m pip install --quiet --target $(CLIENTS)/protobuf \
 		-r tests/e2e/im/requirements.txt
 	HOLDLINE_E2E_CLIENTS=$(CLIENTS) python3 tests/e2e/soak.py \
+		--binary $(TARGET_DIR)/release/holdline $(ARGS)
+
+cluster: ## faults of a cluster under load, 300 of them, and an audit after each; ARGS go to tests/e2e/cluster/faults.py
+	@scripts/toolchain.sh
+	$(BUILD) -p holdline
+	@for it in nats:cluster protobuf:im; do \
+		test -d $(CLIENTS)/$${it%:*} || python3 -m pip install --quiet \
+			--target $(CLIENTS)/$${it%:*} -r tests/e2e/$${it#*:}/requirements.txt || exit; done
+	HOLDLINE_E2E_CLIENTS=$(CLIENTS) python3 tests/e2e/cluster/faults.py \
 		--binary $(TARGET_DIR)/release/holdline $(ARGS)
 
 fuzz: ## bend what parsers and machines read, by what it covers, and keep what does; ARGS: batches, a target

@@ -35,6 +35,8 @@ from fixture import poll  # noqa: E402
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
 # After a round so long the next cluster begins anew.
 ROUND = 20
+# So many clusters that do not begin, one after the other, end the run.
+BEGINNINGS = 3
 SERVED_S = 120
 AUDIT_S = 90
 
@@ -353,6 +355,8 @@ class Round:
 
     def choose(self):
         names = self.run.options.only or list(FAULTS)
+        if self.run.options.each:
+            return names[len(self.run.faults) % len(names)]
         return self.chance.choices(names, [FAULTS[name].weight for name in names])[0]
 
     def one(self):
@@ -395,6 +399,8 @@ class Round:
         return {sender.name: sender.latencies for sender in self.load.senders}
 
     def close(self):
+        if self.run.options.keep_all:
+            self.site.keep(self.folder())
         self.case.doCleanups()
 
 
@@ -416,6 +422,8 @@ class Run:
                         "found": {"failed": str(error)[-2000:]}}
                 self.faults.append(done)
                 self.tell(done)
+                if all(it["fault"] == "none" for it in self.faults[-BEGINNINGS:]):
+                    return
                 continue
             try:
                 for _ in range(self.options.round):
@@ -514,8 +522,10 @@ def arguments():
     parser.add_argument("--lasts", type=float, nargs=2, default=(3, 20), metavar="S",
                         help="shortest and longest time that a fault lasts, seconds")
     parser.add_argument("--only", action="append", choices=list(FAULTS), help="this fault alone")
+    parser.add_argument("--each", action="store_true", help="one after the other, not by chance")
     parser.add_argument("--keep", default=os.path.join(fixture.TARGET, "cluster-faults"),
                         help="folder for logs and exports of what did not hold")
+    parser.add_argument("--keep-all", action="store_true", help="also of what held")
     parser.add_argument("--binary", help="the server, instead of HOLDLINE_E2E_BINARY")
     parser.add_argument("--out", help="where the result is written, as JSON")
     return parser.parse_args()

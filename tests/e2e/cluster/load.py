@@ -234,8 +234,8 @@ class MqttReceiver(Receiver):
             if not self.is_there.is_set():
                 link.subscribe((f"load/{self.sender.name}", self.qos))
                 self.is_there.set()
-            said_s = time.monotonic()
-            while not self.load.over.is_set():
+            said_s, visits = time.monotonic(), self.load.visits
+            while not self.load.over.is_set() and visits == self.load.visits:
                 try:
                     self.take(link, link.read(1))
                     said_s = time.monotonic()
@@ -289,6 +289,13 @@ def enter(link, name, is_kept, client):
 class PushSender(Sender):
     """Pushes by the API with a key each, so that asking again makes no second push."""
 
+    # Answers that are remembered, to say more of a push that is lost.
+    ANSWERS = 20_000
+
+    def __init__(self, load, name, rate):
+        super().__init__(load, name, rate)
+        self.answers = collections.OrderedDict()
+
     def visit(self, host):
         link = http.client.HTTPConnection(host, self.load.ports["api"], timeout=2)
         with contextlib.closing(link):
@@ -310,6 +317,9 @@ class PushSender(Sender):
         outcome, = told["outcomes"]
         if outcome["outcome"] not in ("stored", "delivered"):
             raise NotHere(f"push {outcome}")
+        self.answers[number] = (int(told["id"]), outcome["outcome"], link.host, time.time())
+        if len(self.answers) > self.ANSWERS:
+            self.answers.popitem(last=False)
         self.acknowledged(number, began)
 
 
@@ -327,8 +337,8 @@ class Device(Receiver):
             if answer.opcode != miop.BIND_ACK or answer["result"] not in (0, miop.RESUMED):
                 raise NotHere(f"BIND {answer.opcode} {answer['result']}")
             self.is_there.set()
-            said_s = time.monotonic()
-            while not self.load.over.is_set():
+            said_s, visits = time.monotonic(), self.load.visits
+            while not self.load.over.is_set() and visits == self.load.visits:
                 try:
                     self.take(link, link.next(1))
                     said_s = time.monotonic()
@@ -337,6 +347,12 @@ class Device(Receiver):
                         raise
                     link.send_ping()
 
+    def of_lost(self, numbers):
+        """More of pushes that were lost, for whoever looks for the cause."""
+        answers = [(number, self.sender.answers.get(number)) for number in numbers]
+        return [(number, answer, answer is not None and self.known.get(answer[0]))
+                for number, answer in answers[:3] + answers[-3:]]
+
     def take(self, link, frame):
         if frame.opcode in (miop.GO_AWAY, miop.REDIRECT, miop.KICK):
             raise NotHere(f"opcode {frame.opcode}")
@@ -344,7 +360,7 @@ class Device(Receiver):
             return
         for record in frame.records:
             if record.id not in self.known:
-                self.known[record.id] = None
+                self.known[record.id] = (record.body.decode()[:20], time.time())
                 if len(self.known) > 100_000:
                     self.known.popitem(last=False)
                 self.hears(record.body.decode())
@@ -480,7 +496,7 @@ class Load:
     def __init__(self, hosts, ports, rate):
         self.hosts, self.ports = hosts, ports
         self.over, self.runs = threading.Event(), threading.Event()
-        self.complaints = []
+        self.complaints, self.visits = [], 0
         each = {kind: max(TURNS, rate * share // 100) for kind, share in self.SHARES.items()}
         self.senders = [
             *(MqttSender(self, f"qos{qos}", each[f"qos{qos}"], qos) for qos in range(3)),
@@ -537,9 +553,18 @@ class Load:
                     receiver.collect()
             return not any(receiver.missing() for receiver in self.receivers
                            if receiver.sender.name != "qos0")
-        with contextlib.suppress(AssertionError):
-            wait(arrived, "all that was acknowledged arrives")
         found = {}
+        try:
+            wait(arrived, "all that was acknowledged arrives")
+        except AssertionError:
+            late = {receiver.sender.name: receiver.missing() for receiver in self.receivers
+                    if receiver.sender.name != "qos0"}
+            # What waits for a receiver, and is not sent, comes with its next connection.
+            self.visits += 1
+            with contextlib.suppress(AssertionError):
+                wait(arrived, "all that was acknowledged arrives at new connections")
+            found.update({f"{name} late": ranges(numbers) for name, numbers in late.items()
+                          if numbers})
         for receiver in self.receivers:
             if receiver.sender.name == "qos0":
                 receiver.judge()
@@ -547,6 +572,8 @@ class Load:
             lost, doubled = receiver.judge()
             if lost:
                 found[f"{receiver.sender.name} lost"] = ranges(lost)
+                if isinstance(receiver, Device):
+                    found[f"{receiver.sender.name} answers"] = receiver.of_lost(lost)
             if doubled:
                 found[f"{receiver.sender.name} doubled"] = ranges(doubled)
         if self.complaints:

@@ -40,10 +40,11 @@ def own_mounts():
 
 
 class Site:
-    """`nodes`: how many of the machines have a node. `case`: whose clean-ups end it."""
+    """`nodes`: how many of the machines have a node. `case`: whose clean-ups end it. `changes`: of
+    the nodes' configuration."""
 
-    def __init__(self, case, nodes, logs=2):
-        self.case, self.logs = case, logs
+    def __init__(self, case, nodes, logs=2, changes=None):
+        self.case, self.logs, self.changes = case, logs, changes or {}
         self.folder = tempfile.mkdtemp(prefix="holdline-site-")
         case.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
         self.net = Net(MACHINES)
@@ -72,10 +73,12 @@ class Site:
                                "anonymous": "yes"}
         changes = {"listen.miop": listen("miop"), "listen.im": listen("im"),
                    "listen.xmpp": listen("xmpp"), "listen.mqtt": listen("mqtt"),
-                   "products.demo": {"anonymous": "everywhere"},
+                   # A device that is away for a while has all pushes when it is back.
+                   "products.demo": {"anonymous": "everywhere", "offline_count_max": 10_000,
+                                     "offline_bytes_max": 1 << 26},
                    "access": {"hash_cost": "light"},
                    "store": {"segment_bytes": 8 << 20, "checkpoint_bytes": 8 << 20},
-                   "cluster": {"followers": 1}}
+                   "cluster": {"followers": 1}, **self.changes}
         return Node(self.case, name, self.nats.addresses(), host, PORTS, self.disk(name),
                     self.net.words(name), changes)
 
@@ -134,6 +137,7 @@ class Site:
             told[node.name] = {"runs": node.runs(), "leads": node.leads()}
             with contextlib.suppress(Exception):
                 told[node.name]["cluster"] = node.cluster()
+                told[node.name]["device"] = node.server.state("push")
         return told
 
     def keep(self, folder):
@@ -145,6 +149,14 @@ class Site:
             if node.server:
                 with open(os.path.join(folder, f"{node.name}.log"), "w", encoding="utf-8") as file:
                     file.write(node.server.log)
+            if node.runs():
+                with contextlib.suppress(AssertionError, OSError):
+                    with open(os.path.join(folder, f"{node.name}.jsonl"), "wb") as file:
+                        file.write(b"\n".join(self.export(node)[1]))
+                with contextlib.suppress(Exception):
+                    with open(os.path.join(folder, f"{node.name}.metrics"), "w",
+                              encoding="utf-8") as file:
+                        file.write(node.server.metrics())
         for number in range(len(MACHINES)):
             with open(os.path.join(folder, f"nats-{number}.log"), "w", encoding="utf-8") as file:
                 file.write(self.nats.log(number))

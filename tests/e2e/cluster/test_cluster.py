@@ -8,11 +8,15 @@ import threading
 import unittest
 
 import fixture
+import im.wire
+import miop
 from cluster import nats
 from cluster.nats import Nats, Node, PATIENT_S
 from fixture import Case, poll
 from mqtt import wire
+from mqtt.broker import free_port
 from mqtt.wire import V5, Wire
+from xmpp.people import Stream
 
 SENT = 200
 
@@ -123,12 +127,60 @@ class Cluster(Case):
                          f"127.0.0.1:{leader.ports['moved']}")
         self.assertEqual(follower.code("/v1/clients"), 503)
 
+    def test_clients_of_a_leader_that_leaves_are_told_where_to_go(self):
+        listen = {name: free_port() for name in ("miop", "im", "xmpp")}
+        other = {name: free_port() for name in listen}
+        for node, ports in ((self.north, listen), (self.south, other)):
+            node.ports.update(ports)
+            for name, port in ports.items():
+                node.changes[f"listen.{name}"] = {
+                    "address": f"127.0.0.1:{port}", "protocol": name, "redirect": "use-another"}
+            node.configure()
+        self.cluster()
+        self.north.server.ask("PUT", "/v1/users/ann", {"password": "secret of ann"})
+        moved, mqtt = (self.enterContext(contextlib.closing(Wire(
+            ("127.0.0.1", self.north.ports[name]), V5))) for name in ("moved", "mqtt"))
+        moved.open("moved")
+        mqtt.open("mqtt")
+        device, classic = (self.device(version, self.north.server, listener="miop")
+                           for version in (7, 5))
+        device.bind("d7")
+        classic.bind("d5")
+        person = im.wire.Device(("127.0.0.1", listen["im"]))
+        self.addCleanup(person.close)
+        person.login("ann", password=b"secret of ann")
+        stream = Stream(("127.0.0.1", listen["xmpp"]))
+        self.addCleanup(stream.close)
+        stream.log_in("ann")
+        self.north.command("promote", "2", "--yes")
+        told = moved.expect(wire.DISCONNECT)
+        self.assertEqual((told.code, told.props["server_reference"]),
+                         (0x9D, f"127.0.0.1:{self.south.ports['moved']}"))
+        told = mqtt.expect(wire.DISCONNECT)
+        self.assertEqual((told.code, told.props.get("server_reference")), (0x8B, None),
+                         "its listener does not say so")
+        away = device.expect(miop.GO_AWAY)
+        self.assertEqual(away["addr"], [f"127.0.0.1:{other['miop']}"])
+        no = classic.expect(miop.BIND_ACK)
+        self.assertEqual((no["r"], no["addr0"]), ("32", f"127.0.0.1:{other['miop']}"))
+        kind, end = person.frame()
+        self.assertEqual((kind, end.word, end.server),
+                         ("end", "use_another", f"127.0.0.1:{other['im']}"))
+        self.assertIn(f"<see-other-host xmlns='urn:ietf:params:xml:ns:xmpp-streams'>"
+                      f"127.0.0.1:{other['xmpp']}</see-other-host>", stream.rest())
+        poll(self.south.leads, "south leads", PATIENT_S)
+        again = self.device(7, self.south.server, listener="miop")
+        self.assertIn(again.bind("d7")["result"], (0, miop.RESUMED))
+
     def test_a_leader_that_is_stopped_hands_over_first(self):
         self.cluster()
         self.assertEqual(self.north.server.stop(timeout=60), 0)
         poll(self.south.leads, "south leads", PATIENT_S)
         listed = self.south.command("list")
         self.assertRegex(listed, r"(?m)^\* +2 +south +leads")
+        told = fixture.run("top", "--plain", "--count", "1", "--url",
+                           f"http://127.0.0.1:{self.south.ports['api']}", "--token", nats.TOKEN)
+        self.assertIn("leads, 0 of 1 followers", told.stdout)
 
 
 class Alone(Case):
