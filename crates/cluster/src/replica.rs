@@ -79,6 +79,8 @@ pub struct Replica {
     unnamed: Option<Instant>,
     /// No claim before this time.
     quiet: Instant,
+    /// Since when the table names the leader that it names.
+    named_since: Instant,
     /// Since when the stream is known to lack what was acknowledged.
     forgot: Option<Instant>,
     behind: Behind,
@@ -135,6 +137,7 @@ impl Replica {
             is_isolated: false,
             unnamed: None,
             quiet: Instant::default(),
+            named_since: Instant::default(),
             forgot: None,
             behind: Behind::default(),
             next_trim: Instant::default(),
@@ -308,7 +311,11 @@ impl Replica {
         entry: Option<LogEntry>,
         out: &mut Vec<LogCommand>,
     ) {
+        let before = self.named();
         self.entry = entry.map(|entry| (revision, entry));
+        if self.named() != before {
+            self.named_since = view.now;
+        }
         let named = self.entry.as_ref().map_or(0, |(_, entry)| entry.generation);
         if named > self.generation && !self.is_open {
             self.follow_generation(view.now, named);

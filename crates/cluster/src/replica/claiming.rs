@@ -161,6 +161,8 @@ impl Replica {
             _ => {}
         }
         let last = view.peers.led(leader, log).map_or(*since, |led| led.max(*since));
+        // Whoever has just claimed does not lead yet, and has as long as one that falls silent.
+        let last = last.max(self.named_since);
         // The one that is wanted goes first where the leader said good-bye.
         match view.peers.log(leader, log) {
             Some((at, told)) if told.role == LogRole::Left => {

@@ -299,6 +299,25 @@ fn a_node_that_the_table_does_not_name_does_nothing() {
     assert!(bench.run(9).claims() && bench.opened() == [1]);
 }
 
+/// The leader is silent, and another follower claims: it is named before it is heard as a leader.
+#[test]
+fn whoever_has_just_claimed_has_as_long_to_lead_as_a_leader_may_be_silent() {
+    let [lead, ..] = four();
+    let entry = |leader: u16, epoch, followers: [u16; 2]| {
+        let followers = followers.map(|node| by(node).node).to_vec();
+        let leader = Some(by(leader));
+        LogEntry { generation: 1, epoch, leader, followers, ..LogEntry::default() }
+    };
+    let mut bench = Bench::new(&[&lead], 1, Some(entry(1, 1, [3, 2])));
+    bench.stream().messages = messages(1, &[&lead]);
+    bench.copies = vec![empty(), empty()];
+    assert!(!bench.run(7).claims(), "the other one is first");
+    bench.table = Some((2, entry(3, 2, [1, 2])));
+    bench.tell_table();
+    assert!(!bench.run(8).claims());
+    assert!(bench.run(3).claims(), "it does not come to lead");
+}
+
 /// A power cut took the mark of the leader's disk and the end of the stream: what its clients were
 /// told is in the tail alone.
 #[test]
