@@ -215,6 +215,7 @@ impl Driver {
         self.carry_out_all();
         self.beat(now);
         self.drop_bases(now);
+        self.purge();
         self.ask_states();
         self.tell_leader(now);
         self.tell_status(now);

@@ -51,7 +51,8 @@ impl Driver {
                 self.nats.delete_later(self.names.stream(log, generation));
             }
             LogCommand::Purge { generation, below } => {
-                self.nats.purge_later(self.names.stream(log, generation), below);
+                slot.purge = Some((generation, below));
+                self.purge();
             }
             LogCommand::Claim { ask, revision, entry } => {
                 let (key, value) = (log_key(log), Some(entry.write()));
@@ -84,6 +85,18 @@ impl Driver {
                 }
             }
             LogCommand::Tell(notice) => self.tell(log, notice),
+        }
+    }
+
+    /// Purges the streams of which nobody is about to go on where a base ends.
+    pub(super) fn purge(&mut self) {
+        for log in 0..self.slots.len() as u16 {
+            if self.is_copied(log) {
+                continue;
+            }
+            if let Some((generation, below)) = self.slots[usize::from(log)].purge.take() {
+                self.nats.purge_later(self.names.stream(log, generation), below);
+            }
         }
     }
 

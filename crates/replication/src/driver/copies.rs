@@ -23,14 +23,22 @@ use store::data::{Base, BaseList, Copying};
 /// A base that nobody asks for goes after so long.
 const UNUSED: Duration = Duration::from_secs(60);
 
+/// A stream is not purged while a base is copied, and so long after: whoever copied it goes on in
+/// the stream behind it ...
+const JOINS: Duration = Duration::from_secs(5);
+
+/// ... up to this many bytes of the stream.
+const JOINS_BYTES_MAX: u64 = 256 << 20;
+
 /// Longest wait for a part of a base.
 const PART: Duration = Duration::from_secs(3);
 
 /// Parts that do not come, one after the other, until a copy is given up.
 const MISSES_MAX: u32 = 20;
 
-/// A base that is being made is asked for so often: ten minutes.
-const WAITS_MAX: u32 = 600;
+/// A base that is being made is asked for so often, for ten minutes.
+const WAIT: Duration = Duration::from_millis(200);
+const WAITS_MAX: u32 = 3_000;
 
 /// Longest list, bytes: of a base of some 16 TB.
 const LIST_BYTES_MAX: u64 = 256 << 20;
@@ -154,6 +162,14 @@ impl Driver {
                 self.notice(ClusterNotice::Nats(format!("no copy of log {log}: {why}")));
             }
         }
+    }
+
+    /// Whether the stream of a log has to keep what is behind a base that is copied.
+    pub(super) fn is_copied(&self, log: u16) -> bool {
+        let now = self.clock.now();
+        let is_used = |it: &Given| it.log == log && now.since(it.used) < JOINS;
+        self.given.iter().any(is_used)
+            && self.slots[usize::from(log)].stream_bytes < JOINS_BYTES_MAX
     }
 
     pub(super) fn drop_bases(&mut self, now: Instant) {
@@ -283,7 +299,7 @@ fn part(nats: &Nats, subject: &str, ask: CopyAsk) -> Result<(u64, Vec<u8>), Stri
             Ok(Some(CopyAnswer::Bytes { total, bytes })) => return Ok((total, bytes)),
             Ok(Some(CopyAnswer::Wait)) if waits < WAITS_MAX => {
                 waits += 1;
-                std::thread::sleep(Duration::from_secs(1));
+                std::thread::sleep(WAIT);
             }
             Err(NatsError::Silent) if misses < MISSES_MAX => {
                 misses += 1;

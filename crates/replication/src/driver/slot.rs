@@ -30,6 +30,8 @@ pub(crate) struct Slot {
     pub(crate) copying: Option<CopyJob>,
     /// Why the copy on this disk cannot be used.
     pub(crate) wreck: Option<String>,
+    /// A purge of its stream that is due: the generation, and the first sequence that stays.
+    pub(crate) purge: Option<(u32, u64)>,
     /// A machine is made again then.
     pub(crate) again: Option<Instant>,
     /// Something was written since the last sync.
@@ -66,6 +68,7 @@ impl Slot {
             shown: None,
             copying: None,
             wreck: None,
+            purge: None,
             again: None,
             is_dirty: false,
             written: 0,
@@ -98,6 +101,7 @@ impl Slot {
     pub(crate) fn drop_machine(&mut self) {
         self.life += 1;
         (self.replica, self.is_open, self.shown) = (None, false, None);
+        self.purge = None;
         self.sent.clear();
     }
 
