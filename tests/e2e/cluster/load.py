@@ -26,6 +26,8 @@ from xmpp.people import Stream
 
 # A client takes a node for dead that does not answer for so long.
 PATIENCE_S = 6
+# A node that does not answer a login for so long is left for the next one.
+LOGIN_S = 3
 # A node that refuses is asked again after so long, beside the others.
 AGAIN_S = 0.1
 # Turns of a sender a second; each says its share and waits for the answers.
@@ -232,8 +234,7 @@ class MqttReceiver(Receiver):
         with contextlib.closing(connected(host, self.load.ports["mqtt"])) as link:
             enter(link, self.name.replace(" ", "-"), True, self)
             if not self.is_there.is_set():
-                link.subscribe((f"load/{self.sender.name}", self.qos))
-                self.is_there.set()
+                link.send(wire.subscribe(V5, [(f"load/{self.sender.name}", self.qos)]))
             said_s, visits = time.monotonic(), self.load.visits
             while not self.load.over.is_set() and visits == self.load.visits:
                 try:
@@ -247,7 +248,9 @@ class MqttReceiver(Receiver):
     def take(self, link, told):
         if told.kind == wire.DISCONNECT:
             raise NotHere(f"DISCONNECT {told.code:#x}")
-        if told.kind == wire.PUBREL:
+        if told.kind == wire.SUBACK:
+            self.is_there.set()
+        elif told.kind == wire.PUBREL:
             self.held.discard(told.id)
             link.send(wire.acknowledge(wire.PUBCOMP, told.id, V5))
         elif told.kind == wire.PUBLISH:
@@ -267,15 +270,15 @@ def connected(host, port):
 
 def socket_to(host, port):
     """A connection to a node that must accept it soon."""
-    link = socket.create_connection((host, port), 2)
-    link.settimeout(PATIENCE_S)
+    link = socket.create_connection((host, port), LOGIN_S)
+    link.settimeout(LOGIN_S)
     return link
 
 
 def enter(link, name, is_kept, client):
     """CONNECT. A session that is kept must be there again."""
     link.send(wire.connect(V5, name, clean=not is_kept, props=KEPT if is_kept else None))
-    answer = link.read(PATIENCE_S)
+    answer = link.read(LOGIN_S)
     if answer.kind != wire.CONNACK or answer.code:
         raise NotHere(f"CONNACK {answer.code:#x}")
     if is_kept and client.has_session and not answer.present:
@@ -297,9 +300,14 @@ class PushSender(Sender):
         self.answers = collections.OrderedDict()
 
     def visit(self, host):
-        link = http.client.HTTPConnection(host, self.load.ports["api"], timeout=2)
+        link = http.client.HTTPConnection(host, self.load.ports["api"], timeout=LOGIN_S)
         with contextlib.closing(link):
             link.connect()
+            link.request("GET", "/readyz?lead")
+            answer = link.getresponse()
+            answer.read()
+            if answer.status != 200 or link.sock is None:
+                raise NotHere(f"/readyz?lead {answer.status}")
             link.sock.settimeout(PATIENCE_S)
             for numbers in self.turns():
                 for number in numbers:
@@ -333,7 +341,7 @@ class Device(Receiver):
     def visit(self, host):
         with contextlib.closing(miop.Device(socket_to(host, self.load.ports["miop"]))) as link:
             link.send(link.bind_frame(self.sender.name, PRODUCT))
-            answer = link.next(PATIENCE_S)
+            answer = link.next(LOGIN_S)
             if answer.opcode != miop.BIND_ACK or answer["result"] not in (0, miop.RESUMED):
                 raise NotHere(f"BIND {answer.opcode} {answer['result']}")
             self.is_there.set()
@@ -412,6 +420,7 @@ class XmppSender(Sender):
     def visit(self, host):
         with contextlib.closing(Stream(socket_to(host, self.load.ports["xmpp"]))) as link:
             link.log_in(self.name)
+            link.socket.settimeout(PATIENCE_S)
             link.say(f"<iq type='set' id='b'><bind xmlns='{BIND}'/></iq><enable xmlns='{SM}'/>")
             link.until("<enabled ")
             handled = 0
@@ -480,6 +489,7 @@ def logged_in(host, load, name):
         kind, answer = link.frame()
         if kind != "logged_in":
             raise NotHere(f"login {answer.word}")
+        link.socket.settimeout(PATIENCE_S)
         stack.pop_all()
         return link
 

@@ -29,8 +29,10 @@ from mqtt.wire import V5, Wire  # noqa: E402
 
 SENDERS = ("qos1", "qos2", "push", "im", "xmpp")
 BODY = b"." * 60_000
-WINDOW = 64
+WINDOW = 512
 COPY_S = 600
+# Sessions that are away have room for all.
+QUEUES = {"mqtt": {"queue_count_max": 100_000_000, "queue_bytes_max": 4_000_000_000}}
 
 
 def cpu_s(pid):
@@ -95,13 +97,19 @@ class Measure:
                     self.row(f"{sender.name}, answer {label}, p99", "ms", 1000 * at(times, 0.99))
         return found
 
+    @staticmethod
+    def away(host, topic):
+        """A kept session that subscribes and goes: what is sent to it is stored."""
+        with contextlib.closing(Wire(socket_to(host, PORTS["mqtt"]), V5)) as hearer:
+            hearer.send(wire.connect(V5, f"away-{topic}", clean=False,
+                                     props={"session_expiry": 86400}))
+            assert hearer.read().code == 0
+            hearer.subscribe((topic, 1))
+
     def throughput(self, label, site):
         """Messages at QoS 1 to a kept session that is away, as many as are answered; a second."""
-        host, rates = site.nodes[0].host, []
-        with contextlib.closing(Wire(socket_to(host, PORTS["mqtt"]), V5)) as hearer:
-            hearer.send(wire.connect(V5, "away", clean=False, props={"session_expiry": 86400}))
-            assert hearer.read().code == 0
-            hearer.subscribe(("flood", 1))
+        host = site.nodes[0].host
+        self.away(host, "flood")
         nats, node = site.nats.processes, site.nodes[0].server
         before = sum(cpu_s(it.pid) for it in nats), cpu_s(node.pid)
         with contextlib.closing(Wire(socket_to(host, PORTS["mqtt"]), V5)) as link:
@@ -117,6 +125,8 @@ class Measure:
                 assert answer.code < 0x80, answer
                 open -= 1
         took = time.monotonic() - began
+        dropped = sum(node.status()["dropped"].values())
+        assert not dropped, f"{dropped} were not stored"
         used = [after - earlier for after, earlier in zip(
             (sum(cpu_s(it.pid) for it in nats), cpu_s(node.pid)), before)]
         self.row(f"stored messages {label}", "1/s", count / took)
@@ -154,28 +164,34 @@ class Measure:
         second.server.stop(timeout=60)
         host = first.host
         poll(first.leads, "it leads", PATIENT_S)
+        self.away(host, "base")
         with contextlib.closing(Wire(socket_to(host, PORTS["mqtt"]), V5)) as link:
             link.send(wire.connect(V5, "large"))
             assert link.read(PATIENT_S).code == 0
             left, number = self.options.base_mb * 1_000_000, 0
             while left > 0:
                 number += 1
-                link.send(wire.publish(V5, f"base/{number}", BODY, 1, retain=True, id=number))
+                link.send(wire.publish(V5, "base", BODY, 1, id=number % 60_000 + 1))
                 answer = link.read(PATIENT_S)
                 assert answer.code < 0x80, answer
                 left -= len(BODY)
         site.wipe(second)
         began = time.monotonic()
         second.again()
-        poll(lambda: all(it["copies"] for it in first.cluster()["logs"]), "it follows", COPY_S)
+        ends = [it["index"] for it in first.cluster()["logs"]]
+
+        def follows():
+            logs = second.cluster()["logs"]
+            return logs and all(it["index"] >= end for it, end in zip(logs, ends))
+        poll(follows, "it follows", COPY_S)
         self.row(f"base of {self.options.base_mb} MB copied, until the node follows", "s",
                  time.monotonic() - began)
 
     def whole(self):
-        with self.site(0) as site:
+        with self.site(0, QUEUES) as site:
             alone = self.one_at_a_time("alone", site)
             rate = self.throughput("alone", site)
-        with self.site(2) as site:
+        with self.site(2, QUEUES) as site:
             ours = self.one_at_a_time("in a cluster", site)
             for name in SENDERS:
                 self.row(f"{name}, answer, p50 more than alone", "ms", ours[name] - alone[name])
@@ -186,7 +202,7 @@ class Measure:
             self.row("stored messages in a cluster, of those alone", "", share)
             self.moves(site)
         if self.options.base_mb:
-            with self.site(2, {"limits": {"packet_bytes_max": 1 << 20}}) as site:
+            with self.site(2, QUEUES) as site:
                 self.copy(site)
 
     def result(self, began, load):

@@ -178,9 +178,9 @@ class Cluster(Case):
         poll(self.south.leads, "south leads", PATIENT_S)
         listed = self.south.command("list")
         self.assertRegex(listed, r"(?m)^\* +2 +south +leads")
-        told = fixture.run("top", "--plain", "--count", "1", "--url",
-                           f"http://127.0.0.1:{self.south.ports['api']}", "--token", nats.TOKEN)
-        self.assertIn("leads, 0 of 1 followers", told.stdout)
+        place = ("--url", f"http://127.0.0.1:{self.south.ports['api']}", "--token", nats.TOKEN)
+        poll(lambda: "leads, 0 of 1 followers" in fixture.run(
+            "top", "--plain", "--count", "1", *place).stdout, "top shows it", PATIENT_S)
 
 
 class Alone(Case):
