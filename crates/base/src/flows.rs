@@ -1,0 +1,428 @@
+//! Flows: straight-line functions that wait for answers, without a thread, a clock or a runtime.
+//!
+//! ```text
+//! begin ─► ready ─► resumed: the owner lends its state ─► runs to its next wait: the state is back
+//!            ▲                                                                      │
+//!            └──────────────── reply, under the key of the wait ◄───────────────────┘
+//! ```
+//! A flow is an `async fn` that reaches the state of its owner by a [`FlowHandle`]. The owner asks
+//! the outside for whatever a flow waits for, under a [`WaitKey`], and hands the answer to
+//! [`Flows::reply`]; [`run`] resumes what is ready. The state moves into the flow and out of it
+//! again as a box, so a borrow of it cannot outlive a wait, and the lock through which it moves is
+//! always free. Nothing here knows what is asked, or of whom.
+//!
+//! Invariants: one flow at a time has the state, and from one wait to the next nobody else has it;
+//! flows are resumed in the order of their replies; a wait is answered once, and later answers to
+//! it are dropped.
+
+use crate::time::Instant;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// Deadlines of waits that are over are dropped when there are so many more of them than flows.
+const STALE_DEADLINES_MAX: usize = 64;
+
+type Flow = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// State that flows share.
+pub trait FlowState: Sized {
+    /// Answers that its flows wait for.
+    type Reply;
+
+    /// Its flows.
+    fn flows(&mut self) -> &mut Flows<Self>;
+
+    /// A flow has run to its next wait, or to its end.
+    fn paused(&mut self);
+}
+
+/// The name of one wait of one flow, as a number that is given once. 0 is the key of no wait.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct WaitKey(u64);
+
+impl WaitKey {
+    fn new(slot: u32, turn: u32) -> WaitKey {
+        WaitKey(u64::from(turn) << 32 | u64::from(slot))
+    }
+
+    /// The number.
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The key with this number.
+    pub const fn of_number(number: u64) -> WaitKey {
+        WaitKey(number)
+    }
+
+    fn slot(self) -> usize {
+        self.0 as u32 as usize
+    }
+
+    fn turn(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
+/// What a flow is lent when it is resumed.
+struct Loan<S: FlowState> {
+    state: Option<Box<S>>,
+    reply: Option<S::Reply>,
+}
+
+/// Where a loan changes hands.
+struct Exchange<S: FlowState>(Mutex<Loan<S>>);
+
+impl<S: FlowState> Exchange<S> {
+    fn open(&self) -> MutexGuard<'_, Loan<S>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A flow's access to the state that flows share.
+pub struct FlowHandle<S: FlowState> {
+    slot: u32,
+    state: Option<Box<S>>,
+    exchange: Arc<Exchange<S>>,
+}
+
+impl<S: FlowState> FlowHandle<S> {
+    /// The state, until the next wait.
+    pub fn state(&mut self) -> &mut S {
+        let exchange = &self.exchange;
+        self.state.get_or_insert_with(|| {
+            let state = exchange.open().state.take();
+            state.expect("a flow runs only while its owner lends it the state")
+        })
+    }
+
+    /// The key of the next wait.
+    pub fn key(&mut self) -> WaitKey {
+        let slot = self.slot;
+        self.state().flows().key(slot)
+    }
+
+    /// Gives the state back until the wait with this key is answered; at once, if it is already.
+    pub fn reply(&mut self) -> Wait<'_, S> {
+        Wait { handle: self, is_suspended: false }
+    }
+
+    fn give_back(&mut self) {
+        if let Some(state) = self.state.take() {
+            self.exchange.open().state = Some(state);
+        }
+    }
+}
+
+impl<S: FlowState> Drop for FlowHandle<S> {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
+/// A wait for a reply.
+pub struct Wait<'a, S: FlowState> {
+    handle: &'a mut FlowHandle<S>,
+    is_suspended: bool,
+}
+
+impl<S: FlowState> Future for Wait<'_, S> {
+    type Output = S::Reply;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<S::Reply> {
+        let Wait { handle, is_suspended } = &mut *self;
+        if !*is_suspended {
+            let slot = handle.slot;
+            if let Some(reply) = handle.state().flows().take_reply(slot) {
+                return Poll::Ready(reply);
+            }
+            *is_suspended = true;
+            handle.give_back();
+            return Poll::Pending;
+        }
+        let mut loan = handle.exchange.open();
+        let (state, reply) = (loan.state.take(), loan.reply.take());
+        drop(loan);
+        handle.state = state;
+        Poll::Ready(reply.expect("a flow that waits is resumed with a reply"))
+    }
+}
+
+/// A flow, or its place while it runs.
+struct Slot {
+    /// The number of the present wait, or of the next one, above 0.
+    turn: u32,
+    flow: Option<Flow>,
+}
+
+/// The flows of one owner.
+pub struct Flows<S: FlowState> {
+    exchange: Arc<Exchange<S>>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    most: usize,
+    /// Flows to resume, with the reply; none: it begins.
+    ready: VecDeque<(u32, Option<S::Reply>)>,
+    deadlines: BinaryHeap<Reverse<(Instant, WaitKey)>>,
+}
+
+impl<S: FlowState> Flows<S> {
+    /// No flows, and later at most so many.
+    pub fn new(most: usize) -> Flows<S> {
+        Flows {
+            exchange: Arc::new(Exchange(Mutex::new(Loan { state: None, reply: None }))),
+            slots: Vec::new(),
+            free: Vec::new(),
+            most,
+            ready: VecDeque::new(),
+            deadlines: BinaryHeap::new(),
+        }
+    }
+
+    /// Flows under way.
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Whether no flow is under way.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether no more may be begun.
+    pub fn is_full(&self) -> bool {
+        self.len() >= self.most
+    }
+
+    /// Whether [`run`] has something to do.
+    pub fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Begins a flow, which runs with the next [`run`]. False: there are as many as there may be.
+    pub fn begin<F>(&mut self, flow: impl FnOnce(FlowHandle<S>) -> F) -> bool
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        if self.is_full() {
+            return false;
+        }
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot { turn: 1, flow: None });
+            self.slots.len() as u32 - 1
+        });
+        let handle = FlowHandle { slot, state: None, exchange: self.exchange.clone() };
+        self.slots[slot as usize].flow = Some(Box::pin(flow(handle)));
+        self.ready.push_back((slot, None));
+        true
+    }
+
+    /// Answers a wait. False: it is over already.
+    pub fn reply(&mut self, key: WaitKey, reply: S::Reply) -> bool {
+        if !self.is_open(key) {
+            return false;
+        }
+        self.end_wait(key.slot());
+        self.ready.push_back((key.slot() as u32, Some(reply)));
+        true
+    }
+
+    /// A wait ends at this time at the latest ([`Flows::expire`]).
+    pub fn set_deadline(&mut self, key: WaitKey, at: Instant) {
+        if self.deadlines.len() > 2 * self.len() + STALE_DEADLINES_MAX {
+            let slots = &self.slots;
+            self.deadlines.retain(|Reverse((_, key))| slots[key.slot()].turn == key.turn());
+        }
+        self.deadlines.push(Reverse((at, key)));
+    }
+
+    /// Answers the waits whose deadline has come; when the next one comes.
+    pub fn expire(&mut self, now: Instant, late: impl Fn() -> S::Reply) -> Option<Instant> {
+        while let Some(&Reverse((at, key))) = self.deadlines.peek() {
+            if at > now && self.is_open(key) {
+                return Some(at);
+            }
+            self.deadlines.pop();
+            self.reply(key, late());
+        }
+        None
+    }
+
+    fn key(&self, slot: u32) -> WaitKey {
+        WaitKey::new(slot, self.slots[slot as usize].turn)
+    }
+
+    fn is_open(&self, key: WaitKey) -> bool {
+        self.slots.get(key.slot()).is_some_and(|slot| slot.turn == key.turn())
+    }
+
+    fn end_wait(&mut self, slot: usize) {
+        self.slots[slot].turn = self.slots[slot].turn.wrapping_add(1).max(1);
+    }
+
+    /// The answer to a wait of the flow that runs, if it came while the flow asked.
+    fn take_reply(&mut self, slot: u32) -> Option<S::Reply> {
+        let is_own = self.ready.back().is_some_and(|(of, reply)| *of == slot && reply.is_some());
+        if is_own { self.ready.pop_back()?.1 } else { None }
+    }
+}
+
+/// Resumes all flows that are ready, in order, and those that become so.
+pub fn run<S: FlowState>(mut state: Box<S>) -> Box<S> {
+    let mut context = Context::from_waker(Waker::noop());
+    let exchange = state.flows().exchange.clone();
+    while let Some((slot, reply)) = state.flows().ready.pop_front() {
+        let flow = state.flows().slots[slot as usize].flow.take();
+        let mut flow = flow.expect("a flow is ready at most once");
+        *exchange.open() = Loan { state: Some(state), reply };
+        let is_over = flow.as_mut().poll(&mut context).is_ready();
+        state = exchange.open().state.take().expect("a flow that does not run has no state");
+        let flows = state.flows();
+        if is_over {
+            flows.end_wait(slot as usize);
+            flows.free.push(slot);
+        } else {
+            flows.slots[slot as usize].flow = Some(flow);
+        }
+        state.paused();
+    }
+    state
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Now;
+    use std::time::Duration;
+
+    /// A counter at which flows add up what they are told.
+    struct Sum {
+        flows: Flows<Sum>,
+        asked: Vec<WaitKey>,
+        told: Vec<(char, Option<u32>)>,
+        pauses: usize,
+    }
+
+    impl FlowState for Sum {
+        type Reply = Option<u32>;
+
+        fn flows(&mut self) -> &mut Flows<Sum> {
+            &mut self.flows
+        }
+
+        fn paused(&mut self) {
+            self.pauses += 1;
+        }
+    }
+
+    fn sum(most: usize) -> Box<Sum> {
+        let (flows, asked, told) = (Flows::new(most), Vec::new(), Vec::new());
+        Box::new(Sum { flows, asked, told, pauses: 0 })
+    }
+
+    async fn ask(sum: &mut FlowHandle<Sum>) -> Option<u32> {
+        let key = sum.key();
+        sum.state().asked.push(key);
+        sum.reply().await
+    }
+
+    /// Adds two numbers, for which it asks one after the other.
+    async fn add(mut sum: FlowHandle<Sum>, name: char) {
+        let total = async {
+            let first = ask(&mut sum).await?;
+            Some(first + ask(&mut sum).await?)
+        };
+        let total = total.await;
+        sum.state().told.push((name, total));
+    }
+
+    fn two() -> Box<Sum> {
+        let mut sum = sum(2);
+        assert!(sum.flows.begin(|sum| add(sum, 'a')) && sum.flows.begin(|sum| add(sum, 'b')));
+        assert!(!sum.flows.begin(|sum| add(sum, 'c')), "there are as many as there may be");
+        run(sum)
+    }
+
+    #[test]
+    fn flows_go_on_in_the_order_of_their_replies() {
+        let mut sum = two();
+        let [a, b] = sum.asked[..] else { panic!("both ask") };
+        assert!(sum.flows.reply(b, Some(1)) && sum.flows.reply(a, Some(2)));
+        sum = run(sum);
+        let [_, _, b, a] = sum.asked[..] else { panic!("both ask again") };
+        assert!(sum.flows.reply(b, Some(10)) && sum.flows.reply(a, Some(20)));
+        sum = run(sum);
+        assert_eq!(sum.told, [('b', Some(11)), ('a', Some(22))]);
+        assert_eq!((sum.flows.len(), sum.pauses), (0, 6));
+    }
+
+    #[test]
+    fn a_wait_is_answered_once() {
+        let mut sum = two();
+        let [a, _] = sum.asked[..] else { panic!("both ask") };
+        assert!(sum.flows.reply(a, Some(1)));
+        assert!(!sum.flows.reply(a, Some(2)), "it is answered");
+        sum = run(sum);
+        assert!(!sum.flows.reply(a, Some(3)), "the flow waits for something else");
+        let again = *sum.asked.last().expect("it asks again");
+        sum.flows.reply(again, None);
+        sum = run(sum);
+        assert!(!sum.flows.reply(again, Some(4)), "the flow is over");
+        assert!(sum.flows.begin(|sum| add(sum, 'c')));
+        assert!(!sum.flows.reply(again, Some(5)), "its slot has another one");
+        assert_eq!(WaitKey::of_number(a.number()), a);
+        assert!(!sum.flows.reply(WaitKey::of_number(0), Some(6)), "no wait has this key");
+    }
+
+    #[test]
+    fn a_reply_that_comes_while_a_flow_asks_does_not_pause_it() {
+        let mut sum = sum(1);
+        sum.flows.begin(|mut sum: FlowHandle<Sum>| async move {
+            let key = sum.key();
+            sum.state().flows.reply(key, Some(7));
+            let told = sum.reply().await;
+            sum.state().told.push(('a', told));
+        });
+        let sum = run(sum);
+        assert_eq!((&sum.told[..], sum.pauses), (&[('a', Some(7))][..], 1));
+    }
+
+    #[test]
+    fn a_wait_whose_deadline_comes_is_answered_and_deadlines_of_others_are_dropped() {
+        let at = |ms| Now::default().after(Duration::from_millis(ms));
+        let mut sum = two();
+        let [a, b] = sum.asked[..] else { panic!("both ask") };
+        sum.flows.set_deadline(a, at(10));
+        sum.flows.set_deadline(b, at(20));
+        assert_eq!(sum.flows.expire(at(9), || None), Some(at(10)));
+        assert_eq!(sum.flows.expire(at(10), || None), Some(at(20)));
+        sum = run(sum);
+        assert_eq!(sum.told, [('a', None)]);
+        (0..1_000).for_each(|ms| sum.flows.set_deadline(a, at(ms)));
+        assert!(sum.flows.deadlines.len() < 2 * STALE_DEADLINES_MAX);
+        assert_eq!(sum.flows.expire(at(15), || None), Some(at(20)), "b waits");
+    }
+
+    #[test]
+    fn state_and_flows_may_change_threads_and_are_dropped_together() {
+        let held = Arc::new(());
+        let mut sum = two();
+        let own = held.clone();
+        let a = sum.asked[0];
+        sum.flows.reply(a, None);
+        let other = std::thread::Builder::new().name("other".into());
+        sum = other.spawn(move || run(sum)).expect("it starts").join().expect("it runs");
+        sum.flows.begin(|mut sum| async move {
+            ask(&mut sum).await;
+            drop(own);
+        });
+        sum = run(sum);
+        assert_eq!((sum.told.len(), Arc::strong_count(&held)), (1, 2));
+        drop(sum);
+        assert_eq!(Arc::strong_count(&held), 1, "the flow is gone with its owner");
+    }
+}
