@@ -415,7 +415,7 @@ pub struct Effects<S: Service + ?Sized> {
     /// Messages of the server's own.
     pub publications: Vec<Publication>,
     /// What happened since the process began.
-    pub counters: Counters,
+    pub counters: Box<Counters>,
     /// Set by the roof: somebody listens to events.
     pub events_wanted: bool,
     /// Set by the roof: somebody listens to what clients publish.
@@ -440,7 +440,7 @@ impl<S: Service + ?Sized> Default for Effects<S> {
             partings: Vec::new(),
             losses: Vec::new(),
             publications: Vec::new(),
-            counters: Counters::default(),
+            counters: Box::default(),
             events_wanted: false,
             messages_wanted: false,
         }
