@@ -11,10 +11,12 @@
 use crate::label::Route;
 use crate::log::{Answered, PendingCall};
 use crate::people::partings;
+use crate::service::flow::Reply;
 use crate::waits::Waits;
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
 use base::bytes::ByteReader;
+use base::flows::WaitKey;
 use base::hash::HashKey;
 use base::time::{Instant, Now};
 use model::account::{AccountAddress, AccountId};
@@ -36,8 +38,8 @@ const FINDING_MAX: usize = 65_536;
 pub(crate) enum Waiter {
     /// A device that was let in.
     Login(Box<crate::sessions::login::LetIn>),
-    /// Whoever sends to it.
-    Send(Box<crate::send::Sending>),
+    /// A flow, and what it holds, bytes.
+    Flow(WaitKey, usize),
     /// Whoever makes it a member of a group, by the number of the order.
     Group(u64),
     /// Whoever wants something of it as a contact.
@@ -50,8 +52,6 @@ pub(crate) enum Waiter {
     Nodes(Box<crate::people::nodes::NodesWanted>),
     /// Whoever asks how far it has read.
     Readers(Box<crate::conversations::receipts::readers::ReadersWanted>),
-    /// Whoever calls back what it said to it.
-    Recall(Box<crate::amendments::RecallAsked>),
     /// Whoever gives it rights in a chatroom, by the number of the order.
     Chatroom(u64),
     /// A round of pushes, by its number.
@@ -241,7 +241,7 @@ impl Waiter {
     /// Approximate memory, bytes.
     fn weight(&self) -> u64 {
         let beside = match self {
-            Waiter::Send(sending) => sending.weight(),
+            Waiter::Flow(_, bytes) => *bytes,
             Waiter::MovedIn(moving) => moving.weight(),
             Waiter::Contact(wanting) => wanting.weight(),
             Waiter::Nodes(wanted) => wanted.weight(),
@@ -489,8 +489,8 @@ impl Chat {
     ) {
         match waiter {
             Waiter::Login(let_in) => self.account_of_login(now, *let_in, row, fx),
-            Waiter::Send(sending) => {
-                self.receiver_found(now, *sending, (address, row.map(|row| row.id)), fx);
+            Waiter::Flow(key, _) => {
+                self.flows.reply(key, Reply::Account(row.map(|row| row.id)));
             }
             Waiter::Group(order) => {
                 self.member_found(now, order, (address, row.map(|row| row.id)), fx);
@@ -510,9 +510,6 @@ impl Chat {
             Waiter::Readers(wanted) => {
                 self.reader_found(now, *wanted, (address, row.map(|row| row.id)), fx);
             }
-            Waiter::Recall(asked) => {
-                self.recall_partner_found(now, *asked, (address, row.map(|row| row.id)), fx);
-            }
             Waiter::Push(number) => self.push_account_found(now, number, (address, row), fx),
             Waiter::Nodes(wanted) => {
                 self.nodes_owner_found(now, *wanted, (address, row.map(|row| row.id)), fx);
@@ -524,7 +521,7 @@ impl Chat {
                 self.stanza_receiver_found(*handing, (address, row.map(|row| row.id)), fx);
             }
             Waiter::MovedIn(moving) => {
-                self.moves_in_with(now, *moving, (address, row.map(|row| row.id)), fx);
+                self.moves_in_with(*moving, (address, row.map(|row| row.id)), fx);
             }
             Waiter::Registering(wants) => self.account_of_registering(*wants, row, fx),
             Waiter::Peer(shard, number) => {

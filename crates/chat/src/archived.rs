@@ -81,7 +81,7 @@ fn mentioned(mentions: Option<&Mentions>) -> Box<str> {
 
 impl Chat {
     /// What is stored from now on waits for an archive, too.
-    pub fn keep_for_archive(&mut self) {
+    pub(crate) fn keep_for_archive(&mut self) {
         let (home, shard, shards) = (self.settings.home, self.settings.shard, self.settings.shards);
         self.outbox.keep_for(archive_timeline(home, shard, shards));
     }

@@ -77,9 +77,12 @@ pub use people::{
     ArrivalTaken, PresenceTold, ProbeAsked, Probed, TieReceipt, TieTold, TieVerb, TieWord,
 };
 pub use push::{PushDetail, PushPolicy, QuietPush};
+pub use service::ChatService;
 pub use sessions::book_orders::BookPolicy;
 pub use sessions::transients::{BoundTold, TransientSaid, TransientTold};
-pub use word::{Cargo, ChatWord, Fetched, Parcel, Range, ReadBy, StoreOrder, StoredMessage};
+pub use word::{
+    Cargo, ChatWord, Fetched, Parcel, Range, ReadBy, SendOrder, StoreOrder, StoredMessage,
+};
 
 /// By what labels of messages begin that are between two accounts, and those said to a group: a
 /// store keeps them apart by it.
@@ -119,7 +122,7 @@ use crate::people::nodes::Nodes;
 use crate::push::Pushes;
 use crate::reads::Reading;
 use crate::reads::fetching::Fetching;
-use crate::send::StoreWait;
+use crate::service::flow::{ChatFlows, Door, FLOWS_MAX};
 use crate::sessions::book_orders::BookOrders;
 use crate::sessions::login::Logins;
 use crate::sessions::uploads::Uploads;
@@ -127,7 +130,6 @@ use crate::sessions::{Requester, Sessions};
 use crate::waits::Waits;
 use base::hash::{HashKey, home};
 use base::pace::buckets::Buckets;
-use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::foreign::ForeignDomains;
 use model::chat::{Adding, BookmarkFormat};
@@ -232,10 +234,10 @@ impl Settings {
 }
 
 /// Effects that a chat service wants.
-pub type Effects = model::service::Effects<Chat>;
+pub type Effects = model::service::Effects<ChatService>;
 
-/// The chat service of one shard.
-pub struct Chat {
+/// All that the chat service of one shard knows.
+pub(crate) struct Chat {
     settings: Settings,
     logins: Logins,
     accounts: Accounts,
@@ -253,9 +255,9 @@ pub struct Chat {
     shares: Shares,
     making_rates: Buckets<TimelineId>,
     sessions: Sessions,
-    sends: Waits<StoreWait>,
-    /// When the completion or the word of another shard came that is looked at now.
-    came: Now,
+    flows: ChatFlows,
+    /// Doors that the flow which runs was let in by.
+    doors: Vec<Door>,
     readings: Waits<Reading>,
     fetchings: Waits<Fetching>,
     conversations: Conversations,
@@ -292,8 +294,8 @@ pub struct Chat {
 }
 
 impl Chat {
-    /// A service with nobody in it.
-    pub fn new(settings: Settings) -> Chat {
+    /// Nobody is in it.
+    pub(crate) fn new(settings: Settings) -> Chat {
         let shards = u32::from(settings.shards.max(1));
         let (limits, chat) = (&settings.limits, &settings.limits.chat);
         let sessions_max = (chat.sessions_max / shards).max(1) as usize;
@@ -318,8 +320,8 @@ impl Chat {
             shares: Shares::new(chat, settings.log_bytes),
             making_rates: Buckets::a_minute(of_making, rates_max),
             sessions: Sessions::new(sessions_max, settings.access.version()),
-            sends: Waits::default(),
-            came: Now::default(),
+            flows: ChatFlows::new(FLOWS_MAX),
+            doors: Vec::new(),
             readings: Waits::default(),
             fetchings: Waits::default(),
             conversations: Conversations::default(),

@@ -4,7 +4,6 @@
 //! and what must not be lost is said until its receipt has come.
 
 use crate::accounts::AccountRow;
-use crate::amendments::About;
 use crate::amendments::AmendOrder;
 use crate::conversations::receipts::delivered::DeliveredTold;
 use crate::conversations::receipts::positions::{PositionsAsked, PositionsTold};
@@ -53,7 +52,9 @@ pub enum ChatWord {
         /// The answer.
         result: Result<AccountRow, ChatFault>,
     },
-    /// Store this in its conversation. Answered by `Stored`.
+    /// Store this message in its conversation. Answered by `Stored`.
+    Send(Box<SendOrder>),
+    /// Likewise what is no plain message.
     Store(Box<StoreOrder>),
     /// It is stored, or why not.
     Stored {
@@ -220,7 +221,20 @@ pub enum ChatWord {
     Chatroom(Box<ChatroomWord>),
 }
 
-/// A message to be stored.
+/// A message that somebody sends, for the home of its conversation.
+#[derive(Debug)]
+pub struct SendOrder {
+    /// The asker's own.
+    pub(crate) number: u64,
+    pub(crate) route: Route,
+    /// Names the message among all of its conversation: a hash of its sender and the sender's id.
+    pub(crate) once: u64,
+    /// An operator says it: what stands in the way of an account does not.
+    pub(crate) is_operator: bool,
+    pub(crate) body: Box<[u8]>,
+}
+
+/// A change of a group, or a message that moves in, to be stored.
 #[derive(Debug)]
 pub struct StoreOrder {
     /// The asker's own.
@@ -234,8 +248,6 @@ pub struct StoreOrder {
     pub(crate) body: Box<[u8]>,
     /// The change of a group that is wanted.
     pub(crate) change: Option<Box<ChangeAsked>>,
-    /// It is about another message of the conversation, which was looked at before.
-    pub(crate) about: Option<Box<About>>,
     /// It moves in, with a number from before it came here.
     pub(crate) moved: Option<Moved>,
 }
@@ -348,6 +360,7 @@ pub struct Fetched {
 impl Weigh for ChatWord {
     fn weight(&self) -> usize {
         let beside = match self {
+            ChatWord::Send(order) => order.weight(),
             ChatWord::Store(order) => order.weight(),
             ChatWord::Place(parcel) => parcel.weight(),
             ChatWord::Fetch { ranges, .. } => size_of_val(&**ranges),
@@ -404,6 +417,13 @@ impl Weigh for ChatWord {
     }
 }
 
+impl SendOrder {
+    /// Approximate memory, bytes.
+    pub(crate) fn weight(&self) -> usize {
+        size_of::<SendOrder>() + self.body.len()
+    }
+}
+
 impl StoreOrder {
     /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
@@ -412,8 +432,7 @@ impl StoreOrder {
             let names: usize = names.map(|(address, _)| 40 + address.as_str().len()).sum();
             size_of::<ChangeAsked>() + asked.wish.title.len() + names
         });
-        let about = self.about.as_ref().map_or(0, |it| it.weight());
-        size_of::<StoreOrder>() + self.body.len() + named + about
+        size_of::<StoreOrder>() + self.body.len() + named
     }
 }
 

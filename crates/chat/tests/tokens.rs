@@ -3,7 +3,7 @@
 mod house;
 
 use base::time::Now;
-use chat::{Chat, Settings};
+use chat::{ChatService, Settings};
 use hmac::{Hmac, KeyInit, Mac};
 use house::{House, plain};
 use model::account::AccountAddress;
@@ -170,7 +170,7 @@ fn whoever_shows_a_token_is_let_in_until_its_time_is_over() {
     let redeeming = house.redeeming("phone", 1);
     let told = house.comes(redeeming).expect("let in");
     assert_eq!(told.data.as_deref(), Some(&mac(1, b"Responder", b"binding")[..]));
-    house.chat = Chat::new(settings(&book)); // the process has died
+    house.chat = ChatService::new(settings(&book)); // the process has died
     assert!(house.is_let_in("phone", 1));
     for (agent, secret) in [("phone", 2), ("desk", 1), ("", 1)] {
         assert!(!house.is_let_in(agent, secret), "{agent} {secret}");

@@ -3,7 +3,7 @@
 mod house;
 
 use base::time::Now;
-use chat::{Chat, Effects, Settings};
+use chat::{ChatService, Effects, Settings};
 use house::{House, plain};
 use model::account::AccountAddress;
 use model::chat::*;
@@ -61,7 +61,7 @@ impl House {
 
     /// The process dies, and comes back on its log.
     fn crash(&mut self) {
-        (self.chat, self.fx) = (Chat::new(settings(true)), Effects::default());
+        (self.chat, self.fx) = (ChatService::new(settings(true)), Effects::default());
     }
 
     fn login(&mut self, name: &str) -> Device {

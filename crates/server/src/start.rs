@@ -50,7 +50,7 @@ use admin::Feed;
 use base::hash::HashKey;
 use bosh::Bosh;
 use bridges::Inside;
-use chat::Chat;
+use chat::ChatService;
 use cluster::Lead;
 use doors::Peers;
 use federation::{Federation, WayOut};
@@ -586,7 +586,7 @@ fn restored(
             }
         }
         let broker = topics.broker(seeds, shard);
-        let mut chat = Chat::new(chat_settings((config, seeds, topics), shard));
+        let mut chat = ChatService::new(chat_settings((config, seeds, topics), shard));
         if archives::is_wanted(config) {
             chat.keep_for_archive();
         }

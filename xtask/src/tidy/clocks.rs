@@ -20,6 +20,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/client/src/", "a client that waits reads its own keep-alive"),
     ("crates/proto-mqtt/src/codec/tests/speed.rs", "a measurement on demand"),
     ("crates/broker/src/routes/", "measurements on demand, in tests"),
+    ("crates/chat/tests/send_cost.rs", "a measurement on demand"),
     ("crates/bench/", "a measurement is a difference of two readings"),
     ("clients/miop-rust/src/clock.rs", "a library has a clock, which tests replace"),
     ("crates/admin/src/", "axum's runtime is apart from the shards and has no turn"),

@@ -19,20 +19,19 @@ pub(crate) mod judge;
 pub(crate) mod overlays;
 mod quotes;
 
-use crate::accounts::{Waiter, fault_of};
+use crate::accounts::fault_of;
 use crate::envelope::{self, Sender};
-use crate::groups::{self, GroupTask};
+use crate::groups;
 use crate::label::Route;
-use crate::log::{Answered, PendingCall};
-use crate::people::reach::Reaching;
-use crate::send::{SENDS_MAX, StoreWait, conversation_of};
+use crate::outbox::receivers::{Audience, Receivers};
+use crate::send::conversation_of;
+use crate::service::flow::Flow;
 use crate::sessions::{Asker, Requester};
-use crate::waits::Waits;
-use crate::word::{ChatWord, StoreOrder};
+use crate::word::{ChatWord, SendOrder, StoredMessage};
 use crate::{Chat, Effects};
 use base::time::Now;
 use judge::Verdict;
-use model::account::{AccountAddress, AccountId};
+use model::account::AccountAddress;
 use model::chat::{
     ChatFault, ChatMessage, ClientMessageId, Content, Moderated, NewMessage, REASON_BYTES_MAX,
     Recall, RecallOrder, TargetMessage,
@@ -40,10 +39,9 @@ use model::chat::{
 use model::counters::ChatCounter;
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::ports::log::{Call, Done, Page, Pull, Read, Replaced, Table};
-use model::pressure::Pressure;
 use model::timeline::{Seq, TimelineId};
 use overlays::{Moment, Overlay};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 /// Amendments that may be under way, a shard. One more is answered as busy.
 const AMENDMENTS_MAX: usize = 4_096;
@@ -51,11 +49,16 @@ const AMENDMENTS_MAX: usize = 4_096;
 /// Bytes of the message that is looked at: it is one, however large.
 const LOOK_BYTES_MAX: usize = 1;
 
-/// A recall in a conversation whose partner is being found.
+/// What a recall waits for costs so much in memory, bytes, roughly.
+const RECALL_BYTES: usize = 256;
+
+/// A recall, from the account that wants it.
 pub(crate) struct RecallAsked {
     pub(crate) wait: Requester,
     pub(crate) asker: Asker,
+    pub(crate) with: AccountAddress,
     pub(crate) seq: Seq,
+    pub(crate) reason: Box<str>,
     /// The conversation, where it is known: then it is called back there, whoever has the
     /// partner's name by now.
     pub(crate) conversation: Option<TimelineId>,
@@ -86,88 +89,192 @@ pub(crate) enum Amendment {
     Quotes(Box<ChatMessage>, u64),
 }
 
-/// A message that is being amended.
-pub(crate) struct Amending {
-    from: ShardId,
-    order: AmendOrder,
-    step: Step,
-}
-
-/// What the log was asked for.
-enum Step {
-    /// What the message is now.
-    Overlay,
-    /// The message; its overlay is this.
-    Message(Option<Overlay>),
-}
-
-/// Another message of its conversation that a message is about which is to be stored.
-#[derive(Debug)]
-pub(crate) struct About {
-    /// What is told of the new message now: more than is stored.
-    pub(crate) live: Content,
+/// A message that amends another one, or quotes it, as it is stored.
+struct AmendmentMessage {
+    route: Route,
+    once: u64,
+    body: Box<[u8]>,
+    /// What is told of it now: more than is stored.
+    live: Content,
     /// What the other one becomes, by the same write.
     becomes: Option<Overlay>,
     /// What is counted when it is stored.
-    pub(crate) counter: ChatCounter,
+    counter: ChatCounter,
 }
-
-impl About {
-    /// What becomes of the other one by the write that stores the new one.
-    pub(crate) fn replaces(&self, conversation: TimelineId) -> Option<Replaced> {
-        let overlay = self.becomes.as_ref()?;
-        let seq = overlay.message.seq;
-        Some(Replaced {
-            timeline: conversation,
-            seq,
-            table: Table::ChatRecalled,
-            key: overlays::key_of(conversation, seq),
-            value: overlay.encode(),
-        })
-    }
-
-    /// Approximate memory, bytes.
-    pub(crate) fn weight(&self) -> usize {
-        let becomes = self.becomes.as_ref().map_or(0, |it| it.message.weight());
-        size_of::<About>() + self.live.text.len() + self.live.extra.len() + becomes
-    }
-}
-
-/// An order by its asker: a shard, and the number that the shard has given it.
-type Asking = (ShardId, u64);
 
 /// What is being amended.
 #[derive(Default)]
 pub(crate) struct Amendments {
-    waits: Waits<Amending>,
     /// Messages of which something is under way, until that is answered.
     targets: HashSet<(TimelineId, Seq)>,
-    by_asking: HashMap<Asking, (TimelineId, Seq)>,
+    /// Amendments whose messages are being read.
+    reading: usize,
 }
 
-impl Amendments {
-    /// Something of a message is under way. False: so is something else already.
-    fn begins(&mut self, asking: Asking, target: (TimelineId, Seq)) -> bool {
-        let is_free = self.targets.insert(target);
-        if is_free {
-            self.by_asking.insert(asking, target);
-        }
-        is_free
-    }
+/// An account calls a message back, of its own or of another one in a group; then it is told.
+async fn recall(mut flow: Flow, asked: RecallAsked) {
+    let wait = asked.wait;
+    let result = recall_message(&mut flow, asked).await;
+    let (chat, _, fx) = flow.state();
+    chat.answer_stored(wait, result, fx);
+}
 
-    /// It is answered: something else may be done of the message.
-    pub(crate) fn ends(&mut self, asking: Asking) {
-        if let Some(target) = self.by_asking.remove(&asking) {
-            self.targets.remove(&target);
-        }
+async fn recall_message(flow: &mut Flow, asked: RecallAsked) -> Result<StoredMessage, ChatFault> {
+    let route = route_of_recall(flow, &asked).await?;
+    let key = flow.key();
+    let (chat, _, fx) = flow.state();
+    let RecallAsked { asker: Asker { is_operator, .. }, seq, reason, .. } = asked;
+    let what = Amendment::Recall { reason, moderator: None };
+    let number = key.number();
+    let order = Box::new(AmendOrder { number, route, is_operator, seq, what });
+    let owner = chat.settings.shard_at(route.conversation);
+    if owner == chat.settings.shard {
+        chat.amend_here(owner, order, fx);
+    } else {
+        fx.peer_messages.push((owner, ChatWord::Amend(order)));
     }
+    flow.stored(key).await
+}
+
+async fn route_of_recall(flow: &mut Flow, asked: &RecallAsked) -> Result<Route, ChatFault> {
+    let RecallAsked { asker, with, conversation, .. } = asked;
+    let (home, own) = (flow.state().0.settings.home, asker.inbox);
+    if with.is_group() {
+        let conversation = conversation.unwrap_or_else(|| groups::conversation_of(home, with));
+        return Ok(Route { from: own, to: None, conversation, read: None });
+    }
+    let id = flow.account(with, RECALL_BYTES).await;
+    let to = match (id.map(|id| with.inbox(home, id)), *conversation) {
+        (Ok(to), Some(known)) if conversation_of(home, own, to) != known => own,
+        (Err(ChatFault::UnknownAccount), Some(_)) => own, // nobody is left to be told
+        (Ok(to), _) => to,
+        (Err(fault), _) => return Err(fault),
+    };
+    if !asker.is_operator && to != own {
+        flow.contacts(asker, RECALL_BYTES).await?;
+        let (chat, _, fx) = flow.state();
+        chat.may_reach(asker.inbox, (with, to), fx)?;
+    }
+    let conversation = conversation.unwrap_or_else(|| conversation_of(home, own, to));
+    Ok(Route { from: own, to: Some(to), conversation, read: None })
+}
+
+/// A message of a conversation of this shard is amended, or quoted, for an asker on some shard.
+async fn amend(mut flow: Flow, from: ShardId, order: Box<AmendOrder>) {
+    let number = order.number;
+    let result = amend_message(&mut flow, order).await;
+    let (chat, _, fx) = flow.state();
+    chat.tell_stored(from, number, result, fx);
+}
+
+async fn amend_message(
+    flow: &mut Flow,
+    order: Box<AmendOrder>,
+) -> Result<StoredMessage, ChatFault> {
+    let target = (order.route.conversation, order.seq);
+    if order.route.is_to_group() {
+        flow.group(order.route.conversation, 0).await?;
+        let (chat, now, _) = flow.state();
+        chat.may_amend_in_group(now, &order)?;
+    }
+    let (chat, _, _) = flow.state();
+    if order.seq == 0 {
+        return Err(ChatFault::Invalid);
+    }
+    // Of one message one thing is done at a time.
+    let changes = order.changes();
+    if changes && !chat.amendments.targets.insert(target) {
+        return Err(ChatFault::Busy);
+    }
+    let result = amend_target(flow, order).await;
+    if changes {
+        flow.state().0.amendments.targets.remove(&target);
+    }
+    result
+}
+
+async fn amend_target(
+    flow: &mut Flow,
+    mut order: Box<AmendOrder>,
+) -> Result<StoredMessage, ChatFault> {
+    flow.state().0.amendments.reading += 1;
+    let target = read_target(flow, (order.route.conversation, order.seq)).await;
+    let (chat, now, _) = flow.state();
+    chat.amendments.reading -= 1;
+    let (overlay, page) = target?;
+    let verdict = chat.verdict(now, &mut order, overlay, &page)?;
+    let is_operator = order.is_operator;
+    let amended = chat.amended(*order, verdict);
+    store_amended(flow, is_operator, amended).await
+}
+
+/// What a message is now, and what stands at its place.
+async fn read_target(
+    flow: &mut Flow,
+    (timeline, seq): (TimelineId, Seq),
+) -> Result<(Option<Overlay>, Page), ChatFault> {
+    let overlay = match flow.log(Call::Read(overlays::read_one(timeline, seq))).await {
+        Ok(Done::Row(None)) => None,
+        Ok(Done::Row(Some(row))) => {
+            let overlay = Overlay::decode((&overlays::key_of(timeline, seq), &row));
+            Some(overlay.ok_or(ChatFault::StoreFailed)?)
+        }
+        Ok(_) => return Err(ChatFault::StoreFailed),
+        Err(error) => return Err(fault_of(error)),
+    };
+    let (backwards, count_max, bytes_max) = (false, 1, LOOK_BYTES_MAX);
+    let pull = Pull { timeline, from: seq - 1, backwards, count_max, bytes_max };
+    match flow.log(Call::Read(Read::Pull(pull))).await {
+        Ok(Done::Page(page)) => Ok((overlay, page)),
+        Ok(_) => Err(ChatFault::StoreFailed),
+        Err(error) => Err(fault_of(error)),
+    }
+}
+
+/// Stores a message that amends another one, which becomes something else by the same write.
+async fn store_amended(
+    flow: &mut Flow,
+    is_operator: bool,
+    amended: AmendmentMessage,
+) -> Result<StoredMessage, ChatFault> {
+    let AmendmentMessage { route, once, body, live, becomes, counter } = amended;
+    let (chat, _, _) = flow.state();
+    chat.may_store_in(route.conversation, &body)?;
+    let mut receivers = Receivers::from(route.inboxes());
+    if route.is_to_group() {
+        flow.group(route.conversation, body.len()).await?;
+        groups::fan_out::turn_if_due(flow, route.conversation, &body).await;
+        let (chat, _, _) = flow.state();
+        receivers = chat.may_still_amend_in_group(&route, is_operator)?;
+    }
+    let (chat, now, _) = flow.state();
+    let abroad = chat.groups.foreign(route.conversation);
+    let audience = Audience { route, receivers, abroad };
+    let replaces = becomes.as_ref().map(|overlay| replaced(route.conversation, overlay));
+    let (message, write) = chat.message_write(now, &route, (once, body), replaces);
+    let done = flow.append(&message, write).await?;
+    let (chat, now, fx) = flow.state();
+    let [seq, place, ..] = done.seqs[..] else { return Err(ChatFault::StoreFailed) };
+    if done.new
+        && let Some(message) = envelope::decode(message.id, seq, &message.body)
+    {
+        fx.counters.count(counter);
+        chat.fan_out(now, place, audience, ChatMessage { content: live, ..message }, fx);
+    }
+    Ok(StoredMessage { id: done.id, seq, again: !done.new })
+}
+
+/// How a message leaves its conversation as it becomes something else.
+fn replaced(timeline: TimelineId, overlay: &Overlay) -> Replaced {
+    let seq = overlay.message.seq;
+    let (table, key) = (Table::ChatRecalled, overlays::key_of(timeline, seq));
+    Replaced { timeline, seq, table, key, value: overlay.encode() }
 }
 
 impl Chat {
     /// A device calls a message of its account back, or of another one in a group.
     pub(crate) fn recall(
         &mut self,
-        now: Now,
         from: ConnRef,
         (session, number): (SessionRef, u32),
         order: RecallOrder,
@@ -176,96 +283,28 @@ impl Chat {
         let RecallOrder { with, seq, reason } = order;
         let Some(asker) = self.asker(from, session) else { return };
         let wait = Requester { conn: from, session, number };
-        let is_busy = self.sends.len() >= SENDS_MAX || self.pressure >= Pressure::Stores;
         let fault = match seq {
             0 => Some(ChatFault::Invalid),
             _ if reason.len() > REASON_BYTES_MAX => Some(ChatFault::TooLarge),
-            _ => is_busy.then_some(ChatFault::Busy),
+            _ => self.is_busy_to_send().then_some(ChatFault::Busy),
         };
         if let Some(fault) = fault {
             return self.answer_send(wait, Err(fault), fx);
         }
-        let with = with.within(asker.address.domain());
-        if with.is_group() {
-            let conversation = groups::conversation_of(self.settings.home, &with);
-            let route = Route { from: asker.inbox, to: None, conversation, read: None };
-            let of = (route, seq, reason);
-            return self.order_recall(now, (wait, asker.is_operator), of, fx);
-        }
-        let asked = Box::new(RecallAsked { wait, asker, seq, conversation: None });
-        self.find_account(now, &with, None, Waiter::Recall(asked), fx);
+        let (with, conversation) = (with.within(asker.address.domain()), None);
+        self.begin_recall(RecallAsked { wait, asker, with, seq, reason, conversation }, fx);
     }
 
-    /// The partner in the conversation is known, or why not.
-    pub(crate) fn recall_partner_found(
-        &mut self,
-        now: Now,
-        asked: RecallAsked,
-        (with, id): (&AccountAddress, Result<AccountId, ChatFault>),
-        fx: &mut Effects,
-    ) {
-        let (home, inbox) = (self.settings.home, asked.asker.inbox);
-        let to = id.map(|id| with.inbox(home, id));
-        let to = match (to, asked.conversation) {
-            (Ok(to), Some(known)) if conversation_of(home, inbox, to) != known => inbox,
-            (Err(ChatFault::UnknownAccount), Some(_)) => inbox, // nobody is left to be told
-            (Ok(to), _) => to,
-            (Err(fault), _) => return self.refuse_recall(asked, fault, fx),
-        };
-        if asked.asker.is_operator {
-            return self.recall_of_two(now, asked, to, fx);
-        }
-        let by = (asked.asker.inbox, &asked.asker.address.clone());
-        self.reach(now, by, (Reaching::Recall(asked), (with.clone(), to)), fx);
-    }
-
-    pub(crate) fn refuse_recall(&mut self, asked: RecallAsked, why: ChatFault, fx: &mut Effects) {
-        self.answer_send(asked.wait, Err(why), fx);
-    }
-
-    /// Nothing stands between whoever calls back what it said and the other of the two.
-    pub(crate) fn recall_of_two(
-        &mut self,
-        now: Now,
-        asked: RecallAsked,
-        to: TimelineId,
-        fx: &mut Effects,
-    ) {
-        let RecallAsked { wait, asker, seq, conversation } = asked;
-        let (from, home) = (asker.inbox, self.settings.home);
-        let conversation = conversation.unwrap_or_else(|| conversation_of(home, from, to));
-        let route = Route { from, to: Some(to), conversation, read: None };
-        self.order_recall(now, (wait, asker.is_operator), (route, seq, Box::default()), fx);
-    }
-
-    /// The conversation's home is asked for it.
-    pub(crate) fn order_recall(
-        &mut self,
-        now: Now,
-        (wait, is_operator): (Requester, bool),
-        (route, seq, reason): (Route, Seq, Box<str>),
-        fx: &mut Effects,
-    ) {
-        let number = self.sends.put(StoreWait { wait, group: None });
-        let what = Amendment::Recall { reason, moderator: None };
-        let order = AmendOrder { number, route, is_operator, seq, what };
-        let owner = self.settings.shard_at(route.conversation);
-        if owner == self.settings.shard {
-            self.amend_here(now, owner, order, fx);
-        } else {
-            fx.peer_messages.push((owner, ChatWord::Amend(Box::new(order))));
+    pub(crate) fn begin_recall(&mut self, asked: RecallAsked, fx: &mut Effects) {
+        let wait = asked.wait;
+        if !self.begin(|flow| recall(flow, asked)) {
+            self.answer_send(wait, Err(ChatFault::Busy), fx);
         }
     }
 
-    /// Something is said, to be stored here, that amends a message: that comes first.
-    pub(crate) fn say_amendment(
-        &mut self,
-        now: Now,
-        from: ShardId,
-        order: &StoreOrder,
-        fx: &mut Effects,
-    ) {
-        let StoreOrder { number, route, once, is_operator, body, .. } = order;
+    /// Something is said, to be stored here, that amends a message.
+    pub(crate) fn amend_said(&mut self, from: ShardId, order: &SendOrder, fx: &mut Effects) {
+        let SendOrder { number, route, once, is_operator, body } = order;
         let said = envelope::decode(0, 0, body);
         let target = said.as_ref().and_then(|said| said.content.target());
         let (Some(said), Some(target)) = (said, target) else {
@@ -273,87 +312,21 @@ impl Chat {
         };
         let what = Amendment::Said(Box::new(said), *once);
         let (number, route, is_operator, seq) = (*number, *route, *is_operator, target.seq);
-        let order = AmendOrder { number, route, is_operator, seq, what };
-        self.amend_here(now, from, order, fx);
+        let order = Box::new(AmendOrder { number, route, is_operator, seq, what });
+        self.amend_here(from, order, fx);
     }
 
-    /// A message of a conversation of this shard is to be amended.
-    pub(crate) fn amend_here(
-        &mut self,
-        now: Now,
-        from: ShardId,
-        order: AmendOrder,
-        fx: &mut Effects,
-    ) {
+    /// A message of a conversation of this shard is to be amended, if there is room.
+    pub(crate) fn amend_here(&mut self, from: ShardId, order: Box<AmendOrder>, fx: &mut Effects) {
+        let number = order.number;
         let ends = matches!(order.what, Amendment::Recall { .. });
         let fault = self.outbox.fault(self.settings.undistributed_max(), ends);
-        let is_full = self.amendments.waits.len() >= AMENDMENTS_MAX || !self.log.may_ask();
+        let is_full = self.amendments.reading >= AMENDMENTS_MAX || !self.log.may_ask();
         if let Some(fault) = fault.or(is_full.then_some(ChatFault::Busy)) {
-            return self.tell_stored(from, order.number, Err(fault), fx);
+            return self.tell_stored(from, number, Err(fault), fx);
         }
-        if order.route.is_to_group() {
-            let conversation = order.route.conversation;
-            return self.for_group(now, conversation, GroupTask::Amend(from, order), fx);
-        }
-        self.look_at_target(from, order, fx);
-    }
-
-    /// Whoever asks may say something there: what the message is now is looked at.
-    pub(crate) fn look_at_target(&mut self, from: ShardId, order: AmendOrder, fx: &mut Effects) {
-        if order.seq == 0 {
-            return self.tell_stored(from, order.number, Err(ChatFault::Invalid), fx);
-        }
-        let (asking, target) = ((from, order.number), (order.route.conversation, order.seq));
-        if order.changes() && !self.amendments.begins(asking, target) {
-            return self.tell_stored(from, order.number, Err(ChatFault::Busy), fx);
-        }
-        self.ask_for_amendment(Amending { from, order, step: Step::Overlay }, fx);
-    }
-
-    /// Asks the log for what a step needs.
-    fn ask_for_amendment(&mut self, amending: Amending, fx: &mut Effects) {
-        let (timeline, seq) = (amending.order.route.conversation, amending.order.seq);
-        let read = match &amending.step {
-            Step::Overlay => overlays::read_one(timeline, seq),
-            Step::Message(_) => {
-                let (backwards, count_max, bytes_max) = (false, 1, LOOK_BYTES_MAX);
-                Read::Pull(Pull { timeline, from: seq - 1, backwards, count_max, bytes_max })
-            }
-        };
-        let key = self.amendments.waits.put(amending);
-        self.log.ask(PendingCall::Amend(key), Call::Read(read), fx);
-    }
-
-    /// The log has done a step, or not.
-    pub(crate) fn amendment_goes_on(
-        &mut self,
-        now: Now,
-        key: u64,
-        result: Answered,
-        fx: &mut Effects,
-    ) {
-        let Some(Amending { from, mut order, step }) = self.amendments.waits.take(key) else {
-            return;
-        };
-        let row_key = overlays::key_of(order.route.conversation, order.seq);
-        let step = match (step, result) {
-            (_, Err(error)) => Err(fault_of(error)),
-            (Step::Overlay, Ok(Done::Row(row))) => {
-                let row = row.map(|row| Overlay::decode((&row_key, &row)));
-                row.map_or(Ok(None), |row| row.ok_or(ChatFault::StoreFailed).map(Some))
-                    .map(Step::Message)
-            }
-            (Step::Message(overlay), Ok(Done::Page(page))) => {
-                match self.verdict(now, &mut order, overlay, &page) {
-                    Ok(verdict) => return self.say_amended(now, from, order, verdict, fx),
-                    Err(fault) => Err(fault),
-                }
-            }
-            _ => Err(ChatFault::StoreFailed),
-        };
-        match step {
-            Ok(step) => self.ask_for_amendment(Amending { from, order, step }, fx),
-            Err(fault) => self.tell_stored(from, order.number, Err(fault), fx),
+        if !self.begin(|flow| amend(flow, from, order)) {
+            self.tell_stored(from, number, Err(ChatFault::Busy), fx);
         }
     }
 
@@ -395,21 +368,14 @@ impl Chat {
         judge::judge((now, at), &self.settings.limits.chat, order, (now_is, is_there))
     }
 
-    /// What is to become of the message is known: that is stored with a message that says so.
-    fn say_amended(
-        &mut self,
-        now: Now,
-        from: ShardId,
-        order: AmendOrder,
-        verdict: Verdict,
-        fx: &mut Effects,
-    ) {
+    /// The message that says what becomes of another one.
+    fn amended(&self, order: AmendOrder, verdict: Verdict) -> AmendmentMessage {
         let (overlay, becomes) = match verdict {
             Verdict::Becomes(overlay) => (overlay.clone(), Some(overlay)),
             Verdict::Is(overlay) => (overlay, None),
         };
         let counter = order.counter();
-        let AmendOrder { number, route, is_operator, seq, what } = order;
+        let AmendOrder { route, seq, what, .. } = order;
         let message = &overlay.message;
         let target = TargetMessage { seq, id: message.id, name: overlay.name.clone() };
         let (once, client_id, content, live, sender) = match &what {
@@ -439,10 +405,7 @@ impl Chat {
         };
         let said = NewMessage { to: to.clone().into(), client_id, content };
         let body = envelope::encode(sender, to, &said);
-        let about = Some(Box::new(About { live, becomes, counter }));
-        let (change, moved) = (None, None);
-        let order = StoreOrder { number, route, once, is_operator, body, change, about, moved };
-        self.store(now, from, order, fx);
+        AmendmentMessage { route, once, body, live, becomes, counter }
     }
 
     /// By what the message that says so is known, which follows from what is called back.

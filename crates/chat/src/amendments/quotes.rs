@@ -11,9 +11,8 @@ use super::judge::Verdict;
 use super::overlays::Overlay;
 use super::{AmendOrder, Amendment};
 use crate::conversations::lists::excerpt_of;
-use crate::word::StoreOrder;
+use crate::word::SendOrder;
 use crate::{Chat, Effects, envelope};
-use base::time::Now;
 use model::chat::{ChatFault, ChatMessage, Content, Quote, TargetMessage};
 use model::id::ShardId;
 
@@ -22,18 +21,18 @@ impl Chat {
     /// it comes back. False: it quotes none.
     pub(crate) fn looks_at_quoted(
         &mut self,
-        now: Now,
         from: ShardId,
-        order: &StoreOrder,
+        order: &SendOrder,
         fx: &mut Effects,
     ) -> bool {
         let Some(said) = envelope::decode(0, 0, &order.body) else { return false };
         let Some(seq) = said.content.quote.as_ref().map(|quote| quote.target.seq) else {
             return false;
         };
-        let StoreOrder { number, route, once, is_operator, .. } = *order;
+        let SendOrder { number, route, once, is_operator, .. } = *order;
         let what = Amendment::Quotes(Box::new(said), once);
-        self.amend_here(now, from, AmendOrder { number, route, is_operator, seq, what }, fx);
+        let order = Box::new(AmendOrder { number, route, is_operator, seq, what });
+        self.amend_here(from, order, fx);
         true
     }
 }

@@ -12,7 +12,6 @@ use model::account::AccountAddress;
 use model::chat::{ChatDelivery, ChatRequest};
 use model::id::SessionRef;
 use model::ports::chat::ErrandWhat;
-use model::service::Service;
 use model::timeline::TimelineId;
 use std::collections::HashMap;
 

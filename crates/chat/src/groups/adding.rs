@@ -100,7 +100,7 @@ impl Chat {
             fx.counters.count(ChatCounter::BlockedSends);
         }
         if from == self.settings.shard {
-            return self.adding_told(self.came, number, is_added, fx);
+            return self.adding_told(number, is_added, fx);
         }
         fx.peer_messages.push((from, ChatWord::AddingTold { number, is_added }));
     }
@@ -108,13 +108,12 @@ impl Chat {
     /// The home of somebody who is named has answered.
     pub(crate) fn adding_told(
         &mut self,
-        now: Now,
         number: u64,
         is_added: Result<bool, ChatFault>,
         fx: &mut Effects,
     ) {
         if let Some(of) = self.adding.take(number) {
-            self.adding_answered(now, of, is_added, fx);
+            self.adding_answered(of, is_added, fx);
         }
     }
 

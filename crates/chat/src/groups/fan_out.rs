@@ -16,16 +16,16 @@ use super::state::GroupState;
 use super::{Step, changes_of};
 use crate::envelope::{self, Sender};
 use crate::label::Route;
-use crate::log::PendingCall;
-use crate::outbox::Storing;
-use crate::outbox::receivers::{Readers, Receivers};
+use crate::outbox::receivers::{Audience, Readers, Receivers};
+use crate::service::flow::Flow;
 use crate::word::StoreOrder;
 use crate::{Chat, Effects};
 use base::time::Now;
+use model::account::AccountAddress;
 use model::chat::{ClientMessageId, FanOut, GroupChange, GroupRole, GroupVerb, NewMessage};
 use model::counters::ChatCounter;
 use model::id::ShardId;
-use model::ports::log::{Append, Call, OnceKey, Write};
+use model::ports::log::{Append, Appended, OnceKey, Write};
 use model::timeline::{Message, Space, TimelineId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -155,61 +155,103 @@ fn readers(
     Readers { shards: shards.into_iter().collect(), members, begin, at_once }
 }
 
+/// A group that is about to turn.
+struct Turning {
+    route: Route,
+    group: AccountAddress,
+    owner: AccountAddress,
+    fan_out: FanOut,
+    /// The highest number of a message that says what the group is.
+    last_id: u64,
+}
+
+/// Before a flow says something in a group that it has entered, that turns if it has become large,
+/// or small.
+pub(crate) async fn turn_if_due(flow: &mut Flow, conversation: TimelineId, body: &[u8]) {
+    let (chat, _, _) = flow.state();
+    let group = || envelope::decode(0, 0, body).map(|message| message.to);
+    let Some(turning) = chat.begins_to_turn(conversation, group) else { return };
+    // Few messages wait for a turn: the others do not carry its memory.
+    Box::pin(turn(flow, turning)).await;
+    let (chat, now, fx) = flow.state();
+    chat.group_entered_again(now, conversation, fx);
+}
+
+/// The same before a change of a group, or a message about another one.
+async fn turn_alone(mut flow: Flow, turning: Turning) {
+    let conversation = turning.route.conversation;
+    turn(&mut flow, turning).await;
+    let (chat, now, fx) = flow.state();
+    chat.change_is_over(now, conversation, fx);
+}
+
+/// A group turns: a message of it says so.
+async fn turn(flow: &mut Flow, turning: Turning) {
+    let Turning { route, fan_out, .. } = turning;
+    let (chat, now, _) = flow.state();
+    let (message, write) = chat.turn_write(now, turning);
+    let done = flow.append(&message, write).await;
+    let (chat, now, fx) = flow.state();
+    let Ok(Appended { new, id, seqs }) = done else {
+        return chat.turn_refused(route.conversation);
+    };
+    let receivers = chat.group_turned(route.conversation, (id, fan_out), fx);
+    let abroad = chat.groups.foreign(route.conversation);
+    if new
+        && let [seq, place, ..] = seqs[..]
+        && let Some(message) = envelope::decode(message.id, seq, &message.body)
+    {
+        let audience = Audience { route, receivers, abroad };
+        chat.fan_out(now, place, audience, message, fx);
+    }
+}
+
 impl Chat {
-    /// Before something is said in a group it turns, if it has become large, or small. True: that
-    /// is with the log now.
-    pub(super) fn turns_group(
-        &mut self,
-        now: Now,
-        conversation: TimelineId,
-        order: &StoreOrder,
-        fx: &mut Effects,
-    ) -> bool {
-        let home = self.settings.home;
-        let border = self.settings.limits.chat.group_written_members_max;
-        let may_ask = self.log.may_ask();
-        let Some(group) = self.groups.known.get_mut(&conversation) else { return false };
-        let Some(fan_out) = group.state.turns(border as usize).filter(|_| may_ask) else {
-            return false;
-        };
-        let to = match &order.change {
+    /// Before this is said in a group that turns, if it has become large, or small. True: that is
+    /// under way.
+    pub(super) fn turns_before(&mut self, order: &StoreOrder) -> bool {
+        let group = || match &order.change {
             Some(asked) => Some(asked.group.clone()),
             None => envelope::decode(0, 0, &order.body).map(|message| message.to),
         };
-        let owner = group.state.one_with(GroupRole::Owner);
-        let Some((address, (from, owner))) = to.zip(owner) else { return false };
-        group.step = Step::Changing;
-        // The same however often it is tried.
-        let last = group.state.highest_id().to_be_bytes();
+        let turning = self.begins_to_turn(order.route.conversation, group);
+        turning.is_some_and(|turning| self.begin(|flow| turn_alone(flow, turning)))
+    }
+
+    /// Whether a group is to turn. Until it has nothing else is said there.
+    fn begins_to_turn(
+        &mut self,
+        conversation: TimelineId,
+        group: impl FnOnce() -> Option<AccountAddress>,
+    ) -> Option<Turning> {
+        let border = self.settings.limits.chat.group_written_members_max;
+        let may_ask = self.log.may_ask() && !self.flows.is_full();
+        let known = self.groups.known.get_mut(&conversation)?;
+        let fan_out = known.state.turns(border as usize).filter(|_| may_ask)?;
+        let (group, (from, owner)) = group().zip(known.state.one_with(GroupRole::Owner))?;
+        known.step = Step::Changing;
+        let route = Route { from, to: None, conversation, read: None };
+        Some(Turning { route, group, owner, fan_out, last_id: known.state.highest_id() })
+    }
+
+    /// How the message is stored that tells of a turn: the same however often it is tried.
+    fn turn_write(&mut self, now: Now, turning: Turning) -> (Arc<Message>, Write) {
+        let Turning { route, group, owner, fan_out, last_id } = turning;
+        let (home, conversation) = (self.settings.home, route.conversation);
+        let last = last_id.to_be_bytes();
         let of: [&[u8]; 3] = [&conversation.to_bytes(), fan_out.word().as_bytes(), &last];
         let (first, once) = (home.of(&of[1..]), home.of(&of));
         let client_id = u128::from(first) << 64 | u128::from(once);
         let client_id = ClientMessageId(client_id.to_be_bytes());
-        let new = NewMessage { to: address.clone().into(), client_id, content: fan_out.content() };
-        let body = envelope::encode(Sender { address: &owner, device: "" }, &address, &new);
-        let route = Route { from, to: None, conversation, read: None };
+        let new = NewMessage { to: group.clone().into(), client_id, content: fan_out.content() };
+        let body = envelope::encode(Sender { address: &owner, device: "" }, &group, &new);
         let (id, label) = (self.next_id(now), route.encode());
         let message = Arc::new(Message { id, at_s: now.unix_s(), label, body });
         let mut to = vec![conversation, self.outbox.timeline(), changes_of(home, conversation)];
         to.extend(self.outbox.archive());
         let once = Some(OnceKey::at_home(conversation.home_hash(), once));
-        self.outbox.takes(message.weight());
         let append = Append { message: message.clone(), to, once, heard: None, ends: false };
-        let storing = Box::new(Storing {
-            from: self.settings.shard,
-            number: 0, // nobody waits for it
-            route,
-            message,
-            about: None,
-            change: None,
-            is_quiet: false,
-            turn: Some(fan_out),
-            receivers: Receivers::nobody(),
-            abroad: None,
-            is_moved: false,
-        });
-        self.log.ask(PendingCall::Stored(storing), Call::Write(Write::Append(append)), fx);
-        true
+        (message, Write::Append(append))
     }
 
     /// The log has stored a turn; whom its message is for.

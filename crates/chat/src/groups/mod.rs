@@ -33,10 +33,12 @@ use crate::label::Route;
 use crate::log::{Answered, PendingCall};
 use crate::operators::moving::Arriving;
 use crate::outbox::receivers::Receivers;
+use crate::service::flow::{Door, Reply};
 use crate::sessions::transients::TransientSaid;
 use crate::word::{Range, StoreOrder, StoredMessage};
 use crate::{Chat, Effects};
 use asides::{Declining, VoiceAsked, VoicePace};
+use base::flows::WaitKey;
 use base::hash::HashKey;
 use base::time::Now;
 use fan_out::Told;
@@ -60,8 +62,9 @@ const RECALL_BYTES_MAX: usize = 256 * 1024;
 
 /// What somebody wants of a group that is at home here.
 pub(crate) enum GroupTask {
+    /// A flow looks at the group, or says something there.
+    Flow(WaitKey),
     Store(ShardId, StoreOrder),
-    Amend(ShardId, AmendOrder),
     Read {
         from: ShardId,
         number: u64,
@@ -103,6 +106,8 @@ enum Step {
     #[default]
     Unread,
     Ready,
+    /// A flow looks at it.
+    Entered,
     /// A change is with the log.
     Changing,
 }
@@ -258,10 +263,10 @@ impl Chat {
         fx: &mut Effects,
     ) {
         match task {
-            GroupTask::Store(from, order) => {
-                self.tell_stored(from, order.number, Err(fault), fx);
+            GroupTask::Flow(key) => {
+                self.flows.reply(key, Reply::Entered(Err(fault)));
             }
-            GroupTask::Amend(from, order) => {
+            GroupTask::Store(from, order) => {
                 self.tell_stored(from, order.number, Err(fault), fx);
             }
             GroupTask::Read { from, number, .. } => {
@@ -291,27 +296,20 @@ impl Chat {
             && let Some(task) = group.line.pop_front()
         {
             match task {
+                GroupTask::Flow(key) => {
+                    group.step = Step::Entered;
+                    self.flows.reply(key, Reply::Entered(Ok(())));
+                }
                 GroupTask::Store(from, order) => {
                     // What moves in reaches nobody by the way that a group has now.
                     if order.moved.is_none()
-                        && self.turns_group(now, conversation, &order, fx)
+                        && self.turns_before(&order)
                         && let Some(group) = self.groups.known.get_mut(&conversation)
                     {
                         return group.line.push_front(GroupTask::Store(from, order));
                     }
                     self.outbox.gives(order.weight());
                     self.group_store(now, from, order, fx);
-                }
-                // What it takes of the group it takes before the message is looked at.
-                GroupTask::Amend(from, order) => {
-                    match group.state.may_amend(&order).and_then(|()| {
-                        let taken = order.is_operator
-                            || self.group_rates.take(now, conversation, 1).is_ok();
-                        taken.then_some(()).ok_or(ChatFault::RateLimited)
-                    }) {
-                        Ok(()) => self.look_at_target(from, order, fx),
-                        Err(fault) => self.tell_stored(from, order.number, Err(fault), fx),
-                    }
                 }
                 GroupTask::Read { from, number, ranges, reader } => {
                     match group.state.member(reader).map(|it| it.since) {
@@ -355,24 +353,77 @@ impl Chat {
         }
     }
 
-    /// Something is said to a group, or changes it: it is stored if it may be.
+    /// Whom a message concerns that an account says in a group of this shard, if it may.
+    pub(crate) fn may_say_in_group(
+        &mut self,
+        now: Now,
+        route: &Route,
+        is_operator: bool,
+    ) -> Result<Receivers, ChatFault> {
+        let conversation = route.conversation;
+        let group = self.groups.known.get_mut(&conversation).ok_or(ChatFault::StoreFailed)?;
+        if is_operator {
+            group.state.is_there()?;
+        } else {
+            // Who may not speak there takes nothing of what the group may hear.
+            group.state.may_speak(route.from)?;
+            let taken = self.group_rates.take(now, conversation, 1);
+            taken.map_err(|_| ChatFault::RateLimited)?;
+        }
+        let settings = &self.settings;
+        Ok(group.state.receivers(|inbox| settings.shard_at(inbox)))
+    }
+
+    /// Whether an account may amend a message of a group of this shard. What that takes of the
+    /// group it takes before the message is looked at.
+    pub(crate) fn may_amend_in_group(
+        &mut self,
+        now: Now,
+        order: &AmendOrder,
+    ) -> Result<(), ChatFault> {
+        let conversation = order.route.conversation;
+        let group = self.groups.known.get(&conversation).ok_or(ChatFault::StoreFailed)?;
+        group.state.may_amend(order)?;
+        if !order.is_operator {
+            let taken = self.group_rates.take(now, conversation, 1);
+            taken.map_err(|_| ChatFault::RateLimited)?;
+        }
+        Ok(())
+    }
+
+    /// Whom an amendment concerns, if its account may still speak in a group of this shard.
+    pub(crate) fn may_still_amend_in_group(
+        &mut self,
+        route: &Route,
+        is_operator: bool,
+    ) -> Result<Receivers, ChatFault> {
+        let group = self.groups.known.get_mut(&route.conversation);
+        let group = group.ok_or(ChatFault::StoreFailed)?;
+        if !is_operator {
+            group.state.may_speak(route.from)?;
+        }
+        let settings = &self.settings;
+        Ok(group.state.receivers(|inbox| settings.shard_at(inbox)))
+    }
+
+    /// A flow has looked at a group: whatever waits behind it goes on.
+    pub(crate) fn group_left(&mut self, now: Now, conversation: TimelineId, fx: &mut Effects) {
+        if let Some(group) = self.groups.known.get_mut(&conversation)
+            && group.step == Step::Entered
+        {
+            group.step = Step::Ready;
+            self.advance_group(now, conversation, fx);
+        }
+    }
+
+    /// Something moves into a group, or changes it: it is stored if it may be.
     fn group_store(&mut self, now: Now, from: ShardId, mut order: StoreOrder, fx: &mut Effects) {
         let conversation = order.route.conversation;
         let has_room = self.has_room_for(order.change.as_deref());
         let Some(group) = self.groups.known.get_mut(&conversation) else { return };
         let by = order.route.from;
         let judged = match &order.change {
-            // It was counted before the message that it is about was looked at.
-            None if order.about.is_some() => match order.is_operator {
-                true => Ok(None),
-                false => group.state.may_speak(by).map(|()| None),
-            },
-            None if order.is_operator => group.state.is_there().map(|()| None),
-            // Who may not speak there takes nothing of what the group may hear.
-            None => group.state.may_speak(by).and_then(|()| {
-                let taken = self.group_rates.take(now, conversation, 1);
-                taken.map(|()| None).map_err(|_| ChatFault::RateLimited)
-            }),
+            None => group.state.is_there().map(|()| None),
             // What moves in again is so already.
             Some(asked) if order.moved.is_some() && group.state.is_described(&asked.wish) => {
                 Err(ChatFault::Unchanged)
@@ -554,12 +605,32 @@ impl Chat {
 
     /// The log has done, or refused, what changes a group: the next may be done.
     pub(crate) fn change_is_over(&mut self, now: Now, conversation: TimelineId, fx: &mut Effects) {
+        self.change_settles(now, (conversation, Step::Ready), fx);
+        self.advance_group(now, conversation, fx);
+    }
+
+    /// A group has turned for a flow, which goes on with what it has to say there.
+    pub(crate) fn group_entered_again(
+        &mut self,
+        now: Now,
+        conversation: TimelineId,
+        fx: &mut Effects,
+    ) {
+        self.change_settles(now, (conversation, Step::Entered), fx);
+        self.doors.push(Door::Group(conversation));
+    }
+
+    fn change_settles(
+        &mut self,
+        now: Now,
+        (conversation, step): (TimelineId, Step),
+        fx: &mut Effects,
+    ) {
         if let Some(group) = self.groups.known.get_mut(&conversation) {
-            (group.step, group.declining) = (Step::Ready, None);
+            (group.step, group.declining) = (step, None);
         }
         self.is_public_as_known(conversation, None, fx);
         self.is_temporary_as_known(now, conversation, None, fx);
-        self.advance_group(now, conversation, fx);
     }
 }
 

@@ -8,11 +8,12 @@ use crate::envelope::{client_id_of, time_of};
 use crate::groups::conversation_of;
 use crate::groups::state::Wish;
 use crate::label::Route;
-use crate::send::StoreWait;
+use crate::service::flow::Flow;
 use crate::sessions::{Asker, Requester};
 use crate::waits::Waits;
 use crate::word::{Moved, StoreOrder, StoredMessage};
 use crate::{Chat, Effects};
+use base::flows::WaitKey;
 use base::time::{Instant, Now, earliest};
 use model::account::{AccountAddress, AccountId};
 use model::chat::{
@@ -20,7 +21,6 @@ use model::chat::{
 };
 use model::id::{ConnRef, SessionRef};
 use model::pressure::Pressure;
-use model::timeline::TimelineId;
 
 /// Orders that may wait for accounts, a shard. One more is answered as busy.
 const ORDERS_MAX: usize = 4_096;
@@ -65,22 +65,52 @@ pub(crate) struct Ordering {
 
 pub(crate) type Orders = Waits<Ordering>;
 
-/// A change of a group that is with its home, and what comes behind it.
-pub(crate) struct Ordered {
-    group: AccountAddress,
-    /// Those who are invited when it is done.
-    then: Option<Inviting>,
-    /// Whose rate of making groups it has taken of.
-    makes: Option<TimelineId>,
-    /// It is such an invitation: the answer to what came before.
-    before: Option<Result<StoredMessage, ChatFault>>,
-}
-
-/// An invitation that follows a change, as the same order.
-struct Inviting {
-    asker: Asker,
+/// A change of a group that its home is asked for.
+struct Change {
     client_id: ClientMessageId,
     wish: Wish,
+    moved: Option<Moved>,
+}
+
+/// An order whose members are found.
+struct Ordered {
+    asker: Asker,
+    group: AccountAddress,
+    first: Change,
+    /// Those who are invited when that is done, by the same order.
+    then: Option<Change>,
+    /// It makes a group, and has taken of its asker's rate of that.
+    makes: bool,
+}
+
+/// The home of a group is asked for a change, and for the invitations that follow it; then whoever
+/// waits is answered.
+async fn change_group(mut flow: Flow, wait: Requester, ordered: Ordered) {
+    let Ordered { asker, group, first, then, makes } = ordered;
+    let key = flow.key();
+    let (chat, now, fx) = flow.state();
+    chat.hands_order(now, key, (&asker, &group), first, fx);
+    let mut result = flow.stored(key).await;
+    // What was there already costs nothing.
+    if makes && !matches!(result, Ok(StoredMessage { again: false, .. })) {
+        flow.state().0.making_rates.give(asker.inbox, 1);
+    }
+    if let Some(then) = then.filter(|_| is_done(&result)) {
+        let key = flow.key();
+        let (chat, now, fx) = flow.state();
+        chat.hands_order(now, key, (&asker, &group), then, fx);
+        let invited = flow.stored(key).await;
+        if !is_done(&invited) {
+            result = invited;
+        }
+    }
+    let (chat, _, fx) = flow.state();
+    chat.answer_change(wait, group, result, fx);
+}
+
+/// Whether a group is as an order wants it.
+fn is_done(result: &Result<StoredMessage, ChatFault>) -> bool {
+    matches!(result, Ok(_) | Err(ChatFault::Unchanged))
 }
 
 impl Ordering {
@@ -152,7 +182,7 @@ impl Chat {
     pub(crate) fn finds_members(&mut self, now: Now, key: u64, fx: &mut Effects) {
         let Some(ordering) = self.orders.at(key) else { return };
         if ordering.left == 0 {
-            return self.order_change(now, key, fx);
+            return self.order_change(key, fx);
         }
         let all: Vec<_> = ordering.wish.members.iter().map(|(one, _)| one.clone()).collect();
         for one in all {
@@ -246,23 +276,22 @@ impl Chat {
             && id != AccountId::FOREIGN;
         match is_asked {
             true => self.ask_adding(now, key, (address, id), fx),
-            false => self.member_told(now, key, fx),
+            false => self.member_told(key, fx),
         }
     }
 
     /// One more named account has been judged: it is added, or it is not.
-    fn member_told(&mut self, now: Now, key: u64, fx: &mut Effects) {
+    fn member_told(&mut self, key: u64, fx: &mut Effects) {
         let Some(ordering) = self.orders.at_mut(key) else { return };
         ordering.left -= 1;
         if ordering.left == 0 {
-            self.order_change(now, key, fx);
+            self.order_change(key, fx);
         }
     }
 
     /// Somebody who is named is added, invited, or neither.
     pub(crate) fn adding_answered(
         &mut self,
-        now: Now,
         (key, address): (u64, AccountAddress),
         is_added: Result<bool, ChatFault>,
         fx: &mut Effects,
@@ -278,11 +307,11 @@ impl Chat {
             }
             Ok(false) => ordering.invited.push(address),
         }
-        self.member_told(now, key, fx);
+        self.member_told(key, fx);
     }
 
     /// The group's home is asked for the change.
-    fn order_change(&mut self, now: Now, key: u64, fx: &mut Effects) {
+    fn order_change(&mut self, key: u64, fx: &mut Effects) {
         let Some(ordering) = self.orders.take(key) else { return };
         let Ordering { wait, asker, client_id, group, mut wish, moved, invited, .. } = ordering;
         let is_invited = |(address, _): &(AccountAddress, _)| invited.contains(address);
@@ -299,62 +328,46 @@ impl Chat {
                 let title = if verb.has_title() { Box::default() } else { wish.title.clone() };
                 let wish = Wish { verb: GroupVerb::Invite, title, members: invited };
                 let client_id = client_id_of(self.settings.home, &[b"invites", &client_id.0]);
-                Some(Inviting { asker: asker.clone(), client_id, wish })
+                Some(Change { client_id, wish, moved: None })
             }
         };
-        let is_made = wish.verb == GroupVerb::Create && !asker.is_operator && moved.is_none();
-        let makes = is_made.then_some(asker.inbox);
-        let ordered = Ordered { group, then, makes, before: None };
-        self.hands_order(now, (wait, asker), (client_id, wish, moved), ordered, fx);
+        let makes = wish.verb == GroupVerb::Create && !asker.is_operator && moved.is_none();
+        let ordered =
+            Ordered { asker, group, first: Change { client_id, wish, moved }, then, makes };
+        if !self.begin(|flow| change_group(flow, wait, ordered)) {
+            self.answer_send(wait, Err(ChatFault::Busy), fx);
+        }
     }
 
+    /// Has a change stored at the home of its group, under a key of this shard.
     fn hands_order(
         &mut self,
         now: Now,
-        (wait, asker): (Requester, Asker),
-        (client_id, wish, moved): (ClientMessageId, Wish, Option<Moved>),
-        ordered: Ordered,
+        key: WaitKey,
+        (asker, group): (&Asker, &AccountAddress),
+        Change { client_id, wish, moved }: Change,
         fx: &mut Effects,
     ) {
-        let group = ordered.group.clone();
-        let conversation = conversation_of(self.settings.home, &group);
+        let conversation = conversation_of(self.settings.home, group);
         let route = Route { from: asker.inbox, to: None, conversation, read: None };
-        let anew = self.makes_anew(&asker, (wish.verb, client_id), (&group, moved.is_some()));
+        let anew = self.makes_anew(asker, (wish.verb, client_id), (group, moved.is_some()));
         let once = self.settings.home.of(&[&asker.inbox.to_bytes(), &client_id.0]);
-        let Asker { address, device, is_operator, .. } = asker;
-        let number = self.sends.put(StoreWait { wait, group: Some(Box::new(ordered)) });
+        let Asker { address, device, is_operator, .. } = asker.clone();
+        let group = group.clone();
         let change = Some(Box::new(ChangeAsked { address, device, client_id, group, wish, anew }));
-        let (body, about) = (Box::default(), None);
-        let order = StoreOrder { number, route, once, is_operator, body, change, about, moved };
+        let (number, body) = (key.number(), Box::default());
+        let order = StoreOrder { number, route, once, is_operator, body, change, moved };
         self.hand_to_conversation(now, order, fx);
     }
 
-    /// The home of the group has answered an order.
-    pub(crate) fn answer_change(
+    /// The home of the group has answered an order: so is whoever waits.
+    fn answer_change(
         &mut self,
         wait: Requester,
-        ordered: Ordered,
+        group: AccountAddress,
         result: Result<StoredMessage, ChatFault>,
         fx: &mut Effects,
     ) {
-        let is_done = matches!(result, Ok(_) | Err(ChatFault::Unchanged));
-        let Ordered { group, then, makes, before } = ordered;
-        // What was there already costs nothing.
-        if !matches!(result, Ok(StoredMessage { again: false, .. })) {
-            makes.into_iter().for_each(|inbox| self.making_rates.give(inbox, 1));
-        }
-        if let Some(Inviting { asker, client_id, wish }) = then.filter(|_| is_done) {
-            let (then, makes, before) = (None, None, Some(result));
-            let ordered = Ordered { group, then, makes, before };
-            return self.hands_order(
-                self.came,
-                (wait, asker),
-                (client_id, wish, None),
-                ordered,
-                fx,
-            );
-        }
-        let result = before.filter(|_| is_done).unwrap_or(result);
         let StoredMessage { id, seq, again } = match result {
             Ok(stored) => stored,
             Err(fault) => return self.answer_send(wait, Err(fault), fx),

@@ -338,7 +338,6 @@ impl Chat {
             is_operator: true,
             body: Box::default(),
             change: Some(Box::new(change)),
-            about: None,
             moved: None,
         };
         self.group_store(now, self.settings.shard, order, fx);

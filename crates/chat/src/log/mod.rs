@@ -13,11 +13,13 @@ use crate::inboxes::Placing;
 use crate::operators::Look;
 use crate::operators::moving::Arriving;
 use crate::operators::mutes::Muting;
-use crate::outbox::Storing;
 use crate::people::foreign::queue::Queueing;
+use crate::send::orders::Storing;
+use crate::service::flow::Reply;
 use crate::sessions::login::LetIn;
 use crate::{Chat, Effects};
 use again::{Subject, WriteRetries};
+use base::flows::WaitKey;
 use base::time::{Instant, Now};
 use model::account::AccountId;
 use model::chat::{FastAnswer, FastWish};
@@ -35,6 +37,8 @@ const CALLS_MAX: usize = 262_144;
 
 /// What a call was for.
 pub(crate) enum PendingCall {
+    /// A flow waits for it.
+    Flow(WaitKey),
     /// The row of an account that is being found, by the number of that.
     Account(u64),
     /// A new account's row, likewise.
@@ -99,8 +103,6 @@ pub(crate) enum PendingCall {
     Front(u64, u16),
     /// What the message at a place is now, of which such a range has an edit.
     Edited(u64, u16, Seq),
-    /// A step of an amendment, by its number.
-    Amend(u64),
     /// What was called back of the conversation of a message of the outbox.
     Buried(u64),
     /// What the message is now that an edit of the outbox is about.
@@ -329,6 +331,9 @@ impl Chat {
             fx.counters.count(ProcessCounter::StoreFailures);
         }
         match pending {
+            PendingCall::Flow(key) => {
+                self.flows.reply(key, Reply::Log(result));
+            }
             PendingCall::Account(number) => self.account_read(now, number, result, fx),
             PendingCall::Made(made) => self.account_made(now, *made, result, fx),
             PendingCall::Noted(made) => self.parting_noted(now, *made, result, fx),
@@ -361,7 +366,6 @@ impl Chat {
             PendingCall::Overlays(it, at) => self.overlays_read(now, (it, at), result, fx),
             PendingCall::Front(it, at) => self.front_read(now, (it, at), result, fx),
             PendingCall::Edited(it, at, seq) => self.edited_read(now, (it, at, seq), result, fx),
-            PendingCall::Amend(number) => self.amendment_goes_on(now, number, result, fx),
             PendingCall::Buried(number) => self.buried_read(now, number, result, fx),
             PendingCall::LeftEdit(number) => self.left_edit_read(now, number, result, fx),
             PendingCall::Undistributed(number) => self.found_again(now, number, result, fx),

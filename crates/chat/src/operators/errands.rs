@@ -20,7 +20,6 @@ use model::chat::{
 };
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::ports::chat::{ChatAnswer, Errand, ErrandWhat};
-use model::service::Service;
 use model::timeline::TimelineId;
 
 /// An errand that is under way.

@@ -21,7 +21,7 @@ use crate::groups;
 use crate::label::Route;
 use crate::log::{Answered, PendingCall};
 use crate::outbox::receivers::Receivers;
-use crate::send::{SENDS_MAX, StoreWait, conversation_of};
+use crate::send::conversation_of;
 use crate::sessions::{Asker, Requester};
 use crate::word::{Moved, StoreOrder, StoredMessage};
 use crate::{Chat, Effects};
@@ -32,10 +32,8 @@ use model::chat::{
     MovedMessage, NewMessage,
 };
 use model::id::{SessionRef, ShardId};
-use model::latency::Began;
 use model::ports::chat::ChatAnswer;
 use model::ports::log::{Call, Done, Pull, Read, Write};
-use model::pressure::Pressure;
 use model::timeline::{Seq, Space};
 
 /// A message that moves in, whose other is being found.
@@ -81,7 +79,7 @@ impl Chat {
             return self.answer_send(wait, Err(ChatFault::Invalid), fx);
         }
         if with.is_group() {
-            return self.was_said_in(now, (wait, &asker), (&with, &moved), fx);
+            return self.was_said_in((wait, &asker), (&with, &moved), fx);
         }
         let moving = Box::new(MovingIn { wait, asker, moved });
         self.find_account(now, &with, None, Waiter::MovedIn(moving), fx);
@@ -90,7 +88,6 @@ impl Chat {
     /// It was said in a group, which may be that of another shard.
     fn was_said_in(
         &mut self,
-        now: Now,
         (wait, asker): (Requester, &Asker),
         (group, moved): (&AccountAddress, &MovedMessage),
         fx: &mut Effects,
@@ -112,7 +109,7 @@ impl Chat {
         let body = envelope::encode(Sender { address: &asker.address, device }, group, &said);
         let conversation = groups::conversation_of(home, group);
         let route = Route { from: inbox, to: Some(inbox), conversation, read: None };
-        self.takes_place(now, (wait, route), (once, Moved::InGroup(id), body), fx);
+        self.takes_place((wait, route), (once, Moved::InGroup(id), body), fx);
     }
 
     /// A group that another server had as a room is made, or changed.
@@ -159,7 +156,7 @@ impl Chat {
     }
 
     fn may_not_move_in(&self, now: Now, moved: &MovedMessage) -> Option<ChatFault> {
-        let is_busy = self.sends.len() >= SENDS_MAX || self.pressure >= Pressure::Stores;
+        let is_busy = self.is_busy_to_send();
         let content = &moved.content;
         let is_wrong = content.is_amendment()
             || content.quote.is_some()
@@ -173,7 +170,6 @@ impl Chat {
     /// The other of a message that comes over is found, or not.
     pub(crate) fn moves_in_with(
         &mut self,
-        now: Now,
         moving: MovingIn,
         (with, id): (&AccountAddress, Result<AccountId, ChatFault>),
         fx: &mut Effects,
@@ -207,21 +203,19 @@ impl Chat {
             content: content.clone(),
         };
         let body = envelope::encode(Sender { address: sender, device }, receiver, &said);
-        self.takes_place(now, (wait, route), (once, Moved::Between(id), body), fx);
+        self.takes_place((wait, route), (once, Moved::Between(id), body), fx);
     }
 
     /// A message that comes over goes to the home of its conversation.
     fn takes_place(
         &mut self,
-        now: Now,
         (wait, route): (Requester, Route),
         (once, moved, body): (u64, Moved, Box<[u8]>),
         fx: &mut Effects,
     ) {
-        let number = self.sends.put_since(Began::default(), StoreWait { wait, group: None });
-        let (is_operator, change, about, moved) = (true, None, None, Some(moved));
-        let order = StoreOrder { number, route, once, is_operator, body, change, about, moved };
-        self.hand_to_conversation(now, order, fx);
+        let (number, is_operator, change, moved) = (0, true, None, Some(moved));
+        let order = StoreOrder { number, route, once, is_operator, body, change, moved };
+        self.order(wait, order, fx);
     }
 
     /// The home of a conversation looks at its last message before one moves in.

@@ -10,9 +10,11 @@
 //! that is here was acknowledged. Invariant: what is in a line leaves it once, at the latest when
 //! its time is over.
 
-use crate::send::Rejected;
-use crate::sessions::{Asker, Requester};
+use crate::send::{Rejected, SendError};
+use crate::service::flow::Reply;
+use crate::sessions::Asker;
 use crate::{Chat, Effects};
+use base::flows::WaitKey;
 use base::time::{Instant, Now};
 use model::account::AccountAddress;
 use model::chat::{ChatFault, NewMessage, REASON_BYTES_MAX};
@@ -51,20 +53,11 @@ impl ReviewSettings {
     }
 }
 
-/// A message on its way to be sent on.
-pub(crate) struct Held {
-    pub(crate) wait: Requester,
-    pub(crate) asker: Asker,
-    pub(crate) to: AccountAddress,
-    pub(crate) message: Box<NewMessage>,
-    /// It says something else than its sender's device has said.
-    pub(crate) is_changed: bool,
-}
-
-/// One in a line.
+/// A message in a line.
 struct InLine {
-    number: u64,
-    held: Held,
+    /// Its flow waits under this key, by whose number the review is known.
+    key: WaitKey,
+    bytes: u64,
     verdict: Option<ReviewVerdict>,
 }
 
@@ -81,163 +74,159 @@ pub(crate) struct Reviews {
     of: HashMap<u64, LineKey>,
     /// How many each sender has here.
     by: HashMap<TimelineId, usize>,
-    last: u64,
     bytes: u64,
 }
 
-impl Held {
-    fn weight(&self) -> u64 {
-        (size_of::<InLine>() + self.to.as_str().len() + self.message.weight()) as u64
-    }
-}
-
 impl Reviews {
-    fn put(&mut self, held: Held, verdict: Option<ReviewVerdict>) -> u64 {
-        self.last += 1;
-        let (number, key) = (self.last, (held.asker.inbox, held.to.clone()));
-        self.bytes += held.weight();
-        self.of.insert(number, key.clone());
-        *self.by.entry(key.0).or_default() += 1;
-        self.lines.entry(key).or_default().push_back(InLine { number, held, verdict });
-        number
+    fn put(&mut self, line: LineKey, one: InLine) {
+        self.bytes += one.bytes;
+        self.of.insert(one.key.number(), line.clone());
+        *self.by.entry(line.0).or_default() += 1;
+        self.lines.entry(line).or_default().push_back(one);
     }
 
     /// Whether something of this sender waits that is for the same conversation.
-    fn has_line(&self, held: &Held) -> bool {
+    fn has_line(&self, by: TimelineId, to: &AccountAddress) -> bool {
         // Most often nothing waits: then nothing is copied.
-        !self.lines.is_empty() && self.lines.contains_key(&(held.asker.inbox, held.to.clone()))
+        !self.lines.is_empty() && self.lines.contains_key(&(by, to.clone()))
     }
 
     /// A verdict of one that waits. Its line, if that is known.
     fn judged(&mut self, number: u64, verdict: ReviewVerdict) -> Option<LineKey> {
         let key = self.of.get(&number)?.clone();
         let line = self.lines.get_mut(&key)?;
-        let one = line.iter_mut().find(|one| one.number == number)?;
+        let one = line.iter_mut().find(|one| one.key.number() == number)?;
         one.verdict.get_or_insert(verdict);
         Some(key)
     }
 
     /// The first of a line, if it has a verdict.
-    fn leave(&mut self, key: &LineKey) -> Option<(Held, ReviewVerdict)> {
+    fn leave(&mut self, key: &LineKey) -> Option<(WaitKey, ReviewVerdict)> {
         let line = self.lines.get_mut(key)?;
         let verdict = line.front_mut()?.verdict.take()?;
-        let InLine { number, held, .. } = line.pop_front()?;
+        let one = line.pop_front()?;
         if line.is_empty() {
             self.lines.remove(key);
         }
-        self.of.remove(&number);
+        self.of.remove(&one.key.number());
         let of_sender = self.by.get_mut(&key.0)?;
         *of_sender -= 1;
         if *of_sender == 0 {
             self.by.remove(&key.0);
         }
-        self.bytes -= held.weight();
-        Some((held, verdict))
+        self.bytes -= one.bytes;
+        Some((one.key, verdict))
     }
 
     pub(crate) fn audit(&self) {
         let all: usize = self.lines.values().map(VecDeque::len).sum();
         assert_eq!(all, self.of.len(), "each is in one line");
         assert_eq!(all, self.by.values().sum::<usize>(), "and of one sender");
-        let bytes: u64 = self.lines.values().flatten().map(|one| one.held.weight()).sum();
+        let bytes: u64 = self.lines.values().flatten().map(|one| one.bytes).sum();
         assert_eq!(bytes, self.bytes);
     }
 }
 
 impl Chat {
-    /// A message that may be said is reviewed if it is to be, and waits behind what is.
-    pub(crate) fn review(&mut self, now: Now, held: Held, fx: &mut Effects) {
-        let wanted =
-            self.settings.reviews.filter(|it| !held.asker.is_operator && it.wants(&held.to));
-        if wanted.is_none() && !self.reviews.has_line(&held) {
-            return self.send_on(now, held, fx);
-        }
+    /// Whether a message waits for a verdict: its own, or that of one before it.
+    pub(crate) fn is_to_review(&self, by: &Asker, to: &AccountAddress) -> bool {
+        self.wants_review(by, to).is_some() || self.reviews.has_line(by.inbox, to)
+    }
+
+    fn wants_review(&self, by: &Asker, to: &AccountAddress) -> Option<ReviewSettings> {
+        self.settings.reviews.filter(|it| !by.is_operator && it.wants(to))
+    }
+
+    /// A message takes its place in line; its verdict is the answer to the wait with this key.
+    pub(crate) fn review(
+        &mut self,
+        now: Now,
+        key: WaitKey,
+        (by, to, message): (&Asker, &AccountAddress, &NewMessage),
+        fx: &mut Effects,
+    ) -> Result<(), ChatFault> {
         let limits = &self.settings.limits.chat;
         let bytes_max = limits.reviewed_bytes_max / u64::from(self.settings.shards.max(1));
         let most = limits.reviewed_messages_max as usize;
-        let of_sender = self.reviews.by.get(&held.asker.inbox).copied().unwrap_or_default();
+        let of_sender = self.reviews.by.get(&by.inbox).copied().unwrap_or_default();
+        let bytes = (size_of::<InLine>() + to.as_str().len() + message.weight()) as u64;
         // One sender leaves room for others, however long the hook takes.
         if self.reviews.of.len() >= most
             || of_sender >= most.div_ceil(SENDERS_MIN)
-            || self.reviews.bytes + held.weight() > bytes_max
+            || self.reviews.bytes + bytes > bytes_max
         {
-            return self.answer_send(held.wait, Err(ChatFault::Busy), fx);
+            return Err(ChatFault::Busy);
         }
-        let Some(settings) = wanted else {
-            self.reviews.put(held, Some(ReviewVerdict::Allow));
-            return;
+        let line = (by.inbox, to.clone());
+        let Some(settings) = self.wants_review(by, to) else {
+            self.reviews.put(line, InLine { key, bytes, verdict: Some(ReviewVerdict::Allow) });
+            return Ok(());
         };
         let review = Box::new(Review {
             at_ms: now.wall_ms,
             ms_max: settings.ms_max,
-            from: held.asker.address.clone(),
-            device: held.asker.device.clone(),
-            to: held.to.clone(),
-            client_id: held.message.client_id,
-            content: held.message.content.clone(),
+            from: by.address.clone(),
+            device: by.device.clone(),
+            to: to.clone(),
+            client_id: message.client_id,
+            content: message.content.clone(),
         });
-        let number = self.reviews.put(held, None);
+        self.reviews.put(line, InLine { key, bytes, verdict: None });
         let due = now.after(Duration::from_millis(settings.ms_max.into()));
-        self.reviews.asked.push_back((due, number));
+        self.reviews.asked.push_back((due, key.number()));
         fx.counters.count(ChatCounter::Reviewed);
-        fx.reviews.push((number, review));
+        fx.reviews.push((key.number(), review));
+        Ok(())
     }
 
     /// Somebody has judged a message; one that waits no longer is passed over.
-    pub(crate) fn reviewed(
-        &mut self,
-        now: Now,
-        number: u64,
-        verdict: ReviewVerdict,
-        fx: &mut Effects,
-    ) {
-        let Some(key) = self.reviews.judged(number, verdict) else { return };
-        while let Some((held, verdict)) = self.reviews.leave(&key) {
-            self.review_is_over(now, held, verdict, fx);
+    pub(crate) fn reviewed(&mut self, number: u64, verdict: ReviewVerdict) {
+        let Some(line) = self.reviews.judged(number, verdict) else { return };
+        while let Some((key, verdict)) = self.reviews.leave(&line) {
+            self.flows.reply(key, Reply::Reviewed(verdict));
         }
     }
 
-    fn review_is_over(&mut self, now: Now, held: Held, verdict: ReviewVerdict, fx: &mut Effects) {
-        let held = match self.may_still_say(now, held, fx) {
-            Ok(held) => held,
-            Err((wait, rejected)) => return self.reject_send(wait, rejected, fx),
-        };
-        let unreviewed = self.settings.reviews.map(|it| it.unreviewed);
+    /// What a verdict makes of a message. True: it says something else now.
+    pub(crate) fn follow_verdict(
+        &mut self,
+        now: Now,
+        by: &Asker,
+        verdict: ReviewVerdict,
+        message: &mut NewMessage,
+        fx: &mut Effects,
+    ) -> Result<bool, SendError> {
+        self.may_still_say(now, by, fx)?;
         match verdict {
-            ReviewVerdict::Allow => self.send_on(now, held, fx),
+            ReviewVerdict::Allow => Ok(false),
             ReviewVerdict::Change { text, extra } => {
                 fx.counters.count(ChatCounter::ReviewsChanged);
-                let mut held = held;
-                let content = &mut held.message.content;
+                let content = &mut message.content;
                 content.text = text.unwrap_or_else(|| std::mem::take(&mut content.text));
                 content.extra = extra.unwrap_or_else(|| std::mem::take(&mut content.extra));
-                held.is_changed = true;
                 // What comes from outside is held to the same limits.
-                match self.may_not_say(&held.message.content) {
-                    None => self.send_on(now, held, fx),
-                    Some(fault) => self.answer_send(held.wait, Err(fault), fx),
-                }
+                self.may_not_say(content).map_or(Ok(true), |fault| Err(fault.into()))
             }
             ReviewVerdict::Refuse(reason) => {
                 fx.counters.count(ChatCounter::ReviewsRefused);
                 let end = reason.floor_char_boundary(REASON_BYTES_MAX);
-                self.reject_send(held.wait, Rejected::because(&reason[..end]), fx);
+                Err(Rejected::because(&reason[..end]).into())
             }
             ReviewVerdict::None => {
                 fx.counters.count(ChatCounter::ReviewsMissed);
-                match unreviewed {
+                match self.settings.reviews.map(|it| it.unreviewed) {
                     Some(Unreviewed::Refuse) => {
                         let reason = "it could not be reviewed: try again later";
-                        self.reject_send(held.wait, Rejected::because(reason), fx);
+                        Err(Rejected::because(reason).into())
                     }
-                    _ => self.send_on(now, held, fx),
+                    _ => Ok(false),
                 }
             }
         }
     }
 
     /// Those whose time is over go on without a verdict; when to look again.
-    pub(crate) fn turn_reviews(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+    pub(crate) fn turn_reviews(&mut self, now: Now) -> Option<Instant> {
         while let Some(&(due, number)) = self.reviews.asked.front() {
             let is_judged = !self.reviews.waits_for(number);
             if !is_judged && due > now.mono {
@@ -245,7 +234,7 @@ impl Chat {
             }
             self.reviews.asked.pop_front();
             if !is_judged {
-                self.reviewed(now, number, ReviewVerdict::None, fx);
+                self.reviewed(number, ReviewVerdict::None);
             }
         }
         None
@@ -257,6 +246,6 @@ impl Reviews {
     fn waits_for(&self, number: u64) -> bool {
         let line = self.of.get(&number).and_then(|key| self.lines.get(key));
         let mut line = line.into_iter().flatten();
-        line.any(|one| one.number == number && one.verdict.is_none())
+        line.any(|one| one.key.number() == number && one.verdict.is_none())
     }
 }

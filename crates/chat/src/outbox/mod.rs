@@ -15,8 +15,6 @@ pub(crate) mod left;
 pub(crate) mod receivers;
 mod way;
 
-use crate::amendments::About;
-use crate::groups::state::Abroad;
 use crate::label::{Relation, Route};
 use crate::log::Removals;
 use crate::word::{Cargo, ChatWord, Parcel};
@@ -26,42 +24,18 @@ use base::time::{Instant, Now};
 use left::Line;
 use left::scans::Scans;
 use model::account::Addressee;
-use model::chat::{ChatFault, FanOut, GroupChange, GroupVerb, Mentions};
+use model::chat::{ChatFault, GroupChange, GroupVerb, Mentions};
 use model::counters::ChatCounter;
 use model::id::ShardId;
 use model::latency::{Began, LatencyPhase};
-use model::timeline::{Message, Seq, Space, TimelineId};
+use model::timeline::{Seq, Space, TimelineId};
 use receivers::{Carriage, Readers, Receivers};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 use way::Way;
 
 /// Inboxes of one parcel. Those of a large group are several: between them others take their turn.
 const PARCEL_INBOXES_MAX: usize = 256;
-
-/// A message that is being stored, and for whom.
-pub(crate) struct Storing {
-    pub from: ShardId,
-    pub number: u64,
-    pub route: Route,
-    pub message: Arc<Message>,
-    /// What it is about, if it is about another message.
-    pub about: Option<Box<About>>,
-    /// What it does to its group.
-    pub change: Option<Box<GroupChange>>,
-    /// That is told to nobody: it stands in no conversation and no outbox.
-    pub is_quiet: bool,
-    /// That its group is read from now on, or written again.
-    pub turn: Option<FanOut>,
-    /// Whom it concerns, unless it changes that.
-    pub receivers: Receivers,
-    /// The members of other servers whom it concerns, likewise: by the time it is stored the group
-    /// may have been forgotten.
-    pub abroad: Option<Abroad>,
-    /// It was said elsewhere, before it came here: nobody is told that it happens.
-    pub is_moved: bool,
-}
 
 /// Place of a message in an outbox: one's own, or that of a shard of an earlier start.
 pub(crate) type OutboxPlace = (TimelineId, Seq);

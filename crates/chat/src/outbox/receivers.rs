@@ -4,6 +4,8 @@
 //! It knows nobody's place. Invariant: of members who draw, every shard is named that one of them
 //! is at home on.
 
+use crate::groups::state::Abroad;
+use crate::label::Route;
 use model::id::ShardId;
 use model::timeline::TimelineId;
 use std::sync::Arc;
@@ -34,6 +36,14 @@ impl From<Arc<[TimelineId]>> for Receivers {
     fn from(inboxes: Arc<[TimelineId]>) -> Receivers {
         Receivers::Written(inboxes)
     }
+}
+
+/// Whom a message concerns that is stored.
+pub(crate) struct Audience {
+    pub(crate) route: Route,
+    pub(crate) receivers: Receivers,
+    /// Members of other servers of the group that it is said to.
+    pub(crate) abroad: Option<Abroad>,
 }
 
 impl Receivers {

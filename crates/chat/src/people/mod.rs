@@ -40,9 +40,11 @@ use crate::conversations::receipts::delivered::DeliveredTold;
 use crate::groups::adding::AddingAsked;
 use crate::people::nodes::UntoldNode;
 use crate::people::reach::Reaching;
+use crate::service::flow::Reply;
 use crate::sessions::Requester;
 use crate::waits::Waits;
 use crate::{Chat, Effects};
+use base::flows::WaitKey;
 use base::slab::Key;
 use base::small_map::SmallMap;
 use base::thin_queue::ThinQueue;
@@ -160,9 +162,8 @@ pub(crate) enum Task {
     Page(Requester, ContactsRange),
     /// A session is there like this.
     Present(Requester, Option<Arc<Availability>>),
-    /// A message may be sent to somebody, unless one has blocked the other; or to a group, where
-    /// nobody is mentioned who has blocked its sender.
-    Send(Box<crate::send::Sending>, Box<(AccountAddress, TimelineId)>),
+    /// A flow wants to look at what the account has of others.
+    Flow(WaitKey),
     /// Something that is kept nowhere may be told, likewise.
     Transient(Box<crate::sessions::transients::Telling>, TimelineId),
     /// Something is told in a group that it is in, unless it has blocked whoever tells it.
@@ -343,6 +344,16 @@ impl Chat {
         }
     }
 
+    /// A flow has looked at what an account has of others: whatever waits behind it goes on.
+    pub(crate) fn contacts_left(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
+        if let Some(person) = self.people.known.get_mut(&inbox)
+            && matches!(person.step, Step::Entered)
+        {
+            person.step = Step::Ready;
+            self.advance_person(now, inbox, fx);
+        }
+    }
+
     /// Does what waits for an account, until one of it has to be written.
     fn advance_person(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
         while let Some(person) = self.people.known.get_mut(&inbox)
@@ -367,9 +378,11 @@ impl Chat {
             Task::List(wait, after) => self.list_contacts(inbox, wait, after, fx),
             Task::Page(wait, range) => self.page_contacts(inbox, wait, range, fx),
             Task::Present(wait, how) => self.present(inbox, wait, how, fx),
-            Task::Send(sending, to) => {
-                self.outbox.gives(sending.weight());
-                self.may_reach(now, inbox, (sending, *to), fx);
+            Task::Flow(key) => {
+                if let Some(person) = self.people.known.get_mut(&inbox) {
+                    person.step = Step::Entered;
+                }
+                self.flows.reply(key, Reply::Entered(Ok(())));
             }
             Task::Transient(telling, to) => {
                 self.outbox.gives(telling.weight());
@@ -401,9 +414,8 @@ impl Chat {
             | Task::List(wait, _)
             | Task::Page(wait, _)
             | Task::Present(wait, _) => self.answer_people(wait, Err(fault), fx),
-            Task::Send(sending, _) => {
-                self.outbox.gives(sending.weight());
-                self.refuse_send(*sending, fault, fx);
+            Task::Flow(key) => {
+                self.flows.reply(key, Reply::Entered(Err(fault)));
             }
             Task::Transient(telling, _) => {
                 self.outbox.gives(telling.weight());

@@ -1,14 +1,13 @@
 //! What one of two wants of the other that is no message: a block holds for it, too.
 //!
 //! ```text
-//! Read, Readers, Recall ─► the other is found ─► the account's ties ─► asked as ever
+//! Read, Readers ─► the other is found ─► the account's ties ─► asked as ever
 //!                                                   └ one has blocked the other: refused, or, of
 //!                                                     what it has read itself, told to nobody else
 //! ```
 //! It knows nothing of what is asked. Invariant: what an account asks of another goes on, or is
 //! answered, once.
 
-use crate::amendments::RecallAsked;
 use crate::conversations::changes::Asked;
 use crate::conversations::receipts::readers::ReadersWanted;
 use crate::{Chat, Effects};
@@ -24,8 +23,6 @@ pub(crate) enum Reaching {
     Read(Asked),
     /// How far is the other?
     Readers(ReadersWanted),
-    /// It calls back what it said.
-    Recall(RecallAsked),
 }
 
 impl Reaching {
@@ -81,7 +78,6 @@ impl Chat {
         match reaching {
             Reaching::Read(asked) => self.ask_of_other(now, asked, (&with, to), true, fx),
             Reaching::Readers(wanted) => self.readers_of_other(now, wanted, (&with, to), fx),
-            Reaching::Recall(asked) => self.recall_of_two(now, asked, to, fx),
         }
     }
 
@@ -95,7 +91,6 @@ impl Chat {
         match reaching {
             Reaching::Read(asked) => self.refuse_asked(asked, fault, fx),
             Reaching::Readers(wanted) => self.refuse_readers(wanted, fault, fx),
-            Reaching::Recall(asked) => self.refuse_recall(asked, fault, fx),
         }
     }
 }

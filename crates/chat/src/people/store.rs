@@ -31,6 +31,8 @@ pub(super) enum Step {
     #[default]
     Unread,
     Ready,
+    /// A flow looks at the ties.
+    Entered,
     /// The row that says that it owes something, before that of a tie.
     Marking(Box<Change>),
     /// The row of a tie.
@@ -110,7 +112,7 @@ impl Chat {
                 let fault = result.map_or_else(fault_of, |_| ChatFault::StoreFailed);
                 return self.give_person_up(now, inbox, fault, fx);
             }
-            (Step::Ready, _) => {}
+            (Step::Ready | Step::Entered, _) => {}
             (Step::Marking(change), Ok(_)) => {
                 person.is_marked = true;
                 return self.write_tie(inbox, change, fx);

@@ -7,7 +7,6 @@
 use super::store::{Change, Then};
 use super::tie::{OWES_BLOCK, Tie, TieVerb, TieWord};
 use super::{Blocking, Task};
-use crate::send::Sending;
 use crate::sessions::Requester;
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
@@ -247,25 +246,17 @@ impl Chat {
         }
     }
 
-    /// A message may be on its way to somebody, unless one of the two has blocked the other: who
-    /// is blocked hears what is heard of somebody whom there is not.
-    pub(super) fn may_reach(
-        &mut self,
-        now: Now,
+    /// Whether an account whose ties are here may send something to another: not if one has blocked
+    /// the other. Who is blocked hears what is heard of an account that does not exist.
+    pub(crate) fn may_reach(
+        &self,
         inbox: TimelineId,
-        (sending, (address, to)): (Box<Sending>, (AccountAddress, TimelineId)),
+        other: (&AccountAddress, TimelineId),
         fx: &mut Effects,
-    ) {
-        if address.is_group() {
-            return self.mentions_known(now, *sending, &address, fx);
-        }
-        match self.is_barred(inbox, (&address, to)) {
-            Some(fault) => {
-                fx.counters.count(ChatCounter::BlockedSends);
-                self.refuse_send(*sending, fault, fx);
-            }
-            None => self.send_to(now, *sending, (&address, to), fx),
-        }
+    ) -> Result<(), ChatFault> {
+        let fault = self.is_barred(inbox, other);
+        fault.iter().for_each(|_| fx.counters.count(ChatCounter::BlockedSends));
+        fault.map_or(Ok(()), Err)
     }
 
     /// What stands between an account whose ties are here and another: one has blocked the other.

@@ -15,7 +15,7 @@ mod shard;
 use base::prng::Prng;
 use base::slab::Key;
 use base::time::{Instant, Now};
-use chat::{Chat, ChatWord};
+use chat::{ChatService, ChatWord};
 pub use device::Device;
 use model::account::AccountAddress;
 use model::chat::*;
@@ -93,10 +93,10 @@ fn limits(shards: u16) -> Limits {
 }
 
 /// The service of a shard.
-pub fn service((shard, shards): (ShardId, u16), _: u32, names: &Arc<Names>) -> Chat {
+pub fn service((shard, shards): (ShardId, u16), _: u32, names: &Arc<Names>) -> ChatService {
     let limits = Arc::new(limits(shards));
     let plain = plain::settings(shard, shards);
-    Chat::new(chat::Settings { limits, access: names.clone(), ..plain })
+    ChatService::new(chat::Settings { limits, access: names.clone(), ..plain })
 }
 
 impl World {

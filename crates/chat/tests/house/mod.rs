@@ -4,7 +4,7 @@ pub mod plain;
 
 use base::slab::Key;
 use base::time::{Instant, Now};
-use chat::{Chat, Effects, Settings};
+use chat::{ChatService, Effects, Settings};
 use model::chat::{ChatDelivery, ChatRequest};
 use model::id::{ConnRef, ShardId};
 use model::ports::log::{Call, StoreError, Ticket};
@@ -12,7 +12,7 @@ use model::service::Service;
 use testkit::log::{LogOptions, MemoryLog};
 
 pub struct House {
-    pub chat: Chat,
+    pub chat: ChatService,
     pub fx: Effects,
     log: MemoryLog,
     pub now: Now,
@@ -24,7 +24,7 @@ pub struct House {
 impl House {
     pub fn of(settings: Settings) -> House {
         House {
-            chat: Chat::new(settings),
+            chat: ChatService::new(settings),
             fx: Effects::default(),
             log: MemoryLog::new(LogOptions::default()),
             now: Now::new(Instant::default(), 1_700_000_000_000),

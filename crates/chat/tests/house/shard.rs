@@ -1,13 +1,13 @@
 //! One of several shards, over a log in memory that outlives its service.
 
 use base::time::Now;
-use chat::{Chat, Effects, Settings};
+use chat::{ChatService, Effects, Settings};
 use model::id::ShardId;
 use model::service::Service;
 use testkit::log::{LogOptions, MemoryLog};
 
 pub struct Shard {
-    pub chat: Chat,
+    pub chat: ChatService,
     pub fx: Effects,
     pub log: MemoryLog,
 }
@@ -29,6 +29,6 @@ impl Shard {
     }
 }
 
-fn service(settings: &Settings, n: u16) -> Chat {
-    Chat::new(Settings { shard: ShardId(n), ..settings.clone() })
+fn service(settings: &Settings, n: u16) -> ChatService {
+    ChatService::new(Settings { shard: ShardId(n), ..settings.clone() })
 }

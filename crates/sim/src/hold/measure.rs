@@ -10,7 +10,7 @@ use base::index::Index;
 use base::secret::ClusterSecret;
 use broker::Broker;
 use broker::routes::RouteSummary;
-use chat::{Chat, PushPolicy};
+use chat::{ChatService, PushPolicy};
 use hub::Hub;
 use model::id::{NodeId, ShardId};
 use model::limits::{ChatLimits, Limits, PushLimits, TopicLimits};
@@ -316,7 +316,7 @@ impl HeldServer {
             }
             HoldProtocol::Im => {
                 let mut status = Status::default();
-                shard.logic().service::<Chat>().status(&mut status);
+                shard.logic().service::<ChatService>().status(&mut status);
                 status.chat_sessions
             }
         };
@@ -403,7 +403,7 @@ fn shard(
         seed: 7,
         secrets: [number as u8; 32],
     });
-    let chat = Chat::new(chat::Settings {
+    let chat = ChatService::new(chat::Settings {
         shard: settings.shard,
         shards,
         node: NodeId::ALONE,

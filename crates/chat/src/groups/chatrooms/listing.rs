@@ -8,39 +8,43 @@ use super::row::{By, ChatroomRow};
 use super::seats::LIST_VERSION;
 use super::words::{ChatroomWord, PageAsked, Saying};
 use crate::groups::members::MembersAsked;
-use crate::operators::reviews::Held;
-use crate::send::StoreWait;
-use crate::sessions::Requester;
+use crate::sessions::{Asker, Requester};
 use crate::{Chat, ChatWord, Effects};
+use base::flows::WaitKey;
 use base::time::Now;
 use model::account::{AccountAddress, AccountId};
 use model::chat::{
     ChatFault, ChatroomStatus, GroupMember, MEMBERS_PAGE_MAX, MemberStatus, MembersPage,
-    MembersRange,
+    MembersRange, NewMessage,
 };
 use model::id::ShardId;
-use model::latency::Began;
 
 impl Chat {
-    /// A device says something in a chatroom that it is in.
-    pub(crate) fn say_in_chatroom(&mut self, now: Now, held: Held, fx: &mut Effects) {
-        let Held { wait, asker, to, message, .. } = held;
+    /// A device says something in a chatroom that it is in, whose home answers under this key.
+    pub(crate) fn say_in_chatroom(
+        &mut self,
+        now: Now,
+        key: WaitKey,
+        (wait, asker): (Requester, Asker),
+        (to, message): (AccountAddress, Box<NewMessage>),
+        fx: &mut Effects,
+    ) -> Result<(), ChatFault> {
         let (timeline, home) = self.chatroom_at(&to);
-        let key = self.sessions.bound(wait.conn, wait.session);
-        let is_there = key.is_some_and(|key| self.is_seated(key, timeline));
+        let session = self.sessions.bound(wait.conn, wait.session);
+        let is_there = session.is_some_and(|session| self.is_seated(session, timeline));
         if !is_there && !self.is_errand(wait.conn) {
-            return self.answer_send(wait, Err(ChatFault::NotInChatroom), fx);
+            return Err(ChatFault::NotInChatroom);
         }
         let content = message.content;
         if content.weight() > self.settings.limits.chat.chatroom_message_bytes_max as usize {
-            return self.answer_send(wait, Err(ChatFault::TooLarge), fx);
+            return Err(ChatFault::TooLarge);
         }
         let is_operator = asker.is_operator;
         let by = By { address: asker.address, inbox: asker.inbox, is_operator };
-        let number = self.sends.put_since(Began::at(now), StoreWait { wait, group: None });
-        let (device, client_id) = (asker.device, message.client_id);
+        let (number, device, client_id) = (key.number(), asker.device, message.client_id);
         let saying = Saying { number, room: to, by, device, client_id, content };
         self.tell_chatroom(now, home, ChatroomWord::Say(Box::new(saying)), fx);
+        Ok(())
     }
 
     /// A device that is in a chatroom wants to know who is there, too; or an operator.

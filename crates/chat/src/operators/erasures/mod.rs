@@ -26,7 +26,6 @@ use model::chat::{ChatDelivery, ChatFault};
 use model::counters::ChatCounter;
 use model::ports::chat::{ChatAnswer, ChatCommand, ErasureStatus, ErrandWhat};
 use model::ports::log::{Call, RowHome, Table, Write};
-use model::service::Service;
 use model::timeline::{Seq, TimelineId};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;

@@ -3,11 +3,9 @@
 //! Invariant: a step that has its answers is followed by the next; one of which something could not
 //! be done is begun again, and finds done what was.
 
-use crate::accounts::Waiter;
 use crate::amendments::RecallAsked;
 use crate::envelope::client_id_of;
 use crate::inboxes::entry::Entry;
-use crate::label::Route;
 use crate::log::{Answered, PendingCall};
 use crate::sessions::Asker;
 use crate::{Chat, Effects};
@@ -191,20 +189,13 @@ impl Chat {
                 continue;
             }
             let Some(wait) = self.errand_of_erasure(inbox, true) else { return };
-            let (conversation, seq) = (pointer.conversation, pointer.seq);
-            if with.is_group() {
-                let route = Route { from: inbox, to: None, conversation, read: None };
-                self.order_recall(now, (wait, true), (route, seq, Box::default()), fx);
-                continue;
-            }
-            // Of two the other one is told, too.
             let Some(erasure) = self.erasures.open.get(&inbox) else { return };
-            let address = erasure.address.clone();
-            let device = Box::default();
-            let asker = Asker { inbox, address, device, source: None, is_operator: true };
-            let conversation = Some(conversation);
-            let asked = Box::new(RecallAsked { wait, asker, seq, conversation });
-            self.find_account(now, &with, None, Waiter::Recall(asked), fx);
+            let (address, device, is_operator) = (erasure.address.clone(), Box::default(), true);
+            let asker = Asker { inbox, address, device, source: None, is_operator };
+            let (seq, conversation, reason) =
+                (pointer.seq, Some(pointer.conversation), Box::default());
+            // Of two the other one is told, too.
+            self.begin_recall(RecallAsked { wait, asker, with, seq, reason, conversation }, fx);
         }
         let is_idle = self.erasures.open.get(&inbox).is_some_and(|it| it.waiting == 0);
         if is_idle {

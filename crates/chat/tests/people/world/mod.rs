@@ -26,7 +26,7 @@ use abroad::Abroad;
 use base::prng::Prng;
 use base::slab::Key;
 use base::time::{Instant, Now};
-use chat::{Chat, ChatWord};
+use chat::{ChatService, ChatWord};
 use device::{Device, put};
 use model::account::AccountAddress;
 use model::chat::foreign::ForeignDomains;
@@ -546,9 +546,15 @@ fn whole(devices: &[&Device]) -> BTreeMap<Seq, Arc<ChatMessage>> {
 }
 
 /// The service of a shard.
-pub fn service((id, shards): (ShardId, u16), border: u32, names: &Arc<Names>) -> Chat {
+pub fn service((id, shards): (ShardId, u16), border: u32, names: &Arc<Names>) -> ChatService {
     let (limits, access, push) = (Arc::new(shard::limits(border)), names.clone(), pushes::POLICY);
     let own = "a.example".into();
     let foreign = Arc::new(ForeignDomains { own, federates: true, ..ForeignDomains::default() });
-    Chat::new(chat::Settings { limits, access, push, foreign, ..plain::settings(id, shards) })
+    ChatService::new(chat::Settings {
+        limits,
+        access,
+        push,
+        foreign,
+        ..plain::settings(id, shards)
+    })
 }

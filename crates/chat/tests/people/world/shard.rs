@@ -3,7 +3,7 @@
 use super::{Names, service};
 use base::prng::Prng;
 use base::time::Now;
-use chat::{Chat, ChatWord, Effects};
+use chat::{ChatService, ChatWord, Effects};
 use model::chat::{ChatDelivery, ChatRequest};
 use model::id::{ConnRef, ShardId};
 use model::limits::{ChatLimits, Limits, NotificationLimits};
@@ -22,7 +22,7 @@ pub struct Shard {
     /// Members up to which a group is written.
     border: u32,
     names: Arc<Names>,
-    pub chat: Chat,
+    pub chat: ChatService,
     pub(super) fx: Effects,
     pub(super) log: MemoryLog,
     calls: VecDeque<(Ticket, Call)>,

@@ -1,41 +1,22 @@
-//! Chat as a service of its shard.
+//! What comes to a shard's chat goes to the part that it is for.
 
 use crate::conversations::changes::{Part, Wish};
 use crate::operators::errands::Owed;
 use crate::{Chat, ChatWord, Effects};
 use base::time::{Instant, Now, earliest};
-use model::chat::foreign::{ForeignWord, QueuePlace};
+use model::chat::foreign::QueuePlace;
 use model::chat::{ChatDelivery, ChatRequest};
 use model::close::CloseReason;
 use model::id::{ConnRef, ShardId};
-use model::limits::Limits;
-use model::ports::access::Admission;
-use model::ports::chat::{ChatAnswer, ChatCommand};
 use model::ports::control::Status;
-use model::ports::events::ChatEvent;
-use model::ports::log::{Completion, Restored, Table};
-use model::ports::notifications::Notified;
-use model::ports::presence::queries::PresenceStatus;
-use model::ports::reviews::ReviewVerdict;
+use model::ports::log::{Restored, Table};
 use model::ports::trace::{TraceIdentity, TraceSubject};
-use model::ports::users::BookAnswer;
-use model::presence::{PresenceVersion, Principal};
-use model::pressure::Pressure;
-use model::service::{Service, ServiceKind};
+use model::service::ServiceKind;
 use model::timeline::{Space, TimelineId};
-use std::sync::Arc;
 
-impl Service for Chat {
-    const KIND: ServiceKind = ServiceKind::Chat;
-
-    type Request = ChatRequest;
-    type Delivery = ChatDelivery;
-    type Event = ChatEvent;
-    type Command = ChatCommand;
-    type Answer = ChatAnswer;
-    type PeerMessage = ChatWord;
-
-    fn restore(&mut self, _: Now, restored: Restored<'_>) -> bool {
+impl Chat {
+    /// Takes something that the log kept. False: it cannot be read, or has no room.
+    pub(super) fn restore(&mut self, restored: Restored<'_>) -> bool {
         match restored {
             Restored::Entry { timeline, seq, id, label } if timeline.space() == Space::Outbox => {
                 self.last_id = self.last_id.max(id);
@@ -73,19 +54,28 @@ impl Service for Chat {
         }
     }
 
-    fn restored(&mut self, now: Now, fx: &mut Effects) {
+    /// Everything that the log kept has been given.
+    pub(super) fn restored(&mut self, now: Now, fx: &mut Effects) {
         self.pushes_restored(now);
         self.temporaries_restored(now);
         self.look_for_left(fx);
     }
 
-    fn request(&mut self, now: Now, from: ConnRef, request: ChatRequest, fx: &mut Effects) {
+    /// A machine asks, or something is done in an account's name.
+    pub(crate) fn request(
+        &mut self,
+        now: Now,
+        from: ConnRef,
+        request: ChatRequest,
+        fx: &mut Effects,
+    ) {
         if let Some(request) = self.holds(from, request) {
             self.asks(now, from, request, fx);
         }
     }
 
-    fn undelivered(&mut self, _: Now, to: ConnRef, delivery: ChatDelivery, fx: &mut Effects) {
+    /// A delivery found its connection gone.
+    pub(super) fn undelivered(&mut self, to: ConnRef, delivery: ChatDelivery, fx: &mut Effects) {
         match delivery {
             // Whoever was let in a moment ago has gone, or what it was to go on with.
             ChatDelivery::LoggedIn(logged_in) => {
@@ -102,25 +92,23 @@ impl Service for Chat {
         }
     }
 
-    fn command(&mut self, now: Now, ask: u64, command: ChatCommand, fx: &mut Effects) {
-        self.command(now, ask, command, fx);
-    }
-
-    fn complete(&mut self, now: Now, completion: Completion, fx: &mut Effects) {
-        self.came = now;
-        self.complete(now, completion, fx);
-    }
-
-    fn peer_message(&mut self, now: Now, from: ShardId, message: ChatWord, fx: &mut Effects) {
-        self.came = now;
+    /// The chat service of another shard says something.
+    pub(super) fn peer_message(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        message: ChatWord,
+        fx: &mut Effects,
+    ) {
         match message {
             ChatWord::Find { number, address } => {
                 self.find_for_peer(now, from, (number, address), fx);
             }
             ChatWord::Account { number, result } => self.account_told(now, number, result, fx),
+            ChatWord::Send(order) => self.store_sent(now, from, order, fx),
             ChatWord::Store(order) => self.store(now, from, *order, fx),
-            ChatWord::Amend(order) => self.amend_here(now, from, *order, fx),
-            ChatWord::Stored { number, result } => self.send_answered(number, result, fx),
+            ChatWord::Amend(order) => self.amend_here(from, order, fx),
+            ChatWord::Stored { number, result } => self.on_stored(number, result),
             ChatWord::Place(parcel) => self.place(now, from, parcel, fx),
             ChatWord::Placed { upto } => self.confirmed(now, from, upto, fx),
             ChatWord::NotPlaced => self.refused(now, from),
@@ -133,7 +121,7 @@ impl Service for Chat {
             }
             ChatWord::AddingAsked(asked) => self.adding_asked(now, from, asked, fx),
             ChatWord::AddingTold { number, is_added } => {
-                self.adding_told(now, number, is_added, fx);
+                self.adding_told(number, is_added, fx);
             }
             ChatWord::PushClaimed { number, route, by } => {
                 self.device_claimed((from, number), (&route, by), fx);
@@ -181,36 +169,16 @@ impl Service for Chat {
         }
     }
 
-    fn admitted(&mut self, now: Now, number: u64, answer: Admission, fx: &mut Effects) {
-        self.admitted(now, number, answer, fx);
-    }
-
-    fn reviewed(&mut self, now: Now, number: u64, verdict: ReviewVerdict, fx: &mut Effects) {
-        self.reviewed(now, number, verdict, fx);
-    }
-
-    fn booked(&mut self, now: Now, number: u64, answer: BookAnswer, fx: &mut Effects) {
-        self.book_told(now, number, answer, fx);
-    }
-
-    fn notified(&mut self, now: Now, number: u64, what: Notified, fx: &mut Effects) {
-        self.told(now, number, what, fx);
-    }
-
-    fn not_out(&mut self, now: Now, words: Vec<ForeignWord>, fx: &mut Effects) {
-        self.come_back(now, words, fx);
-    }
-
-    fn turn(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+    /// Goes on with whatever goes on, a slice of each; when to come back.
+    pub(super) fn turn(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         self.turn_inboxes(now, fx);
         let first = earliest([
             self.turn_accounts(now, fx),
-            self.turn_sends(now, fx),
             self.turn_errands(now, fx),
             self.turn_erasures(now, fx),
             self.turn_displays(now, fx),
             self.turn_bookmarks(now, fx),
-            self.turn_reviews(now, fx),
+            self.turn_reviews(now),
             self.turn_orders(now, fx),
             self.turn_listings(now, fx),
             self.turn_public(now, fx),
@@ -242,33 +210,25 @@ impl Service for Chat {
         earliest([first, is_more.then_some(now.mono)])
     }
 
-    fn has_news(&self) -> bool {
+    pub(super) fn has_news(&self) -> bool {
         self.settings.access.version() != self.sessions.version
     }
 
-    fn unsettled(&self) -> usize {
+    pub(super) fn unsettled(&self) -> usize {
         self.log.unsettled() + self.outbox.unsettled() + self.send_queue.unsettled()
     }
 
-    fn is_behind(&self) -> bool {
+    pub(super) fn is_behind(&self) -> bool {
         // To read no more of connections helps what moves. What does not move is refused.
         self.outbox.moving_bytes() >= self.settings.undistributed_max() / 2
     }
 
-    fn press(&mut self, pressure: Pressure) {
-        self.pressure = pressure;
-    }
-
-    fn set_draining(&mut self, now: Now, draining: bool) {
+    pub(super) fn set_draining(&mut self, now: Now, draining: bool) {
         self.logins.set_closed(draining);
         self.set_temporaries_kept(now, draining);
     }
 
-    fn configure(&mut self, limits: &Arc<Limits>) {
-        self.configure(limits);
-    }
-
-    fn status(&self, status: &mut Status) {
+    pub(super) fn status(&self, status: &mut Status) {
         status.chat_sessions += self.sessions.len() as u64;
         status.chat_undistributed += self.outbox.len() as u64;
         status.chat_queued_out += self.send_queue.len();
@@ -278,11 +238,11 @@ impl Service for Chat {
         status.chatroom_sessions += sessions as u64;
     }
 
-    fn find(&self, _: Now, _: &Principal) -> Option<PresenceStatus> {
-        None
-    }
-
-    fn identity(&self, conn: ConnRef, subject: TraceSubject) -> Option<TraceIdentity<'_>> {
+    pub(super) fn identity(
+        &self,
+        conn: ConnRef,
+        subject: TraceSubject,
+    ) -> Option<TraceIdentity<'_>> {
         let TraceSubject::Session(ServiceKind::Chat, session) = subject else { return None };
         let session = self.sessions.slab.at(self.sessions.bound(conn, session)?)?;
         let account = self.sessions.online.get(&session.inbox)?.address.as_str();
@@ -294,7 +254,7 @@ impl Service for Chat {
         })
     }
 
-    fn owner(&self, timeline: TimelineId, label: &[u8]) -> Option<String> {
+    pub(super) fn owner_of_timeline(&self, timeline: TimelineId, label: &[u8]) -> Option<String> {
         let name = |inbox: TimelineId| {
             self.sessions.online.get(&inbox).map(|it| format!("account {}", it.address.as_str()))
         };
@@ -306,11 +266,7 @@ impl Service for Chat {
         name(timeline).or_else(between)
     }
 
-    fn observe(&mut self, _: PresenceVersion) {}
-
-    fn outvoted(&mut self, _: Now, _: &Principal, _: &mut Effects) {}
-
-    fn audit(&self) {
+    pub(super) fn audit(&self) {
         self.sessions.audit();
         self.outbox.audit();
         self.conversations.audit();
@@ -340,7 +296,7 @@ impl Chat {
             ChatRequest::Bind { session, device } => self.bind(now, from, session, device, fx),
             ChatRequest::Standing { session, number } => self.standing(from, (session, number), fx),
             ChatRequest::Send { session, number, message } => {
-                self.send(now, from, (session, number), message, fx);
+                self.send(from, (session, number), message, fx);
             }
             ChatRequest::Transient { .. }
             | ChatRequest::LookAtGroup(_)
@@ -452,7 +408,7 @@ impl Chat {
                 self.public_groups(from, (session, number), *range, fx);
             }
             ChatRequest::Recall { session, number, order } => {
-                self.recall(now, from, (session, number), *order, fx);
+                self.recall(from, (session, number), *order, fx);
             }
             ChatRequest::Readers { session, number, range } => {
                 self.readers(now, from, (session, number), *range, fx);

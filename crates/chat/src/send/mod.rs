@@ -1,0 +1,601 @@
+//! Send: a message from its request to its answer, and on its way to the inboxes.
+//!
+//! ```text
+//! send        may it be said? ─► reviewed ─► receiver, contacts ─► home of the conversation ─┐
+//!               answered ◄────────────────────────────────────────────────────── stored ◄────┤
+//! store       room there? ─► the group's turn, may it speak? ─► the log ─► outbox ◄──────────┘
+//! ```
+//! [`send`] runs at the sender's shard, [`store`] where the conversation is at home: it stores the
+//! message there and in its outbox by one write, and has it put into the inboxes
+//! ([`outbox`](crate::outbox)). Whoever sends a message again gets the first answer.
+//! Invariant: an answer that says "sent" is given when the message is on stable storage; who waits
+//! for one that does not come is told so in time.
+
+pub(crate) mod orders;
+
+use crate::envelope::{self, Sender, time_of};
+use crate::groups;
+use crate::label::Route;
+use crate::operators::rates::{BESIDE_BYTES, Storer, Used};
+use crate::outbox::receivers::{Audience, Receivers};
+use crate::service::flow::{Flow, Reply};
+use crate::sessions::{Asker, Requester};
+use crate::word::{Cargo, ChatWord, SendOrder, StoredMessage};
+use crate::{Chat, Effects, Settings};
+use base::flows::WaitKey;
+use base::hash::HashKey;
+use base::time::Now;
+use model::account::AccountAddress;
+use model::chat::{
+    ChatDelivery, ChatFault, ChatMessage, Content, Mentions, NewMessage, SendRejected, emoji_of,
+};
+use model::counters::ChatCounter;
+use model::id::{ConnRef, MessageId, SessionRef, ShardId};
+use model::latency::{Began, LatencyPhase};
+use model::ports::events::{ChatEvent, ChatWhat};
+use model::ports::log::{Append, AppendWith, OnceKey, Replaced, Write};
+use model::pressure::Pressure;
+use model::timeline::{Message, Seq, Space, TimelineId};
+use std::sync::Arc;
+
+/// Why a message is not taken, with what its sender is told.
+pub(crate) struct Rejected {
+    pub(crate) why: ChatFault,
+    pub(crate) reason: Box<str>,
+    pub(crate) retry_after_ms: u32,
+}
+
+/// Why a message is not sent.
+pub(crate) enum SendError {
+    Fault(ChatFault),
+    /// Its sender is told more than that.
+    Rejected(Rejected),
+}
+
+impl From<ChatFault> for SendError {
+    fn from(fault: ChatFault) -> SendError {
+        SendError::Fault(fault)
+    }
+}
+
+impl From<Rejected> for SendError {
+    fn from(rejected: Rejected) -> SendError {
+        SendError::Rejected(rejected)
+    }
+}
+
+impl Rejected {
+    /// It may not be said.
+    pub(crate) fn because(reason: &str) -> Rejected {
+        Rejected { why: ChatFault::Rejected, reason: reason.into(), retry_after_ms: 0 }
+    }
+}
+
+/// What an account is told that says too much at once.
+pub(crate) fn too_fast(retry_after_ms: u32) -> Rejected {
+    let reason = "too many messages at once".into();
+    Rejected { why: ChatFault::RateLimited, reason, retry_after_ms }
+}
+
+/// What a muted account is told.
+fn silenced(now: Now, until_s: u32) -> Rejected {
+    let left_s = until_s.saturating_sub(now.unix_s());
+    let reason = format!("an operator has muted this account for another {left_s} s");
+    let retry_after_ms = left_s.saturating_mul(1_000);
+    Rejected { why: ChatFault::Silenced, reason: reason.into(), retry_after_ms }
+}
+
+/// A device says something: it is stored, or refused, and the device is told which.
+async fn send(mut flow: Flow, wait: Requester, asker: Asker, message: Box<NewMessage>) {
+    let began = Began::at(flow.state().1);
+    let result = send_message(&mut flow, wait, &asker, message).await;
+    let (chat, now, fx) = flow.state();
+    match result {
+        Ok(stored) => {
+            fx.counters.lasted(LatencyPhase::Send, began.until(now));
+            chat.answer_send(wait, Ok(stored), fx);
+        }
+        Err(SendError::Fault(fault)) => chat.answer_stored(wait, Err(fault), fx),
+        Err(SendError::Rejected(rejected)) => chat.reject_send(wait, rejected, fx),
+    }
+}
+
+async fn send_message(
+    flow: &mut Flow,
+    wait: Requester,
+    asker: &Asker,
+    mut message: Box<NewMessage>,
+) -> Result<StoredMessage, SendError> {
+    let (chat, now, fx) = flow.state();
+    message.content = of_others(message.content, asker.address.domain());
+    chat.may_send(&message)?;
+    let to = message.to.within(asker.address.domain());
+    // Of what is said in a chatroom nothing becomes something else.
+    let is_about = message.content.is_amendment() || message.content.quote.is_some();
+    if to.is_chatroom() && is_about {
+        return Err(ChatFault::Invalid.into());
+    }
+    let mut is_changed = false;
+    if !asker.is_operator {
+        is_changed = chat.moderate(now, asker, &to, &mut message, fx)?;
+        if let Some(verdict) = flow.review(asker, &to, &message).await? {
+            let (chat, now, fx) = flow.state();
+            is_changed |= chat.follow_verdict(now, asker, verdict, &mut message, fx)?;
+        }
+    }
+    if to.is_chatroom() {
+        let key = flow.key();
+        let (chat, now, fx) = flow.state();
+        chat.say_in_chatroom(now, key, (wait, asker.clone()), (to, message), fx)?;
+        return Ok(flow.stored(key).await?);
+    }
+    let (chat, _, _) = flow.state();
+    if !is_changed {
+        // Who has said something else than what stands there is sent that.
+        chat.sessions.says((wait.conn, wait.session), message.client_id, to.is_group());
+    }
+    let route = match to.is_group() {
+        true => route_to_group(flow, asker, &to, &mut message).await?,
+        false => route_to_account(flow, asker, &to, &message).await?,
+    };
+    let key = flow.key();
+    let (chat, now, fx) = flow.state();
+    let order = chat.send_order(key, asker, route, (&to, &message));
+    drop(message);
+    chat.hand_sent(now, order, fx);
+    Ok(flow.stored(key).await?)
+}
+
+/// The way to another account, unless one of the two has blocked the other.
+async fn route_to_account(
+    flow: &mut Flow,
+    asker: &Asker,
+    to: &AccountAddress,
+    message: &NewMessage,
+) -> Result<Route, ChatFault> {
+    let id = flow.account(to, weight_of(message)).await?;
+    let home = flow.state().0.settings.home;
+    let inbox = to.inbox(home, id);
+    if !asker.is_operator {
+        flow.contacts(asker, weight_of(message)).await?;
+        let (chat, _, fx) = flow.state();
+        chat.may_reach(asker.inbox, (to, inbox), fx)?;
+    }
+    let conversation = conversation_of(home, asker.inbox, inbox);
+    Ok(Route { from: asker.inbox, to: Some(inbox), conversation, read: None })
+}
+
+/// The way to a group. Whoever has blocked the sender is not mentioned by it, which the sender's
+/// contacts say; what was said behind a message that waits for them waits, too.
+async fn route_to_group(
+    flow: &mut Flow,
+    asker: &Asker,
+    to: &AccountAddress,
+    message: &mut NewMessage,
+) -> Result<Route, ChatFault> {
+    let (chat, _, _) = flow.state();
+    let mentions = message.content.mentions.as_deref();
+    let names_any = mentions.is_some_and(|it| !it.accounts.is_empty());
+    if !asker.is_operator && (names_any || chat.people.is_waited_for(asker.inbox)) {
+        flow.contacts(asker, weight_of(message)).await?;
+        let (chat, _, _) = flow.state();
+        let mentions = message.content.mentions.take();
+        message.content.mentions = mentions.and_then(|mut it| {
+            it.accounts.retain(|one| !chat.people.is_barred_by(asker.inbox, &one.within("")));
+            Mentions::of(it.accounts, it.everybody)
+        });
+    }
+    let conversation = groups::conversation_of(flow.state().0.settings.home, to);
+    Ok(Route { from: asker.inbox, to: None, conversation, read: None })
+}
+
+/// A message is to be stored in a conversation of this shard, for a sender on some shard.
+async fn store(mut flow: Flow, from: ShardId, order: Box<SendOrder>) {
+    let number = order.number;
+    let result = store_message(&mut flow, order).await;
+    let (chat, _, fx) = flow.state();
+    chat.tell_stored(from, number, result, fx);
+}
+
+async fn store_message(flow: &mut Flow, order: Box<SendOrder>) -> Result<StoredMessage, ChatFault> {
+    let bytes = order.weight();
+    let SendOrder { route, once, is_operator, body, .. } = *order;
+    let mut receivers = Receivers::from(route.inboxes());
+    if route.is_to_group() {
+        flow.group(route.conversation, bytes).await?;
+        groups::fan_out::turn_if_due(flow, route.conversation, &body).await;
+        let (chat, now, _) = flow.state();
+        receivers = chat.may_say_in_group(now, &route, is_operator)?;
+    }
+    let (chat, now, _) = flow.state();
+    let abroad = chat.groups.foreign(route.conversation);
+    let audience = Audience { route, receivers, abroad };
+    let (message, write) = chat.message_write(now, &route, (once, body), None);
+    let done = flow.append(&message, write).await?;
+    let (chat, now, fx) = flow.state();
+    let [seq, place, ..] = done.seqs[..] else { return Err(ChatFault::StoreFailed) };
+    if done.new
+        && let Some(message) = envelope::decode(message.id, seq, &message.body)
+    {
+        chat.fan_out(now, place, audience, message, fx);
+    }
+    Ok(StoredMessage { id: done.id, seq, again: !done.new })
+}
+
+impl Chat {
+    /// A device says something.
+    pub(crate) fn send(
+        &mut self,
+        from: ConnRef,
+        (session, number): (SessionRef, u32),
+        message: Box<NewMessage>,
+        fx: &mut Effects,
+    ) {
+        let Some(asker) = self.asker(from, session) else { return };
+        let wait = Requester { conn: from, session, number };
+        if !self.begin(|flow| send(flow, wait, asker, message)) {
+            self.answer_send(wait, Err(ChatFault::Busy), fx);
+        }
+    }
+
+    /// Whether an account is muted or being erased, be it since it said this.
+    pub(crate) fn may_still_say(
+        &mut self,
+        now: Now,
+        asker: &Asker,
+        fx: &mut Effects,
+    ) -> Result<(), Rejected> {
+        let until_s = self.mutes.until(now, &asker.address);
+        if until_s > 0 {
+            fx.counters.count(ChatCounter::Silenced);
+            return Err(silenced(now, until_s));
+        }
+        if self.erasures.has(asker.inbox) {
+            return Err(Rejected::because("this account is being erased"));
+        }
+        Ok(())
+    }
+
+    /// Whether an account may have so many bytes stored now; they are taken of its rate.
+    pub(crate) fn may_store(
+        &mut self,
+        now: Now,
+        asker: &Asker,
+        bytes: u64,
+        fx: &mut Effects,
+    ) -> Result<(), Rejected> {
+        let Asker { inbox, address, source, is_operator, .. } = asker;
+        if *is_operator {
+            return Ok(());
+        }
+        let is_foreign = self.settings.is_foreign(address);
+        let storer = Storer { inbox: *inbox, address, is_foreign, source: *source };
+        self.byte_rates.take(now, storer, bytes).map_err(|(used, retry_after_ms)| {
+            fx.counters.count(match used {
+                Used::Account => ChatCounter::BytesOfAccount,
+                Used::Source => ChatCounter::BytesOfSource,
+                Used::Domain => ChatCounter::BytesOfDomain,
+            });
+            let reason = match used {
+                Used::Account => "this account stores too many bytes at once",
+                Used::Source => "accounts of this address store too many bytes at once",
+                Used::Domain => "accounts of this domain store too many bytes at once",
+            };
+            Rejected { why: ChatFault::RateLimited, reason: reason.into(), retry_after_ms }
+        })
+    }
+
+    /// What an account says is held against mutes, rates and words. True: it says something else
+    /// now.
+    fn moderate(
+        &mut self,
+        now: Now,
+        asker: &Asker,
+        to: &AccountAddress,
+        message: &mut NewMessage,
+        fx: &mut Effects,
+    ) -> Result<bool, Rejected> {
+        self.may_still_say(now, asker, fx)?;
+        if let Err(retry_after_ms) = self.account_rates.take(now, asker.inbox, 1) {
+            fx.counters.count(ChatCounter::RateLimited);
+            return Err(too_fast(retry_after_ms));
+        }
+        let bytes = message.content.weight() as u64 + BESIDE_BYTES;
+        self.may_store(now, asker, bytes, fx)?;
+        let found = self.settings.words.list().look(&message.content.text);
+        if found.refused {
+            fx.counters.count(ChatCounter::WordsRefused);
+            return Err(Rejected::because("it has a word that may not be said here"));
+        }
+        let is_changed = found.replaced.is_some();
+        if let Some(text) = found.replaced {
+            fx.counters.count(ChatCounter::WordsReplaced);
+            message.content.text = text.into();
+        }
+        if found.flagged {
+            fx.counters.count(ChatCounter::WordsFlagged);
+            let (from, to) = (asker.address.clone(), to.clone());
+            let what = ChatWhat::Flagged { from, to, client_id: message.client_id };
+            fx.tell(ChatEvent { at_ms: now.wall_ms, what });
+        }
+        Ok(is_changed)
+    }
+
+    /// Whether nothing more may be sent now.
+    pub(crate) fn is_busy_to_send(&self) -> bool {
+        self.flows.is_full() || self.pressure >= Pressure::Stores
+    }
+
+    fn may_send(&self, message: &NewMessage) -> Result<(), ChatFault> {
+        match self.may_not_say(&message.content) {
+            Some(fault) => Err(fault),
+            None if self.is_busy_to_send() => Err(ChatFault::Busy),
+            None => Ok(()),
+        }
+    }
+
+    /// Why nobody may say this.
+    pub(crate) fn may_not_say(&self, content: &Content) -> Option<ChatFault> {
+        let limits = &self.settings.limits.chat;
+        let is_empty = content.text.is_empty() && content.extra.is_empty();
+        let mentions_max = usize::from(limits.mentions_a_message_max);
+        let is_wrong = match content.kind {
+            Content::REACTION => {
+                let emoji = emoji_of(&content.text, limits.emoji_a_person_max);
+                content.target().is_none() || emoji.is_none()
+            }
+            Content::EDIT => content.target().is_none() || content.text.is_empty(),
+            _ => is_empty || content.is_reserved(),
+        };
+        if is_wrong {
+            Some(ChatFault::Invalid)
+        } else if content.text.len() > limits.text_bytes_max as usize
+            || content.beside_bytes() > limits.extra_bytes_max as usize
+            || content.mentions.as_deref().is_some_and(|it| it.accounts.len() > mentions_max)
+        {
+            Some(ChatFault::TooLarge)
+        } else {
+            None
+        }
+    }
+
+    /// An account's message for the home of its conversation, which answers under this key.
+    fn send_order(
+        &self,
+        key: WaitKey,
+        asker: &Asker,
+        route: Route,
+        (to, message): (&AccountAddress, &NewMessage),
+    ) -> Box<SendOrder> {
+        let once = self.settings.home.of(&[&asker.inbox.to_bytes(), &message.client_id.0]);
+        let sender = Sender { address: &asker.address, device: &asker.device };
+        let body = envelope::encode(sender, to, message);
+        let (number, is_operator) = (key.number(), asker.is_operator);
+        Box::new(SendOrder { number, route, once, is_operator, body })
+    }
+
+    fn hand_sent(&mut self, now: Now, order: Box<SendOrder>, fx: &mut Effects) {
+        let owner = self.settings.shard_at(order.route.conversation);
+        if owner == self.settings.shard {
+            self.store_sent(now, owner, order, fx);
+        } else {
+            fx.peer_messages.push((owner, ChatWord::Send(order)));
+        }
+    }
+
+    /// A message is to be stored in a conversation of this shard, if there is room. What it is
+    /// about is looked at first.
+    pub(crate) fn store_sent(
+        &mut self,
+        now: Now,
+        from: ShardId,
+        order: Box<SendOrder>,
+        fx: &mut Effects,
+    ) {
+        let number = order.number;
+        if let Err(fault) = self.has_room_for_sent(now, &order, fx) {
+            return self.tell_stored(from, number, Err(fault), fx);
+        }
+        if matches!(envelope::kind_of(&order.body), Content::EDIT | Content::REACTION) {
+            return self.amend_said(from, &order, fx);
+        }
+        if envelope::may_quote(&order.body) && self.looks_at_quoted(from, &order, fx) {
+            return;
+        }
+        if !self.begin(|flow| store(flow, from, order)) {
+            self.tell_stored(from, number, Err(ChatFault::Busy), fx);
+        }
+    }
+
+    fn has_room_for_sent(
+        &mut self,
+        now: Now,
+        order: &SendOrder,
+        fx: &mut Effects,
+    ) -> Result<(), ChatFault> {
+        let SendOrder { route, body, .. } = order;
+        self.may_store_in(route.conversation, body)?;
+        if !order.is_operator && !self.has_share(now, route, body) {
+            fx.counters.count(ChatCounter::ShareFull);
+            return Err(ChatFault::StoreFull);
+        }
+        Ok(())
+    }
+
+    /// Whether something more may be stored in a conversation of this shard now.
+    pub(crate) fn may_store_in(
+        &self,
+        conversation: TimelineId,
+        body: &[u8],
+    ) -> Result<(), ChatFault> {
+        let ends = envelope::kind_of(body) == Content::RECALL;
+        let fault = self.outbox.fault(self.settings.undistributed_max(), ends);
+        let is_busy = self.moving.contains(&conversation) || !self.log.may_ask();
+        fault.or(is_busy.then_some(ChatFault::Busy)).map_or(Ok(()), Err)
+    }
+
+    /// How a message is stored in its conversation and this shard's outbox, once; by the same
+    /// write another one becomes something else.
+    pub(crate) fn message_write(
+        &mut self,
+        now: Now,
+        route: &Route,
+        (once, body): (u64, Box<[u8]>),
+        replaces: Option<Replaced>,
+    ) -> (Arc<Message>, Write) {
+        let ends = envelope::kind_of(&body) == Content::RECALL;
+        let (id, at_s, label) = (self.next_id(now), now.unix_s(), route.encode());
+        let message = Arc::new(Message { id, at_s, label, body });
+        let once = Some(OnceKey::at_home(route.conversation.home_hash(), once));
+        let mut to = vec![route.conversation, self.outbox.timeline()];
+        to.extend(self.outbox.archive());
+        let append = Append { message: message.clone(), to, once, heard: None, ends };
+        let check = envelope::check_of(self.settings.home, &message);
+        (message, Write::AppendWith(Box::new(AppendWith { append, check, replaces })))
+    }
+
+    /// A message is stored, at this place of the outbox: it goes to listeners, to other domains and
+    /// to inboxes.
+    pub(crate) fn fan_out(
+        &mut self,
+        now: Now,
+        place: Seq,
+        audience: Audience,
+        message: ChatMessage,
+        fx: &mut Effects,
+    ) {
+        let message = Arc::new(message);
+        if fx.events_wanted {
+            fx.tell(ChatEvent::of_message(&message));
+        }
+        let Audience { route, receivers, abroad } = audience;
+        if let Some(abroad) = abroad {
+            self.group_goes_out(&message, (None, abroad), fx);
+        }
+        let place = (self.outbox.timeline(), place);
+        self.distribute(now, place, (route, &receivers), &Cargo::Message(message), fx);
+    }
+
+    /// Whether whoever says something has room for it in the shard's log.
+    fn has_share(&mut self, now: Now, route: &Route, body: &[u8]) -> bool {
+        let is_domain = route.from.space() == Space::Foreign;
+        let who = match is_domain.then(|| envelope::decode(0, 0, body)).flatten() {
+            Some(said) => self.settings.home.of(&[said.from.domain().as_bytes()]),
+            None => route.from.home_hash(),
+        };
+        self.shares.takes(now, (who, is_domain), body.len() as u64 + BESIDE_BYTES)
+    }
+
+    pub(crate) fn tell_stored(
+        &mut self,
+        to: ShardId,
+        number: u64,
+        result: Result<StoredMessage, ChatFault>,
+        fx: &mut Effects,
+    ) {
+        if to == self.settings.shard {
+            return self.on_stored(number, result);
+        }
+        fx.peer_messages.push((to, ChatWord::Stored { number, result }));
+    }
+
+    /// The home of a conversation has answered a flow of this shard.
+    pub(crate) fn on_stored(&mut self, number: u64, result: Result<StoredMessage, ChatFault>) {
+        self.flows.reply(WaitKey::of_number(number), Reply::Stored(result));
+    }
+
+    /// The home of a conversation has answered: so is whoever waits.
+    pub(crate) fn answer_stored(
+        &mut self,
+        wait: Requester,
+        result: Result<StoredMessage, ChatFault>,
+        fx: &mut Effects,
+    ) {
+        if result == Err(ChatFault::RateLimited) {
+            // The group's own bucket is at its home: in a second some of it is back.
+            fx.counters.count(ChatCounter::RateLimited);
+            return self.reject_send(wait, too_fast(1_000), fx);
+        }
+        self.answer_send(wait, result, fx);
+    }
+
+    pub(crate) fn answer_send(
+        &mut self,
+        wait: Requester,
+        result: Result<StoredMessage, ChatFault>,
+        fx: &mut Effects,
+    ) {
+        let Requester { conn, session, number } = wait;
+        let (counter, answer) = match result {
+            Ok(StoredMessage { id, seq, again }) => (
+                counter_of(again),
+                ChatDelivery::Sent { number, id, seq, at_ms: time_of(id), again },
+            ),
+            Err(why) => (ChatCounter::SendsFailed, ChatDelivery::Failed { number, why }),
+        };
+        fx.counters.count(counter);
+        self.answer_session((conn, session), answer, fx);
+    }
+
+    /// A message is not taken, and its sender is told more than why.
+    pub(crate) fn reject_send(&mut self, wait: Requester, rejected: Rejected, fx: &mut Effects) {
+        let Requester { conn, session, number } = wait;
+        let Rejected { why, reason, retry_after_ms } = rejected;
+        fx.counters.count(ChatCounter::SendsFailed);
+        let rejected = SendRejected { number, why, reason, retry_after_ms };
+        self.answer_session((conn, session), ChatDelivery::Rejected(Box::new(rejected)), fx);
+    }
+
+    /// A number for a message, by the time, that no other shard gives.
+    pub(crate) fn next_id(&mut self, now: Now) -> u64 {
+        let Settings { node, shard, shards, .. } = self.settings;
+        let of = (shard.0, shards);
+        self.last_id = MessageId::after_of(self.last_id, now.wall_ms, node, of).0;
+        self.last_id
+    }
+}
+
+/// What is said, with whole addresses of those whom it mentions. What amends another message says
+/// nothing of others.
+fn of_others(content: Content, domain: &str) -> Content {
+    if content.is_amendment() {
+        return content.without_others();
+    }
+    let mentions = content.mentions.map(|it| Box::new(it.within(domain)));
+    Content { mentions, ..content }
+}
+
+/// How a message that is stored is counted.
+pub(crate) fn counter_of(again: bool) -> ChatCounter {
+    if again { ChatCounter::SentAgain } else { ChatCounter::Sent }
+}
+
+/// The conversation of two inboxes, whoever of them begins it.
+pub(crate) fn conversation_of(home: HashKey, one: TimelineId, other: TimelineId) -> TimelineId {
+    let (first, second) = (one.min(other).to_bytes(), one.max(other).to_bytes());
+    TimelineId::of(Space::Conversation, home, &[&first, &second])
+}
+
+/// What a message costs that waits to be sent, bytes, roughly.
+fn weight_of(message: &NewMessage) -> usize {
+    size_of::<Asker>() + message.weight()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size_of_send<F>(_: impl FnOnce(Flow, Requester, Asker, Box<NewMessage>) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    fn size_of_store<F>(_: impl FnOnce(Flow, ShardId, Box<SendOrder>) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn a_message_under_way_is_small_at_its_sender_and_at_the_home_of_its_conversation() {
+        let (send, store) = (size_of_send(send), size_of_store(store));
+        assert!(send <= 640 && store <= 512, "{send} and {store} bytes");
+    }
+}

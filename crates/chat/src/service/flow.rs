@@ -1,0 +1,213 @@
+//! Flows of chat: an act from its request to its answer, with its waits where they are.
+//!
+//! A flow that goes through a door ([`Flow::contacts`], [`Flow::group`]) is let in when everything
+//! before it at that door is done, and until its next wait nobody else is. Invariants: there are at
+//! most [`FLOWS_MAX`]; a flow is never dropped while its shard lives: a wait that takes too long is
+//! answered. Of a flow that goes with its shard nothing was acknowledged, or the outbox has it.
+
+use super::ShardState;
+use crate::accounts::{Waiter, fault_of};
+use crate::groups::GroupTask;
+use crate::log::{Answered, PendingCall};
+use crate::people::Task;
+use crate::sessions::Asker;
+use crate::word::StoredMessage;
+use crate::{Chat, Effects};
+use base::flows::{FlowHandle, Flows, WaitKey};
+use base::never;
+use base::time::Now;
+use model::account::{AccountAddress, AccountId};
+use model::chat::{ChatFault, NewMessage};
+use model::ports::log::{Appended, Call, Done, StoreError, Write};
+use model::ports::reviews::ReviewVerdict;
+use model::timeline::{Message, TimelineId};
+use std::future::Future;
+use std::time::Duration;
+
+/// Flows under way, a shard. What would be one more is answered as busy.
+pub(crate) const FLOWS_MAX: usize = 262_144;
+
+pub(crate) type ChatFlows = Flows<ShardState>;
+
+/// A flow's access to its shard.
+pub(crate) struct Flow(FlowHandle<ShardState>);
+
+/// Answer that a flow has waited for.
+pub(crate) enum Reply {
+    /// The log has done what it was asked for.
+    Log(Answered),
+    /// The account with an address.
+    Account(Result<AccountId, ChatFault>),
+    /// A door is open.
+    Entered(Result<(), ChatFault>),
+    /// The home of a conversation has stored a message.
+    Stored(Result<StoredMessage, ChatFault>),
+    /// A message was reviewed.
+    Reviewed(ReviewVerdict),
+    /// The wait took too long.
+    Late,
+}
+
+/// Where flows take turns with everything else that waits there.
+#[derive(Clone, Copy)]
+pub(crate) enum Door {
+    /// The contacts of the account with this inbox.
+    Contacts(TimelineId),
+    /// The group with this conversation.
+    Group(TimelineId),
+}
+
+impl Flow {
+    /// The shard's chat, the time, and what is to be done: until the next wait.
+    pub(crate) fn state(&mut self) -> (&mut Chat, Now, &mut Effects) {
+        let ShardState { chat, fx, now } = self.0.state();
+        (chat, *now, fx)
+    }
+
+    /// The key of the next wait, for whoever will answer it.
+    pub(crate) fn key(&mut self) -> WaitKey {
+        self.0.key()
+    }
+
+    /// Asks the log, at once: the call is no part of the flow that waits.
+    pub(crate) fn log(&mut self, call: Call) -> impl Future<Output = Answered> {
+        let key = self.key();
+        let (chat, _, fx) = self.state();
+        chat.log.ask(PendingCall::Flow(key), call, fx);
+        async {
+            match self.0.reply().await {
+                Reply::Log(answer) => answer,
+                _ => {
+                    never!(true, "the log answers with what it has done");
+                    Err(StoreError::Failed)
+                }
+            }
+        }
+    }
+
+    /// Has the log store a message, likewise.
+    pub(crate) fn append(
+        &mut self,
+        message: &Message,
+        write: Write,
+    ) -> impl Future<Output = Result<Appended, ChatFault>> {
+        let (key, bytes) = (self.key(), message.weight());
+        let (chat, _, fx) = self.state();
+        chat.outbox.takes(bytes);
+        chat.log.ask(PendingCall::Flow(key), Call::Write(write), fx);
+        async move {
+            let reply = self.0.reply().await;
+            self.state().0.outbox.gives(bytes);
+            match reply {
+                Reply::Log(Ok(Done::Appended(done))) => Ok(done),
+                Reply::Log(Err(error)) => Err(fault_of(error)),
+                _ => Err(ChatFault::StoreFailed),
+            }
+        }
+    }
+
+    /// The account with an address; `bytes`: memory of what waits for it.
+    pub(crate) async fn account(
+        &mut self,
+        address: &AccountAddress,
+        bytes: usize,
+    ) -> Result<AccountId, ChatFault> {
+        let key = self.key();
+        let (chat, now, fx) = self.state();
+        chat.find_account(now, address, None, Waiter::Flow(key, bytes), fx);
+        match self.0.reply().await {
+            Reply::Account(found) => found,
+            _ => unexpected("an account is found or not"),
+        }
+    }
+
+    /// Waits until an account's contacts are in memory and what came before is done.
+    pub(crate) async fn contacts(&mut self, of: &Asker, bytes: usize) -> Result<(), ChatFault> {
+        let key = self.key();
+        let (chat, now, fx) = self.state();
+        chat.outbox.takes(bytes);
+        chat.for_person(now, (of.inbox, &of.address), Task::Flow(key), fx);
+        self.enters(Door::Contacts(of.inbox), bytes).await
+    }
+
+    /// Waits until a group of this shard is in memory and what came before is done.
+    pub(crate) async fn group(
+        &mut self,
+        conversation: TimelineId,
+        bytes: usize,
+    ) -> Result<(), ChatFault> {
+        let key = self.key();
+        let (chat, now, fx) = self.state();
+        chat.outbox.takes(bytes);
+        chat.for_group(now, conversation, GroupTask::Flow(key), fx);
+        self.enters(Door::Group(conversation), bytes).await
+    }
+
+    async fn enters(&mut self, door: Door, bytes: usize) -> Result<(), ChatFault> {
+        let reply = self.0.reply().await;
+        let (chat, _, _) = self.state();
+        chat.outbox.gives(bytes);
+        let Reply::Entered(entered) = reply else { return unexpected("a door opens or not") };
+        if entered.is_ok() {
+            chat.doors.push(door);
+        }
+        entered
+    }
+
+    /// Waits for the verdict on a message, behind what its sender said there before; none: it is
+    /// not reviewed.
+    pub(crate) async fn review(
+        &mut self,
+        by: &Asker,
+        to: &AccountAddress,
+        message: &NewMessage,
+    ) -> Result<Option<ReviewVerdict>, ChatFault> {
+        let key = self.key();
+        let (chat, now, fx) = self.state();
+        if !chat.is_to_review(by, to) {
+            return Ok(None);
+        }
+        chat.review(now, key, (by, to, message), fx)?;
+        match self.0.reply().await {
+            Reply::Reviewed(verdict) => Ok(Some(verdict)),
+            _ => unexpected("a review ends with a verdict"),
+        }
+    }
+
+    /// Waits for the home of a conversation to store what it was handed under this key.
+    pub(crate) async fn stored(&mut self, key: WaitKey) -> Result<StoredMessage, ChatFault> {
+        let (chat, now, _) = self.state();
+        let wait = Duration::from_millis(chat.settings.limits.answer_ms_max.into());
+        chat.flows.set_deadline(key, now.after(wait));
+        match self.0.reply().await {
+            Reply::Stored(result) => result,
+            Reply::Late => Err(ChatFault::Busy),
+            _ => unexpected("a message is stored or not"),
+        }
+    }
+}
+
+fn unexpected<T>(what: &str) -> Result<T, ChatFault> {
+    never!(true, "{what}");
+    Err(ChatFault::StoreFailed)
+}
+
+impl Chat {
+    /// Begins a flow. False: there are too many.
+    pub(crate) fn begin<F>(&mut self, flow: impl FnOnce(Flow) -> F) -> bool
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.flows.begin(|handle| flow(Flow(handle)))
+    }
+
+    /// A flow waits for something else, or is over: doors that it was let in by are open to others.
+    pub(super) fn leave_doors(&mut self, now: Now, fx: &mut Effects) {
+        while let Some(door) = self.doors.pop() {
+            match door {
+                Door::Contacts(inbox) => self.contacts_left(now, inbox, fx),
+                Door::Group(conversation) => self.group_left(now, conversation, fx),
+            }
+        }
+    }
+}
