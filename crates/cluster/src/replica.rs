@@ -30,6 +30,7 @@ use crate::wire::beat::{LogBeat, LogRole};
 use crate::wire::message::LogName;
 use crate::wire::table::LogEntry;
 use base::time::{Instant, earliest};
+pub use claiming::COPIES_LONGEST;
 use claiming::Claim;
 use fencing::Fencing;
 use model::id::NodeId;

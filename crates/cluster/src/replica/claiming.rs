@@ -29,7 +29,7 @@ const LEFT: Duration = Duration::from_secs(3);
 pub(super) const QUIET: Duration = Duration::from_secs(3);
 
 /// A copy that has more and does not go first is waited for so long.
-pub(super) const COPIES_LONGEST: Duration = Duration::from_secs(60);
+pub const COPIES_LONGEST: Duration = Duration::from_secs(60);
 
 /// Answers of the copies that a claimer asked.
 #[derive(Debug, Default)]
@@ -122,7 +122,13 @@ impl Replica {
     /// Whether the claim may be set, as far as the copies have answered.
     fn judge_claim(&mut self, view: &NodeView<'_>, out: &mut Vec<LogCommand>) {
         let Phase::Claiming(claim) = &self.phase else { return };
-        match self.judge(&claim.copies, self.left(view), |it| it.index) {
+        // For a generation that is to begin the copy with the longest tail goes first: others that
+        // claim would only be in its way.
+        let has = match self.forgot_lately(view.now) {
+            true => |it: &LogBeat| it.index.max(it.synced),
+            false => |it: &LogBeat| it.index,
+        };
+        match self.judge(&claim.copies, self.left(view), has) {
             Say::GoFirst => self.set(view, out),
             Say::GiveWay => self.give_way(view.now),
             Say::Silent => {}

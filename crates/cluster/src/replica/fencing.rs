@@ -281,6 +281,11 @@ impl Replica {
         self.judge_generation(view, out);
     }
 
+    /// Whether the stream is known to have forgotten, and others still have their time to lead.
+    pub(super) fn forgot_lately(&self, now: Instant) -> bool {
+        self.forgot.is_some_and(|since| now.since(since) < COPIES_LONGEST)
+    }
+
     /// Whether a new generation may begin behind this copy.
     pub(super) fn judge_generation(&mut self, view: &NodeView<'_>, out: &mut Vec<LogCommand>) {
         let Phase::Fencing(Fencing { step: Step::Copies(copies), judged, .. }) = &self.phase else {
@@ -288,14 +293,20 @@ impl Replica {
         };
         let judged = *judged;
         let has_waited = view.now >= copies.again;
-        let since = self.forgot.unwrap_or(view.now);
+        let is_long = self.forgot.is_some() && !self.forgot_lately(view.now);
         // An empty copy is no ground for the next generation, but where nothing was ever written.
         let is_untouched = self.generation == 1 && judged == Some(0);
         let is_ground = self.own.end().index > 0 || is_untouched;
         // The mark of what was acknowledged may be lost, and the stream is no proof.
         let may = match self.judge(copies, None, |it| it.index.max(it.synced)) {
             Say::GoFirst => true,
-            Say::Silent => is_ground && has_waited && view.now.since(since) >= COPIES_LONGEST,
+            Say::Silent => is_ground && has_waited && is_long,
+            // A tail that nobody is known to have acknowledged is waited for as silence is: its
+            // node may not come to lead.
+            Say::GiveWay if is_long && is_ground => match self.judge(copies, None, |it| it.index) {
+                Say::GiveWay => return self.give_way(view.now),
+                Say::GoFirst | Say::Silent => has_waited,
+            },
             Say::GiveWay => return self.give_way(view.now),
         };
         if may {

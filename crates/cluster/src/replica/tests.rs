@@ -552,15 +552,20 @@ fn a_leader_that_left_is_not_waited_for() {
 #[test]
 fn a_copy_that_answers_is_heard_however_long_ago_the_stream_was_lost() {
     let [lead, a, ..] = four();
-    let opened = |copies: &[LogBeat]| {
+    let run = |seconds: u64, copies: &[LogBeat]| {
         let mut bench = Bench::new(&[&lead, &a], 2, led());
         bench.streams.clear();
         bench.copies = copies.to_vec();
-        bench.run(200).opened()
+        bench.run(seconds);
+        let is_claim = |it: &&LogCommand| matches!(it, LogCommand::Claim { .. });
+        (bench.done.iter().filter(is_claim).count(), bench.opened().len())
     };
-    let has_more = LogBeat { epoch: 1, index: 2, synced: 4, ..empty() };
-    assert!(opened(&[has_more]).is_empty());
-    assert_eq!(opened(&[]).len(), 1, "silence is waited for a minute");
+    let acknowledged = LogBeat { epoch: 1, index: 4, synced: 4, ..empty() };
+    assert_eq!(run(200, &[acknowledged]), (0, 0));
+    let tail = LogBeat { index: 2, ..acknowledged };
+    assert_eq!(run(60, &[tail]), (1, 0), "it is not kept from claiming by this one's claims");
+    assert_eq!(run(90, &[tail]).1, 1, "it did not come to lead, and nobody acknowledged that");
+    assert_eq!((run(60, &[]).1, run(90, &[]).1), (0, 1), "silence is waited for a minute");
 }
 
 /// The leader told that more was acknowledged than the stream has, and is silent.

@@ -11,6 +11,7 @@ use crate::one_node::FIRST;
 use crate::turn::{LeaveReason, Turn};
 use base::time::Instant;
 use cluster::port::{ClosedBy, LogEvent};
+use cluster::replica::COPIES_LONGEST;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -20,8 +21,11 @@ use store::log::{LogBatch, Ship};
 /// Time in which batches written before the logs closed may still be acknowledged.
 const LAST: Duration = Duration::from_secs(2);
 
-/// A log that the leader of log 0 does not come to lead in this time: it lets others try.
-const ALL: Duration = Duration::from_secs(60);
+/// A log that the leader of log 0 does not come to lead in this time: it lets others try. Machines
+/// begin anew then, so none may still wait for copies.
+const ALL: Duration = Duration::from_secs(150);
+
+const _: () = assert!(ALL.as_secs() > 2 * COPIES_LONGEST.as_secs());
 
 /// Owner of the folder.
 pub(crate) enum Serving {
