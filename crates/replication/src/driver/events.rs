@@ -138,6 +138,9 @@ impl Driver {
             self.next_tick = now; // whoever is wanted claims at once
         }
         self.peers.hear(now, beat);
+        if self.told_leader.is_none() {
+            self.tell_leader(now); // clients are refused until then
+        }
     }
 
     /// Another copy said how far it is: `.log.life.ask`.
