@@ -147,6 +147,7 @@ fn in_cluster(cluster: &Value) -> Option<(String, bool)> {
         let lag = words::count(most("lag") as f64);
         return Some(match cluster["leader"].as_u64() {
             _ if cluster["isolated"] == true => ("isolated: NATS does not answer".into(), false),
+            Some(leader) if cluster["node"] == leader => ("takes over".into(), true),
             Some(leader) => (format!("follows node {leader}, {lag} records behind"), true),
             None => ("follows nobody".into(), false),
         });
