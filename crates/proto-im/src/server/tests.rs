@@ -13,6 +13,7 @@ mod words;
 use super::*;
 use crate::codec::frame::PREFACE;
 use harness::*;
+use model::machine::OtherServer;
 use model::request::Refusal;
 use model::session::Denial;
 use testkit::vector;
@@ -113,6 +114,21 @@ fn who_is_turned_away_is_told_when_to_come_back() {
             );
             assert_eq!(said, [expected]);
         }
+    }
+}
+
+#[test]
+fn who_is_turned_away_to_another_server_is_told_which() {
+    let server = Some(OtherServer { address: "b.example:7002", denial: None });
+    let away = TurnAway { server, ..TurnAway::of(Refusal::Draining, 5) };
+    for (side, frame) in [(asked(), "refused"), (in_session(), "end")] {
+        let (mut side, mut out) = (side, Out::new(base::hash::HashKey::new(1, 2), [0; 32]));
+        side.machine.turn_away(now(), away, &mut out);
+        let told = format!(
+            "{frame} {{ reason: REASON_USE_ANOTHER word: \"use_another\" retry_after_ms: 5 \
+             server: \"b.example:7002\" }}"
+        );
+        assert_eq!(frames(out.bytes()), [told]);
     }
 }
 

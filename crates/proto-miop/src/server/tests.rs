@@ -5,7 +5,7 @@ use crate::codec::property::cap;
 use base::time::Instant;
 use model::id::{DeviceId, MessageId, ShardId};
 use model::link::{Protocol, TlsFacts};
-use model::machine::TurnAway;
+use model::machine::{OtherServer, TurnAway};
 use model::push::Priority;
 use model::request::Proof;
 use testkit::pair::{PairSide, WALL_MS};
@@ -606,6 +606,16 @@ fn going_away_and_being_turned_away_are_said_in_each_version() {
         machine.turn_away(now(), away, &mut out);
         assert_eq!(!out.bytes().is_empty(), told, "{version}");
     }
+    let server = Some(OtherServer { address: "10.0.0.2:7070", denial: None });
+    let away = TurnAway { server, ..away };
+    let mut out = Outbox::new(base::hash::HashKey::new(1, 2), [0; 32]);
+    bound(7).machine.turn_away(now(), away, &mut out);
+    let (frame, _) = frame::parse(out.bytes(), 4_096).expect("ours").expect("whole");
+    assert_eq!((frame.opcode, frame.props.retry_after_ms), (Opcode::GoAway, Some(100)));
+    assert!(out.bytes().ends_with(b"10.0.0.2:7070"), "{:?}", out.bytes());
+    let mut out = Outbox::new(base::hash::HashKey::new(1, 2), [0; 32]);
+    bound(5).machine.turn_away(now(), away, &mut out);
+    assert_eq!(*out.bytes(), five(6, "r:32\naddr0:10.0.0.2:7070"));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use model::close::CloseReason;
 use model::counters::TopicCounter;
 use model::limits::Limits;
 use model::link::{Link, Protocol, TlsFacts};
-use model::machine::{Input, Machine, Outbox, TurnAway};
+use model::machine::{Input, Machine, OtherServer, Outbox, TurnAway};
 use model::request::Refusal;
 use model::session::{Connected, Denial, Denied, SessionDelivery as Down, SessionRequest as Up};
 use std::time::Duration;
@@ -326,6 +326,25 @@ fn one_who_is_turned_away_is_told_so() {
     let mut harness = ServerHarness::strict().bound(Version::V311);
     harness.turn_away(away(Refusal::Draining), CloseReason::Draining);
     assert!(harness.wire.is_empty(), "before 5.0 a server has no such packet");
+}
+
+#[test]
+fn one_who_is_turned_away_to_another_server_is_told_which_if_the_listener_says_so() {
+    let away = |denial| {
+        let server = Some(OtherServer { address: "b:1883", denial });
+        TurnAway { server, ..TurnAway::of(Refusal::Draining, 1_000) }
+    };
+    let mut harness = ServerHarness::strict().bound(Version::V5);
+    harness.turn_away(away(Some(Denial::UseAnother)), CloseReason::Draining);
+    let end = b"\xe0\x0b\x9c\x09\x1c\x00\x06b:1883";
+    assert_eq!(harness.wire, end);
+    let mut harness = ServerHarness::strict().bound(Version::V5);
+    harness.turn_away(away(None), CloseReason::Draining);
+    assert_eq!(harness.sent, ["disconnect reason=server_shutting_down"]);
+    let mut harness = ServerHarness::strict();
+    harness.connect(&Connect::of(Version::V311, "d"));
+    harness.turn_away(away(Some(Denial::Moved)), CloseReason::Draining);
+    assert_eq!(harness.wire, [0x20, 2, 0, 3]);
 }
 
 #[test]

@@ -23,6 +23,7 @@ mod web_socket;
 use super::*;
 use harness::*;
 use model::chat::SessionEnd;
+use model::machine::OtherServer;
 use model::session::Denial;
 use testkit::vector;
 
@@ -119,6 +120,19 @@ fn who_is_turned_away_is_told_within_a_stream() {
             assert!(said.ends_with(&stream_error(fault)), "{said}");
             assert_eq!(said.starts_with("<?xml"), state == "plain");
         }
+    }
+}
+
+#[test]
+fn who_is_turned_away_to_another_server_is_told_which_if_the_listener_says_so() {
+    for (denial, element) in [(Some(Denial::Moved), "see-other-host"), (None, "system-shutdown")] {
+        let server = Some(OtherServer { address: "b.example:5222", denial });
+        let away = TurnAway { server, ..TurnAway::of(Refusal::Draining, 5) };
+        let (mut side, mut out) = (bound(), Out::new(base::hash::HashKey::new(1, 2), [0; 32]));
+        side.machine.turn_away(now(), away, &mut out);
+        let said = String::from_utf8(out.bytes().clone()).expect("UTF-8");
+        assert!(said.starts_with(&format!("<stream:error><{element} ")), "{said}");
+        assert_eq!(said.contains(">b.example:5222<"), denial.is_some(), "{said}");
     }
 }
 
