@@ -23,6 +23,9 @@ use std::time::Duration;
 /// Copies that NATS has of a stream, where it has servers enough.
 const REPLICAS: u16 = 3;
 
+const NO_JETSTREAM: &str = "this NATS has no JetStream, or this account may not use it: add a \
+                            jetstream block to the configuration of each NATS server";
+
 /// A question that is not answered is asked again so often.
 const TRIES: u32 = 10;
 const BETWEEN: Duration = Duration::from_millis(300);
@@ -456,6 +459,10 @@ fn read(nats: &Nats, names: &Names) -> Result<Read, OperationError> {
         NatsError::Gone => {
             OperationError::Refused(format!("no cluster {:?}: `create` first", names.cluster()))
         }
+        // Without JetStream nobody answers either.
+        NatsError::Silent if nats.facts(&[]).is_ok_and(|facts| !facts.has_jetstream) => {
+            OperationError::Refused(NO_JETSTREAM.into())
+        }
         other => OperationError::Nats(other),
     })?;
     let (mut cluster, mut nodes, mut logs) = (None, BTreeMap::new(), BTreeMap::new());
@@ -500,7 +507,7 @@ fn patiently<T>(ask: impl Fn() -> Result<T, NatsError>) -> Result<T, NatsError> 
 
 fn replicas_of(facts: &NatsFacts) -> Result<u16, OperationError> {
     if !facts.has_jetstream {
-        return refuse("this NATS has no JetStream, or this account may not use it".into());
+        return refuse(NO_JETSTREAM.into());
     }
     Ok(if facts.cluster.is_some() { REPLICAS } else { 1 })
 }

@@ -2,9 +2,9 @@
 
 Makes three machines with a NATS server each, two or three nodes, and clients of all protocols that
 remember what was acknowledged (load.py). Then, again and again, a fault that a seed chooses, until
-all is healed and everybody is served again; an audit: nothing that was acknowledged is lost, nothing
-arrived twice that must arrive once; and the exports of all copies are equal. It prints a line for
-each fault and exits with 1 if anything did not hold.
+all is healed and everybody is served again; an audit: nothing that was acknowledged is lost,
+nothing arrived twice that must arrive once; and the exports of all copies are equal. It prints a
+line for each fault and exits with 1 if anything did not hold.
 
 Each round has a cluster of its own. Needs root, iproute2 and `nats-server`; traffic stays in
 namespaces that are removed at the end.
@@ -389,7 +389,6 @@ class Round:
         if done["found"]:
             self.site.keep(self.folder())
             done["refusals"] = self.load.refusals()
-            done["kept"] = self.folder()
         return done
 
     def folder(self):
@@ -470,10 +469,11 @@ class Run:
 
     def result(self, began, load):
         return {
-            "scenario": "cluster-faults", "seconds": round(time.time() - began), **environment(began),
+            "scenario": "cluster-faults", "seconds": round(time.time() - began),
+            **environment(began),
             "details": {"faults": self.faults, "kinds": self.kinds()},
             "figures": self.figures(), "load": {"before": load, "after": loadavg()},
-            "plan": {"plan": "cluster-faults", **vars(self.options), "binary": fixture.BINARY},
+            "plan": plan("cluster-faults", self.options),
         }
 
     def kinds(self):
@@ -492,6 +492,12 @@ def at(sorted_values, share):
 
 def loadavg():
     return f"{os.getloadavg()[0]:.2f}"
+
+
+def plan(name, options):
+    """What was asked for, without the places of files."""
+    return {"plan": name, **{key: value for key, value in vars(options).items()
+                             if key not in ("binary", "out", "keep", "keep_all")}}
 
 
 def environment(began):

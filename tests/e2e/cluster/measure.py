@@ -19,7 +19,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import fixture  # noqa: E402
-from cluster.faults import at, environment, loadavg  # noqa: E402
+from cluster.faults import at, environment, loadavg, plan  # noqa: E402
 from cluster.load import Load, socket_to  # noqa: E402
 from cluster.nats import PATIENT_S  # noqa: E402
 from cluster.site import PORTS, Site, own_mounts  # noqa: E402
@@ -209,7 +209,7 @@ class Measure:
         return {"scenario": "cluster-cost", "seconds": round(time.time() - began),
                 **environment(began), "details": self.details, "figures": self.rows,
                 "load": {"before": load, "after": loadavg()},
-                "plan": {"plan": "cluster-cost", **vars(self.options), "binary": fixture.BINARY}}
+                "plan": plan("cluster-cost", self.options)}
 
 
 def main():

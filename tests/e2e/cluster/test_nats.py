@@ -60,7 +60,8 @@ class OnNats(Case):
 class Servers(OnNats):
     def test_without_jetstream_there_is_no_cluster(self):
         node = self.node(self.nats(jetstream=False))
-        self.assertIn("has no JetStream", self.refused(node, "create"))
+        for command in ("create", "list"):
+            self.assertIn("has no JetStream", self.refused(node, command))
 
     def test_one_server_and_a_sync_that_is_not_told_are_warned_of(self):
         told = self.node(self.nats(sync="2m")).command("create", "--yes")
