@@ -410,17 +410,18 @@ fn a_webhook_comes_changes_and_goes_while_the_server_runs() {
     let hook = |more: &str| config(&data, &format!("[[webhook]]\nurl = \"{url}\"\n{more}"));
     let server = start(config(&data, "")).expect("starts");
     let _ann = connect(&server, "ann").expect("let in");
-    assert_eq!(applied(&server, hook("")), ["[[webhook]]"]);
+    let name = format!("[[webhook]] {}", admin::shown_url(&url));
+    assert_eq!(applied(&server, hook("")), [&*name]);
     let mut bob = connect(&server, "bob").expect("let in");
     let body = body_with(&bodies, "client_connected");
     assert!(body.contains("\"bob\"") && !body.contains("\"ann\""), "{body}");
     let changed = applied(&server, hook("events = [\"client_subscribed\"]\n"));
-    assert_eq!(changed, ["[[webhook]] events"]);
+    assert_eq!(changed, [format!("{name} events")]);
     connect(&server, "carol").expect("let in");
     assert_eq!(subscribe(&mut bob, "a/b"), 0);
     let body = body_with(&bodies, "client_subscribed");
     assert!(!body.contains("\"carol\""), "it wants nothing else any more: {body}");
-    assert_eq!(applied(&server, config(&data, "")), ["[[webhook]]"]);
+    assert_eq!(applied(&server, config(&data, "")), [name]);
     assert_eq!(applied(&server, config(&data, "")), [""; 0], "nothing is left to do");
     stop(server);
 }

@@ -241,7 +241,7 @@ mod tests {
         let it = json!({
             "client_id": "till-7", "user": null, "address": null, "protocol": "mqtt",
             "since_ms": NOW_MS, "waiting_bytes": 3, "queued": 1, "queued_bytes": 3,
-            "queue_bytes": null, "socket_bytes": null, "stalled": null, "bytes_per_s": null,
+            "queue_bytes": null, "socket_bytes": null, "stalled": false, "bytes_per_s": null,
             "dropped": 7,
         });
         let shown = slow_table(&[it]);

@@ -50,6 +50,20 @@ fn a_file_that_nobody_listens_at_is_replaced() {
 }
 
 #[test]
+fn a_check_finds_a_path_that_is_taken_and_makes_and_removes_nothing() {
+    let folder = Folder::new("check");
+    let path = folder.0.join("mqtt.sock");
+    assert!(check(&door(&path)).is_ok() && !path.exists());
+    let theirs = UnixListener::bind(&path).expect("free");
+    let text = check(&door(&path)).expect_err("in use").to_string();
+    assert!(text.contains("another program listens on"), "{text}");
+    drop(theirs);
+    assert!(check(&door(&path)).is_ok() && path.exists(), "a left-over file is replaced later");
+    let nowhere = check(&door(&folder.0.join("nowhere/mqtt.sock"))).expect_err("no folder");
+    assert!(nowhere.to_string().contains("cannot listen on"), "{nowhere}");
+}
+
+#[test]
 fn a_file_that_somebody_uses_stays() {
     let folder = Folder::new("used");
     let path = folder.0.join("mqtt.sock");

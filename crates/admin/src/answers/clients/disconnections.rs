@@ -121,13 +121,13 @@ pub(crate) struct SlowClient {
     queued_bytes: u64,
     /// Of them, messages that were sent and that it has not acknowledged.
     inflight: u32,
-    /// Bytes in the server's queue for its connection. Null, like the next three: the server has
-    /// not looked at its connection yet.
+    /// Bytes in the server's queue for its connection. Null, like `socket_bytes` and `bytes_per_s`:
+    /// the server has not looked at its connection yet.
     queue_bytes: Option<u64>,
     /// Bytes in the kernel's socket that its kernel has not acknowledged.
     socket_bytes: Option<u64>,
     /// Its receive window is closed: it does not read at all.
-    stalled: Option<bool>,
+    stalled: bool,
     /// Bytes a second that it took last.
     bytes_per_s: Option<u64>,
     /// Messages that it lost since it is in the list, or since its session began.
@@ -148,7 +148,7 @@ impl From<&slow_clients::SlowClient> for SlowClient {
             inflight: 0,
             queue_bytes: it.reader.map(|reader| reader.queue_bytes),
             socket_bytes: it.reader.map(|reader| reader.socket_bytes),
-            stalled: it.reader.map(|reader| reader.is_stalled),
+            stalled: it.reader.is_some_and(|reader| reader.is_stalled),
             bytes_per_s: it.reader.map(|reader| reader.bytes_per_s),
             dropped: it.dropped,
         }
@@ -170,7 +170,7 @@ impl SlowClient {
             inflight: 0,
             queue_bytes: None,
             socket_bytes: None,
-            stalled: None,
+            stalled: false,
             bytes_per_s: None,
             dropped: state.dropped,
         }

@@ -147,12 +147,9 @@ fn sections_of_lists_are_called_by_their_names_in_differences() {
         changes.live.into_iter().map(|it| format!("{} {}", it.key, it.new)).collect::<Vec<_>>()
     };
     // The first one goes, and the second one is none the less the same.
-    let [first, second] = ["http://a/", "https://ann:pw@b/?key=1"].map(|url| hook(url, ""));
-    assert_eq!(
-        keys(&[first.clone(), second.clone()], std::slice::from_ref(&second)),
-        ["[[webhook]] http://a/ absent"]
-    );
-    let came = keys(&[first.clone()], &[first, second]).concat();
+    let both = ["http://a/", "https://ann:pw@b/?key=1"].map(|url| hook(url, ""));
+    assert_eq!(keys(&both, &both[1..]), ["[[webhook]] http://a/ absent"]);
+    let came = keys(&both[..1], &both).concat();
     assert!(came.starts_with("[[webhook]] https://") && came.ends_with(" present"), "{came}");
     assert!(!came.contains("pw") && !came.contains("key"), "{came}");
     let of = |product: &str, events: &str| {
