@@ -238,7 +238,7 @@ class Watching(Case):
             self.assertEqual(told["alarms"], [])
         answer = run("status", "--token", "wrong-token-of-somebody", *self.where(server))
         self.assertEqual((answer.returncode, answer.stdout), (2, ""))
-        self.assertIn("Invalid token.", answer.stderr)
+        self.assertIn("invalid or revoked token", answer.stderr)
         # Readiness is everybody's: without a token it is all that is shown.
         answer = run("status", "--url", "http://%s:%d" % server.ports["api"], "--data", "/nowhere")
         self.assertEqual(answer.returncode, 0)

@@ -16,6 +16,8 @@ BLOCK = "x" * 50_000
 
 
 class Disconnections(Case):
+    CHANGES = {"listen.page": {"address": "127.0.0.1:0", "protocol": "im", "websocket": "/im"}}
+
     def setUp(self):
         super().setUp()
         if not shutil.which("mosquitto_sub"):
@@ -58,7 +60,7 @@ class Disconnections(Case):
                          ("auth_failed", "bad_credentials", None))
 
     def test_a_browser_that_got_a_file_of_the_page_is_no_disconnection(self):
-        at = self.server.ports["any"]
+        at = self.server.ports["page"]
 
         def ask(path):
             with socket.create_connection(at, DEADLINE_S) as peer:
@@ -69,9 +71,9 @@ class Disconnections(Case):
         # A refused request is in the list, and comes behind the file.
         self.assertTrue(ask("/nowhere").startswith(b"HTTP/1.1 404 "))
         poll(lambda: self.ended("protocol=http"), "it is in the list")
-        found = self.ended("reason=peer_closed") + self.ended("protocol=http")
-        self.assertEqual([it["reason"] for it in found if it["client_id"] is None],
-                         ["web_socket_failed"], found)
+        found = [it for it in self.ended("limit=1000") if it["listener"] == "page"]
+        self.assertEqual([(it["protocol"], it["reason"]) for it in found],
+                         [("http", "web_socket_failed")])
 
     def test_pages_go_on_where_the_last_one_ended(self):
         for n in range(5):

@@ -494,7 +494,7 @@ class Reload(Case):
                 answer = run(*words, *where)
                 self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr)
                 self.assertRegex(answer.stdout, f"(?m)^warning: {certificate}: the certificate of "
-                                                "CN=localhost expires in 1 days: renew it")
+                                                r"CN=localhost expires in \d days: renew it")
             server.logged("a certificate expires soon")
 
     def test_sighup_with_an_error_keeps_everything_and_says_why(self):
