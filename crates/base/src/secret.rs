@@ -52,7 +52,7 @@ impl ClusterSecret {
         self.key("home")
     }
 
-    /// What may be shown of it: two clusters have two.
+    /// Fingerprint, which may be shown: two clusters have two.
     pub fn fingerprint(&self) -> u64 {
         self.key("fingerprint").of(&[])
     }

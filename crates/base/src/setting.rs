@@ -22,11 +22,11 @@ use std::fmt;
 pub struct Setting {
     /// Its name in the file.
     pub name: &'static str,
-    /// What values it takes.
+    /// Its allowed values.
     pub kind: Kind,
     /// Whether a running process follows a change of it.
     pub reload: Reload,
-    /// What it is, and what happens at it: sentences.
+    /// Meaning, and what happens at the limit: sentences.
     pub text: &'static str,
     /// It has no default.
     pub required: bool,
@@ -65,7 +65,7 @@ pub enum Value {
     Text(String),
     /// A list of texts.
     List(Vec<String>),
-    /// What no key takes: negative numbers, fractions, dates, tables, mixed lists.
+    /// A value of a kind that no key takes: negative number, fraction, date, table, mixed list.
     Other,
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-/// What waits, the oldest first.
+/// Queued items, the oldest first.
 #[expect(clippy::box_collection, reason = "a queue has 32 bytes where it stands, a box 8")]
 pub struct ThinQueue<T>(Option<Box<VecDeque<T>>>);
 

@@ -45,7 +45,7 @@ const FETCH_S: u32 = 10;
 /// Different claims whose rules are kept to be shared.
 const CLAIMS_MAX: u32 = 4_096;
 
-/// What takes its time.
+/// Slow work, for other threads.
 pub trait Errands {
     /// A password may be hashed here.
     fn may_hash(&self) -> bool;
@@ -98,7 +98,7 @@ pub struct AccessControl {
     seed: [u8; 32],
     sources: Sources,
     bans: Arc<BanList>,
-    /// Who hears of logins that failed.
+    /// Receiver of failed logins.
     witness: OnceLock<Weak<dyn LoginWitness>>,
     people: RwLock<People>,
     /// Keys that were fetched, beside those of files.
@@ -114,7 +114,7 @@ pub struct AccessControl {
     entries: Mutex<Cache<Arc<UserEntry>>>,
     checks: Mutex<Cache<bool>>,
     verdicts: Mutex<Cache<ServiceVerdict>>,
-    /// What tokens said of late that their clients may do.
+    /// Permissions from tokens of recent logins.
     claims: Mutex<Cache<Arc<UserRules>>>,
     /// Exchanges that were begun.
     exchanges: AtomicU64,
@@ -123,7 +123,7 @@ pub struct AccessControl {
     remembered: AtomicU64,
 }
 
-/// What a method has to say.
+/// Answer of a method.
 enum Step {
     /// It knows nothing of this.
     Next,

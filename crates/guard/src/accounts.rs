@@ -95,7 +95,7 @@ impl Accounts {
 pub struct ImportLine {
     /// The user.
     pub name: String,
-    /// What is kept of its password, unless that is plain.
+    /// Stored form of its password, unless that is plain.
     pub kept: Kept,
     /// Its password, from which what is kept is made.
     pub password: Option<String>,

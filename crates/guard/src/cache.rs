@@ -51,7 +51,7 @@ impl<V: Clone, K: Hash + Eq> Cache<V, K> {
         Cache { young: HashMap::new(), old: HashMap::new() }
     }
 
-    /// What is known, if its time is not over.
+    /// Cached result, unless it has expired.
     pub(crate) fn find(&self, now_s: u32, key: &K) -> Option<V> {
         let (until_s, value) = self.young.get(key).or_else(|| self.old.get(key))?;
         (now_s < *until_s).then(|| value.clone())

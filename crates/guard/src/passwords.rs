@@ -46,7 +46,7 @@ words! {
 }
 
 words! {
-    /// What a check costs whoever makes it.
+    /// Cost of a check for the server.
     #[derive(Hash)]
     pub enum Cost {
         /// For passwords that are long and random, as devices have them: 1,000 rounds, or 4 MiB
@@ -150,9 +150,9 @@ impl Hashing {
 /// All that is kept of a password.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Kept {
-    /// What a password is checked with.
+    /// Stored form of a password, for checks.
     pub hash: Option<StoredHash>,
-    /// What exchanges are checked with.
+    /// Stored keys, for exchanges.
     pub scram: KeysByHash,
 }
 

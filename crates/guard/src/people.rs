@@ -66,17 +66,17 @@ pub(crate) struct People {
     everybody: Option<Arc<List>>,
     /// Accounts whose older sessions were ended, by the hash of their names.
     ended: HashMap<u64, Ended>,
-    /// Who has lines of its own.
+    /// Users with lines of their own.
     compiled: HashMap<Box<str>, Arc<UserRules>>,
     /// The others; absent: they may do everything.
     strangers: Option<Arc<UserRules>>,
     anonymous: Option<Arc<UserRules>>,
-    /// Who was removed, and when, by the count of changes.
+    /// Removed users, with the count of changes at which they were removed.
     gone: HashMap<Box<str>, u64>,
     changes: u64,
 }
 
-/// What an order left of an account's sessions: those that were granted this or later.
+/// Sessions that an order left to an account: those that were granted this or later.
 struct Ended {
     /// [`NOBODY`]: the account is gone.
     account: GrantedAccount,
@@ -191,12 +191,12 @@ impl People {
         true
     }
 
-    /// What an account of the book is.
+    /// Account of the book.
     pub(crate) fn standing(&self, name: &str) -> Option<Standing> {
         self.known.find(name).map(|known| known.standing)
     }
 
-    /// Who goes by a name.
+    /// User of this name.
     pub(crate) fn owner(&self, name: &str) -> NameOwner {
         match self.known.find(name) {
             Some(known) => NameOwner::Account(known.uid),
@@ -205,7 +205,7 @@ impl People {
         }
     }
 
-    /// What somebody is by the book, the file and the settings together.
+    /// User as the book, the file and the settings together define it.
     pub(crate) fn standing_anywhere(&self, name: &str) -> Standing {
         let mut standing = self.standing(name).unwrap_or_default();
         let filed = self.files.accounts.user(name);
@@ -279,7 +279,7 @@ impl People {
         self.is_user(client_id) || begin.is_some_and(|begin| self.is_user(begin))
     }
 
-    /// What somebody may do who is not above rules.
+    /// Permissions of a user who is no superuser.
     pub(crate) fn rules(&self, user: Option<&str>) -> Granted {
         let rules = match user {
             Some(name) => self.compiled.get(name).or(self.strangers.as_ref()),

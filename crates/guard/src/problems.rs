@@ -31,7 +31,7 @@ impl Problems {
         }
     }
 
-    /// What was read, if nothing is wrong.
+    /// Result of reading, if there were no problems.
     pub(crate) fn or<T>(self, read: T) -> Result<T, Problems> {
         if self.lines.is_empty() { Ok(read) } else { Err(self) }
     }

@@ -114,7 +114,7 @@ impl List {
         &self.lines[number as usize].pattern
     }
 
-    /// What the first line says that is about it.
+    /// Verdict of the first line that matches.
     fn decide(&self, who: &Who<'_>, act: Act, topic: &str) -> Option<bool> {
         if self.forbids_name(who) {
             return Some(false);
@@ -162,7 +162,7 @@ fn equal(numbers: &[u32], order: impl Fn(u32) -> std::cmp::Ordering) -> &[u32] {
     &numbers[from..from + count]
 }
 
-/// What a walk over lines has found of a filter's topics.
+/// Topics of a filter that a walk over the lines has found.
 #[derive(Default)]
 struct ReachScan {
     some_may: bool,
@@ -184,7 +184,7 @@ impl ReachScan {
 #[derive(Debug)]
 pub struct UserRules {
     lists: Box<[Arc<List>]>,
-    /// What no line speaks of is allowed.
+    /// Topics that no line matches are allowed.
     allow_unmatched: bool,
     fixed: bool,
 }

@@ -55,7 +55,7 @@ impl ScramHash {
         hash.map(|hash| (hash, is_bound))
     }
 
-    /// What its keys begin with as a text, between two `$`.
+    /// Prefix of its keys as text, between two `$`.
     pub(crate) const fn mark(self) -> &'static str {
         match self {
             ScramHash::Sha256 => "scram-sha-256",
@@ -115,7 +115,7 @@ pub struct KeysByHash([Option<ScramKeys>; ScramHash::ALL.len()]);
 pub struct ClientFirst<'a> {
     /// The user it names, unescaped.
     pub user: String,
-    /// What it is bound by.
+    /// Channel binding.
     pub binding: Binding<'a>,
     /// `n,,`, `y,,` or `p=NAME,,`, with what it says of another identity.
     header: &'a str,
@@ -124,7 +124,7 @@ pub struct ClientFirst<'a> {
     nonce: &'a str,
 }
 
-/// What a client says of channel binding (RFC 5802 7, `gs2-cbind-flag`).
+/// Client's flag of channel binding (RFC 5802 7, `gs2-cbind-flag`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Binding<'a> {
     /// `n`: it knows none.
@@ -310,7 +310,7 @@ pub fn finish(
     Ok(format!("v={verifier}").into_bytes())
 }
 
-/// What was remembered.
+/// Stored keys.
 struct Begun<'a> {
     header: &'a str,
     bare: &'a str,
@@ -323,7 +323,7 @@ impl<'a> Begun<'a> {
         Some(Begun { header: lines.next()?, bare: lines.next()?, answer: lines.next()? })
     }
 
-    /// What both sides sign, and the proof.
+    /// Message that both sides sign, and the proof.
     fn last(&self, bound: &[u8], message: &[u8]) -> Option<(String, Vec<u8>)> {
         let message = text(message)?;
         let (without_proof, proof) = message.rsplit_once(",p=")?;
@@ -408,7 +408,7 @@ mod tests {
             ScramKeys::derive(self.hash, b"pencil", &salt, 4_096)
         }
 
-        /// What a server that has these keys remembers.
+        /// Keys as a server stores them.
         fn begun(&self, keys: &ScramKeys) -> Vec<u8> {
             let first = ClientFirst::read(self.first.as_bytes()).expect("right");
             assert_eq!(first.user, "user");

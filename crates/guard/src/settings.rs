@@ -21,7 +21,7 @@ pub struct Settings {
     /// Client identifiers that may be chosen, `%u` being the user and `*` at the end anything; none
     /// of these: any.
     pub client_ids: Vec<String>,
-    /// What no rule speaks of is allowed, where there are rules.
+    /// Actions that no rule matches are allowed, where there are rules.
     pub allow_unmatched: bool,
     /// By listener; one that is not there is [`ListenerPolicy::CLOSED`].
     pub doors: Vec<ListenerPolicy>,
@@ -33,11 +33,11 @@ pub struct Settings {
     pub users_max: u32,
     /// Users of the book whose rows are remembered. Beyond, the oldest is read again.
     pub users_cached_max: u32,
-    /// What is remembered of checks.
+    /// Limits of the cache of checks.
     pub cache: CacheLimits,
-    /// What is remembered of where clients come from.
+    /// Limits of the table of source addresses.
     pub sources: SourceLimits,
-    /// What a token must say; absent: none is taken.
+    /// Requirements of a token; absent: none is accepted.
     pub token: Option<TokenPolicy>,
     /// Seconds an answer of the service is remembered; absent: there is no service.
     pub http_cache_s: Option<u32>,
@@ -66,7 +66,7 @@ impl Default for Settings {
 /// Policy of a listener: how one comes in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListenerPolicy {
-    /// Who may come in without a name.
+    /// Clients that may log in without a name.
     pub anonymous: Anonymous,
     /// Proofs, in the order in which they are tried.
     pub methods: Vec<Method>,
@@ -91,12 +91,12 @@ impl Default for ListenerPolicy {
 }
 
 words! {
-    /// Who may come in without a name.
+    /// Clients that may log in without a name.
     #[derive(Hash)]
     pub enum Anonymous {
         /// Nobody.
         No = "no",
-        /// Who comes from this machine.
+        /// Clients of this machine.
         Loopback = "loopback",
         /// Everybody.
         Yes = "yes",

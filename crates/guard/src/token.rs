@@ -87,7 +87,7 @@ impl Algorithm {
 pub struct TokenPolicy {
     /// How it may be signed; empty: as its key allows.
     pub algorithms: Vec<Algorithm>,
-    /// Who must have issued it.
+    /// Required issuer.
     pub issuer: Option<String>,
     /// For whom it must be.
     pub audience: Option<String>,
@@ -143,7 +143,7 @@ pub enum TokenFault {
 /// Claims of a token about its client.
 #[derive(Debug)]
 pub struct Claims {
-    /// Who it is.
+    /// User that it names.
     pub user: Option<Box<str>>,
     /// All that it may do, for [`acl`].
     pub acl: Option<Value>,
@@ -203,7 +203,7 @@ impl<'a> Signed<'a> {
         Err(fault)
     }
 
-    /// What it says, if that holds now and for this client. To be asked after [`Signed::verify`].
+    /// Its claims, if they hold now and for this client. To be asked after [`Signed::verify`].
     pub fn claims(
         &self,
         policy: &TokenPolicy,

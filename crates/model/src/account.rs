@@ -104,12 +104,12 @@ impl AccountAddress {
         &self.0
     }
 
-    /// What is in front of the `@`.
+    /// The part before the `@`.
     pub fn name(&self) -> &str {
         self.parts().0
     }
 
-    /// What is behind it.
+    /// The part behind the `@`.
     pub fn domain(&self) -> &str {
         self.parts().1
     }

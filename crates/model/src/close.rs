@@ -20,7 +20,7 @@ macro_rules! reasons {
                 match self { $(CloseReason::$variant => $name,)+ }
             }
 
-            /// What it means, for people.
+            /// Meaning, for people.
             pub const fn meaning(self) -> &'static str {
                 match self { $(CloseReason::$variant => $meaning,)+ }
             }

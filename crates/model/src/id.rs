@@ -151,7 +151,7 @@ pub(crate) fn number_after(last: u64, wall_ms: u64, giver: u16) -> u64 {
     if is_left { last + 1 } else { first_of((last >> 22) + 1) }
 }
 
-/// Who gave a number.
+/// Giver of a number.
 pub(crate) const fn giver_of(number: u64) -> u16 {
     (number >> 12 & 0x3ff) as u16
 }

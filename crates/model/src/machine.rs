@@ -26,9 +26,9 @@ use std::sync::Arc;
 /// Every call may fill the outbox and may end the connection: on `Err` what is in the outbox is
 /// still sent, as far as the socket takes it, and the connection is closed with that reason.
 pub trait Machine {
-    /// What it tells the inside: a server says `Request`, a client says `Observation`.
+    /// Words to the inside: `Request` of a server, `Observation` of a client.
     type Up;
-    /// What the inside tells it: a server hears `Delivery`, a client hears `Action`.
+    /// Words from the inside: `Delivery` to a server, `Action` to a client.
     type Down;
 
     /// The link is up and nothing has been received. A side that speaks first speaks now.
@@ -122,7 +122,7 @@ impl TurnAway<'_> {
 pub struct Input<'a> {
     bytes: &'a [u8],
     taken: usize,
-    /// What is known of the connection.
+    /// Facts about the connection.
     pub link: &'a Link,
     /// The limits in force.
     pub limits: &'a Limits,
@@ -134,7 +134,7 @@ impl<'a> Input<'a> {
         Input { bytes, taken: 0, link, limits }
     }
 
-    /// What has not been taken yet.
+    /// Bytes not taken yet.
     pub fn rest(&self) -> &'a [u8] {
         &self.bytes[self.taken..]
     }
@@ -436,7 +436,7 @@ impl<Up> Outbox<Up> {
         self.bytes.is_empty() && self.shared.is_empty()
     }
 
-    /// What is to be sent, to look at: all of it, in order.
+    /// All bytes to be sent, in order, to look at.
     pub fn look_at_wire(&self, mut each: impl FnMut(&[u8])) {
         let mut from = 0;
         for (at, frame) in &self.shared {

@@ -85,7 +85,7 @@ section! {
         @live app_id: u32 = 0, whole(0..=u32::MAX as u64, "application number");
         /// Secrets, newest first; at most eight.
         @aside secrets: Vec<Secret>;
-        /// What a Bind must prove.
+        /// Proofs required of a Bind.
         @part proofs: Proofs;
         /// Agreed heartbeats.
         @part heartbeat: Heartbeat;

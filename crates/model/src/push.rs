@@ -22,7 +22,7 @@ pub struct Push {
     pub product: ProductKey,
     /// The product's number, as classic records carry it.
     pub app_id: u32,
-    /// What the application said: opaque bytes.
+    /// Body from the application: opaque bytes.
     pub body: Box<[u8]>,
     /// A stored push with the same key is replaced by a newer one; up to 64 bytes.
     pub collapse: Option<Box<str>>,
@@ -49,7 +49,7 @@ impl Push {
         self.expire_at != 0
     }
 
-    /// What it costs a queue, in bytes.
+    /// Weight in a queue, bytes.
     pub fn weight(&self) -> usize {
         self.body.len() + self.collapse.as_ref().map_or(0, |key| key.len()) + 64
     }

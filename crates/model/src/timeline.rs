@@ -171,10 +171,10 @@ impl Message {
     /// Longest body, bytes: a packet of the hard limit, and room for its envelope.
     pub const BODY_BYTES_MAX: usize = crate::limits::PACKET_BYTES_HARD_MAX as usize + 128 * 1024;
 
-    /// What it weighs beside its label and its body.
+    /// Weight beside label and body, bytes.
     pub const WEIGHT_BESIDE: usize = 64;
 
-    /// What it costs in memory, bytes, roughly: what heads of timelines sum up.
+    /// Approximate memory, bytes: heads of timelines have the sum.
     pub fn weight(&self) -> usize {
         self.label.len() + self.body.len() + Message::WEIGHT_BESIDE
     }

@@ -78,7 +78,7 @@ impl<L> Mailbox<L> {
         }
     }
 
-    /// What the poller watches, by its edges: nobody reads it.
+    /// File descriptor that the poller watches, by its edges: nobody reads it.
     pub fn bell(&self) -> &OwnedFd {
         &self.bell
     }

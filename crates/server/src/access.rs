@@ -54,7 +54,7 @@ use std::time::Duration;
 use token_shelf::TokenShelf;
 use user_book::UserBook;
 
-/// What of the files that it names cannot be used.
+/// Files named in the settings that cannot be used, a sentence each.
 pub fn unusable(settings: &Settings) -> Option<String> {
     settings.load().err()
 }
@@ -110,7 +110,7 @@ pub struct Entrance {
     follower: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What the threads share.
+/// State shared by the threads.
 struct AccessShared {
     access_control: Arc<AccessControl>,
     book: Arc<UserBook>,
@@ -229,7 +229,7 @@ impl Entrance {
         Ok(())
     }
 
-    /// What a broker asks. One serves all shards.
+    /// Access control that brokers ask. One serves all shards.
     pub fn access(&self) -> Arc<dyn Access> {
         self.shared.access_control.clone()
     }
@@ -239,7 +239,7 @@ impl Entrance {
         self.shared.book.clone()
     }
 
-    /// Who may log in to the console by name and password.
+    /// Users that may log in to the console by name and password.
     pub fn console_people(&self) -> Arc<dyn admin::ConsolePeople> {
         let (book, access_control) = (&self.shared.book, &self.shared.access_control);
         Arc::new(ConsoleDoor { book: book.clone(), access_control: access_control.clone() })
@@ -348,7 +348,7 @@ impl Entrance {
         self.shared.book.database.as_ref().map(|database| database.counts())
     }
 
-    /// What was done so far.
+    /// Work done so far.
     pub fn counts(&self) -> AccessCounts {
         let AccessShared { access_control, hashing, asking, tally, .. } = &*self.shared;
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -451,7 +451,7 @@ impl AccessShared {
     }
 }
 
-/// What a thread may do of what takes its time.
+/// Kinds of slow work that a thread does.
 struct Thread<'a> {
     shared: &'a AccessShared,
     service: &'a Arc<Service>,

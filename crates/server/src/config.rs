@@ -209,7 +209,7 @@ pub struct Config {
     pub bridges: Vec<BridgeSection>,
     /// `[[webhook]]`.
     pub webhooks: Vec<WebhookSection>,
-    /// What is allowed but should be known, a sentence each. To be logged at the start.
+    /// Warnings, a sentence each, to be logged at the start.
     pub warnings: Vec<String>,
     /// The file that all this was read from.
     pub file: Option<PathBuf>,
@@ -279,7 +279,7 @@ impl Config {
         }
     }
 
-    /// What differs in `new`, apart by whether a reload can follow.
+    /// Differences of `new`, apart by whether a reload can follow.
     pub fn diff(&self, new: &Config) -> Changes {
         print::diff(self, new)
     }

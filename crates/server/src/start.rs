@@ -453,7 +453,7 @@ impl RunningServer {
         self.live.reload(new)
     }
 
-    /// What applying a configuration would do. Changes nothing.
+    /// Effects that applying a configuration would have. Changes nothing.
     pub fn preview(&self, new: &Config) -> admin::ReloadPreview {
         self.live.preview(new)
     }

@@ -1,4 +1,4 @@
-//! What an operator does with a data folder that no server uses, with the clock of a server.
+//! Tools for a data folder that no server uses, with the clock of a server.
 //!
 //! The tools themselves are the store's. It prints nothing.
 

@@ -128,7 +128,7 @@ impl Engine {
         self.log.sync()
     }
 
-    /// Who is told of messages that reads find to be lost.
+    /// Receiver of messages that reads find to be lost.
     pub(crate) fn tell_lost(&self, hook: LostHook) {
         self.reader.tell_lost(hook);
     }

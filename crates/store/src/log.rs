@@ -102,7 +102,7 @@ pub struct LogIdentity {
 pub struct LogSettings {
     /// Which log it is: segments of another are refused.
     pub whose: LogIdentity,
-    /// Who writes it: each Epoch record says so.
+    /// Its writer, which each Epoch record names.
     pub origin: Origin,
     /// When batches are put on stable storage.
     pub fsync: Fsync,
@@ -386,7 +386,7 @@ impl Log {
         self.reserve.keep(0).map_err(|error| self.fault(&error))
     }
 
-    /// Who reads the log's records.
+    /// Reader of the log's records.
     pub(crate) fn reader(&self) -> Reader {
         self.reader.clone()
     }
@@ -615,7 +615,7 @@ impl Log {
         }
     }
 
-    /// What an error of the outside means for the batch, and for later ones.
+    /// Effect of an error of the outside on the batch, and on later ones.
     fn fault(&mut self, error: &io::Error) -> StoreError {
         if is_full(error) {
             self.enter(State::Full);

@@ -20,7 +20,7 @@ pub trait Field: Sized {
 
 /// A type whose values need no further words: any of them may be the key's.
 pub trait Plain: Field {
-    /// What they are.
+    /// Kind of the values.
     const KIND: Kind;
 }
 

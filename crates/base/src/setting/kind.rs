@@ -1,4 +1,4 @@
-//! What values a setting takes, in code and in words.
+//! Allowed values of a setting, in code and in words.
 //!
 //! The words follow "must be" in a message and "Takes" in a file. Invariant: for whatever does not
 //! fit there is a remedy.
@@ -8,7 +8,7 @@ use crate::text::quoted;
 use crate::typo::nearest;
 use std::ops::RangeInclusive;
 
-/// What values a setting takes.
+/// Allowed values of a setting.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// True or false.
@@ -19,7 +19,7 @@ pub enum Kind {
         min: u64,
         /// The highest.
         max: u64,
-        /// What is counted.
+        /// Unit of the number.
         unit: &'static str,
     },
     /// One of these words.
@@ -77,7 +77,7 @@ pub const fn list(max: usize, what: &'static str, fits: fn(&str) -> bool) -> Kin
 }
 
 impl Kind {
-    /// What is allowed, in words that follow "must be".
+    /// Allowed values, in words that follow "must be".
     pub fn allowed(&self) -> String {
         match self {
             Kind::Bool => "true or false".into(),
@@ -128,7 +128,7 @@ impl Kind {
         .unwrap_or_else(|| Value::Text(text.into()))
     }
 
-    /// What to do about a value that does not fit. `usual` is the key's default.
+    /// Remedy for a value that does not fit, in words. `usual` is the key's default.
     pub fn remedy(&self, value: &Value, usual: Option<&Value>) -> String {
         let example = usual.filter(|usual| **usual != Value::Text(String::new()));
         let such_as = example.map_or(String::new(), |usual| format!(", such as {usual}"));

@@ -1,4 +1,4 @@
-//! What a declaration makes: the struct, its defaults, and a table that agrees with both.
+//! Products of a declaration: the struct, its defaults, and a table that agrees with both.
 
 use super::*;
 

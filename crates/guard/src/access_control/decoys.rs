@@ -19,7 +19,7 @@ const COUNTED_MAX: u32 = 1 << 30;
 /// Bytes of a UUID as a text (RFC 9562 4), which is what Prosody's salts are.
 const UUID_BYTES: usize = 36;
 
-/// What shows of keys before a proof.
+/// Public part of keys, which is sent before a proof.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct KeyKind {
     pub(crate) hash: ScramHash,

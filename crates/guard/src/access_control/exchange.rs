@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 /// Remembered of a client that has said nothing yet.
 const SILENT: &[u8] = b"\0";
 
-/// Whose keys are wanted.
+/// User whose keys are needed.
 enum Found {
     Keys(ScramKeys),
     Nobody,
@@ -71,7 +71,7 @@ impl AccessControl {
         self.let_in(Proof { user, ..Proof::default() }, errands)
     }
 
-    /// What a method of this name is, if it is taken there: its hash, and whether it is bound.
+    /// Method of this name, if the listener allows it: its hash, and whether it is bound.
     fn taken(&self, method: &str, question: &Question) -> Option<(ScramHash, bool)> {
         let (hash, is_bound) = ScramHash::of_method(method)?;
         let people = self.people();
@@ -190,7 +190,7 @@ fn may_bind(binding: Binding<'_>, is_bound: bool, bindings: Option<&ChannelBindi
     }
 }
 
-/// What both ends of a connection know under this name (RFC 9266, RFC 5929).
+/// Channel binding of a connection under this name (RFC 9266, RFC 5929).
 fn bound_by<'a>(name: &str, bindings: Option<&'a ChannelBindings>) -> Option<&'a [u8]> {
     match name {
         "tls-exporter" => bindings?.exporter.as_ref().map(|value| &value[..]),

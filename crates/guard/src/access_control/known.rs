@@ -19,7 +19,7 @@ const FLAG_BITS: u32 = FLAGS.count_ones();
 /// Parts of the table, by how a hash begins.
 const PARTS: usize = 256;
 
-/// What a shard must know of an account.
+/// State of an account in a shard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Standing {
     /// It may do everything.
@@ -39,14 +39,14 @@ impl Standing {
         u8::from(self.is_super) | u8::from(self.is_disabled) << 1 | u8::from(self.is_ruled) << 2
     }
 
-    /// What these bits say.
+    /// State in these bits.
     pub(crate) fn of_bits(bits: u8) -> Standing {
         let is = |bit: u8| bits >> bit & 1 != 0;
         Standing { is_super: is(0), is_disabled: is(1), is_ruled: is(2) }
     }
 }
 
-/// What is known of an account.
+/// Known state of an account.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Known {
     /// Its number, below 2^53.
@@ -124,7 +124,7 @@ impl KnownNames {
         self.key.of(&[name.as_bytes()])
     }
 
-    /// What an account is; `None`: there is none.
+    /// The account; `None`: unknown.
     pub(crate) fn find(&self, name: &str) -> Option<Known> {
         let mark = Mark::of(self.hash(name));
         self.parts[part(mark)].get(&mark).map(|mark| mark.known())

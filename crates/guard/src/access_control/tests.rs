@@ -25,7 +25,7 @@ root:$plain$open super
 
 const ACL: &str = "topic read public/#\nuser ann\ntopic home/#\npattern dev/%c/#\n";
 
-/// What a thread of the roof would do. Accounts are remembered, and none is read.
+/// Work of a thread of the roof. Accounts are in memory, and none is read.
 #[derive(Default)]
 pub(super) struct Thread {
     hashes: bool,

@@ -53,11 +53,11 @@ pub struct UserEntry {
     pub epoch: u64,
     /// What it is.
     pub account: Account,
-    /// What it may do; absent: nothing is said of it.
+    /// Its permissions; absent: unspecified.
     pub rules: Option<Arc<List>>,
 }
 
-/// What memory keeps of each row.
+/// Part of each row that is in memory.
 #[derive(Clone, Debug, Default)]
 pub struct RowMark {
     /// Its number.
@@ -66,7 +66,7 @@ pub struct RowMark {
     pub standing: Standing,
     /// Rules of its own.
     pub rules: Option<Arc<List>>,
-    /// What shows of its keys.
+    /// Public part of its keys.
     pub(crate) kinds: Vec<KeyKind>,
 }
 
@@ -93,7 +93,7 @@ impl UserEntry {
         Ok(self.raised(entry))
     }
 
-    /// What a line of an import makes of it, with what is kept of its password; absent: as before.
+    /// The row after a line of an import, with the stored password; absent: as before.
     /// Rules stay.
     pub fn imported(&self, line: &ImportLine, kept: Option<Kept>) -> UserEntry {
         let mut entry = self.clone();
@@ -124,7 +124,7 @@ impl UserEntry {
         GrantedAccount { uid: self.uid, epoch: self.epoch }
     }
 
-    /// What memory keeps of it.
+    /// Part of it that is in memory.
     pub fn mark(&self) -> RowMark {
         let Account { is_super, is_disabled, .. } = self.account;
         let standing = Standing { is_super, is_disabled, is_ruled: self.rules.is_some() };
@@ -156,7 +156,7 @@ impl UserEntry {
         self.rules.as_ref().map_or_else(String::new, |list| json(list).to_string())
     }
 
-    /// What a row says; `None`: it cannot be read.
+    /// Content of a row; `None`: it cannot be read.
     pub fn read(row: &[u8]) -> Option<UserEntry> {
         let Parts { standing, fixed, password, keys, rules } = Parts::of(row)?;
         let password = Some(password).filter(|text| !text.is_empty());
@@ -181,7 +181,7 @@ impl UserEntry {
         })
     }
 
-    /// What memory keeps of a row, without a look at the rest; `None`: it cannot be read.
+    /// Part of a row that is in memory, without parsing the rest; `None`: it cannot be read.
     pub fn read_mark(row: &[u8]) -> Option<RowMark> {
         let Parts { fixed, standing, keys, rules, .. } = Parts::of(row)?;
         let uid = fixed[2..].first_chunk().map(|bytes| u64::from_be_bytes(*bytes))?;

@@ -3,7 +3,7 @@
 //! It checks no key: whoever verifies with it does. Invariant: nothing behind the key is left
 //! unread.
 
-/// What a wrapping says is in it.
+/// Kind of key that a wrapping names.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Wrapped {
     /// Modulus and exponent.

@@ -12,7 +12,7 @@ use crate::id::SessionRef;
 use crate::timeline::{Seq, TimelineId};
 use std::sync::Arc;
 
-/// What stands before the domain of those who make chatrooms, in the domain of the chatrooms.
+/// Prefix of the domain of chatrooms, before the domain of their makers.
 pub const CHATROOM_SERVICE: &str = "live.";
 
 /// Longest title and longest announcement of a chatroom, bytes.
@@ -30,7 +30,7 @@ pub const CHATROOM_KEEPS_MAX: u16 = 200;
 /// Declares the verbs once: variant, word, meaning.
 macro_rules! verbs {
     ($($variant:ident $word:literal $meaning:literal;)+) => {
-        /// What is done to a chatroom.
+        /// Action on a chatroom.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         pub enum ChatroomVerb { $(#[doc = $meaning] $variant,)+ }
 
@@ -75,7 +75,7 @@ impl ChatroomVerb {
     }
 }
 
-/// What somebody wants of a chatroom.
+/// Request to a chatroom.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChatroomOrder {
     /// Which; without a domain, of the asker's own.
@@ -103,7 +103,7 @@ pub struct ChatroomRequest {
     pub ask: ChatroomAsk,
 }
 
-/// What is wanted of a chatroom.
+/// Requested action on a chatroom.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ChatroomAsk {
     /// To be in it. Answered by [`ChatroomJoined`].
@@ -119,12 +119,12 @@ pub enum ChatroomAsk {
     Order(ChatroomOrder),
 }
 
-/// What a chatroom is, for whoever is in it.
+/// State of a chatroom, for its participants.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ChatroomState {
     /// Its title.
     pub title: Box<str>,
-    /// What its owner has announced; may be empty.
+    /// Announcement of its owner; may be empty.
     pub announcement: Box<str>,
     /// Only owner and moderators may say something.
     pub quiet: bool,
@@ -143,7 +143,7 @@ pub struct ChatroomJoined {
     pub room: AccountAddress,
     /// Names it in what the machine says of skipped messages.
     pub timeline: TimelineId,
-    /// What the account is there.
+    /// Role of the account there.
     pub role: GroupRole,
     /// The account may say nothing there.
     pub muted: bool,
@@ -188,7 +188,7 @@ pub struct ChatroomNews {
     pub what: ChatroomWhat,
 }
 
-/// What members are told of their chatroom.
+/// Notification to participants of a chatroom.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ChatroomWhat {
     /// It is so now.

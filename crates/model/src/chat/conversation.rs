@@ -19,7 +19,7 @@ pub const EXCERPT_BYTES_MAX: usize = 256;
 /// Longest draft, bytes.
 pub const DRAFT_BYTES_MAX: usize = 8 * 1024;
 
-/// What an account changes about one of its conversations.
+/// Change of an account to one of its conversations.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ConversationChange {
     /// It is to be shown before the others, or not.
@@ -28,7 +28,7 @@ pub enum ConversationChange {
     Mute(MuteLevel),
     /// It is to be shown no more until something is said there, or is shown again.
     Hide(bool),
-    /// What somebody began to write there; empty: nothing. At most [`DRAFT_BYTES_MAX`].
+    /// Draft; empty: none. At most [`DRAFT_BYTES_MAX`].
     Draft(Box<str>),
 }
 
@@ -52,7 +52,7 @@ impl MuteLevel {
 }
 
 impl From<bool> for MuteLevel {
-    /// What a client means that knows only muted and not muted.
+    /// Meaning for a client that knows only muted and not muted.
     fn from(is_muted: bool) -> MuteLevel {
         if is_muted { MuteLevel::ButMentions } else { MuteLevel::Off }
     }
@@ -67,7 +67,7 @@ pub struct InboxEvent {
     pub what: InboxChange,
 }
 
-/// What happened to a conversation of an account, beside messages.
+/// Changes of a conversation of an account, beside messages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum InboxChange {
     /// The account has read up to this place.
@@ -109,7 +109,7 @@ pub struct Conversation {
     pub hidden: bool,
     /// The account was in the group, and is no more.
     pub left: bool,
-    /// What somebody began to write there.
+    /// Draft.
     pub draft: Box<str>,
 }
 
@@ -162,7 +162,7 @@ pub struct RecallOrder {
     pub reason: Box<str>,
 }
 
-/// What another one has said in a group was called back: by whom, and why.
+/// Recall of another member's message in a group: by whom, and why.
 ///
 /// ```text
 /// address, blank, Unix milliseconds, blank, reason
@@ -214,7 +214,7 @@ pub struct Recall {
 }
 
 impl Recall {
-    /// What a message says that tells of it: `extra` is a [`TargetMessage`], by its name in XMPP.
+    /// Content of the message about it: `extra` is a [`TargetMessage`], by its name in XMPP.
     pub fn content(self, name: &str) -> Content {
         self.moderated(name, None)
     }
@@ -226,7 +226,7 @@ impl Recall {
         Content { kind: Content::RECALL, extra, ..Content::default() }
     }
 
-    /// What a message tells of; `None`: of no recall.
+    /// Recall that a message is about; `None`: none.
     pub fn of(content: &Content) -> Option<Recall> {
         let (target, _) =
             TargetMessage::read(&content.extra).filter(|_| content.kind == Content::RECALL)?;

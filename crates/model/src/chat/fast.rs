@@ -11,7 +11,7 @@ use std::fmt;
 /// Longest id of a device that has tokens, bytes.
 pub const FAST_AGENT_BYTES_MAX: usize = 256;
 
-/// What a token is made of.
+/// Parts of a token.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct FastSecret(pub [u8; 32]);
 
@@ -42,7 +42,7 @@ impl FastBinding {
 /// A device comes back by a token.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Redeeming {
-    /// Who it says it is, without another proof.
+    /// Claimed account, without another proof.
     pub login: Login,
     /// The device's id.
     pub agent: Box<str>,
@@ -87,7 +87,7 @@ pub struct FastAnswer {
     pub outcome: FastOutcome,
 }
 
-/// What the server did about a [`FastWish`].
+/// Result of a [`FastWish`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FastOutcome {
     /// The token is stored.

@@ -16,7 +16,7 @@ use crate::ports::chat::ErrandWhat;
 use crate::timeline::{Seq, TimelineId};
 use std::sync::Arc;
 
-/// What stands before our domain in those of our own services.
+/// Prefix of our domain in those of our own services.
 const SERVICES: [&str; 4] = [GROUP_SERVICE, CHANNEL_SERVICE, CHATROOM_SERVICE, "upload."];
 
 impl AccountId {
@@ -111,7 +111,7 @@ pub enum ForeignWord {
         from: AccountAddress,
         /// On which device.
         device: Box<str>,
-        /// Who is told: an address of XMPP.
+        /// Receiver: an address of XMPP.
         to: Box<str>,
         /// Its domain.
         domain: Box<str>,
@@ -150,7 +150,7 @@ pub struct QueuedMessage {
     pub is_again: bool,
 }
 
-/// What was refused of what passes between this server and others, and is counted.
+/// Refused traffic between this server and others, which is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ForeignRefused {
     /// So much found no room.

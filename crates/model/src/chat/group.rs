@@ -19,7 +19,7 @@ pub const GROUP_NAMED_MAX: usize = 128;
 /// Members that a group may have, whatever the configuration says.
 pub const GROUP_MEMBERS_HARD_MAX: u32 = 100_000;
 
-/// What stands before the domain of those who make groups, in the domain of the groups.
+/// Prefix of the domain of groups, before the domain of their makers.
 pub const GROUP_SERVICE: &str = "conference.";
 
 /// The same of channels: groups in which owner and admins publish, and whoever wants to subscribes.
@@ -28,7 +28,7 @@ pub const CHANNEL_SERVICE: &str = "channel.";
 /// Declares the verbs once: variant, word, meaning.
 macro_rules! verbs {
     ($($variant:ident $word:literal $meaning:literal;)+) => {
-        /// What is done to a group.
+        /// Action on a group.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         pub enum GroupVerb { $(#[doc = $meaning] $variant,)+ }
 
@@ -116,7 +116,7 @@ impl GroupVerb {
     }
 }
 
-/// What a member wants of a group.
+/// Request of a member to a group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupOrder {
     /// Which. For [`GroupVerb::Create`] the address that it shall have, of the asker's domain; not
@@ -144,7 +144,7 @@ pub struct GroupMember {
     pub id: AccountId,
 }
 
-/// What happened in a group.
+/// Change in a group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupChange {
     /// What was done.
@@ -173,7 +173,7 @@ impl GroupChange {
         named.map(|it| &it.address)
     }
 
-    /// What a message says that tells of it.
+    /// Content of the message about it.
     pub fn content(&self) -> Content {
         let mut extra = String::from(self.verb.word());
         for GroupMember { address, id } in &self.members {
@@ -183,7 +183,7 @@ impl GroupChange {
         Content { kind, text: self.title.clone(), extra, ..Content::default() }
     }
 
-    /// What a message tells of; `None`: of nothing that is known here.
+    /// Change that a message is about; `None`: none that is known here.
     pub fn of(content: &Content) -> Option<GroupChange> {
         let extra = std::str::from_utf8(&content.extra).ok();
         let mut words = extra.filter(|_| content.kind == Content::GROUP)?.split(' ');

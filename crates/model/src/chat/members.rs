@@ -17,7 +17,7 @@ pub const MEMBERS_PAGE_MAX: u16 = 256;
 /// Declares the roles once: variant, word, meaning.
 macro_rules! roles {
     ($($variant:ident $word:literal $meaning:literal;)+) => {
-        /// What a member may do; a greater one may more.
+        /// Role of a member; a greater one may do more.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum GroupRole { $(#[doc = $meaning] $variant,)+ }
 
@@ -111,7 +111,7 @@ pub struct PublicRange {
 }
 
 impl PublicRange {
-    /// What it costs in memory beside itself, bytes, roughly.
+    /// Approximate memory beside itself, bytes.
     pub fn weight(&self) -> usize {
         self.domain.len() + self.from.as_ref().map_or(0, |it| it.len())
     }

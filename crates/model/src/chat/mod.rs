@@ -247,7 +247,7 @@ pub enum ChatRequest {
         session: SessionRef,
         /// For the answer.
         number: u32,
-        /// What is searched for.
+        /// Criteria of the search.
         range: Box<SearchRange>,
     },
     /// The account has read a conversation up to a place that its inbox has. Answered by `Read` or
@@ -457,7 +457,7 @@ pub struct ClientMessageId(pub [u8; 16]);
 /// Content of a message.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Content {
-    /// What it is: 1 is text; below 1,000 are ours, the others an application's own.
+    /// Kind: 1 is text; below 1,000 are ours, the others an application's own.
     pub kind: u16,
     /// For people, and to be searched; at most `text_bytes_max` of the limits, bytes.
     pub text: Box<str>,
@@ -494,7 +494,7 @@ impl Content {
     /// what is shown where the file is not, and searched.
     pub const FILE: u16 = 20;
 
-    /// What it costs in memory beside itself, bytes.
+    /// Memory beside itself, bytes.
     pub fn weight(&self) -> usize {
         self.text.len() + self.extra.len() + self.weight_of_others()
     }
@@ -519,7 +519,7 @@ pub struct ChatMessage {
     pub seq: Seq,
     /// When it was taken, Unix milliseconds.
     pub at_ms: u64,
-    /// Who said it.
+    /// Its sender.
     pub from: AccountAddress,
     /// On which device.
     pub device: Box<str>,
@@ -527,9 +527,9 @@ pub struct ChatMessage {
     pub to: AccountAddress,
     /// The sender's id for it.
     pub client_id: ClientMessageId,
-    /// What was said; of one that was edited, what it is now.
+    /// Content; of a message that was edited, the current one.
     pub content: Content,
-    /// What became of it since; absent: nothing.
+    /// Later amendments; absent: none.
     pub amended: Option<Box<Amended>>,
 }
 
@@ -720,7 +720,7 @@ pub enum ChatDelivery {
     ChatroomMissed(Box<ChatroomMissed>),
     /// A chatroom is otherwise, or the session is in it no more.
     ChatroomNews(Arc<ChatroomNews>),
-    /// What became of an order to the book.
+    /// Result of an order to the book.
     Book {
         /// The request's.
         number: u32,

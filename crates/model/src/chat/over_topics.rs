@@ -34,7 +34,7 @@ pub const CHAT_EVENTS_JSON: &str = "$im/evt/json";
 /// identifier.
 pub const CHAT_ANSWERS: &str = "$im/res";
 
-/// Whose device a client is, and what it wants of chat.
+/// Account of a client, and its request to chat.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AccountDevice {
     /// The account.
@@ -90,7 +90,7 @@ pub enum NoDevice {
 }
 
 impl NoDevice {
-    /// What it means, for people.
+    /// Meaning, for people.
     pub const fn meaning(self) -> &'static str {
         match self {
             NoDevice::Off => "this server has no chat over MQTT",
@@ -108,7 +108,7 @@ pub struct ChatCall {
     pub qos: Qos,
     /// The message.
     pub message: Arc<Publication>,
-    /// Whose device the publisher is.
+    /// Account of the publisher.
     pub device: Result<AccountDevice, NoDevice>,
     /// Its identifier.
     pub client_id: Box<str>,

@@ -131,13 +131,13 @@ pub struct Contact {
     /// It is in the account's list. Others are here only because they ask, or are blocked, or were
     /// in it once.
     pub is_listed: bool,
-    /// What the account calls it, at most [`CONTACT_NAME_BYTES_MAX`].
+    /// Name that the account gave it, at most [`CONTACT_NAME_BYTES_MAX`].
     pub name: Box<str>,
     /// Groups in which the account has it, each at most [`CONTACT_GROUP_BYTES_MAX`], in order.
     pub groups: Box<[Box<str>]>,
     /// How presence goes.
     pub subscription: Subscription,
-    /// What it said when it asked, while that has no answer ([`greeting_parts`]).
+    /// Greeting of an unanswered request ([`greeting_parts`]).
     pub greeting: Box<str>,
     /// Nothing of it reaches the account, nor the other way round.
     pub is_blocked: bool,
@@ -173,7 +173,7 @@ impl Contact {
     }
 }
 
-/// What a device wants of a contact. What is so already is answered as done.
+/// Request of a device about a contact. One that changes nothing is answered as done.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ContactOrder {
     /// It is in the list, by this name and in these groups.

@@ -43,7 +43,7 @@ pub enum PushRoute {
     Gateway {
         /// The application, by the operator's name for it; 1 to [`PUSH_APP_BYTES_MAX`] bytes.
         app: Box<str>,
-        /// What the gateway knows the device by; 1 to [`PUSH_TOKEN_BYTES_MAX`] bytes.
+        /// Token of the device at the gateway; 1 to [`PUSH_TOKEN_BYTES_MAX`] bytes.
         token: Box<str>,
     },
     /// Through Holdline's own pushes.
@@ -248,20 +248,20 @@ impl Loudness {
     }
 }
 
-/// What a device that is away is told.
+/// Notification to a device that is away.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Notification {
     /// The account whose device it is.
     pub account: AccountAddress,
     /// How much of a noise it makes.
     pub loudness: Loudness,
-    /// What is unread of the account.
+    /// Unread messages of the account.
     pub badge: u32,
-    /// What came; none: the badge alone is another.
+    /// New messages; none: only the badge has changed.
     pub said: Option<NotifiedMessage>,
 }
 
-/// What came in a conversation, as far as it may be told.
+/// New messages of a conversation, as far as they may be shown.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NotifiedMessage {
     /// Names the conversation to devices of its account: a later notification of the same name
@@ -269,7 +269,7 @@ pub struct NotifiedMessage {
     pub collapse: Box<str>,
     /// Whom the conversation is with, if that may be told.
     pub conversation: Option<AccountAddress>,
-    /// Who said it, if that may be told.
+    /// Sender, if that may be shown.
     pub sender: Option<AccountAddress>,
     /// The beginning of what was said, if that may be told.
     pub text: Option<Box<str>>,

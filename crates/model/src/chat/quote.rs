@@ -1,4 +1,4 @@
-//! What a message says of others beside its text: which message it quotes, and whom it mentions.
+//! References of a message beside its text: the message that it quotes, the users it mentions.
 //!
 //! A quote names a message of the same conversation by place and number; it has no copy of its
 //! text, so that what is called back is gone from where it was quoted, too. Only what is told live
@@ -19,7 +19,7 @@ const MENTION_BYTES: usize = 4;
 pub struct Quote {
     /// Which it is.
     pub target: TargetMessage,
-    /// Who said it; of a message that has not been stored, nobody has looked.
+    /// Sender; unknown for a message that has not been stored.
     pub from: Option<AccountAddress>,
     /// The beginning of its text; empty, but in what is told live.
     pub text: Box<str>,
@@ -75,7 +75,7 @@ impl Mentions {
 }
 
 impl Content {
-    /// What it costs in memory that it says of others, bytes, roughly.
+    /// Approximate memory of the references, bytes.
     pub(super) fn weight_of_others(&self) -> usize {
         let quote = self.quote.as_deref().map_or(0, Quote::weight);
         quote + self.mentions.as_deref().map_or(0, Mentions::weight)

@@ -14,7 +14,7 @@ pub const READERS_PAGE_MAX: u16 = 256;
 /// Most members that a group may have of which it is told who has read what.
 pub const READERS_HARD_MAX: u64 = 1_000;
 
-/// Whose positions somebody wants to know.
+/// Readers of a conversation whose positions are requested.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReadersRange {
     /// With whom: the other of two, or all others of a group.
@@ -27,7 +27,7 @@ pub struct ReadersRange {
     pub count: u16,
 }
 
-/// Who has read what of a conversation.
+/// Positions of the readers of a conversation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReadersPage {
     /// The request's.
@@ -90,7 +90,7 @@ words! {
 }
 
 impl Adding {
-    /// What a word says; `None`: it is none.
+    /// Value of a word; `None`: it is none.
     pub fn of(word: &str) -> Option<Adding> {
         Adding::ALL.into_iter().find(|one| one.name() == word)
     }

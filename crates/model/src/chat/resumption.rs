@@ -47,7 +47,7 @@ impl fmt::Debug for KeptSession {
     }
 }
 
-/// What names a session that may be resumed, and shows that whoever asks was told of it.
+/// Name of a session that may be resumed, with proof that the caller was given it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ResumptionId {
     /// The session: one tenancy of its record, so an id never names a later one.
@@ -70,9 +70,9 @@ pub struct Keeping {
 pub struct Detaching {
     /// The session.
     pub session: SessionRef,
-    /// What its machine needs to go on.
+    /// State that its machine needs to go on.
     pub kept: KeptSession,
-    /// What that weighs, bytes.
+    /// Weight of that, bytes.
     pub bytes: usize,
     /// Stanzas of the client that are handled: it is told so if the session cannot be resumed.
     pub handled: u32,
@@ -85,7 +85,7 @@ pub struct Detaching {
 pub struct Resumed {
     /// The session that goes on; the one that asked is no more.
     pub session: SessionRef,
-    /// What its machine kept.
+    /// State kept by its machine.
     pub kept: KeptSession,
     /// What it would have been told meanwhile, in order.
     pub waiting: Vec<ChatDelivery>,

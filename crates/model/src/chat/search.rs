@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Longest text that is searched for, bytes.
 pub const SEARCH_TEXT_BYTES_MAX: usize = 256;
 
-/// What is searched for: messages of which all of this is true.
+/// Criteria of a search, all of which must hold for a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SearchRange {
     /// Their texts have this in them, in whichever case; 1 to [`SEARCH_TEXT_BYTES_MAX`] bytes.
@@ -27,7 +27,7 @@ pub struct SearchRange {
     pub count: u16,
 }
 
-/// What was found of it, the newest first.
+/// Matches, the newest first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SearchPage {
     /// The request's.

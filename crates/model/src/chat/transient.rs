@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Declares the states once: variant, word, meaning.
 macro_rules! states {
     ($($variant:ident $word:literal $meaning:literal;)+) => {
-        /// What somebody does in a conversation, apart from saying something (XEP-0085 4).
+        /// Chat state of a participant, such as typing (XEP-0085 4).
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         pub enum ChatState { $(#[doc = $meaning] $variant,)+ }
 
@@ -42,7 +42,7 @@ states! {
 pub struct NewTransient {
     /// To whom.
     pub to: Addressee,
-    /// What the sender does, if it says that.
+    /// Chat state of the sender, if it has one.
     pub state: Option<ChatState>,
     /// What else is said; mostly nothing.
     pub content: Content,
@@ -57,7 +57,7 @@ pub struct Transient {
     pub device: Box<str>,
     /// To whom: an account or a group.
     pub to: AccountAddress,
-    /// What the sender does, if it says that.
+    /// Chat state of the sender, if it has one.
     pub state: Option<ChatState>,
     /// What else is said.
     pub content: Content,

@@ -36,7 +36,7 @@ macro_rules! phases {
                 match self { $(LatencyPhase::$variant => $name,)+ }
             }
 
-            /// What it lasts from and to.
+            /// Beginning and end of the phase, in words.
             pub const fn help(self) -> &'static str {
                 match self { $(LatencyPhase::$variant => $help,)+ }
             }
@@ -124,7 +124,7 @@ impl Latencies {
         self.0[phase as usize].record(lasted.as_micros() as u64);
     }
 
-    /// What was counted of a phase.
+    /// Counts of a phase.
     pub fn of(&self, phase: LatencyPhase) -> &Histogram {
         &self.0[phase as usize]
     }

@@ -37,7 +37,7 @@ impl Pressure {
         }
     }
 
-    /// What is refused from this level on, in words.
+    /// Requests refused from this level on, in words.
     pub const fn meaning(self) -> &'static str {
         match self {
             Pressure::Calm => "nothing is refused for want of memory",

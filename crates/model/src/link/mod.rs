@@ -77,13 +77,13 @@ pub struct FrameLimits {
     pub unbound_bytes_max: usize,
     /// The largest that it may send afterwards.
     pub bytes_max: usize,
-    /// What may wait for a peer that does not read. Beyond: `SlowConsumer`.
+    /// Bytes that may wait for a peer that does not read. Beyond: `SlowConsumer`.
     pub out_bytes_max: usize,
     /// Frames that may wait.
     pub out_frames_max: usize,
     /// Small frames, which no other connection shares, count by their bytes alone.
     pub counts_shared_alone: bool,
-    /// What may wait before its machine drops what it may drop ([`crate::machine::Outbox`]).
+    /// Bytes that may wait before its machine drops messages ([`crate::machine::Outbox`]).
     pub backlog_bytes_max: usize,
 }
 
@@ -126,7 +126,7 @@ pub struct TlsFacts {
     pub identity: Option<Box<str>>,
     /// The peer's certificate, verified, for a protocol that asks ([`WireProfile::asks_tls`]).
     pub certificate: Option<Box<PeerCertificate>>,
-    /// What binds a login to this connection, for a protocol that asks.
+    /// Channel bindings of this connection, for a protocol that asks.
     pub bindings: Option<Box<ChannelBindings>>,
 }
 
@@ -205,7 +205,7 @@ pub struct Link {
     /// It is of this machine: what its socket says, never a header. Nobody is who comes through a
     /// listener of PROXY headers, nor a browser that was sent here under another name.
     pub near: bool,
-    /// What the bytes are.
+    /// Protocol of the bytes.
     pub protocol: Protocol,
     /// Present when the connection is encrypted.
     pub tls: Option<TlsFacts>,

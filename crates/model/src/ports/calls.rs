@@ -93,7 +93,7 @@ impl<P> Tickets<P> {
         self.open.get_mut(place)?.as_mut()
     }
 
-    /// What all of them are for.
+    /// Purposes of all of them.
     pub fn iter(&self) -> impl Iterator<Item = &P> {
         self.open.iter().flatten()
     }

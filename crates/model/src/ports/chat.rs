@@ -134,11 +134,11 @@ pub enum ErrandWhat {
     Send(Box<NewMessage>),
     /// Make a group, or change it.
     Group(Box<GroupOrder>),
-    /// Who is in a group.
+    /// Members of a group.
     Members(Box<MembersRange>),
     /// Which public groups a domain has.
     PublicGroups(Box<PublicRange>),
-    /// What was said in a conversation.
+    /// Messages of a conversation.
     History(Box<HistoryRange>),
     /// A part of an archive, of its own or of a group.
     Archive(Box<ArchiveRange>),

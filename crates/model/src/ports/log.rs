@@ -291,7 +291,7 @@ impl RowHome {
         home.map_or(RowHome::Everywhere, RowHome::Slot)
     }
 
-    /// What names a row there.
+    /// Key of a row there.
     pub fn rest(key: &[u8]) -> Option<&[u8]> {
         key.split_first_chunk::<2>().map(|(_, rest)| rest)
     }
@@ -605,7 +605,7 @@ pub enum StoreError {
     Stale,
     /// A limit of this file is exceeded.
     TooLarge,
-    /// What should be read is damaged on the disk. The log says where.
+    /// The data to read is damaged on the disk. The log says where.
     Damaged,
 }
 
@@ -639,7 +639,7 @@ pub enum Restored<'a> {
         last: Seq,
         /// Messages, at least one.
         count: u64,
-        /// What they weigh together, as [`Message::weight`] says.
+        /// Their weight together, as [`Message::weight`] counts it.
         bytes: u64,
     },
     /// A message that is in a timeline, without its body.

@@ -68,7 +68,7 @@ impl NotificationOrder {
     }
 }
 
-/// What became of an order.
+/// Result of an order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Notified {
     /// It was taken on. Devices that are gone for good, by token or name, are to be told nothing

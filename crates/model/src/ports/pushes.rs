@@ -1,4 +1,4 @@
-//! What the API asks of the push service: devices, pushes, products.
+//! Requests of the API to the push service: devices, pushes, products.
 //!
 //! What is about one device goes to the shard that owns it, what is about all goes to all shards
 //! and the answers are merged, as with every command of [`super::control`].

@@ -45,7 +45,7 @@ pub struct TraceOrder {
     pub payload: PayloadShown,
 }
 
-/// Who a connection is, as its service knows it.
+/// Identity of a connection, as its service knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TraceIdentity<'a> {
     /// Client identifier, or name of the device.
@@ -97,7 +97,7 @@ pub fn is_at(address: IpAddr, peer: SocketAddr) -> bool {
     address.to_canonical() == peer.ip().to_canonical()
 }
 
-/// What a machine knows of who it speaks for: where its service looks that up.
+/// Reference of a machine to its client, which its service resolves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TraceSubject {
     /// A session of this service.
@@ -106,7 +106,7 @@ pub enum TraceSubject {
     Device(DeviceRef),
 }
 
-/// Who sent something.
+/// Side that sent something.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TraceDirection {
     /// The client.
@@ -124,7 +124,7 @@ pub struct TraceEvent {
     pub connection: u64,
     /// `miop5`, `mqtt311`, `im`, `xmpp` and so on.
     pub protocol: &'static str,
-    /// Who sent it; of what the server noticed or decided: nobody.
+    /// Sender; of an observation or decision of the server: none.
     pub direction: Option<TraceDirection>,
     /// What it is: `CONNECT`, `Bind`, `Send`, `iq`; in small letters what the server noticed:
     /// `opened`, `closed`, `refused`, `dropped`.
@@ -194,7 +194,7 @@ pub struct TracePayload {
     pub shown: Box<[u8]>,
 }
 
-/// What a trace tells.
+/// Event of a trace.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TraceTold {
     /// Something was seen.

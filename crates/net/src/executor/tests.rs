@@ -70,7 +70,7 @@ struct Letterbox {
     edge: bool,
 }
 
-/// What a thread may do between two steps of another.
+/// Step of a thread, between two steps of another one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     Put(u16),
@@ -94,7 +94,7 @@ struct World {
     nests: Cell<bool>,
     /// The clock.
     us: Cell<u64>,
-    /// What a mail takes.
+    /// Time that a message takes.
     mail_us: Cell<u64>,
     /// When who waits at a shard's network wants to be woken, whatever comes.
     deadlines: [Cell<Option<Instant>>; 2],

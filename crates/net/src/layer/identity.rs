@@ -210,7 +210,7 @@ mod tests {
         CertificateIdentity::Subject,
     ];
 
-    /// What each kind finds in a certificate with these names.
+    /// Identity of each kind in a certificate with these names.
     fn found(subject: &[(DnType, &str)], names: Vec<SanType>) -> Vec<Option<String>> {
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();

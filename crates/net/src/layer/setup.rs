@@ -43,7 +43,7 @@ pub struct ListenerSetup {
     pub handed: Vec<HandedPaths>,
     /// Every connection begins with a PROXY header, version 1 or 2.
     pub proxy: bool,
-    /// Who may send one. At a socket file, whoever may open it.
+    /// Networks that may send one. At a socket file, whoever may open it.
     pub proxies: Vec<IpNetwork>,
     /// Connections that may wait to be accepted; the kernel clips it to `net.core.somaxconn`.
     pub backlog: i32,

@@ -1,4 +1,4 @@
-//! What stands before a protocol, split at every byte.
+//! Layers before a protocol, with input split at every byte.
 
 use super::*;
 use crate::wires::WIRES;
@@ -17,7 +17,7 @@ fn door(protocol: Option<Protocol>, paths: &[&str]) -> Arc<ListenerSetup> {
     })
 }
 
-/// What comes out of `door` when `bytes` come in, so many at a time.
+/// Output of `door` for these bytes, which come so many at a time.
 fn through(
     door: &Arc<ListenerSetup>,
     bytes: &[u8],

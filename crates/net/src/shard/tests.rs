@@ -131,18 +131,18 @@ struct Notes {
     conn: Option<ConnRef>,
     turned: usize,
     congested: bool,
-    /// What passed, while it wants to see that.
+    /// Bytes that passed, while it wants to see them.
     seen: Vec<String>,
     wants: bool,
     trail: Trail,
     banned: Option<IpAddr>,
     bans_version: u64,
-    /// What was done to those who are banned.
+    /// Actions against banned clients.
     acts: Vec<BanAct>,
     asked_again: u64,
 }
 
-/// What a turn did, in order.
+/// Actions of a turn, in order.
 type Trail = Arc<std::sync::Mutex<Vec<&'static str>>>;
 
 impl ShardLogic for Notes {

@@ -47,7 +47,7 @@ impl ConsoleDoor {
     }
 }
 
-/// What stands for a user by its password in the file.
+/// Credential of a user from its password in the file.
 fn number(held: Option<&UserState>, filed: &Account) -> u64 {
     let mut hasher = DefaultHasher::new();
     filed.kept.hash.as_ref().map(|hash| hash.text()).hash(&mut hasher);

@@ -115,7 +115,7 @@ impl UserBook {
         Ok(told)
     }
 
-    /// What there is of these here. Whom memory does not know is not looked for.
+    /// Existing accounts among these. Those that memory does not know are not looked for.
     pub(super) fn before(&self, names: &[&str]) -> Result<Vec<Option<UserEntry>>, UserFault> {
         let known = |name: &&&str| self.access_control.may_have(name) || **name == EVERYBODY;
         let asked: Vec<&str> = names.iter().filter(known).copied().collect();

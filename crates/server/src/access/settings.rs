@@ -1,7 +1,7 @@
 //! Settings of access with the files they name, and how these are read.
 //!
 //! Every file is read whole, at the start and again at a reload; one that is broken refuses all.
-//! What lines mean is `guard`'s part. It keeps nothing.
+//! The meaning of lines is `guard`'s part. Keeps nothing.
 
 use super::ban_book::BanSettings;
 use crate::config::{AccessSection, AccountsSection, Http, MySqlSection, Token};
@@ -31,7 +31,7 @@ pub struct Settings {
     pub accounts: AccountsSection,
     /// `[mysql]`.
     pub mysql: MySqlSection,
-    /// Who administers the server by its console or by protocols of chat.
+    /// Administrators of the server, by its console or by protocols of chat.
     pub administrators: HashSet<String>,
     /// The domain of chat whose accounts are users by their bare names.
     pub chat_domain: Box<str>,
@@ -119,7 +119,7 @@ impl Settings {
         settings.transpose().map_err(|why| format!("[mysql] {why}"))
     }
 
-    /// What concerns several of them.
+    /// Settings of several of them.
     fn check(&self) -> Result<(), String> {
         let only = |method| self.doors.iter().any(|door| door.methods == [method]);
         let rules = [

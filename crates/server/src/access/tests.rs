@@ -46,7 +46,7 @@ pub(super) fn settings(access: AccessSection) -> Settings {
     Settings { access, doors, ..Settings::default() }
 }
 
-/// Who asks.
+/// The caller.
 const BY: (ServiceKind, ShardId) = (ServiceKind::Topics, ShardId(3));
 
 /// An entrance whose answers are heard and whose log is a map.
@@ -154,7 +154,7 @@ impl Place {
     }
 }
 
-/// What a log answers, where writes are answered so.
+/// Answer of a log to writes.
 fn play(
     rows: &mut LogRows,
     call: Call,

@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Users in one page, at most.
 const PAGE_MAX: usize = 10_000;
 
-/// What names the row of given numbers; no account's key is like it.
+/// Key of the row of given numbers; no account's key is like it.
 const NUMBERS: &[u8] = b"uids";
 
 /// Numbers that are spoken for in advance, by one write. What is left of them at the end of the
@@ -38,10 +38,10 @@ const NUMBERS_AT_ONCE: u64 = 65_536;
 /// takes.
 const NUMBER_BITS: u32 = 43;
 
-/// What of a number counts accounts.
+/// Bits of a number that count accounts.
 const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
 
-/// What is made of an account, with numbers for a new one.
+/// Account after a change, with numbers for a new one.
 type ToAccount<'a> =
     dyn Fn(Option<&UserEntry>, &mut Numbers) -> Result<Option<UserEntry>, UserFault> + 'a;
 
@@ -70,7 +70,7 @@ pub(super) struct UserBook {
     chat_domain: Box<str>,
     /// Where the book is kept, if not here.
     pub(super) database: Option<Arc<BookDatabase>>,
-    /// Whose copy it is, as the logs have it.
+    /// Database that the book is a copy of, as the logs have it.
     copy: Mutex<Option<CopyMark>>,
     /// Held by whoever changes the book.
     changing: Mutex<Numbers>,
@@ -258,7 +258,7 @@ impl UserBook {
         if rows.is_empty() { Ok(()) } else { self.logs.write(rows) }
     }
 
-    /// Whose copy the book is.
+    /// Database that the book is a copy of.
     pub(super) fn copy_mark(&self) -> Option<CopyMark> {
         *self.copy.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -428,7 +428,7 @@ impl UserBook {
         if refused.get() { Ok(false) } else { removed.map(|_| true) }
     }
 
-    /// What is kept of a new password. Slow.
+    /// Stored form of a new password. Slow.
     pub(super) fn kept(&self, password: &str) -> Result<Kept, UserFault> {
         let mut random = [0; 32];
         getrandom::fill(&mut random).map_err(|_| UserFault::StoreFailed)?;

@@ -36,7 +36,7 @@ const LOOK_MS: u64 = 250;
 /// Time between two tries when the database is away.
 const RETRY_MS: u64 = 1_000;
 
-/// Who reads the timelines: its cursor is up to where the archive has everything.
+/// Reader of the timelines: its cursor is the last entry that the archive has.
 pub(crate) const READER: ReaderId = ReaderId(0);
 
 /// Where messages wait for the archive: a log, and a timeline of it.
@@ -85,7 +85,7 @@ pub struct MessageReader {
     pub message: fn(&Message) -> Option<ArchivedMessage>,
     /// The key of the row of `ChatRecalled` that says what the message is which this one amends.
     pub amended_row: fn(&Message) -> Option<Box<[u8]>>,
-    /// What such a row says, by its key and value.
+    /// Content of such a row, by its key and value.
     pub state: fn(&[u8], &[u8]) -> Option<ArchivedState>,
 }
 
@@ -224,7 +224,7 @@ impl Archive {
         Ok(standing)
     }
 
-    /// What waits longest at a place, which stands so, goes to the archive. True: there is more.
+    /// Sends the oldest entries of a place, whose state this is, to the archive. True: more wait.
     fn page(
         &self,
         (log, timeline): ArchivePlace,
@@ -304,7 +304,7 @@ impl Archive {
         self.logs.ask(vec![(log, call)], RowLogs::ANSWER)?.pop().ok_or(Stopped::Log)
     }
 
-    /// What the database says is told once per change.
+    /// Logs the state of the database once per change.
     fn say(&self, done: Result<(), DatabaseFault>) -> Result<(), Stopped> {
         let was_up = self.tally.up.swap(done.is_ok(), Ordering::Relaxed);
         match done {

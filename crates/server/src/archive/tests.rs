@@ -59,7 +59,7 @@ impl PlayedLog {
 #[derive(Default)]
 struct PlayedArchive {
     given: Mutex<Vec<u64>>,
-    /// What messages are by now, by the numbers of those that amend them.
+    /// Current state of messages, by the numbers of those that amend them.
     amended: Mutex<Vec<(u64, Box<str>)>>,
     is_away: AtomicBool,
 }
@@ -91,7 +91,7 @@ struct Place {
     archive: Arc<Archive>,
     tables: Arc<PlayedArchive>,
     log: Arc<Mutex<PlayedLog>>,
-    /// What an earlier number of shards has left.
+    /// Rows left by an earlier number of shards.
     earlier: Arc<Mutex<PlayedLog>>,
     places: ArchivePlaces,
 }
@@ -146,7 +146,7 @@ fn message(id: u64) -> Message {
     Message { id, at_s: 7, label: Box::default(), body: Box::default() }
 }
 
-/// What has a label amends the message whose row has that as its key.
+/// An entry with a label amends the message whose row has that as its key.
 fn amended_row(message: &Message) -> Option<Box<[u8]>> {
     Some(message.label.clone()).filter(|label| !label.is_empty())
 }
@@ -158,7 +158,7 @@ fn state(_: &[u8], row: &[u8]) -> Option<ArchivedState> {
     (!row.is_empty()).then_some(ArchivedState { kind: 1, text, extra, edited_ms: 1, reactions })
 }
 
-/// What has a body cannot be read.
+/// Entries with a body cannot be read.
 fn read(message: &Message) -> Option<ArchivedMessage> {
     let said = ArchivedMessage {
         id: message.id,

@@ -96,7 +96,7 @@ impl Bridge {
         self.orders.push((side, order));
     }
 
-    /// What a leg's machine said, on this connection or, at rest, on none.
+    /// Event of a leg's machine, on this connection or, at rest, on none.
     pub fn event(&mut self, side: BridgeSide, conn: Option<ConnRef>, event: MqttEvent) {
         match event {
             MqttEvent::Connected(accepted) => {

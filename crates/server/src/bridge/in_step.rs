@@ -25,7 +25,7 @@ enum Stale {
     No,
 }
 
-/// What the sessions of a bridge have in common.
+/// State of the identifiers in both sessions of a bridge.
 pub(super) struct InStep {
     /// The file; `None`: nothing outlives the process.
     file: Option<PathBuf>,
@@ -99,7 +99,7 @@ impl InStep {
         }
     }
 
-    /// What cannot be written is done again by the next process.
+    /// Writes the file. If that fails, the next process frees the identifiers again.
     fn remember(&self) {
         let Some(file) = &self.file else { return };
         let write = || {

@@ -102,7 +102,7 @@ impl Leg {
         &self.plan.addresses[self.next % self.plan.addresses.len()]
     }
 
-    /// What goes around the protocol on the next connection.
+    /// Layers around the protocol on the next connection.
     pub fn layers(&self) -> Result<net::layer::ClientLayers, ConnectError> {
         self.address().layers(self.plan.tls.as_ref())
     }

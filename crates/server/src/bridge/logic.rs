@@ -1,4 +1,4 @@
-//! What drives all bridges of a process: the logic of the one shard that they live on.
+//! Logic of the shard that all bridges of a process live on.
 //!
 //! Their connections are dialled, wrapped, limited, counted and ended as all of `net`'s are. It
 //! passes on what is said between bridges and connections, and begins calls when they are due. It
@@ -22,7 +22,7 @@ use std::time::Duration;
 /// Longest time that farewells take.
 const FAREWELL_TIME: Duration = Duration::from_secs(1);
 
-/// What the shard of bridges is told from outside.
+/// Message to the shard of bridges from outside.
 pub(super) enum BridgeMail {
     /// Names were looked up.
     Names(u64, NameAnswer),

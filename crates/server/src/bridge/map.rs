@@ -86,7 +86,7 @@ impl Topic {
         Ok(topic)
     }
 
-    /// What is wrong with it, in words.
+    /// Its fault, in words.
     pub fn check(&self) -> Result<(), String> {
         if self.filter.starts_with('$') {
             return Err(
@@ -123,7 +123,7 @@ impl Topic {
         Ok(())
     }
 
-    /// What is subscribed on one side; `None`: nothing comes from there.
+    /// Subscription on one side; `None`: nothing comes from there.
     pub fn subscribed(&self, side: BridgeSide) -> Option<String> {
         let (prefix, not) = match side {
             BridgeSide::Local => (&self.local_prefix, Direction::In),
@@ -132,7 +132,7 @@ impl Topic {
         (self.direction != not).then(|| format!("{prefix}{}", self.filter))
     }
 
-    /// What a topic of one side is called on the other; `None`: it does not cross by this line.
+    /// Name on the other side of a topic; `None`: it does not cross by this line.
     pub fn crossed(&self, from: BridgeSide, topic: &str) -> Option<String> {
         if !matches(&self.subscribed(from)?, topic) {
             return None;
@@ -146,7 +146,7 @@ impl Topic {
     }
 }
 
-/// What a message's topic becomes, and its highest QoS there, by the first line that fits.
+/// A message's topic on the other side, with its highest QoS there, by the first line that fits.
 pub fn cross(topics: &[Topic], from: BridgeSide, topic: &str) -> Option<(String, Qos)> {
     topics.iter().find_map(|line| line.crossed(from, topic).map(|crossed| (crossed, line.qos)))
 }

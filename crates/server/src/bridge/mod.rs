@@ -49,7 +49,7 @@ type BridgeMailbox = Arc<Mailbox<ShardMessageOf<BridgeLogic, OwnedFd>>>;
 #[derive(Default)]
 pub struct Bridges {
     running: Vec<RunningBridge>,
-    /// Who looks names up for all of them, once one of them has a name.
+    /// Resolver for all of them, once one of them has a name.
     names: Option<Resolver>,
 }
 
@@ -99,7 +99,7 @@ fn is_name(place: &Endpoint) -> bool {
     matches!(place, Endpoint::Host(host, _) if host.parse::<IpAddr>().is_err())
 }
 
-/// Who asks for names, and is told by mail.
+/// Caller of the resolver, which gets answers by mail.
 fn asker(names: &Resolver, mailbox: BridgeMailbox) -> names::NameAsker {
     names.asker(Arc::new(move |ticket, answer| {
         // Without room the look-up has no answer in time, which the dialler knows how to take.

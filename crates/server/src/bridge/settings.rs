@@ -155,7 +155,7 @@ impl BridgeSection {
         Ok(BridgeSection { name: name.into(), ..BridgeSection::default() })
     }
 
-    /// What is wrong with the settings, in words.
+    /// Fault of the settings, in words.
     pub fn check(&self) -> Result<(), String> {
         self.mapped_topics()?;
         let name = &self.name;
@@ -212,7 +212,7 @@ impl BridgeSection {
         self.topics.iter().map(|line| Topic::parse(line)).collect()
     }
 
-    /// What both legs have in common.
+    /// Profile that both legs have in common.
     fn profile(&self, version: Version, id: &str) -> Profile {
         let mut profile = Profile::new(version, Formula::plain(id));
         profile.clean = if self.clean { Clean::Always } else { Clean::Never };

@@ -123,7 +123,7 @@ pub enum ListenAddress {
 }
 
 impl ListenAddress {
-    /// What `unix:/path` and `address:port` mean.
+    /// Address of `unix:/path` or `address:port`.
     pub fn parse(text: &str) -> Option<ListenAddress> {
         match text.strip_prefix("unix:") {
             Some(path) => {

@@ -1,6 +1,6 @@
 //! A configuration of mosquitto, translated by `mosquitto_config` and read as any other is.
 //!
-//! What is wrong with the result is told with the place in mosquitto's files that it comes from.
+//! Problems of the result name the place in mosquitto's files that they come from.
 
 pub use mosquitto_config::{OptionFate, OptionNote, Translation};
 
@@ -11,7 +11,7 @@ use std::path::Path;
 #[cfg(test)]
 mod tests;
 
-/// What the text is called in problems whose origin is not known.
+/// Name of the text in problems of unknown origin.
 const TRANSLATED: &str = "translated";
 
 /// The configuration that a file of mosquitto means, and what became of each of its options. With

@@ -218,7 +218,7 @@ impl<'a> Reader<'a> {
         found
     }
 
-    /// What was made of the section's name, unless that is not allowed.
+    /// Section made from its name, unless the name is not allowed.
     pub(super) fn checked<S>(&mut self, made: Result<S, String>, sheet: &Sheet) -> Option<S> {
         made.map_err(|rule| {
             let origin = self.in_file(sheet.span.clone(), sheet.header.clone(), None);

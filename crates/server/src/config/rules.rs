@@ -199,7 +199,7 @@ fn components(config: &Config, reader: &mut Reader<'_>) {
     }
 }
 
-/// What lets people in at a service is one thing, and whole.
+/// Credentials of a service are of one kind, and complete.
 fn services(config: &Config, reader: &mut Reader<'_>) {
     for service in &config.services {
         let sheet = Sheet::named("service", &service.name);
@@ -232,7 +232,7 @@ fn services(config: &Config, reader: &mut Reader<'_>) {
     }
 }
 
-/// What the operator should be told although it is allowed.
+/// Warnings: settings that are allowed but should be known.
 pub(super) fn warnings(config: &Config) -> Vec<String> {
     let mut warnings = Vec::new();
     for product in &config.products {
@@ -333,7 +333,7 @@ fn named<S: Section>(word: &str) -> Option<&'static str> {
     S::settings().into_iter().map(|setting| setting.name).find(|name| *name == word)
 }
 
-/// What the broker's own tables say of filters.
+/// Filters of the broker's own tables.
 fn topics(config: &Config, reader: &mut Reader<'_>) {
     let outer = Sheet::single("mqtt");
     let rewrites = config.mqtt.rewrites.iter().map(|rewrite| rewrite.fault());

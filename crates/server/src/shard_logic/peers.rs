@@ -1,4 +1,4 @@
-//! What the services of one shard say to the same services of others.
+//! Messages of the services of one shard to the same services of others.
 //!
 //! What a service says to another shard in a turn is packed into one bag, which goes out when the
 //! turn is over. Each shard's [`PeerBacklog`] says how much is on its way to it: a logic whose
@@ -25,7 +25,7 @@ pub struct PeerBacklog {
     bytes_max: u64,
 }
 
-/// What is on its way to one shard.
+/// Messages on their way to one shard.
 #[derive(Default)]
 struct Line {
     words: AtomicUsize,
@@ -103,7 +103,7 @@ impl PeerBag {
         self.to
     }
 
-    /// What is in it: messages of its service.
+    /// Its content: messages of its service.
     pub(super) fn open<T: 'static>(mut self) -> Vec<T> {
         let messages = self.messages.take().map(|messages| messages.downcast::<Vec<T>>());
         let messages = messages.and_then(Result::ok);

@@ -97,12 +97,12 @@ pub trait Carrier {
     fn publish(&mut self, message: Publication);
 }
 
-/// What somebody outside the shard wants to hear, and how short memory is.
+/// Events wanted outside the shard, and the memory pressure.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings {
     /// Events of this service.
     pub events_wanted: bool,
-    /// What clients publish.
+    /// Messages that clients publish.
     pub messages_wanted: bool,
     /// How short memory is.
     pub pressure: Pressure,
@@ -119,7 +119,7 @@ pub trait AnyService: Send {
     fn wants_entries(&self, timeline: TimelineId) -> bool;
     /// Everything that the log kept has been given.
     fn restored(&mut self, now: Now);
-    /// What is so outside, before it acts.
+    /// State outside the shard, before the service acts.
     fn look(&mut self, surroundings: Surroundings);
     /// A machine asks.
     fn request(&mut self, now: Now, from: ConnRef, request: Request);
@@ -135,9 +135,9 @@ pub trait AnyService: Send {
     fn admitted(&mut self, now: Now, number: u64, answer: Admission);
     /// The verdict of a review.
     fn reviewed(&mut self, now: Now, number: u64, verdict: ReviewVerdict);
-    /// What became of an order to the book.
+    /// Result of an order to the book.
     fn booked(&mut self, now: Now, number: u64, answer: BookAnswer);
-    /// What became of an order to tell devices something.
+    /// Result of an order to notify devices.
     fn notified(&mut self, now: Now, number: u64, what: Notified);
     /// A message of the server's own is published.
     fn publish(&mut self, now: Now, message: &Publication);
@@ -152,7 +152,7 @@ pub trait AnyService: Send {
     fn calls(&self) -> usize;
     /// Sends what it said to other shards in this turn, in the name of this one.
     fn post(&mut self, from: ShardId, backlog: &PeerBacklog, send: &mut dyn FnMut(PeerBag));
-    /// What its log has still to be told or to answer.
+    /// Calls that its log has not got or not answered.
     fn unsettled(&self) -> usize;
     /// Whether what comes in goes out more slowly.
     fn is_behind(&self) -> bool;
@@ -166,13 +166,13 @@ pub trait AnyService: Send {
     fn set_report_hooks(&mut self, hooks: &[ReportHook]);
     /// Adds its gauges and counters.
     fn status(&self, status: &mut Status);
-    /// What it has counted.
+    /// Its counters.
     fn counters(&self) -> &Counters;
-    /// What it knows of a principal.
+    /// Its state of a principal.
     fn find(&self, now: Now, who: &Principal) -> Option<PresenceStatus>;
-    /// Who a machine speaks for over this connection.
+    /// Identity that a machine serves on this connection.
     fn identity(&self, conn: ConnRef, subject: TraceSubject) -> Option<TraceIdentity<'_>>;
-    /// Whose timeline this is, in words.
+    /// Owner of this timeline, in words.
     fn owner(&self, timeline: TimelineId, label: &[u8]) -> Option<String>;
     /// Versions of its transitions are above this one from now on.
     fn observe(&mut self, version: PresenceVersion);
@@ -212,7 +212,7 @@ pub fn want_entries(services: &mut [Box<dyn AnyService>], restored: Restored<'_>
 pub struct RunningService<S: Service> {
     service: S,
     effects: Effects<S>,
-    /// What was said to each shard since the last turn.
+    /// Messages to each shard since the last turn.
     said: Vec<Vec<S::PeerMessage>>,
     /// It was told something since its last turn, or did something.
     stirred: bool,
@@ -248,7 +248,7 @@ fn store_phase(kind: ServiceKind) -> Option<LatencyPhase> {
     }
 }
 
-/// What becomes of a call that was not taken.
+/// Answer to a call that the log did not accept.
 fn busy(ticket: Ticket) -> Completion {
     (ticket, Err(StoreError::Busy))
 }

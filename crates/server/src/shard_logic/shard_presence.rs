@@ -125,7 +125,7 @@ impl ShardPresence {
         next
     }
 
-    /// What became of what was handed out.
+    /// Results of the changes that were handed out.
     pub(super) fn written(
         &mut self,
         now: Now,
@@ -137,7 +137,7 @@ impl ShardPresence {
         self.hand_out(now, outside);
     }
 
-    /// What the directory has in a bucket.
+    /// Content of a bucket of the directory.
     pub(super) fn compare(
         &mut self,
         now: Now,
@@ -172,7 +172,7 @@ impl ShardPresence {
         self.refused || self.tracker.unwritten() == 0
     }
 
-    /// What the versions of all services must be above from now on.
+    /// Version that those of all services must exceed from now on.
     pub(super) fn observed(&mut self) -> Option<PresenceVersion> {
         self.effects.observed.take()
     }
@@ -238,14 +238,14 @@ impl<O: Outside> ServerLogic<O> {
         next
     }
 
-    /// What became of what was handed out.
+    /// Results of the changes that were handed out.
     pub(super) fn written(&mut self, now: Now, result: Result<Vec<Put>, DirectoryError>) {
         let Around { shard_presence, outside, .. } = &mut self.around;
         shard_presence.written(now, result, outside);
         self.obey(now);
     }
 
-    /// What the directory has in a bucket.
+    /// Content of a bucket of the directory.
     pub(super) fn compare(&mut self, now: Now, bucket: (u16, &[DirectoryEntry])) {
         let Around { shard_presence, outside, .. } = &mut self.around;
         shard_presence.compare(now, bucket, outside);
@@ -259,7 +259,7 @@ impl<O: Outside> ServerLogic<O> {
         self.around.publications.extend(message);
     }
 
-    /// What the tracker wants of the services.
+    /// Orders of the tracker to the services.
     fn obey(&mut self, now: Now) {
         if let Some(version) = self.around.shard_presence.observed() {
             self.services.iter_mut().for_each(|service| service.observe(version));
@@ -277,7 +277,7 @@ impl<O: Outside> ServerLogic<O> {
         part.answer(Answer::Presence(self.around.shard_presence.answer(command, find)));
     }
 
-    /// What the services know of somebody.
+    /// Presence of a principal in the services.
     pub fn find(&self, now: Now, who: &Principal) -> Option<PresenceStatus> {
         self.services.iter().find_map(|service| service.find(now, who))
     }

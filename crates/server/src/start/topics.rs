@@ -1,4 +1,4 @@
-//! What is about topics, sessions and access: configuration's words become the crates'.
+//! Settings of topics, sessions and access: configuration's words become the crates'.
 //!
 //! One of each a process: the summary of subscriptions, the entrance, moderation. Invariant: doors
 //! of access and listeners of `net` have the same numbers.
@@ -26,7 +26,7 @@ pub(super) struct Topics {
     exclusives: Arc<Exclusives>,
     rewrites: Option<Arc<Rewrites>>,
     auto_subscribes: Option<Arc<AutoSubscribes>>,
-    /// Whose clients are devices of accounts.
+    /// Listeners whose clients are devices of accounts.
     chat_domain: Option<Arc<str>>,
     /// Of chat.
     pub(super) moderation: Arc<Moderation>,
@@ -124,7 +124,7 @@ impl Topics {
     }
 }
 
-/// What the operator chose of who comes in, by these listeners.
+/// Access settings, with these listeners.
 pub(super) fn access_settings(config: &Config, listeners: &[ListenSection]) -> Settings {
     let (api, chat) = (&config.api, &config.chat);
     let named = [&api.viewers, &api.operators, &api.admins, &chat.administrators];

@@ -16,9 +16,9 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What all shards have in common of it.
+/// State shared by all shards.
 pub struct Moderation {
-    /// Who asks the hook, where there is one.
+    /// Caller of the hook, where there is one.
     pub desk: Option<Arc<ReviewDesk>>,
     /// The words in force.
     pub words: Arc<WordShelf>,
@@ -92,7 +92,7 @@ fn bytes_max(limits: &ChatLimits) -> u64 {
     u64::from(limits.text_bytes_max) + u64::from(limits.extra_bytes_max)
 }
 
-/// What of the file of words cannot be used.
+/// Fault of the file of words.
 pub fn unusable(config: &Config) -> Option<String> {
     words_of(&config.chat).err()
 }

@@ -39,7 +39,7 @@ const OPEN: Duration = Duration::from_secs(5);
 /// Messages that wait for a call, for each call that may go on. One more has no verdict.
 const WAITING_A_CALL_MAX: usize = 256;
 
-/// What a shard is told: service, shard, number, verdict. It must not wait.
+/// Receiver of verdicts: service, shard, number, verdict. It must not wait.
 pub type TellVerdict = Box<dyn Fn((ServiceKind, ShardId), u64, ReviewVerdict) + Send + Sync>;
 
 /// Whom to ask, and how.
@@ -236,7 +236,7 @@ impl ReviewDesk {
     }
 }
 
-/// What the hook is told.
+/// Request to the hook.
 fn body_of(review: &Review) -> Value {
     json!({
         "at_ms": review.at_ms,
@@ -251,7 +251,7 @@ fn body_of(review: &Review) -> Value {
     })
 }
 
-/// What it has answered.
+/// Answer of the hook.
 fn verdict_of(body: &[u8]) -> Result<ReviewVerdict, String> {
     let answer: Value =
         serde_json::from_slice(body).map_err(|error| format!("its answer is not JSON: {error}"))?;

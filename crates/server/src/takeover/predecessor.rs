@@ -28,7 +28,7 @@ pub struct Predecessor {
 pub enum AskError {
     /// The running server refused, for this reason.
     Refused(String),
-    /// What it said is none of the words.
+    /// Its answer is none of the known words.
     Strange(PathBuf),
     /// This failed.
     Failed(PathBuf, Errno),

@@ -1,4 +1,4 @@
-//! What shards tell of connections that are followed, and the trace that it is told to.
+//! Events of followed connections, from shards to their trace.
 //!
 //! It is shared by all traces that want it, and copied once. Invariant: `waiting` is the sum of the
 //! weights of what was handed over and is not decoded yet.

@@ -1,4 +1,4 @@
-//! What a trace shows of bytes of all protocols, what it never shows, and its limits.
+//! Traces of all protocols: what they show, what they redact, and their limits.
 
 mod follow;
 mod limits;

@@ -72,10 +72,10 @@ impl Alive {
     }
 }
 
-/// Who is given each; an error ends it.
+/// Receiver of each; an error ends it.
 pub(crate) type Take<'a> = &'a mut dyn FnMut(Alive) -> Result<(), OpenError>;
 
-/// Who is given each row: its table, key and value.
+/// Receiver of each row: its table, key and value.
 type EachRow<'a> = &'a mut dyn FnMut(Table, &[u8], &[u8]) -> Result<(), OpenError>;
 
 /// A log at rest.
@@ -256,7 +256,7 @@ impl Rest<'_> {
     }
 }
 
-/// What an answer of a log is to the operator.
+/// Answer of a log, as an error for the operator.
 pub(crate) fn cannot(folder: &Path, error: StoreError) -> OpenError {
     let path = folder.to_path_buf();
     match error {
@@ -268,7 +268,7 @@ pub(crate) fn cannot(folder: &Path, error: StoreError) -> OpenError {
     }
 }
 
-/// What an error of derived state is to the operator.
+/// Error of derived state, for the operator.
 pub(crate) fn state_failed(path: &Path, error: StateError) -> OpenError {
     match error.full {
         true => OpenError::NoSpace { path: path.into() },

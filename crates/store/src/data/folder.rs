@@ -40,7 +40,7 @@ const FORMAT: &str = "holdline data 6\n";
 /// The line of `FORMAT` that says that the logs with `.new` are those that count.
 const SWITCHING: &str = "switching\n";
 
-/// What may be in a folder whose first start did not get to its end, beside logs.
+/// Files, beside logs, of a folder whose first start did not get to its end.
 const FIRST_START: [&str; 7] =
     ["LOCK", CLUSTER_SECRET, "cluster.new", NODE_SECRET, "node.new", "FORMAT.new", "lost+found"];
 
@@ -103,7 +103,7 @@ pub(crate) struct OpenLog {
 }
 
 impl OpenLog {
-    /// What is alive in it; a checkpoint has been made.
+    /// Its live data; a checkpoint has been made.
     pub(crate) fn rest(&mut self) -> Rest<'_> {
         Rest { folder: &self.folder, engine: &mut self.engine, state: &*self.state }
     }
@@ -114,18 +114,18 @@ impl OpenLog {
 pub(crate) enum Format {
     /// Nothing yet.
     First,
-    /// What `FORMAT` says.
+    /// Content of `FORMAT`.
     Made(Layout),
 }
 
-/// What a folder says of itself.
+/// Description of a folder by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Layout {
     /// How many logs there are.
     pub(crate) logs: u16,
     /// Fingerprint of the cluster's secret.
     pub(crate) cluster: u64,
-    /// Whose folder it is.
+    /// Node of the folder.
     pub(crate) node: NodeId,
     /// Slots of which everything is here.
     pub(crate) slots: SlotRange,
@@ -307,7 +307,7 @@ impl Place {
         Ok(OpenLog { folder, engine, found, inspection, state })
     }
 
-    /// Whose the segments of a log are.
+    /// Identity of the segments of a log.
     pub(crate) fn whose(&self, number: u16) -> LogIdentity {
         LogIdentity { cluster: self.secrets.cluster.fingerprint(), log: number.into() }
     }
@@ -432,7 +432,7 @@ pub(crate) fn log_folder(folder: &Path, number: u16, suffix: &str) -> PathBuf {
 }
 
 impl Layout {
-    /// What `FORMAT` says.
+    /// Content of `FORMAT`.
     fn text(self) -> String {
         let Layout { logs, cluster, node, slots, switching } = self;
         let switching = if switching { SWITCHING } else { "" };
@@ -471,7 +471,7 @@ fn is_log(name: &str) -> bool {
     digits.is_some_and(|digits| digits.len() == 2 && digits.parse::<u16>().is_ok())
 }
 
-/// What the folder is; an error when it belongs to something else.
+/// Format of the folder; an error when it belongs to something else.
 pub(crate) fn check_format(folder: &Path, files: &dyn FileSystem) -> Result<Format, OpenError> {
     let path = folder.join("FORMAT");
     let bytes = match files.read(&path) {

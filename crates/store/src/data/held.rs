@@ -1,4 +1,4 @@
-//! What a writer holds back until copies of its log have all that it tells of.
+//! Answers and the like that a writer holds back until copies of its log have what they need.
 //!
 //! Answers, reads and upkeep tasks wait in the order in which they would have left, each for the
 //! index of the last record that was known when it was made. A lone node's log holds nothing. It
@@ -23,7 +23,7 @@ pub(crate) enum Leaving {
     Task(UpkeepTask),
 }
 
-/// What waits.
+/// Answers, reads and tasks that are held back.
 #[derive(Default)]
 pub(crate) struct Held {
     waiting: VecDeque<(u64, Leaving)>,
@@ -48,7 +48,7 @@ impl Held {
         self.is_full = is_behind || engine.waiting_bytes() >= WAITING_BYTES_MAX;
     }
 
-    /// What the writer waits for.
+    /// Event that the writer waits for.
     pub(crate) fn awaited(&self) -> Awaited {
         let has_task = self.waiting.iter().any(|(_, leaving)| matches!(leaving, Leaving::Task(_)));
         Awaited { is_full: self.is_full, has_task }

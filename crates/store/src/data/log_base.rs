@@ -51,7 +51,7 @@ pub struct BaseFile {
     pub(crate) sums: Vec<u32>,
 }
 
-/// What a base consists of.
+/// Parts of a base.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BaseList {
     /// Behind its last batch.
@@ -83,7 +83,7 @@ impl BaseList {
         out
     }
 
-    /// What these bytes say; `None` if not every one of them is as it was written.
+    /// Content of these bytes; `None` if any of them is damaged.
     pub fn read(bytes: &[u8]) -> Option<BaseList> {
         let (said, crc) = bytes.split_last_chunk()?;
         let mut rest = Some(said).filter(|it| crc32fast::hash(it) == u32::from_le_bytes(*crc))?;
@@ -191,7 +191,7 @@ impl Base {
         Ok(self)
     }
 
-    /// What it consists of.
+    /// Its parts.
     pub fn list(&self) -> &BaseList {
         &self.list
     }

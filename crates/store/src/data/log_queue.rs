@@ -83,7 +83,7 @@ pub(crate) struct Work {
     pub(crate) acknowledged: Option<u64>,
 }
 
-/// What the writer waits for beside work.
+/// Event that the writer waits for beside work.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Awaited {
     /// So much is not acknowledged by copies that no calls are taken.
@@ -376,7 +376,7 @@ fn weight(call: &Call) -> usize {
     }
 }
 
-/// What is to be written of it, bytes, roughly.
+/// Approximate bytes to be written for it.
 pub(crate) fn write_weight(write: &Write) -> usize {
     match write {
         Write::Append(append) => append.message.weight() + 16 * append.to.len(),

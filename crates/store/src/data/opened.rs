@@ -20,9 +20,9 @@ pub struct OpenFolder {
     pub node: NodeId,
     /// The number of this start: above those of all before it.
     pub boot: u64,
-    /// What each log found.
+    /// Findings of each log.
     pub found: Vec<EngineFound>,
-    /// What the start has looked at of each log besides.
+    /// Further inspection of each log by the start.
     pub inspections: Vec<Inspection>,
     pub(crate) place: Place,
     pub(crate) settings: Settings,
@@ -79,7 +79,7 @@ impl OpenFolder {
         })
     }
 
-    /// Who is told of messages that reads find to be lost, with the number of their log.
+    /// Receiver of messages that reads find to be lost, with the number of their log.
     pub fn tell_lost(&self, hook: impl Fn(u16, LostMessage) + Clone + Send + Sync + 'static) {
         for (number, log) in (0..).zip(&self.logs) {
             let hook = hook.clone();

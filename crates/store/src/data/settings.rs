@@ -20,7 +20,7 @@ const KEPT_BYTES_MAX: u64 = 256 << 20;
 /// The secrets of a data folder, made at its first start.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Secrets {
-    /// What the nodes of a cluster share: everything stored is named under it.
+    /// Secret shared by the nodes of a cluster: everything stored is named under it.
     pub cluster: ClusterSecret,
     /// The node's own: nothing that is stored depends on it.
     pub node: [u8; 32],
@@ -41,7 +41,7 @@ impl Secrets {
 pub struct Settings {
     /// When writes are put on stable storage.
     pub fsync: Fsync,
-    /// What become the folder's secrets where it has none.
+    /// Secrets for a folder that has none.
     pub secrets: Secrets,
     /// Unix millisecond of this start: its number is not below that.
     pub began_ms: u64,
@@ -62,7 +62,7 @@ pub struct Settings {
     pub calls_waiting_max: usize,
     /// Their bytes in memory, one log's. Beyond: `Busy`. As much again may be with the writer.
     pub bytes_waiting_max: usize,
-    /// What is dropped unasked.
+    /// Entries that are dropped without an order.
     pub retention: Vec<RetentionRule>,
     /// When so many percent of what a log may have are alive, the oldest go of what gives way.
     pub gives_way_percent: u8,
@@ -110,7 +110,7 @@ impl Settings {
         }
     }
 
-    /// What one log's engine is told, of so many logs.
+    /// Settings of one log's engine, of so many logs.
     pub(crate) fn engine(&self, logs: u16) -> EngineSettings {
         let part = |all: u64| all / u64::from(logs.max(1));
         let log_bytes_max = part(self.log_bytes_max);

@@ -155,7 +155,7 @@ impl<F: Fn(Party, Vec<Completion>)> Writer<F> {
         }
     }
 
-    /// What has come, in batches that fit into memory: one large message or many small ones each.
+    /// Incoming calls in batches that fit into memory: one large message or many small ones each.
     fn write(&mut self, names: Vec<(Party, Ticket)>, writes: &[Write]) {
         let (mut names, mut rest) = (names.into_iter(), writes);
         while !rest.is_empty() {

@@ -27,7 +27,7 @@ pub(super) const TARGETS_BESIDE_MAX: usize = 16;
 /// A row of at most so many bytes is taken even when the log is full.
 const SMALL_ROW_BYTES: usize = 1_024;
 
-/// What a batch did so far.
+/// Changes of a batch so far.
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) undo: Vec<Undo>,

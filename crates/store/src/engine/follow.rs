@@ -18,7 +18,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a follower keeps beside the index.
+/// State of a follower beside the index.
 pub(super) struct Follower {
     lists: Lists,
     /// A batch is in the log and could not be carried out: only a new copy helps.

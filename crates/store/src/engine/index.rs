@@ -108,7 +108,7 @@ impl Index {
         }
     }
 
-    /// What changed in a timeline.
+    /// Change in a timeline.
     pub(crate) fn touched(&self, slot: u32) -> Option<&Touched> {
         self.changed.at(self.heads.at(slot).touched()?)
     }
@@ -387,7 +387,7 @@ impl Index {
     }
 }
 
-/// What state knows of a timeline, and up to which place of the log.
+/// Derived state of a timeline, and the place of the log that it is of.
 pub(crate) fn head_in_state(
     state: &dyn State,
     timeline: TimelineId,
@@ -396,7 +396,7 @@ pub(crate) fn head_in_state(
     value.map(|value| heads::read_row(&value).ok_or_else(senseless)).transpose()
 }
 
-/// What is in state makes no sense.
+/// The derived state is invalid.
 pub(crate) fn senseless() -> StateError {
     StateError { full: false, why: "a value in state makes no sense".into() }
 }

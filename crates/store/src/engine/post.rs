@@ -29,7 +29,7 @@ use std::sync::Arc;
 /// Members whose seqs one record says.
 pub(super) const SLICE_MEMBERS: usize = 4_096;
 
-/// What is put into the timelines of a list.
+/// Entry put into the timelines of a list.
 struct Posted<'a> {
     message: &'a Arc<Message>,
     claim: Option<Claim>,

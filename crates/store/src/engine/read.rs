@@ -53,7 +53,7 @@ impl Planned {
 }
 
 impl Engine {
-    /// What memory knows of a read; the rest may be done on any thread.
+    /// Part of a read that memory answers; the rest may be done on any thread.
     pub fn plan(&mut self, read: Read) -> Planned {
         Planned(match read {
             Read::Pull(pull) => {
@@ -84,7 +84,7 @@ impl Engine {
     }
 }
 
-/// What an error of state is to whoever asked.
+/// Error of derived state, as the caller gets it.
 pub(crate) fn state_failed(error: &StateError) -> StoreError {
     if error.full {
         return StoreError::Full; // whoever writes to state says so

@@ -30,7 +30,7 @@ use model::ports::log::{OnceKey, Table};
 use model::timeline::{Message, ReaderId, Seq, TimelineId};
 use stored::{Leaving, Stored};
 
-/// What a record says of a once key.
+/// Content of a record about a once key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Claim {
     pub(crate) key: OnceKey,
@@ -85,7 +85,7 @@ pub(crate) enum Targets<'a> {
 const TARGET_BYTES: usize = 24;
 
 impl<'a> Said<'a> {
-    /// What an append of this message says, without targets.
+    /// Content of an append of this message, without targets.
     pub(crate) fn of(message: &'a Message, whereabouts: Whereabouts) -> Said<'a> {
         let here = whereabouts == Whereabouts::Here;
         Said {
@@ -256,7 +256,7 @@ pub(crate) fn write_remove(timeline: TimelineId, leaving: &[Leaving], out: &mut 
     }
 }
 
-/// What a Remove says.
+/// Content of a Remove.
 pub(crate) fn read_remove(payload: &[u8]) -> Option<(TimelineId, Vec<Leaving>)> {
     let mut bytes = Bytes(payload);
     let timeline = TimelineId::from_bytes(bytes.array()?)?;
@@ -274,7 +274,7 @@ pub(crate) fn write_cursor(timeline: TimelineId, reader: ReaderId, upto: Seq, ou
     out.extend_from_slice(&upto.to_le_bytes());
 }
 
-/// What a Cursor says.
+/// Content of a Cursor.
 pub(crate) fn read_cursor(payload: &[u8]) -> Option<(TimelineId, ReaderId, Seq)> {
     let mut bytes = Bytes(payload);
     let timeline = TimelineId::from_bytes(bytes.array()?)?;
@@ -292,7 +292,7 @@ pub(crate) fn write_forget(timeline: TimelineId, freed: &[(u32, u32)], out: &mut
     }
 }
 
-/// What a Forget says.
+/// Content of a Forget.
 pub(crate) fn read_forget(payload: &[u8]) -> Option<(TimelineId, Vec<(u32, u32)>)> {
     let mut bytes = Bytes(payload);
     let timeline = TimelineId::from_bytes(bytes.array()?)?;
@@ -309,7 +309,7 @@ pub(crate) fn write_put(table: Table, key: &[u8], value: &[u8], out: &mut Vec<u8
     out.extend_from_slice(value);
 }
 
-/// What a Put says.
+/// Content of a Put.
 pub(crate) fn read_put(payload: &[u8]) -> Option<(Table, &[u8], &[u8])> {
     let mut bytes = Bytes(payload);
     let table = Table::from_byte(bytes.u8()?)?;
@@ -323,7 +323,7 @@ pub(crate) fn write_delete(table: Table, key: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(key);
 }
 
-/// What a Delete says.
+/// Content of a Delete.
 pub(crate) fn read_delete(payload: &[u8]) -> Option<(Table, &[u8])> {
     let mut bytes = Bytes(payload);
     Some((Table::from_byte(bytes.u8()?)?, bytes.0))
@@ -339,7 +339,7 @@ pub(crate) fn write_once(claim: Claim, id: u64, seqs: &[Seq], out: &mut Vec<u8>)
     seqs.iter().for_each(|seq| out.extend_from_slice(&seq.to_le_bytes()));
 }
 
-/// What a Once says.
+/// Content of a Once.
 pub(crate) fn read_once(payload: &[u8]) -> Option<(Claim, u64, Box<[Seq]>)> {
     let mut bytes = Bytes(payload);
     let (key, crc, made_s) = (OnceKey(bytes.u128()?), bytes.u32()?, bytes.u32()?);

@@ -36,7 +36,7 @@ const CHECKPOINT: &[u8] = b"checkpoint";
 
 const VERSION: u8 = 1;
 
-/// What opening found.
+/// Findings of the opening.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EngineFound {
     /// In the log.
@@ -171,7 +171,7 @@ impl Engine {
 /// Heads that are read from state at once: nothing is asked of it while it goes through a range.
 const HEADS_TOGETHER: usize = 1_024;
 
-/// Who is given each thing that is alive.
+/// Receiver of each live item.
 type Each<'a> = &'a mut dyn FnMut(Restored<'_>) -> bool;
 
 /// Everything that state knows and is given back, as [`Engine::restore`].
@@ -334,7 +334,7 @@ impl Lists {
         self.lists.insert(place.offset, list);
     }
 
-    /// What a record in `segment` is for. `None` if its list is not there.
+    /// Timelines of a record in `segment`. `None` if its list is not there.
     pub(super) fn pairs(
         &mut self,
         segment: u32,

@@ -42,7 +42,7 @@ pub struct EngineSettings {
     pub compact_dead_percent: u8,
     /// Seconds between two looks at everything for what retention drops.
     pub sweep_s: u32,
-    /// What is dropped unasked: see [`EngineSettings::keep`].
+    /// Entries that are dropped without an order: see [`EngineSettings::keep`].
     pub retention: Vec<RetentionRule>,
     /// When so many percent of what the log may have are alive, the oldest go of what
     /// [gives way](Retention::gives_way), until five percent less are.

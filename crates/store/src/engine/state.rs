@@ -92,7 +92,7 @@ impl fmt::Display for StateError {
 
 impl std::error::Error for StateError {}
 
-/// What state has in memory, bytes.
+/// Memory of derived state, bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StateMemory {
     /// Blocks of its tables that were read.
@@ -126,7 +126,7 @@ pub trait State: Send + Sync {
     /// Puts all batches on stable storage.
     fn persist(&self) -> Result<(), StateError>;
 
-    /// What it has in memory; nothing where that is not known.
+    /// Its memory; none where that is not known.
     fn memory(&self) -> StateMemory {
         StateMemory::default()
     }

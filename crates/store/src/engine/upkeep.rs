@@ -24,7 +24,7 @@ use room::{Weighed, Weighing};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What is under way.
+/// Tasks under way.
 #[derive(Default)]
 pub(super) struct Upkeep {
     /// An upkeep task is out.

@@ -1,4 +1,4 @@
-//! What state and records of a damaged log say together, as far as they can be read.
+//! Content of a damaged log from derived state and records, as far as they can be read.
 //!
 //! As recovery, but nothing has to be whole, or follow what is before it: what makes no sense is
 //! told and passed over. Places of messages are in memory, some hundred bytes each, and bodies are
@@ -21,10 +21,10 @@ use model::ports::log::{OnceKey, Roster, RosterChange, Table};
 use model::timeline::{Message, ReaderId, Seq, TimelineId};
 use std::collections::BTreeMap;
 
-/// Who is told what is wrong with state.
+/// Receiver of faults of derived state.
 type Tell<'a> = &'a mut dyn FnMut(String);
 
-/// What is known of a damaged log.
+/// Readable content of a damaged log.
 #[derive(Default)]
 pub(crate) struct Wreck {
     /// By table and key.
@@ -36,7 +36,7 @@ pub(crate) struct Wreck {
     lists: Lists,
 }
 
-/// What is known of a timeline.
+/// Readable content of a timeline.
 #[derive(Default)]
 pub(crate) struct Remains {
     /// The last number given, as far as it is known.

@@ -40,7 +40,7 @@ pub struct Position {
     pub chain: u32,
 }
 
-/// What a Batch record says.
+/// Content of a Batch record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BatchHead {
     pub(crate) place: Place,
@@ -65,7 +65,7 @@ impl BatchHead {
         });
     }
 
-    /// What the payload of a Batch record says.
+    /// Content of the payload of a Batch record.
     pub(crate) fn read(payload: &[u8]) -> Option<BatchHead> {
         let payload: &[u8; PAYLOAD_BYTES] = payload.try_into().ok()?;
         let word = |at: usize| u32::from_le_bytes(*payload[at..].first_chunk().expect("inside"));
@@ -94,7 +94,7 @@ pub struct LogBatch<'a> {
     pub last: u64,
     /// Checksum over everything up to its end: [`Position::chain`].
     pub chain: u32,
-    /// Who begins the epoch, if it is the batch of one record that says so.
+    /// Node that begins the epoch, if this is the batch of the one Epoch record.
     pub lead: Option<Origin>,
     /// All of it.
     pub bytes: &'a [u8],

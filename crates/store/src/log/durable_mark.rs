@@ -25,7 +25,7 @@ pub(crate) struct DurableMark {
     file: Option<Box<dyn File>>,
 }
 
-/// What an earlier process promised, if that is known.
+/// Position promised by an earlier process, if that is known.
 pub(crate) fn read(files: &dyn FileSystem, folder: &Path) -> Option<Position> {
     let bytes: [u8; BYTES] = files.read(&path(folder)).ok()?.try_into().ok()?;
     let word = |at: usize| u32::from_le_bytes(*bytes[at..].first_chunk().expect("inside"));

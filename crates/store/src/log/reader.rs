@@ -25,18 +25,18 @@ const OPEN_MAX: usize = 32;
 pub enum ReadError {
     /// Its segment is not there: what stood in it was removed, or stands elsewhere now.
     Gone,
-    /// What is there is not what was written.
+    /// The data differs from what was written.
     Damaged {
         /// Place of the record.
         place: Place,
-        /// What is wrong.
+        /// The fault.
         why: &'static str,
     },
     /// The system's words.
     Io(io::Error),
 }
 
-/// Who is given a record: where it stands, how long it is with its head, and what it says.
+/// Receiver of a record: its place, its length with its head, and its content.
 pub(crate) type Scanned<'a> = &'a mut dyn FnMut(Place, u32, RecordKind, &[u8]);
 
 /// Reads records of one log. Clones share what is open.
@@ -101,12 +101,12 @@ impl Reader {
         Ok(None)
     }
 
-    /// Who is told of messages that are found to be lost, from now on.
+    /// Receiver of messages that are found to be lost, from now on.
     pub(crate) fn tell_lost(&self, hook: LostHook) {
         let _ = self.0.on_lost.set(hook); // once, at the start
     }
 
-    /// Who is told of messages that are found to be lost.
+    /// Receiver of messages that are found to be lost.
     pub(crate) fn on_lost(&self) -> Option<&LostHook> {
         self.0.on_lost.get()
     }

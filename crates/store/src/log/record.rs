@@ -39,7 +39,7 @@ pub(crate) const VERSION: u16 = 4;
 /// Bytes of a Segment record.
 pub(crate) const SEGMENT_BYTES: usize = HEAD_BYTES + MAGIC.len() + 34;
 
-/// What a record is. The payloads of 10 and above are [`crate::engine`]'s.
+/// Kind of a record. The payloads of 10 and above are [`crate::engine`]'s.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum RecordKind {
@@ -99,7 +99,7 @@ pub(crate) fn write(kind: RecordKind, out: &mut Vec<u8>, fill: impl FnOnce(&mut 
     out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Who begins an epoch of a log: a node, at one of its starts.
+/// Beginner of an epoch of a log: a node, at one of its starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Origin {
     /// The node.
@@ -127,7 +127,7 @@ impl Origin {
     }
 }
 
-/// What the first record of a segment says.
+/// Content of the first record of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SegmentHead {
     pub(crate) number: u32,
@@ -157,7 +157,7 @@ impl SegmentHead {
         });
     }
 
-    /// What a segment's first record says, if it is one of this version and number.
+    /// Content of a segment's first record, if it is one of this version and number.
     pub(crate) fn read(
         kind: RecordKind,
         payload: &[u8],

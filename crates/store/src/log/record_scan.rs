@@ -35,7 +35,7 @@ pub(crate) struct RecordScan<'a> {
     /// Where the next record stands.
     at: u64,
     end: u64,
-    /// What has been read, of which the first `gone` bytes have been walked over.
+    /// Bytes read, of which the first `gone` have been walked over.
     bytes: Vec<u8>,
     gone: usize,
 }

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 /// Bytes that are written again at once.
 const PIECE_BYTES: u64 = 1024 * 1024;
 
-/// Who hears of every record.
+/// Receiver of every record.
 pub(crate) type Each<'a> =
     &'a mut dyn FnMut(Place, record::RecordKind, &[u8]) -> Result<(), &'static str>;
 
@@ -30,7 +30,7 @@ struct End {
     bytes: u64,
     /// Up to here it was on stable storage for certain.
     sure: u64,
-    /// What is wrong behind its end.
+    /// Fault behind its end.
     torn: Option<&'static str>,
 }
 

@@ -92,7 +92,7 @@ impl fmt::Display for FollowError {
     }
 }
 
-/// What a log with copies knows beside its own disk.
+/// State of a log with copies beside its own disk.
 pub(super) struct Replica {
     /// Of a leader.
     ship: Option<Box<dyn Ship>>,
@@ -243,7 +243,7 @@ impl Log {
         }
     }
 
-    /// What is written of a follower is on stable storage.
+    /// A follower's writes are on stable storage.
     pub(super) fn confirm(&mut self) {
         if self.replica.as_ref().is_some_and(|it| it.follows() && it.waiting.is_empty()) {
             self.promised.reach(self.at);

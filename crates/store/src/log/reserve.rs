@@ -15,10 +15,10 @@ use std::sync::Arc;
 /// Length of the reserve.
 pub(crate) const RESERVE_BYTES: u64 = 512 * 1024;
 
-/// What is kept of it when room is wanted for what ends something.
+/// Bytes kept of it when a record that ends something needs room.
 pub(crate) const ENDING_BYTES: u64 = RESERVE_BYTES / 2;
 
-/// What is kept of it when room is wanted for a new segment.
+/// Bytes kept of it when a new segment needs room.
 pub(crate) const ROLLING_BYTES: u64 = RESERVE_BYTES / 4;
 
 /// The file, and how much of it there is.

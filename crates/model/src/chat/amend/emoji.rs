@@ -1,4 +1,4 @@
-//! What one emoji is: the sequences of UTS #51 (ED-17), told by their shape.
+//! Definition of one emoji: the sequences of UTS #51 (ED-17), recognised by their shape.
 //!
 //! ```text
 //! emoji    element ( ZWJ element )*  |  flag  |  keycap

@@ -1,4 +1,4 @@
-//! What becomes of a message after it was said: it is edited, reacted to, or called back.
+//! Amendments of a message: edits, reactions, recalls.
 //!
 //! Each of these is a message of its own in the conversation, which names its target: place and
 //! number, and the name by which XMPP knows it. In `extra` that is ASCII, `seq id name`; behind a
@@ -35,12 +35,12 @@ pub struct TargetMessage {
     pub name: Box<str>,
 }
 
-/// What became of a message, beside that it was said.
+/// Amendments of a message.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Amended {
     /// When it was edited last, Unix milliseconds; 0: it was not.
     pub edited_ms: u64,
-    /// Who reacts, in the order in which they did first.
+    /// Accounts that react, in the order in which they did first.
     pub reactions: Vec<Reaction>,
 }
 
@@ -83,13 +83,13 @@ impl Content {
     /// The kind of a message by which somebody reacts to another one: emoji, and [`TargetMessage`].
     pub const REACTION: u16 = 7;
 
-    /// What begins the `extra` of a stanza that came with an id.
+    /// Prefix of the `extra` of a stanza that came with an id.
     const NAMED: &'static str = "<message id=\"";
 
-    /// What begins that of one without.
+    /// Prefix of the `extra` of a stanza without an id.
     const UNNAMED: &'static str = "<message";
 
-    /// What begins the device that a message was addressed to.
+    /// Prefix of the device that a message was addressed to.
     const RESOURCE: &'static str = " to='";
 
     /// Whether it is about another message, and says nothing by itself.

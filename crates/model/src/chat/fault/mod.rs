@@ -20,7 +20,7 @@ macro_rules! faults {
                 match self { $(ChatFault::$variant => $name,)+ }
             }
 
-            /// What it means, for people.
+            /// Meaning, for people.
             pub const fn meaning(self) -> &'static str {
                 match self { $(ChatFault::$variant => $meaning,)+ }
             }

@@ -1,4 +1,4 @@
-//! What becomes of a session that asks for more than its rate.
+//! Treatment of a session that asks for more than its rate.
 
 use super::ChatFault;
 use crate::chat::{ChatDelivery, NodesFault};

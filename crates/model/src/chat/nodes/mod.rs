@@ -51,11 +51,11 @@ pub const INTERESTS_MAX: usize = 64;
 pub enum NodeSpace {
     /// Listed, and told of.
     Published,
-    /// What a client keeps with the server: neither listed nor told of.
+    /// Private data of a client: neither listed nor announced.
     Kept,
 }
 
-/// Who may read a node beside its account.
+/// Readers of a node beside its account.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum NodeAccess {
     /// Whoever is not blocked.
@@ -84,7 +84,7 @@ pub enum SendLast {
 /// How a node is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NodeConfig {
-    /// Who may read it.
+    /// Its readers.
     pub access: NodeAccess,
     /// Groups of contacts, each once, if they say who may read it.
     pub groups: Box<[Box<str>]>,
@@ -249,7 +249,7 @@ pub struct NodeChange {
     pub space: NodeSpace,
     /// The node. It is made if it is not there and something is published.
     pub node: Box<str>,
-    /// What is published, in order; an id that is there already is replaced, and comes last.
+    /// Published items, in order; an id that exists is replaced, and comes last.
     pub publish: Vec<NodeItem>,
     /// Ids that are retracted before that.
     pub retract: Vec<Box<str>>,
@@ -340,7 +340,7 @@ pub struct NodesRequest {
     pub session: SessionRef,
     /// For the answer.
     pub number: u32,
-    /// Whose nodes; absent: the session's own account's.
+    /// Owner of the nodes; absent: the session's own account.
     pub of: Option<Addressee>,
     /// What it asks.
     pub ask: NodesAsk,
@@ -377,7 +377,7 @@ pub enum NodesFound {
     Names(Box<[Box<str>]>),
     /// A node.
     Node(Box<NodeFound>),
-    /// Who is subscribed to a node, and who is a member.
+    /// Subscribers and members of a node.
     Accounts {
         /// Subscribed.
         subscribers: Box<[AccountAddress]>,
@@ -392,7 +392,7 @@ pub enum NodesFound {
 }
 
 impl NodesFound {
-    /// What it costs in memory beside itself, bytes, roughly.
+    /// Approximate memory beside itself, bytes.
     pub fn weight(&self) -> usize {
         match self {
             NodesFound::Items(parts) => {

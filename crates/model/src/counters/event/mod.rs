@@ -34,11 +34,11 @@ pub struct EventKind {
     pub of: EventGroup,
     /// Where it is told.
     pub told: Told,
-    /// What it may say besides.
+    /// Names of its fields.
     pub fields: &'static [&'static str],
     /// The metric that counts the same, without the prefix `holdline_`.
     pub counter: Option<&'static str>,
-    /// What it means, and what is to be done about it: lines.
+    /// Meaning and remedy: lines.
     pub meaning: &'static [&'static str],
 }
 
@@ -156,7 +156,7 @@ impl EventKind {
         }
     }
 
-    /// What a line of it says before its fields.
+    /// Words of a line of it, before its fields.
     pub const fn says(&self) -> &'static str {
         match self.told {
             Told::Logged(_, says) => says,
@@ -174,7 +174,7 @@ impl EventKind {
         matches!(self.told, Told::Streamed | Told::StreamedByName)
     }
 
-    /// What it means, on one line.
+    /// Meaning, on one line.
     pub fn means(&self) -> String {
         let lines: Vec<&str> = self.meaning.iter().map(|line| line.trim()).collect();
         lines.join(" ")

@@ -123,7 +123,7 @@ pub struct BanOrder {
     pub cause: BanCause,
     /// Why, in the operator's words; may be empty.
     pub note: Box<str>,
-    /// Who banned it: a token's name, or empty for an automatic rule.
+    /// Author of the ban: a token's name, or empty for an automatic rule.
     pub by: Box<str>,
     /// Seconds for which it holds; 0: permanently.
     pub for_s: u32,

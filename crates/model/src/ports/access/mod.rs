@@ -85,7 +85,7 @@ pub trait Access: Send + Sync {
 pub struct Question {
     /// Its identifier.
     pub client_id: Box<str>,
-    /// Who it says it is.
+    /// Claimed user.
     pub user: Option<Box<str>>,
     /// Its password, or a token.
     pub password: Option<Box<[u8]>>,
@@ -132,7 +132,7 @@ pub enum Admission {
 pub struct Grant {
     /// Who it is; what its sessions are bound to. `None`: anonymous.
     pub user: Option<Arc<str>>,
-    /// What it may publish and read; `None`: everything.
+    /// Topics that it may publish to and read; `None`: all.
     pub rules: Option<Arc<dyn Rules>>,
     /// Unix second at which this is over; 0: it is not.
     pub until_s: u32,

@@ -23,7 +23,7 @@ pub const DISCONNECTION_BYTES_MAX: usize =
 const _: () =
     assert!(size_of::<(DisconnectionPlace, Disconnection)>() <= 200, "10,000 of them are 2 MB");
 
-/// What a service knows of a connection that its session or device leaves.
+/// Facts of a service about a connection that its session or device leaves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Parting {
     /// The connection.

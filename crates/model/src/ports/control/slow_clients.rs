@@ -9,7 +9,7 @@ use crate::link::Protocol;
 use crate::ports::trace::TraceSubject;
 use std::net::SocketAddr;
 
-/// What waits for a connection whose peer reads too slowly.
+/// Bytes that wait for a connection, and the pace of its peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SlowReader {
     /// Bytes in the server's queue.
@@ -53,7 +53,7 @@ pub struct SlowClient {
     pub protocol: Protocol,
     /// Unix millisecond since when it is in the list.
     pub since_ms: u64,
-    /// What waits for its connection; zero: it takes what comes now; absent: nobody has looked yet.
+    /// Bytes that wait for its connection; zero: it keeps up now; absent: not sampled yet.
     pub reader: Option<SlowReader>,
     /// Messages dropped since then.
     pub dropped: u64,

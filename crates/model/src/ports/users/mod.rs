@@ -104,7 +104,7 @@ words! {
     }
 }
 
-/// What became of the lines of an import.
+/// Result of the lines of an import.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Imported {
     /// Lines that are done, from the first.
@@ -115,7 +115,7 @@ pub struct Imported {
     pub changed: usize,
     /// Users that were so before.
     pub same: usize,
-    /// What is wrong with the line behind those that are done.
+    /// Fault of the line behind those that are done.
     pub wrong: Option<String>,
 }
 
@@ -164,7 +164,7 @@ pub struct UserState {
     pub is_super: bool,
     /// It is refused.
     pub is_disabled: bool,
-    /// What it may do.
+    /// Its permissions.
     pub rules: Vec<UserRule>,
 }
 

@@ -30,7 +30,7 @@ pub const ANNOUNCED_SUBJECT_BYTES_MAX: usize = 256;
 pub const ANNOUNCED_BYTES_MAX: usize = 4_096;
 
 words! {
-    /// What whoever is no operator may do with accounts by a protocol of chat.
+    /// Changes to accounts that users may make by a protocol of chat.
     pub enum Registration {
         /// Nothing.
         Off = "off",
@@ -75,7 +75,7 @@ pub struct BookRequest {
     pub wish: BookWish,
 }
 
-/// What a device wants of the book.
+/// Request of a device to the book.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BookWish {
     /// Another password for its own account. Other sessions of that end.
@@ -86,7 +86,7 @@ pub enum BookWish {
     Operate(OperatorWish),
 }
 
-/// What an administrator wants.
+/// Order of an administrator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum OperatorWish {
     /// To know whether it is one. Nothing is done.
@@ -97,7 +97,7 @@ pub enum OperatorWish {
     Registered,
     /// How many accounts have devices here, and at most so many of them.
     Online(u16),
-    /// What is known of an account.
+    /// Known facts about an account.
     Statistics(AccountAddress),
     /// Something is said to all who are here.
     Announce(Arc<Announcement>),
@@ -220,7 +220,7 @@ pub enum BookOrder {
     },
 }
 
-/// What became of an order.
+/// Result of an order.
 pub type BookAnswer = Result<BookDone, BookFault>;
 
 /// Done, and what is to be told of it.
@@ -239,7 +239,7 @@ pub enum BookDone {
         /// Some of them.
         accounts: Vec<AccountAddress>,
     },
-    /// What is known of an account.
+    /// Known facts about an account.
     Statistics {
         /// How many contacts it has.
         contacts: u64,

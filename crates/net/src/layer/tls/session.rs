@@ -104,7 +104,7 @@ impl TlsSession {
         &self.pending
     }
 
-    /// What was established, with the identity that the listener wants to know.
+    /// Facts of the established session, with the identity that the listener asks for.
     pub fn facts(&self) -> &TlsFacts {
         &self.facts
     }

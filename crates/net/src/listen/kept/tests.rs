@@ -25,7 +25,7 @@ fn listener() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// What a manager would have of these listeners.
+/// Sockets of these listeners that a service manager would keep.
 fn keep(open: &OpenListeners, doors: &[ListenerSetup]) -> Vec<KeptSocket> {
     let keep = |(name, socket): (String, rustix::fd::BorrowedFd<'_>)| KeptSocket {
         name,

@@ -29,7 +29,7 @@ impl ShardLogic for Nobody {
     fn undelivered(&mut self, _: Now, _: ConnRef, (): (), _: &mut ShardHandle<Self>) {}
 }
 
-/// What was asked and not answered yet.
+/// Questions without an answer.
 #[derive(Default)]
 struct Asked(Vec<(u64, NameQuestion)>);
 

@@ -405,7 +405,7 @@ impl World {
         self.shard.handle_mut().dial(Dial { to: self.at.into(), from: None, layers, tag });
     }
 
-    /// What was established on a connection, once it is.
+    /// Facts of the TLS session of a connection, once it is established.
     fn facts(&mut self, number: u64) -> TlsFacts {
         let of = |heard: &[Up]| {
             heard.iter().find_map(|(from, heard)| match heard {
@@ -661,7 +661,7 @@ impl Papers {
     }
 }
 
-/// What OpenSSL says that its exporter gives.
+/// Exported keying material, as OpenSSL prints it.
 fn exported(output: &str) -> Option<String> {
     let (_, rest) = output.split_once("Keying material: ")?;
     rest.split_whitespace().next().map(str::to_lowercase)

@@ -1,4 +1,4 @@
-//! What others changed, copied to the logs and to memory.
+//! Changes by others, copied to the logs and to memory.
 //!
 //! Rows of the database are compared with those here, and only what differs is written. A change
 //! that should have raised an epoch and did not is raised in the database first: sessions that it
@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 /// A row that differs from what is here.
 struct News {
     row: AccountColumns,
-    /// What it says, with the epoch that it should have.
+    /// Its content, with the epoch that it should have.
     entry: UserEntry,
     before: Option<UserEntry>,
 }

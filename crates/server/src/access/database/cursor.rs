@@ -20,7 +20,7 @@ const SMALL: usize = 1_000;
 /// Otherwise, seconds between two times at which they are.
 const LATE_S: u32 = 5;
 
-/// What of a table of changes was carried out.
+/// Applied part of a table of changes.
 #[derive(Default)]
 pub(super) struct NewsCursor {
     /// Everything up to here.
@@ -60,7 +60,7 @@ impl NewsCursor {
         self.settle(now_s);
     }
 
-    /// What nothing can come below any more is part of the floor.
+    /// Moves the floor up to the lowest number that may still come.
     pub(super) fn settle(&mut self, now_s: u32) {
         let is_old = |since: u32| now_s.saturating_sub(since) >= WRITER_S_MAX;
         let old = self.seen.iter().rev().find(|(_, since)| is_old(**since));

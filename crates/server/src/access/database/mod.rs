@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What names the row that says whose copy the book is; no account's key is like it.
+/// Key of the row that names the database of the book; no account's key is like it.
 const COPY: &[u8] = b"copy";
 
 /// Times that a change is made again because somebody else was faster.
@@ -44,7 +44,7 @@ pub(super) enum DatabaseStanding {
     Refuses(String),
 }
 
-/// Whose copy the book on the logs is.
+/// Database that the book on the logs is a copy of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct CopyMark {
     /// The database's number.

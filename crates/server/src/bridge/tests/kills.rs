@@ -28,7 +28,7 @@ const COUNT: usize = 4;
 struct Peer {
     version: Version,
     topic: &'static str,
-    /// What waits for the bridge, what it was sent, and whether it said that it has it.
+    /// Messages queued for the bridge; those sent, and whether the bridge has acknowledged them.
     queue: VecDeque<String>,
     sent: Vec<(u16, String, bool)>,
     next_id: u16,
@@ -323,7 +323,7 @@ impl World {
     }
 }
 
-/// What the file says when both brokers have the sessions of these worlds.
+/// Content of the file when both brokers have the sessions of these worlds.
 fn in_step(protocol: BridgeProtocol) -> String {
     let mut world = World::new(0, protocol, None);
     world.run(&[]);

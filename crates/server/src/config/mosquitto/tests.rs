@@ -171,7 +171,7 @@ fn listeners_have_certificates_web_sockets_and_sockets() {
     assert_eq!(keys(&translated, "access"), ["password_file = \"/p\"", ANY_ID]);
 }
 
-/// What lets users have any client identifier, as mosquitto does.
+/// Setting that lets users have any client identifier, as mosquitto does.
 const ANY_ID: &str = "client_ids = [\"*\"]";
 const ORIGINS: &str = "websocket_origins = [\"https://a\", \"https://b\"]";
 

@@ -1,4 +1,4 @@
-//! What the API shows or changes of a setting has the setting's name.
+//! Settings have the same name in the API and in the configuration.
 
 use crate::config::{MqttSection, WebhookSection};
 use base::setting::Section;

@@ -1,4 +1,4 @@
-//! What concerns MQTT: listeners, topics, access, bridges.
+//! Sections about MQTT: listeners, topics, access, bridges.
 
 use super::*;
 use guard::passwords::HashScheme;

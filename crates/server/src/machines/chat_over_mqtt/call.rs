@@ -196,7 +196,7 @@ pub(super) fn outgoing(
     }
 }
 
-/// What the sender of a message is told with its acknowledgement; `None`: it is done.
+/// Error in the acknowledgement to the sender of a message; `None`: success.
 pub(super) fn denial_of(answer: &ChatDelivery) -> Option<Denial> {
     match answer {
         ChatDelivery::Failed { why, .. } => denial(*why),

@@ -50,7 +50,7 @@ type Done = Result<(), CloseReason>;
 pub struct ChatOverMqtt {
     mqtt: Server,
     step: Step,
-    /// Whose device it is, as the broker said last.
+    /// User of the device, as the broker said last.
     device: Option<AccountDevice>,
     /// Requests that are not answered, by the numbers under which chat has them.
     pending: BTreeMap<u32, Pending>,
@@ -73,7 +73,7 @@ enum Step {
 }
 
 impl ChatOverMqtt {
-    /// What a connection of MQTT goes on as that turns to chat.
+    /// State of a connection of MQTT that turns to chat.
     pub fn of(mqtt: Server) -> ChatOverMqtt {
         ChatOverMqtt {
             mqtt,
@@ -398,7 +398,7 @@ impl ChatOverMqtt {
         self.event(now, &frame, out)
     }
 
-    /// What has not come in time will not come.
+    /// Drops calls whose answers have not come in time.
     fn woken(&mut self, now: Now, out: &mut Out) -> Done {
         let late = || Fault::of(ChatFault::Busy, "there was no answer in time");
         if let Step::Asked(due) = self.step

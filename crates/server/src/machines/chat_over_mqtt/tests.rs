@@ -31,7 +31,7 @@ fn send() -> Vec<u8> {
     bytes
 }
 
-/// What the client is sent: acknowledgements and messages.
+/// Packets to the client: acknowledgements and messages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Heard {
     Ack(u16, u8),
@@ -121,7 +121,7 @@ impl Client {
         Now::new(Instant::from_nanos(nanos), 1_700_000_000_000 + self.at_s * 1_000)
     }
 
-    /// What the client has heard since.
+    /// Packets that the client got since.
     fn heard(&mut self) -> Vec<Heard> {
         let mut bytes = Vec::new();
         self.out.look_at_wire(|piece| bytes.extend_from_slice(piece));
@@ -162,7 +162,7 @@ impl Client {
         self.heard()
     }
 
-    /// What chat is asked since; topics are not asked anything.
+    /// Requests to chat since; there are none to topics.
     fn asked(&mut self) -> Vec<ChatRequest> {
         let words = self.out.words().filter_map(|word| match word {
             Request::Chat(asked) => Some(asked),

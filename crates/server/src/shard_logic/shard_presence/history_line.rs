@@ -42,7 +42,7 @@ pub fn head(lease: &Lease) -> String {
     format!("{}\n", json!({ "node": lease.node.as_str(), "boot": boot }))
 }
 
-/// Who wrote what is behind a line, if it says so.
+/// Writer of the lines behind this one, if it names one.
 pub fn read_head(line: &[u8]) -> Option<Lease> {
     let line: Value = serde_json::from_slice(line).ok()?;
     let boot = u64::from_str_radix(line["boot"].as_str()?, 16).ok()?;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 /// Longest pattern, and longest topic made of one, bytes.
 const BYTES_MAX: usize = 1_024;
 
-/// What stands for a product where there is none.
+/// Placeholder for a product where there is none.
 const NO_PRODUCT: &str = "-";
 
 /// Topic that transitions are published on.
@@ -80,7 +80,7 @@ impl EventTopic {
         levels.chain(["#"]).collect::<Vec<_>>().join("/").into()
     }
 
-    /// Who is online by this message, and under which version, if this server could have made it.
+    /// Principal online by this message, with its version, if this server could have made it.
     pub fn online_in(&self, message: &Publication) -> Option<(Principal, PresenceVersion)> {
         let told: Value = serde_json::from_slice(message.payload()).ok()?;
         let text = |key: &str| told.get(key).and_then(Value::as_str);

@@ -13,7 +13,7 @@ use net::layer::ListenEndpoint;
 /// Most listeners, with those that were closed and still have connections. One more is refused.
 const NUMBERS_MAX: usize = 256;
 
-/// What has to be done.
+/// Changes to make.
 pub(super) struct Draft {
     pub(super) steps: Vec<DraftStep>,
     /// Numbers of those that close.

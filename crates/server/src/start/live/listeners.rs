@@ -41,7 +41,7 @@ use std::time::Duration;
 /// Time in which shards carry out a change before a reload answers that they still do.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What new listeners hand on, and who is told of them.
+/// Parts of the server that new listeners need or that are told of them.
 pub(in crate::start) struct Surroundings {
     pub(in crate::start) boxes: Mailboxes<ServerOutside>,
     /// The shards have ended.
@@ -110,7 +110,7 @@ struct Step {
     opened: Option<OpenListener>,
 }
 
-/// What a reload makes of the listeners.
+/// Changes of the listeners by a reload.
 pub(in crate::start) struct ListenerPlan<'a> {
     /// No server takes over before the plan is carried out or dropped.
     copies: MutexGuard<'a, GivenListeners>,

@@ -1,4 +1,4 @@
-//! What changes while a server runs: a reload of its configuration, and a drain.
+//! Changes of a running server: a reload of its configuration, and a drain.
 //!
 //! A reload reads the file, derives from it the configuration that is in force from then on
 //! ([`Config::following`]: live keys are new, the others stay), and hands each part of the server
@@ -343,7 +343,7 @@ fn file_of(config: &Config) -> Option<String> {
     config.file.as_ref().map(|file| file.display().to_string())
 }
 
-/// What an operator should know, a sentence each, as `holdline check` prints it.
+/// Warnings for the operator, a sentence each, as `holdline check` prints them.
 fn warnings(config: &Config, certificates: &[CertificateStatus]) -> Vec<String> {
     let expiring = certificates.iter().filter_map(CertificateStatus::warning);
     config.warnings.iter().cloned().chain(expiring).collect()

@@ -32,7 +32,7 @@ impl ShownConfig {
         *self.in_force.lock().unwrap_or_else(PoisonError::into_inner) = config;
     }
 
-    /// What is in force.
+    /// The configuration in force.
     pub(in crate::start) fn in_force(&self) -> Config {
         self.in_force.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

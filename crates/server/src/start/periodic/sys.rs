@@ -56,7 +56,7 @@ fn ask(control: &dyn Control) -> Receiver<Answer> {
     answer
 }
 
-/// What was said last, and what loads are made of.
+/// Values published last, and the sums for loads.
 struct Page {
     interval_s: u32,
     began: std::time::Instant,
@@ -184,7 +184,7 @@ mod tests {
     #[derive(Default)]
     struct Notes {
         published: Mutex<Vec<(String, String)>>,
-        /// Who waits for the status.
+        /// Receiver of the status.
         asked: Mutex<Option<Reply>>,
     }
 

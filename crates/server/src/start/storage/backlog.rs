@@ -27,7 +27,7 @@ const DAMAGES_A_PULL_MAX: usize = 64;
 /// Bytes of Reports read at once.
 const PAGE_BYTES_MAX: usize = 4 << 20;
 
-/// Who reads a webhook's timeline: its cursor is up to where the application knows of everything.
+/// Reader of a webhook's timeline: its cursor is the last entry that the application has.
 pub const READER: ReaderId = ReaderId(0);
 
 /// How long a log's answer is waited for: beyond, the call counts as not carried out, and is made

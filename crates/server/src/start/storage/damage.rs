@@ -1,4 +1,4 @@
-//! What a start found damaged before its checkpoints: whose it is, and whether the server goes on.
+//! Damage found at a start before its checkpoints: its owners, and whether the server goes on.
 //!
 //! A message that was stored and cannot be read any more is lost, whatever is done; who sent it was
 //! told otherwise. So whoever runs the server is told whose it was, and decides. It mends nothing.
@@ -89,7 +89,7 @@ fn owners_of_row(
     device.into_iter().chain(chat).chain(sessions).collect()
 }
 
-/// Whose message it is; where nobody is known by that timeline, between whom it was said.
+/// Owner of a message; where the timeline is nobody's, the parties of its conversation.
 fn owner(owners: &BTreeMap<TimelineId, String>, message: &LostMessage) -> String {
     let space = message.timeline.space();
     let known = |timeline: &TimelineId| owners.get(timeline).map(|name| escaped(name).to_string());

@@ -1,6 +1,6 @@
 //! IM, frames of clients and of servers.
 //!
-//! What is said between people is the payload; lists are told by how long they are.
+//! Text between users is the payload; of lists the length is shown.
 
 mod client;
 mod server;
@@ -64,7 +64,7 @@ fn numbered(number: u32) -> Fields {
     Fields::default().set("number", number)
 }
 
-/// What is kept nowhere. What is said beside the state is not shown.
+/// Transient signals, which are not stored. Only the state is shown.
 fn transient(it: &TransientFields<'_>) -> Fields {
     let fields = Fields::default().set_text("from", it.from).set("to", it.to);
     content(fields.set("state", it.state), &it.content)

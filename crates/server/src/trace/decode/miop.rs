@@ -133,7 +133,7 @@ fn addresses(fields: Fields, props: Text<'_>) -> Fields {
     }
 }
 
-/// What the properties of a frame say.
+/// Properties of a frame.
 fn said(fields: Fields, props: &Props<'_>) -> Fields {
     let text = |bytes: Option<&[u8]>| bytes.map(|it| TraceValue::Text(lossy(it).into_owned()));
     let heartbeat = props

@@ -24,7 +24,7 @@ pub(super) struct Decoded<'a> {
     pub(super) payload: Option<Cow<'a, [u8]>>,
 }
 
-/// What a connection has said that later frames are read by.
+/// State of a connection that later frames are decoded with.
 #[derive(Default)]
 pub(super) struct FrameMemory {
     mqtt: MqttMemory,

@@ -22,7 +22,7 @@ const ALIASES_MAX: usize = 256;
 /// Filters of a packet that are told.
 const FILTERS_MAX: usize = 64;
 
-/// What was agreed on a connection.
+/// Terms agreed on a connection.
 #[derive(Default)]
 pub(super) struct MqttMemory {
     version: Option<Version>,

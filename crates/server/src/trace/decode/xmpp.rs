@@ -105,7 +105,7 @@ fn told_attributes(mut fields: Fields, element: &Element<'_, '_>) -> Fields {
     fields
 }
 
-/// What stands in an element, by name and namespace.
+/// Children of an element, by name and namespace.
 fn children(fields: Fields, element: &Element<'_, '_>) -> Fields {
     let mut names: Vec<String> = element
         .children()

@@ -173,12 +173,12 @@ fn follows(scope: &TraceScope, topic: &str) -> bool {
     matches!(scope, TraceScope::Topic(filter) if name::matches(filter, topic))
 }
 
-/// What a message says of itself beside its topic.
+/// Fields of a message beside its topic.
 fn terms(qos: u8, retain: bool, again: bool) -> Vec<TraceField> {
     vec![("qos", qos.into()), ("retain", retain.into()), ("dup", again.into())]
 }
 
-/// What a service refuses with a delivery, if it does.
+/// Refusal in a delivery of a service, if it is one.
 fn refused(delivery: &Delivery) -> Option<Vec<TraceField>> {
     if let Some((why, _)) = delivery.refusal() {
         return Some(vec![("what", "login".into()), ("reason", why.into())]);

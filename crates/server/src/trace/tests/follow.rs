@@ -1,4 +1,4 @@
-//! Who is followed: from when on, to where, and by whom.
+//! Followed connections: from which moment, over which moves, and by which traces.
 
 use crate::machines::{DoorProfile, ServerMachine};
 use crate::trace::seen::{ActiveTrace, Seen, SeenWhat};
@@ -106,14 +106,14 @@ impl Shard {
         self.out.drain_wire(|_| {});
     }
 
-    /// What the turn has told a trace.
+    /// Events that the turn gave a trace.
     fn turn(&mut self, batches: &Batches) -> Vec<String> {
         self.tap.turn();
         batches.try_iter().flatten().map(|seen| words(&seen)).collect()
     }
 }
 
-/// What was seen, in words.
+/// Events in words.
 fn words(seen: &Seen) -> String {
     match &seen.what {
         SeenWhat::Opened { was_there, .. } => format!("opened {was_there}"),

@@ -1,4 +1,4 @@
-//! What a start finds of records before its checkpoint that the disk has changed.
+//! Findings of a start about records before its checkpoint that the disk has changed.
 
 use super::{Running, append, message, open, settings, timeline};
 use crate::LostMessage;

@@ -89,7 +89,7 @@ pub(crate) fn write_row(row: HeadRow, as_of: Place, out: &mut Vec<u8>) {
     }
 }
 
-/// What such a value says.
+/// Content of such a value.
 pub(crate) fn read_row(value: &[u8]) -> Option<(HeadRow, Place)> {
     let mut bytes = Bytes(value);
     if bytes.u8()? != 1 {

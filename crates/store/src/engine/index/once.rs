@@ -30,7 +30,7 @@ use model::ports::log::OnceKey;
 use model::timeline::Seq;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
-/// What a key takes in memory beside its seqs, bytes.
+/// Memory of a key beside its seqs, bytes.
 const BYTES_EACH: usize = 128;
 
 /// Keys of a row of state, at most.
@@ -63,7 +63,7 @@ pub(crate) struct Once {
     firsts: HashMap<OnceKey, First>,
     queue: VecDeque<(Place, OnceKey)>,
     bytes: usize,
-    /// What state does not know.
+    /// Entries that derived state does not have.
     untold: Untold,
     /// The first that a checkpoint is telling state of.
     telling: Option<Place>,
@@ -492,7 +492,7 @@ fn write(row: &[(OnceKey, &First)]) -> Vec<u8> {
     out
 }
 
-/// What a row of state says.
+/// Content of a row of derived state.
 pub(crate) fn read_row(key: &[u8], value: &[u8]) -> Option<Vec<(OnceKey, First)>> {
     if let Ok(key) = key.try_into() {
         return Some(vec![(OnceKey(u128::from_be_bytes(key)), read_single(value)?)]);

@@ -195,7 +195,7 @@ pub(crate) fn write(roster: &Roster) -> Box<[u8]> {
     out.into()
 }
 
-/// What such a value says.
+/// Content of such a value.
 pub(crate) fn read(value: &[u8]) -> Option<Roster> {
     let mut bytes = Bytes(value);
     let (form, version) = (bytes.u8()?, bytes.u64()?);

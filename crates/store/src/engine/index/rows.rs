@@ -46,7 +46,7 @@ impl Rows {
         };
     }
 
-    /// What is known of a row without state.
+    /// A row as memory knows it, without derived state.
     pub(crate) fn find(&self, key: &[u8]) -> Option<&Option<Box<[u8]>>> {
         self.now.get(key).or_else(|| self.aside.get(key))
     }

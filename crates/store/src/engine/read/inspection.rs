@@ -48,7 +48,7 @@ pub struct DamagedRecord {
     pub file: PathBuf,
     /// Bytes before it.
     pub offset: u64,
-    /// What is wrong there.
+    /// The fault there.
     pub why: String,
 }
 

@@ -63,7 +63,7 @@ impl Posting<'_> {
     }
 }
 
-/// What a record says so, not yet taken apart.
+/// A list in a record, not yet parsed.
 #[derive(Clone, Copy)]
 pub(crate) struct Listed<'a> {
     pub(crate) list: (u32, u32),
@@ -116,7 +116,7 @@ pub(crate) fn write_list(list: &[TimelineId], out: &mut Vec<u8>) {
     put_timelines(list, out);
 }
 
-/// What a List says.
+/// Content of a List.
 pub(crate) fn read_list(payload: &[u8]) -> Option<Vec<TimelineId>> {
     let mut bytes = Bytes(payload);
     let count = bytes.u32()?;
@@ -136,7 +136,7 @@ pub(crate) fn write_roster(change: &RosterChange, out: &mut Vec<u8>) {
     put_timelines(join, out);
 }
 
-/// What a Roster says.
+/// Content of a Roster.
 pub(crate) fn read_roster(payload: &[u8]) -> Option<RosterChange> {
     let mut bytes = Bytes(payload);
     let roster = RosterId(bytes.u128()?);

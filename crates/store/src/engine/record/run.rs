@@ -24,7 +24,7 @@ pub(crate) const WINDOW: u64 = 64;
 
 const VERSION: u8 = 1;
 
-/// What a run says before its entries.
+/// Head of a run, before its entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RunHead {
     pub(crate) count: u64,
@@ -70,7 +70,7 @@ pub(crate) fn write(first: Seq, entries: &[Entry], out: &mut Vec<u8>) {
     }
 }
 
-/// What the run under the key of `first` says before its entries.
+/// Head of the run under the key of `first`.
 pub(crate) fn read_head(first: Seq, value: &[u8]) -> Option<RunHead> {
     head(first, &mut Bytes(value))
 }

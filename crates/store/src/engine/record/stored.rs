@@ -24,7 +24,7 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// What it counts for in a timeline's bytes.
+    /// Its share of a timeline's bytes.
     pub(crate) fn weight(&self) -> u64 {
         u64::from(self.body) + self.label.len() as u64 + WEIGHT_BESIDE
     }

@@ -42,7 +42,7 @@ pub struct FjallState {
 
 #[derive(Default)]
 struct Writer {
-    /// What fjall might lose: the batches since the last `persist`.
+    /// Batches that fjall might lose: those since the last `persist`.
     pending: Vec<Vec<StateChange>>,
     /// Memory of it, bytes.
     pending_bytes: usize,

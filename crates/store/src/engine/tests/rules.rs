@@ -1,4 +1,4 @@
-//! What the suite cannot see: segments, pages that race, damage, state that is lost.
+//! Rules that the suite cannot see: segments, pages that race, damage, lost state.
 
 use super::subject::{Ground, Held};
 use crate::OpenError;

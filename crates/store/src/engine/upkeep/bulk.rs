@@ -26,7 +26,7 @@ const ENDED_TOGETHER: usize = 1_024;
 #[derive(Default)]
 pub(super) struct Bulk {
     pub(super) rows: Gathered,
-    /// Whose rows these are.
+    /// Owner of these rows.
     pub(super) held: Vec<Arc<Flush>>,
     /// State has them.
     pub(super) is_loaded: bool,

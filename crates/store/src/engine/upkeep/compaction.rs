@@ -65,7 +65,7 @@ pub(super) struct Scan {
     from: Place,
 }
 
-/// What was found in a slice.
+/// Findings of a slice.
 pub(super) struct Scanned {
     from: Place,
     next: Result<Option<Place>, String>,
@@ -137,7 +137,7 @@ struct Lists<'a> {
 }
 
 impl Lists<'_> {
-    /// What a record in `segment` is for.
+    /// Timelines of a record in `segment`.
     fn pairs(&mut self, segment: u32, said: &Said<'_>) -> Result<Vec<(TimelineId, Seq)>, String> {
         let list = match said.targets.list() {
             None => &[][..],

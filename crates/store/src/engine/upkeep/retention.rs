@@ -64,7 +64,7 @@ pub(in crate::engine) fn is_over(rule: &Retention, row: HeadRow) -> bool {
         || rule.bytes_max.is_some_and(|max| row.bytes > max)
 }
 
-/// What is known of a timeline that is to be trimmed.
+/// A timeline that is to be trimmed.
 pub(super) struct Trim {
     timeline: TimelineId,
     rules: Vec<RetentionRule>,
@@ -199,7 +199,7 @@ enum SweepTable {
     Runs,
 }
 
-/// What a slice of a sweep found.
+/// Findings of a slice of a sweep.
 pub(super) struct Swept {
     /// The rest of it.
     rest: Option<Sweep>,

@@ -26,10 +26,10 @@ const AT_ONCE_PERCENT: u64 = 5;
 /// Seconds from one time to the next.
 const REST_S: u32 = 10;
 
-/// What an entry of a message that stands elsewhere takes, bytes, about.
+/// Approximate size of an entry of a message that is stored elsewhere, bytes.
 const REFERENCE_BYTES: u64 = 64;
 
-/// What goes with an entry, bytes, about.
+/// Approximate bytes freed with an entry.
 pub(super) fn bytes_of(space: Space, stored: &Stored) -> u64 {
     match space {
         // One record is in many inboxes.
@@ -79,7 +79,7 @@ pub(in crate::engine) struct Weighing {
     wanted: u64,
 }
 
-/// What a slice of it found.
+/// Findings of a slice of it.
 pub(super) struct Weighed(Result<Weighing, StateError>);
 
 impl Weighing {

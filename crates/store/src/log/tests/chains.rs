@@ -1,4 +1,4 @@
-//! What is whole and does not belong: segments of other logs, batches of other histories, epochs.
+//! Intact data of other logs: segments, batches of other histories, epochs.
 
 use super::*;
 use base::prng::Prng;

@@ -3,7 +3,7 @@
 use super::*;
 use base::prng::Prng;
 
-/// What a log was given, and what it must give back.
+/// Records that a log was given, and those that it must give back.
 struct Told {
     /// Every record of a batch that was committed, or was being committed at the end.
     records: Vec<Record>,

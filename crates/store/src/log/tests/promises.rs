@@ -1,4 +1,4 @@
-//! What is said of an end that is lost: only what is known.
+//! Reports about a lost end of a log: only what is known.
 
 use super::*;
 

@@ -103,7 +103,7 @@ struct Search {
     beginning: String,
     count: usize,
     found: VecDeque<PastTransition>,
-    /// Who wrote the lines that are read.
+    /// Node and start that wrote the lines that are read.
     lease: Option<Lease>,
 }
 
