@@ -154,6 +154,14 @@ def everything():
             '[[webhook]]\nurl = "http://127.0.0.1:1/"\n')
 
 
+def started(case):
+    """Such a server, with scheduled backups."""
+    copies = tempfile.TemporaryDirectory(prefix="holdline-copies-")
+    case.addCleanup(copies.cleanup)
+    changes, tail = everything()
+    return case.start({**changes, "backup": {"folder": copies.name}}, tail)
+
+
 def filled_in(expression):
     """An expression of the dashboard as Grafana asks it."""
     return (expression.replace("$__rate_interval", "1m").replace("$job", "holdline")
@@ -164,7 +172,7 @@ class Names(Case):
     SHARED = False
 
     def test_every_metric_of_alerts_and_dashboard_is_one_of_a_server(self):
-        server = self.start(*everything())
+        server = started(self)
         page = server.metrics() + nats.follower(self).metrics()
         there = set(re.findall(r"^# TYPE (\w+) ", page, re.M))
         there |= {f"{name}_bucket" for name in re.findall(r"^# TYPE (\w+) histogram$", page, re.M)}
@@ -275,7 +283,7 @@ class Scraped(Case):
         return (self.asks("query", query=expression) or {}).get("result")
 
     def test_every_panel_has_a_curve_and_every_rule_is_well(self):
-        server = self.start(*everything())
+        server = started(self)
         self.prometheus(server)
         fixture.poll(lambda: self.curve('up{job="holdline"} == 1'), "it is scraped", 60)
         with server.device() as device:

@@ -241,9 +241,9 @@ fn general() -> Vec<Route> {
             .wants(&[Admin], Other).refuses(&[FolderTaken, BackupFailed, Busy])
             .told("backup", "Back up the data folder while the server runs",
                 "The copy is complete.")
-            .more("Responds when the copy is complete and on stable storage. It has no first token, \
-                   audit log, alarms, history of presence and dead letters. Only one backup runs \
-                   at a time."),
+            .more("Responds when the copy is complete and on stable storage. It has no first \
+                   token, audit log, alarms, history of presence and dead letters. Only one \
+                   backup runs at a time."),
         get("/v1/events", stream::events).wants(&[Read], Query).refuses(&[Busy])
             .told("events", "Events as they happen",
                 "Server-sent events. Each has an id; comments keep a quiet stream alive every 15 \

@@ -139,8 +139,9 @@ fn group(case: &Case, found: &mut Vec<Finding>) {
 fn tcp(case: &Case, found: &mut Vec<Finding>) {
     let remedy = "Raise net.ipv4.tcp_mem (pages of 4 KB, all buffers together); smaller defaults \
                   in tcp_rmem and tcp_wmem.";
-    let read = "A program reads too slowly: look at its CPU and the turns of its loop. Or raise the \
-                last figure of net.ipv4.tcp_rmem, and net.ipv4.tcp_mem if TCP is short of memory.";
+    let read = "A program reads too slowly: look at its CPU and the turns of its loop. Or raise \
+                the last figure of net.ipv4.tcp_rmem, and net.ipv4.tcp_mem if TCP is short of \
+                memory.";
     for (name, counter, gravity, what, remedy) in [
         (
             "tcp.abort_on_memory",

@@ -63,9 +63,9 @@ pub fn status(arguments: &Arguments) -> ExitCode {
     ExitCode::from(u8::from(!reading.is_ready))
 }
 
-/// What the server answers to a call; null: this caller may not ask. Readiness is anybody's to ask,
-/// so who has no token, or one for something else, is told why there is no more. An invalid token is
-/// an error.
+/// Answer of the server to a call; null: this caller may not ask. Readiness is everybody's to ask,
+/// so a caller without a token, or with one for something else, is told why there is no more. An
+/// invalid token is an error.
 fn figures(server: &Server, path: &str) -> Result<Value, String> {
     let told = |why: String| {
         note!("{why}");
