@@ -86,6 +86,18 @@ fn a_standby_has_everything_that_was_answered_when_its_leader_is_gone() {
     one.kill();
     two.lead();
     two.has_all_of(&[&one]);
+
+    // A log that is damaged does not open, and is copied anew.
+    one.damage();
+    one.begin(&servers.addresses());
+    one.until_notice("log 0 is of no use", |notice| {
+        matches!(notice, ClusterNotice::CopiesAnew { log: 0, .. })
+    });
+    one.until("it follows", |status| status.logs.iter().all(|log| log.index > 0 && log.lag == 0));
+    two.until("a copy is there", |status| status.logs.iter().all(|log| log.copies == 1));
+    two.kill();
+    one.lead();
+    one.has_all_of(&[&two]);
     let lost = |notice: &ClusterNotice| matches!(notice, ClusterNotice::AcknowledgedLost { .. });
     assert!(!one.notices().iter().chain(two.notices()).any(lost));
 }

@@ -227,6 +227,17 @@ impl Node {
         self.folder = tempfile::tempdir().expect("a folder");
     }
 
+    /// Cuts off what the newest segment of log 0 has.
+    pub(crate) fn damage(&mut self) {
+        assert!(self.replication.is_none(), "it does not run");
+        let files = std::fs::read_dir(self.folder.path().join("log-00")).expect("a log");
+        let paths = files.map(|entry| entry.expect("an entry").path());
+        let segments = paths.filter(|path| path.extension().is_some_and(|it| it == "log"));
+        let newest = segments.max().expect("a segment");
+        let file = std::fs::OpenOptions::new().write(true).open(newest).expect("it opens");
+        file.set_len(60).expect("a disk");
+    }
+
     /// Writes so many messages to each log, and waits until all are answered.
     pub(crate) fn write(&mut self, count: u64) {
         let tickets = self.submit(count);
