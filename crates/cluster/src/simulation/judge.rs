@@ -104,8 +104,10 @@ impl Judge {
             let known = before.or(self.counted.get(&this).copied());
             let known = known.unwrap_or_default();
             self.counted.entry(this).or_insert(known);
-            let is_of_epoch =
-                if batch.leader().is_some() { this.1 > known.1 } else { this.1 == known.1 };
+            let is_of_epoch = match batch.leader() {
+                Some(_) => this.1 > known.1,
+                None => this.1 == known.1,
+            };
             assert!(is_of_epoch, "invariant 2: {this:?} counts behind {known:?}");
             self.passed.remove(&this);
             if this.1 < lead_forgotten {
