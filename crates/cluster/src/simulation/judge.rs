@@ -136,8 +136,9 @@ impl Judge {
         self.unmarked.extend(batches.map(mark));
     }
 
-    /// The log goes on from here, by a Lead or in a new generation: 1 and 7. `disk` is what the node
-    /// of a new generation still adds, `there` what those have who were there when it was claimed.
+    /// The log goes on from here, by a Lead or in a new generation: 1 and 7. `disk` is what the
+    /// node of a new generation still adds, `there` what those have who were there when it was
+    /// claimed.
     pub(super) fn go_on(
         &mut self,
         end: &LogEnd,
