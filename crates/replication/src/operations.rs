@@ -120,6 +120,8 @@ impl Operations {
     ) -> Result<OperationPlan, OperationError> {
         let number = node.node.unwrap_or(first_node());
         check_size(logs, &node)?;
+        let facts = self.nats.facts(&[])?;
+        let replicas = replicas_of(&facts)?;
         if let Some(there) = self.read_if_made()? {
             let found = there.cluster.fingerprint;
             return refuse(match found == fingerprint {
@@ -135,8 +137,6 @@ impl Operations {
                  choose another name, or remove it with the tools of NATS"
             ));
         }
-        let facts = self.nats.facts(&[])?;
-        let replicas = replicas_of(&facts)?;
         let mut plan = self.plan(number, logs);
         plan.warn(&facts);
         plan.line(format!("make the table {} ({replicas} copies)", self.names.bucket()));
@@ -259,12 +259,12 @@ impl Operations {
         node: NewNode,
     ) -> Result<OperationPlan, OperationError> {
         check_size(logs, &node)?;
+        let facts = self.nats.facts(&[])?;
+        let replicas = replicas_of(&facts)?;
         if self.read_if_made()?.is_some() {
             return refuse("the table is there: nothing is to be recovered".into());
         }
         let number = node.node.unwrap_or(first_node());
-        let facts = self.nats.facts(&[])?;
-        let replicas = replicas_of(&facts)?;
         let mut plan = self.plan(number, logs);
         plan.warn(&facts);
         plan.line(format!("make the table {} anew ({replicas} copies)", self.names.bucket()));
