@@ -8,19 +8,20 @@
 //! A flow is an `async fn` that reaches the state of its owner by a [`FlowHandle`]. The owner asks
 //! the outside for whatever a flow waits for, under a [`WaitKey`], and hands the answer to
 //! [`Flows::reply`]; [`run`] resumes what is ready. The state moves into the flow and out of it
-//! again as a box, so a borrow of it cannot outlive a wait, and the lock through which it moves is
-//! always free. Nothing here knows what is asked, or of whom.
+//! again as a box, through a place of the thread that resumes it, so a borrow of it cannot outlive a
+//! wait. Nothing here knows what is asked, or of whom.
 //!
 //! Invariants: one flow at a time has the state, and from one wait to the next nobody else has it;
 //! flows are resumed in the order of their replies; a wait is answered once, and later answers to
 //! it are dropped.
 
 use crate::time::Instant;
+use std::any::Any;
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 /// Deadlines of waits that are over are dropped when there are so many more of them than flows.
@@ -29,7 +30,7 @@ const STALE_DEADLINES_MAX: usize = 64;
 type Flow = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// State that flows share.
-pub trait FlowState: Sized {
+pub trait FlowState: Sized + 'static {
     /// Answers that its flows wait for.
     type Reply;
 
@@ -68,36 +69,31 @@ impl WaitKey {
     }
 }
 
-/// What a flow is lent when it is resumed.
-struct Loan<S: FlowState> {
-    state: Option<Box<S>>,
-    reply: Option<S::Reply>,
+thread_local! {
+    /// The state that is lent to the flow which is resumed on this thread, until that takes it, and
+    /// again when it has given it back.
+    static LENT: Cell<Option<Box<dyn Any>>> = const { Cell::new(None) };
 }
 
-/// Where a loan changes hands.
-struct Exchange<S: FlowState>(Mutex<Loan<S>>);
+fn lend<S: FlowState>(state: Box<S>) {
+    LENT.set(Some(state));
+}
 
-impl<S: FlowState> Exchange<S> {
-    fn open(&self) -> MutexGuard<'_, Loan<S>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn take_lent<S: FlowState>() -> Box<S> {
+    let state = LENT.take().and_then(|state| state.downcast().ok());
+    state.expect("the state is lent while a flow is resumed, to one flow")
 }
 
 /// A flow's access to the state that flows share.
 pub struct FlowHandle<S: FlowState> {
     slot: u32,
     state: Option<Box<S>>,
-    exchange: Arc<Exchange<S>>,
 }
 
 impl<S: FlowState> FlowHandle<S> {
     /// The state, until the next wait.
     pub fn state(&mut self) -> &mut S {
-        let exchange = &self.exchange;
-        self.state.get_or_insert_with(|| {
-            let state = exchange.open().state.take();
-            state.expect("a flow runs only while its owner lends it the state")
-        })
+        self.state.get_or_insert_with(take_lent)
     }
 
     /// The key of the next wait.
@@ -113,7 +109,7 @@ impl<S: FlowState> FlowHandle<S> {
 
     fn give_back(&mut self) {
         if let Some(state) = self.state.take() {
-            self.exchange.open().state = Some(state);
+            lend(state);
         }
     }
 }
@@ -144,10 +140,7 @@ impl<S: FlowState> Future for Wait<'_, S> {
             handle.give_back();
             return Poll::Pending;
         }
-        let mut loan = handle.exchange.open();
-        let (state, reply) = (loan.state.take(), loan.reply.take());
-        drop(loan);
-        handle.state = state;
+        let reply = handle.state().flows().current.take();
         Poll::Ready(reply.expect("a flow that waits is resumed with a reply"))
     }
 }
@@ -161,12 +154,13 @@ struct Slot {
 
 /// The flows of one owner.
 pub struct Flows<S: FlowState> {
-    exchange: Arc<Exchange<S>>,
     slots: Vec<Slot>,
     free: Vec<u32>,
     most: usize,
     /// Flows to resume, with the reply; none: it begins.
     ready: VecDeque<(u32, Option<S::Reply>)>,
+    /// The reply to the flow that is resumed, until that takes it.
+    current: Option<S::Reply>,
     deadlines: BinaryHeap<Reverse<(Instant, WaitKey)>>,
 }
 
@@ -174,11 +168,11 @@ impl<S: FlowState> Flows<S> {
     /// No flows, and later at most so many.
     pub fn new(most: usize) -> Flows<S> {
         Flows {
-            exchange: Arc::new(Exchange(Mutex::new(Loan { state: None, reply: None }))),
             slots: Vec::new(),
             free: Vec::new(),
             most,
             ready: VecDeque::new(),
+            current: None,
             deadlines: BinaryHeap::new(),
         }
     }
@@ -215,7 +209,7 @@ impl<S: FlowState> Flows<S> {
             self.slots.push(Slot { turn: 1, flow: None });
             self.slots.len() as u32 - 1
         });
-        let handle = FlowHandle { slot, state: None, exchange: self.exchange.clone() };
+        let handle = FlowHandle { slot, state: None };
         self.slots[slot as usize].flow = Some(Box::pin(flow(handle)));
         self.ready.push_back((slot, None));
         true
@@ -274,13 +268,14 @@ impl<S: FlowState> Flows<S> {
 /// Resumes all flows that are ready, in order, and those that become so.
 pub fn run<S: FlowState>(mut state: Box<S>) -> Box<S> {
     let mut context = Context::from_waker(Waker::noop());
-    let exchange = state.flows().exchange.clone();
     while let Some((slot, reply)) = state.flows().ready.pop_front() {
-        let flow = state.flows().slots[slot as usize].flow.take();
+        let flows = state.flows();
+        flows.current = reply;
+        let flow = flows.slots[slot as usize].flow.take();
         let mut flow = flow.expect("a flow is ready at most once");
-        *exchange.open() = Loan { state: Some(state), reply };
+        lend(state);
         let is_over = flow.as_mut().poll(&mut context).is_ready();
-        state = exchange.open().state.take().expect("a flow that does not run has no state");
+        state = take_lent();
         let flows = state.flows();
         if is_over {
             flows.end_wait(slot as usize);
@@ -297,6 +292,7 @@ pub fn run<S: FlowState>(mut state: Box<S>) -> Box<S> {
 mod tests {
     use super::*;
     use crate::time::Now;
+    use std::sync::Arc;
     use std::time::Duration;
 
     /// A counter at which flows add up what they are told.
