@@ -1,6 +1,6 @@
-//! What a message costs this service: CPU of a send from its request to its deliveries, over a log
-//! that answers at once and keeps nothing. Run alone, in release:
-//! `cargo test --release -p chat --test send_cost -- --ignored --nocapture`.
+//! What a message costs this service, from its request to its deliveries, over a log that answers at
+//! once and keeps nothing. Run one test alone, in release, with `-- --ignored --nocapture NAME`; on a
+//! machine that is shared, under `perf stat -e task-clock`.
 
 #[path = "house/plain.rs"]
 mod plain;
@@ -195,11 +195,18 @@ fn a_message_is_sent_for_each_that_is_measured() {
 
 #[test]
 #[ignore = "a measurement"]
-fn what_a_send_costs() {
-    for _ in 0..3 {
-        println!("1:1, 1 shard   {:6} ns", two(1, 200_000));
-        println!("1:1, 3 shards  {:6} ns", two(3, 200_000));
-        println!("group of 21, 1 shard   {:6} ns", group(1, 20, 50_000));
-        println!("group of 201, 3 shards {:6} ns", group(3, 200, 5_008));
-    }
+fn a_message_to_an_account() {
+    println!("{} ns", two(1, 400_000));
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn a_message_to_an_account_of_another_shard() {
+    println!("{} ns", two(3, 400_000));
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn a_message_to_a_group_of_twenty() {
+    println!("{} ns", group(3, 20, 100_000));
 }

@@ -111,6 +111,13 @@ pub(crate) struct Amendments {
     reading: usize,
 }
 
+impl Amendments {
+    /// Whether nothing is being amended.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.targets.is_empty() && self.reading == 0
+    }
+}
+
 /// An account calls a message back, of its own or of another one in a group; then it is told.
 async fn recall(mut flow: Flow, asked: RecallAsked) {
     let wait = asked.wait;

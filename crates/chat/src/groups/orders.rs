@@ -90,11 +90,12 @@ async fn change_group(mut flow: Flow, wait: Requester, ordered: Ordered) {
     let key = flow.key();
     let (chat, now, fx) = flow.state();
     chat.hands_order(now, key, (&asker, &group), first, fx);
-    let mut result = flow.stored(key).await;
+    let answer = flow.stored_in_time(key).await;
     // What was there already costs nothing.
-    if makes && !matches!(result, Ok(StoredMessage { again: false, .. })) {
+    if makes && answer.is_some_and(|it| !matches!(it, Ok(StoredMessage { again: false, .. }))) {
         flow.state().0.making_rates.give(asker.inbox, 1);
     }
+    let mut result = answer.unwrap_or(Err(ChatFault::Busy));
     if let Some(then) = then.filter(|_| is_done(&result)) {
         let key = flow.key();
         let (chat, now, fx) = flow.state();

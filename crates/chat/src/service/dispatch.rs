@@ -267,6 +267,7 @@ impl Chat {
     }
 
     pub(super) fn audit(&self) {
+        self.audit_flows();
         self.sessions.audit();
         self.outbox.audit();
         self.conversations.audit();

@@ -176,13 +176,21 @@ impl Flow {
 
     /// Waits for the home of a conversation to store what it was handed under this key.
     pub(crate) async fn stored(&mut self, key: WaitKey) -> Result<StoredMessage, ChatFault> {
+        self.stored_in_time(key).await.unwrap_or(Err(ChatFault::Busy))
+    }
+
+    /// The same; none: that takes too long, and may be done all the same.
+    pub(crate) async fn stored_in_time(
+        &mut self,
+        key: WaitKey,
+    ) -> Option<Result<StoredMessage, ChatFault>> {
         let (chat, now, _) = self.state();
         let wait = Duration::from_millis(chat.settings.limits.answer_ms_max.into());
         chat.flows.set_deadline(key, now.after(wait));
         match self.0.reply().await {
-            Reply::Stored(result) => result,
-            Reply::Late => Err(ChatFault::Busy),
-            _ => unexpected("a message is stored or not"),
+            Reply::Stored(result) => Some(result),
+            Reply::Late => None,
+            _ => Some(unexpected("a message is stored or not")),
         }
     }
 }
@@ -199,6 +207,15 @@ impl Chat {
         F: Future<Output = ()> + Send + 'static,
     {
         self.flows.begin(|handle| flow(Flow(handle)))
+    }
+
+    /// Panics where flows do not agree with what they hold.
+    pub(super) fn audit_flows(&self) {
+        assert!(!self.flows.is_ready() && self.doors.is_empty(), "between calls no flow runs");
+        assert!(
+            !self.flows.is_empty() || self.amendments.is_idle(),
+            "flows give back all they hold"
+        );
     }
 
     /// A flow waits for something else, or is over: doors that it was let in by are open to others.
