@@ -325,7 +325,7 @@ impl Play {
         assert_eq!(self.world.log.rows(Table::Devices), 0, "rows go with the product");
         assert_eq!(self.world.hub.status().devices, 0);
         self.world.hub.audit_idle();
-        self.world.fx.counters
+        *self.world.fx.counters
     }
 }
 
