@@ -240,7 +240,10 @@ impl Simulation {
     pub fn drain(&mut self) {
         let drain_ms = self.limits.drain_ms;
         for shard in (0..self.plan.shards).map(ShardId) {
-            assert!(self.mail(shard, Mail::Drain(drain_ms, Arc::default())), "a calm mailbox has room");
+            assert!(
+                self.mail(shard, Mail::Drain(drain_ms, Arc::default())),
+                "a calm mailbox has room"
+            );
             self.ring(shard);
         }
     }
