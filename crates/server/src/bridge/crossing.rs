@@ -119,6 +119,7 @@ impl Bridge {
             }
             MqttEvent::Subscribed { reasons, .. } => {
                 self.leg(side).subscribed();
+                self.show_online();
                 if reasons.iter().any(|reason| reason.is_failure()) {
                     let name = &self.settings.name;
                     tell!(event::BRIDGE_REFUSED, bridge = name, ?side);
@@ -200,13 +201,22 @@ impl Bridge {
             let (name, address) = (&self.settings.name, self.remote.address().to_string());
             tell!(event::BRIDGE_UP, bridge = name, address);
             let mut status = self.status();
-            (status.is_online, status.last_fault) = (true, None);
+            status.last_fault = None;
             status.connects += 1;
             drop(status);
             self.notify(BridgeSide::Remote, "1");
         }
         if self.remote.is_online() {
             self.notify(BridgeSide::Local, "1");
+        }
+        self.show_online();
+    }
+
+    /// The bridge is online when both brokers have accepted it and answered its subscriptions: what
+    /// is published from then on crosses.
+    fn show_online(&mut self) {
+        if self.remote.is_subscribed() && self.local.is_subscribed() {
+            self.status().is_online = true;
         }
     }
 

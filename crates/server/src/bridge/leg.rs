@@ -81,6 +81,11 @@ impl Leg {
         matches!(self.state, LegState::Online(_))
     }
 
+    /// Whether the broker has accepted it, and sends it what it subscribes to.
+    pub fn is_subscribed(&self) -> bool {
+        self.is_online() && (self.is_subscribed || self.wishes.is_empty())
+    }
+
     /// Its connection, while the machine lives there.
     pub fn conn(&self) -> Option<ConnRef> {
         match self.state {
