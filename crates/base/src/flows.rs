@@ -8,8 +8,8 @@
 //! A flow is an `async fn` that reaches the state of its owner by a [`FlowHandle`]. The owner asks
 //! the outside for whatever a flow waits for, under a [`WaitKey`], and hands the answer to
 //! [`Flows::reply`]; [`run`] resumes what is ready. The state moves into the flow and out of it
-//! again as a box, through a place of the thread that resumes it, so a borrow of it cannot outlive a
-//! wait. Nothing here knows what is asked, or of whom.
+//! again as a box, through a place of the thread that resumes it, so a borrow of it cannot outlive
+//! a wait. Nothing here knows what is asked, or of whom.
 //!
 //! Invariants: one flow at a time has the state, and from one wait to the next nobody else has it;
 //! flows are resumed in the order of their replies; a wait is answered once, and later answers to

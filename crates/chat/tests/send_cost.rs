@@ -1,6 +1,6 @@
-//! What a message costs this service, from its request to its deliveries, over a log that answers at
-//! once and keeps nothing. Run one test alone, in release, with `-- --ignored --nocapture NAME`; on a
-//! machine that is shared, under `perf stat -e task-clock`.
+//! Cost of a message in this service, from its request to its deliveries, over a log that answers
+//! at once and keeps nothing. Run one test alone, in release, with `-- --ignored --nocapture NAME`;
+//! on a machine that is shared, under `perf stat -e task-clock`.
 
 #[path = "house/plain.rs"]
 mod plain;

@@ -3,8 +3,9 @@
 //! ```text
 //! StoreOrder ─► room there? ─► the group's line, or the last message there ─► the log ─► Stored
 //! ```
-//! A change of a group, and what moves in. Their askers are flows already, so both kinds of act meet
-//! where an order is handed over, and where it is answered. Invariant: an order is answered once.
+//! A change of a group, and what moves in. Their askers are flows already, so both kinds of act
+//! meet where an order is handed over, and where it is answered. Invariant: an order is answered
+//! once.
 
 use crate::accounts::fault_of;
 use crate::envelope;
