@@ -18,7 +18,7 @@ help: ## list these commands
 
 run: ## build the server and start it, with files of chat in data/media; ARGS go to `holdline serve`
 	@scripts/toolchain.sh
-	@test -x $(TARGET_DIR)/quick/holdline || echo 'The first build compiles everything and takes minutes.'
+	@test -x $(TARGET_DIR)/quick/holdline || echo 'The first build compiles everything: about four minutes on two cores.'
 	HOLDLINE_VERSION="$(VERSION)" cargo build --profile quick -p holdline
 	@$(if $(ARGS),,HOLDLINE_MEDIA_FOLDER=$${HOLDLINE_MEDIA_FOLDER-data/media}) exec $(TARGET_DIR)/quick/holdline serve $(ARGS)
 
