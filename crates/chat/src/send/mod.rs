@@ -48,7 +48,7 @@ pub(crate) struct Rejected {
 /// Why a message is not sent.
 pub(crate) enum SendError {
     Fault(ChatFault),
-    /// Its sender is told more than that.
+    /// A fault with a reason and a pause for the sender.
     Rejected(Rejected),
 }
 
@@ -392,8 +392,9 @@ impl Chat {
         order: Box<SendOrder>,
         fx: &mut Effects,
     ) {
-        let number = order.number;
-        if let Err(fault) = self.has_room_for_sent(now, &order, fx) {
+        let SendOrder { number, route, body, is_operator, .. } = &*order;
+        let (number, is_exempt) = (*number, *is_operator);
+        if let Err(fault) = self.takes_room(now, (route, body), is_exempt, fx) {
             return self.tell_stored(from, number, Err(fault), fx);
         }
         if matches!(envelope::kind_of(&order.body), Content::EDIT | Content::REACTION) {
@@ -407,15 +408,17 @@ impl Chat {
         }
     }
 
-    fn has_room_for_sent(
+    /// Whether a message has room in its conversation of this shard, and in the share of whoever
+    /// sends it, from which the message is taken. `is_exempt`: shares do not bind it.
+    pub(crate) fn takes_room(
         &mut self,
         now: Now,
-        order: &SendOrder,
+        (route, body): (&Route, &[u8]),
+        is_exempt: bool,
         fx: &mut Effects,
     ) -> Result<(), ChatFault> {
-        let SendOrder { route, body, .. } = order;
         self.may_store_in(route.conversation, body)?;
-        if !order.is_operator && !self.has_share(now, route, body) {
+        if !is_exempt && !self.has_share(now, route, body) {
             fx.counters.count(ChatCounter::ShareFull);
             return Err(ChatFault::StoreFull);
         }
@@ -504,7 +507,7 @@ impl Chat {
         self.flows.reply(WaitKey::of_number(number), Reply::Stored(result));
     }
 
-    /// The home of a conversation has answered: so is whoever waits.
+    /// Answers the device that waits for the home of a conversation.
     pub(crate) fn answer_stored(
         &mut self,
         wait: Requester,
@@ -537,7 +540,7 @@ impl Chat {
         self.answer_session((conn, session), answer, fx);
     }
 
-    /// A message is not taken, and its sender is told more than why.
+    /// Refuses a message, with a reason and a pause for its sender.
     pub(crate) fn reject_send(&mut self, wait: Requester, rejected: Rejected, fx: &mut Effects) {
         let Requester { conn, session, number } = wait;
         let Rejected { why, reason, retry_after_ms } = rejected;

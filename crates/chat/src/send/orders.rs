@@ -21,7 +21,6 @@ use crate::word::{Cargo, ChatWord, Moved, StoreOrder, StoredMessage};
 use crate::{Chat, Effects};
 use base::time::Now;
 use model::chat::{ChatFault, GroupChange};
-use model::counters::ChatCounter;
 use model::id::ShardId;
 use model::ports::events::ChatEvent;
 use model::ports::log::{Append, AppendWith, Call, Done, OnceKey, Write};
@@ -38,17 +37,17 @@ pub(crate) struct Storing {
     change: Option<Box<GroupChange>>,
     /// That is told to nobody: it stands in no conversation and no outbox.
     is_quiet: bool,
-    /// Whom it concerns, unless it changes that.
+    /// The inboxes that get it; a change of the group replaces them.
     receivers: Receivers,
-    /// The members of other servers whom it concerns, likewise: by the time it is stored the group
-    /// may have been forgotten.
+    /// Members of other servers that get it, kept here because the group may leave memory before
+    /// the message is stored; a change of the group replaces them.
     abroad: Option<Abroad>,
     /// It was said elsewhere, before it came here: nobody is told that it happens.
     is_moved: bool,
 }
 
-/// An order of this shard to the home of a conversation, which answers it; then so is whoever
-/// waits.
+/// Hands an order of this shard to the home of a conversation, and answers the device that asked
+/// when the home has answered.
 async fn order(mut flow: Flow, wait: Requester, order: StoreOrder) {
     let key = flow.key();
     let (chat, now, fx) = flow.state();
@@ -79,13 +78,9 @@ impl Chat {
     /// A change of a group, or a message that moves in, is to be stored.
     pub(crate) fn store(&mut self, now: Now, from: ShardId, order: StoreOrder, fx: &mut Effects) {
         let number = order.number;
-        if let Err(fault) = self.may_store_in(order.route.conversation, &order.body) {
+        let is_exempt = order.is_operator || order.moved.is_some();
+        if let Err(fault) = self.takes_room(now, (&order.route, &order.body), is_exempt, fx) {
             return self.tell_stored(from, number, Err(fault), fx);
-        }
-        let is_apart = order.is_operator || order.moved.is_some();
-        if !is_apart && !self.has_share(now, &order.route, &order.body) {
-            fx.counters.count(ChatCounter::ShareFull);
-            return self.tell_stored(from, number, Err(ChatFault::StoreFull), fx);
         }
         if let Some(Moved::Between(_)) = order.moved {
             let (change, receivers) = (None, order.route.inboxes().into());

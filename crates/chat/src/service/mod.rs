@@ -32,7 +32,8 @@ use std::sync::Arc;
 /// The chat service of one shard.
 pub struct ChatService(Option<Box<ShardState>>);
 
-/// What flows are lent: all of a shard's chat, the effects of the call under way, and its time.
+/// The state that flows share: all of a shard's chat, the effects of the call under way, and its
+/// time.
 pub(crate) struct ShardState {
     pub(crate) chat: Chat,
     pub(crate) fx: Effects,
@@ -58,7 +59,7 @@ impl ChatService {
         ChatService(Some(Box::new(ShardState { chat, fx, now })))
     }
 
-    /// What is stored from now on waits for an archive, too.
+    /// Queues what is stored from now on for the archive, too.
     pub fn keep_for_archive(&mut self) {
         self.chat_mut().keep_for_archive();
     }
@@ -69,6 +70,12 @@ impl ChatService {
 
     fn chat_mut(&mut self) -> &mut Chat {
         &mut self.0.as_mut().expect("it is lent only during a call").chat
+    }
+
+    /// Does something with the chat of this shard, and then resumes the flows that it made ready.
+    fn act(&mut self, now: Now, fx: &mut Effects, act: impl FnOnce(&mut Chat, &mut Effects)) {
+        act(self.chat_mut(), fx);
+        self.run_flows(now, fx);
     }
 
     /// Resumes the flows that are ready. False: none was.
@@ -101,58 +108,47 @@ impl Service for ChatService {
     }
 
     fn restored(&mut self, now: Now, fx: &mut Effects) {
-        self.chat_mut().restored(now, fx);
-        self.run_flows(now, fx);
+        self.act(now, fx, |chat, fx| chat.restored(now, fx));
     }
 
     fn request(&mut self, now: Now, from: ConnRef, request: ChatRequest, fx: &mut Effects) {
-        self.chat_mut().request(now, from, request, fx);
-        self.run_flows(now, fx);
+        self.act(now, fx, |chat, fx| chat.request(now, from, request, fx));
     }
 
     fn undelivered(&mut self, now: Now, to: ConnRef, delivery: ChatDelivery, fx: &mut Effects) {
-        self.chat_mut().undelivered(to, delivery, fx);
-        self.run_flows(now, fx);
+        self.act(now, fx, |chat, fx| chat.undelivered(to, delivery, fx));
     }
 
     fn command(&mut self, now: Now, ask: u64, command: ChatCommand, fx: &mut Effects) {
-        self.chat_mut().command(now, ask, command, fx);
-        self.run_flows(now, fx);
+        self.act(now, fx, |chat, fx| chat.command(now, ask, command, fx));
     }
 
     fn complete(&mut self, now: Now, completion: Completion, fx: &mut Effects) {
-        self.chat_mut().complete(now, completion, fx);
-        self.run_flows(now, fx);
+        self.act(now, fx, |chat, fx| chat.complete(now, completion, fx));
     }
 
     fn peer_message(&mut self, now: Now, from: ShardId, message: ChatWord, fx: &mut Effects) {
-        self.chat_mut().peer_message(now, from, message, fx);
-        self.run_flows(now, fx);
+        self.act(now, fx, |chat, fx| chat.peer_message(now, from, message, fx));
     }
 
     fn admitted(&mut self, now: Now, number: u64, answer: Admission, fx: &mut Effects) {
-        self.chat_mut().admitted(now, number, answer, fx);
-        self.run_flows(now, fx);
+        self.act(now, fx, |chat, fx| chat.admitted(now, number, answer, fx));
     }
 
     fn reviewed(&mut self, now: Now, number: u64, verdict: ReviewVerdict, fx: &mut Effects) {
-        self.chat_mut().reviewed(number, verdict);
-        self.run_flows(now, fx);
+        self.act(now, fx, |chat, _| chat.reviewed(number, verdict));
     }
 
     fn booked(&mut self, now: Now, number: u64, answer: BookAnswer, fx: &mut Effects) {
-        self.chat_mut().book_told(now, number, answer, fx);
-        self.run_flows(now, fx);
+        self.act(now, fx, |chat, fx| chat.book_told(now, number, answer, fx));
     }
 
     fn notified(&mut self, now: Now, number: u64, what: Notified, fx: &mut Effects) {
-        self.chat_mut().told(now, number, what, fx);
-        self.run_flows(now, fx);
+        self.act(now, fx, |chat, fx| chat.told(now, number, what, fx));
     }
 
     fn not_out(&mut self, now: Now, words: Vec<ForeignWord>, fx: &mut Effects) {
-        self.chat_mut().come_back(now, words, fx);
-        self.run_flows(now, fx);
+        self.act(now, fx, |chat, fx| chat.come_back(now, words, fx));
     }
 
     fn turn(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
