@@ -71,7 +71,7 @@ pub struct Reloaded {
     pub needs_restart: Vec<ConfigChange>,
     /// Parts that could not follow: each keeps what it had.
     pub failed: Vec<FailedChange>,
-    /// What is allowed but should be known, as `holdline check` prints it: certificates that expire
+    /// Warnings that `holdline check` prints for this configuration: certificates that expire
     /// within 30 days, for instance.
     pub warnings: Vec<String>,
 }

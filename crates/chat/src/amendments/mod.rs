@@ -118,7 +118,7 @@ impl Amendments {
     }
 }
 
-/// An account calls a message back, of its own or of another one in a group; then it is told.
+/// Recalls a message, the asker's own or another member's in a group, and answers the asker.
 async fn recall(mut flow: Flow, asked: RecallAsked) {
     let wait = asked.wait;
     let result = recall_message(&mut flow, asked).await;

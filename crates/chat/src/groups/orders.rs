@@ -83,8 +83,8 @@ struct Ordered {
     makes: bool,
 }
 
-/// The home of a group is asked for a change, and for the invitations that follow it; then whoever
-/// waits is answered.
+/// Asks the home of a group for a change and for the invitations that follow it, and answers the
+/// device that waits.
 async fn change_group(mut flow: Flow, wait: Requester, ordered: Ordered) {
     let Ordered { asker, group, first, then, makes } = ordered;
     let key = flow.key();

@@ -135,7 +135,7 @@ impl Driver {
         }
         self.heard.insert(beat.by.node.number(), now);
         if beat.logs.iter().any(|told| told.role == LogRole::Left) {
-            self.next_tick = now; // whoever is wanted claims at once
+            self.next_tick = now; // a node that is to lead claims at once
         }
         self.peers.hear(now, beat);
         if self.told_leader.is_none() {

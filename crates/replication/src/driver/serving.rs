@@ -119,7 +119,7 @@ impl Driver {
         self.tell_status(self.clock.now()); // whoever balances clients looks at it
     }
 
-    /// A log is not to be served any more. A server has all logs or none.
+    /// Ends the service of a log, and with it that of all: a server serves all logs or none.
     pub(super) fn close(&mut self, log: u16, why: ClosedBy) {
         let why = match why {
             ClosedBy::Deposed => LeaveReason::Deposed,

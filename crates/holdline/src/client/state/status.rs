@@ -63,9 +63,8 @@ pub fn status(arguments: &Arguments) -> ExitCode {
     ExitCode::from(u8::from(!reading.is_ready))
 }
 
-/// Answer of the server to a call; null: this caller may not ask. Readiness is everybody's to ask,
-/// so a caller without a token, or with one for something else, is told why there is no more. An
-/// invalid token is an error.
+/// Answer of the server to a call; null: this caller may not ask, and a note says why. Anybody may
+/// ask for readiness, so a missing token or scope is no error here; an invalid token is one.
 fn figures(server: &Server, path: &str) -> Result<Value, String> {
     let told = |why: String| {
         note!("{why}");

@@ -41,7 +41,7 @@ use std::time::Duration;
 /// Time in which shards carry out a change before a reload answers that they still do.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Parts of the server that new listeners need or that are told of them.
+/// Parts of the server that new listeners need, and those that a change of listeners updates.
 pub(in crate::start) struct Surroundings {
     pub(in crate::start) boxes: Mailboxes<ServerOutside>,
     /// The shards have ended.
