@@ -8,7 +8,7 @@ use crate::log::durable::product;
 use crate::log::pending::{Order, OrderWhat, PendingCall};
 use crate::registry::device::{BindState, Device};
 use crate::registry::pages::Selection;
-use crate::registry::rows::Change;
+use crate::registry::rows::{Change, ROWS_WAITING_MAX};
 use crate::session::Farewell;
 use crate::{Effects, Hub};
 use base::slab::Key;
@@ -112,30 +112,64 @@ impl Hub {
                 number.into_iter().for_each(|number| self.drop_devices(number));
                 PushAnswer::Done(number.is_some())
             }
-            (OrderWhat::Change(key, change), true) => {
-                self.registry.row_answered(key, true);
-                PushAnswer::Done(self.change(now, key, change, fx))
-            }
-            (OrderWhat::Change(key, _), false) => {
-                self.registry.row_answered(key, false);
-                self.give_up(now, key, fx);
-                PushAnswer::StoreFailed
+            (OrderWhat::Change(key, change), is_stored) => {
+                return self.changed(now, reply, (key, change), is_stored, fx);
             }
             (OrderWhat::Put(_) | OrderWhat::Drop(_), false) => PushAnswer::StoreFailed,
         };
         fx.answers.push((reply, answer));
     }
 
+    /// The log has answered the change of a device: it takes place, or nothing was done. The rows
+    /// that waited for that are written.
+    fn changed(
+        &mut self,
+        now: Now,
+        reply: u64,
+        (key, change): (Key, Change),
+        is_stored: bool,
+        fx: &mut Effects,
+    ) {
+        self.registry.row_answered(key, is_stored);
+        let waiting = self.registry.change_over(key);
+        let answer = match is_stored {
+            true => PushAnswer::Done(self.change(now, key, change, fx)),
+            false => PushAnswer::StoreFailed,
+        };
+        fx.answers.push((reply, answer));
+        for pending in waiting {
+            self.put_waiting_row(key, pending, fx);
+        }
+        self.registry.release(now, key);
+        if self.registry.rows_waiting(key).is_none() && !is_stored {
+            self.give_up(key, fx);
+        } else if self.registry.at(key).is_some_and(Device::dirty) && !self.log.has_failed() {
+            self.write_row(key, fx);
+        }
+    }
+
+    /// Writes a row that has waited, or answers that the device is gone.
+    fn put_waiting_row(&mut self, key: Key, pending: PendingCall, fx: &mut Effects) {
+        let is_gone = self.registry.at(key).is_none();
+        let reply = match &pending {
+            PendingCall::Order(order) => order.reply,
+            PendingCall::Kicked { reply, .. } => *reply,
+            _ => return,
+        };
+        match is_gone {
+            true => fx.answers.push((reply, PushAnswer::Done(false))),
+            false => self.put_row(key, pending, fx),
+        }
+    }
+
     /// The log has the change of a device: it takes place. False: the device is gone.
     fn change(&mut self, now: Now, key: Key, change: Change, fx: &mut Effects) -> bool {
-        self.registry.change_over(key);
         match change {
             Change::Block(blocked) => self.set_blocked(now, key, blocked, fx),
             Change::Tags(tags) => {
                 let is_known = self.registry.at(key).is_some();
                 self.go_ahead(now, key, fx);
                 self.registry.set_tags(now, key, &tags);
-                self.registry.release(now, key);
                 is_known
             }
         }
@@ -175,21 +209,22 @@ impl Hub {
 
     /// Hands the log a row with a change, which takes place when the row is stored.
     fn order_change(&mut self, reply: u64, key: Key, change: Change, fx: &mut Effects) {
-        self.registry.change(key, &change);
+        let waiting = self.registry.rows_waiting(key).map_or(0, |waiting| waiting.len());
+        if waiting == ROWS_WAITING_MAX {
+            return fx.answers.push((reply, PushAnswer::Busy));
+        }
         let order = Order { reply, what: OrderWhat::Change(key, change) };
         self.put_row(key, PendingCall::Order(Box::new(order)), fx);
     }
 
-    /// The log does not have the change of a device: nothing was done. The row may be there
-    /// nevertheless, or another one that was ahead of the record with it, so it is written as it
-    /// should be; a record that was made for the order alone goes.
-    fn give_up(&mut self, now: Now, key: Key, fx: &mut Effects) {
-        self.registry.change_over(key);
-        self.registry.release(now, key);
+    /// The log does not have the change of a device. The row may be there nevertheless, so it is
+    /// written as it should be; a record that was made for the order alone goes.
+    fn give_up(&mut self, key: Key, fx: &mut Effects) {
         let Some(device) = self.registry.at(key) else { return };
         let is_nothing = device.extra.is_none() && !device.blocked();
         match is_nothing && device.presence() == BindState::Never {
             true => self.forget(key, fx),
+            false if !self.log.has_failed() => self.write_row(key, fx),
             false => self.registry.soil(key),
         }
     }
@@ -204,7 +239,6 @@ impl Hub {
                 self.write_row(key, fx);
             }
         }
-        self.registry.release(now, key);
         true
     }
 

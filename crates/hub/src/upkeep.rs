@@ -7,11 +7,13 @@
 //! of rows. In a drain it goes on without pauses until all rows are written.
 
 use crate::log::cleanup::CleanupTask;
-use crate::log::pending::PendingCall;
+use crate::log::pending::{OrderWhat, PendingCall};
 use crate::registry::device::Device;
+use crate::registry::rows::ROWS_WAITING_MAX;
 use crate::{Effects, Hub};
 use base::slab::Key;
 use base::time::{Instant, Now};
+use model::ports::pushes::PushAnswer;
 use std::time::Duration;
 
 /// One round.
@@ -46,8 +48,27 @@ impl Hub {
         self.put_row(key, PendingCall::Row(key), fx);
     }
 
-    /// Writes a device's row, for a purpose.
+    /// Writes a device's row, for a purpose: at once, or when the change that is on its way to the
+    /// log was answered.
     pub(crate) fn put_row(&mut self, key: Key, pending: PendingCall, fx: &mut Effects) {
+        if let Some(waiting) = self.registry.rows_waiting(key) {
+            return match pending {
+                // It was kicked, whether the log has it or not.
+                PendingCall::Kicked { reply, was_online, .. }
+                    if waiting.len() == ROWS_WAITING_MAX =>
+                {
+                    self.registry.soil(key);
+                    fx.answers.push((reply, PushAnswer::Done(was_online)));
+                }
+                PendingCall::Row(key) => self.registry.soil(key),
+                pending => waiting.push_back(pending),
+            };
+        }
+        if let PendingCall::Order(order) = &pending
+            && let OrderWhat::Change(key, change) = &order.what
+        {
+            self.registry.change(*key, change);
+        }
         if let Some(write) = self.registry.row(key, self.jobs.through(key.slot)) {
             self.log.write(pending, write, fx);
         }

@@ -276,11 +276,12 @@ impl Application {
         }
     }
 
-    /// The server is about to die: whatever is under way may have been done or not.
-    pub fn dies(&mut self) {
+    /// The server is about to die: whatever is under way may have been done or not, and so may
+    /// what was refused by a log that had `failed`.
+    pub fn dies(&mut self, failed: bool) {
         self.changes.clear();
-        self.tags.values_mut().for_each(Belief::doubt);
-        self.blocked.values_mut().for_each(Belief::doubt);
+        self.tags.values_mut().for_each(|belief| belief.doubt(failed));
+        self.blocked.values_mut().for_each(|belief| belief.doubt(failed));
     }
 
     /// The server died: who was online is not known, receipts are forgotten. Sessions go on being

@@ -221,7 +221,7 @@ impl Simulation {
     pub fn crash(&mut self) {
         self.crashes += 1;
         let failed = self.disk.borrow().is_failed();
-        self.application.dies();
+        self.application.dies(failed);
         self.disk.borrow_mut().restart();
         self.completed.clear();
         for &host in &self.server.hosts {

@@ -1,18 +1,21 @@
 //! The rows of devices: what is remembered of them over a restart.
 //!
 //! A row is a copy of a record, made when it is handed to the log. Somebody waits for it only when
-//! the API changed it; then the copy has the change before the record does, and so has every copy
-//! until the log has answered. Other changes make the record dirty, and the sweep writes it. A row
-//! that was refused makes it dirty again; if it was the device's first, no push is called stored
-//! on the strength of it, because nobody would know after a restart whose it is.
+//! the API changed it; then the copy has the change before the record does. Until the log has
+//! answered, no other row of the device is written: it would have the change, which may be refused,
+//! or undo it. Further orders of the API wait their turn, and everything else makes the record
+//! dirty. Other changes make it dirty too, and the sweep writes it. A row that was refused makes it
+//! dirty again; if it was the device's first, no push is called stored on the strength of it,
+//! because nobody would know after a restart whose it is.
 
 use super::Registry;
 use super::device::{BindState, Device};
 use crate::log::durable::device::{self, DeviceRow};
+use crate::log::pending::PendingCall;
 use base::slab::Key;
 use model::id::{DeviceId, MessageId, ProductKey, Tag};
 use model::ports::log::{Table, Write};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Change of a device that the API wants, and that its row has before its record.
 #[derive(Clone)]
@@ -23,12 +26,13 @@ pub(crate) enum Change {
     Tags(Vec<Tag>),
 }
 
-/// Changes of one device that are on their way to the log.
-#[derive(Default)]
-struct Changes {
-    blocked: Option<bool>,
-    tags: Option<Vec<Tag>>,
-    open: u32,
+/// Orders of the API that may wait behind a change of one device. One more is answered Busy.
+pub(crate) const ROWS_WAITING_MAX: usize = 64;
+
+/// A change of one device that is on its way to the log, and the rows that wait behind it.
+struct ChangeInFlight {
+    change: Change,
+    waiting: VecDeque<PendingCall>,
 }
 
 /// Rows that differ from their records, one way or the other.
@@ -38,8 +42,8 @@ pub(super) struct Rows {
     dirty: u64,
     /// Devices whose first row is on its way.
     first: BTreeSet<Key>,
-    /// Rows that are ahead of their records.
-    changes: BTreeMap<Key, Changes>,
+    /// Changes whose rows are ahead of their records.
+    changes: BTreeMap<Key, ChangeInFlight>,
 }
 
 impl Rows {
@@ -100,34 +104,33 @@ impl Registry {
         self.soil(key);
     }
 
-    /// The rows of a device have this change from now on.
+    /// The next row of a device has this change.
     pub fn change(&mut self, key: Key, change: &Change) {
         self.asked(key);
-        let changes = self.rows.changes.entry(key).or_default();
-        changes.open += 1;
-        match change {
-            Change::Block(blocked) => changes.blocked = Some(*blocked),
-            Change::Tags(tags) => changes.tags = Some(tags.clone()),
-        }
+        let in_flight = ChangeInFlight { change: change.clone(), waiting: VecDeque::new() };
+        self.rows.changes.insert(key, in_flight);
     }
 
-    /// The log has answered a row with a change, one way or the other.
-    pub fn change_over(&mut self, key: Key) {
+    /// The rows that wait until the log has answered a change of this device, if it has one.
+    pub fn rows_waiting(&mut self, key: Key) -> Option<&mut VecDeque<PendingCall>> {
+        self.rows.changes.get_mut(&key).map(|in_flight| &mut in_flight.waiting)
+    }
+
+    /// The log has answered the row with a change, one way or the other. Gives what waited.
+    pub fn change_over(&mut self, key: Key) -> VecDeque<PendingCall> {
         self.answered(key);
-        if let Some(changes) = self.rows.changes.get_mut(&key) {
-            changes.open -= 1;
-            if changes.open == 0 {
-                self.rows.changes.remove(&key);
-            }
-        }
+        self.rows.changes.remove(&key).map(|in_flight| in_flight.waiting).unwrap_or_default()
     }
 
     fn row_of(&self, key: Key, through: MessageId) -> Option<DeviceRow> {
         let device = self.devices.at(key)?;
-        let changes = self.rows.changes.get(&key);
-        let tags = changes.and_then(|changes| changes.tags.clone());
+        let (blocked, tags) = match self.rows.changes.get(&key).map(|it| &it.change) {
+            Some(Change::Block(blocked)) => (Some(*blocked), None),
+            Some(Change::Tags(tags)) => (None, Some(tags.clone())),
+            None => (None, None),
+        };
         Some(DeviceRow {
-            blocked: changes.and_then(|changes| changes.blocked).unwrap_or(device.blocked()),
+            blocked: blocked.unwrap_or(device.blocked()),
             bound: device.presence() != BindState::Never,
             online: device.conn().is_some(),
             barred: device.is_barred(),

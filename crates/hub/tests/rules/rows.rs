@@ -97,43 +97,89 @@ fn orders_that_overlap_do_not_undo_each_other() {
     world.keeps = false;
     world.tell(block("d", true));
     world.tell(set_tags("d", &["a"]));
-    let seat_row = world.fx.calls.len();
+    assert_eq!(rows_asked(&world), 1, "the second waits for the first");
     world.complete(Ok(()));
-    assert_eq!(seat_row, 2);
+    assert_eq!(rows_asked(&world), 1);
+    world.complete(Ok(()));
     world.restart();
     assert!(world.state("d").expect("known").blocked);
     assert_eq!(tags(&mut world, "d"), ["a"]);
-    // A row that is written for another reason has what is on its way too.
-    world.tell(block("d", false));
-    world.tell(set_tags("d", &["b"]));
-    world.complete_as(|call| match call {
-        Call::Write(Write::Put { .. }) => Ok(()),
-        _ => Err(StoreError::Busy),
-    });
-    world.restart();
-    assert!(!world.state("d").expect("known").blocked);
-    assert_eq!(tags(&mut world, "d"), ["b"]);
 }
 
 #[test]
-fn a_refused_order_does_not_stay_in_a_later_row() {
+fn a_refused_order_is_in_no_other_row_even_for_a_moment() {
     let mut world = HubHarness::new();
+    world.seat("d");
     world.keeps = false;
-    let blocked = world.tell(block("d", true));
-    world.tell(set_tags("d", &["a"]));
-    let calls = std::mem::take(&mut world.fx.calls);
-    let (first, rest) = calls.split_first().expect("two rows");
-    world.hub.complete(world.now, (first.0, Err(StoreError::Full)), &mut world.fx);
-    for (ticket, call) in rest {
-        let done = world.log.answer(call);
-        world.hub.complete(world.now, (*ticket, done), &mut world.fx);
-    }
-    assert_eq!(world.answer(blocked), Some(PushAnswer::StoreFailed));
-    world.pass_ms(31_000);
-    world.settle();
+    let reply = world.tell(block("d", true));
+    let mut bind = HubHarness::bind("d");
+    bind.tags = Some(vec![tag("own")]);
+    world.seat_with(bind);
+    let next = world.tell(set_tags("d", &["a"]));
+    assert_eq!(rows_asked(&world), 1, "what is not stored is in no row but its own");
+    world.complete(Err(StoreError::Full));
+    assert_eq!((world.answer(reply), rows_asked(&world)), (Some(PushAnswer::StoreFailed), 1));
+    world.complete(Ok(()));
+    assert_eq!(world.answer(next), Some(PushAnswer::Done(true)));
     world.restart();
     assert!(!world.state("d").expect("known").blocked);
     assert_eq!(tags(&mut world, "d"), ["a"]);
+}
+
+#[test]
+fn what_a_device_told_while_an_order_was_on_its_way_is_written_behind_it() {
+    let mut world = HubHarness::new();
+    world.seat("d");
+    world.keeps = false;
+    world.tell(block("d", false));
+    let mut bind = HubHarness::bind("d");
+    bind.tags = Some(vec![tag("own")]);
+    world.seat_with(bind);
+    world.complete(Ok(()));
+    assert_eq!(rows_asked(&world), 1, "at once");
+    world.complete(Ok(()));
+    world.restart();
+    assert_eq!(tags(&mut world, "d"), ["own"]);
+}
+
+#[test]
+fn orders_of_one_device_that_wait_have_a_limit_and_each_is_answered() {
+    let mut world = HubHarness::new();
+    world.seat("d");
+    world.keeps = false;
+    let replies: Vec<_> = (0..65).map(|n| world.tell(block("d", n % 2 == 0))).collect();
+    let late = world.tell(block("d", true));
+    assert_eq!(world.answer(late), Some(PushAnswer::Busy));
+    for reply in replies {
+        assert_eq!(world.answer(reply), None);
+        world.complete(Ok(()));
+        assert_eq!(world.answer(reply), Some(PushAnswer::Done(true)));
+    }
+    world.settle();
+    world.hub.audit();
+    world.restart();
+    assert!(world.state("d").expect("known").blocked);
+}
+
+#[test]
+fn orders_that_wait_for_a_device_that_goes_are_answered() {
+    let mut world = HubHarness::new();
+    world.keeps = false;
+    let first = world.tell(block("d", true));
+    let second = world.tell(set_tags("d", &["a"]));
+    let dropped = world.tell(PushCommand::DropProduct(product().key));
+    let calls = std::mem::take(&mut world.fx.calls);
+    for (ticket, call) in calls.into_iter().rev() {
+        let done = world.log.answer(&call);
+        world.hub.complete(world.now, (ticket, done), &mut world.fx);
+        world.turn();
+    }
+    assert_eq!(world.answer(dropped), Some(PushAnswer::Done(true)));
+    for reply in [first, second] {
+        assert_eq!(world.answer(reply), Some(PushAnswer::Done(false)));
+    }
+    world.settle();
+    world.hub.audit();
 }
 
 #[test]

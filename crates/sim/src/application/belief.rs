@@ -1,7 +1,8 @@
 //! What the application holds for true of one value of a device, from what it was answered.
 //!
 //! Orders about a device are carried out in the order in which they were asked. One that was
-//! refused changed nothing, unless the log failed or the server died: then nobody knows.
+//! refused changed nothing, unless the log had failed: then nobody knows, as of one that had no
+//! answer when the server died.
 
 use model::id::DeviceId;
 use model::ports::control::Answer;
@@ -15,13 +16,15 @@ pub(super) struct Belief<T> {
     certain: Option<T>,
     /// Asked for, by the question's number.
     open: Vec<(u64, T)>,
+    /// Refused by the store since something was certain.
+    refused: Vec<T>,
     /// Perhaps done.
     possible: Vec<T>,
 }
 
 impl<T> Default for Belief<T> {
     fn default() -> Self {
-        Belief { certain: None, open: Vec::new(), possible: Vec::new() }
+        Belief { certain: None, open: Vec::new(), refused: Vec::new(), possible: Vec::new() }
     }
 }
 
@@ -37,16 +40,20 @@ impl<T: Clone + PartialEq + Debug + Default> Belief<T> {
         match answer {
             Answer::Push(PushAnswer::Done(true)) => {
                 self.certain = self.open.drain(..=at).next_back().map(|(_, value)| value);
+                self.refused.clear();
                 self.possible.clear();
             }
-            Answer::Push(PushAnswer::StoreFailed) => self.possible.push(self.open.remove(at).1),
+            Answer::Push(PushAnswer::StoreFailed) => self.refused.push(self.open.remove(at).1),
             _ => drop(self.open.remove(at)),
         }
     }
 
-    /// Whatever is asked may have been done or not.
-    pub fn doubt(&mut self) {
+    /// The server dies: whatever is asked may have been done or not, and so may what was refused
+    /// by a log that had `failed`.
+    pub fn doubt(&mut self, failed: bool) {
         self.possible.extend(self.open.drain(..).map(|(_, value)| value));
+        let refused = self.refused.drain(..);
+        self.possible.extend(refused.filter(|_| failed));
     }
 
     /// Whether it is certainly so.
