@@ -1,11 +1,13 @@
-// The running configuration: every key with its value, default, range and meaning, and the changes
-// that a reload would apply.
+// The running configuration: every key with its value, default, range and meaning, the changes that
+// a reload would apply, and the buttons that check and reload the file.
 
 import { ask } from './api.js';
 import { h, put, set } from './dom.js';
 import { choice, search, text } from './forms.js';
-import { badge, card, loaded, table } from './show.js';
+import { badge, button, card, loaded, notice, number, sure, table } from './show.js';
 import { parts, t } from './texts.js';
+
+/** @typedef {import('./console.js').Place} Place */
 
 /** @param {any} it */
 const setting = it => h('div', { class: `setting ${it.is_default ? '' : 'changed'}` },
@@ -15,12 +17,13 @@ const setting = it => h('div', { class: `setting ${it.is_default ? '' : 'changed
     badge(it.live ? t('reload') : t('restart'), it.live ? 'good' : 'off')),
   h('p', {}, it.text, ' ', t('Allowed: {range}.', { range: it.allowed })));
 
-/** @param {import('./console.js').Place} place */
+/** @param {Place} place */
 function show(place) {
   const sought = (place.query.get('with') ?? '').toLowerCase();
   const only = place.query.get('only') ?? '';
   const [changes, list] = [h('div'), h('div', { class: 'cards-list' })];
-  put(place.root, card(t('Changes that a reload would apply'), changes), search(place, [
+  const orders = place.may('admin') && reload(place);
+  put(place.root, card(t('Changes that a reload would apply'), changes, orders), search(place, [
     [t('Contains'), text('with'), t('Text in the section, key, value or description, in upper or lower case.')], [t('Show'), choice('only', [['', t('All keys')], ['changed', t('Changed from the default')], ['live', t('Applied by a reload')]]), t('Which keys are listed. Default: all.')],
   ]), list);
   loaded(list, async () => {
@@ -52,5 +55,31 @@ function pending(place, { changes, problem }) {
   ], changes, t('None: the file and the environment match the running configuration.')),
   changes.some((/** @type {any} */ it) => it.live) && h('p', { class: 'quiet' }, parts('Reload with {systemctl} or {kill}.', { systemctl: h('code', {}, 'systemctl reload holdline'), kill: h('code', {}, 'kill -HUP') })));
 }
+
+/**
+ * Buttons that check the file as a reload would read it, and that reload it, with what they found.
+ * @param {Place} place
+ */
+function reload(place) {
+  const found = h('div', { role: 'status' });
+  const check = button(t('Check'), async () => {
+    const { problems, warnings } = await ask('POST', 'v1/configuration/preview', undefined, place.gone);
+    set(found, told(t('Problems; a reload would be refused or incomplete:'), problems, 'fault'),
+      told(t('Warnings:'), warnings, 'quiet'), !problems.length && !warnings.length && h('p', { class: 'quiet' }, t('No problems and no warnings.')));
+  }, { class: 'second' });
+  const act = button(t('Reload'), async () => {
+    if (!await sure(t('Reload the configuration?'), t('Reload'), t('Connections stay open. Keys that need a restart keep their values.'))) return;
+    const { applied, failed, warnings } = await ask('POST', 'v1/configuration/reload');
+    notice(t('Reloaded. Keys changed: {count}.', { count: number(applied.length) }));
+    const failures = failed.map((/** @type {any} */ it) => `${it.what}: ${it.error}`);
+    set(found, told(t('Failed; the old values stay in use:'), failures, 'fault'), told(t('Warnings:'), warnings, 'quiet'));
+    if (!failures.length && !warnings.length) place.go({ reloaded: String(Date.now()) });
+  });
+  return [h('div', { class: 'row' }, check, act), found];
+}
+
+/** Sentences below a title; nothing if there are none. @param {string} title @param {string[]} sentences @param {string} kind */
+const told = (title, sentences, kind) => sentences.length > 0
+  && h('div', { class: kind }, h('p', {}, title), h('ul', {}, sentences.map(it => h('li', {}, it))));
 
 export const page = { title: t('Configuration'), scopes: ['manage', 'view'], lead: t('The running configuration, from the file, the environment and the defaults. Secrets are hidden.'), show };

@@ -146,6 +146,7 @@ export const ZH = {
   // Configuration.
   'Configuration': '配置', 'default': '默认', 'no default': '无默认值', 'reload': '重新加载', 'restart': '重启', 'Allowed: {range}.': '允许：{range}。', 'Changes that a reload would apply': '重新加载会应用的变更', 'All keys': '全部配置项', 'Changed from the default': '与默认值不同', 'Applied by a reload': '重新加载即可生效', 'The configuration file is invalid:': '配置文件无效：',
   'This server cannot reload its configuration.': '本服务器不能重新加载配置。', 'Key': '配置项', 'Current value': '当前值', 'Value in the file': '文件中的值', 'Applied by': '生效方式', 'None: the file and the environment match the running configuration.': '无：文件和环境变量与运行中的配置一致。', 'Reload with {systemctl} or {kill}.': '重新加载：{systemctl} 或 {kill}。',
+  'Check': '检查', 'Reload': '重新加载', 'Problems; a reload would be refused or incomplete:': '问题（重新加载会被拒绝或不完整）：', 'Warnings:': '警告：', 'No problems and no warnings.': '没有问题，也没有警告。', 'Reload the configuration?': '重新加载配置？', 'Connections stay open. Keys that need a restart keep their values.': '连接保持不变。需要重启的配置项保持原值。', 'Reloaded. Keys changed: {count}.': '已重新加载。变更的配置项：{count}。', 'Failed; the old values stay in use:': '失败的项（仍使用原值）：',
   'The running configuration, from the file, the environment and the defaults. Secrets are hidden.': '运行中的配置，来自文件、环境变量和默认值。密钥已隐藏。',
 
   // API.
