@@ -2,7 +2,7 @@
 //!
 //! The document is the rule's input, so it cannot lag behind the code. The table itself is held to
 //! the law first: a row on floors 0 to 3 may name only ground below it, and nobody but the yard
-//! names the yard. A second table says which crates may use which outside library.
+//! names the yard. `crates/LIBRARIES.md` says which crates may use which outside library.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,6 +11,7 @@ use super::table::{self, Row};
 use super::tree::{Dependency, Package, Tree};
 
 const DOCUMENT: &str = "ARCHITECTURE.md";
+const LIBRARIES: &str = "crates/LIBRARIES.md";
 const FLOOR_COLUMNS: &[&str] = &["floor", "crates", "may import", "may touch"];
 const LIBRARY_COLUMNS: &[&str] = &["library", "crates", "for"];
 
@@ -42,17 +43,17 @@ struct Law {
 
 /// Checks the tables, then every crate's dependencies against them.
 pub fn check(tree: &Tree, found: &mut Vec<Violation>) {
-    let Some(document) = tree.file(DOCUMENT) else {
-        found.push(violation(1, format!("write {DOCUMENT} with the floor table")));
-        return;
+    let rows = |document: &'static str, columns: &[&str], found: &mut Vec<Violation>| {
+        let rows = tree.file(document).and_then(|file| table::rows(&file.text, columns));
+        if rows.is_none() {
+            let remedy = format!("put back the table with the columns {columns:?}");
+            found.push(violation(document, 1, remedy));
+        }
+        rows
     };
-    let floors = table::rows(&document.text, FLOOR_COLUMNS);
-    let libraries = table::rows(&document.text, LIBRARY_COLUMNS);
-    let (Some(floors), Some(libraries)) = (floors, libraries) else {
-        let tables = format!("{FLOOR_COLUMNS:?} and {LIBRARY_COLUMNS:?}");
-        found.push(violation(1, format!("put back the tables with the columns {tables}")));
-        return;
-    };
+    let floors = rows(DOCUMENT, FLOOR_COLUMNS, found);
+    let libraries = rows(LIBRARIES, LIBRARY_COLUMNS, found);
+    let (Some(floors), Some(libraries)) = (floors, libraries) else { return };
     let law = build(&floors, &libraries, found);
     check_law(&law, found);
     check_table_is_alive(&law, tree, found);
@@ -61,22 +62,30 @@ pub fn check(tree: &Tree, found: &mut Vec<Violation>) {
     }
 }
 
-fn violation(line: usize, remedy: String) -> Violation {
-    Violation { path: DOCUMENT.into(), line, rule: "floor", remedy }
+fn violation(document: &str, line: usize, remedy: String) -> Violation {
+    Violation { path: document.into(), line, rule: "floor", remedy }
 }
 
 fn build(floors: &[Row], libraries: &[Row], found: &mut Vec<Violation>) -> Law {
     let mut law = Law::default();
     for row in floors {
         let Some(floor) = read_floor(&row.cells[0]) else {
-            found.push(violation(row.line, "begin the row with 0, 1, 2, 3, roof or yard".into()));
+            found.push(violation(
+                DOCUMENT,
+                row.line,
+                "begin the row with 0, 1, 2, 3, roof or yard".into(),
+            ));
             continue;
         };
         let imports: BTreeSet<String> = owned(&row.cells[2]).collect();
         for name in owned(&row.cells[1]) {
             let member = Member { line: row.line, floor, imports: imports.clone() };
             if law.members.insert(name.clone(), member).is_some() {
-                found.push(violation(row.line, format!("`{name}` has a row already: keep one")));
+                found.push(violation(
+                    DOCUMENT,
+                    row.line,
+                    format!("`{name}` has a row already: keep one"),
+                ));
             }
         }
     }
@@ -107,7 +116,7 @@ fn check_law(law: &Law, found: &mut Vec<Violation>) {
         for import in &member.imports {
             let Some(other) = law.members.get(import) else {
                 let remedy = format!("`{name}` may not import `{import}`, which has no row");
-                found.push(violation(member.line, remedy));
+                found.push(violation(DOCUMENT, member.line, remedy));
                 continue;
             };
             let lawful = match member.floor {
@@ -119,7 +128,7 @@ fn check_law(law: &Law, found: &mut Vec<Violation>) {
                 let remedy = format!(
                     "take `{import}` from `{name}`: crates import the ground, only the roof others"
                 );
-                found.push(violation(member.line, remedy));
+                found.push(violation(DOCUMENT, member.line, remedy));
             }
         }
     }
@@ -129,7 +138,11 @@ fn check_law(law: &Law, found: &mut Vec<Violation>) {
 fn check_table_is_alive(law: &Law, tree: &Tree, found: &mut Vec<Violation>) {
     for (name, member) in &law.members {
         if !tree.packages.iter().any(|package| package.name == *name) {
-            found.push(violation(member.line, format!("there is no crate `{name}`: take it off")));
+            found.push(violation(
+                DOCUMENT,
+                member.line,
+                format!("there is no crate `{name}`: take it off"),
+            ));
         }
     }
     for (library, (line, members)) in &law.libraries {
@@ -138,7 +151,7 @@ fn check_table_is_alive(law: &Law, tree: &Tree, found: &mut Vec<Violation>) {
                 let remedy = format!(
                     "`{library}` is for `{member}`, which is no crate of ours: take it off"
                 );
-                found.push(violation(*line, remedy));
+                found.push(violation(LIBRARIES, *line, remedy));
             }
         }
     }
@@ -147,7 +160,7 @@ fn check_table_is_alive(law: &Law, tree: &Tree, found: &mut Vec<Violation>) {
 fn check_package(law: &Law, package: &Package, tree: &Tree, found: &mut Vec<Violation>) {
     let Some(member) = law.members.get(&package.name) else {
         let remedy = format!("give the crate `{}` a row in the floor table", package.name);
-        found.push(violation(1, remedy));
+        found.push(violation(DOCUMENT, 1, remedy));
         return;
     };
     for dependency in &package.dependencies {
@@ -176,12 +189,12 @@ fn check_import(member: &Member, dependency: &Dependency) -> Option<String> {
 fn check_library(law: &Law, package: &str, dependency: &Dependency) -> Option<String> {
     let name = &dependency.name;
     let Some((_, members)) = law.libraries.get(name) else {
-        return Some(format!("`{name}` is in no row of the library table of {DOCUMENT}"));
+        return Some(format!("`{name}` is in no row of {LIBRARIES}"));
     };
     if members.contains(package) || (dependency.is_dev && members.contains(TESTS)) {
         return None;
     }
-    Some(format!("`{name}` is not for this crate: see the library table of {DOCUMENT}"))
+    Some(format!("`{name}` is not for this crate: see {LIBRARIES}"))
 }
 
 fn line_of(tree: &Tree, package: &Package, dependency: &str) -> usize {

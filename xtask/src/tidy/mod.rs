@@ -8,8 +8,8 @@ mod clocks;
 mod docs;
 mod enums;
 mod floors;
+mod glossary;
 mod hosts;
-mod lexicon;
 mod meanings;
 mod prints;
 mod reasons;
@@ -54,7 +54,7 @@ const RULES: &[(&str, Rule)] = &[
     ("doc", docs::check),
     ("word", words::check),
     ("reason", reasons::check),
-    ("lexicon", lexicon::check),
+    ("glossary", glossary::check),
     ("meaning", meanings::check),
     ("clock", clocks::check),
     ("host", hosts::check),

@@ -30,7 +30,7 @@ pub fn check(tree: &Tree, found: &mut Vec<Violation>) {
         }
         for (line, name) in source.declared(TYPE_KEYWORDS) {
             if let Some(word) = empty_word(&name) {
-                let remedy = format!("`{name}`: say which noun of LEXICON.md it is, not {word}");
+                let remedy = format!("`{name}`: say which noun of GLOSSARY.md it is, not {word}");
                 found.push(violation(file, line, remedy));
             }
         }

@@ -1,8 +1,7 @@
-//! Types that LEXICON.md names exist in the code under that name.
+//! Types that GLOSSARY.md names exist in the code under that name, and the page stays short.
 //!
-//! A row of the lexicon says in its second column what its first one holds: a `type` (each name in
-//! backticks is declared somewhere under `crates/`), a `word` that is no type, or something for
-//! `later`. Whether a type means what the row says is for the reviewer.
+//! The second column of a row names types in backticks; each is declared somewhere under `crates/`.
+//! Whether a type means what the row says is for the reviewer.
 
 use std::collections::BTreeSet;
 
@@ -10,17 +9,23 @@ use super::Violation;
 use super::table::{self, Row};
 use super::tree::Tree;
 
-const DOCUMENT: &str = "LEXICON.md";
-const COLUMNS: &[&str] = &["word", "is", "meaning", "elsewhere known as"];
+const DOCUMENT: &str = "GLOSSARY.md";
+const COLUMNS: &[&str] = &["term", "in the code", "meaning"];
+/// A page that is longer is not read.
+const BYTES_MAX: usize = 6 * 1_024;
 const KEYWORDS: &[&str] = &["struct", "enum", "trait", "type"];
 
-/// Checks every row of the lexicon.
+/// Checks the page's length and every row.
 pub fn check(tree: &Tree, found: &mut Vec<Violation>) {
     let rows = tree.file(DOCUMENT).and_then(|document| table::rows(&document.text, COLUMNS));
     let Some(rows) = rows else {
         found.push(violation(1, format!("write {DOCUMENT} with the columns {COLUMNS:?}")));
         return;
     };
+    let bytes = tree.file(DOCUMENT).map_or(0, |document| document.text.len());
+    if bytes > BYTES_MAX {
+        found.push(violation(1, format!("{bytes} bytes: {BYTES_MAX} at most, drop a row")));
+    }
     let declared = declared_types(tree);
     for row in &rows {
         for remedy in check_row(row, &declared) {
@@ -30,7 +35,7 @@ pub fn check(tree: &Tree, found: &mut Vec<Violation>) {
 }
 
 fn violation(line: usize, remedy: String) -> Violation {
-    Violation { path: DOCUMENT.into(), line, rule: "lexicon", remedy }
+    Violation { path: DOCUMENT.into(), line, rule: "glossary", remedy }
 }
 
 fn declared_types(tree: &Tree) -> BTreeSet<String> {
@@ -58,18 +63,8 @@ fn declared_by_macro(code: &str) -> Vec<String> {
 }
 
 fn check_row(row: &Row, declared: &BTreeSet<String>) -> Vec<String> {
-    let names = table::names(&row.cells[0]);
-    match row.cells[1].as_str() {
-        "word" | "later" => Vec::new(),
-        "type" if names.is_empty() => vec!["put the type's name in backticks".into()],
-        "type" => {
-            let missing = names.iter().filter(|name| !declared.contains(**name));
-            missing
-                .map(|name| format!("no type `{name}` under crates/: rename one of the two"))
-                .collect()
-        }
-        _ => vec!["the second column is `type`, `word` or `later`, without backticks".into()],
-    }
+    let missing = table::names(&row.cells[1]).into_iter().filter(|name| !declared.contains(*name));
+    missing.map(|name| format!("no type `{name}` under crates/: rename one of the two")).collect()
 }
 
 #[cfg(test)]
@@ -77,38 +72,32 @@ mod tests {
     use super::*;
 
     fn count(row: &str) -> usize {
-        let head = "| word | is | meaning | elsewhere known as |\n| --- | --- | --- | --- |";
+        let head = "| term | in the code | meaning |\n| --- | --- | --- |";
         let document = format!("{head}\n{row} |\n");
         let code = "pub struct Session;\npub enum CloseReason {}\n// struct Stanza;\n\
                     name!(\n    /// A device's id.\n    DeviceId 64\n);\n\
                     fn a() {\n    name!(\n        Target\n    );\n}\n";
         let mut found = Vec::new();
-        let files = [("LEXICON.md", document.as_str()), ("crates/model/src/a.rs", code)];
+        let files = [("GLOSSARY.md", document.as_str()), ("crates/model/src/a.rs", code)];
         check(&Tree::of(&files), &mut found);
         found.len()
     }
 
     #[test]
     fn a_type_that_is_nowhere_is_seen() {
-        assert_eq!(count("| `Session`, `CloseReason` | type | what survives |"), 0);
-        assert_eq!(count("| `Session`, `Timeline` | type | what survives |"), 1);
-        assert_eq!(count("| `Stanza` | type | only in a comment |"), 1);
-        assert_eq!(count("| `DeviceId` | type | declared by a macro |"), 0);
-        assert_eq!(count("| `Target` | type | a word in a call inside a function |"), 1);
+        assert_eq!(count("| Session | `Session`, `CloseReason` | survives a connection"), 0);
+        assert_eq!(count("| Session | `Session`, `Timeline` | survives a connection"), 1);
+        assert_eq!(count("| Stanza | `Stanza` | only in a comment"), 1);
+        assert_eq!(count("| Device | `DeviceId` | declared by a macro"), 0);
+        assert_eq!(count("| Target | `Target` | a word in a call inside a function"), 1);
+        assert_eq!(count("| Keep-alive | | agreed silence"), 0);
     }
 
     #[test]
-    fn words_and_later_rows_are_not_looked_up() {
-        assert_eq!(count("| Keep-alive | word | agreed silence |"), 0);
-        assert_eq!(count("| `Stanza` | later | a unit of XMPP |"), 0);
-    }
-
-    #[test]
-    fn a_row_that_cannot_be_checked_is_seen() {
-        assert_eq!(count("| Session | type | no backticks |"), 1);
-        assert_eq!(count("| `Session` | struct | no such kind |"), 1);
+    fn a_page_that_is_too_long_or_missing_is_seen() {
+        assert_eq!(count(&format!("| Long | | {}", "x".repeat(BYTES_MAX))), 1);
         let mut found = Vec::new();
-        check(&Tree::of(&[("LEXICON.md", "# empty")]), &mut found);
+        check(&Tree::of(&[("GLOSSARY.md", "# empty")]), &mut found);
         assert_eq!(found.len(), 1);
     }
 }
