@@ -6,6 +6,7 @@
 //! room, and places in it only grow.
 
 use base::time::Now;
+use model::close::CloseReason;
 use model::id::{ConnRef, ShardId};
 use model::limits::Limits;
 use model::ports::control::disconnections::{
@@ -18,6 +19,13 @@ use std::collections::{BTreeMap, VecDeque};
 /// Partings that wait for the ends of their connections; mostly each waits for a moment. Those
 /// beyond are forgotten: their connections end without a name.
 const PARTINGS_MAX: usize = 16_384;
+
+/// Whether the peer closed a connection on which it had sent nothing, as health checks of load
+/// balancers and spare connections of browsers do. Unknown counts as no.
+fn said_nothing(end: &ConnectionEnd) -> bool {
+    let is_silent = end.tcp.is_some_and(|tcp| tcp.received == 0);
+    is_silent && end.reason == CloseReason::PeerClosed
+}
 
 /// A shard's share of what `limits` allow.
 fn share(limits: &Limits, shards: u16) -> usize {
@@ -70,7 +78,7 @@ impl Disconnections {
         self.parts(parting);
     }
 
-    /// A connection has ended.
+    /// A connection has ended. Gives its entry, unless nothing was sent on it.
     pub(super) fn ended(
         &mut self,
         now: Now,
@@ -81,6 +89,9 @@ impl Disconnections {
             return None;
         }
         let parting = conn.and_then(|conn| self.partings.remove(&conn.bits()));
+        if parting.is_none() && said_nothing(end) {
+            return None;
+        }
         let mut it = Disconnection {
             at_ms: now.wall_ms,
             client: Box::default(),
@@ -128,8 +139,8 @@ mod tests {
     use super::*;
     use base::slab::Key;
     use base::time::Instant;
-    use model::close::CloseReason;
     use model::link::Protocol;
+    use net::tcp::TcpFacts;
     use model::ports::control::disconnections::DisconnectionFilter;
     use std::time::Duration;
 
@@ -208,6 +219,19 @@ mod tests {
         let it = ends.ended(at(2), Some(conn(2)), &end(CloseReason::TlsFailed, "not TLS"));
         assert_eq!(it.map(|it| (it.detail, it.lasted_ms)), Some(("not TLS", None)));
         assert!(ends.ended(at(3), None, &end(CloseReason::Full, "")).is_some());
+    }
+
+    #[test]
+    fn health_checks_that_send_nothing_do_not_fill_the_ring() {
+        let mut ends = ring(10);
+        let tcp = |received| Some(TcpFacts { received, ..TcpFacts::default() });
+        let silent = ConnectionEnd { tcp: tcp(0), ..end(CloseReason::PeerClosed, "") };
+        assert!(ends.ended(at(1), Some(conn(1)), &silent).is_none());
+        let refused = ConnectionEnd { tcp: tcp(0), ..end(CloseReason::Full, "") };
+        let spoke = ConnectionEnd { tcp: tcp(1), ..end(CloseReason::PeerClosed, "") };
+        for end in [refused, spoke] {
+            assert!(ends.ended(at(2), Some(conn(2)), &end).is_some());
+        }
     }
 
     #[test]
