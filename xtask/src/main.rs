@@ -2,8 +2,8 @@
 //!
 //! `cargo xtask tidy` holds the tree against the tables in ARCHITECTURE.md, crates/LIBRARIES.md and
 //! GLOSSARY.md and the sizes in STYLE.md. `cargo xtask check` runs everything that CI runs, `cargo
-//! xtask fuzz` grows the corpora of inputs. Nothing here is shipped. It knows the repository as text
-//! and as `cargo metadata`, and no crate of it as code.
+//! xtask fuzz` grows the corpora of inputs. Nothing here is shipped. It knows the repository as
+//! text and as `cargo metadata`, and no crate of it as code.
 //!
 //! Read [`tidy`] next: the list of rules, one file each.
 
