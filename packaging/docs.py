@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(ROOT, "scripts"))
 import book  # noqa: E402
 
 # Files that packaging/package.sh and packaging/tarball.sh put there themselves.
-BESIDE = {"holdline.toml": "holdline.toml", "CHANGELOG.md": "changelog.gz",
+BESIDE = {"CHANGELOG.md": "changelog.gz",
           "packaging/examples": "examples"}
 PICTURE = re.compile(r"!\[([^\]]*)\]\(([^()\s]+)\)")
 SOURCE = re.compile(r'src="([^"]+)"')

@@ -64,7 +64,6 @@ put 644 packaging/debian/lintian-overrides usr/share/lintian/overrides/holdline
 
 doc=usr/share/doc/holdline
 put 644 packaging/debian/copyright "$doc/copyright"
-put 644 holdline.toml "$doc/holdline.toml"
 PYTHONDONTWRITEBYTECODE=1 python3 packaging/docs.py "$root/$doc"
 for file in packaging/examples/*; do put 644 "$file" "$doc/examples/$(basename "$file")"; done
 zip CHANGELOG.md "$doc/changelog.gz"

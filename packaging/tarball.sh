@@ -35,7 +35,6 @@ for file in LICENSE-APACHE LICENSE-MIT packaging/holdline.service packaging/sysc
 done
 # The same pages as in the package, with links that work there.
 PYTHONDONTWRITEBYTECODE=1 python3 packaging/docs.py "$root/doc"
-install -m 644 holdline.toml "$root/doc/holdline.toml"
 install -m 644 packaging/examples/* "$root/doc/examples/"
 gzip -9nc CHANGELOG.md >"$root/doc/changelog.gz"
 packaging/sbom.sh "$version" >"$root/doc/holdline.cdx.json"

@@ -298,7 +298,7 @@ class Links(unittest.TestCase):
 
     def test_settings_that_guides_name_are_settings(self):
         known, section = set(), ""
-        for line in content("holdline.toml").splitlines():
+        for line in content("docs/holdline.toml").splitlines():
             section = (re.match(r"\[([\w.-]+)\]", line) or [None, section])[1]
             key = re.match(r"#? *([a-z_0-9]+) = ", line)
             if key:

@@ -75,6 +75,9 @@ enum Command {
         /// Configuration file; default settings without it
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
+        /// Print every key with its meaning, default and allowed values, and check nothing
+        #[arg(long, conflicts_with_all = ["config", "quiet"])]
+        defaults: bool,
         /// Print errors and warnings only
         #[arg(long)]
         quiet: bool,
@@ -186,7 +189,8 @@ fn run() -> ExitCode {
             };
             serve::serve(source, data, take_over)
         }
-        Command::Check { config, quiet } => serve::check(config, quiet),
+        Command::Check { defaults: true, .. } => serve::print_defaults(),
+        Command::Check { config, quiet, .. } => serve::check(config, quiet),
         Command::Config(arguments) => config::config(arguments),
         Command::Clients(arguments) => clients::clients(arguments),
         Command::Retained(arguments) => retained::retained(arguments),

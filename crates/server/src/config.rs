@@ -323,7 +323,7 @@ impl Config {
         print::shown(self)
     }
 
-    /// The text of `holdline.toml`: every key with its meaning, range and default.
+    /// The text of `docs/holdline.toml`: every key with its meaning, range and default.
     pub fn documented() -> String {
         print::documented()
     }

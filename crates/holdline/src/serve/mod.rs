@@ -157,6 +157,12 @@ pub fn check(file: Option<PathBuf>, quiet: bool) -> ExitCode {
     }
 }
 
+/// Prints every key of the configuration with its meaning, default and allowed values.
+pub fn print_defaults() -> ExitCode {
+    crate::out::print(&Config::documented());
+    ExitCode::SUCCESS
+}
+
 fn refuse(why: &str) -> ExitCode {
     note!("{}", why.trim_end());
     ExitCode::FAILURE

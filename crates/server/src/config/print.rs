@@ -161,7 +161,7 @@ pub(super) fn diff(old: &Config, new: &Config) -> Changes {
 
 const ABSENT: &str = "absent";
 
-/// `holdline.toml`: every key with what it means. Keys at their default are commented out.
+/// `docs/holdline.toml`: every key with what it means. Keys at their default are commented out.
 pub(super) fn documented() -> String {
     let config = Config::default();
     let mut pages = pages(&config).into_iter().peekable();

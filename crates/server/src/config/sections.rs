@@ -1,7 +1,7 @@
 //! The server's own sections, each declared once with its keys.
 //!
 //! A key's meaning, default, range and behaviour at the limit stand in its declaration and nowhere
-//! else: `holdline.toml` is printed from it. Rules that relate several keys are in `rules.rs`;
+//! else: `docs/holdline.toml` is printed from it. Rules that relate several keys are in `rules.rs`;
 //! sections that are nouns of `model` are declared there, in `limits` and `product.rs`.
 
 use std::net::SocketAddr;

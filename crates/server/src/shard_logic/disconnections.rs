@@ -140,8 +140,8 @@ mod tests {
     use base::slab::Key;
     use base::time::Instant;
     use model::link::Protocol;
-    use net::tcp::TcpFacts;
     use model::ports::control::disconnections::DisconnectionFilter;
+    use net::tcp::TcpFacts;
     use std::time::Duration;
 
     fn ring(max: u32) -> Disconnections {
