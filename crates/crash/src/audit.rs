@@ -90,7 +90,13 @@ fn visit(
     };
     let (mut ids, mut open) = (HashSet::new(), Vec::new());
     let enough = if drains { announced } else { announced.min(WINDOW) };
-    while ids.len() < enough {
+    // An order that a start resumes may bring another push meanwhile, ahead of those announced.
+    let is_over = |ids: &HashSet<u64>, open: &[u64]| {
+        let all_came = ids.len() >= enough;
+        let is_peek = enough < announced;
+        Ok::<bool, String>(all_came && (is_peek || waiting(api, device)? <= open.len()))
+    };
+    while !is_over(&ids, &open)? {
         match line.hear(silence).map_err(told)? {
             Some(Heard::Push(came)) => take(came, &mut visit, &mut ids, &mut open),
             // A busy machine is silent, too: whether more will come than what was not acknowledged
