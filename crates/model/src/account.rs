@@ -94,7 +94,7 @@ impl AccountAddress {
         self.0.starts_with('@')
     }
 
-    /// It as a bare JID.
+    /// The address as a bare JID.
     pub fn jid(&self) -> &str {
         self.0.strip_prefix('@').unwrap_or(&self.0)
     }
@@ -121,7 +121,7 @@ impl AccountAddress {
         account_home(home, domain, name)
     }
 
-    /// What that is the hash of.
+    /// The parts of the address that [`home_hash`](Self::home_hash) hashes: domain, then name.
     pub fn home_parts(&self) -> [&[u8]; 2] {
         let (name, domain) = self.parts();
         [domain.as_bytes(), name.as_bytes()]

@@ -159,11 +159,11 @@ pub(crate) const fn giver_of(number: u64) -> u16 {
 /// Reason why a name from outside was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NameError {
-    /// It has no characters.
+    /// The name is empty.
     Empty,
-    /// It has more bytes than the given limit.
+    /// The name has more bytes than this limit.
     TooLong(usize),
-    /// It has a byte that is not allowed.
+    /// The name has a byte that is not allowed.
     BadByte(u8),
 }
 

@@ -1,9 +1,10 @@
 //! The nouns of Holdline, and the contracts between its crates.
 //!
-//! What every crate may say to every other: ids, pushes, the words a protocol says to a service
-//! and hears from it, the ways a connection ends, the limits, the events, and three contracts: the
-//! inner one ([`machine`]), what a service is ([`service`]), and the outer ones ([`ports`]). No
-//! wire format, no I/O, no `async`, no serialisation and no clock: values only.
+//! The types that every crate may use to speak to every other: ids, pushes, the requests of a
+//! protocol to a service and the deliveries it gets, the reasons why a connection ends, the limits,
+//! the events, and three contracts: the inner one ([`machine`]), what a service is ([`service`]),
+//! and the outer ones ([`ports`]). No wire format, no I/O, no `async`, no serialisation and no
+//! clock: values only.
 //!
 //! Read [`close`], [`limits`] and [`machine`] first.
 

@@ -106,8 +106,8 @@ pub struct TurnAway<'a> {
 pub struct OtherServer<'a> {
     /// Its listener, host:port.
     pub address: &'a str,
-    /// What clients of MQTT 5 and XMPP are told, `UseAnother` or `Moved`. None: they are not sent
-    /// there. Those of MIOP and IM always are.
+    /// Reason code for clients of MQTT 5 and XMPP, `UseAnother` or `Moved`. None: those clients are
+    /// not redirected. Clients of MIOP and IM always are.
     pub denial: Option<Denial>,
 }
 
@@ -152,8 +152,8 @@ impl<'a> Input<'a> {
     }
 }
 
-/// What a machine wants done, in lanes. One outbox serves a whole shard; it is empty before each
-/// input.
+/// Actions that a machine asks its driver for, in lanes. One outbox serves a whole shard; it is
+/// empty before each input.
 pub struct Outbox<Up> {
     bytes: Vec<u8>,
     /// Shared frames, each with the length that `bytes` had when it was added.
@@ -409,8 +409,7 @@ impl<Up> Outbox<Up> {
         self.is_late = silence_ms != 0 && u64::from(silent_ms) > late_ms;
     }
 
-    /// What is to be sent, in order: pieces of the byte lane and shared frames. `own` and `shared`
-    /// are told each piece.
+    /// Calls `each` with what is to be sent, in order: pieces of the byte lane and shared frames.
     pub fn drain_wire(&mut self, mut each: impl FnMut(Piece<'_>)) {
         let mut from = 0;
         for (at, frame) in self.shared.drain(..) {

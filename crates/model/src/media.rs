@@ -130,8 +130,8 @@ pub fn type_by_name(name: &str) -> &'static str {
     found.map_or(UNKNOWN_TYPE, |(_, media_type)| media_type)
 }
 
-/// What a message says of the file that it is about: lines of `key: value`, and perhaps, behind an
-/// empty line, a stanza of XMPP that it came with.
+/// The note of a message about its file: lines of `key: value`, and perhaps, behind an empty line,
+/// the stanza of XMPP that it came with.
 ///
 /// ```text
 /// url: https://chat.example.org/media/…/cat.png
@@ -153,7 +153,7 @@ pub struct FileNote<'a> {
     pub bytes: u64,
     /// Width and height of a picture, in points; zeros: not told.
     pub size: (u32, u32),
-    /// What a picture looks like from afar (BlurHash); empty: not told.
+    /// A blurred preview of the picture (BlurHash); empty: none.
     pub blurhash: &'a str,
     /// A stanza of XMPP, without addresses and body; empty: none.
     pub stanza: &'a str,

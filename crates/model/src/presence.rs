@@ -101,7 +101,8 @@ impl VersionClock {
 /// connection that is silent for more than one and a half of the agreed heartbeats has ended a few
 /// seconds later. Zero: any silence is allowed, and it was there when it came.
 pub fn seen_ms(now_ms: u64, since_ms: u64, heartbeat_s: u16) -> u64 {
-    /// What a look at all connections takes, and the second to which silence is measured.
+    /// Duration of a scan of all connections, plus the second to which silence is measured,
+    /// milliseconds.
     const LOOK_MS: u64 = 5_000;
     let since_ms = since_ms.min(now_ms);
     match heartbeat_s {
@@ -113,9 +114,9 @@ pub fn seen_ms(now_ms: u64, since_ms: u64, heartbeat_s: u16) -> u64 {
 /// Online or not.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum OnlineState {
-    /// It has a connection, over this protocol.
+    /// The principal has a connection, over this protocol.
     Online(&'static str),
-    /// It has none, since its last one ended so.
+    /// The principal has no connection, since its last one ended for this reason.
     Offline(CloseReason),
 }
 
@@ -141,7 +142,7 @@ pub struct Transition {
     pub who: Principal,
     /// Its user, where it has one.
     pub user: Option<Arc<str>>,
-    /// What it is from now on.
+    /// State after the transition.
     pub state: OnlineState,
     /// The protocol over which it came, or was connected until now: what it is counted under.
     pub protocol: &'static str,

@@ -60,11 +60,11 @@ impl Push {
 pub enum Outcome {
     /// The device acknowledged it.
     Delivered,
-    /// It is on stable storage and waits for the device, or for its acknowledgement.
+    /// The push is on stable storage and waits for the device, or for its acknowledgement.
     Stored,
     /// Its time was over before the device had it, or it was for now and the device was away.
     Expired,
-    /// It was not taken on.
+    /// The push was rejected.
     Rejected(Rejection),
 }
 

@@ -1,5 +1,5 @@
-//! What the server machine of a push protocol asks of the hub, and what the hub has delivered
-//! through it.
+//! Requests that the server machine of a push protocol makes to the hub, and deliveries of the hub
+//! through that machine.
 //!
 //! Words of the model: no protocol's opcodes and codes. One connection may carry several Binds
 //! (MIOP 5 does); `term` says which of them is meant, counted from zero in the order of arrival.
@@ -107,11 +107,11 @@ pub fn owner((key, shards): (HashKey, u16), product: &ProductKey, device: &Devic
 pub struct Bind {
     /// Which Bind of the connection.
     pub term: u16,
-    /// Whose device.
+    /// Product of the device.
     pub product: ProductKey,
     /// Which device.
     pub device: DeviceId,
-    /// What it brings to prove it.
+    /// Credentials of the device.
     pub proof: Proof,
     /// The protocol, for events and queries: `miop5`, `miop6`, `miop7`.
     pub protocol: &'static str,
@@ -139,7 +139,7 @@ pub struct Bind {
 /// Heartbeat that a device wishes, seconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct HeartbeatWish {
-    /// What it would like; zero: no wish.
+    /// The heartbeat that the device prefers; zero: no preference.
     pub want_s: u16,
     /// Shortest it accepts; zero: no wish.
     pub min_s: u16,
@@ -224,7 +224,7 @@ pub enum PushDelivery {
         term: u16,
         /// The push.
         push: Arc<Push>,
-        /// It was sent before and not acknowledged.
+        /// Whether the push was sent before and not acknowledged.
         again: bool,
     },
     /// Say `Written` once all that was delivered before this has been written to the socket.
@@ -320,7 +320,7 @@ pub struct Refused {
     pub retry_after_ms: u32,
     /// Where to try, `ip:port`, at most four.
     pub addrs: Vec<String>,
-    /// Who wanted to be let in, for the log.
+    /// Name that the client claimed, for the log.
     pub who: Option<Box<str>>,
 }
 

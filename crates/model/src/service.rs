@@ -50,7 +50,7 @@ pub enum ServiceKind {
     Topics,
     /// Accounts and conversations.
     Chat,
-    /// What it is told, said again: the smallest service, for tests.
+    /// Repeats what it receives: the smallest service, for tests.
     Echo,
 }
 
@@ -83,13 +83,13 @@ pub enum Delivery {
 /// Something an application may want to know.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// It happened to a device.
+    /// An event of a device.
     Push(DeviceEvent),
-    /// It happened to a client of a publish-and-subscribe protocol.
+    /// An event of a client of a publish-and-subscribe protocol.
     Topics(ClientEvent),
-    /// It happened in chat.
+    /// An event of chat.
     Chat(ChatEvent),
-    /// It was said again.
+    /// The echo service repeated a message.
     Echo(Echo),
 }
 
@@ -182,7 +182,8 @@ impl Request {
         }
     }
 
-    /// Who wants to be whom, if it asks to be let in: its product, if it has one, and its name.
+    /// The identity that a login claims: its product, if it has one, and its name. `None`: the
+    /// request is no login.
     pub fn login(&self) -> Option<(&str, &str)> {
         match self {
             Request::Push(PushRequest::Bind(bind)) => {
@@ -256,7 +257,7 @@ pub trait Service: Send + 'static {
     type Command: TryFrom<Command>;
     /// Its answers.
     type Answer: Into<Answer> + Send;
-    /// What it says to its counterparts on other shards.
+    /// Messages of the service to its counterparts on other shards.
     type PeerMessage: Weigh + Send + 'static;
 
     /// Takes something that the log kept, before anything else is asked. False: it cannot be read,
@@ -305,10 +306,10 @@ pub trait Service: Send + 'static {
     /// The verdict of a review.
     fn reviewed(&mut self, _: Now, _number: u64, _: ReviewVerdict, _fx: &mut Effects<Self>) {}
 
-    /// What became of an order to the book.
+    /// Takes the book's answer to the order with this number.
     fn booked(&mut self, _now: Now, _number: u64, _answer: BookAnswer, _fx: &mut Effects<Self>) {}
 
-    /// What became of an order to tell devices something that are not connected.
+    /// Takes the result of the notification order with this number.
     fn notified(&mut self, _now: Now, _number: u64, _what: Notified, _fx: &mut Effects<Self>) {}
 
     /// There was no room for these on the way to other domains.
@@ -327,7 +328,7 @@ pub trait Service: Send + 'static {
         false
     }
 
-    /// What its log has still to be told or to answer.
+    /// Number of operations that the service has still to finish with its log.
     fn unsettled(&self) -> usize;
 
     /// Whether what comes in goes out more slowly: machines, here and on other shards, had better
@@ -355,17 +356,17 @@ pub trait Service: Send + 'static {
     /// Adds its gauges.
     fn status(&self, status: &mut Status);
 
-    /// What it knows of a principal; nothing of another service's.
+    /// Presence of a principal; `None`: the service does not know it.
     fn find(&self, now: Now, who: &Principal) -> Option<PresenceStatus>;
 
-    /// Who a machine speaks for over this connection; nobody, if that is none of its own. For
-    /// whoever follows connections.
+    /// The identity for which a machine speaks over this connection; `None`: the service does not
+    /// know it. For traces.
     fn identity(&self, _conn: ConnRef, _subject: TraceSubject) -> Option<TraceIdentity<'_>> {
         None
     }
 
-    /// Whose timeline this is, in words; or between whom its message was said, as its label has
-    /// it. For the log: it may look at everything that the service has.
+    /// Owner of a timeline, or the two accounts between which its message was said, as its label
+    /// has it; in words for the log. It may look at everything that the service has.
     fn owner(&self, _timeline: TimelineId, _label: &[u8]) -> Option<String> {
         None
     }
@@ -380,8 +381,8 @@ pub trait Service: Send + 'static {
     fn audit(&self);
 }
 
-/// What a service wants done, in lanes that are emptied after every call; `counters` only grow.
-/// Order within a lane is the order of carrying out.
+/// Actions that a service asks its shard for, in lanes that are emptied after every call;
+/// `counters` only grow. Order within a lane is the order of carrying out.
 pub struct Effects<S: Service + ?Sized> {
     /// For the machines of these connections.
     pub deliveries: Vec<(ConnRef, S::Delivery)>,
@@ -406,15 +407,15 @@ pub struct Effects<S: Service + ?Sized> {
     pub foreign: Vec<ForeignWord>,
     /// For whoever listens.
     pub events: Vec<S::Event>,
-    /// Who came and went, whether or not anybody listens: for whoever keeps presence.
+    /// Principals that came or went, whether or not anybody listens: for presence.
     pub transitions: Vec<Transition>,
-    /// Whose connections lose their session or device now.
+    /// Connections that lose their session or device now.
     pub partings: Vec<Parting>,
     /// Messages dropped because a client that is online did not take them.
     pub losses: Vec<Loss>,
     /// Messages of the server's own.
     pub publications: Vec<Publication>,
-    /// What happened since the process began.
+    /// Counts since the process began.
     pub counters: Box<Counters>,
     /// Set by the roof: somebody listens to events.
     pub events_wanted: bool,

@@ -1,5 +1,5 @@
-//! What the server machine of a publish-and-subscribe protocol asks of the broker, and what the
-//! broker has delivered through it.
+//! Requests that the server machine of a publish-and-subscribe protocol makes to the broker, and
+//! deliveries of the broker through that machine.
 //!
 //! Words of the model, not of a wire: the machine knows packets and their rules, the broker knows
 //! sessions. Whatever outlives a connection is the session's: identifiers in use, what is on the
@@ -28,7 +28,7 @@ pub enum SessionRequest {
         session: SessionRef,
         /// The publisher's packet identifier; 0 at QoS 0.
         id: u16,
-        /// It may have been sent before.
+        /// Whether the message may have been sent before.
         again: bool,
         /// The message, shared with nobody yet.
         message: Arc<Publication>,
@@ -89,12 +89,13 @@ pub enum SessionRequest {
 /// Step of a subscriber's acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AckStep {
-    /// It has a message of QoS 1. True: it says that it could not take it (a reason of 0x80 and
-    /// above).
+    /// The subscriber has a message of QoS 1. True: it says that it could not take it (a reason of
+    /// 0x80 and above).
     Puback(bool),
-    /// It has a message of QoS 2, to be released. True: it could not take it, and it is over.
+    /// The subscriber has a message of QoS 2, to be released. True: it could not take it, and the
+    /// exchange is over.
     Pubrec(bool),
-    /// It knows that it will not come again.
+    /// The subscriber knows that the message will not come again.
     Pubcomp,
     /// The machine could not send it: the packet would be larger than the client takes, so it is
     /// as if it had been completed (MQTT5 3.1.2-25).
@@ -134,7 +135,7 @@ pub enum Drop {
 }
 
 impl Drop {
-    /// What it means, for people.
+    /// Meaning of the drop, for people.
     pub const fn meaning(self) -> &'static str {
         match self {
             Drop::SlowReader => "The client's socket had too large a backlog (QoS 0).",
@@ -205,15 +206,16 @@ pub struct ConnectRequest {
     pub keep_alive_s: u16,
     /// Deliveries of QoS 1 and 2 it takes at once, 1 to 65,535.
     pub receive_max: u16,
-    /// It marks itself as a bridge: it gets retain flags as published, and nothing of its own.
+    /// Whether the client marks itself as a bridge: it gets retain flags as published, and none of
+    /// its own messages.
     pub is_bridge: bool,
-    /// It wants to be told a topic prefix for responses (MQTT5 3.1.2.11.6).
+    /// Whether the client asks for a topic prefix for responses (MQTT5 3.1.2.11.6).
     pub wants_response_information: bool,
     /// Its will.
     pub will: Option<Will>,
-    /// Who it says it is.
+    /// User name that the client claims.
     pub user: Option<Box<str>>,
-    /// What it brings to prove it.
+    /// Password or token of the client.
     pub password: Option<Box<[u8]>>,
     /// The name of the device that it is, where it has another one than its identifier.
     pub device: Option<Box<str>>,
@@ -223,13 +225,14 @@ pub struct ConnectRequest {
     pub certificate: Option<Box<str>>,
     /// Its address, from the PROXY header when the listener trusts one.
     pub peer: SocketAddr,
-    /// It is of this machine, by its socket.
+    /// Whether the client is on this machine, as its socket says.
     pub near: bool,
     /// The listener it came through.
     pub door: u8,
-    /// It is encrypted.
+    /// Whether the connection is encrypted.
     pub tls: bool,
-    /// It was only let in to be told that the server is full.
+    /// Whether the connection exceeds the limit, and was let in only to be told that the server is
+    /// full.
     pub crowded: bool,
 }
 
@@ -284,7 +287,7 @@ pub struct UnsubscribeRequest {
 pub enum SessionDelivery {
     /// The session is bound.
     Connected(Box<Connected>),
-    /// It is not; the connection ends.
+    /// The session is refused; the connection ends.
     Refused(Box<Denied>),
     /// The client must answer this.
     Challenge {
@@ -315,7 +318,7 @@ pub enum SessionDelivery {
         id: u16,
         /// Its QoS: which packet answers.
         qos: Qos,
-        /// What became of it.
+        /// Result of the publish.
         result: Result<Routed, Denial>,
     },
     /// The broker's answer to `Release`.
@@ -342,7 +345,7 @@ pub enum SessionDelivery {
     /// A message that chat is to answer. The publisher is told what became of it by `Taken`, as by
     /// the broker, and all that chat says to it by `Publish`.
     Call(Box<ChatCall>),
-    /// Whose device the client is has changed, or what it wants to be told.
+    /// The account of the client's device has changed, or the events that it wants.
     Device(Box<AccountDevice>),
     /// The server ends it: say so and go.
     End(Box<Denied>),
@@ -366,7 +369,7 @@ pub struct Outgoing {
     pub id: u16,
     /// At which QoS.
     pub qos: Qos,
-    /// It may have been sent before.
+    /// Whether the message may have been sent before.
     pub again: bool,
     /// The retain flag it carries.
     pub retain: bool,

@@ -145,8 +145,8 @@ impl ReaderId {
     /// Retention: its cursor says up to where messages of a timeline were dropped unasked.
     pub const RETENTION: ReaderId = ReaderId(0);
 
-    /// What an account of chat knows of its conversations: its cursor says up to where the inbox
-    /// is added up in a row, so that it may lose its entries.
+    /// Reader of what an account knows of its conversations: its cursor is the place up to which
+    /// the inbox is summed up in a row, so that the entries before it may be dropped.
     pub const KNOWLEDGE: ReaderId = ReaderId(1);
 }
 
@@ -157,7 +157,7 @@ pub struct Message {
     pub id: u64,
     /// Unix second at which it was made: what retention by age goes by.
     pub at_s: u32,
-    /// What the owner wants to know without reading the body, at most
+    /// The owner's digest of the message, readable without the body, at most
     /// [`Message::LABEL_BYTES_MAX`].
     pub label: Box<[u8]>,
     /// Opaque bytes, at most [`Message::BODY_BYTES_MAX`].

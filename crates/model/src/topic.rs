@@ -104,7 +104,7 @@ impl Publication {
         &self.bytes[from..from + self.properties_bytes as usize]
     }
 
-    /// What it says.
+    /// Payload of the message.
     pub fn payload(&self) -> &[u8] {
         &self.bytes[usize::from(self.topic_bytes) + self.properties_bytes as usize..]
     }

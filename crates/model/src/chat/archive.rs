@@ -1,9 +1,9 @@
 //! The archive of an account: what was said between it and others, to be read at any time, by any
 //! device.
 //!
-//! It is no second store. All of it is in the order of the account's inbox; what was said with one
-//! other is in the order of that conversation, which is the same for those messages. One id names a
-//! message in both, so whoever has read by one order goes on by the other.
+//! The archive is no second store. All messages of an account stand in the order of its inbox;
+//! those with one other account also stand in the order of that conversation, which is the same for
+//! them. One id names a message in both orders, so a client may go on in either.
 
 use super::{ChatMessage, ClientMessageId, Content, GroupOrder};
 use crate::account::{AccountAddress, Addressee};
@@ -152,7 +152,7 @@ pub struct MovedMessage {
     pub at_ms: u64,
     /// The sender's own id for it.
     pub client_id: ClientMessageId,
-    /// What was said.
+    /// Content of the message.
     pub content: Content,
 }
 
@@ -160,7 +160,7 @@ pub struct MovedMessage {
 /// at the time of that: so what was said later comes in behind it, whenever it is brought.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MovedChange {
-    /// What is to be done.
+    /// The change to carry out.
     pub order: GroupOrder,
     /// When the group was made, Unix milliseconds, if that is what is to be done.
     pub at_ms: u64,

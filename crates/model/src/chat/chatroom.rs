@@ -63,7 +63,7 @@ verbs! {
 }
 
 impl ChatroomVerb {
-    /// It is about accounts, of which one at least is named.
+    /// Whether the verb is about accounts, of which the order must name at least one.
     pub const fn names_accounts(self) -> bool {
         use ChatroomVerb::{Ban, Demote, Kick, Mute, Promote, Unban, Unmute};
         matches!(self, Promote | Demote | Mute | Unmute | Kick | Ban | Unban)
@@ -80,7 +80,7 @@ impl ChatroomVerb {
 pub struct ChatroomOrder {
     /// Which; without a domain, of the asker's own.
     pub room: Addressee,
-    /// What is to be done.
+    /// Operation to carry out.
     pub verb: ChatroomVerb,
     /// Title or announcement, of those that have one, at most [`CHATROOM_TEXT_BYTES_MAX`] bytes.
     pub text: Box<str>,
@@ -99,7 +99,7 @@ pub struct ChatroomRequest {
     pub session: SessionRef,
     /// For the answer.
     pub number: u32,
-    /// What is wanted.
+    /// The request itself.
     pub ask: ChatroomAsk,
 }
 
@@ -147,7 +147,7 @@ pub struct ChatroomJoined {
     pub role: GroupRole,
     /// The account may say nothing there.
     pub muted: bool,
-    /// What it is.
+    /// State of the chatroom.
     pub state: Arc<ChatroomState>,
     /// The last messages, the oldest first.
     pub history: Vec<Arc<ChatroomMessage>>,
@@ -160,7 +160,8 @@ pub struct ChatroomMessage {
     pub timeline: TimelineId,
     /// Names the message among all that connections of a process are sent.
     pub frame: u64,
-    /// It is skipped last: a moderator's, or an operator's.
+    /// Whether the message is among the last to be skipped for a slow reader: true for those of
+    /// moderators and operators.
     pub important: bool,
     /// The message; its place is its number in the room.
     pub message: ChatMessage,
@@ -184,14 +185,14 @@ pub struct ChatroomNews {
     pub room: AccountAddress,
     /// Names it.
     pub timeline: TimelineId,
-    /// What.
+    /// The notification itself.
     pub what: ChatroomWhat,
 }
 
 /// Notification to participants of a chatroom.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ChatroomWhat {
-    /// It is so now.
+    /// The chatroom's new state.
     State(Arc<ChatroomState>),
     /// The session is in it no more.
     Out(ChatroomOut),
@@ -228,9 +229,9 @@ impl ChatroomOut {
 pub struct ChatroomStatus {
     /// Its address.
     pub room: AccountAddress,
-    /// Whose it is.
+    /// Owner of the chatroom.
     pub owner: AccountAddress,
-    /// What it is.
+    /// State of the chatroom.
     pub state: Arc<ChatroomState>,
     /// Accounts that are banned there.
     pub banned: u32,

@@ -1,5 +1,5 @@
-//! What an account knows of its conversations: how far it has read, what is unread, and how it
-//! wants each of them kept; and messages that are called back.
+//! An account's view of its conversations: its read cursors, its unread counts and its settings for
+//! each conversation; also recalls of messages.
 //!
 //! Of an account and a conversation there is one **read cursor**, whichever device moves it: a
 //! place of the conversation up to which the account has read. It never falls. What changes here
@@ -22,11 +22,11 @@ pub const DRAFT_BYTES_MAX: usize = 8 * 1024;
 /// Change of an account to one of its conversations.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ConversationChange {
-    /// It is to be shown before the others, or not.
+    /// Whether clients show the conversation before the others.
     Pin(bool),
     /// Its messages are to make no noise, or some again.
     Mute(MuteLevel),
-    /// It is to be shown no more until something is said there, or is shown again.
+    /// Whether clients hide the conversation until its next message, or until it is shown again.
     Hide(bool),
     /// Draft; empty: none. At most [`DRAFT_BYTES_MAX`].
     Draft(Box<str>),
@@ -63,7 +63,7 @@ impl From<bool> for MuteLevel {
 pub struct InboxEvent {
     /// The conversation, by whom it is with: an account or a group.
     pub with: AccountAddress,
-    /// What happened.
+    /// The change that happened.
     pub what: InboxChange,
 }
 
@@ -74,7 +74,7 @@ pub enum InboxChange {
     Read(Seq),
     /// The other of the two has read up to this place.
     PeerRead(Seq),
-    /// It is kept otherwise.
+    /// A setting of the conversation changed.
     Set(ConversationChange),
 }
 
@@ -101,11 +101,11 @@ pub struct Conversation {
     pub unread: u16,
     /// Those of them that mention the account.
     pub mentions: u16,
-    /// It is to be shown before the others.
+    /// Whether clients show the conversation before the others.
     pub pinned: bool,
-    /// It makes no noise.
+    /// Whether the conversation notifies nobody.
     pub muted: bool,
-    /// It is not to be shown.
+    /// Whether clients hide the conversation.
     pub hidden: bool,
     /// The account was in the group, and is no more.
     pub left: bool,
@@ -120,9 +120,9 @@ pub struct Excerpt {
     pub id: u64,
     /// When it was taken, Unix milliseconds.
     pub at_ms: u64,
-    /// Who said it.
+    /// Sender of the message.
     pub from: AccountAddress,
-    /// What it is, as [`Content::kind`].
+    /// Kind of the message, as [`Content::kind`].
     pub kind: u16,
     /// The beginning of its text, at most [`EXCERPT_BYTES_MAX`].
     pub text: Box<str>,
@@ -142,7 +142,8 @@ impl Excerpt {
 pub struct ConversationsPage {
     /// The request's.
     pub number: u32,
-    /// It is what the inbox says up to this place: from there on, entries say what changed.
+    /// Place of the inbox up to which the list is complete: entries behind it say what changed
+    /// since.
     pub upto: Seq,
     /// Conversations.
     pub conversations: Vec<Conversation>,
@@ -180,8 +181,8 @@ pub struct Moderated {
 }
 
 impl Moderated {
-    /// What a message says of it: one that was called back, or tells of that. `None`: whoever said
-    /// it has done it, or an operator.
+    /// The moderation that a message carries: one that was recalled, or the message that tells of
+    /// the recall. `None`: its sender or an operator recalled it.
     pub fn of(content: &Content) -> Option<Moderated> {
         match content.kind {
             Content::RECALLED => Moderated::read(&content.extra),

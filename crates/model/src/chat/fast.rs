@@ -48,7 +48,7 @@ pub struct Redeeming {
     pub agent: Box<str>,
     /// How the token is bound.
     pub binding: FastBinding,
-    /// What the connection has of that.
+    /// The connection's channel binding data for `binding`.
     pub bound: Box<[u8]>,
     /// The MAC that shows the token.
     pub mac: [u8; 32],
@@ -83,7 +83,7 @@ impl FastWish {
 pub struct FastAnswer {
     /// Number of the request.
     pub number: u32,
-    /// What the server did.
+    /// What the server did about the wish.
     pub outcome: FastOutcome,
 }
 

@@ -78,36 +78,36 @@ pub enum ForeignWord {
     Message(QueuedMessage),
     /// Something of a subscription.
     Subscription {
-        /// Who says it.
+        /// Account that sends it.
         from: AccountAddress,
         /// To whom.
         to: AccountAddress,
-        /// What.
+        /// Step of the subscription.
         verb: SubscriptionVerb,
-        /// What is said with a wish.
+        /// Text that the account adds to a request.
         greeting: Box<str>,
     },
     /// How somebody is there.
     Presence {
-        /// Who.
+        /// Account whose presence it is.
         from: AccountAddress,
         /// On which device; none: on no device any more.
         device: Option<Box<str>>,
         /// How; none: it went.
         availability: Option<Arc<Availability>>,
-        /// Who is told.
+        /// Account that is notified.
         to: AccountAddress,
     },
     /// How is somebody there?
     Probe {
-        /// Who asks.
+        /// Account that asks.
         from: AccountAddress,
         /// Of whom.
         to: AccountAddress,
     },
     /// A device of somebody is gone, of which somebody elsewhere had been told that it is there.
     Gone {
-        /// Who.
+        /// Account whose device is gone.
         from: AccountAddress,
         /// On which device.
         device: Box<str>,
@@ -145,8 +145,9 @@ pub struct QueuedMessage {
     pub message: Arc<ChatMessage>,
     /// Where it stands.
     pub place: QueuePlace,
-    /// It has waited in the log: not the number of those that wait bounds it, but their bytes, and
-    /// it waits for all of its time, whether or not its server is reached at once.
+    /// Whether the message was read back from the log. Such messages are limited by their bytes and
+    /// not by their number, and each waits for its full time, whether or not its server is reached
+    /// at once.
     pub is_again: bool,
 }
 
@@ -164,8 +165,8 @@ pub struct ForeignRefused {
 pub struct RoomWord {
     /// The message.
     pub message: Arc<ChatMessage>,
-    /// Who is a member when it is said, or was until then: shared by all that is said while that
-    /// stays so.
+    /// Recipients: whoever is a member when the message is said, or was until then. Shared by all
+    /// messages between two changes of the members.
     pub to: Arc<[AccountAddress]>,
     /// Those of them who have come by themselves, and are members while they are there.
     pub guests: Arc<[AccountAddress]>,
@@ -176,7 +177,7 @@ pub struct RoomWord {
 /// A member of a group is there otherwise.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ShownWord {
-    /// Who, and how.
+    /// The member, and its new state.
     pub shown: Arc<MemberShown>,
     /// Members of other servers that are told.
     pub to: Arc<[AccountAddress]>,
@@ -185,7 +186,7 @@ pub struct ShownWord {
 /// A group tells some of its members something that is kept nowhere.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AsideWord {
-    /// What.
+    /// The aside itself.
     pub aside: Arc<GroupAside>,
     /// Members of other servers that are told.
     pub to: Arc<[AccountAddress]>,
@@ -257,7 +258,7 @@ pub struct HandingOn {
     /// If it says somebody elsewhere whether the device is there: whom, and whether it is. Whoever
     /// was told that is told when the session ends.
     pub directed: Option<(Box<str>, bool)>,
-    /// What the device is shown, as it is, if it has blocked whom the stanza is for.
+    /// Error stanza that the device is sent, unchanged, if it has blocked the recipient.
     pub refusal: Option<Arc<[u8]>>,
 }
 
@@ -266,7 +267,7 @@ pub struct HandingOn {
 pub struct ForeignArrival {
     /// At whose home it is done.
     pub home: AccountAddress,
-    /// What.
+    /// The content of the arrival.
     pub what: ArrivalWhat,
 }
 
@@ -290,7 +291,7 @@ impl ForeignArrival {
         if to.is_group() || to.is_chatroom() { self.home.clone() } else { to }
     }
 
-    /// Whose it is, as far as that can be blocked: an account, or a domain itself.
+    /// The sender, if it is of a kind that can be blocked: an account, or a domain itself.
     pub fn sender(&self) -> Option<&AccountAddress> {
         match &self.what {
             ArrivalWhat::Send { .. }
@@ -311,14 +312,14 @@ pub enum ArrivalWhat {
     Send {
         /// On which device.
         device: Box<str>,
-        /// What.
+        /// The message.
         message: Box<NewMessage>,
     },
     /// The foreign account wants something of a contact here.
     Wish(Box<ContactWish>),
     /// A foreign account is there like this, for the account whose home it is.
     Presence {
-        /// Who.
+        /// The foreign account.
         from: AccountAddress,
         /// On which device; none: on none any more.
         device: Option<Box<str>>,
@@ -327,7 +328,7 @@ pub enum ArrivalWhat {
     },
     /// A foreign account asks how the one whose home it is is there.
     Probe {
-        /// Who asks.
+        /// Account that asks.
         from: AccountAddress,
     },
     /// The foreign account, whose home it is, asks something of a room here. What comes of it is
@@ -335,12 +336,12 @@ pub enum ArrivalWhat {
     Ask {
         /// On which device.
         device: Box<str>,
-        /// What.
+        /// The request.
         what: Box<ErrandWhat>,
     },
     /// A stanza for a device of the account whose home it is.
     Stanza {
-        /// Whose it is, as far as that can be blocked: an account, or a domain itself.
+        /// The sender, if it is of a kind that can be blocked: an account, or a domain itself.
         from: Option<AccountAddress>,
         /// For which device; none: for all that are there.
         device: Option<Box<str>>,
@@ -351,7 +352,7 @@ pub enum ArrivalWhat {
     Nodes {
         /// Of whose.
         of: AccountAddress,
-        /// What.
+        /// The question or order.
         ask: Box<NodesAsk>,
     },
 }

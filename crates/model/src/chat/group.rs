@@ -77,14 +77,14 @@ impl GroupVerb {
         matches!(self, GroupVerb::Remove | GroupVerb::Leave | GroupVerb::Ban | GroupVerb::Dissolve)
     }
 
-    /// It is about members, of whom one at least is named.
+    /// Whether the verb is about members, of whom the order must name at least one.
     pub const fn names_members(self) -> bool {
         use GroupVerb::{Add, Ban, Demote, HandOver, Invite, Mute, Promote, Remove, Unban, Unmute};
         let is_of_role = matches!(self, HandOver | Promote | Demote | Mute | Unmute);
         is_of_role || matches!(self, Add | Remove | Ban | Unban | Invite)
     }
 
-    /// It is about accounts that need not be members: they are found first.
+    /// Whether the verb is about accounts that need not be members: they are looked up first.
     pub const fn names_accounts(self) -> bool {
         self.makes_members() || matches!(self, GroupVerb::Ban | GroupVerb::Invite)
     }
@@ -94,7 +94,7 @@ impl GroupVerb {
         self.ends_membership() || matches!(self, GroupVerb::Invite)
     }
 
-    /// It has a title, or another text of that length.
+    /// Whether the order carries a title, or another text of the same maximum length.
     pub const fn has_title(self) -> bool {
         matches!(self, GroupVerb::Create | GroupVerb::Rename | GroupVerb::Describe)
     }
@@ -104,12 +104,12 @@ impl GroupVerb {
         if self.has_title() { GROUP_TITLE_BYTES_MAX } else { REASON_BYTES_MAX }
     }
 
-    /// It makes members of those who are named.
+    /// Whether the verb makes the named accounts members.
     pub const fn makes_members(self) -> bool {
         matches!(self, GroupVerb::Create | GroupVerb::Add | GroupVerb::Join)
     }
 
-    /// It is about who subscribes to a channel, which is told to nobody.
+    /// Whether the verb changes who subscribes to a channel: nobody is notified of such changes.
     pub const fn is_about_subscribers(self) -> bool {
         use GroupVerb::{Add, Ban, Join, Leave, Remove, Unban};
         matches!(self, Join | Leave | Add | Remove | Ban | Unban)
@@ -124,7 +124,7 @@ pub struct GroupOrder {
     pub group: Option<Addressee>,
     /// The asker's own id: whoever asks again with it changes nothing twice.
     pub client_id: ClientMessageId,
-    /// What is to be done.
+    /// Operation to carry out.
     pub verb: GroupVerb,
     /// The title, of those that have one; of others the reason, for people. At most
     /// [`GroupVerb::text_bytes_max`].
@@ -147,7 +147,7 @@ pub struct GroupMember {
 /// Change in a group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupChange {
-    /// What was done.
+    /// Operation that was carried out.
     pub verb: GroupVerb,
     /// The title, of those that have one; of others the reason, for people. Empty where there is
     /// none.
@@ -221,7 +221,7 @@ impl FanOut {
         }
     }
 
-    /// What a message says that tells of the turn to it.
+    /// Content of the message that announces a turn to this fan-out.
     pub fn content(self) -> Content {
         let extra = self.word().as_bytes().into();
         Content { kind: Content::GROUP, extra, ..Content::default() }

@@ -1,5 +1,5 @@
-//! Who is in a group: the list that a member asks for, in pages; and which groups of a domain are
-//! public, for whoever has an account and for people of other servers.
+//! Pages of lists: the members of a group, for a member that asks; and the public groups of a
+//! domain, for accounts of this server and of others.
 //!
 //! A list belongs to a **version** of its group, the number of the message that told of its last
 //! change. Pages of one version are parts of one list. Invariant: whoever goes on with a list that
@@ -65,15 +65,15 @@ pub struct MembersPage {
     pub version: u64,
     /// The group's title.
     pub title: Box<str>,
-    /// What is said of it besides.
+    /// The group's description.
     pub description: Box<str>,
     /// Only owner and admins may say something.
     pub closed: bool,
     /// Whoever knows its address may become a member.
     pub unlocked: bool,
-    /// It is in the list of its domain.
+    /// Whether the group is in the list of its domain.
     pub public: bool,
-    /// It ends when nobody is in its room any more.
+    /// Whether the group ends as soon as nobody is in its room.
     pub temporary: bool,
     /// How many members there are; or banned ones, if those were asked for.
     pub total: u32,
@@ -122,7 +122,7 @@ impl PublicRange {
 pub struct PublicPage {
     /// The request's.
     pub number: u32,
-    /// They, in the order of their names.
+    /// The groups, in the order of their names.
     pub groups: Vec<PublicGroup>,
 }
 
@@ -147,11 +147,11 @@ pub struct PublicGroup {
 /// A member of a group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemberStatus {
-    /// Who it is.
+    /// The member.
     pub member: GroupMember,
-    /// What it may do.
+    /// The member's role.
     pub role: GroupRole,
-    /// It may not say anything.
+    /// Whether the member is muted: its messages are refused.
     pub muted: bool,
     /// How it is there, if a device of it has said so.
     pub show: Option<Arc<MemberShow>>,
@@ -269,7 +269,7 @@ pub struct GroupChanged {
     pub at_ms: u64,
     /// Its place in the conversation.
     pub seq: Seq,
-    /// It was asked for before with this id: this is the first answer.
+    /// Whether an order with this id was carried out before: this repeats its answer.
     pub again: bool,
 }
 

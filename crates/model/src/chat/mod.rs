@@ -1,5 +1,5 @@
-//! What the server machine of a chat protocol asks of the chat service, and what that has delivered
-//! through it.
+//! Requests that the server machine of a chat protocol makes to the chat service, and deliveries of
+//! the service through that machine.
 //!
 //! Words of the model, not of a wire. A **session** is what one device of an account has on one
 //! connection; it lives on the shard where the account is at home. What concerns an account stands
@@ -162,7 +162,7 @@ pub enum ChatRequest {
         session: SessionRef,
         /// For the answer.
         number: u32,
-        /// What is said.
+        /// The message to store.
         message: Box<NewMessage>,
     },
     /// Tell whoever is there something that is kept nowhere. Answered by `Done`, or by why not.
@@ -171,7 +171,7 @@ pub enum ChatRequest {
         session: SessionRef,
         /// For the answer; 0: the session wants none.
         number: u32,
-        /// What is told.
+        /// The transient to pass on.
         transient: Box<NewTransient>,
     },
     /// Look at a group, and say how one is there. Not answered.
@@ -189,10 +189,10 @@ pub enum ChatRequest {
         session: SessionRef,
         /// For the answer.
         number: u32,
-        /// What is wanted.
+        /// The order to carry out.
         order: Box<GroupOrder>,
     },
-    /// Who is in a group? Members may ask. Answered by `Members` or `Failed`.
+    /// Asks for a group's members, as one of them. Answered by `Members` or `Failed`.
     Members {
         /// Session that asks.
         session: SessionRef,
@@ -210,7 +210,7 @@ pub enum ChatRequest {
         /// Which part of the list.
         range: Box<PublicRange>,
     },
-    /// What stands in the account's inbox behind a place. Answered by `Page` or `Failed`.
+    /// Asks for the entries of the account's inbox behind a place. Answered by `Page` or `Failed`.
     Pull {
         /// Session that asks.
         session: SessionRef,
@@ -221,7 +221,7 @@ pub enum ChatRequest {
         /// The most it wants, 1 to [`PAGE_MESSAGES_MAX`].
         count: u16,
     },
-    /// What was said in a conversation before or behind a place. Answered by `History` or
+    /// Asks for the messages of a conversation before or behind a place. Answered by `History` or
     /// `Failed`.
     History {
         /// Session that asks.
@@ -231,8 +231,8 @@ pub enum ChatRequest {
         /// Which part of which conversation.
         range: Box<HistoryRange>,
     },
-    /// What the account has said and heard, of one conversation or of all those of two. Answered by
-    /// `Archive` or `Failed`.
+    /// Asks for the account's sent and received messages, of one conversation or of all those
+    /// between two accounts. Answered by `Archive` or `Failed`.
     Archive {
         /// Session that asks.
         session: SessionRef,
@@ -367,7 +367,7 @@ pub enum ChatRequest {
         session: SessionRef,
         /// For the answer.
         number: u32,
-        /// What is wanted.
+        /// The wish.
         wish: Box<PushWish>,
     },
     /// Something about nodes. Answered by [`ChatDelivery::Nodes`].
@@ -385,7 +385,7 @@ pub enum ChatRequest {
         room: TimelineId,
         /// How many; none: only news of the room were.
         missed: u32,
-        /// They were missed before: it is the word of it that was not sent.
+        /// Whether they were counted before: now the notice about them was not sent.
         again: bool,
     },
     /// Hand on a stanza for another domain. Not answered: whoever is there answers.
@@ -416,8 +416,8 @@ pub struct Login {
     /// The device's own name, 1 to [`DEVICE_NAME_BYTES_MAX`] bytes; the same each time it comes.
     /// Empty if it `binds`.
     pub device: Box<str>,
-    /// It is named later, by [`ChatRequest::Bind`], perhaps by a name that is made up each time:
-    /// its place in the inbox is one that it shares with all devices of its account that bind.
+    /// Whether the device is named later, by [`ChatRequest::Bind`], perhaps by a name that is made
+    /// up each time. All devices of an account that bind share one place in the inbox.
     pub binds: bool,
     /// A password, or a token.
     pub password: Option<Box<[u8]>>,
@@ -425,15 +425,15 @@ pub struct Login {
     pub method: Option<(Box<str>, Box<[u8]>)>,
     /// Identity in its verified certificate.
     pub certificate: Option<Box<str>>,
-    /// What the exchange may be bound to, where its protocol offers that.
+    /// Channel bindings that the exchange may use, if its protocol offers them.
     pub bindings: Option<Box<ChannelBindings>>,
     /// Its address.
     pub peer: SocketAddr,
-    /// It is of this machine, by its socket.
+    /// Whether the client is on this machine, as its socket says.
     pub near: bool,
     /// The listener it came through.
     pub door: u8,
-    /// It is encrypted.
+    /// Whether the connection is encrypted.
     pub tls: bool,
     /// The connection was only let in to be told that the server is full.
     pub crowded: bool,
@@ -446,7 +446,7 @@ pub struct NewMessage {
     pub to: Addressee,
     /// The sender's own id: whoever sends it again makes no second message.
     pub client_id: ClientMessageId,
-    /// What is said.
+    /// Content of the message.
     pub content: Content,
 }
 
@@ -463,7 +463,7 @@ pub struct Content {
     pub text: Box<str>,
     /// Opaque bytes beside it, at most [`EXTRA_BYTES_MAX`].
     pub extra: Box<[u8]>,
-    /// It counts as unread until it is read.
+    /// Whether the message counts as unread until it is read.
     pub counts: bool,
     /// The message that it quotes.
     pub quote: Option<Box<Quote>>,
@@ -565,7 +565,7 @@ pub enum ChatDelivery {
     Standing {
         /// The request's.
         number: u32,
-        /// It has said that it has all up to here; one that shares its place: any of them has.
+        /// Place up to which this device, or any that shares its place, has acknowledged.
         cursor: Seq,
         /// The last place of the inbox.
         head: Seq,
@@ -582,7 +582,7 @@ pub enum ChatDelivery {
         seq: Seq,
         /// When it was taken, Unix milliseconds.
         at_ms: u64,
-        /// It was sent before with this id: this is the first answer.
+        /// Whether a message with this id was stored before: this repeats its answer.
         again: bool,
     },
     /// The change of a group is stored, and every device of its members will hear of it, the one
@@ -592,7 +592,7 @@ pub enum ChatDelivery {
     Members(Box<MembersPage>),
     /// A part of the list of the public groups of a domain.
     PublicGroups(Box<PublicPage>),
-    /// What was asked was not done.
+    /// The request was not carried out.
     Failed {
         /// The request's.
         number: u32,
@@ -612,7 +612,7 @@ pub enum ChatDelivery {
     Event {
         /// Its place there.
         seq: Seq,
-        /// What happened.
+        /// The event.
         event: Arc<InboxEvent>,
     },
     /// The account has read a conversation up to here.
@@ -664,7 +664,7 @@ pub enum ChatDelivery {
     Contacts(Box<ContactList>),
     /// A part of them.
     ContactsPage(Box<ContactsPage>),
-    /// What was asked is done.
+    /// The request was carried out.
     Done {
         /// The request's.
         number: u32,
@@ -691,7 +691,7 @@ pub enum ChatDelivery {
     },
     /// The session goes on over another connection: say so, `Detach` it and go.
     Yield,
-    /// What was asked about nodes.
+    /// Answer to a request about nodes.
     Nodes(Box<NodesAnswer>),
     /// Something happened to a node.
     NodeNews(Box<NodeNews>),
@@ -706,7 +706,7 @@ pub enum ChatDelivery {
     Transient(Arc<Transient>),
     /// A message, at its place, was addressed to the device, which wants none for all.
     ForDevice(Seq, Arc<ChatMessage>),
-    /// Who runs the server says something to all who are here.
+    /// An announcement of an administrator to everybody who is online.
     Announcement(Arc<Announcement>),
     /// A member of a group is there otherwise.
     MemberShown(Arc<MemberShown>),
@@ -724,7 +724,7 @@ pub enum ChatDelivery {
     Book {
         /// The request's.
         number: u32,
-        /// What.
+        /// The book's answer.
         answer: Box<BookAnswer>,
     },
     /// The server ends the session: say so and go.
@@ -736,7 +736,7 @@ pub enum ChatDelivery {
 pub struct LoggedIn {
     /// The session's record.
     pub session: SessionRef,
-    /// Who it is.
+    /// The account that logged in.
     pub account: AccountId,
     /// Its address.
     pub address: AccountAddress,
@@ -759,7 +759,7 @@ pub struct LoginRefused {
     pub retry_after_ms: u32,
     /// The server to use instead, `host:port`.
     pub server: Option<Box<str>>,
-    /// Who wanted to come in, for the log.
+    /// Name that the client claimed, for the log.
     pub who: Option<Box<str>>,
 }
 
@@ -779,7 +779,7 @@ pub struct InboxPage {
     pub number: u32,
     /// Messages with their places.
     pub messages: Vec<(Seq, Arc<ChatMessage>)>,
-    /// What else happened, with its places, which are others than those.
+    /// Events on this page other than messages, each with its place; messages have other places.
     pub events: Vec<(Seq, Arc<InboxEvent>)>,
     /// The place up to which this is everything: where to go on.
     pub upto: Seq,

@@ -41,7 +41,7 @@ pub struct AccountDevice {
     pub address: AccountAddress,
     /// The name that it was let in by.
     pub user: Arc<str>,
-    /// What it was granted then.
+    /// The account, with the epoch that it had when the device was let in.
     pub account: GrantedAccount,
     /// Unix second at which the grant is over; 0: it is not.
     pub until_s: u32,
@@ -51,7 +51,7 @@ pub struct AccountDevice {
     pub protocol: &'static str,
     /// Its address.
     pub peer: Option<SocketAddr>,
-    /// It wants to be told what happens.
+    /// Events that the client wants to receive.
     pub events: EventsWanted,
     /// The limits in force.
     pub limits: Arc<Limits>,
@@ -85,7 +85,7 @@ impl EventsWanted {
 pub enum NoDevice {
     /// The server has no chat for such clients.
     Off,
-    /// It has not logged in with an account of the book.
+    /// The client has not logged in with an account of the book.
     NoAccount,
 }
 
@@ -121,7 +121,7 @@ pub struct GrantedLogin {
     pub login: Login,
     /// The name that it was let in by.
     pub user: Arc<str>,
-    /// What it was granted then.
+    /// The account, with the epoch that it had when the device was let in.
     pub account: GrantedAccount,
     /// Unix second at which the grant is over; 0: it is not.
     pub until_s: u32,

@@ -90,7 +90,7 @@ impl Subscription {
     }
 }
 
-/// What is said of a subscription: by an account of its own, or by a contact (RFC 6121 3).
+/// Step of a subscription, by the account itself or by a contact (RFC 6121 3).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SubscriptionVerb {
     /// I want to see you.
@@ -126,10 +126,10 @@ impl SubscriptionVerb {
 /// Somebody whom an account knows, as it is: made once, and shared.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Contact {
-    /// Who.
+    /// Address of the contact.
     pub address: AccountAddress,
-    /// It is in the account's list. Others are here only because they ask, or are blocked, or were
-    /// in it once.
+    /// Whether the contact is in the account's list. Others are here only because they ask, or are
+    /// blocked, or were in it once.
     pub is_listed: bool,
     /// Name that the account gave it, at most [`CONTACT_NAME_BYTES_MAX`].
     pub name: Box<str>,
@@ -176,14 +176,14 @@ impl Contact {
 /// Request of a device about a contact. One that changes nothing is answered as done.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ContactOrder {
-    /// It is in the list, by this name and in these groups.
+    /// Puts the contact into the list, by this name and in these groups.
     Set {
         /// The name, perhaps none.
         name: Box<str>,
         /// Groups, each once.
         groups: Box<[Box<str>]>,
     },
-    /// It is not, and neither sees the other.
+    /// Takes the contact out of the list, and ends both directions of the subscription.
     Remove,
     /// Something about who sees whom. With `Subscribe` goes a text for the contact.
     Say(SubscriptionVerb, Box<str>),
@@ -192,7 +192,7 @@ pub enum ContactOrder {
     Befriend(Box<str>),
     /// Nothing of it reaches the account, nor the other way round.
     Block,
-    /// It does again.
+    /// Unblocks the contact.
     Unblock,
 }
 
@@ -201,7 +201,7 @@ pub enum ContactOrder {
 pub struct ContactWish {
     /// About whom.
     pub contact: Addressee,
-    /// What is wanted.
+    /// The order.
     pub order: ContactOrder,
 }
 
@@ -253,12 +253,12 @@ pub struct ContactsPage {
 pub struct ContactChange {
     /// As it is now; its version is that of the list.
     pub contact: Arc<Contact>,
-    /// What the contact said, if the change is that; what was said before and waits for an answer
-    /// is told again to each session that becomes available.
+    /// The step that the contact took, if the change is one. A request that waits for an answer is
+    /// delivered again to each session that becomes available.
     pub said: Option<SubscriptionVerb>,
-    /// What a list shows of it is other than before.
+    /// Whether the change is visible in the account's list.
     pub is_news: bool,
-    /// It is blocked and was not, or the other way round.
+    /// Whether the change blocks or unblocks the contact.
     pub is_block_news: bool,
 }
 
@@ -278,7 +278,7 @@ pub enum Show {
     DoNotDisturb,
 }
 
-/// What a session says of itself: made once, and shared.
+/// A session's own presence: made once, and shared.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Availability {
     /// How.
@@ -289,8 +289,8 @@ pub struct Availability {
     pub priority: i8,
     /// Opaque bytes beside it, at most [`PRESENCE_EXTRA_BYTES_MAX`].
     pub extra: Box<[u8]>,
-    /// What the account shows of itself, as its nodes have it, if the session wants that to be
-    /// said: it says nothing of it, the service puts it in. Empty: nothing is shown.
+    /// The account's badge, from its nodes, if the session wants it shown: the session leaves this
+    /// empty and the service fills it in. Empty: no badge.
     pub badge: Option<Box<str>>,
 }
 
@@ -305,7 +305,7 @@ impl Availability {
 /// Somebody came, went or is there otherwise.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Presence {
-    /// Who: a contact, or the account itself.
+    /// Contact whose presence it is, or the account itself.
     pub from: AccountAddress,
     /// On which device; none: on no device any more.
     pub device: Option<Box<str>>,
@@ -327,11 +327,11 @@ pub struct PeopleRequest {
     pub session: SessionRef,
     /// For the answer.
     pub number: u32,
-    /// What it asks.
+    /// The request itself.
     pub ask: PeopleAsk,
 }
 
-/// What a session asks about people. Answered by [`Contacts`](super::ChatDelivery::Contacts),
+/// Request of a session about people. Answered by [`Contacts`](super::ChatDelivery::Contacts),
 /// [`ContactsPage`](super::ChatDelivery::ContactsPage), [`Done`](super::ChatDelivery::Done) or
 /// [`Failed`](super::ChatDelivery::Failed).
 #[derive(Clone, PartialEq, Eq, Debug)]

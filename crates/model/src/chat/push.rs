@@ -64,8 +64,9 @@ pub struct PushService {
     pub address: Box<str>,
     /// The node that stands for the device there; 1 to [`PUSH_NAME_BYTES_MAX`] bytes.
     pub node: Box<str>,
-    /// What the service is given back with each push, by name: at most [`PUSH_OPTIONS_MAX`], of
-    /// [`PUSH_OPTIONS_BYTES_MAX`] bytes together. Of several values a name stands there so often.
+    /// Named values that the service gets back with each push: at most [`PUSH_OPTIONS_MAX`], of
+    /// [`PUSH_OPTIONS_BYTES_MAX`] bytes together. A name with several values stands here once for
+    /// each.
     pub options: Vec<(Box<str>, Box<str>)>,
 }
 
@@ -209,13 +210,13 @@ pub enum PushWish {
         /// The node; absent: all of them.
         node: Option<Box<str>>,
     },
-    /// What is registered. Answered by `PushStatus`.
+    /// Asks for the registrations. Answered by `PushStatus`.
     Show,
     /// Be quiet in these hours; none: in no hours. Answered by `Done`.
     Quiet(Option<QuietHours>),
 }
 
-/// What is registered of an account, to be told.
+/// Registrations of an account, and its quiet hours.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PushStatus {
     /// The request's.
@@ -229,9 +230,9 @@ pub struct PushStatus {
 /// Loudness of a notification.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loudness {
-    /// It is to be heard.
+    /// The device makes a sound.
     High,
-    /// It is to be seen and not heard.
+    /// The device shows the notification silently.
     Low,
     /// Nothing is to be shown but the number of what is unread.
     Badge,

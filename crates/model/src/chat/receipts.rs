@@ -49,9 +49,9 @@ pub struct ReadersPage {
 /// How far one of them is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reader {
-    /// Who.
+    /// The other account of the conversation.
     pub account: AccountAddress,
-    /// It has read up to here; 0: nothing, or nothing that it lets others know.
+    /// Place up to which the account has read; 0: nothing, or it does not share its reads.
     pub read: Seq,
     /// Some device of it has everything up to here; 0 in a group.
     pub delivered: Seq,
@@ -60,7 +60,7 @@ pub struct Reader {
 /// The other of a conversation has, on some device, what the account said.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeliveredNews {
-    /// Who has it.
+    /// The account that received it.
     pub with: AccountAddress,
     /// Up to this place of their conversation.
     pub upto: Seq,
@@ -75,8 +75,8 @@ impl ReadersPage {
 }
 
 words! {
-    /// Who adds an account to groups without asking it. Everybody else invites it. Nobody does
-    /// either whom it blocks.
+    /// Accounts that may add this account to a group without asking it. All others may invite it.
+    /// An account that it has blocked may do neither.
     #[derive(Default)]
     pub enum Adding {
         /// Everybody.
@@ -99,17 +99,17 @@ impl Adding {
 /// How an account wants its privacy to be; what is absent stays as it is.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PrivacyWish {
-    /// It lets others know what it has read, and is told what they have.
+    /// Whether the account shares its reads with others, and gets theirs.
     pub shares_reads: Option<bool>,
-    /// Who adds it to groups.
+    /// Accounts that may add it to groups.
     pub adding: Option<Adding>,
 }
 
 /// How it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PrivacyState {
-    /// It lets others know what it has read, and is told what they have.
+    /// Whether the account shares its reads with others, and gets theirs.
     pub shares_reads: bool,
-    /// Who adds it to groups.
+    /// Accounts that may add it to groups.
     pub adding: Adding,
 }

@@ -16,8 +16,8 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-/// What a machine leaves with the service while its session has no connection; given back whole, to
-/// one that resumes it.
+/// State of a machine that the service keeps while the session has no connection, and returns
+/// unchanged to the machine that resumes it.
 #[derive(Clone)]
 pub struct KeptSession(Arc<dyn Any + Send + Sync>);
 
@@ -87,7 +87,7 @@ pub struct Resumed {
     pub session: SessionRef,
     /// State kept by its machine.
     pub kept: KeptSession,
-    /// What it would have been told meanwhile, in order.
+    /// Deliveries that were held back meanwhile, in order.
     pub waiting: Vec<ChatDelivery>,
     /// The last place of its inbox.
     pub head: Seq,

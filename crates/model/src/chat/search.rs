@@ -13,15 +13,15 @@ pub const SEARCH_TEXT_BYTES_MAX: usize = 256;
 pub struct SearchRange {
     /// Their texts have this in them, in whichever case; 1 to [`SEARCH_TEXT_BYTES_MAX`] bytes.
     pub text: Box<str>,
-    /// They are of the conversation with this one; none: of any.
+    /// Only messages of the conversation with this account; none: of any.
     pub with: Option<Addressee>,
     /// This one has said them; none: anybody.
     pub from: Option<Addressee>,
-    /// They were taken at this time or later, Unix milliseconds.
+    /// Only messages of this time or later, Unix milliseconds.
     pub since_ms: u64,
-    /// They were taken at this time or before, Unix milliseconds.
+    /// Only messages of this time or earlier, Unix milliseconds.
     pub until_ms: u64,
-    /// They stand in the inbox before this place ([`Seq::MAX`]: from the newest on).
+    /// Only messages before this place in the inbox ([`Seq::MAX`]: from the newest on).
     pub before: Seq,
     /// The most that are wanted, 1 to [`PAGE_MESSAGES_MAX`](super::PAGE_MESSAGES_MAX).
     pub count: u16,

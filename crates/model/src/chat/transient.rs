@@ -1,5 +1,4 @@
-//! What is told to whoever is there now, and kept nowhere: that somebody is typing, and whatever
-//! else is worth nothing later.
+//! Transients: notices to whoever is online now that are stored nowhere, such as typing indicators.
 //!
 //! A transient has no place, is in no inbox, and no receiver acknowledges it. Its sender is
 //! answered if it gave a number: that the server passed it on, or why not. Invariant: what is one
@@ -44,14 +43,14 @@ pub struct NewTransient {
     pub to: Addressee,
     /// Chat state of the sender, if it has one.
     pub state: Option<ChatState>,
-    /// What else is said; mostly nothing.
+    /// Further content; mostly empty.
     pub content: Content,
 }
 
 /// A transient on its way: made once, and shared.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Transient {
-    /// Who says it.
+    /// Sender of the transient.
     pub from: AccountAddress,
     /// On which device.
     pub device: Box<str>,
@@ -59,28 +58,28 @@ pub struct Transient {
     pub to: AccountAddress,
     /// Chat state of the sender, if it has one.
     pub state: Option<ChatState>,
-    /// What else is said.
+    /// Further content.
     pub content: Content,
 }
 
-/// What is told to some of a group alone, as words of the group itself.
+/// An aside: a notice in the name of a group to some of its members, which is stored nowhere.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupAside {
     /// Which group.
     pub group: AccountAddress,
     /// Whom it is about.
     pub who: AccountAddress,
-    /// What.
+    /// The notice itself.
     pub what: AsideWhat,
 }
 
 /// Kind of an aside.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AsideWhat {
-    /// It does not want to be in the group: for whoever had invited it. Why, in words for people;
-    /// empty: that was not said.
+    /// An invited account declined: for the inviter. The reason, in words for people; empty: none
+    /// was given.
     Declined(Box<str>),
-    /// It may not say anything there, and asks that it may: for owner and admins.
+    /// A muted member asks to be unmuted: for owner and admins.
     Voice,
 }
 
@@ -129,18 +128,19 @@ pub struct HandingTo {
     /// The stanza, as it is written to a client; empty: it is asked whether the device is there,
     /// and nothing else.
     pub xml: Arc<[u8]>,
-    /// It asks the device something: a rate holds.
+    /// Whether the stanza asks the device something: such stanzas are rate limited.
     pub is_question: bool,
-    /// What it says of whether the device is there, if it does.
+    /// Directed presence that the stanza carries, if it does.
     pub directed: Option<DirectedPresence>,
 }
 
-/// What a device says to somebody in particular of whether it is there (RFC 6121 4.6).
+/// Presence that a device sends to one address in particular (RFC 6121 4.6).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DirectedPresence {
-    /// It is. This stanza is shown where it was told, when it is not any more.
+    /// The device is available. This stanza is sent to the same address once the device no longer
+    /// is.
     There(Arc<[u8]>),
-    /// It is not.
+    /// The device is unavailable.
     Gone,
 }
 

@@ -191,7 +191,7 @@ pub struct ChannelBindings {
 pub enum StartTlsRefusal {
     /// The listener has no certificate, or the call was given no TLS to begin.
     NotConfigured,
-    /// It stands already.
+    /// The connection has TLS already.
     Stands,
     /// The protocol travels in WebSocket messages.
     InWebSocket,
@@ -202,8 +202,9 @@ pub enum StartTlsRefusal {
 pub struct Link {
     /// The peer's address, from the PROXY header when the listener trusts one.
     pub peer: SocketAddr,
-    /// It is of this machine: what its socket says, never a header. Nobody is who comes through a
-    /// listener of PROXY headers, nor a browser that was sent here under another name.
+    /// Whether the client is on this machine, as its socket says and never a header. False for
+    /// every client of a listener of PROXY headers, and for a browser that used another name of
+    /// this server.
     pub near: bool,
     /// Protocol of the bytes.
     pub protocol: Protocol,

@@ -27,8 +27,8 @@ pub trait Backlog: Send + Sync {
     /// The timeline, on every shard, of the Reports for the webhook with this URL and product.
     fn timeline(&self, url: &str, product: Option<&ProductKey>) -> TimelineId;
 
-    /// What waits on a shard in a webhook's timeline, after `after`, oldest first. A message's body
-    /// is a Report as [`crate::ports::events`] tells it, encoded by the hub.
+    /// The Reports that wait on a shard in a webhook's timeline, behind `after`, oldest first. A
+    /// message's body is a Report of [`crate::ports::events`], encoded by the hub.
     fn pull(&self, timeline: TimelineId, shard: u16, after: Seq) -> Result<Page, StoreError>;
 
     /// Up to where the application knows of every Report on a shard: it took it, or was told that

@@ -1,5 +1,5 @@
-//! What every service needs of its log besides the port: tickets with what they are for, and
-//! writes that are asked for again.
+//! What every service needs for its calls to the log besides the port: tickets that remember the
+//! purpose of a call, and retries of writes.
 //!
 //! A service hands out calls and remembers under each ticket what is to happen when it is completed
 //! ([`Tickets`]), and whether the log has failed for good. What nobody waits for and the log
@@ -76,7 +76,7 @@ impl<P> Tickets<P> {
         ticket
     }
 
-    /// What a ticket is for, which is completed by this; `None`: it was before, or never given.
+    /// Takes the purpose of a completed ticket; `None`: it was completed before, or never given.
     fn take(&mut self, ticket: Ticket) -> Option<P> {
         let pending = self.open.get_mut(self.place(ticket)?)?.take()?;
         self.len -= 1;
@@ -87,7 +87,7 @@ impl<P> Tickets<P> {
         Some(pending)
     }
 
-    /// What a ticket is for, to add to it before the call is carried out.
+    /// The purpose of an open ticket, for additions before the call is carried out.
     pub fn at_mut(&mut self, ticket: Ticket) -> Option<&mut P> {
         let place = self.place(ticket)?;
         self.open.get_mut(place)?.as_mut()

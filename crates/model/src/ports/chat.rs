@@ -1,5 +1,5 @@
-//! What the API asks of the chat service. Each command is about one account, and goes to the shard
-//! where that is at home.
+//! Commands of the API to the chat service. Each command is about one account, and goes to the home
+//! shard of that account.
 //!
 //! An [`Errand`] is something that is done in the name of an account as one of its devices would do
 //! it, without one being here; it is answered by the very delivery that a device would get. What an
@@ -40,8 +40,7 @@ pub enum ChatCommand {
     /// Erase it: all that is kept of it goes, and what it said is called back. Answer: `Erasing`,
     /// when it is stored that this is to be done; asked again, how far it is.
     Erase(AccountAddress),
-    /// It may say nothing until a Unix second; zero: it may. Answer: `Account`, or
-    /// `MutesFull`.
+    /// Mutes the account until a Unix second; zero: unmutes it. Answer: `Account`, or `MutesFull`.
     Mute(AccountAddress, u32),
     /// Something in its name. Answer: `Told`.
     Errand(Box<Errand>),
@@ -86,8 +85,8 @@ pub enum ChatCommand {
     /// Another server had a group as a room: it is made, or changed, in the name of this account,
     /// with the number that it would have had then. Answer: `Told`, as of a change.
     ChangeMoved(AccountAddress, Box<MovedChange>),
-    /// What stands in its inbox up to a place was given to its devices elsewhere. Answer: `Told`,
-    /// of `Done`.
+    /// Marks the entries of the account's inbox up to a place as delivered, because its old server
+    /// delivered them. Answer: `Told`, of `Done`.
     MovedUpTo(AccountAddress, Seq),
 }
 
@@ -119,11 +118,11 @@ impl ChatCommand {
 /// Something that is done in the name of an account.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Errand {
-    /// Who. The server's own is made where it is not there.
+    /// Account in whose name it is done. The server's own is made where it is not there.
     pub by: AccountAddress,
     /// An operator wants it: what stands in the way of an account does not.
     pub is_operators: bool,
-    /// What.
+    /// The errand itself.
     pub what: ErrandWhat,
 }
 
@@ -155,7 +154,7 @@ pub enum ErrandWhat {
     Recall(Box<RecallOrder>),
     /// The account's contacts.
     Contacts(ContactsRange),
-    /// What stands in its inbox behind a place.
+    /// Reads entries of the account's inbox behind a place.
     Inbox {
         /// The place.
         after: Seq,
@@ -196,7 +195,7 @@ pub enum ChatAnswer {
     Account(Option<ChatAccountStatus>),
     /// So many sessions were ended.
     Ended(u32),
-    /// What a device would have been told; nothing: there is no such account.
+    /// The delivery that a device would have got; none: the account does not exist.
     Told(Option<Box<ChatDelivery>>),
     /// How far the erasure of an account is; nothing: there is no such account, or no more. To
     /// what is not done for an account that is being erased, too.
@@ -212,7 +211,7 @@ pub enum ChatAnswer {
     /// So many accounts have devices here, and these are among them, in the order of their
     /// addresses.
     Online(u64, Vec<AccountAddress>),
-    /// It is being said.
+    /// The announcement is being delivered.
     Announcing,
     /// Too much at once, or no answer in time: nothing was promised, try again.
     Busy,
@@ -240,14 +239,14 @@ pub struct ChatAccountStatus {
 pub struct ErasureStatus {
     /// Messages of the account that were called back.
     pub messages: u64,
-    /// What is being done, in a word.
+    /// The current step, in a word.
     pub step: &'static str,
 }
 
 /// Some groups that are at home on one shard.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct GroupsPage {
-    /// They, in the order of their names inside.
+    /// The groups, in the order of their internal names.
     pub groups: Vec<GroupSummary>,
     /// Behind which there are more; absent: there are none on this shard.
     pub next: Option<Box<[u8]>>,
@@ -255,22 +254,22 @@ pub struct GroupsPage {
     pub shards: u16,
 }
 
-/// What is told of a group in a list of all.
+/// A group, as a list of all groups shows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupSummary {
     /// Its address.
     pub group: AccountAddress,
     /// Its title.
     pub title: Box<str>,
-    /// Who owns it.
+    /// Owner of the group.
     pub owner: AccountAddress,
     /// How many members it has.
     pub members: u32,
     /// Only owner and admins may say something.
     pub closed: bool,
-    /// It is in the list of its domain.
+    /// Whether the group is in the list of its domain.
     pub public: bool,
-    /// It ends when nobody is in its room any more.
+    /// Whether the group ends as soon as nobody is in its room.
     pub temporary: bool,
     /// The place of its last message.
     pub last_seq: Seq,

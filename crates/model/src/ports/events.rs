@@ -1,6 +1,6 @@
 //! Events for applications: what happened to devices, to clients and in chat.
 //!
-//! They are made only while somebody listens.
+//! Services make events only while somebody listens.
 
 use crate::account::{AccountAddress, AccountId};
 use crate::chat::{ChatMessage, ClientMessageId, Content};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub struct DeviceEvent {
     /// Unix milliseconds.
     pub at_ms: u64,
-    /// Whose device.
+    /// Product of the device.
     pub product: ProductKey,
     /// Which device.
     pub device: DeviceId,
@@ -30,14 +30,14 @@ pub struct DeviceEvent {
     /// Of the transition, where it came or went: above those of its earlier ones, on whatever
     /// server. Else zero.
     pub version: PresenceVersion,
-    /// What happened.
+    /// The event itself.
     pub what: DeviceWhat,
 }
 
 /// Kind of an event of a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DeviceWhat {
-    /// It bound.
+    /// The device bound.
     Online {
         /// `miop5`, `miop6`, `miop7`.
         protocol: &'static str,
@@ -49,24 +49,24 @@ pub enum DeviceWhat {
         /// Reason why the connection ended.
         reason: CloseReason,
     },
-    /// It sent a Report.
+    /// The device sent a Report.
     Report {
         /// The device's number for it.
         seq: u32,
-        /// What it said.
+        /// Body of the Report.
         body: Box<[u8]>,
     },
     /// A push reached its end at this device.
     Pushed {
         /// The push.
         id: MessageId,
-        /// What became of it.
+        /// Outcome of the push.
         outcome: Outcome,
     },
 }
 
 impl DeviceWhat {
-    /// What kind of event it is.
+    /// Kind of the event.
     pub const fn kind(&self) -> EventKind {
         match self {
             DeviceWhat::Online { .. } => event::ONLINE,
@@ -94,14 +94,14 @@ pub struct ClientEvent {
     /// Of the transition, where it came or went: above those of its earlier ones, on whatever
     /// server. Else zero.
     pub version: PresenceVersion,
-    /// What happened.
+    /// The event itself.
     pub what: ClientWhat,
 }
 
 /// Kind of an event of a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ClientWhat {
-    /// It is connected.
+    /// The client connected.
     Connected {
         /// `mqtt31`, `mqtt311`, `mqtt5`.
         protocol: &'static str,
@@ -115,7 +115,7 @@ pub enum ClientWhat {
         /// Reason why the connection ended.
         reason: CloseReason,
     },
-    /// It was refused.
+    /// The client was refused.
     Refused {
         /// Reason of the refusal.
         why: Denial,
@@ -136,7 +136,7 @@ pub enum ClientWhat {
         /// Its filter.
         filter: Box<str>,
     },
-    /// It published a message.
+    /// The client published a message.
     Published(Arc<Publication>),
     /// Messages for it were dropped.
     Dropped {
@@ -148,7 +148,7 @@ pub enum ClientWhat {
 }
 
 impl ClientWhat {
-    /// What kind of event it is.
+    /// Kind of the event.
     pub const fn kind(&self) -> EventKind {
         match self {
             ClientWhat::Connected { .. } => event::CLIENT_CONNECTED,
@@ -174,7 +174,7 @@ impl ClientWhat {
 pub struct ChatEvent {
     /// Unix milliseconds.
     pub at_ms: u64,
-    /// What happened.
+    /// The event itself.
     pub what: ChatWhat,
 }
 
@@ -196,7 +196,7 @@ pub enum ChatWhat {
     },
     /// Somebody says something with a word that is to be told. It may be refused yet.
     Flagged {
-        /// Who says it.
+        /// Sender of the message.
         from: AccountAddress,
         /// To whom.
         to: AccountAddress,
@@ -229,7 +229,7 @@ impl ChatEvent {
 }
 
 impl ChatWhat {
-    /// What kind of event it is.
+    /// Kind of the event.
     pub const fn kind(&self) -> EventKind {
         match self {
             ChatWhat::Stored(_) => event::CHAT_MESSAGE,

@@ -73,7 +73,7 @@ pub trait FileSystem: Send + Sync {
 
 /// The answer to [`FileSystem::lock`].
 pub enum Lock {
-    /// It is ours until this is dropped.
+    /// The lock is ours until this value is dropped.
     Taken(Box<dyn Send + Sync>),
     /// Another process has it: this one, if it could be read.
     Held(Option<u32>),

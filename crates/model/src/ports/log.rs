@@ -55,7 +55,7 @@ pub enum Party {
     Hooks,
     /// The book of users.
     Users,
-    /// Who writes to an archive outside.
+    /// The writer of an external archive.
     Archive,
 }
 
@@ -129,7 +129,7 @@ pub struct AppendWith {
     /// A checksum of what makes another message with the same once key the same one. Without this
     /// it is label and body; they still do for what was stored so.
     pub check: u32,
-    /// What becomes of another message.
+    /// Change to another message, in the same write.
     pub replaces: Option<Replaced>,
 }
 
@@ -164,8 +164,8 @@ pub struct Append {
     /// since, this one is, as [`StoreError::Busy`]: its party cannot know that yet. `None`: order
     /// does not matter, and it keeps none.
     pub heard: Option<Ticket>,
-    /// It finishes or ends something that was taken before: an entry of an inbox for a message that
-    /// is stored, a recall. A log that is full takes it from its reserve.
+    /// Whether the message finishes or ends an earlier one: an inbox entry for a stored message, a
+    /// recall. A full log stores it from its reserve.
     pub ends: bool,
 }
 
@@ -296,7 +296,7 @@ impl RowHome {
         key.split_first_chunk::<2>().map(|(_, rest)| rest)
     }
 
-    /// What [`RowHome::key_of`] was given: the timeline, and the bytes behind it.
+    /// The arguments of [`RowHome::key_of`]: the timeline, and the bytes behind it.
     pub fn parts_of(key: &[u8]) -> Option<(TimelineId, &[u8])> {
         let (timeline, rest) = RowHome::rest(key)?.split_first_chunk()?;
         Some((TimelineId::from_bytes(*timeline)?, rest))
@@ -527,9 +527,9 @@ pub struct Pull {
 /// The answer to a call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Done {
-    /// It is on stable storage.
+    /// The write is on stable storage.
     Written,
-    /// It is on stable storage, here:
+    /// The message is on stable storage, at this place.
     Appended(Appended),
     /// Messages.
     Page(Page),
@@ -615,10 +615,10 @@ pub type Row = (Box<[u8]>, Box<[u8]>);
 /// The answer to a ticket.
 pub type Completion = (Ticket, Result<Done, StoreError>);
 
-/// What a log gives back at the start, in this order: rows table by table; then timelines in which
-/// messages stand, some at a time, and behind each some the entries of those of them whose entries
-/// are wanted, timeline by timeline, each in the order of its places. Tables and spaces that are
-/// not [restored](Table::is_restored) are left out: there are as many of them as there are people.
+/// An item that a log returns at the start, in this order: rows table by table; then non-empty
+/// timelines, some at a time, each batch followed by the wanted entries of its timelines, timeline
+/// by timeline, in the order of their places. Tables and spaces that are not
+/// [restored](Table::is_restored) are left out: they grow with the number of accounts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Restored<'a> {
     /// A row.

@@ -58,12 +58,12 @@ pub enum NameFault {
     Failed,
     /// As many questions wait as may.
     Busy,
-    /// It is no name (RFC 1035 2.3.4).
+    /// The question is not a valid name (RFC 1035 2.3.4).
     Malformed,
 }
 
 impl NameFault {
-    /// What it means, for people.
+    /// Meaning of the fault, for people.
     pub const fn meaning(self) -> &'static str {
         match self {
             NameFault::Absent => "the name does not exist, or has no such records",

@@ -27,7 +27,7 @@ pub enum NotificationTargets {
     Service(Box<PushService>),
 }
 
-/// What is to be carried.
+/// Content of a notification order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NotificationWhat {
     /// Something came.
@@ -41,7 +41,7 @@ pub enum NotificationWhat {
 pub struct NotificationOrder {
     /// Whom.
     pub targets: NotificationTargets,
-    /// What.
+    /// The content.
     pub what: NotificationWhat,
 }
 
@@ -71,13 +71,13 @@ impl NotificationOrder {
 /// Result of an order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Notified {
-    /// It was taken on. Devices that are gone for good, by token or name, are to be told nothing
-    /// any more.
+    /// The gateway accepted the order. `gone` lists devices, by token or name, that will never
+    /// accept a notification again.
     Taken {
         /// Those.
         gone: Vec<Box<str>>,
     },
-    /// It was not: try again, and through the gateway nothing before so long.
+    /// The gateway asks to retry, and to send it nothing before this time has passed.
     Later {
         /// Milliseconds.
         rest_ms: u32,
@@ -85,6 +85,6 @@ pub enum Notified {
     /// Whoever is to carry it has answered that it cannot now: try again, and if it never can, the
     /// device is to be told nothing any more.
     Failing,
-    /// It was not, and will never be.
+    /// The gateway refused the order for good.
     Refused,
 }

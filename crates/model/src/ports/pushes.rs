@@ -1,7 +1,7 @@
 //! Requests of the API to the push service: devices, pushes, products.
 //!
-//! What is about one device goes to the shard that owns it, what is about all goes to all shards
-//! and the answers are merged, as with every command of [`super::control`].
+//! A command about one device goes to the shard that owns it; a command about all devices goes to
+//! all shards and their answers are merged, as with every command of [`super::control`].
 
 use crate::close::CloseReason;
 use crate::id::{DeviceId, MessageId, ProductKey, Tag};
@@ -26,7 +26,7 @@ pub enum PushCommand {
     },
     /// A page of devices. Answer: `Page`.
     List {
-        /// Whose; all products when absent.
+        /// Only devices of this product; absent: of all products.
         product: Option<ProductKey>,
         /// Only those online (or only those offline).
         online: Option<bool>,
@@ -98,7 +98,7 @@ pub enum PushCommand {
 pub struct PushOrder {
     /// The push's id. Made by whoever takes the order in.
     pub id: MessageId,
-    /// Whose devices.
+    /// Product of the devices.
     pub product: ProductKey,
     /// Which of them.
     pub target: PushTarget,
@@ -161,7 +161,7 @@ pub enum PushAnswer {
         /// Where to go on; absent at the end.
         next: Option<u64>,
     },
-    /// It was done, or there was nothing to do (`false`).
+    /// The command is done; `false`: it changed nothing.
     Done(bool),
     /// To `Products`.
     Products(Vec<Arc<Product>>),

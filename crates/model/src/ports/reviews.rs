@@ -16,7 +16,7 @@ pub struct Review {
     pub at_ms: u64,
     /// Milliseconds after which nobody waits for the verdict any more.
     pub ms_max: u32,
-    /// Who says it.
+    /// Sender of the message.
     pub from: AccountAddress,
     /// On which device; empty: on none.
     pub device: Box<str>,
@@ -24,32 +24,32 @@ pub struct Review {
     pub to: AccountAddress,
     /// The sender's id for it.
     pub client_id: ClientMessageId,
-    /// What is said.
+    /// Content of the message.
     pub content: Content,
 }
 
-/// What is said of one.
+/// Verdict of a reviewer on a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ReviewVerdict {
-    /// It is to be stored.
+    /// The message is stored.
     Allow,
     /// The same, with another text, or other bytes beside it.
     Change {
         /// The text; absent: as it is.
         text: Option<Box<str>>,
-        /// What is beside it; absent: as it is.
+        /// Replacement of the payload for programs; absent: it stays as it is.
         extra: Option<Box<[u8]>>,
     },
-    /// It is not to be, and its sender is told this.
+    /// The message is not stored; its sender gets this reason.
     Refuse(Box<str>),
     /// Nothing that makes sense was said, in time or at all.
     None,
 }
 
 words! {
-    /// What becomes of a message that nobody has reviewed in time.
+    /// What the server does with a message that nobody reviewed in time.
     pub enum Unreviewed {
-        /// It is stored.
+        /// The server stores the message.
         Allow = "allow",
         /// Its sender is told that it is not allowed now.
         Refuse = "refuse",

@@ -1,7 +1,7 @@
 //! Port of the API's tokens: a row a token, by its name.
 //!
-//! What a row says is the API's own; whoever keeps it does not read it. What was put is on stable
-//! storage before the answer. Calls may block.
+//! The API defines the bytes of a row; whoever stores them does not read them. An answer comes only
+//! once the row is on stable storage. Calls may block.
 
 /// The way to the rows.
 pub trait TokenRows: Send + Sync {

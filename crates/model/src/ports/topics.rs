@@ -1,8 +1,8 @@
-//! What the API asks of the broker: publish, and look at clients, sessions, subscriptions and
+//! Commands of the API to the broker: publish, and look at clients, sessions, subscriptions and
 //! retained messages.
 //!
-//! What is about one client goes to its owner's shard, what is about all goes to all and the
-//! answers are merged, as with every command of [`super::control`].
+//! A command about one client goes to its owner's shard; a command about all clients goes to all
+//! shards and their answers are merged, as with every command of [`super::control`].
 
 use crate::close::CloseReason;
 use crate::presence::PresenceVersion;
@@ -61,13 +61,13 @@ pub struct ClientFilter {
     pub online: Option<bool>,
     /// Of this user.
     pub user: Option<Box<str>>,
-    /// Whose identifier begins so.
+    /// Prefix of the client identifier.
     pub prefix: Option<Box<str>>,
-    /// Whose connection comes from this address.
+    /// Address that the connection comes from.
     pub address: Option<IpAddr>,
     /// For whom so many messages wait, at least.
     pub queued_min: Option<u32>,
-    /// Who lost so many messages since the session began, at least.
+    /// Least number of messages that the client lost since its session began.
     pub dropped_min: Option<u64>,
 }
 
@@ -98,7 +98,7 @@ pub enum TopicAnswer {
         /// the page empty for it; absent: that was all.
         next: Option<Box<str>>,
     },
-    /// It was done, or there was nothing to do (`false`).
+    /// The command is done; `false`: it changed nothing.
     Done(bool),
     /// The message or wish was refused, in words.
     Refused(&'static str),
@@ -111,7 +111,7 @@ pub struct ClientState {
     pub client_id: Box<str>,
     /// Its user.
     pub user: Option<Arc<str>>,
-    /// It is connected, and knows it.
+    /// Whether the client is connected, and has been told so.
     pub online: bool,
     /// `mqtt31`, `mqtt311`, `mqtt5`.
     pub protocol: &'static str,
@@ -139,14 +139,14 @@ pub struct ClientState {
     pub queued_bytes: u64,
     /// Messages dropped since the session began.
     pub dropped: u64,
-    /// It has a will.
+    /// Whether the client has a will.
     pub has_will: bool,
 }
 
 /// One subscription of a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SubscriptionState {
-    /// What was wished for.
+    /// Options that the client asked for.
     pub wish: SubscriptionOptions,
     /// The QoS that was granted.
     pub granted: Qos,

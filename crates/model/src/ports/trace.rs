@@ -8,7 +8,7 @@ use crate::id::{DeviceRef, SessionRef};
 use crate::service::ServiceKind;
 use std::net::{IpAddr, SocketAddr};
 
-/// What a trace is about.
+/// Scope of a trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TraceScope {
     /// The client with this identifier: of MQTT; a device of MIOP; `name@domain/device` of IM and
@@ -39,7 +39,7 @@ pub const HEAD_BYTES: usize = 64;
 /// A wish for a trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TraceOrder {
-    /// What it is about.
+    /// Scope of the trace.
     pub scope: TraceScope,
     /// How much of payloads is shown.
     pub payload: PayloadShown,
@@ -126,8 +126,8 @@ pub struct TraceEvent {
     pub protocol: &'static str,
     /// Sender; of an observation or decision of the server: none.
     pub direction: Option<TraceDirection>,
-    /// What it is: `CONNECT`, `Bind`, `Send`, `iq`; in small letters what the server noticed:
-    /// `opened`, `closed`, `refused`, `dropped`.
+    /// Name of the event: `CONNECT`, `Bind`, `Send`, `iq` for what was sent; in small letters for
+    /// what the server noticed: `opened`, `closed`, `refused`, `dropped`.
     pub kind: String,
     /// The client, as far as it is known.
     pub client: Option<String>,
@@ -137,7 +137,7 @@ pub struct TraceEvent {
     pub peer: Option<SocketAddr>,
     /// Bytes of it on the wire; 0 of what is not on it.
     pub bytes: usize,
-    /// What it says, decoded.
+    /// Decoded fields.
     pub fields: Vec<TraceField>,
     /// Its payload.
     pub payload: Option<TracePayload>,
@@ -218,7 +218,7 @@ pub enum TraceRefusal {
     Busy,
 }
 
-/// Who follows connections.
+/// Port of traces: whoever follows connections.
 pub trait Traces: Send + Sync {
     /// Begins a trace.
     fn follow(&self, order: TraceOrder, sink: TraceSink) -> Result<Box<dyn Trace>, TraceRefusal>;

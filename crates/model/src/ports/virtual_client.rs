@@ -11,8 +11,8 @@ pub const HEAD_BYTES: usize = 36;
 /// Bytes behind a message's front that are handed on with an MQTT message.
 pub const NOTE_BYTES: usize = 8;
 
-/// What the protocol said of a message besides its body: the laboratory compares it with what the
-/// sender wrote into the body.
+/// Properties that the protocol gave for a message besides its body: the laboratory compares them
+/// with those that the sender wrote into the body.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum DeliveryClaim {
     /// Nothing that could be compared.
@@ -73,7 +73,8 @@ pub enum Observation {
         /// Our number.
         seq: u32,
     },
-    /// What needs no answer has left, up to this number; some that do are still under way.
+    /// The client wrote all messages that need no answer up to this number; some that need one may
+    /// still be under way.
     Written {
         /// Our number.
         seq: u32,
@@ -119,7 +120,7 @@ pub enum Observation {
         rest: u32,
         /// The server says it may have been sent before.
         again: bool,
-        /// What else the protocol said of it.
+        /// Properties that the protocol gave for the message.
         claim: DeliveryClaim,
     },
     /// The server says that it did not send messages that were for it.
@@ -153,13 +154,13 @@ pub enum Action {
     Publish {
         /// Which topic of the script.
         topic: u16,
-        /// Whose: the number in the topic's formula; `None`: its own.
+        /// Client whose topic it is: the number in the topic's formula; `None`: the client's own.
         number: Option<u32>,
         /// 0, 1 or 2.
         qos: u8,
-        /// It is to be kept for later subscribers.
+        /// Whether the broker retains the message for later subscribers.
         retain: bool,
-        /// What it says.
+        /// Body of the message.
         body: Arc<[u8]>,
     },
     /// Make the subscriptions of the client's script, or end them.

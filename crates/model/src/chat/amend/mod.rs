@@ -47,7 +47,7 @@ pub struct Amended {
 /// How somebody reacts to a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reaction {
-    /// Who.
+    /// Account that reacts.
     pub by: AccountAddress,
     /// By which emoji, with blanks between.
     pub emoji: Box<str>,
@@ -65,7 +65,8 @@ impl TargetMessage {
         }
     }
 
-    /// What stands there, and what XMPP said beside; `None`: no target.
+    /// The target at the head of `extra`, and the bytes that XMPP put behind it; `None`: `extra`
+    /// names no target.
     pub fn read(extra: &[u8]) -> Option<(TargetMessage, &[u8])> {
         let end = extra.iter().position(|byte| *byte == b'\n').unwrap_or(extra.len());
         let (head, beside) = extra.split_at(end);

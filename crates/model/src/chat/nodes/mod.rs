@@ -95,9 +95,9 @@ pub struct NodeConfig {
     pub items_max: u32,
     /// When the last item is told.
     pub send_last: SendLast,
-    /// It is told that the node was deleted, or purged.
+    /// Whether subscribers are notified when the node is deleted or purged.
     pub tells_deletes: bool,
-    /// It is told that an item was retracted.
+    /// Whether subscribers are notified when an item is retracted.
     pub tells_retracts: bool,
     /// Items are told whole; else their ids.
     pub tells_payloads: bool,
@@ -119,7 +119,7 @@ impl Default for NodeConfig {
     }
 }
 
-/// What of a configuration is wanted.
+/// Wanted settings of a node; absent ones stay as they are.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct NodeOptions {
     /// See [`NodeConfig::access`].
@@ -183,11 +183,11 @@ pub enum NodeEvent {
 /// A session is told of a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NodeNews {
-    /// Whose node it is.
+    /// Owner of the node.
     pub from: AccountAddress,
     /// The node.
     pub node: Box<str>,
-    /// What happened, in order.
+    /// The events, in order.
     pub events: Arc<[NodeEvent]>,
 }
 
@@ -255,12 +255,12 @@ pub struct NodeChange {
     pub retract: Vec<Box<str>>,
     /// Of the ids to be retracted, one that is not there is a fault.
     pub must_be_there: bool,
-    /// What is retracted is told, whatever the node's configuration says.
+    /// Whether subscribers are notified of retracted items, whatever the node's configuration says.
     pub tells: bool,
     /// How the node must be, and is made.
     pub options: Option<Box<NodeOptions>>,
-    /// What the account shows of itself with its presence from now on, at most
-    /// [`BADGE_BYTES_MAX`]; empty: nothing.
+    /// The badge that the account shows with its presence from now on, at most [`BADGE_BYTES_MAX`];
+    /// empty: none.
     pub badge: Option<Box<str>>,
 }
 
@@ -304,11 +304,11 @@ pub enum NodesAsk {
     Node(Box<str>),
     /// Whoever asks wants to be told of a node.
     Subscribe(Box<str>),
-    /// It wants that no longer.
+    /// The account unsubscribes from a node.
     Unsubscribe(Box<str>),
     /// To which nodes is whoever asks subscribed? Answered by [`NodesFound::Names`].
     Subscriptions,
-    /// Who is subscribed to a node, or a member of it? Answered by [`NodesFound::Accounts`].
+    /// Asks for the subscribers and members of a node. Answered by [`NodesFound::Accounts`].
     Accounts(Box<str>),
     /// These are members of a node, or are not.
     Members(Box<str>, Box<[(AccountAddress, bool)]>),
@@ -342,7 +342,7 @@ pub struct NodesRequest {
     pub number: u32,
     /// Owner of the nodes; absent: the session's own account.
     pub of: Option<Addressee>,
-    /// What it asks.
+    /// The question or order.
     pub ask: NodesAsk,
 }
 
@@ -366,10 +366,10 @@ pub struct NodeFound {
     pub items: u32,
 }
 
-/// What was found, or done.
+/// Result of a request about nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NodesFound {
-    /// It is done; ids of what was published.
+    /// The order was carried out; ids of the published items.
     Done(Box<[Box<str>]>),
     /// Items of each node that was asked for.
     Items(Box<[Result<NodeItems, NodesFault>]>),
@@ -421,21 +421,20 @@ impl NodesFound {
 pub struct NodesAnswer {
     /// The request's.
     pub number: u32,
-    /// What came of it.
+    /// The result, or why the request was refused.
     pub result: Result<NodesFound, NodesFault>,
 }
 
-/// What a session says of the nodes that its device is interested in: devices that are alike have
-/// one **profile**, of which one of them tells.
+/// Request of a session about the nodes that its device is interested in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProfileRequest {
     /// Session that says it.
     pub session: SessionRef,
-    /// What it says.
+    /// The session's statement about a profile.
     pub said: ProfileSaid,
 }
 
-/// What is said of a profile.
+/// Statement of a session about a profile.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ProfileSaid {
     /// The device has the one of this name, at most [`PROFILE_BYTES_MAX`]. If it is not known, the

@@ -30,7 +30,7 @@ pub use storage::*;
 pub struct EventKind {
     /// The word by which it is known everywhere: `event` of a line of the log, `type` in a stream.
     pub name: &'static str,
-    /// What it is about.
+    /// Subject of the event.
     pub of: EventGroup,
     /// Where it is told.
     pub told: Told,
@@ -82,14 +82,14 @@ impl Severity {
     }
 }
 
-/// What a kind of event is about.
+/// Subject of a kind of event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EventGroup {
     /// The server's start, end, configuration and threads.
     Process,
     /// Logs, checkpoints, the data folder.
     Storage,
-    /// What the server asks or tells elsewhere.
+    /// Requests to external services, and their answers.
     Outside,
     /// The cluster: who leads, and how the copies of the logs are.
     Cluster,

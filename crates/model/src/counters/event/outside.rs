@@ -127,7 +127,7 @@ kinds! {
         /// Pending notifications are being sent.
         GATEWAY_BACK "gateway_back" info "the push gateway answers again" [url]
             = "push_gateway_up";
-        /// It answered 4xx; the notification is dropped.
+        /// The gateway answered 4xx; the notification is dropped.
         GATEWAY_REFUSED "gateway_refused" debug "the push gateway refused a notification"
             [url status] = "push_gateway_refused_total";
         /// Nothing is lost: the next export contains the same totals.

@@ -23,7 +23,7 @@ pub fn bits_min(address: IpAddr) -> u8 {
     }
 }
 
-/// What a ban is about.
+/// Subject of a ban.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum BanSubject {
     /// An address or a network.
@@ -38,7 +38,7 @@ impl BanSubject {
     /// The kinds, as they are written.
     pub const KINDS: [&'static str; 3] = ["address", "client", "user"];
 
-    /// What is said of any other kind.
+    /// Error for any other kind of subject.
     pub const UNKNOWN_KIND: &'static str = "the kind of a ban is address, client or user";
 
     /// Its kind.
@@ -105,7 +105,7 @@ impl BanCause {
     }
 }
 
-/// What a ban does.
+/// Effect of a ban.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BanAct {
     /// A connection or a login is refused.
@@ -117,7 +117,7 @@ pub enum BanAct {
 /// A ban to add.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BanOrder {
-    /// What it is about.
+    /// Subject of the ban.
     pub subject: BanSubject,
     /// Its cause.
     pub cause: BanCause,
@@ -132,13 +132,13 @@ pub struct BanOrder {
 /// A ban.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ban {
-    /// What it is about.
+    /// Subject of the ban.
     pub subject: BanSubject,
     /// Its cause.
     pub cause: BanCause,
     /// Why, in the operator's words; may be empty.
     pub note: Box<str>,
-    /// Who banned it.
+    /// Name of whoever banned it.
     pub by: Box<str>,
     /// Unix second at which it was made.
     pub made_s: u32,

@@ -26,8 +26,8 @@ pub trait Access: Send + Sync {
     /// Whether this client may come in.
     fn admit(&self, now_s: u32, question: &Question) -> Admission;
 
-    /// What holds for a known client after the rules changed, or after a restart; `None`: what was
-    /// granted before goes on. A grant that is over (`0 < until_s <= now_s`) ends the connection.
+    /// The grant of a known client after the rules changed, or after a restart; `None`: its earlier
+    /// grant stays. A grant that has expired (`0 < until_s <= now_s`) ends the connection.
     fn renew(&self, who: &Who<'_>) -> Option<Grant>;
 
     /// Whether this client may have its identifier, which it chose itself.
@@ -64,7 +64,7 @@ pub trait Access: Send + Sync {
         false
     }
 
-    /// Who goes by this name, and nobody else does.
+    /// The only account that may use this name.
     fn owner(&self, user: &str) -> NameOwner {
         let _ = user;
         NameOwner::Unknown
@@ -95,15 +95,16 @@ pub struct Question {
     pub method: Option<(Box<str>, Box<[u8]>)>,
     /// Where the exchange stands, as [`Admission::Continue`] gave it.
     pub dialogue: Option<Box<[u8]>>,
-    /// What an exchange may be bound to: its connection (RFC 5056). Absent where none is offered.
+    /// Channel bindings of the connection that the exchange may use (RFC 5056). Absent where none
+    /// is offered.
     pub bindings: Option<Box<ChannelBindings>>,
     /// Its address.
     pub peer: SocketAddr,
-    /// It is of this machine, by its socket.
+    /// Whether the client is on this machine, as its socket says.
     pub near: bool,
     /// The listener it came through.
     pub door: u8,
-    /// It is encrypted.
+    /// Whether the connection is encrypted.
     pub tls: bool,
     /// The protocol: `mqtt31`, `mqtt311`, `mqtt5`.
     pub protocol: &'static str,
@@ -123,14 +124,14 @@ pub enum Admission {
         /// For the next question.
         dialogue: Box<[u8]>,
     },
-    /// It takes a while: hand the question out.
+    /// The answer takes a while: hand the question out.
     Later,
 }
 
 /// Permissions of a client from now on.
 #[derive(Clone, Debug)]
 pub struct Grant {
-    /// Who it is; what its sessions are bound to. `None`: anonymous.
+    /// User to whom the client's sessions are bound. `None`: anonymous.
     pub user: Option<Arc<str>>,
     /// Topics that it may publish to and read; `None`: all.
     pub rules: Option<Arc<dyn Rules>>,
@@ -138,8 +139,8 @@ pub struct Grant {
     pub until_s: u32,
     /// Its account, where the book has one.
     pub account: Option<GrantedAccount>,
-    /// It has shown its password, or what stands for one: it may be given something that stands for
-    /// it the next time. Whoever came by another proof brings that each time.
+    /// Whether the client has shown its password, or a token that stands for it: then it may be
+    /// given a token for its next login. A client with any other proof shows that each time.
     pub by_password: bool,
 }
 
@@ -149,7 +150,7 @@ impl Grant {
         Grant { user: None, rules: None, until_s: 0, account: None, by_password: false };
 }
 
-/// Who goes by a name.
+/// Owner of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NameOwner {
     /// The account of the book with this number, which is never given twice.

@@ -37,7 +37,7 @@ pub enum Command {
     Disconnections(Box<DisconnectionQuery>),
     /// Clients that do not keep up. Answer: `SlowClients`.
     SlowClients,
-    /// Who makes the load. Answer: `Top`.
+    /// Asks for the clients that cause most load. Answer: `Top`.
     Top(TopKind),
     /// Counters and gauges. Answer: `Status`.
     Status,
@@ -145,7 +145,7 @@ pub struct Status {
 /// The loop of one shard.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct ShardLoop {
-    /// Whose it is.
+    /// The shard.
     pub shard: ShardId,
     /// Connections open there.
     pub connections: u64,

@@ -18,9 +18,9 @@ pub struct AccountColumns {
     pub name: String,
     /// Rises when its sessions end by order.
     pub epoch: u64,
-    /// It may do everything.
+    /// Whether the account may do everything.
     pub is_super: bool,
-    /// It is refused.
+    /// Whether logins of the account are refused.
     pub is_disabled: bool,
     /// Hash of its password.
     pub password: String,
@@ -54,7 +54,7 @@ pub struct AccountChange {
 }
 
 impl AccountChange {
-    /// Whose it is.
+    /// Name of the changed account.
     pub fn name(&self) -> &str {
         let row = self.after.as_ref().or(self.before.as_ref());
         row.map_or("", |row| &row.name)
@@ -67,7 +67,7 @@ pub struct AccountNews {
     /// Its number there. Numbers rise, with gaps, and a lower one may come into sight later: when
     /// its writer has finished.
     pub seq: u64,
-    /// Whose account was changed.
+    /// Name of the changed account.
     pub name: String,
 }
 

@@ -20,45 +20,45 @@ pub struct ArchivedMessage {
     pub conversation: [u8; 16],
     /// When it was stored, Unix milliseconds.
     pub at_ms: u64,
-    /// Who said it, `name@domain`.
+    /// Sender, `name@domain`.
     pub from: Box<str>,
     /// By which device.
     pub device: Box<str>,
     /// To whom: an account, or a group.
     pub to: Box<str>,
-    /// What its client calls it.
+    /// The sending client's id of the message.
     pub client_id: [u8; 16],
-    /// What it is.
+    /// Kind of the message.
     pub kind: u16,
-    /// It counts as unread.
+    /// Whether the message counts as unread.
     pub counts: bool,
-    /// What is said.
+    /// Text of the message, for people.
     pub text: Box<str>,
-    /// What is said to programs.
+    /// Payload of the message, for programs.
     pub extra: Box<[u8]>,
     /// The number of the message that it edits, reacts to or quotes.
     pub about: Option<u64>,
     /// Whom it mentions: addresses with blanks between, `*` for everybody.
     pub mentions: Box<str>,
-    /// It calls the message with this number back, which has no content from then on.
+    /// Number of the message that this one recalls: that message has no content from then on.
     pub recalls: Option<u64>,
-    /// What the message is by now that it edits or reacts to; absent: it does neither, or that was
-    /// called back.
+    /// Present state of the message that this one edits or reacts to; absent: it does neither, or
+    /// that message was recalled.
     pub amends: Option<ArchivedState>,
 }
 
-/// What a message is that was edited or reacted to.
+/// State of a message that was edited or reacted to.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ArchivedState {
-    /// What it is.
+    /// Kind of the message.
     pub kind: u16,
-    /// What it says.
+    /// Text of the message, for people.
     pub text: Box<str>,
-    /// What it says to programs.
+    /// Payload of the message, for programs.
     pub extra: Box<[u8]>,
     /// When it was edited last, Unix milliseconds; 0: it was not.
     pub edited_ms: u64,
-    /// Who reacts, and by which emoji, with blanks between.
+    /// Accounts that react, each with its emoji separated by blanks.
     pub reactions: Vec<(Box<str>, Box<str>)>,
 }
 

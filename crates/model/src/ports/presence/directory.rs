@@ -82,7 +82,7 @@ pub type DirectoryEntry = (Box<str>, PresenceRecord);
 /// Result of writing a record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Put {
-    /// It is there now, or was already.
+    /// The directory has the record, from this call or an earlier one.
     Taken,
     /// A newer one is kept.
     Kept(PresenceRecord),
@@ -94,13 +94,14 @@ pub enum Put {
 /// Error of a call to a directory. It may have been carried out all the same.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DirectoryError {
-    /// It cannot be reached, or the connection broke.
+    /// The directory cannot be reached, or the connection broke.
     Unreachable(String),
-    /// It did not answer in time.
+    /// The directory did not answer in time.
     Slow,
-    /// It answered with an error: read-only, out of memory, not allowed, a cluster that is down.
+    /// The directory answered with an error: read-only, out of memory, not allowed, a cluster that
+    /// is down.
     Refused(String),
-    /// What it keeps makes no sense.
+    /// The directory holds a record that cannot be decoded.
     Nonsense(String),
 }
 

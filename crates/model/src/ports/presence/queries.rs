@@ -1,5 +1,5 @@
-//! What operators ask about presence: memory's state, the directory's, whether they agree, and
-//! figures over time.
+//! Operators' questions about presence: the state in memory, the directory's state, differences
+//! between them, and figures over time.
 //!
 //! [`PresenceCommand`] is the part of [`crate::ports::control`] that shards answer from memory.
 //! [`PresenceQueries`] is the process's: it knows the directory and compares.
@@ -15,9 +15,10 @@ pub const HISTORY: usize = 8;
 /// A question to memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PresenceCommand {
-    /// What these are. Answer: `Found`, those known; in no particular order.
+    /// Asks for the presence of these principals. Answer: `Found`, with those known, in no
+    /// particular order.
     Find(Vec<Principal>),
-    /// What the directory should have of these buckets. Answer: `Entries`.
+    /// Asks for the entries that the directory should have in these buckets. Answer: `Entries`.
     Buckets(Vec<u16>),
     /// The last [`HISTORY`] transitions of these, oldest first. Answer: `Histories`.
     Histories(Vec<Principal>),
@@ -70,7 +71,7 @@ pub struct MemoryEntry {
 pub struct Remembered {
     /// Its version, which has its time.
     pub version: PresenceVersion,
-    /// What it led to.
+    /// State after the transition.
     pub state: OnlineState,
 }
 
@@ -129,7 +130,8 @@ pub trait PresenceQueries: Send + Sync {
     /// How it stands. Does not block.
     fn standing(&self) -> ReplicationStatus;
 
-    /// What the directory has of these, in order, and the leases in force.
+    /// The directory's records of these principals, in order, and the leases in force. An error of
+    /// the directory fails the whole call.
     fn stored(
         &self,
         who: &[Principal],
@@ -173,9 +175,9 @@ pub struct ReplicationStatus {
 /// State of the circuit breaker: whether calls are made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Circuit {
-    /// It works.
+    /// The directory works: calls are made.
     Closed,
-    /// It does not: calls wait.
+    /// The directory fails: calls wait.
     Open,
     /// One call tries it.
     HalfOpen,

@@ -126,12 +126,12 @@ pub struct UserOrder {
     pub name: String,
     /// A new password; absent: the old one stays. At most [`UserOrder::PASSWORD_BYTES_MAX`] bytes.
     pub password: Option<String>,
-    /// It may do everything; absent: as before.
+    /// Whether the user may do everything; absent: as before.
     pub is_super: Option<bool>,
-    /// It is refused; absent: as before.
+    /// Whether logins of the user are refused; absent: as before.
     pub is_disabled: Option<bool>,
-    /// What it may do, the first that matches holds; at most [`UserOrder::RULES_MAX`]. Absent:
-    /// those before stay.
+    /// Permissions of the user, of which the first that matches holds; at most
+    /// [`UserOrder::RULES_MAX`]. Absent: those before stay.
     pub rules: Option<Vec<UserRule>>,
 }
 
@@ -158,11 +158,11 @@ pub struct UserState {
     /// Rises whenever its sessions end by order: with a new password, when it is disabled, by a
     /// kick.
     pub epoch: u64,
-    /// It has a password.
+    /// Whether the user has a password.
     pub has_password: bool,
-    /// It may do everything.
+    /// Whether the user may do everything.
     pub is_super: bool,
-    /// It is refused.
+    /// Whether logins of the user are refused.
     pub is_disabled: bool,
     /// Its permissions.
     pub rules: Vec<UserRule>,
@@ -173,9 +173,9 @@ pub struct UserState {
 pub struct UserRule {
     /// Allowed, or forbidden.
     pub allow: bool,
-    /// It is about publishing.
+    /// Whether the rule holds for publishing.
     pub publish: bool,
-    /// It is about reading: subscriptions, and what they bring.
+    /// Whether the rule holds for reading: subscriptions, and the messages they bring.
     pub read: bool,
     /// A topic filter, with `%c` for the client identifier and `%u` for the user.
     pub filter: String,

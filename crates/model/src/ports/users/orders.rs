@@ -1,5 +1,5 @@
-//! What people want of the book by a protocol of chat: a password or an account of their own, and
-//! what those want who administer the server.
+//! Requests of chat clients to the book: a new password or an account of their own, and the
+//! commands of administrators.
 //!
 //! ```text
 //! machine ─► BookRequest ─► chat: who asks? ─► BookOrder ─► the book, on a thread that may wait
@@ -34,7 +34,7 @@ words! {
     pub enum Registration {
         /// Nothing.
         Off = "off",
-        /// Who is logged in may change its own password.
+        /// A user that is logged in may change its own password.
         Password = "password",
         /// And anybody may make an account, and give up its own.
         Open = "open",
@@ -52,7 +52,7 @@ impl NewPassword {
         is_one.then(|| NewPassword(text.into()))
     }
 
-    /// What it is.
+    /// The password in clear.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -71,7 +71,7 @@ pub struct BookRequest {
     pub session: SessionRef,
     /// For the answer.
     pub number: u32,
-    /// What it wants.
+    /// The wish.
     pub wish: BookWish,
 }
 
@@ -103,12 +103,12 @@ pub enum OperatorWish {
     Announce(Arc<Announcement>),
 }
 
-/// What an administrator says to all who are here, and that is kept nowhere.
+/// Announcement of an administrator to everybody who is online; stored nowhere.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Announcement {
-    /// What it is about, at most [`ANNOUNCED_SUBJECT_BYTES_MAX`]; perhaps empty.
+    /// Subject of the announcement, at most [`ANNOUNCED_SUBJECT_BYTES_MAX`]; perhaps empty.
     pub subject: Box<str>,
-    /// What is said, 1 to [`ANNOUNCED_BYTES_MAX`] bytes.
+    /// Text of the announcement, 1 to [`ANNOUNCED_BYTES_MAX`] bytes.
     pub body: Box<str>,
 }
 
@@ -129,7 +129,7 @@ impl Announcement {
 /// An order about accounts: one after the other, up to the first with which it cannot be done.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UserChange {
-    /// What is done.
+    /// Operation to carry out.
     pub verb: UserVerb,
     /// With which ones, 1 to [`BOOK_ACCOUNTS_MAX`].
     pub accounts: Vec<AccountAddress>,
@@ -184,7 +184,7 @@ pub struct Registering {
 pub enum BookOrder {
     /// Another password for an account, as its session was granted it. Done: `Granted`.
     Password {
-        /// Whose.
+        /// User whose password it is.
         user: Box<str>,
         /// As which account.
         account: GrantedAccount,
@@ -193,7 +193,7 @@ pub enum BookOrder {
     },
     /// An account goes, as its session was granted it. Done: `Done`.
     Leave {
-        /// Whose.
+        /// User whose account goes.
         user: Box<str>,
         /// As which account.
         account: GrantedAccount,
@@ -207,13 +207,13 @@ pub enum BookOrder {
         /// From where it comes; none: from this machine.
         source: Option<Source>,
     },
-    /// What an administrator wants, as its session was granted its account.
+    /// Command of an administrator, as its session was granted its account.
     Operate {
-        /// Whose order it is.
+        /// Administrator that commands.
         by: Box<str>,
         /// As which account.
         account: GrantedAccount,
-        /// What.
+        /// The command.
         wish: OperatorWish,
         /// The names of the accounts that a change is about.
         users: Vec<Box<str>>,
@@ -226,7 +226,7 @@ pub type BookAnswer = Result<BookDone, BookFault>;
 /// Done, and what is to be told of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BookDone {
-    /// It is on stable storage and holds.
+    /// The change is on stable storage and in force.
     Done,
     /// The same: the session that ordered it goes on as granted this.
     Granted(GrantedAccount),
@@ -253,13 +253,13 @@ pub enum BookDone {
 pub enum BookFault {
     /// This is not done here, for whoever asks.
     Off,
-    /// It is for administrators.
+    /// Only administrators may do this.
     Forbidden,
     /// Somebody has the name, or it is kept for somebody.
     Conflict,
     /// There is no such account.
     Unknown(Box<str>),
-    /// It breaks a rule, in words.
+    /// The order breaks a rule: which, in words for people.
     Wrong(Box<str>),
     /// Too many of late.
     Rate,
