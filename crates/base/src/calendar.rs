@@ -1,7 +1,6 @@
 //! Dates of the Gregorian calendar, for file names, results and questions.
 //!
-//! It reads no clock: whoever has a Unix second is told its day and time in UTC, and the other way
-//! round.
+//! This module reads no clock: it converts a Unix second to a day and a time in UTC, and back.
 
 /// `YYYY-MM-DD` of a Unix second, UTC.
 pub fn date(unix_s: u64) -> String {

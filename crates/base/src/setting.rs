@@ -28,7 +28,7 @@ pub struct Setting {
     pub reload: Reload,
     /// Meaning, and what happens at the limit: sentences.
     pub text: &'static str,
-    /// It has no default.
+    /// Whether the key has no default and must be set.
     pub required: bool,
     /// How much of its value may be seen.
     pub shown: Shown,
@@ -37,7 +37,7 @@ pub struct Setting {
 /// Whether a running process follows a change of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reload {
-    /// It does.
+    /// A running process follows the change.
     Live,
     /// The key keeps its value until the next start.
     Restart,
@@ -48,7 +48,7 @@ pub enum Reload {
 pub enum Shown {
     /// All of it.
     Whole,
-    /// It is a URL: all but the user, the password and other secrets in it.
+    /// The value is a URL: all of it is shown but the user, the password and other secrets.
     WithoutSecrets,
     /// Nothing.
     Never,

@@ -125,7 +125,7 @@ async fn amend(conn: &mut Conn, messages: &[ArchivedMessage]) -> Result<(), Call
     Ok(())
 }
 
-/// Who reacts, and by which emoji, as JSON; none: nobody does.
+/// JSON of the accounts that react, each with its emoji; `None`: nobody reacts.
 fn json(reactions: &[(Box<str>, Box<str>)]) -> Option<String> {
     let quoted = |text: &str| {
         let escape = |letter: char| match letter {

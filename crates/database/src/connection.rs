@@ -1,8 +1,8 @@
 //! One connection to a database, for calls that wait for it.
 //!
-//! It is opened when it is wanted. A call has it for itself; one that failed, or took too long,
-//! takes it along. Invariant: a call ends within its time; a connection of which it is not known
-//! what it is about is not used again.
+//! The connection is opened at the first call. One call at a time uses it, and a call that failed
+//! or took too long closes it. Invariant: a call ends within its time limit; a connection in an
+//! unknown state is not used again.
 
 use crate::schema::{self, Step};
 use crate::settings::DatabaseSettings;

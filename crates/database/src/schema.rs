@@ -10,13 +10,14 @@ use model::ports::databases::accounts::DatabaseFault;
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 
-/// What servers wait for one another in, while one makes steps, seconds.
+/// Longest wait for the lock that servers hold while they create tables, seconds.
 const LOCK_S: u32 = 20;
 
 /// A step: its name, and its statements.
 pub(crate) type Step = (&'static str, &'static [&'static str]);
 
-/// What was made, and who the database is.
+/// Statements for the tables that every database has: the steps done so far, and the database's own
+/// id.
 const ALWAYS: [&str; 3] = [
     "CREATE TABLE IF NOT EXISTS holdline_steps (
         part VARCHAR(32) NOT NULL,

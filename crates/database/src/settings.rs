@@ -7,7 +7,7 @@ use mysql_async::{Opts, OptsBuilder, SslOpts};
 use std::fmt;
 use std::time::Duration;
 
-/// What a URL looks like.
+/// Error for a URL of another form.
 const FORM: &str = "the form of a database URL is mysql://user@host:3306/name, with % and two \
                     hexadecimal digits for / ? @ : and % in a name or password";
 
@@ -43,7 +43,7 @@ impl DatabaseSettings {
         Duration::from_millis(self.timeout_ms.max(1).into())
     }
 
-    /// What the client library wants of them.
+    /// The settings as options of the client library. An error names what is wrong with the URL.
     pub(crate) fn options(&self) -> Result<Opts, String> {
         let opts = parse(&self.url)?;
         let password = opts
@@ -72,7 +72,7 @@ impl DatabaseSettings {
     }
 }
 
-/// What is wrong with a URL, if anything is.
+/// Checks a URL; the error says what is wrong with it.
 pub fn check_url(url: &str) -> Result<(), String> {
     parse(url).map(drop)
 }

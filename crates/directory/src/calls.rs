@@ -74,7 +74,7 @@ impl Redis {
         format!("{}history", self.prefix)
     }
 
-    /// What renews a lease.
+    /// Commands that renew a lease for `ms` milliseconds.
     fn renewal(&self, lease: &Lease, ms: u64) -> [RedisCommand; 3] {
         let (node, boot) = (lease.node.as_str(), format!("{:x}", lease.boot));
         let (key, list) = (self.node_key(&lease.node), self.nodes_key());
@@ -87,9 +87,9 @@ impl Redis {
     }
 }
 
-/// What tells the history that a master has: an id of the data, the id of its replication, and
-/// which start of the server it is. The first goes with the data, the second with a fail-over, the
-/// third with a restart that may have come back with less.
+/// Commands that identify the history of a master: an id of the data, the id of its replication,
+/// and the start of the server. The id of the data changes with the data, that of the replication
+/// with a fail-over, that of the start with a restart that may have come back with less data.
 fn watch(key: &str, id: &str) -> [RedisCommand; 4] {
     [
         RedisCommand::new(key, &["SET", key, id, "NX"]),

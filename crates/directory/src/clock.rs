@@ -15,7 +15,7 @@ impl Deadline {
         Deadline { end: now() + Duration::from_millis(u64::from(ms.max(1))) }
     }
 
-    /// What is left; nothing left is a fault.
+    /// The time left, at least 1 microsecond; `Slow` when the deadline has passed.
     pub(crate) fn left(&self) -> Result<Duration, DirectoryError> {
         let left = self.end.saturating_duration_since(now());
         // A socket's limit of zero would be none at all.

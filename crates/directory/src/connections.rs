@@ -309,7 +309,8 @@ fn teach(
     Ok(())
 }
 
-/// What a Sentinel says may be old: only a master is written to.
+/// Fails unless the server is a master: a Sentinel's answer may be out of date, and only a master
+/// is written to.
 fn is_master(wire: &mut Wire, deadline: Deadline) -> Result<(), DirectoryError> {
     let role = reply::list(wire.ask(&[b"ROLE"], deadline)?)?;
     let role = reply::text(role.into_iter().next().unwrap_or_default())?;

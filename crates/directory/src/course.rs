@@ -1,8 +1,8 @@
 //! Routing of commands: to the one server, the master that Sentinels name, or the slot's master.
 //!
-//! What is learnt here is forgotten after a fault, except who could be asked: the places of the URL
-//! and the masters seen last. Whoever is asked first changes with each fault, so that one that does
-//! not answer does not cost every call its time.
+//! All that this module learns is forgotten after a fault, except the servers it can ask: the
+//! places of the URL and the masters seen last. The server that is asked first changes with each
+//! fault, so that one that does not answer does not cost every call its time.
 
 use crate::clock::Deadline;
 use crate::reply;
@@ -26,7 +26,7 @@ pub(crate) struct Course {
     map: SlotMap,
     /// Masters of the cluster that were seen last.
     seen: Vec<HostPort>,
-    /// Who is asked first, counted up.
+    /// Number of faults so far, by which the server to ask first is chosen.
     first: usize,
     /// Whether something has happened since that does not fit.
     is_stale: bool,

@@ -6,7 +6,8 @@
 //! was known of masters and slots is forgotten: the next call begins anew. That is allowed because
 //! all that is written may be written again.
 //!
-//! It does not know who is online, nor when to write: it takes what is newer (docs/presence.md).
+//! This crate does not know who is online, nor when to write: it stores any record that is newer
+//! (docs/presence.md).
 
 mod calls;
 mod clock;

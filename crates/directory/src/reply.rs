@@ -67,7 +67,8 @@ pub(crate) fn line<'a>(text: &'a str, name: &str) -> &'a str {
     found.unwrap_or("").trim()
 }
 
-/// What was expected, and what came: as much of it as a log's line can bear.
+/// The error for a reply of another shape: what was expected, and the first 80 characters of what
+/// came.
 fn strange(expected: &str, came: &dyn std::fmt::Debug) -> DirectoryError {
     let came: String = format!("{came:?}").chars().take(80).collect();
     DirectoryError::Nonsense(format!("expected {expected}, got {came}"))

@@ -1,7 +1,7 @@
 //! The scripts that run inside of Redis, and the names under which it knows them.
 //!
-//! They are called by the SHA-1 of their text. A server that does not have one, because it is new
-//! or has been told to forget them, is given it when it says so.
+//! A script is called by the SHA-1 of its text. A server that answers that it does not have the
+//! script, because it is new or was told to forget its scripts, is sent the text.
 
 use std::sync::LazyLock;
 

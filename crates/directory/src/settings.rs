@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub struct Settings {
     /// Where and what it is, as [`parse`](crate::parse) takes it.
     pub url: String,
-    /// What all keys begin with.
+    /// Prefix of all keys.
     pub prefix: String,
     /// Where this node says that its API is reached, for other nodes; empty: it does not say.
     pub address: String,

@@ -25,7 +25,7 @@ pub(crate) struct Socket {
     traffic: Arc<Traffic>,
     /// Bytes since the last [`Socket::begin`].
     heard: u64,
-    /// What went wrong while reading.
+    /// Error of the last failed read.
     fault: Option<DirectoryError>,
 }
 
@@ -82,7 +82,7 @@ impl Socket {
         sent.map_err(|error| fault(&self.place, &error))
     }
 
-    /// What went wrong while reading, if it was the connection.
+    /// Takes the error of the last failed read, if the connection failed.
     pub(crate) fn take_fault(&mut self) -> Option<DirectoryError> {
         self.fault.take()
     }

@@ -10,7 +10,8 @@ const EVENTS_AT_ONCE: usize = 1_024;
 
 /// A stream that events are appended to. It has a connection of its own.
 ///
-/// It is cut to about its length by Redis, whole nodes of its tree at a time: `MAXLEN ~`.
+/// Redis trims the stream to about `length_max` entries, whole nodes of its tree at a time: `MAXLEN
+/// ~`.
 pub struct Stream {
     fleet: RedisConnections,
     key: String,

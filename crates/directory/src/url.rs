@@ -96,7 +96,7 @@ const ENCODE: &str = "in users, passwords and names write `/` as %2F, `?` as %3F
 /// Servers that a URL may name.
 const PLACES_MAX: usize = 64;
 
-/// What this URL says, or what is wrong with it.
+/// Parses a URL; the error says what is wrong with it.
 pub fn parse(url: &str) -> Result<RedisUrl, String> {
     let (scheme, rest) = url.split_once("://").ok_or_else(|| forms("`://` is missing"))?;
     let (tls, kind) = match scheme {

@@ -12,7 +12,7 @@ use testkit::redis::{Cluster, RedisOptions, until};
 
 const LONG_MS: u64 = 600_000;
 
-/// Whose masters are given up soon.
+/// Options of a Redis whose cluster gives up a silent master after a second.
 fn hasty() -> RedisOptions {
     RedisOptions { lines: vec!["cluster-node-timeout 1000".into()], ..RedisOptions::default() }
 }

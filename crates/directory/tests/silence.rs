@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use testkit::faulty::{ConnectionFate, FateStep, Faulty};
 
-/// What every call comes to, with each kind of URL.
+/// Results of every call to a server with this fate, for each kind of URL.
 fn results(fate: impl Into<Vec<FateStep>>) -> Vec<(String, Result<(), DirectoryError>)> {
     let server = Faulty::start(vec![ConnectionFate::new("fate", fate)]);
     let place = server.address();

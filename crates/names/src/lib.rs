@@ -60,7 +60,7 @@ struct Asked {
     tell: TellName,
 }
 
-/// Who looks names up. Its thread ends when it and all who ask by it are dropped.
+/// DNS resolver. Its thread ends when it and all who ask by it are dropped.
 pub struct Resolver {
     ask: Sender<Asked>,
 }

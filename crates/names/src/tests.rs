@@ -11,7 +11,7 @@ const SOA: u16 = 6;
 const AAAA: u16 = 28;
 const SRV: u16 = 33;
 
-/// What a server does with a question.
+/// Reply of the test's server to a question.
 #[derive(Clone)]
 enum Reply {
     /// Records of the type that is asked for.
@@ -115,7 +115,7 @@ fn reply(
     (question, Some(answer))
 }
 
-/// Who asks, and waits for what it is told.
+/// Client of the resolver that waits for its answers.
 struct Client {
     asker: NameAsker,
     told: channel::Receiver<(u64, NameAnswer)>,

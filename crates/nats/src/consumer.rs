@@ -1,7 +1,7 @@
 //! A plain pull consumer: one replica, in memory, without acknowledgements.
 //!
-//! It is made anew behind what was read whenever anything is strange about it: it is not at the
-//! sequence that is wanted, its server is silent, or what comes is not the next message. (The
+//! The consumer is made anew behind the last message read whenever anything is strange about it:
+//! its sequence is not the one wanted, its server is silent, or a message is missing. (The
 //! library's ordered consumer began at 1 again when it was made anew before its first message.)
 //! Invariant: messages that it gives have rising sequences.
 

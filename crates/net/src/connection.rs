@@ -41,7 +41,7 @@ const _: () = assert!(
 );
 
 impl<M, S> ConnectionRecord<M, S> {
-    /// It stands in the list of connections to flush.
+    /// The connection is in the list of connections to flush.
     pub(crate) const DIRTY: u16 = 1;
     /// Its bytes travel in WebSocket messages.
     pub(crate) const WEB_SOCKET: u16 = 2;
@@ -53,7 +53,7 @@ impl<M, S> ConnectionRecord<M, S> {
     pub(crate) const REFEED: u16 = 16;
     /// The peer is on this machine.
     pub(crate) const LOOPBACK: u16 = 32;
-    /// It was only let in to be told BUSY.
+    /// The connection was let in only to be told BUSY.
     pub(crate) const CROWDED: u16 = 64;
     /// Nothing is read and nothing shown until its machine says so; see `Outbox::hold`.
     pub(crate) const HELD: u16 = 128;
@@ -65,7 +65,7 @@ impl<M, S> ConnectionRecord<M, S> {
     pub(crate) const BLOCKED: u16 = 1_024;
     /// A read of it was put off.
     pub(crate) const DEFERRED: u16 = 2_048;
-    /// It ends with a reset, and without a farewell.
+    /// The connection ends with a reset, and without a farewell.
     pub(crate) const RESET: u16 = 4_096;
     /// A look at its silence is due at its time, for the sweep would come too late.
     pub(crate) const WATCHED: u16 = 8_192;
@@ -93,8 +93,9 @@ impl<M, S> ConnectionRecord<M, S> {
         self.extra.get_or_insert_with(|| pool.pop().unwrap_or_default())
     }
 
-    /// It has come to a shard whose turn began at `now_ms`, perhaps before that of the shard where
-    /// it was heard last: nothing was heard later than now.
+    /// Corrects the time of the last bytes for a connection that came to a shard whose turn began
+    /// at `now_ms`, perhaps before the turn in which it was heard last: no connection was heard
+    /// later than now.
     pub(crate) fn heard_by(&mut self, now_ms: u32) {
         if now_ms.wrapping_sub(self.last_ms) > u32::MAX / 2 {
             self.last_ms = now_ms;
@@ -132,9 +133,9 @@ impl<M, S> ConnectionRecord<M, S> {
         self.extra.as_ref().map_or(0, |extra| extra.out.bytes())
     }
 
-    /// What is still known of the connection. The peer's address has shrunk to whether it is of
-    /// this machine: a machine that wants more remembers it when it is opened. The facts of TLS are
-    /// lent, and come back by [`take_back`](Self::take_back).
+    /// Facts about the connection that are still known. The peer's address has shrunk to whether it
+    /// is of this machine: a machine that wants more remembers it when it is opened. The facts of
+    /// TLS are lent, and come back by [`take_back`](Self::take_back).
     pub(crate) fn lend_link(&mut self, may_start_tls: bool) -> Link {
         let near = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V4(Ipv4Addr::LOCALHOST)];
         let given = self.has(Self::ENCRYPTED).then(TlsFacts::default);
@@ -172,8 +173,8 @@ pub struct Extra {
     pub(crate) partial: Vec<u8>,
     /// TLS and the like.
     pub(crate) layers: Option<Box<Layers>>,
-    /// What a call will wrap around its protocol, until it has come through; with TLS that its
-    /// machine may order, until it has.
+    /// Number and layers of an outgoing call until it is established; also until its machine has
+    /// ordered TLS, if it may order it.
     pub(crate) call: Option<Box<(u64, ClientLayers)>>,
     /// The incomplete frame that it holds.
     pub(crate) piece: PartialFrame,
@@ -188,13 +189,13 @@ pub struct PartialFrame {
     pub(crate) since_s: u32,
     /// Bytes that had come then.
     pub(crate) mark: u32,
-    /// It begins with what came last.
+    /// Whether the frame begins with the bytes that came last.
     pub(crate) fresh: bool,
 }
 
 impl Extra {
-    /// What it has of frames, records and heads that are not whole: bytes, and those that they
-    /// take in memory.
+    /// Incomplete frames, records and heads of the connection: their bytes, and the memory
+    /// allocated for them, in bytes.
     pub(crate) fn pieces(&self) -> (u32, u32) {
         let (length, room) = self.layers.as_ref().map_or((0, 0), |layers| layers.pieces());
         let clip = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);

@@ -63,7 +63,7 @@ enum HeaderLook {
     Unwanted,
     /// The opening stops behind the header.
     Wanted,
-    /// It has stopped there.
+    /// The opening has stopped behind the header.
     Due,
 }
 
@@ -113,7 +113,8 @@ enum Stage {
     Upgrade,
     /// The file at this path was given: whatever else it says is passed over until it closes.
     Answered(&'static str),
-    /// It asks for what somebody beside the shards answers: it leaves for that one of them.
+    /// The peer asked for a path that a service beside the shards answers: the connection leaves
+    /// for that service, by its number in the listener's list.
     Leaves(u8),
     /// In a WebSocket whose subprotocol does not say what is inside.
     Wrapped,
@@ -294,7 +295,7 @@ impl Layers {
         Ok(())
     }
 
-    /// What waits here because it is not whole: bytes, and those that they take in memory.
+    /// Incomplete input that the layers hold: its bytes, and the memory allocated for it, in bytes.
     pub fn pieces(&self) -> (usize, usize) {
         let waiting = self.handshake.as_ref().and_then(|handshake| handshake.waiting());
         let handshake = self.handshake.as_ref().map(|handshake| &handshake.pending);
@@ -398,14 +399,15 @@ impl Layers {
         matches!(stage, Some(Stage::Upgrade | Stage::Answered(_)))
     }
 
-    /// It leaves: what it said, whom it is connected to, and its TLS.
+    /// Takes the parts of a connection that leaves its shard: the bytes received and not handled,
+    /// the peer's address, and its TLS.
     pub(crate) fn leave(self) -> Option<(Vec<u8>, SocketAddr, Option<Box<TlsSession>>)> {
         let Handshake { pending, link, .. } = *self.handshake?;
         Some((pending, link.peer, self.tls))
     }
 
-    /// What is known of the connection, while it opens. What TLS knows more than its protocol asks
-    /// is forgotten.
+    /// Takes the facts about the connection, once, while it opens. TLS keeps of its facts those for
+    /// which the protocol asks.
     pub fn take_link(&mut self) -> Option<Link> {
         let Handshake { mut link, side, .. } = *self.handshake.take()?;
         let asks = match &side {

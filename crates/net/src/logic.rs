@@ -73,8 +73,8 @@ pub trait ShardLogic: Sized {
     /// Work of its own: a slice of it. Returns when it wants its next turn at the latest.
     fn turn(&mut self, now: Now, handle: &mut ShardHandle<Self>) -> Option<Instant>;
 
-    /// What was gathered for other shards goes out now: before what is said to peers is written,
-    /// and again behind what that led to.
+    /// Sends the messages gathered for other shards. Called before bytes are written to peers, and
+    /// again after the messages that this led to.
     fn tell_shards(&mut self, _now: Now, _handle: &mut ShardHandle<Self>) {}
 
     /// The turn is over.
@@ -110,8 +110,8 @@ pub trait ShardLogic: Sized {
     /// Without a `conn`: it was not let in at all.
     fn disconnected(&mut self, _now: Now, _conn: Option<ConnRef>, _end: &ConnectionEnd) {}
 
-    /// What waits for a connection that may be slow, and whether its peer reads too slowly. Called
-    /// about once a second, until nothing waits.
+    /// Handles a connection that may be slow: its queued bytes, and whether its peer reads too
+    /// slowly. Called about once a second, until nothing waits.
     fn slow(
         &mut self,
         _now: Now,
@@ -245,11 +245,11 @@ pub type OtherServers = BTreeMap<Arc<str>, (Box<str>, Option<Denial>)>;
 
 /// Fate of a shard's connections during a drain.
 pub(crate) enum DrainOrder {
-    /// They go, and the shard ends.
+    /// The connections close over this time, and then the shard ends.
     Stop { over_ms: u32, to: Arc<OtherServers> },
-    /// They go.
+    /// The connections close over this time.
     Evacuate { over_ms: u32 },
-    /// They stay after all.
+    /// The connections stay: the drain is cancelled.
     Stay,
 }
 

@@ -83,7 +83,7 @@ pub struct GivenConnection<S> {
     pub peer: SocketAddr,
     /// Its protocol.
     pub protocol: Protocol,
-    /// It is encrypted on the way to whom it is for.
+    /// Whether the connection is encrypted on its way to the client.
     pub encrypted: bool,
     /// The listener that it came through, in another form.
     pub door: u8,
@@ -323,7 +323,8 @@ where
         over
     }
 
-    /// What the logic has for other shards stands in their mailboxes, before peers are answered.
+    /// Puts the logic's messages into the mailboxes of other shards, before bytes are written to
+    /// peers.
     fn tell_shards(&mut self) {
         self.logic.tell_shards(self.now, &mut self.handle);
         self.settle();

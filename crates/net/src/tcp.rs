@@ -1,7 +1,7 @@
 //! The kernel's facts about a TCP connection's bytes (`TCP_INFO`, tcp(7)).
 //!
-//! It is asked of few connections: of those that end, and of some that were written to. Nothing of
-//! it is kept with a connection.
+//! The facts are read of few connections: of those that end, and of some that were written to. A
+//! connection stores none of them.
 
 use nix::libc;
 use nix::sys::socket::getsockopt;

@@ -120,7 +120,7 @@ pub enum ReadyEvent {
         token: u64,
         /// There is something to read, an end or an error included.
         readable: bool,
-        /// It takes bytes again.
+        /// Whether the socket takes bytes again.
         writable: bool,
         /// The peer's end: read until nothing is left.
         ended: bool,
@@ -153,6 +153,6 @@ pub enum Got {
     Later,
     /// The peer closed (reads only).
     End,
-    /// It is broken.
+    /// The socket is broken.
     Failed(CloseReason),
 }

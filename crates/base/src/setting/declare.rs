@@ -1,6 +1,6 @@
 //! The two macros that declare: a section with its keys, and the words that a key may have.
 //!
-//! They only write out what would be written by hand: a struct, its `Default`, and a
+//! The macros only write out what would be written by hand: a struct, its `Default`, and a
 //! [`Section`](super::Section) that goes over its fields; docs/adr/0015 says why they are macros.
 
 /// Declares a struct that is a section. A field is a key with its text, its type, its default, and

@@ -1,4 +1,4 @@
-//! What the tests of this room share.
+//! Parts that the tests of this crate share.
 #![allow(dead_code, reason = "each test takes what it needs")]
 
 use directory::{Redis, RedisTls, Settings};

@@ -1,9 +1,9 @@
 //! Where threads hand shards to each other: an inbox a thread, in which it also sleeps while it
 //! has none.
 //!
-//! What lies here belongs to nobody else, so that a shard is never run by two threads. Invariant:
-//! what was given is taken, for an inbox is closed under the lock under which it is filled, and
-//! what is in it then goes with the answer.
+//! A shard in an inbox belongs to nobody else, so that it is never run by two threads. Invariant: a
+//! shard that is given is taken, for an inbox is closed under the lock under which it is filled,
+//! and closing returns the shards in it.
 
 use super::load::{GATHER_PERMILLE, WindowReading};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -102,8 +102,8 @@ impl<T> ShardExchange<T> {
         Ok(())
     }
 
-    /// What has been given to a thread. To be asked behind each look at the mailbox by which it is
-    /// woken, and before it sleeps.
+    /// Takes the shards that were given to a thread. Call it after each look at the mailbox that
+    /// wakes the thread, and before it sleeps.
     pub(super) fn take(&self, number: usize) -> Vec<Box<T>> {
         let inbox = &self.inboxes[number];
         if !inbox.filled.load(Ordering::SeqCst) {

@@ -59,18 +59,19 @@ pub struct LoadMeter {
 enum Alone {
     /// Nothing.
     Unknown,
-    /// It is being compared with two, which moved so many bytes a second.
+    /// One thread is being compared with two, which moved so many bytes a second.
     Trial(Window, u64),
-    /// It had time left.
+    /// One thread had time left.
     Enough,
-    /// It was full and moved as much as two. They are compared again then.
+    /// One thread was full and moved as many bytes as two. They are compared again at this time.
+    /// They are compared again then.
     AsFast(Instant),
 }
 
 /// Figures that a thread has of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LoadReading {
-    /// It is busy, and another thread should join.
+    /// Whether the thread is busy, and another one should join.
     pub is_busy: bool,
     /// A short window is over.
     pub is_short_over: bool,

@@ -346,7 +346,8 @@ impl NestedWait for Wire {
     }
 }
 
-/// What happens anyway: shards talk, one is handed over, they talk on, it comes back, they talk.
+/// The steps of every interleaving: shards talk, one is handed over, they talk on, it comes back,
+/// they talk.
 const STORY: [Step; 17] = [
     Step::Round(0),
     Step::Put(0),

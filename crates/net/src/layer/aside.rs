@@ -1,5 +1,5 @@
-//! What rustls says aside while a handshake goes on: the host that a client asks for, the
-//! certificate it is shown, what binds a login to the connection.
+//! Facts that rustls reports only during a handshake: the host that a client asks for, the
+//! certificate that it is shown, and the channel bindings of the connection.
 //!
 //! The unbuffered interface of rustls gives none of the three afterwards. It gives them to a
 //! certificate resolver and to a key log, which are a configuration's and know no connection; but

@@ -1,8 +1,9 @@
 //! Files that a listener gives to browsers: a page, and what belongs to it.
 //!
-//! They are few, small, in memory and the same for everybody; what is in them is not known here.
-//! A connection is given one and closed by the browser (`Connection: close`), within the time that
-//! it has to open. Invariant: an answer fits what may wait for a peer that nobody knows yet.
+//! The files are few, small, in memory and the same for every client; this module does not know
+//! their content. A connection gets one file and is closed by the browser (`Connection: close`),
+//! within the time that it has to open. Invariant: an answer fits into the queue of a peer that has
+//! not logged in.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,8 +13,8 @@ use sha1::{Digest, Sha1};
 /// logged in (64 KiB).
 pub const FILE_BYTES_MAX: usize = 56 * 1024;
 
-/// What a page may do: run, show and reach what comes from where it came from, and nothing else
-/// (Content Security Policy 3).
+/// The policy of a page: it may run, show and reach only what its own origin serves (Content
+/// Security Policy 3).
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
                       img-src 'self'{also}; connect-src 'self'{also}; base-uri 'none'; \
                       form-action 'self'; frame-ancestors 'none'; \

@@ -1,6 +1,7 @@
 //! Setup of listeners, and of the layers that a call wraps around its protocol.
 //!
-//! It is shared by all connections of a listener or of a fleet; nothing of one connection is here.
+//! A setup is shared by all connections of a listener or of a fleet, and holds nothing of one
+//! connection.
 
 use crate::layer::files::StaticFile;
 use crate::layer::handing::HandedPaths;
@@ -121,7 +122,7 @@ impl fmt::Display for ListenEndpoint {
 pub struct ClientLayers {
     /// TLS.
     pub tls: Option<Arc<ClientTls>>,
-    /// It begins when the machine orders it (STARTTLS), and not before all else.
+    /// Whether TLS begins when the machine orders it (STARTTLS), and not before all else.
     pub start_tls: bool,
     /// WebSocket: the upgrade.
     pub web_socket: Option<Arc<UpgradeTarget>>,

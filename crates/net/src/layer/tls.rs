@@ -31,11 +31,11 @@ const ALPN_HTTP: &str = "http/1.1";
 words! {
     /// Policy for client certificates.
     pub enum ClientCertificates {
-        /// They are not asked.
+        /// The server asks clients for no certificate.
         Off = "off",
-        /// They may.
+        /// A client may show a certificate.
         Optional = "optional",
-        /// They must.
+        /// A client must show a certificate.
         Required = "required",
     }
 }

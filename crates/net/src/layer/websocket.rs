@@ -1,10 +1,10 @@
 //! WebSocket (RFC 6455): the upgrade, and messages around a protocol's bytes.
 //!
-//! What is received is one stream of bytes to the protocols inside: payloads pass as they come,
-//! and where their messages end means nothing. Messages are binary, or text where the protocol is;
-//! the other kind is refused. Extensions are not offered. Only a header, or a
-//! control frame, that is not whole waits here. Invariant: what this owes a peer who does not read
-//! is one pong, the newest (RFC 6455 5.5.3).
+//! The protocol inside sees one stream of bytes: payloads pass as they come, and the ends of
+//! messages mean nothing. Messages are binary, or text where the protocol is; the other kind is
+//! refused. Extensions are not offered. Only an incomplete header or control frame is held here.
+//! Invariant: at most one pong is queued for a peer that does not read, the newest (RFC 6455
+//! 5.5.3).
 
 use crate::layer::Flow;
 use crate::layer::files::{self, StaticFile};
@@ -30,7 +30,7 @@ pub struct WebSocket {
     masks: Option<Box<MaskSequence>>,
     /// Payload of the newest ping, until it is answered.
     pinged: Option<Box<[u8]>>,
-    /// It has said its close frame: no frame follows one (RFC 6455 5.5.1).
+    /// Whether this side has sent its close frame: no frame follows one (RFC 6455 5.5.1).
     is_over: bool,
     /// Largest payload of one frame, bytes: what the protocol inside may send now.
     pub payload_max: u64,
@@ -42,16 +42,17 @@ pub struct WebSocket {
 
 /// WebSocket upgrade that a request head asks for.
 pub enum Upgrade {
-    /// It is not whole.
+    /// The head is incomplete.
     More,
     /// Not an upgrade we take: this is the answer.
     Refuse(String),
     /// An upgrade by a page of another site: this is the answer.
     Foreign(String),
-    /// It asks for a file of the listener's, and for no upgrade: the file's path and the answer.
+    /// The head asks for a file of the listener, and for no upgrade: the file's path and the
+    /// answer.
     File(&'static str, Vec<u8>),
-    /// It asks, without an upgrade, for what somebody beside the shards answers: the place of that
-    /// one among those.
+    /// The head asks, without an upgrade, for a path that a service beside the shards answers: the
+    /// number of that service in the listener's list.
     Handed(u8),
     /// An upgrade.
     Accept {
@@ -61,8 +62,8 @@ pub enum Upgrade {
         answer: String,
         /// Protocol inside, when the caller named a subprotocol.
         protocol: Option<Protocol>,
-        /// It is a browser's, and the host that it asked for is a name that anybody may have given
-        /// to this address: see [`is_renamed`].
+        /// Whether the client is a browser that asked for a host name which anybody may have
+        /// pointed to this address: see [`is_renamed`].
         renamed: bool,
     },
 }

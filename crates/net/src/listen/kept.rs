@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 pub struct KeptSocket {
     /// Under which name.
     pub name: String,
-    /// It listens.
+    /// The listening socket.
     pub socket: OwnedFd,
 }
 

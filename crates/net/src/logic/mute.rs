@@ -5,7 +5,7 @@ use model::close::CloseReason;
 use model::link::Link;
 use model::machine::{Input, Machine, Outbox, TurnAway};
 
-/// It knows nothing.
+/// Machine without state.
 pub struct Mute {
     _room: (u64, bool),
 }

@@ -1,5 +1,5 @@
-//! What an operator is told of clients that were turned away: the first of a kind at once, how
-//! many more came after it a while later.
+//! Log lines about refused clients: the first of a kind at once, and a while later the number of
+//! those that followed.
 //!
 //! A line a client would be an outage by itself when a million come. It knows reasons by their
 //! names and reads no clock. Invariant: a kind is told at most twice in [`WINDOW`], and nothing

@@ -257,8 +257,8 @@ where
         if truncated { Detail::Truncated } else { Detail::Nothing }
     }
 
-    /// What a WebSocket frame may carry: little before the Bind, which is all that is sent then;
-    /// afterwards several frames may share one.
+    /// Most payload bytes of a WebSocket frame: one frame of the protocol before the Bind;
+    /// afterwards also as much as one read, so that several frames may share it.
     fn payload_max(&self, key: Key) -> u64 {
         let Some(conn) = self.conns.at(key) else { return 0 };
         let trusted = conn.has(Conn::<N, H>::BOUND) || conn.has(Conn::<N, H>::DIALLED);

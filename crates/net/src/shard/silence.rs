@@ -87,7 +87,8 @@ impl ShardLogic for Nobody {
     fn undelivered(&mut self, _: Now, _: ConnRef, (): (), _: &mut ShardHandle<Self>) {}
 }
 
-/// What a client does, and when: nanoseconds, its number, what it says. Its first word is its call.
+/// Script of the clients: when each one sends (nanoseconds), its number, and the bytes. The first
+/// entry of a client is its call.
 type Script = BTreeSet<(u64, u32, Vec<u8>)>;
 
 #[derive(Default)]
@@ -95,7 +96,8 @@ struct Told {
     now: u64,
     script: Script,
     tokens: BTreeMap<u32, u64>,
-    /// Whose bytes are in their sockets, and the shard is not told: it is busy with others.
+    /// Clients whose bytes are in their sockets, while the shard has no event for them: it is busy
+    /// with others.
     untold: BTreeSet<u32>,
     calls: VecDeque<u32>,
     inbox: BTreeMap<u32, Vec<u8>>,

@@ -45,7 +45,7 @@ pub(super) struct SlowLooks {
 #[derive(Clone, Copy, Default)]
 struct Look {
     at: Instant,
-    /// What its peer had acknowledged by then; absent: this is no connection of TCP, or it was not
+    /// Bytes that the peer had acknowledged by then; absent: the connection is not TCP, or was not
     /// looked at yet.
     acknowledged: Option<u64>,
     /// Looks in which it was too slow, one after the other.

@@ -1,8 +1,8 @@
 //! TLS that a machine orders in the middle of a stream (STARTTLS).
 //!
-//! What the machine said with its order has been queued in plain text by then. What it has not
-//! taken of its input belongs to the handshake, as all that comes later: whoever put plain text
-//! behind the request, before TLS began, has put it into a handshake that fails (RFC 7457 2.2,
+//! By then the bytes that the machine sent with its order are queued in plain text. Input that the
+//! machine has not taken belongs to the handshake, as all later input does: a client that put plain
+//! text behind the request, before TLS began, has put it into a handshake that fails (RFC 7457 2.2,
 //! RFC 6120 5.4.3.3); white space alone is passed over. An idle connection that may begin TLS holds
 //! nothing for it.
 

@@ -19,7 +19,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 
-/// What it sends when it is told to send much, bytes: more than sockets take at once.
+/// Bytes that the machine sends on the order to send much: more than sockets take at once.
 const MUCH: usize = 8 * 1024 * 1024;
 
 /// Bytes that may wait before a machine drops what it may drop: not the default.
@@ -968,7 +968,8 @@ fn an_evacuated_shard_goes_on_and_one_that_is_told_to_stay_keeps_who_is_left() {
     assert_eq!(world.closed(CloseReason::Draining), 2, "a stop ends an evacuation");
 }
 
-/// What becomes of a change of this listener: its receiver is disconnected once it is carried out.
+/// Orders a change of this listener, and returns a receiver that is disconnected once the change is
+/// carried out.
 fn change(
     world: &mut ShardHarness,
     door: u8,

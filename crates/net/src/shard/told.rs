@@ -1,5 +1,5 @@
-//! What the log hears of connections: their lives at `debug`, and at a bounded rate, at `warn`, who
-//! was turned away.
+//! Log lines about connections: their lives at `debug`, and refused clients at `warn`, at a bounded
+//! rate.
 //!
 //! Nothing of it is kept with a connection: its address is asked of the kernel when a line is due.
 //! Below `debug` a life costs a comparison.
@@ -44,7 +44,7 @@ where
         tell!(event::PROTOCOL_BEGAN, shard, conn, proto, peer = %link.peer);
     }
 
-    /// It has ended, and its socket is still there.
+    /// Logs the end of a connection, while its socket is still open.
     pub(super) fn tell_end(&mut self, key: Key, ended: &Conn<N, H>, reason: CloseReason) {
         let is_told = TOLD.contains(&reason) && self.last_away != Some(key);
         let is_debug = tracing::enabled!(Level::DEBUG);

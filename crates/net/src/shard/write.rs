@@ -1,8 +1,8 @@
 //! From the machine to the socket.
 //!
-//! What machines say in a turn is gathered in out-queues and written once per connection at the
-//! end of the turn. What the socket does not take waits for its edge; a queue over its limit ends
-//! the connection.
+//! The bytes that machines send in a turn are gathered in out-queues and written once per
+//! connection at the end of the turn. Bytes that a socket does not take wait for its edge; a queue
+//! over its limit ends the connection.
 
 use super::{Conn, Shard, ShardMessageOf};
 use crate::layer::websocket::WebSocket;

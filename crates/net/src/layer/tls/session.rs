@@ -1,8 +1,8 @@
 //! One connection's TLS, by rustls' unbuffered interface.
 //!
-//! It keeps 3.4 KB a connection where the buffered one keeps 7.6 (research/engine.md 5): a record
-//! that is not whole waits in `pending`, which is empty otherwise. What was agreed is told once the
-//! handshake is over, and kept as far as the protocol inside asks for it.
+//! A session keeps 3.4 KB a connection where the buffered interface keeps 7.6 (research/engine.md
+//! 5): an incomplete record waits in `pending`, which is empty otherwise. The facts of a handshake
+//! are available once it is over, and kept as far as the protocol inside asks for them.
 
 use super::{ClientTls, TlsServer};
 use crate::detail::Detail;
