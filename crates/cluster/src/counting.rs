@@ -211,7 +211,7 @@ enum Added {
     More,
     /// All parts are there.
     Whole(Partial),
-    /// It continues nothing.
+    /// The batch follows no batch that was read.
     Alone,
 }
 

@@ -1,8 +1,9 @@
 //! Reading a stream into the own log: how a follower follows, and how a claimer catches up.
 //!
-//! It begins with the stream's first message, so what counts depends on nothing that it remembers;
-//! then it goes on behind what it read. A gap between the own log and the stream is for a copy of
-//! the leader's log to close. Invariant: the own log is changed only by batches that count.
+//! Reading begins with the stream's first message, so which batches count depends on nothing that
+//! the reader remembers; then it goes on behind the last message read. A gap between the own log
+//! and the stream is for a copy of the leader's log to close. Invariant: the own log is changed
+//! only by batches that count.
 
 use crate::counting::{Counted, Counting};
 use crate::held::Held;
@@ -36,7 +37,7 @@ pub struct Follow {
 /// How far the reading is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FollowStep {
-    /// It goes on.
+    /// Reading goes on.
     Reads,
     /// At the end of the stream.
     AtEnd,
@@ -53,12 +54,12 @@ impl Follow {
         Follow { name, generation, counting: None, held, ask, again, is_to_end }
     }
 
-    /// What was counted, and what the stream holds.
+    /// The batches that counted, and the content of the stream; `None`: nothing was read yet.
     pub fn into_counted(self) -> Option<(Counting, Held)> {
         self.counting.map(|counting| (counting, self.held))
     }
 
-    /// What was counted.
+    /// The batches that counted; `None`: nothing was read yet.
     pub fn counting(&self) -> Option<&Counting> {
         self.counting.as_ref()
     }

@@ -1,4 +1,4 @@
-//! What a stream holds, as its leader counts it: for trimming and for knowing when it is full.
+//! The content of a stream, as its leader counts it: for trimming and for knowing when it is full.
 //!
 //! Invariant: a purge leaves, as the stream's first message, one that begins a batch that counts.
 //! Readers need that: what stands at the beginning counts.
@@ -16,7 +16,7 @@ const FULL_PERCENT: u64 = 95;
 /// From so many percent on one disk is enough for a purge, if the operator allows one copy.
 const ONE_DISK_PERCENT: u64 = 90;
 
-/// What NATS keeps with a message, bytes, roughly.
+/// Bytes that NATS stores with a message, roughly.
 const MESSAGE_BYTES: u64 = 64;
 
 /// Messages of a stream that count.

@@ -1,4 +1,4 @@
-//! What a node knows of itself and of the others: proof of a majority, and beats.
+//! A node's knowledge of itself and of the others: its proof of a majority, and their beats.
 //!
 //! A node writes its own value of the table each 5 seconds. That this succeeds proves that it
 //! reaches a majority of the table; the proof is as old as the question, not as the answer.

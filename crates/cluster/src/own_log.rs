@@ -1,4 +1,5 @@
-//! What a node knows of its own copy of a log: where its batches end, and how far it is sure.
+//! A node's knowledge of its own copy of a log: the ends of its batches, and up to which index it
+//! is on the disk and known to be acknowledged.
 //!
 //! Kept for as many batches as the stream holds, so that a stream can be compared with the copy
 //! without reading the disk. It does not have the batches. Invariant: the ends rise in index.

@@ -1,4 +1,4 @@
-//! What the machine of a log asks of the outside, and what it is told.
+//! Commands of a log's state machine to the outside, and the events that it gets.
 //!
 //! Every question has a number and is answered at most once; an answer that does not come is given
 //! up by the machine after [`ANSWER`]. Whoever carries out commands keeps their order for each of
@@ -17,7 +17,7 @@ pub const ANSWER: Duration = Duration::from_secs(2);
 /// The number of a question.
 pub type Ask = u64;
 
-/// What is asked of the outside.
+/// Command of a log's state machine to the outside.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LogCommand {
     /// Publish under the expected last sequence.
@@ -103,10 +103,10 @@ pub enum LogCommand {
     Copy {
         /// The question.
         ask: Ask,
-        /// Whose.
+        /// Node whose log is copied.
         from: NodeId,
-        /// What is there already: what follows it is enough, if the other has it; what is behind it
-        /// is refused.
+        /// End of the own log: what follows it is enough, if the other node has it; batches behind
+        /// it are refused.
         have: LogEnd,
     },
     /// Serve the log: restore, and let writes begin.
@@ -148,7 +148,7 @@ pub enum ClosedBy {
     LogFailed,
 }
 
-/// What an operator is told.
+/// Notice for an operator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogNotice {
     /// The log went on without records that had been acknowledged; the copy had them.
@@ -169,7 +169,7 @@ pub enum LogNotice {
     WaitsForRecover,
 }
 
-/// What the outside tells.
+/// Event for a log's state machine, from the outside.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LogEvent {
     /// Time has passed.
@@ -194,7 +194,7 @@ pub enum LogEvent {
     Read {
         /// The question.
         ask: Ask,
-        /// What is there.
+        /// The page, or why the stream gave none.
         result: Result<StreamPage, StreamError>,
     },
     /// The answer to [`LogCommand::Create`].
@@ -213,7 +213,7 @@ pub enum LogEvent {
     CopyState {
         /// The question.
         ask: Ask,
-        /// Who answers.
+        /// Node that answers.
         node: NodeId,
         /// How far it is.
         state: LogBeat,
@@ -268,10 +268,10 @@ pub struct StreamPage {
 pub enum StreamError {
     /// The last sequence is another one.
     Refused,
-    /// It is full.
+    /// The stream is full.
     Full,
-    /// It does not exist. What only does not answer is [`StreamError::Silent`].
+    /// The stream does not exist. One that does not answer is [`StreamError::Silent`].
     Gone,
-    /// It did not answer in time.
+    /// The stream did not answer in time.
     Silent,
 }

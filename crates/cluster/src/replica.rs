@@ -46,7 +46,7 @@ const BEHIND: Duration = Duration::from_secs(5);
 /// A node to whose machine nothing happens for so long hung: it is ticked ten times a second.
 const HUNG: Duration = Duration::from_secs(2);
 
-/// What a node knows when something happens to one of its logs.
+/// A node's knowledge at the moment when something happens to one of its logs.
 #[derive(Clone, Copy)]
 pub struct NodeView<'a> {
     /// The time.
@@ -179,7 +179,7 @@ impl Replica {
         self.entry.as_ref().and_then(|(_, entry)| entry.leader)
     }
 
-    /// What beats and answers to other copies say.
+    /// The state of this replica for beats and for answers to other copies.
     pub fn beat(&self) -> LogBeat {
         let role = match self.phase {
             Phase::Waiting | Phase::Copying { .. } => LogRole::Absent,

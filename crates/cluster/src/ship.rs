@@ -177,8 +177,8 @@ impl Shipper {
         }
     }
 
-    /// What was not acknowledged, behind the last batch that was: with this another generation
-    /// begins.
+    /// Batches that were not acknowledged, behind the last one that was: another generation begins
+    /// with them.
     pub fn into_rest(self) -> Vec<StreamBatch> {
         let rest = self.queue.into_iter().map(|(batch, _)| batch);
         self.last_released.into_iter().chain(rest).collect()

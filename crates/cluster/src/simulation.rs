@@ -74,7 +74,7 @@ pub(super) struct World {
     is_traced: bool,
 }
 
-/// What a world saw: worlds in which nothing happens prove nothing.
+/// Counts of what happened in a world: worlds in which nothing happens prove nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Story {
     pub(super) releases: u64,

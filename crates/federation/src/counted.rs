@@ -1,4 +1,4 @@
-//! What other servers are told of what they have said: up to where all of it is taken (XEP-0198).
+//! Acknowledgements for other servers: up to which stanza of a stream all are taken in (XEP-0198).
 //!
 //! Stanzas of a stream are taken in by accounts in whatever order these answer. Invariant: a place
 //! is told when it and all before it are taken, answered or refused.
@@ -31,7 +31,7 @@ impl CountedStreams {
         open.len() <= most
     }
 
-    /// They are taken.
+    /// Marks stanzas at these places as taken in.
     pub(crate) fn are_taken(&mut self, places: impl IntoIterator<Item = StreamPlace>) {
         places.into_iter().for_each(|place| self.is_taken(place));
     }
@@ -45,7 +45,8 @@ impl CountedStreams {
         }
     }
 
-    /// What is to be told: to whom, and up to which place all is taken.
+    /// Takes the acknowledgements to send: for each connection, the number of the last stanza up to
+    /// which all are taken in.
     pub(crate) fn take_news(&mut self) -> Vec<(ConnRef, u64)> {
         let mut told = Vec::new();
         for number in std::mem::take(&mut self.news) {

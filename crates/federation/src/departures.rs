@@ -12,7 +12,7 @@ use model::timeline::{Seq, TimelineId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What has left queues, and their homes are to be told.
+/// Messages that have left their queues, for which their homes are to be notified.
 pub(crate) struct Departures {
     control: Arc<dyn Control + Send + Sync>,
     way: WayOut,
@@ -26,7 +26,7 @@ impl Departures {
         Departures { control, way, left: Vec::new(), again: Vec::new() }
     }
 
-    /// What stood at these places is with its server, or was refused.
+    /// Reports the messages at these places: their server has them, or they were refused.
     pub(crate) fn put(&mut self, places: impl IntoIterator<Item = QueuePlace>) {
         self.left.extend(places);
     }
@@ -36,7 +36,7 @@ impl Departures {
         self.again.extend(seqs.iter().map(|&seq| QueuePlace { queue, seq }));
     }
 
-    /// It is time to tell again what could not be told.
+    /// Schedules the reports again that could not be sent.
     pub(crate) fn sweep(&mut self) {
         self.left.append(&mut self.again);
     }

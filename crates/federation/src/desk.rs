@@ -1,4 +1,4 @@
-//! What comes from other domains is taken in: to accounts, or answered for the domain itself.
+//! Stanzas from other domains, on their way to accounts, or answered for the domain itself.
 //!
 //! A stanza is handed to the shard of the account that it concerns, and what is heard of it decides
 //! whether its sender is told of an error. It knows no stream. Invariant: what is being taken in is
@@ -31,14 +31,14 @@ pub type TellTaken = Arc<dyn Fn(TakenStanza) + Send + Sync>;
 pub struct ArrivalDesk {
     control: Arc<dyn Control + Send + Sync>,
     tell: TellTaken,
-    /// What an error would say of those that are being taken in.
+    /// Stanzas that are being taken in, by number: enough of each to answer it with an error.
     taking: HashMap<u64, Taking>,
     /// Their bytes.
     bytes: u64,
     taking_max: usize,
     bytes_max: u64,
     last: u64,
-    /// What messages without an id are named by.
+    /// First half of the ids made for messages without one.
     seed: u64,
     /// Places of counted streams that are taken.
     placed: Vec<StreamPlace>,
@@ -58,13 +58,13 @@ struct Taking {
     for_others: Option<ForeignArrival>,
 }
 
-/// What is to be done about a stanza now.
+/// What the caller must do about a stanza now.
 pub enum Judged {
     /// Nothing, or nothing yet.
     Nothing,
     /// Its sender is told of an error.
     Refused(Box<[u8]>, StanzaFault),
-    /// It is a question to the domain.
+    /// The stanza is a question to the domain.
     Question(Box<[u8]>),
     /// This is the answer to a question.
     Answered(Box<[u8]>),
@@ -162,7 +162,7 @@ impl ArrivalDesk {
         Judged::Nothing
     }
 
-    /// What became of one.
+    /// Takes the answer of an account's shard to a stanza.
     pub fn taken(&mut self, taken: TakenStanza) -> Judged {
         let Some(mut taking) = self.taking.remove(&taken.number) else { return Judged::Nothing };
         self.placed.extend(taking.place);
@@ -248,7 +248,7 @@ mod tests {
     struct Asked(Mutex<Vec<(Command, Reply)>>);
 
     impl Asked {
-        /// What it was asked first, and has not answered.
+        /// The first command that is not answered yet.
         fn next(&self) -> (Command, Reply) {
             self.0.lock().expect("no panic").remove(0)
         }

@@ -55,7 +55,7 @@ use trust::PeerTrust;
 
 type FederationMailbox = Arc<Mailbox<ShardMessageOf<FederationLogic, OwnedFd>>>;
 
-/// What is told to the shard of other domains.
+/// Messages to the shard of other domains.
 pub enum FederationMail {
     /// Something is to go out.
     Out(Vec<ForeignWord>),
@@ -63,9 +63,9 @@ pub enum FederationMail {
     Push(Box<NotificationOrder>, PushReply),
     /// Names were looked up.
     Names(u64, NameAnswer),
-    /// What became of a stanza that was handed in.
+    /// The answer to a stanza that was handed to an account's shard.
     Taken(TakenStanza),
-    /// What chat has answered to a room here, under this number.
+    /// Chat's answer to a request of a room, under this number.
     Asked(u64, Answer),
     /// These limits are in force from now on: federation's, and those of the process.
     Configure(Box<(FederationLimits, Limits)>),
@@ -77,7 +77,7 @@ pub enum FederationMail {
     Stop,
 }
 
-/// What became of a stanza that was handed in.
+/// The answer of an account's shard to a stanza.
 pub struct TakenStanza {
     number: u64,
     answer: Answer,
@@ -93,7 +93,7 @@ pub struct WayOut {
     /// Bytes that are on their way to that shard.
     handed: Arc<AtomicU64>,
     handed_max: Arc<AtomicU64>,
-    /// What was refused since it was last told: for want of room; and since it made no sense.
+    /// Orders refused since the last report: for lack of room, and as invalid.
     refused: Arc<AtomicU64>,
     invalid: Arc<AtomicU64>,
 }
@@ -209,7 +209,7 @@ pub enum PeerDoor {
     Component,
 }
 
-/// What the shard of other domains is started with.
+/// Settings of the shard of other domains.
 pub struct FederationSettings {
     /// `[federation]`.
     pub section: FederationSection,
@@ -219,12 +219,12 @@ pub struct FederationSettings {
     pub domains: Arc<ForeignDomains>,
     /// Files can be sent here.
     pub takes_files: bool,
-    /// What the server says of itself.
+    /// Features that the server advertises.
     pub advertised: Arc<Advertised>,
     /// The certificates that are shown to servers that are called, in the name of which domain,
     /// and their keys.
     pub certificates: Vec<(Box<str>, PathBuf, PathBuf)>,
-    /// What the keys of dialback are made of: the same on every node of the domain.
+    /// Secret from which keys of dialback are made: the same on every node of the domain.
     pub secret: Vec<u8>,
     /// The process's limits.
     pub limits: Limits,
@@ -315,7 +315,7 @@ pub fn start(
     Ok(Federation { way, thread: Some(thread) })
 }
 
-/// What streams of other domains have in common.
+/// The profile that all streams to other domains share.
 fn profile(settings: &FederationSettings) -> PeerProfile {
     let (section, limits) = (&settings.section, &settings.section.limits);
     let secrets = settings.components.iter();
@@ -346,7 +346,7 @@ fn net_limits(limits: &FederationLimits, of_process: Limits) -> Limits {
     }
 }
 
-/// Who asks for names, and is told by mail.
+/// The resolver's client of this shard: answers come by mail.
 fn asker(names: &Resolver, way: WayOut) -> names::NameAsker {
     names.asker(Arc::new(move |ticket, answer| {
         // Without room the look-up has no answer in time, which the dialler knows how to take.

@@ -1,9 +1,9 @@
 //! The logic of the shard of other domains: routes, their streams, and what passes over them.
 //!
-//! It joins the parts: words that go out become stanzas in routes ([`crate::route`]), routes call
-//! their domains, streams that are ready take what waits; stanzas that come in go to the desk
-//! ([`crate::desk`]), and what was refused back to whoever said it. Invariant: a stanza that is
-//! refused is said to be so to its sender, once, wherever that is.
+//! The logic joins the parts: words that go out become stanzas in routes ([`crate::route`]), routes
+//! call their domains, streams that are ready take the queued stanzas; stanzas that come in go to
+//! the desk ([`crate::desk`]), and refused ones go back to their sender. Invariant: the sender of a
+//! refused stanza gets one error, wherever it is.
 
 mod calls;
 mod room;
@@ -53,14 +53,14 @@ const FAREWELL_TIME: Duration = Duration::from_secs(1);
 
 type Handle = ShardHandle<FederationLogic>;
 
-/// What the logic is made of.
+/// Parts of the logic.
 pub(crate) struct FederationParts {
     pub profile: Arc<PeerProfile>,
     pub section: FederationSection,
     pub domains: Arc<ForeignDomains>,
     pub takes_files: bool,
     pub advertised: Arc<Advertised>,
-    /// What each listener is for here.
+    /// Kind of each listener, by its number.
     pub kinds: Vec<Option<PeerDoor>>,
     pub way: WayOut,
     pub desk: ArrivalDesk,
@@ -77,7 +77,7 @@ pub struct FederationLogic {
     /// Rooms here, for occupants of other servers.
     rooms: RoomsAbroad,
     routes: Routes,
-    /// Whose doing it is that domains are called.
+    /// Accounts and servers that caused domains to be called, with their counts.
     openers: CallOpeners,
     /// Domains that are being called, by the calls' numbers.
     calls: HashMap<u64, DomainPair>,
@@ -85,7 +85,7 @@ pub struct FederationLogic {
     showing: Vec<Showing>,
     /// Streams of other servers that are told what is taken of what they say.
     counted: CountedStreams,
-    /// What push services are told.
+    /// Notifications for push services of other domains.
     pushes: PushDesk,
     /// Refused stanzas on their way back.
     errors: VecDeque<Box<[u8]>>,
@@ -222,7 +222,7 @@ impl FederationLogic {
         self.parts.departures.put(stanza.place);
     }
 
-    /// What rooms want for occupants of other servers is done, until they want nothing more.
+    /// Carries out the orders of rooms for occupants of other servers, until there are no more.
     fn rooms_go_on(&mut self, now: Now, handle: &mut Handle) {
         loop {
             let wanted = self.rooms.take_out();
@@ -473,7 +473,7 @@ impl FederationLogic {
     }
 }
 
-/// What whoever said a stanza is told when it is refused, if anything is said of such.
+/// The error stanza for the sender of a refused stanza; `None`: stanzas of this kind get no error.
 fn refusal(xml: &[u8], fault: StanzaFault) -> Option<Box<[u8]>> {
     let scan = Scan::of_peer(xml).ok()?;
     let mut out = Vec::new();
@@ -630,7 +630,8 @@ impl ShardLogic for FederationLogic {
         [next_call, has_any.then_some(self.sweeps_at)].into_iter().flatten().min()
     }
 
-    /// What was to be written on a stream that is gone is still with its route.
+    /// Does nothing: a stanza that was to be written on a stream that is gone is still queued on
+    /// its route.
     fn undelivered(&mut self, _: Now, _: ConnRef, _: PeerOrder, _: &mut Handle) {}
 
     fn ended(&mut self, now: Now, peer: &Peer, reason: CloseReason, handle: &mut Handle) {

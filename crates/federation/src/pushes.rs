@@ -15,7 +15,7 @@ use proto_xmpp::xml::scan::Scan;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// What is called with what became of an order.
+/// Callback for the result of an order.
 pub type PushReply = Box<dyn FnOnce(Notified) + Send>;
 
 /// Where notifications wait for their answers.

@@ -1,8 +1,8 @@
 //! The way from rooms, as occupants of other servers see them, to chat.
 //!
-//! What they ask is handed to the home of the account that asks, and the answer comes back by mail.
-//! It knows no room. Invariant: each question is answered once, unless there is no room for the
-//! answer; then whoever asked gives up after a time.
+//! A question of an occupant is handed to the home of the account that asks, and the answer comes
+//! back by mail. The desk knows no room. Invariant: each question is answered once, unless the
+//! mailbox is too full for the answer; then the asking room gives up after a time.
 
 use crate::{FederationMail, WayOut};
 use model::account::AccountAddress;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub struct RoomsDesk {
     control: Arc<dyn Control + Send + Sync>,
     way: WayOut,
-    /// What orders are named by.
+    /// First half of the ids of orders.
     pub seed: u64,
 }
 
@@ -49,7 +49,7 @@ impl RoomsDesk {
     }
 }
 
-/// What chat has told; none: it could not.
+/// Chat's delivery in an answer; `None`: chat could not carry out the request.
 pub fn told(answer: &Answer) -> Option<&ChatDelivery> {
     match answer {
         Answer::Chat(ChatAnswer::Told(told)) => told.as_deref(),

@@ -52,8 +52,8 @@ pub struct OutgoingStanza {
     pub xml: Box<[u8]>,
     /// Where its message stands until it is there, if it is stored.
     pub place: Option<QueuePlace>,
-    /// It has waited there: that it may wait here was decided before, and it does for all of its
-    /// time.
+    /// Whether the message was queued before: then the limits have admitted it already, and it may
+    /// wait for its full time.
     pub is_again: bool,
 }
 
@@ -69,13 +69,13 @@ pub struct DomainRoute {
     /// Where it is.
     pub state: RouteState,
     waiting: VecDeque<(Instant, OutgoingStanza)>,
-    /// What was written over the stream and is kept.
+    /// Stanzas that were written over the stream and are kept until they are acknowledged.
     sent: VecDeque<OutgoingStanza>,
     /// How many were written over it before these.
     gone: u64,
     /// The domain's server counts.
     is_counted: bool,
-    /// It has said that it has some of the stream's.
+    /// Whether the domain's server has acknowledged stanzas of this stream.
     has_some: bool,
     /// Streams, one after the other, of which it had nothing when they ended.
     fruitless: u8,
@@ -85,7 +85,7 @@ pub struct DomainRoute {
     is_writing: bool,
     /// Keys that its servers are to be asked about.
     pub proofs: Vec<DialbackProof>,
-    /// Whose doing it is that there is one.
+    /// Account or server that caused the route.
     pub opener: Option<CallOpener>,
 }
 
@@ -133,8 +133,8 @@ impl DomainRoute {
         Ok(())
     }
 
-    /// What is to be written now, how many stanzas that are, and where to, if there is a stream
-    /// that takes more.
+    /// Takes the stanzas to write now, if a stream is ready for more: its connection, the bytes,
+    /// and the number of stanzas.
     pub fn take(&mut self) -> Option<(ConnRef, Box<[u8]>, u32)> {
         let RouteState::Ready((conn, _)) = self.state else { return None };
         if self.is_writing || self.waiting.is_empty() {
@@ -212,7 +212,7 @@ impl DomainRoute {
         Vec::new()
     }
 
-    /// It is in another state from now on.
+    /// Changes the state of the route.
     pub fn becomes(&mut self, state: RouteState) {
         (self.state, self.is_writing) = (state, false);
     }

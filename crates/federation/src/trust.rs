@@ -7,7 +7,7 @@ use model::link::Protocol;
 use net::layer::ClientLayers;
 use std::path::PathBuf;
 
-/// What is believed, and what is shown, in the name of each domain.
+/// Trusted authorities and own certificate of each domain.
 pub(crate) struct PeerTrust(Vec<(Box<str>, OwnTrust)>);
 
 /// TLS from the first byte on (XEP-0368), and TLS that begins within a stream.
@@ -32,8 +32,8 @@ impl PeerTrust {
         Ok(PeerTrust(domains.all_own().map(of_domain).collect::<Result<_, String>>()?))
     }
 
-    /// What goes around a stream from a domain, as which it is shown, to another; none: that has
-    /// no name that a certificate can carry.
+    /// TLS layers for a stream from one of our domains to another domain; `None`: the other
+    /// domain's name cannot stand in a certificate.
     pub fn layers(&self, (own, peer): (&str, &str), is_direct: bool) -> Option<ClientLayers> {
         let (_, trust) = self.0.iter().find(|(of, _)| **of == *own)?;
         let config = if is_direct { &trust.direct } else { &trust.within };

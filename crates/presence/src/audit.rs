@@ -25,7 +25,7 @@ const READ: usize = 32;
 
 /// Memory, whatever its shards are.
 pub trait MemoryReader {
-    /// What the directory should have of these buckets.
+    /// Entries of these buckets that the directory should have.
     fn entries(&self, buckets: Vec<u16>) -> Result<Vec<MemoryEntry>, DirectoryError>;
 
     /// The last transitions of these, oldest first.

@@ -42,7 +42,7 @@ pub struct Digests {
 
 macro_rules! tallies {
     ($($variant:ident $name:literal $help:literal;)+) => {
-        /// What trackers count.
+        /// Counters of trackers.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[repr(u8)]
         pub enum TrackerCounter { $(#[doc = $help] $variant,)+ }
@@ -108,7 +108,7 @@ impl Digests {
         oldest.min().map_or(0, |at| wall_ms.saturating_sub(at))
     }
 
-    /// What trackers counted: name, explanation, value.
+    /// The counters of trackers: name, explanation, value.
     pub fn counters(&self) -> Vec<(&'static str, &'static str, u64)> {
         let values = self.tallies.iter().map(|tally| tally.load(Ordering::Relaxed));
         TALLIES.iter().zip(values).map(|(&(name, help), value)| (name, help, value)).collect()
@@ -130,7 +130,7 @@ impl Digests {
         bucket.online.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// It is not any more.
+    /// A record that says online is no longer true.
     pub(crate) fn take(&self, bucket: u16, sum: u64) {
         let bucket = &self.buckets[usize::from(bucket)];
         bucket.sum.fetch_xor(sum, Ordering::AcqRel);
@@ -144,7 +144,7 @@ impl Digests {
         self.unwritten.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// It has not any more.
+    /// A principal has nothing unwritten any more.
     pub(crate) fn settle(&self, bucket: u16) {
         self.buckets[usize::from(bucket)].unwritten.fetch_sub(1, Ordering::AcqRel);
         self.unwritten.fetch_sub(1, Ordering::AcqRel);

@@ -76,7 +76,7 @@ impl Entry {
         self.marks / TRY
     }
 
-    /// What the directory should have of it.
+    /// The record that the directory should have of this principal.
     pub(crate) fn record(&self, lease: &Lease, codes: &Codes) -> PresenceRecord {
         PresenceRecord {
             version: self.version,

@@ -1,10 +1,11 @@
 //! Carries what trackers hand out to a directory, whatever state that is in.
 //!
-//! It renews the lease, writes, compares after a loss and slowly for ever, and sweeps up after dead
-//! nodes. Each [`turn`](Replicator::turn) makes a few calls of bounded size and no more, so that
-//! none of these waits long for another. It does not know what a directory is made of, nor
-//! principals. Invariants: one offer a shard waits at most, and each is answered once; nothing is
-//! called while the circuit is open; comparing and sweeping keep their rates whatever happens.
+//! The replicator renews the lease, writes records, compares buckets after a loss and slowly for
+//! ever, and removes records of dead nodes. Each [`turn`](Replicator::turn) makes a few calls of
+//! bounded size and no more, so that none of these waits long for another. The replicator knows
+//! neither the kind of directory nor principals. Invariants: one offer a shard waits at most, and
+//! each is answered once; nothing is called while the circuit is open; comparing and sweeping keep
+//! their rates whatever happens.
 //!
 //! ```text
 //!            a fault                         after a pause that doubles: the lease is tried
@@ -84,7 +85,7 @@ impl ReplicatorSettings {
 
 /// Sink in which a replicator puts what shards must know.
 pub trait ReplicationSink {
-    /// What became of the batches that `shard` offered.
+    /// Takes the results of the batches that `shard` offered.
     fn written(&mut self, shard: ShardId, result: Result<Vec<Put>, DirectoryError>);
 
     /// All shards are to compare this bucket, which the directory has so.

@@ -107,7 +107,7 @@ impl Statistics {
         Moment { at_s: frame.at_s, of: of.collect(), heartbeats, heartbeats_late, heartbeats_lost }
     }
 
-    /// What moved since the last totals, and who is there.
+    /// The rows of changes since the last totals, and of those online now.
     fn rows(&mut self, counts: &PresenceCounts) -> Box<[Row]> {
         let mut totals = vec![Count::default(); self.counts.len()];
         for ((product, protocol), count) in &counts.of {

@@ -44,7 +44,7 @@ impl MemoryDirectory {
         MemoryDirectory { store: Arc::clone(&self.store), link: Arc::default() }
     }
 
-    /// What time it is: milliseconds of any clock that does not step back. Leases end by it.
+    /// Sets the time, in milliseconds of any clock that does not step back. Leases end by it.
     pub fn tell(&self, ms: u64) {
         self.store().tell(ms);
     }

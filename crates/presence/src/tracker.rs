@@ -49,7 +49,7 @@ const BACKOFF_MS_MAX: u64 = 1_000;
 /// Settings of a tracker.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Whose tracker it is.
+    /// Shard of the tracker.
     pub shard: ShardId,
     /// Shards of the process.
     pub shards: u16,
@@ -94,11 +94,11 @@ pub struct PresenceTracker {
     unwritten: usize,
     /// Entries that are offline.
     absent: usize,
-    /// What is out, in the order of its batches.
+    /// Records handed out and not answered, in the order of their batches.
     flight: Vec<Flight>,
     /// Since when the oldest of it waits, as in entries.
     out_since_ms: u32,
-    /// What a part of the directory could not take.
+    /// Entries that a part of the directory could not take.
     aside: Option<Aside>,
     clock: VersionClock,
     /// Not told yet.

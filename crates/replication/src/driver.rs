@@ -73,7 +73,7 @@ pub(crate) enum Input {
     },
     /// The node is to leave, for a follower.
     Leave,
-    /// It is over.
+    /// The thread ends.
     End,
 }
 
@@ -108,7 +108,7 @@ pub(crate) struct Driver {
     pub(crate) next_second: Instant,
     pub(crate) next_tick: Instant,
     pub(crate) pulse: beats::Pulse,
-    /// It hangs, as far as this thread can see, and says nothing to others.
+    /// Whether the thread hangs, as the watchdog sees it, and sends nothing to others.
     pub(crate) is_mute: bool,
     pub(crate) seconds: u64,
     /// The server wants to leave for a follower.

@@ -12,7 +12,7 @@ pub enum Turn {
     Leave {
         /// Why.
         why: LeaveReason,
-        /// Who leads now, or is about to, as far as it is known.
+        /// The present or next leader, if it is known.
         to: Option<LeaderAddress>,
     },
     /// Somebody else leads, or nobody does any more: for redirects while following.

@@ -1,7 +1,7 @@
 //! The real file system, and what the store's parts do with any.
 //!
-//! It knows nothing of records. Every file and folder is made for its owner alone, for products'
-//! secrets are in the logs.
+//! The file system knows nothing of records. Every file and folder is made for its owner alone, for
+//! products' secrets are in the logs.
 
 use model::ports::files::{File, FileSystem, Lock, ReadFile};
 use rustix::fs::{FlockOperation, flock};

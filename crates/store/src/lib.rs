@@ -47,6 +47,6 @@ pub struct Torn {
     pub offset: u64,
     /// Bytes cut off.
     pub bytes: u64,
-    /// What was wrong with them.
+    /// Kind of the damage.
     pub why: &'static str,
 }

@@ -124,12 +124,12 @@ impl LogSettings {
 /// Purpose of a batch. The later ones are taken where the earlier ones find no room.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Purpose {
-    /// It stores something: neither reserve is for it.
+    /// The batch stores something: neither reserve is for it.
     Store,
-    /// It finishes what was taken before, and something of it stays: the log's reserve is for it.
+    /// The batch finishes what was begun before, and stores something: the log's reserve is for it.
     Finish,
-    /// It lets something go and nothing of it stays: the log's limit does not hold for it, and the
-    /// reserve on the disk is for it.
+    /// The batch only removes something: the log's limit does not hold for it, and the reserve on
+    /// the disk is for it.
     End,
 }
 

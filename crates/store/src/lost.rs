@@ -16,6 +16,6 @@ pub struct LostMessage {
     pub label: Box<[u8]>,
 }
 
-/// Who is told of a message that a read has found to be lost, on the thread that reads; it must not
-/// block. It may be told of one several times.
+/// Callback for a message that a read has found to be lost, on the thread that reads; it must not
+/// block, and may be called several times for one message.
 pub type LostHook = Arc<dyn Fn(LostMessage) + Send + Sync>;

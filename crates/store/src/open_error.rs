@@ -16,28 +16,28 @@ pub enum OpenError {
         /// The folder.
         path: PathBuf,
     },
-    /// It is not there and cannot be made.
+    /// The folder is not there and cannot be made.
     CannotCreate {
         /// The folder.
         path: PathBuf,
         /// The system's words.
         error: io::Error,
     },
-    /// It has files of somebody else's.
+    /// The folder has files of another program.
     Foreign {
         /// The folder.
         path: PathBuf,
         /// One of the files.
         found: String,
     },
-    /// It may not be written, or may not be read.
+    /// The folder cannot be written, or cannot be read.
     ReadOnly {
-        /// What was to be made, written or read.
+        /// File or folder that was to be made, written or read.
         path: PathBuf,
     },
     /// The disk is full.
     NoSpace {
-        /// What was to be written.
+        /// File that was to be written.
         path: PathBuf,
     },
     /// Another server uses it.
@@ -51,20 +51,20 @@ pub enum OpenError {
     UnknownFormat {
         /// The file that says so.
         path: PathBuf,
-        /// What it says.
+        /// Format that the folder names.
         found: String,
     },
-    /// It has a cluster's secret and data named under it.
+    /// The folder has a cluster's secret, and data named under it.
     HasCluster {
         /// The folder.
         path: PathBuf,
     },
-    /// It has a part of the slots alone.
+    /// The folder has only a part of the slots.
     OnlyAPart {
         /// The folder.
         path: PathBuf,
     },
-    /// It is no neighbour of the parts before it, or of another folder.
+    /// The part is no neighbour of the parts before it, or of another folder.
     UnfitPart {
         /// The folder.
         path: PathBuf,
@@ -78,27 +78,27 @@ pub enum OpenError {
         /// That of the folder.
         wanted: u64,
     },
-    /// It is a segment of another log, or of another cluster.
+    /// The file is a segment of another log, or of another cluster.
     OtherLog {
         /// The file.
         path: PathBuf,
-        /// Whose it says it is.
+        /// Log and cluster that the file names.
         found: LogIdentity,
         /// Where it was found.
         wanted: LogIdentity,
     },
-    /// What is in it is not what was written.
+    /// The content of a file is not what was written.
     Corrupt {
         /// The file.
         path: PathBuf,
         /// Bytes before the place.
         offset: u64,
-        /// What is wrong there.
+        /// Kind of the damage.
         why: &'static str,
     },
     /// Another error of the system.
     Failed {
-        /// What was to be made, written or read.
+        /// File or folder that was to be made, written or read.
         path: PathBuf,
         /// The system's words.
         error: io::Error,
@@ -106,7 +106,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// What an error of the system at `path` means for the operator.
+    /// The error for an operator of a system error at `path`.
     pub(crate) fn at(path: &Path, error: io::Error) -> OpenError {
         let path = path.to_path_buf();
         match error.kind() {

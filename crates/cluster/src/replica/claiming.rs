@@ -54,7 +54,7 @@ impl Claim {
     }
 }
 
-/// What the copies say about a claim.
+/// Verdict of the other copies on a claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Say {
     /// All answered, and none has more.

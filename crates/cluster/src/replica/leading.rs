@@ -141,7 +141,7 @@ impl Replica {
         out.push(LogCommand::Claim { ask: self.asks, revision, entry });
     }
 
-    /// What came of the ship.
+    /// Handles the end of the shipper, if it has stopped.
     pub(super) fn look_at_ship(&mut self, view: &NodeView<'_>, out: &mut Vec<LogCommand>) {
         self.look_at_lead(out);
         let now = view.now;

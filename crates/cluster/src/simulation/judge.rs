@@ -1,4 +1,4 @@
-//! What must hold, whatever happens: the invariants of the design, by their numbers.
+//! The invariants of the design that must always hold, by their numbers.
 //!
 //! The judge sees everything and believes no machine: what counts it finds out by a reader of its
 //! own, with all rules.
@@ -18,7 +18,7 @@ use crate::rules::with_all;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 
-/// What counts in a stream.
+/// Reader of a stream that finds the batches that count.
 pub(super) struct Oracle {
     counting: Option<Counting>,
     pub(super) counted: Vec<Counted>,
@@ -64,29 +64,30 @@ fn places(first: u64, last: u64) -> RangeInclusive<Mark> {
     (first, 0, 0)..=(last, u32::MAX, u32::MAX)
 }
 
-/// What happened so far, as far as it must not be undone.
+/// The past events that must not be undone.
 #[derive(Default)]
 pub(super) struct Judge {
     /// Everything that ever counted, and the batch before it.
     counted: BTreeMap<Mark, Mark>,
     /// Records that streams forgot.
     forgotten: BTreeSet<Mark>,
-    /// What counts in a stream that forgot a Lead of a later epoch.
+    /// Batches that count in a stream that forgot a Lead of a later epoch.
     deposed: BTreeSet<Mark>,
     /// Records acknowledged to clients.
     acknowledged: BTreeSet<Mark>,
-    /// What the log went on without: it may be lost ...
+    /// Batches that the log went on without: they may be lost ...
     excused: BTreeSet<Mark>,
     /// ... or it must never be acknowledged.
     passed: BTreeSet<Mark>,
     /// The highest epoch that counted.
     epoch_max: u32,
-    /// What a power cut took out of a node's knowledge: a loss of it may stay untold.
+    /// Batches that a node no longer knows to be acknowledged, after a power cut: their loss may go
+    /// unreported.
     unmarked: BTreeSet<Mark>,
-    /// What operators were told to be lost.
+    /// First and last index of each loss that was reported to operators.
     told: Vec<(u64, u64)>,
     two_since: Option<u64>,
-    /// Who served the log under each epoch.
+    /// Leader that served the log under each epoch.
     served: BTreeMap<u32, LogLeader>,
     pub(super) releases: u64,
     pub(super) opens: u64,

@@ -1,7 +1,7 @@
 //! Streams and a table that behave as NATS was measured to, and worse.
 //!
-//! They keep the fence; they may be silent for seconds, full, gone, and forget their end. The table
-//! may go back to an older value. They are told the time and when to do what.
+//! The streams keep the fence; they may be silent for seconds, full, gone, and forget their end.
+//! The table may go back to an older value. The world sets their time and orders their faults.
 
 use super::judge::Oracle;
 use crate::batch::StreamBatch;

@@ -22,7 +22,7 @@ pub(super) struct SimDisk {
     pub(super) mark: u64,
     /// The mark as a power cut leaves it.
     pub(super) marked: u64,
-    /// What was synced when the disk was wiped, and when that was.
+    /// Batches that were synced when the disk was wiped, and when that was.
     before: Vec<StreamBatch>,
     wiped_ms: Option<u64>,
 }
@@ -47,7 +47,7 @@ impl SimDisk {
         &self.batches[..self.synced]
     }
 
-    /// What is known to be acknowledged, and not any more after a power cut.
+    /// Batches that were known to be acknowledged, and no longer are after a power cut.
     pub(super) fn unmarked(&self) -> impl Iterator<Item = &StreamBatch> {
         let marks = self.marked + 1..=self.mark;
         self.batches.iter().filter(move |batch| marks.contains(&batch.last_index()))
@@ -83,7 +83,7 @@ impl SimDisk {
     }
 }
 
-/// What serves the log, between Open and Close.
+/// The engine that serves the log, between Open and Close.
 #[derive(Clone, Copy)]
 pub(super) struct SimEngine {
     pub(super) epoch: u32,

@@ -114,7 +114,8 @@ impl Weather {
     }
 }
 
-/// What a stranger writes to the stream: noise, or a node that runs on an old copy of its disk.
+/// A message of a stranger in the stream: noise, or a batch of a node that runs on an old copy of
+/// its disk.
 fn strange(noise: u64, end: LogEnd) -> Vec<u8> {
     let by = LogLeader { node: NodeId::new(1).expect("a node"), boot: 0 };
     let mut record = Vec::new();
@@ -257,7 +258,8 @@ impl World {
         }
     }
 
-    /// What the wiping of disks and old tables may do.
+    /// Causes a fault of the table, the stream or the disk: an older value, a stranger's message,
+    /// or a wipe.
     fn befall_table(&mut self, node: usize) {
         match self.rng.below(3) {
             0 => {

@@ -23,14 +23,14 @@ const VERSION: u8 = 1;
 pub enum LogRole {
     /// The node has no copy from which it could lead.
     Absent = 0,
-    /// It has a copy and keeps it up to date.
+    /// The node has a copy and keeps it up to date.
     Following = 1,
-    /// It claims the log and does not serve it yet.
+    /// The node claims the log and does not serve it yet.
     Claiming = 2,
-    /// It serves the log.
+    /// The node serves the log.
     Leading = 3,
-    /// It served the log and has closed it. This is its last beat: it begins anew, and answers
-    /// nobody until then.
+    /// The node served the log and has closed it. This is its last beat: it begins anew, and
+    /// answers nobody until then.
     Left = 4,
 }
 
@@ -61,7 +61,7 @@ pub struct LogBeat {
 /// A beat.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Beat {
-    /// Whose it is.
+    /// Node that sends the beat.
     pub by: LogLeader,
     /// How busy the node is, thousandths.
     pub load: u16,

@@ -58,7 +58,7 @@ pub enum MessageBody<'a> {
 pub struct StreamMessage<'a> {
     /// Node that published it.
     pub by: LogLeader,
-    /// What it has.
+    /// Content of the message.
     pub body: MessageBody<'a>,
 }
 

@@ -207,7 +207,7 @@ impl FederationLogic {
     }
 }
 
-/// What a call that failed is for whoever said something, and whether it is the domain's fault.
+/// The error for senders whose call failed, and whether the fault is the domain's.
 fn why(fault: CallFault) -> (StanzaFault, bool) {
     match fault {
         CallFault::Busy => (StanzaFault::ResourceConstraint, false),

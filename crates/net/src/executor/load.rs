@@ -64,7 +64,6 @@ enum Alone {
     /// One thread had time left.
     Enough,
     /// One thread was full and moved as many bytes as two. They are compared again at this time.
-    /// They are compared again then.
     AsFast(Instant),
 }
 

@@ -56,7 +56,7 @@ impl FoundDifference {
     }
 }
 
-/// What differs between a bucket in memory and in the directory.
+/// Finds the differences between a bucket in memory and in the directory.
 pub fn differ(
     lease: &Lease,
     memory: Vec<MemoryEntry>,

@@ -1,4 +1,4 @@
-//! What counts as a difference, and what only takes its time.
+//! Differences that an audit reports, and delays that it must not report.
 
 use super::*;
 use crate::{FailedCall, MemoryDirectory};

@@ -1,4 +1,4 @@
-//! Whose claims count: those of nodes whose lease is in force.
+//! Nodes whose records count: those with a lease in force.
 //!
 //! A record of a dead node, or one that somebody made up, says that a principal is online there;
 //! before it is held against a connection here it is looked whether that node lives. After a loss

@@ -111,7 +111,8 @@ pub struct Resync {
 struct Background {
     every_s: u32,
     cursor: u16,
-    /// What the last share left over, in parts of a bucket: so many to one as seconds in a round.
+    /// Remainder of the last share, in fractions of a bucket: the denominator is the seconds of a
+    /// round.
     rest: u32,
     due: Option<Instant>,
 }

@@ -93,7 +93,7 @@ impl Sweep {
         Ok(())
     }
 
-    /// Who is alive.
+    /// Reads the nodes that have a lease.
     fn look(&mut self, now: Now, directory: &mut dyn Directory) -> Result<(), DirectoryError> {
         self.nodes = directory.nodes()?;
         self.nodes_due = now.mono + self.lease_for;

@@ -13,13 +13,13 @@ use std::ops::Range;
 /// Kind of a call that fails: whether it is done all the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FailedCall {
-    /// It failed before anything was done.
+    /// The call failed before anything was done.
     Before,
-    /// It was done, and the answer was lost.
+    /// The call was carried out, and its answer was lost.
     After,
 }
 
-/// What was asked over a connection.
+/// Counts of the calls over a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Calls {
     /// Leases.
@@ -68,7 +68,7 @@ impl Default for TableLink {
 }
 
 impl TableLink {
-    /// What happens to the next call, if anything does.
+    /// Fault of the next call; `None`: it succeeds. Adds the time that the call takes.
     pub fn strike(&mut self) -> Option<(DirectoryError, FailedCall)> {
         if self.paused {
             self.took_ms += self.timeout_ms;
@@ -101,7 +101,7 @@ impl TableLink {
     }
 }
 
-/// What a bucket answers that is on its way to another place.
+/// Answer of a bucket that is being moved to another place.
 pub fn moved() -> DirectoryError {
     DirectoryError::Refused("TRYAGAIN the bucket moves".into())
 }
@@ -144,7 +144,7 @@ impl MemoryDirectory {
         self.link().holding = holding;
     }
 
-    /// What was held back arrives, the last first.
+    /// Delivers the calls that were held back, the last first.
     pub fn deliver(&self) {
         let held = std::mem::take(&mut self.link().held);
         held.into_iter().rev().for_each(|work| work(&mut self.store()));
@@ -166,7 +166,7 @@ impl MemoryDirectory {
         std::mem::take(&mut self.link().took_ms)
     }
 
-    /// What was asked over this connection.
+    /// Counts of the calls over this connection.
     pub fn calls(&self) -> Calls {
         self.link().calls
     }

@@ -28,22 +28,23 @@ const AHEAD_MS_MAX: u64 = 86_400_000;
 /// Records that the directory could not take are offered again so much later, milliseconds.
 const ASIDE_MS: u64 = 250;
 
-/// What a newer record in the directory means.
+/// Meaning of a newer record in the directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Meaning {
-    /// It is a leftover, or older news than ours: write above it.
+    /// The newer record is a leftover, or older news than ours: write above it.
     Raise,
     /// Another node has the principal.
     Outvoted,
     /// Another node has the principal, and here it has gone anyway.
     Moot,
-    /// It comes back each time, or makes no sense: leave it until it is compared again.
+    /// The newer record comes back each time, or makes no sense: leave it until the next
+    /// comparison.
     GiveUp,
 }
 
 impl PresenceTracker {
-    /// What became of the batches that were handed out last, in their order. Called exactly once
-    /// for each time that [`turn`](PresenceTracker::turn) handed out; without any out it does
+    /// Takes the results of the batches that were handed out last, in their order. Called exactly
+    /// once after each [`turn`](PresenceTracker::turn) that handed out batches; without any it does
     /// nothing.
     pub fn written(
         &mut self,

@@ -1,4 +1,4 @@
-//! What a tracker does, step by step; what it does whatever happens is in `harness`.
+//! Steps of a tracker, one by one; `harness` tests its behaviour under all faults.
 
 mod harness;
 mod memory;
@@ -69,7 +69,7 @@ fn entries(batches: &[Batch]) -> Vec<(&str, bool)> {
     entries.map(|(key, record)| (&**key, record.online)).collect()
 }
 
-/// What is handed out now.
+/// Batches that the tracker hands out now.
 fn out(tracker: &mut PresenceTracker, ms: u64) -> Vec<Batch> {
     let mut fx = Effects::default();
     tracker.turn(at(ms), &mut fx);
@@ -121,7 +121,7 @@ impl PresenceTracker {
         u64::from(ages.chain(out).max().unwrap_or(0))
     }
 
-    /// What must hold at any time, counted anew.
+    /// Checks the tracker's invariants, counted anew.
     pub(super) fn check(&self) {
         let (mut unwritten, mut absent, mut entries) = (0, 0, 0);
         let mut digests = vec![(Digest::default(), 0); usize::from(BUCKETS)];

@@ -34,7 +34,7 @@ pub const BEGAN_MS: u64 = 1_800_000_000_000;
 const SHARDS: u16 = 3;
 const PROTOCOL: &str = "miop7";
 
-/// What a shard finds in its mailbox.
+/// Message in a shard's mailbox.
 enum Mail {
     Written(Result<Vec<Put>, DirectoryError>),
     Compare(u16, Arc<Vec<DirectoryEntry>>),
@@ -53,7 +53,7 @@ pub struct Node {
     /// Its connection to the directory.
     pub link: MemoryDirectory,
     pub digests: Arc<Digests>,
-    /// Who is connected here, and the version that said so.
+    /// Principals connected here, each with the version of that transition.
     pub online: BTreeMap<Principal, PresenceVersion>,
     /// Connections ended because another node has the principal.
     pub outvoted: Vec<Principal>,
@@ -228,7 +228,7 @@ impl Node {
         }
     }
 
-    /// What the replicator says of itself.
+    /// Status of the replicator.
     pub fn standing(&self, ms: u64) -> ReplicationStatus {
         self.replicator.standing(self.now(ms))
     }
@@ -351,7 +351,7 @@ impl PresenceHarness {
         }
     }
 
-    /// What the directory says where `who` is online, by records and leases.
+    /// Lease of the node on which the directory says that `who` is online, by records and leases.
     pub fn stored(&self, who: &Principal) -> Option<Lease> {
         let mut table = self.table.another();
         let record = table.find(&[who.key()]).expect("it is not broken").remove(0)?;

@@ -20,7 +20,7 @@ fn brisk(settings: &mut ReplicatorSettings) {
     settings.sweep_s = 120;
 }
 
-/// What goes on besides devices.
+/// Source of random faults and starts, beside the events of devices.
 struct Weather {
     prng: Prng,
     starts: u32,

@@ -71,7 +71,7 @@ impl Copying {
         Ok(Copying { files, folder: folder.into(), list: said, wanted })
     }
 
-    /// What it consists of.
+    /// Parts of the base.
     pub fn list(&self) -> &BaseList {
         &self.list
     }

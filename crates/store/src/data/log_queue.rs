@@ -88,7 +88,8 @@ pub(crate) struct Work {
 pub(crate) struct Awaited {
     /// So much is not acknowledged by copies that no calls are taken.
     pub(crate) is_full: bool,
-    /// It has an upkeep task that may not be given before what is acknowledged is.
+    /// Whether the log has an upkeep task that may be handed out only once the batches so far are
+    /// acknowledged.
     pub(crate) has_task: bool,
 }
 

@@ -39,9 +39,9 @@ pub struct Logs {
 /// Sizes of one log, as of its last batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogSizes {
-    /// What the engine says.
+    /// Sizes that the engine reports.
     pub engine: Sizes,
-    /// What its state has in memory, as of now.
+    /// Memory of its state now.
     pub state: StateMemory,
     /// Calls that wait for the log or for its disk.
     pub calls_waiting: u64,

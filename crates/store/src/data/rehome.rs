@@ -59,7 +59,7 @@ impl OpenFolder {
 /// Logs that are being filled.
 pub(crate) struct Into {
     logs: Vec<OpenLog>,
-    /// Whose members of rosters there are.
+    /// Slots whose members of rosters these logs have.
     slots: SlotRange,
     now_s: u32,
     /// Rows that wait to be written, each with its log.
@@ -69,7 +69,8 @@ pub(crate) struct Into {
     /// A timeline of which the last number is still to be said, and its log.
     open: Option<(TimelineId, Seq, Option<u16>)>,
     current: Option<Current>,
-    /// What is remembered, with its log: it comes last, in the order in which it is forgotten.
+    /// Remembered appends, each with its log: written last, in the order in which they are
+    /// forgotten.
     remembered: Vec<(usize, OnceRecord)>,
 }
 

@@ -1,4 +1,4 @@
-//! Who works beside the writers: an upkeep thread a log, for upkeep tasks, and one ticker for all.
+//! Threads beside the writers: an upkeep thread a log, for upkeep tasks, and one ticker for all.
 //!
 //! An upkeep task is slow work on the disk that the writer need not wait for. The ticker waits; it
 //! reads no clock. Where no log has anything to do it ticks seldom, for each tick wakes a processor

@@ -147,7 +147,7 @@ impl Engine {
         Ok(true)
     }
 
-    /// What is remembered under once keys, in the order in which it came: the newest, so many as
+    /// The newest appends remembered under once keys, in the order in which they came, as many as
     /// fit into memory.
     pub fn remembered(&self) -> Result<Vec<OnceRecord>, StateError> {
         let of = |(key, first): (OnceKey, First)| {

@@ -1,5 +1,5 @@
-//! What memory knows of the timelines: heads, changes since the last checkpoint, counts, the once
-//! window, changed rows; and how each record changes them.
+//! The timelines in memory: heads, changes since the last checkpoint, counts, the once window,
+//! changed rows; and how each record changes them.
 //!
 //! Commits and replay go through the same few steps. The index reads state where memory does not
 //! know and never writes it. It knows no log. Invariant: state and index together say what all
@@ -31,8 +31,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use tail::{Flush, Old, Part, Touched};
 
-/// What a place that was taken is counted as: the entry, and its room in a queue that grows by
-/// doubling.
+/// Bytes counted for an entry in memory: the entry, and its room in a queue that grows by doubling.
 const PLACE_BYTES: u64 = 2 * size_of::<Entry>() as u64;
 
 /// And a timeline that changed.
@@ -256,7 +255,7 @@ impl Index {
         Ok(Some((leaving, left)))
     }
 
-    /// It did not.
+    /// Undoes that an entry left.
     pub(crate) fn unleave(&mut self, slot: u32, leaving: Leaving, left: Left) {
         self.heads.at_mut(slot).grow(leaving.weight.into());
         let touched = self.touch(slot);
@@ -297,7 +296,7 @@ impl Index {
         before
     }
 
-    /// It did not.
+    /// Undoes [`acknowledge`](Self::acknowledge).
     pub(crate) fn unacknowledge(&mut self, slot: u32, reader: ReaderId, before: Option<Seq>) {
         let cursors = &mut self.touch(slot).part.old().cursors;
         match before {
@@ -320,7 +319,7 @@ impl Index {
         Forgotten { row, part, flushing_gone }
     }
 
-    /// It did not.
+    /// Undoes [`forget`](Self::forget).
     pub(crate) fn unforget(&mut self, slot: u32, forgotten: Forgotten) {
         let Forgotten { row, part, flushing_gone } = forgotten;
         let touched = self.touch(slot);

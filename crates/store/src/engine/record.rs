@@ -196,8 +196,8 @@ impl<'a> Said<'a> {
         })
     }
 
-    /// What the index keeps of it, if the record stands at `place` and is `length` long. `None` if
-    /// there is no message.
+    /// The index entry of the message, if the record stands at `place` and is `length` long. `None`
+    /// if there is no message.
     pub(crate) fn stored(&self, place: Place, length: u32) -> Option<Stored> {
         let (place, length) = match self.whereabouts {
             Whereabouts::Nowhere => return None,

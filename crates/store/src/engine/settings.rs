@@ -56,7 +56,7 @@ pub struct RetentionRule {
     pub space: Space,
     /// Those alone whose labels begin with this byte. All messages of one timeline are of one kind.
     pub kind: Option<u8>,
-    /// What they lose.
+    /// Limits of these messages.
     pub retention: Retention,
 }
 
@@ -69,7 +69,7 @@ pub struct Retention {
     pub count_max: Option<u64>,
     /// The oldest of a timeline go until they have so many bytes: bodies, labels, and 64 each.
     pub bytes_max: Option<u64>,
-    /// What every reader of a timeline has acknowledged goes, if it has a reader.
+    /// Whether entries go that every reader of the timeline has acknowledged, if it has a reader.
     pub acknowledged: bool,
     /// The oldest go, whatever their timelines, when the log comes near what it may have.
     pub gives_way: bool,

@@ -1,7 +1,7 @@
 //! Taking back what a refused batch did to the index, the last first.
 //!
-//! It does not know why the batch was refused. Invariant: carried out in the reverse order, the
-//! undos of a batch leave the index as it was before.
+//! An undo does not know why its batch was refused. Invariant: carried out in the reverse order,
+//! the undos of a batch leave the index as it was before.
 
 use super::index::rosters::ListName;
 use super::index::{Forgotten, Index, Left};

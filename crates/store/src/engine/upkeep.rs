@@ -76,7 +76,7 @@ pub enum CheckpointStep {
     Task(UpkeepTask),
     /// Something was done at once, and there is more.
     More,
-    /// It is at its end; whether it went well.
+    /// The checkpoint is at its end; whether it succeeded.
     Done(bool),
 }
 
@@ -102,8 +102,8 @@ enum Outcome {
 }
 
 impl UpkeepTask {
-    /// It may be run when all up to this index is acknowledged, for state may be told of nothing
-    /// else; 0: at once.
+    /// Index up to which everything must be acknowledged before the task may run, for nothing else
+    /// may go into state; 0: the task may run at once.
     pub fn awaits(&self) -> u64 {
         self.awaits
     }

@@ -48,8 +48,8 @@ pub(crate) struct Remains {
 }
 
 impl Wreck {
-    /// What state says, and from which place on records have something to add; `None`: state says
-    /// nothing that can be relied on, and all records there are have to say it.
+    /// Reads state: its content, and the place from which on records add to it. `None`: nothing in
+    /// state can be relied on, and all records are needed.
     pub(crate) fn of_state(state: &dyn State, tell: Tell<'_>) -> (Wreck, Option<Place>) {
         let from = match read_checkpoint(state) {
             Ok(Some((at, _))) => at.place,
@@ -223,7 +223,7 @@ impl Wreck {
         Some(self.timelines.entry(timeline).or_default()).filter(|remains| place >= remains.as_of)
     }
 
-    /// What is remembered, the oldest first.
+    /// The remembered appends, the oldest first.
     pub(crate) fn remembered(&mut self) -> Vec<OnceRecord> {
         let all = std::mem::take(&mut self.once).into_values();
         let mut all: Vec<_> = all.map(|(_, remembered)| remembered).collect();

@@ -15,8 +15,8 @@
 //! Whoever wants the log "from index n" finds the segment by the index in its first record, goes
 //! from batch to batch by `bytes`, and begins with the batch that has n.
 //!
-//! It knows no payload but its own. Invariant: [`BatchWalk`] lets a batch pass only if it is whole
-//! and follows everything that passed before.
+//! A batch knows no payload but its own. Invariant: [`BatchWalk`] lets a batch pass only if it is
+//! whole and follows everything that passed before.
 
 use super::Place;
 use super::record::{self, HEAD_BYTES, Origin, RecordKind, SegmentHead};
@@ -208,7 +208,7 @@ pub(crate) struct BatchWalk {
     /// Up to here everything was on stable storage for certain, in this segment.
     sure: u32,
     open: Option<Open>,
-    /// What stands here is not known: the next batch, or segment, is believed.
+    /// Whether the content here is unknown: the next batch, or segment, is believed.
     is_lost: bool,
 }
 
@@ -217,7 +217,7 @@ struct Open {
     head: BatchHead,
     end: u64,
     link: Link,
-    /// What was before it is not known, so its chain is believed.
+    /// Whether the content before it is unknown: its chain is believed.
     is_believed: bool,
 }
 
@@ -393,7 +393,7 @@ pub(crate) mod tests {
         (out, at)
     }
 
-    /// What a walk over a segment says: where it ends, or at which byte it is wrong, and why.
+    /// The result of a walk over a segment: where it ends, or at which byte it is wrong, and why.
     fn walked(mut walk: BatchWalk, bytes: &[u8]) -> Result<BatchWalk, (u64, &'static str)> {
         let (files, path) = (FaultyFiles::new(1), Path::new("/segment"));
         files.open(path).and_then(|mut file| file.write_at(0, bytes)).expect("no fault");

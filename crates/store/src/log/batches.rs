@@ -1,8 +1,8 @@
 //! Reading whole batches of a log in their order: for copies that lack some, and for a node that
 //! leads again and has some that nobody else has.
 //!
-//! It reads on any thread, while the log goes on writing, and knows no payload. Invariant: each
-//! batch that is given is whole and follows the one before it.
+//! The reader runs on any thread, while the log goes on writing, and knows no payload. Invariant:
+//! each batch that is given is whole and follows the one before it.
 
 use super::batch::{BATCH_HEAD_BYTES, BatchHead, LogBatch, Position};
 use super::record::{self, SEGMENT_BYTES, SegmentHead};

@@ -119,7 +119,7 @@ impl Origin {
         out.extend_from_slice(&self.boot.to_le_bytes());
     }
 
-    /// What such a payload says; `None` where nobody said it.
+    /// Decodes the payload; `None`: it names no node.
     pub(crate) fn read(payload: &[u8]) -> Option<Origin> {
         let (node, rest) = payload.split_first_chunk()?;
         let boot = u64::from_le_bytes(rest.try_into().ok()?);

@@ -1,8 +1,8 @@
 //! Going through the records of one file, in pieces, with every checksum looked at.
 //!
-//! It knows bytes and places, not what records mean, and never more than a piece and one record of
-//! the file. Invariant: [`RecordScan::next`] gives records that stand one behind another, the first
-//! of them where the scan began.
+//! A scan knows bytes and places, not the meaning of records, and reads at most a piece and one
+//! record of the file at once. Invariant: [`RecordScan::next`] gives records that stand one behind
+//! another, the first of them where the scan began.
 
 use crate::log::record::{self, HEAD_BYTES, RecordKind};
 use model::ports::files::ReadFile;

@@ -1,12 +1,11 @@
 //! Reading a log back at the start, and making good what a crash left.
 //!
-//! It knows records, not what they mean. The last segment's file is longer than what is in it:
-//! zeros behind its last batch are its end. A record that is not whole, or a batch of which the end
-//! is not there, is a torn tail when it is in the last segment and no batch behind it says that it
-//! was on stable storage: its whole batch is cut off. Anything else is a corrupt middle, or a file
-//! that belongs elsewhere, and nothing is changed. Invariant: when [`recover`] returns, everything
-//! that it gave to `each` is on stable storage, whatever an earlier process was told by a failed
-//! sync.
+//! Recovery knows records, not their meaning. The last segment's file is longer than its content:
+//! zeros behind its last batch are its end. An incomplete record, or a batch without its end, is a
+//! torn tail when it is in the last segment and no batch behind it says that it was on stable
+//! storage: its whole batch is cut off. Anything else is a corrupt middle, or a file that belongs
+//! elsewhere, and nothing is changed. Invariant: when [`recover`] returns, everything that it gave
+//! to `each` is on stable storage, whatever an earlier process was told by a failed sync.
 
 use crate::log::batch::{self, BATCH_HEAD_BYTES, BatchWalk};
 use crate::log::record::{self, SEGMENT_BYTES, SegmentHead};
@@ -38,7 +37,7 @@ struct End {
 enum Break {
     /// Something is not whole.
     Torn(u64, &'static str),
-    /// It is no torn tail, whatever stands behind it.
+    /// The damage is no torn tail, whatever follows it.
     Error(OpenError),
 }
 

@@ -37,9 +37,9 @@ pub trait Ship: Send {
 /// Outcome of a batch that was given to a follower.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Followed {
-    /// It is written.
+    /// The batch was written.
     New,
-    /// It was there.
+    /// The batch was there already.
     Known,
 }
 
@@ -62,7 +62,7 @@ pub enum FollowError {
         /// The batch's.
         found: u32,
     },
-    /// It belongs to another history than this log.
+    /// The batch belongs to another history than this log.
     Fork {
         /// Up to here the log is acknowledged. What is behind may be cut off
         /// ([`crate::engine::Engine::open_to_follow`]).

@@ -1,10 +1,10 @@
 //! The reserve: a file of zeros whose room is given back when the disk is full.
 //!
-//! What frees something must find room even then, or a full disk would stay full. The first half is
-//! spent on what ends something, the rest on the segment and the checkpoint that let older segments
-//! go. Only its length matters, so a start makes it anew. It knows no record. Invariant: while it
-//! stands, [`RESERVE_BYTES`] more can be written on a disk that is full (unless the file system
-//! stores zeros in no room).
+//! Writes that free room must succeed even then, or a full disk would stay full. The first half is
+//! for writes that end something, the rest on the segment and the checkpoint that let older
+//! segments go. Only its length matters, so a start makes it anew. The reserve knows no record.
+//! Invariant: while it stands, [`RESERVE_BYTES`] more can be written on a disk that is full (unless
+//! the file system stores zeros in no room).
 
 use crate::files::is_full;
 use model::ports::files::FileSystem;

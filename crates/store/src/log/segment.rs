@@ -1,7 +1,7 @@
 //! The files of a log: their names, and how one begins.
 //!
-//! It knows the first record of each and no other. Invariant: a segment that was begun is on stable
-//! storage, and its name too.
+//! A segment's file knows its first record and no other. Invariant: a segment that was begun is on
+//! stable storage, and its name too.
 
 use super::record::SegmentHead;
 use super::{LogIdentity, OFFSET_MAX, Place, Position};
@@ -18,10 +18,10 @@ pub(super) const STEP_BYTES: u64 = 1 << 20;
 /// a batch waits while they are written.
 const STEP_BYTES_MAX: u64 = 4 << 20;
 
-/// What a file is lengthened with, again and again. The kernel keeps what one call writes in one
-/// piece of its cache (ext4 of Linux 6.18), and each batch written into that goes over all of its
-/// blocks: by trial runs a lone append with its sync costs 1.3 µs of CPU more in pieces of a MiB
-/// than in pieces of this length, which are as good as shorter ones.
+/// Zeros with which a file is lengthened, again and again. The kernel keeps what one call writes in
+/// one piece of its cache (ext4 of Linux 6.18), and each batch written into that goes over all of
+/// its blocks: by trial runs a lone append with its sync costs 1.3 µs of CPU more in pieces of a
+/// MiB than in pieces of this length, which are as good as shorter ones.
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
 /// The segment that is written.

@@ -29,7 +29,7 @@ const KEYS_TOGETHER: usize = 1_024;
 /// Longer than any key of derived state.
 const LAST_KEY: [u8; 1024] = [u8::MAX; 1024];
 
-/// What was copied.
+/// Result of a copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Copied {
     /// Segments.
@@ -115,7 +115,7 @@ pub(crate) enum Rest {
     Task(UpkeepTask),
     /// There is more to be done.
     More,
-    /// It is at rest.
+    /// The log is at rest.
     Still(Still),
 }
 
@@ -186,7 +186,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// What is left of a copy that failed would hold the room of segments that are removed.
+/// Removes a copy that failed: its links would hold the room of segments that are removed.
 impl Drop for Target<'_> {
     fn drop(&mut self) {
         if !self.whole {

@@ -30,7 +30,7 @@ pub struct Damage {
     pub file: PathBuf,
     /// Bytes before the place.
     pub offset: u64,
-    /// What is wrong there.
+    /// Kind of the damage.
     pub why: String,
 }
 
@@ -55,7 +55,7 @@ pub struct Checked {
     pub cursors: u64,
     /// Ends of logs that a crash left torn, and that the next start cuts off: no damage.
     pub torn: Vec<Damage>,
-    /// What is wrong.
+    /// The damages.
     pub damages: Vec<Damage>,
 }
 
@@ -138,7 +138,7 @@ struct Bad {
     damage: Damage,
     /// Behind the last batch before it that follows.
     at: Position,
-    /// It is not as it was written, or not there; else it does not belong there.
+    /// Whether the content is changed or absent; otherwise it is in the wrong place.
     is_broken: bool,
 }
 
@@ -291,8 +291,8 @@ mod tests {
     use model::ports::files::FileSystem;
     use testkit::files::FaultyFiles;
 
-    /// What a look at a segment tells that is the first of a log: how many damages of how many
-    /// records, and whether they are a torn end.
+    /// Result of a check of a log's first segment: its damages, the number of its records, and
+    /// whether the damages are a torn end.
     fn look(bytes: &[u8]) -> (Vec<Damage>, u64, bool) {
         let (files, path) = (FaultyFiles::new(1), Path::new("/segment"));
         files.open(path).and_then(|mut file| file.write_at(0, bytes)).expect("no fault");

@@ -8,7 +8,7 @@ use crate::OpenError;
 use crate::data::opened::settle;
 use std::path::Path;
 
-/// What it did.
+/// Result of a compaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Compacted {
     /// Bytes of all segments before.

@@ -19,7 +19,7 @@ const TOLD_MAX: usize = 1_000;
 /// Result of an export.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Exported {
-    /// What is in it.
+    /// Sums of the content.
     pub sums: Sums,
     /// Messages that cannot be read and are not in it, each as often as there are timelines that
     /// have it.

@@ -28,7 +28,7 @@ pub enum ImportError {
     Line {
         /// Number of the line.
         number: u64,
-        /// What is wrong with it.
+        /// Error in the line.
         why: String,
     },
     /// The folder.
@@ -43,7 +43,7 @@ struct Lines<'a> {
     most: usize,
 }
 
-/// What an import has read so far.
+/// State of an import.
 #[derive(Default)]
 struct Course {
     sums: Sums,

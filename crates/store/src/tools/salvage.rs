@@ -1,4 +1,4 @@
-//! What is whole of a damaged folder, in a new one.
+//! Salvage: the undamaged content of a damaged folder, in a new one.
 //!
 //! The folder is read as it is: derived state, if it can be read, and the records behind its
 //! checkpoint; else all records there are. Nothing in it is mended, and no order is asked for:
@@ -35,9 +35,9 @@ const PIECE_BYTES: u64 = 1 << 20;
 /// Result of a salvage.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Salvaged {
-    /// What the new folder has.
+    /// Sums of the new folder's content.
     pub sums: Sums,
-    /// What is wrong with the old one, the first thousand places.
+    /// Damages of the old folder, the first thousand.
     pub damages: Vec<Damage>,
     /// All of them.
     pub count: u64,
@@ -102,7 +102,7 @@ struct LogWreck<'a> {
 }
 
 impl LogWreck<'_> {
-    /// What state says, and from where on records have something to add.
+    /// Content of state, and the place from which on records add to it.
     fn state(&mut self, place: &Folder) -> (Wreck, Option<Place>) {
         let path = self.folder.join("state");
         if self.files.names(&self.folder).is_err() {

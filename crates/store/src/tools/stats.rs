@@ -35,7 +35,7 @@ pub struct LogStats {
     pub replayed: u64,
 }
 
-/// What each log of a folder holds.
+/// Statistics of each log of a folder.
 pub fn stats(path: &Path, means: &Means, now_s: u32) -> Result<Vec<LogStats>, OpenError> {
     let (_place, mut logs) = open(path, means, now_s)?;
     logs.iter_mut().map(of).collect()

@@ -113,7 +113,7 @@ fn unsettled() -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// What is alive in a folder, line by line of an export, each with its timeline; without its sums.
+/// Content of a folder, line by line of an export, each with its timeline; without its sums.
 fn alive(path: &Path) -> BTreeSet<String> {
     alive_in(&text_of(path))
 }

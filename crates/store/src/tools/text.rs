@@ -108,7 +108,7 @@ impl Line {
         }
     }
 
-    /// What a line says, or what is wrong with it.
+    /// Parses a line; the error says what is wrong with it.
     pub(super) fn read(line: &str) -> Result<Line, String> {
         let fields = Fields(fields(line).ok_or("it is not a flat JSON object")?);
         let (first, _) = fields.0.first().ok_or("it says nothing")?;

@@ -1,10 +1,11 @@
 //! Two engines, of which one leads and the other follows, over simulated files: the law of the log
 //! held against both as one store.
 //!
-//! What the leader ships goes into a stream, which acknowledges it; the follower is given the
-//! stream. A start is a change of leader, or not; a crash loses what was not shipped, or not yet in
-//! the stream. Nothing is answered before it is acknowledged. Invariant: whoever leads has all that
-//! was answered, and after all of the stream both logs are equal, byte for byte.
+//! The batches that the leader ships go into a stream, which acknowledges them; the follower reads
+//! the stream. A start is a change of leader, or not; a crash loses batches that were not shipped,
+//! or are not yet in the stream. Nothing is answered before it is acknowledged. Invariant: whoever
+//! leads has everything that was answered, and after the whole stream both logs are equal, byte for
+//! byte.
 
 use crate::simulated::{Held, Powered, make_folder};
 use crate::{TIDY_S, few_bytes, seeds, settings, steps};
@@ -195,7 +196,7 @@ impl Copied {
         &mut self.nodes[self.leader]
     }
 
-    /// What was shipped is in the stream, so many batches of it, and so acknowledged.
+    /// Puts the first `count` shipped batches into the stream, which acknowledges them.
     fn publish(&mut self, count: usize) {
         let outbox = std::mem::take(&mut *self.outbox.lock().expect("nobody panics with it"));
         let mut shipped = outbox.into_iter();

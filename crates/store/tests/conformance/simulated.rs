@@ -69,7 +69,7 @@ impl State for Held {
     }
 }
 
-/// What goes wrong while a simulated store is up.
+/// Faults while a simulated store is up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
     Nothing,

@@ -27,7 +27,7 @@ use testkit::files::FaultyFiles;
 const NOW_S: u32 = 1_700_000_000;
 const PARTY: Party = Party::Service(ServiceKind::Chat, ShardId(0));
 
-/// What was shipped, in order, with the index of the last record of each batch.
+/// Shipped batches, in order, each with the index of its last record.
 #[derive(Clone, Default)]
 struct Stream(Arc<(Mutex<Vec<StreamItem>>, Condvar)>);
 
@@ -66,7 +66,7 @@ impl Stream {
 #[derive(Clone, Default)]
 struct Told(Arc<(Mutex<Answers>, Condvar)>);
 
-/// What was answered, by its ticket.
+/// Answers by ticket.
 type Answers = BTreeMap<Ticket, Result<Done, StoreError>>;
 
 impl Told {
@@ -173,7 +173,7 @@ fn follow(engine: &mut Engine, batches: &[(u64, Vec<u8>)]) {
     }
 }
 
-/// What the answers to appends say that every timeline has.
+/// The content of every timeline, by the answers to appends.
 fn answered(told: &Told) -> Vec<Vec<(u64, u64)>> {
     let mut wanted = vec![Vec::new(); 60];
     for answer in told.0.0.lock().expect("nobody panics with it").values() {
@@ -187,7 +187,7 @@ fn answered(told: &Told) -> Vec<Vec<(u64, u64)>> {
     wanted
 }
 
-/// What is shipped and not acknowledged is answered to nobody, nor is it read.
+/// Ships an append without an acknowledgement: it is not answered, nor can it be read.
 fn hold_back(logs: &Logs, (stream, told): (&Stream, &Told)) {
     let (shipped, answered) = (stream.all().len(), told.count());
     let next = answered as u64;

@@ -21,7 +21,7 @@ use testkit::log::{CallAnswer, KilledWork, LogOptions, Restoration, Subject};
 
 type Answers = BTreeMap<Ticket, Result<Done, StoreError>>;
 
-/// What has been completed, by ticket, in the order of the completions.
+/// Completions by ticket, and tickets in the order of the completions.
 #[derive(Default)]
 struct Told {
     answers: Mutex<(Answers, Vec<Ticket>)>,

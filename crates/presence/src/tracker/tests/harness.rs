@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 const PRINCIPALS: u64 = 40;
 
-/// What the hub says of one.
+/// The hub's statement about a principal.
 #[derive(Clone, Copy, Default)]
 struct Here {
     online: bool,
@@ -182,7 +182,7 @@ impl TrackerHarness {
         }
     }
 
-    /// What the house does after every call.
+    /// Carries out the effects of every call, as the server does.
     fn carry_out(&mut self) {
         if let Some(version) = self.fx.observed.take() {
             self.clocks[0].observe(version);

@@ -1,4 +1,4 @@
-//! What a ledger of a hundred thousand devices takes, measured through capacities.
+//! Memory of a ledger of a hundred thousand devices, measured through capacities.
 
 use super::*;
 

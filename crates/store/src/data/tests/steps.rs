@@ -19,7 +19,7 @@ fn home_of(n: u64, logs: u16) -> u16 {
     base::hash::home(timeline(n).home_hash(), logs)
 }
 
-/// What is remembered of an append for one of the timelines.
+/// An append with a once key, for one of the timelines.
 fn once(n: u64) -> Write {
     let (message, to) = (message(n, b"once"), Vec::new());
     let once = Some(OnceKey::at_home(timeline(n).home_hash(), n));

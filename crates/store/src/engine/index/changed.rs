@@ -1,8 +1,8 @@
 //! The timelines that changed since state was told of them, in a table that grows by pieces: no
 //! append waits until a large one has been copied, and what is empty gives its memory back.
 //!
-//! It knows places in itself and nothing of heads. Invariant: a place that was given stays until it
-//! is given back.
+//! The table knows places in itself and nothing of heads. Invariant: a place that was given stays
+//! until it is given back.
 
 use super::tail::Touched;
 

@@ -48,7 +48,7 @@ impl Counts {
         self.0.entry(segment).or_default().bytes += u64::from(bytes);
     }
 
-    /// It was not, after all.
+    /// Undoes [`hold`](Self::hold).
     pub(crate) fn unhold(&mut self, segment: u32, bytes: u32) {
         self.0.entry(segment).or_default().bytes -= u64::from(bytes);
     }
@@ -60,7 +60,7 @@ impl Counts {
         count.ever += entries;
     }
 
-    /// They did not, after all.
+    /// Undoes [`fill`](Self::fill).
     pub(crate) fn unfill(&mut self, segment: u32, entries: u64) {
         let count = self.0.entry(segment).or_default();
         count.live -= entries;
@@ -76,7 +76,7 @@ impl Counts {
         left.is_some()
     }
 
-    /// They did not, after all.
+    /// Undoes [`free`](Self::free).
     pub(crate) fn unfree(&mut self, segment: u32, entries: u64) {
         self.0.entry(segment).or_default().live += entries;
     }

@@ -1,9 +1,9 @@
 //! Messages that were appended lately, in memory: what is pulled soon needs no disk.
 //!
-//! It also knows where the message behind a pointer stands, so that appends of one message that
-//! come close together store it once; a pointer is known only while its message is held here, so
-//! it cannot be another's, and only of the last few, so that the table of them stays small.
-//! Invariant: the weight of what is held is at most the limit.
+//! The module also maps a pointer to the place of its message, so that appends of one message that
+//! come close together store it once; a pointer is known only while its message is held here, so it
+//! cannot be another's, and only of the last few, so that the table of them stays small. Invariant:
+//! the weight of the messages held is at most the limit.
 
 use crate::engine::record::stored::Stored;
 use crate::log::Place;
@@ -65,7 +65,8 @@ impl Hot {
         (stored.place.segment == segment).then(|| Arc::clone(stored))
     }
 
-    /// It stands there. The caller holds it until [`Hot::hold`], or forgets all pointers.
+    /// Remembers where a message is stored. The caller holds it until [`Hot::hold`], or forgets all
+    /// pointers.
     pub(crate) fn know(&mut self, message: &Arc<Message>, stored: &Arc<Stored>) {
         if self.told == KNOWN {
             std::mem::swap(&mut self.young, &mut self.old);

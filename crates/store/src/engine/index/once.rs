@@ -67,7 +67,7 @@ pub(crate) struct Once {
     untold: Untold,
     /// The first that a checkpoint is telling state of.
     telling: Option<Place>,
-    /// What stands up to here is forgotten, whatever state has.
+    /// Appends up to this place are forgotten, whether or not state still has them.
     forgot: Option<Place>,
     /// Keys that state has, and as many as it says that it has.
     stored: u64,
@@ -79,7 +79,7 @@ pub(crate) struct Once {
     limits: Limits,
 }
 
-/// What state is to be told, the oldest first.
+/// Appends that state does not have yet, the oldest first.
 pub(crate) type Untold = VecDeque<(Place, OnceKey)>;
 
 /// Limits of what is remembered.
@@ -223,8 +223,8 @@ impl Once {
         [untold, self.telling].into_iter().flatten().all(|first| place < first)
     }
 
-    /// What state does not know yet. It is told, slice by slice ([`Once::told`]), unless it comes
-    /// back by [`Once::tell_again`].
+    /// Takes the appends that state does not have yet. They are written slice by slice
+    /// ([`Once::told`]), unless they come back by [`Once::tell_again`].
     pub(crate) fn take_untold(&mut self) -> Untold {
         let untold = std::mem::take(&mut self.untold);
         self.telling = untold.front().map(|(place, _)| *place);
@@ -385,7 +385,7 @@ pub(in crate::engine) struct Forget {
     sealed: u64,
 }
 
-/// What came of it.
+/// Result of a slice of forgetting.
 pub(in crate::engine) struct Forgot {
     /// Keys that went.
     pub(in crate::engine) keys: u64,

@@ -164,7 +164,7 @@ impl Index {
         self.rows.set(key, value)
     }
 
-    /// It is not, after all.
+    /// Undoes [`set_roster`](Self::set_roster).
     pub(crate) fn unset_roster(&mut self, id: RosterId, before: Option<Option<Box<[u8]>>>) {
         self.rosters.forget(ListName::Roster(id));
         self.rows.take_back(row_key(Table::Rosters, &id.row_key()), before);

@@ -51,7 +51,7 @@ impl Rows {
         self.now.get(key).or_else(|| self.aside.get(key))
     }
 
-    /// What is known of rows from `from` on that begin with `prefix`, until there are `count`.
+    /// Changed rows from `from` on that begin with `prefix`, until `count` of them are live.
     pub(crate) fn some(&self, prefix: &[u8], from: Bound<&[u8]>, count: usize) -> RowMap {
         let mut found = RowMap::new();
         let range = (from, Bound::Unbounded);

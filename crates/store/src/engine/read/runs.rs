@@ -1,7 +1,7 @@
 //! Walking the runs of a timeline in state, in both directions.
 //!
-//! It knows neither what changed since nor bodies. Invariant: entries are given in the order of
-//! their seqs, or backwards, and a run that makes no sense is an error and not a gap.
+//! The walk knows neither later changes nor bodies. Invariant: entries are given in the order of
+//! their seqs, or backwards, and an invalid run is an error and not a gap.
 
 use crate::engine::index::senseless;
 use crate::engine::record::run::{self, RunHead};

@@ -18,7 +18,7 @@ pub(crate) struct StandingPlan {
     known: Option<Known>,
 }
 
-/// What memory knows.
+/// Status of a timeline in memory.
 struct Known {
     /// `unread` without that of the runs.
     standing: TimelineStatus,

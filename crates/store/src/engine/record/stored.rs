@@ -4,7 +4,7 @@ use crate::log::Place;
 use model::timeline::Seq;
 use std::sync::Arc;
 
-/// What a message takes in a store beside its label and body, bytes: as
+/// Weight of a message in a store beside its label and body, bytes: as
 /// [`model::timeline::Message::weight`] counts.
 const WEIGHT_BESIDE: u64 = 64;
 

@@ -36,7 +36,7 @@ pub struct FjallState {
     folder: PathBuf,
     cache_bytes: u64,
     open: RwLock<Option<Arc<Opened>>>,
-    /// Who writes holds it.
+    /// Held by the thread that writes.
     writer: Mutex<Writer>,
 }
 

@@ -1,6 +1,6 @@
 //! Rows of one space in the order of their keys, behind one another in one piece of memory.
 //!
-//! It knows no space and no meaning. Invariant: keys rise.
+//! The rows know no space and no meaning. Invariant: keys rise.
 
 /// Length of a value that stands for a row that goes.
 const GONE: u32 = u32::MAX;

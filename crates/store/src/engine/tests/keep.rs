@@ -1,5 +1,5 @@
-//! What chat's timelines lose: by kind, behind a reader, and when the log comes near its limit; and
-//! how long an append is known again.
+//! Retention of chat's timelines: by kind, behind a reader, and when the log comes near its limit;
+//! and how long an append is remembered.
 
 use super::subject::{Ground, Held};
 use crate::engine::{Retention, RetentionRule};

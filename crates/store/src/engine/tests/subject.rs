@@ -15,7 +15,7 @@ use std::sync::Arc;
 use testkit::files::FaultyFiles;
 use testkit::log::{CallAnswer, KilledWork, LogOptions, Restoration, Subject};
 
-/// What state lives in.
+/// Storage of the state.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ground {
     Memory,

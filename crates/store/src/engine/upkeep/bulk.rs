@@ -33,7 +33,7 @@ pub(super) struct Bulk {
 }
 
 impl Bulk {
-    /// What is next: timelines that state has end; what is gathered is loaded when it is enough, or
+    /// The next slice: timelines to end in state, or gathered ones to load once they are enough, or
     /// all. `None`: more may be gathered.
     pub(super) fn slice(
         &mut self,

@@ -286,7 +286,7 @@ impl Engine {
         }
     }
 
-    /// What the checkpoint took aside counts as changed again.
+    /// Marks the timelines and rows that the checkpoint took aside as changed again.
     fn give_checkpoint_up(&mut self, now_s: u32) {
         self.upkeep.failed_s = Some(now_s);
         if let Some(checkpoint) = self.upkeep.checkpoint.take() {

@@ -46,7 +46,8 @@ const MOVED_ENTRY_BYTES: u64 = 24;
 const REST_S: u32 = 5;
 const REST_S_MAX: u32 = 5 * 60;
 
-/// What was written again is compacted again only when this part of its entries has left.
+/// Segments that compaction wrote are compacted again only when this part of their entries has
+/// left.
 const LEFT_PART: u64 = 16;
 
 /// The segment under way.
@@ -240,8 +241,9 @@ impl Engine {
         !self.upkeep.settled.contains(&segment) || left.saturating_mul(LEFT_PART) >= count.ever
     }
 
-    /// What was written again is as small as it can be made: it is let alone until some of it has
-    /// left. Else a segment whose records are small would be compacted for ever and win nothing.
+    /// Marks segments that compaction wrote, which are as small as they can be made, as settled
+    /// until some entries have left. Otherwise a segment of small records would be compacted for
+    /// ever and win nothing.
     fn settle(&mut self, into: &BTreeSet<u32>) {
         let there: BTreeSet<u32> = self.log.segments().map(|(number, _)| number).collect();
         self.upkeep.settled.retain(|segment| there.contains(segment));

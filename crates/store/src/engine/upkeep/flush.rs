@@ -1,8 +1,8 @@
 //! Telling state what changed in a timeline: its runs are changed, lengthened or begun, its
 //! cursors raised, and its head set, all in one batch.
 //!
-//! It reads state and knows no engine. Invariant: it may be done again over what it did before,
-//! wholly or not at all, with the same outcome.
+//! A flush reads state and knows no engine. Invariant: repeating a flush over its own outcome,
+//! whole or absent, leads to the same state.
 
 use crate::engine::index::heads::write_row;
 use crate::engine::index::senseless;
@@ -77,7 +77,7 @@ pub(super) fn changes(
     Ok(())
 }
 
-/// What is new, if there is nothing else to tell: no run that is there changes.
+/// The new entries, if the flush has nothing else: no run in state changes.
 fn only_new(flush: &Flush) -> Option<&[Entry]> {
     let (entries, rest) = flush.part.entries.as_slices();
     let joins = flush.runs && entries.last().is_some_and(|last| crosses(flush, last));

@@ -85,7 +85,7 @@ struct Going {
     rows: Vec<Box<[u8]>>,
 }
 
-/// What came of it.
+/// Result of a trim.
 pub(super) struct Trimmed(Result<(Going, bool), StateError>);
 
 impl Trim {
@@ -205,7 +205,7 @@ pub(super) struct Swept {
     rest: Option<Sweep>,
     over: Vec<TimelineId>,
     old: Vec<Going>,
-    /// It was a sweep by which the oldest gives way.
+    /// Whether the sweep made room by dropping the oldest.
     gives_way: bool,
     error: Option<StateError>,
 }

@@ -1,4 +1,4 @@
-//! What is remembered, over memory and state together.
+//! Appends remembered in memory and state together.
 
 use super::*;
 use crate::engine::MemoryState;
