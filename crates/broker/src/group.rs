@@ -20,7 +20,8 @@ pub struct SharedGroup {
     members: Vec<Member>,
     /// How many have a connection.
     online: usize,
-    /// Whose turn it is: a place among those with a connection, and one behind the others' first.
+    /// The member whose turn it is: a place among those with a connection, and one behind the first
+    /// place of the others.
     turn: usize,
     turn_away: usize,
     /// Where a member is, by the hash of its home.
@@ -40,7 +41,7 @@ const _: () = assert!(size_of::<Member>() == 24);
 /// Standing of a session as a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemberStanding {
-    /// It has a connection.
+    /// Whether the session has a connection.
     pub online: bool,
     /// Messages wait for it while it is away.
     pub durable: bool,

@@ -28,7 +28,7 @@ pub struct DelayedFull;
 pub struct Due {
     /// The key of its row, which is to be deleted.
     pub row_key: Box<[u8]>,
-    /// What is to be published.
+    /// The message to publish.
     pub message: Arc<Publication>,
 }
 

@@ -10,8 +10,8 @@
 //! - A message is in at most one copy on its way to a session, and leaves the log when it is over.
 //! - Every message that is not delivered is counted under its reason.
 //!
-//! What it remembers stands in parts: each owns its state and has a door, and knows no other part
-//! but those it is handed. What needs several of them is a method of the broker, which joins them.
+//! The broker keeps its state in parts: each owns its state, has a small interface, and knows only
+//! the other parts that it is handed. An operation over several parts is a method of the broker.
 //!
 //! Read `session` (who is here), `message` (what goes from one to the other), `durable` (what
 //! outlives the process), `operations` (what operators want).
@@ -85,15 +85,15 @@ pub struct Settings {
     /// The key by which sessions and topics are at home on a shard: the same over restarts, and
     /// the key that chooses shards. A session's identity is `["mqtt", client identifier]`.
     pub home: HashKey,
-    /// Who may do what.
+    /// Permissions of clients.
     pub access: Arc<dyn Access>,
-    /// What all shards know of each other's subscriptions: one a process.
+    /// Summary of the subscriptions of all shards, which they share: one a process.
     pub summary: Arc<routes::RouteSummary>,
     /// Filters that one session alone may have: one a process.
     pub exclusives: Arc<Exclusives>,
     /// Topics that are written otherwise.
     pub rewrites: Option<Arc<Rewrites>>,
-    /// What every new session is subscribed to.
+    /// Subscriptions of every new session.
     pub auto_subscribes: Option<Arc<AutoSubscribes>>,
     /// The domain of those accounts without one whose devices clients are ([`CHAT_TOPICS`]);
     /// absent: they are nobody's.

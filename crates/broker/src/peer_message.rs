@@ -22,7 +22,7 @@ pub enum PeerMessage {
     Publish {
         /// The message.
         message: Arc<Publication>,
-        /// Who asks.
+        /// Shard that asks.
         from: ShardId,
         /// The number of the receipt that is wanted; 0: none.
         receipt: u64,
@@ -33,7 +33,7 @@ pub enum PeerMessage {
     Keep {
         /// The message.
         message: Arc<Publication>,
-        /// Who asks.
+        /// Shard that asks.
         from: ShardId,
         /// The number of the receipt that is wanted; 0: none.
         receipt: u64,
@@ -41,7 +41,7 @@ pub enum PeerMessage {
         /// given one since may have missed it.
         pages: u64,
     },
-    /// What became of what was to be receipted: somebody wanted it, or why it is not taken.
+    /// Receipt for a message: whether it had a receiver, or why it was refused.
     Receipt {
         /// The number it was given.
         number: u64,
@@ -56,7 +56,8 @@ pub enum PeerMessage {
     PageWanted(Box<PageWanted>),
     /// A page of retained messages.
     Page(Box<RetainedPage>),
-    /// What is kept for one topic is wanted: a page held something else than what came live.
+    /// Request for the retained message of one topic: a page held another one than was delivered
+    /// live.
     LastWanted(Box<LastWanted>),
     /// A message was kept after a page was given out that it belongs to.
     Late(Box<LateWord>),
@@ -65,7 +66,7 @@ pub enum PeerMessage {
 }
 
 impl PeerMessage {
-    /// What it costs in memory, bytes, roughly; a message that others have too is counted whole.
+    /// Memory of the message, bytes, roughly; a publication that others share is counted whole.
     pub fn weight(&self) -> usize {
         let inside = match self {
             PeerMessage::Publish { message, .. } | PeerMessage::Keep { message, .. } => {
@@ -115,9 +116,9 @@ pub struct OldPlace {
 pub struct GroupWord {
     /// `$share/group/filter`.
     pub group: Arc<str>,
-    /// Who it is about: the timeline of a session.
+    /// The member: the timeline of its session.
     pub member: TimelineId,
-    /// What about it.
+    /// Content of the message.
     pub what: GroupWhat,
 }
 
@@ -133,13 +134,13 @@ pub struct RestrictedMember {
 pub enum GroupWhat {
     /// The member joins, or is other than it was.
     Join {
-        /// It has a connection.
+        /// Whether the member has a connection.
         online: bool,
-        /// It outlives its connection.
+        /// Whether the member outlives its connection.
         durable: bool,
-        /// What it may read, if that is not all that the filter matches.
+        /// Topics that the member may read, if not all that the filter matches.
         reader: Option<Arc<RestrictedMember>>,
-        /// Who is told whether it is a member now.
+        /// Shard that is answered whether it is a member now.
         from: ShardId,
         /// Under which number; 0: nobody.
         receipt: u64,
@@ -152,7 +153,7 @@ pub enum GroupWhat {
     Back {
         /// The message.
         message: Arc<Publication>,
-        /// Who is told when somebody else has it.
+        /// Shard that is answered when another member has the message.
         from: ShardId,
         /// Under which number; 0: nobody.
         receipt: u64,
@@ -161,7 +162,7 @@ pub enum GroupWhat {
     Offer {
         /// The message.
         message: Arc<Publication>,
-        /// Who is told whether another one has it.
+        /// Shard that is answered whether another member has the message.
         from: ShardId,
         /// Under which number.
         receipt: u64,
@@ -179,7 +180,7 @@ pub struct MemberWord {
     pub member: TimelineId,
     /// The message.
     pub message: Arc<Publication>,
-    /// Who wants a receipt.
+    /// Shard that gets the receipt.
     pub from: ShardId,
     /// Its number; 0: nobody wants one.
     pub receipt: u64,
@@ -190,7 +191,7 @@ pub struct MemberWord {
 /// Retained messages are wanted.
 #[derive(Clone, Debug)]
 pub struct PageWanted {
-    /// Who asks.
+    /// Shard that asks.
     pub from: ShardId,
     /// Session that it is for: local to the shard that asks.
     pub session: SessionRef,
@@ -207,7 +208,7 @@ pub struct PageWanted {
 /// The retained message of one topic is wanted.
 #[derive(Clone, Debug)]
 pub struct LastWanted {
-    /// Who asks for it, and for which subscription.
+    /// Session that asks, and for which subscription.
     pub asker: Asker,
     /// Which topic.
     pub topic: Box<str>,
@@ -227,11 +228,12 @@ pub struct Asker {
 /// A retained message for one subscription.
 #[derive(Clone, Debug)]
 pub struct LateWord {
-    /// Who gets it.
+    /// Session that gets the message.
     pub asker: Asker,
     /// The message.
     pub message: Arc<Publication>,
-    /// It was asked for alone: it is what was kept then, whatever came live before.
+    /// Whether it was asked for alone: then it is the message retained at that time, whatever came
+    /// live before.
     pub last: bool,
 }
 

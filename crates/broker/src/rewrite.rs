@@ -21,13 +21,13 @@ pub const RULES_MAX: usize = 1_024;
 /// A rule as it is configured.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RewriteRule {
-    /// What it applies to: a filter, with `%c` and `%u` where names stand.
+    /// Topics or filters that the rule applies to: a filter, with `%c` and `%u` where names stand.
     pub filter: String,
-    /// What that becomes.
+    /// Replacement of the topic or filter.
     pub to: String,
-    /// It applies to what is published.
+    /// Whether the rule applies to publishing.
     pub publish: bool,
-    /// It applies to what is subscribed to and unsubscribed from.
+    /// Whether the rule applies to subscribing and unsubscribing.
     pub subscribe: bool,
 }
 
@@ -46,7 +46,7 @@ pub struct AutoSubscribe {
     pub retain_handling: RetainHandling,
 }
 
-/// Whose topic or filter it is.
+/// Names of the client whose topic or filter is renamed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Names<'n> {
     /// The client identifier.
@@ -93,8 +93,8 @@ impl Rewrites {
         self.publish.is_empty()
     }
 
-    /// What a topic that is published to becomes; `None`: what it is. Its length and levels are
-    /// to be checked as if the client had written it.
+    /// The new name of a topic that is published to; `None`: it keeps its name. Its length and
+    /// levels are to be checked as if the client had written it.
     pub fn published(&self, topic: &str, names: Names<'_>) -> Option<String> {
         let renamed = self.publish.iter().find_map(|rule| rule.apply(topic, names))?;
         is_filter(&renamed).then_some(renamed)
@@ -132,8 +132,8 @@ impl AutoSubscribes {
         self.wishes.is_empty()
     }
 
-    /// What a client is given. A filter with a name that the client does not have, or that cannot
-    /// be one level, is left out.
+    /// Subscriptions for a client. A filter with a name that the client does not have, or that
+    /// cannot be one level, is left out.
     pub fn wishes(&self, names: Names<'_>) -> Vec<SubscriptionOptions> {
         let wish = |wish: &AutoSubscribe| {
             let mut filter = String::new();

@@ -127,7 +127,7 @@ impl Routes {
         true
     }
 
-    /// What names a filter in the table, if somebody is subscribed to it.
+    /// Key of a filter in the table, if anybody is subscribed to it.
     pub fn find(&self, filter: &str) -> Option<FilterRef> {
         self.table.find_held(filter).map(FilterRef)
     }

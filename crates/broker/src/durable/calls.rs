@@ -49,7 +49,7 @@ pub(crate) enum PendingCall {
     Swept(PageRef),
     /// Whether a message stands at a place that is doubtful.
     Doubt(EntryRef),
-    /// What is over is gone.
+    /// The removal of finished entries.
     Removed(Box<Removal>),
     /// The row of a topic's retained message, which an answer waits for.
     Retaining(Box<Retaining>),
@@ -65,13 +65,13 @@ const _: () = assert!(size_of::<PendingCall>() <= 40);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PageRef {
     pub session: Key,
-    /// It begins behind this place.
+    /// Place behind which the page begins.
     pub from: Seq,
     /// The last place that was taken when it was asked for, as far as it was known.
     pub upto: Seq,
 }
 
-/// What is over at a session leaves its timeline.
+/// Finished entries of a session that are to be removed from its timelines.
 pub(crate) struct Removal {
     pub session: Key,
     timeline: TimelineId,

@@ -52,7 +52,7 @@ pub(crate) struct Label {
 }
 
 impl Label {
-    /// What a message weighs under this label in the log.
+    /// Weight of a message under this label in the log, bytes.
     pub(crate) fn weight(&self, message: &Publication) -> u32 {
         let ids = self.ids.as_ref().map_or(0, |ids| ids.len().min(IDS_MAX) * 4);
         let old_place = self.old_place.as_ref().map_or(0, |place| 10 + place.client.len());
@@ -69,7 +69,7 @@ impl OldPlace {
     }
 }
 
-/// What a label says.
+/// Content of a decoded label.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Said {
     /// A message.

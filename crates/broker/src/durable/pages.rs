@@ -1,4 +1,4 @@
-//! What waits in the log comes back, a page a session at a time.
+//! Pages of queued messages that the broker reads back from the log, one page a session at a time.
 //!
 //! A page is asked for when little of what waits is in memory, and takes its place behind that, in
 //! the order of the log; what came meanwhile waits behind it in the log. For a client that is away
@@ -156,7 +156,8 @@ impl Broker {
         }
     }
 
-    /// What stands there cannot be read: it goes, and is counted unless it was to go anyhow.
+    /// Removes a message that cannot be read, and counts it as dropped if it was waiting for the
+    /// client.
     fn lose_place(&mut self, now: Now, key: Key, seq: Seq, read: ReadAs, fx: &mut Effects) {
         self.log.remove(key, seq);
         if read == ReadAs::Waiting {
@@ -168,7 +169,7 @@ impl Broker {
 
 /// Places of which it is not known whether a message stands there still.
 impl Broker {
-    /// What stands at a place is not to be sent: the log is asked whether it does.
+    /// Asks the log whether a message stands at a place whose message is not to be sent.
     pub(crate) fn ask_doubt(&mut self, entry: EntryRef, fx: &mut Effects) {
         let Some(session) = self.sessions.at(entry.session) else { return };
         let (count_max, bytes_max) = (1, 0);
@@ -207,7 +208,7 @@ impl Broker {
         self.pump(now, key, fx);
     }
 
-    /// What is over has left the log, or was refused.
+    /// Handles the log's answer to a removal.
     pub(crate) fn removed(
         &mut self,
         now: Now,

@@ -29,11 +29,11 @@ use model::timeline::{Seq, Space, TimelineId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What is known of a session until everything is restored.
+/// Facts about a session until everything is restored.
 struct Owner {
     key: Key,
-    /// It was connected when the process died, or when the one before did: more may have been
-    /// sent than is known.
+    /// Whether the session was connected when the process died, or when the one before did: more
+    /// may have been sent than is known.
     sent_more: bool,
     /// The highest place that was sent, as far as it was known.
     sent_upto: Seq,

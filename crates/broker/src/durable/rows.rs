@@ -62,7 +62,8 @@ pub(crate) fn session_key(home: HashKey, client_id: &str) -> Box<[u8]> {
     home_of(home, client_id).key(&[client_id.as_bytes()])
 }
 
-/// Whose messages and exchanges stand in which timelines, as the row of a session says; in words.
+/// The timelines of the session that a row belongs to, for messages and for exchanges, each with an
+/// owner in words; empty: the row is no session's.
 pub fn owners_of_row(home: HashKey, table: Table, key: &[u8]) -> Vec<(TimelineId, String)> {
     let Some(id) = session_of(key).filter(|_| table == Table::Sessions) else { return Vec::new() };
     let name = format!("session {id}");

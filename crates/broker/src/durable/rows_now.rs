@@ -9,7 +9,7 @@ use base::hash::HashKey;
 use base::slab::Key;
 use model::ports::log::{Table, Write};
 
-/// What rows are made of.
+/// The parts that a row is made from.
 pub(crate) struct RowsNow<'r> {
     pub home: HashKey,
     pub sessions: &'r Sessions,
@@ -17,7 +17,7 @@ pub(crate) struct RowsNow<'r> {
 }
 
 impl RowsNow<'_> {
-    /// What a refused write has become meanwhile: a row is written as it is now, or deleted.
+    /// The write to ask for instead of a refused one: the row as it is now, or its deletion.
     pub fn as_it_is(&self, write: Write) -> Option<Write> {
         let (Write::Put { table, key, .. } | Write::Delete { table, key }) = &write else {
             return Some(write);

@@ -1,4 +1,4 @@
-//! What logs and other shards have answered: calls are completed, answers given, peer messages
+//! Answers of logs and of other shards: calls are completed, clients answered, peer messages
 //! carried out.
 //!
 //! Answers to one client are given in the order of its messages (MQTT5 4.6.0-2, 4.6.0-3), so one

@@ -75,7 +75,7 @@ pub(crate) struct PendingAnswer {
     pub error: Option<Denial>,
     /// A member of a group that went away has it until another one does.
     pub offered: Option<OldPlace>,
-    /// Who of a group had it: somebody else shall have it, if there is another.
+    /// Member of a group that had the message: another one shall get it, if there is another.
     pub except: Option<TimelineId>,
     /// Pages that the owner of its topic had given out before it was looked at who is subscribed.
     pub pages: u64,
@@ -122,7 +122,7 @@ impl PendingAnswer {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DueAnswer {
     pub origin: Origin,
-    /// What it waited with.
+    /// Key of the wait that is over.
     pub wait: Option<Key>,
     pub result: Result<Routed, Denial>,
     /// When it began to wait.
@@ -311,7 +311,8 @@ impl Answers {
         Some(open.due(wait))
     }
 
-    /// What has to wait until a packet identifier is marked as taken waits.
+    /// Holds back the peer messages and appends that must wait until a packet identifier is marked
+    /// as taken.
     pub fn defer(
         &mut self,
         mark: Exchange,
@@ -327,7 +328,7 @@ impl Answers {
         }
     }
 
-    /// What waited for a mark.
+    /// Takes the peer messages and appends that waited for a mark.
     pub fn take_deferred(&mut self, mark: Exchange) -> Option<Deferred> {
         self.deferred.remove(&mark)
     }
@@ -338,7 +339,7 @@ impl Answers {
         self.deferred.range(exchange(0)..=exchange(u16::MAX)).next().is_some()
     }
 
-    /// What is done when a wait of the server's own is over.
+    /// Sets the action for the end of a wait of the server's own.
     pub fn set_after(&mut self, wait: Key, after: After) {
         self.afterwards.insert(wait, after);
     }
@@ -362,7 +363,7 @@ impl Answers {
     }
 }
 
-/// What a client is told about a refusal of the log.
+/// Reason code for a client whose message the log refused.
 pub(crate) fn denial(error: StoreError) -> Denial {
     match error {
         StoreError::Busy => Denial::Busy,

@@ -33,7 +33,7 @@ use std::sync::Arc;
 /// Bytes of messages of QoS 1 and 2 on the way to one client, but always one message.
 pub(crate) const BYTES_ON_WAY_MAX: u64 = 512 * 1024;
 
-/// What is to be done about the next message.
+/// Action for the next message.
 enum Next {
     Stop,
     Expired,
@@ -272,7 +272,8 @@ pub(super) fn outgoing(entry: &Entry) -> Option<Outgoing> {
     })
 }
 
-/// What is wrong with a step, where something else is awaited.
+/// Reason why a step is out of order, given the acknowledgement that is awaited; `None`: it is in
+/// order.
 fn out_of_order(awaited: Awaited, step: AckStep) -> Option<&'static str> {
     match (awaited, step) {
         (Awaited::Puback, AckStep::Puback(_))

@@ -18,7 +18,7 @@ use model::topic::Publication;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Who gets a message at once, and in a turn those of all that stand in line.
+/// Most receivers that get a message at once; in a turn, most receivers of all messages in line.
 pub(crate) const AT_ONCE: usize = 1_024;
 
 /// Bytes of one that stands in line, besides its message: its place, and what it is found by.
@@ -31,7 +31,7 @@ const BEHIND: u64 = 16;
 /// A message that is not everywhere yet.
 pub(crate) struct FanOut {
     pub message: Arc<Publication>,
-    /// Whose turn it is.
+    /// Position among the receivers.
     pub merge: Merge,
     /// The answer that waits for it.
     pub wait: Option<Key>,
@@ -142,13 +142,13 @@ impl FanOuts {
         Some((first, Ok(())))
     }
 
-    /// It goes on in the next turn.
+    /// Puts a fan-out at the front of the line, for the next turn.
     pub fn put_back(&mut self, fan_out: FanOut) {
         self.push(fan_out);
         self.line.rotate_right(1);
     }
 
-    /// What others have in common with a message that they must not overtake: its topic, and its
+    /// Keys that this message shares with others that must not overtake it: its topic, and its
     /// publisher, if that is not the server.
     fn likes_of(&self, message: &Publication) -> impl Iterator<Item = (bool, u64)> + use<> {
         let topic = (false, self.hash_key.of(&[message.topic().as_bytes()]));

@@ -25,7 +25,7 @@ const LOOKS_MAX: u32 = 16_384;
 pub(crate) struct Membership {
     pub member: TimelineId,
     pub standing: MemberStanding,
-    /// What it may read, if that is not everything.
+    /// Topics that the member may read, if not all.
     pub reader: Option<Arc<RestrictedMember>>,
 }
 
@@ -178,7 +178,7 @@ pub(crate) fn shared_filter(filter: &str) -> Option<&str> {
     (!group.is_empty() && !plain.is_empty()).then_some(plain)
 }
 
-/// What tells a shared subscription from others in a queue; never 0.
+/// Number of a shared subscription, which tells its messages from others in a queue; never 0.
 pub(crate) fn share_of(group: &str) -> u32 {
     let hash = HashKey::new(0x7368, 0x6172).of(&[group.as_bytes()]);
     (hash as u32).max(1)

@@ -1,12 +1,13 @@
 //! The work of a durable member of a shared group that goes away goes to another one.
 //!
-//! What it was not sent, and at QoS 1 what it has not answered, is offered to the owner of the
-//! group, page by page as it stands in the log. The owner takes it if another member is online; it
-//! leaves the old member's timeline when the new one has it. What is refused is put back at its
-//! place. A kill between leaves it in both timelines: the new place names the old one, which the
-//! start takes out. A client identifier that is too long to be named there is not: what may not
-//! come twice then stays, and at QoS 1 the kill doubles it. Whoever returns keeps what was not
-//! offered yet. Invariant: an entry waits or is offered, never both.
+//! The messages that the member was not sent, and at QoS 1 those that it has not answered, are
+//! offered to the owner of the group, page by page as they stand in the log. The owner takes a
+//! message if another member is online; it leaves the old member's timeline when the new one has
+//! it. A refused message is put back at its place. A kill between leaves it in both timelines: the
+//! new place names the old one, which the start takes out. A client identifier that is too long to
+//! be named there is not: then a message that may not come twice stays, and at QoS 1 the kill
+//! doubles it. A member that returns keeps what was not offered yet. Invariant: an entry waits or
+//! is offered, never both.
 
 use super::answers::{Origin, PendingAnswer};
 use super::queue::Entry;
@@ -48,7 +49,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How long after a member went something may come that was on its way to it, seconds.
 const LATE_S: u32 = 2;
 
-/// What the owner says when no other member is online.
+/// The owner's answer when no other member is online.
 pub(crate) const NOBODY: Denial = Denial::Unavailable;
 
 /// A session that gives back what it has of its groups.
@@ -90,7 +91,7 @@ pub(crate) struct WorkOffer {
     pub group: Arc<str>,
     pub member: TimelineId,
     pub message: Arc<Publication>,
-    /// Who is told whether another one has it, and under which number.
+    /// Shard that is answered whether another member has the message, and under which number.
     pub from: ShardId,
     pub receipt: u64,
     /// Where it stands until then.
@@ -112,7 +113,8 @@ impl Broker {
         self.give_on(now, key, fx);
     }
 
-    /// What was on its way to a member that went comes when it is away.
+    /// Offers messages that came for a member within [`LATE_S`] of its going, because they were on
+    /// their way then.
     pub(crate) fn give_late(&mut self, now: Now, key: Key, fx: &mut Effects) {
         let session = self.sessions.at(key);
         if session.is_some_and(|session| now.unix_s() <= session.since_s().saturating_add(LATE_S)) {

@@ -40,7 +40,7 @@ enum Results {
     Unsubscribed(Vec<Result<bool, Denial>>),
 }
 
-/// What is left of a packet.
+/// The unhandled part of a packet.
 pub(crate) enum Rest {
     /// Subscriptions, and the identifier of them all.
     Wishes(IntoIter<SubscriptionOptions>, Option<u32>),
@@ -65,7 +65,7 @@ pub(crate) struct Packet {
 pub(crate) struct Packets {
     grantings: Slab<Granting>,
     of: BTreeMap<Key, VecDeque<Packet>>,
-    /// Whose turn it is.
+    /// Sessions in the order of their turns.
     order: VecDeque<Key>,
     bytes: u64,
     bytes_max: u64,
@@ -79,7 +79,7 @@ impl Rest {
         }
     }
 
-    /// What it takes in memory, with the answer's copy.
+    /// Memory of the part, with the answer's copy, bytes.
     fn bytes(&self) -> u64 {
         let each = |filter: &str| (2 * filter.len() + size_of::<SubscriptionOptions>() + 48) as u64;
         match self {
@@ -99,7 +99,7 @@ impl Granting {
         Granting { session, conn, id, left: 1, results, wanted, filters }
     }
 
-    /// What the client is told.
+    /// The answer to the client.
     pub fn into_word(self) -> SessionDelivery {
         let id = self.id;
         match self.results {
@@ -142,7 +142,7 @@ impl Granting {
         }
     }
 
-    /// It waits for the row of its last filter: which that is.
+    /// Makes the answer wait for the row of its last filter, and returns that filter's index.
     pub fn wait_for_row(&mut self) -> usize {
         self.left += 1;
         self.filters.len() - 1
@@ -169,7 +169,7 @@ impl Granting {
 }
 
 impl Packet {
-    /// What is to be looked at next.
+    /// The next wish or filter to handle.
     pub fn next(&mut self, packets: &Packets) -> Option<Next> {
         match &mut self.rest {
             Rest::Wishes(wishes, subscription_id) => {
@@ -239,7 +239,7 @@ impl Packets {
         self.of.contains_key(&session)
     }
 
-    /// What is left of a packet waits. False: there is no room.
+    /// Queues the unhandled part of a packet. False: the queue has no room.
     pub fn put(&mut self, session: Key, mut packet: Packet) -> bool {
         packet.bytes = packet.rest.bytes();
         if self.bytes + packet.bytes > self.bytes_max {

@@ -1,9 +1,9 @@
 //! A client publishes.
 //!
-//! What is refused is refused before anything is done. A message of QoS 2 is known by its packet
-//! identifier until the client releases it: whatever comes under the same one meanwhile is
-//! answered and not delivered again (MQTT5 4.3.3-10). The answer is given when the message is
-//! where it has to be; an answer that a log refused says so.
+//! A message is refused before anything is done. A message of QoS 2 is known by its packet
+//! identifier until the client releases it: another one under the same identifier meanwhile is
+//! answered and not delivered again (MQTT5 4.3.3-10). The answer is given when every log that must
+//! store the message has it; an answer that a log refused says so.
 
 use super::answers::{Deferred, DueAnswer, Origin, PendingAnswer, SameShape, receipt_of};
 use super::keep::Kept;
@@ -481,7 +481,7 @@ impl Broker {
         self.close(now, pending_answer, matched, fx);
     }
 
-    /// What names a message by the place of its mark.
+    /// Id of a message, made from the place of its mark.
     fn once_of(&self, key: Key, marker: Seq) -> u128 {
         let Some(session) = self.sessions.at(key) else { return 0 };
         let timeline = session.exchanges(self.settings.home).to_bytes();

@@ -48,7 +48,7 @@ pub(crate) enum Awaited {
     Pubrec,
     /// The client said that it has one of QoS 2, and was not told that it is released.
     Nothing,
-    /// It was told.
+    /// The client was told that it is released.
     Pubcomp,
 }
 
@@ -57,11 +57,11 @@ pub(crate) enum Awaited {
 pub(crate) struct Queue {
     inflight: VecDeque<Entry>,
     live: usize,
-    /// What those weigh that were sent over this connection.
+    /// Weight of the messages sent over this connection, bytes.
     live_bytes: u64,
     releases: VecDeque<Release>,
     waiting: VecDeque<Entry>,
-    /// What waits behind that in the log alone.
+    /// Messages behind those, in the log alone.
     stored: Option<Box<Stored>>,
     /// The last place of the timeline that is known to be taken; 0: none yet.
     told: Seq,
@@ -101,7 +101,7 @@ impl Queue {
         self.inflight.len() + self.waiting()
     }
 
-    /// What they weigh.
+    /// Weight of the messages, bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -168,7 +168,7 @@ impl Queue {
         Some(entry)
     }
 
-    /// What those weigh that are on the way.
+    /// Weight of the messages on the way, bytes.
     pub fn bytes_on_way(&self) -> u64 {
         self.live_bytes
     }
@@ -184,9 +184,9 @@ impl Queue {
         Some(entry)
     }
 
-    /// What is awaited under this identifier, if it stands for something that this connection has
-    /// to know of: what was sent over an earlier one, and over this one not yet, may be answered
-    /// late or not at all.
+    /// Acknowledgement that is awaited under this identifier, if it belongs to an exchange of this
+    /// connection: a message that was sent over an earlier connection, and not yet over this one,
+    /// may be answered late or not at all.
     pub fn awaited(&self, id: u16) -> Option<Awaited> {
         let sent = self.inflight.iter().take(self.live).find(|entry| entry.id == id);
         if let Some(entry) = sent {

@@ -44,16 +44,16 @@ pub(crate) const LOOKS_MAX: usize = 2_048;
 /// So many bytes of messages count for a topic: large ones cost their way to the socket.
 const LOOK_BYTES: usize = 512;
 
-/// What may be owed for bytes: as much as two seconds allow.
+/// Most bytes that may be owed: as much as two seconds allow.
 const BYTES_OWED_MAX: Duration = Duration::from_secs(2);
 
 /// How long replays pause then.
 const BYTES_PAUSE: Duration = Duration::from_millis(20);
 
-/// What a page counts for besides its topics.
+/// Looks that a page counts for, besides those at its topics.
 const PAGE_LOOKS: usize = 8;
 
-/// What a page counts for that another shard is asked for.
+/// Looks that a page counts for when another shard is asked for it.
 const PAGE_ELSEWHERE_LOOKS: usize = 64;
 
 /// The replays of one session.
@@ -65,9 +65,9 @@ pub(crate) struct RetainedReplays {
     waiting: BTreeMap<u32, u64>,
     /// Bytes at QoS 0 that the socket has not taken, as far as is known.
     sent: usize,
-    /// They are enough: more is sent when it has.
+    /// Whether those bytes are enough: more is sent once the socket has taken them.
     drains: bool,
-    /// It is among those who had enough for one turn.
+    /// Whether the session is in the line of those that had enough for one turn.
     rests: bool,
 }
 
@@ -90,9 +90,9 @@ struct RetainedReplay {
 enum Stage {
     /// The next page can be asked for.
     Ready,
-    /// It was asked for.
+    /// The page was asked for.
     Asked,
-    /// It was asked for, and the replay is over meanwhile: the page is awaited, and dropped.
+    /// The page was asked for, and the replay is over meanwhile: the page is awaited, and dropped.
     Over,
 }
 
@@ -196,7 +196,7 @@ impl Replays {
         }
     }
 
-    /// What was given to those who have just subscribed.
+    /// Messages given to sessions that have just subscribed.
     pub fn newcomers(&mut self) -> &mut Newcomers {
         &mut self.newcomers
     }

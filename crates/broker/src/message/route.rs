@@ -151,7 +151,7 @@ impl Broker {
         self.write_appends(message, pending_answer, fx);
     }
 
-    /// What one session gets, of all its subscriptions that match; `None`: nothing.
+    /// The copy for one session, of all its subscriptions that match; `None`: it gets none.
     fn copy(
         &self,
         slot: u32,

@@ -150,8 +150,8 @@ impl Broker {
         self.log.delete(Table::Subscriptions, row, fx);
     }
 
-    /// What a member that goes has not answered, and what it was not sent, goes back. What stands
-    /// in the log leaves it when somebody else has it there; at QoS 2 it stays with a member that
+    /// Gives the unanswered and unsent messages of a member that goes back to its groups. A message
+    /// in the log leaves it when another member has it there; at QoS 2 it stays with a member that
     /// comes back, for a kill between would have two members get it.
     fn give_back(&mut self, now: Now, key: Key, ends: bool, fx: &mut Effects) {
         let totals = &mut self.totals;

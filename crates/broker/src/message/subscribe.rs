@@ -38,7 +38,7 @@ pub(crate) const FILTERS_A_TURN: usize = 512;
 
 /// A subscription that a client wants.
 pub(crate) struct Wish {
-    /// What it said.
+    /// Options that the client asked for.
     pub options: SubscriptionOptions,
     /// The number that deliveries are to name.
     pub subscription_id: Option<u32>,
@@ -49,7 +49,7 @@ pub(crate) struct Wish {
 /// A wish that was granted.
 pub(super) struct Granted {
     pub qos: Qos,
-    /// What has to be written first.
+    /// Row to write before the answer.
     pub row: Option<Write>,
     /// The number of the filter whose retained messages are wanted then, and since when it is held.
     pub wanted: Option<(u32, u64)>,
@@ -267,7 +267,7 @@ impl Broker {
         was_there
     }
 
-    /// What every new session of this client is subscribed to.
+    /// Makes the configured subscriptions of a new session of this client.
     pub(crate) fn auto_subscribe(&mut self, now: Now, key: Key, fx: &mut Effects) {
         let Some(wishes) = &self.settings.auto_subscribes else { return };
         let Some(session) = self.sessions.at(key) else { return };

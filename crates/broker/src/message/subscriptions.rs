@@ -31,8 +31,7 @@ const FORMS_MAX: u16 = 256;
 /// The bit of a number that is a form and the options with which it is held.
 const FORM: u32 = 1 << 31;
 
-/// What a replay of retained messages knows a filter by: a form has one number whatever its
-/// options.
+/// Number of a filter in replays of retained messages: a form has one number whatever its options.
 pub(crate) fn replay_number(number: u32) -> RangeInclusive<u32> {
     match form_of(number) {
         Some(form) => number_of_form(form, 0)..=number_of_form(form, u8::MAX),

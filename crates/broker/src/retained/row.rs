@@ -57,7 +57,7 @@ pub fn encode(message: &Publication) -> Box<[u8]> {
     row.into_boxed_slice()
 }
 
-/// What [`encode`] made.
+/// Decodes a row of [`encode`]; `None`: it is malformed.
 pub fn decode(row: &[u8]) -> Option<Publication> {
     let (head, rest) = row.split_at_checked(HEAD_BYTES)?;
     if head[0] != VERSION || head[1] > (RETAIN | 3) {

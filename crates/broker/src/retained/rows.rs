@@ -21,9 +21,9 @@ pub(crate) struct RetainedRows {
     last: u64,
 }
 
-/// What one topic has been, and may be.
+/// Retained messages of one topic: the present one, and those that may replace it.
 struct Topic {
-    /// What it had before the first of the steps; `None`: nothing.
+    /// Message before the first of the steps; `None`: none.
     before: Option<Arc<Publication>>,
     steps: VecDeque<Step>,
 }
@@ -31,12 +31,12 @@ struct Topic {
 struct Step {
     number: u64,
     kept: Option<Arc<Publication>>,
-    /// What the log said, if it has.
+    /// Whether the log took it; `None`: no answer yet.
     taken: Option<bool>,
 }
 
 impl Topic {
-    /// What is retained as far as it is known: the last that was not refused.
+    /// The retained message as far as it is known: the last that was not refused.
     fn now(&self) -> &Option<Arc<Publication>> {
         let mut steps = self.steps.iter().rev();
         steps.find(|step| step.taken != Some(false)).map_or(&self.before, |step| &step.kept)
@@ -63,7 +63,7 @@ impl RetainedRows {
         self.retained.set_max(count_max, bytes_max);
     }
 
-    /// What is retained.
+    /// The retained messages.
     pub fn all(&self) -> &Retained {
         &self.retained
     }

@@ -18,12 +18,12 @@ impl Slots {
         self.len
     }
 
-    /// What is in a slot that is in use.
+    /// The message in a slot that is in use.
     pub fn at(&self, slot: u32) -> &Arc<Publication> {
         self.find(slot).expect("the slot is in use")
     }
 
-    /// What is in a slot, if it is in use.
+    /// The message in a slot, if it is in use.
     pub fn find(&self, slot: u32) -> Option<&Arc<Publication>> {
         self.chunks[slot as usize / CHUNK][slot as usize % CHUNK].as_ref()
     }

@@ -9,12 +9,12 @@ pub(super) struct Filter<'f> {
     levels: Vec<&'f str>,
 }
 
-/// What to do at a topic.
+/// Action at a topic.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Step {
-    /// It matches; go on with the next.
+    /// The topic matches; go on with the next.
     Match,
-    /// It does not; the next that can is not before this text.
+    /// The topic does not match; the next that can is not before this text.
     Seek(String),
     /// Neither it nor any behind it matches.
     End,

@@ -27,7 +27,7 @@ impl Rule {
         Ok(Rule { filter: filter.into(), to: to.into() })
     }
 
-    /// What a topic or filter becomes; `None`: the rule does not apply.
+    /// The new name of a topic or filter; `None`: the rule does not apply.
     pub fn apply(&self, text: &str, names: Names<'_>) -> Option<String> {
         let found = self.found(text, names)?;
         let mut renamed = String::with_capacity(text.len() + self.to.len());
@@ -52,7 +52,7 @@ impl Rule {
         Some(renamed)
     }
 
-    /// What each wildcard stands for, if the filter matches; a `#` may stand for nothing.
+    /// The levels that each wildcard matched, if the filter matches; `#` may match none.
     fn found<'t>(&self, text: &'t str, names: Names<'_>) -> Option<Vec<Option<&'t str>>> {
         if text.starts_with('$') && self.filter.starts_with(['+', '#']) {
             return None; // MQTT5 4.7.2-1

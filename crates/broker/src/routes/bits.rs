@@ -160,7 +160,8 @@ impl Bits {
         }
     }
 
-    /// What all buckets of an entry have: of a small bucket all of it, of a large one this word.
+    /// Bits that all buckets of an entry share: of a small bucket all of it, of a large one this
+    /// word.
     fn common(&self, entry: u32, at: usize) -> u64 {
         let bits = 2 * self.width;
         let read = |bucket: usize| {

@@ -36,11 +36,11 @@ pub(super) const NOTHING: u64 = u64::MAX;
 
 /// Flags above the number of children.
 pub(super) mod flag {
-    /// It is a node: its text is its level alone.
+    /// The record is a node: its text is its level alone.
     pub const NODE: u32 = 1 << 31;
-    /// It has a child `+`.
+    /// The record has a child `+`.
     pub const PLUS: u32 = 1 << 30;
-    /// It has a child `#`.
+    /// The record has a child `#`.
     pub const HASH: u32 = 1 << 29;
     pub const ALL: u32 = NODE | PLUS | HASH;
 }
@@ -70,7 +70,7 @@ impl Record {
         self.children & CHILDREN_MAX
     }
 
-    /// What its parent knows it by: a level, or the whole text of an exact filter.
+    /// Its name under its parent: a level, or the whole text of an exact filter.
     pub fn level<'t>(&self, texts: &'t Texts) -> &'t [u8] {
         let text = texts.bytes(self.text, usize::from(self.text_bytes));
         if self.parent == EXACT {

@@ -22,9 +22,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 const BLOCKS_LOG_MIN: u32 = 6;
 /// Blocks of the largest: beyond, more filters make more needless peer messages.
 const BLOCKS_LOG_MAX: u32 = 26;
-/// It grows when a shard has set one bit in so many.
+/// The table grows when a shard has set one bit in so many.
 const FULL: usize = 4;
-/// It shrinks when no shard has set one bit in so many.
+/// The table shrinks when no shard has set one bit in so many.
 const SPARSE: usize = 64;
 /// Entries that every change moves over while a table grows.
 const SLICE: usize = 64;
@@ -46,7 +46,7 @@ pub struct RouteSummary {
     state: Mutex<State>,
 }
 
-/// What changes seldom.
+/// State that changes seldom.
 struct State {
     view: View,
     /// Shards that use each depth.

@@ -33,7 +33,7 @@ pub(super) const ROOT: u32 = 0;
 /// Reason why a filter was not taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FilterRefused {
-    /// It has more than [`LEVELS_MAX`] levels, or more than 65,535 bytes.
+    /// The filter has more than [`LEVELS_MAX`] levels, or more than 65,535 bytes.
     TooLong,
     /// The table holds as many as it can number.
     Full,

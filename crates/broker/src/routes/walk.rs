@@ -20,7 +20,7 @@ pub struct WalkPlace {
 /// Looks that bring every walk on: its way back to where it stopped is no longer.
 pub const LOOKS_MIN: usize = 4 * LEVELS_MAX;
 
-/// What matches a level of a topic name, in the order in which it is looked at.
+/// Parts of a filter that match a level of a topic name, in the order in which they are tried.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Branch {
     /// Nothing: the filter ends before it.

@@ -73,7 +73,7 @@ pub(crate) struct Welcome {
     pub connected: Connected,
 }
 
-/// What waits under a number, one for each connection.
+/// Items that wait under a number, one for each connection.
 struct Numbered<T> {
     open: BTreeMap<u64, (ConnRef, T)>,
     of: BTreeMap<ConnRef, u64>,
@@ -248,7 +248,7 @@ impl Admissions {
         self.welcomes.insert(welcome.conn, welcome.key);
     }
 
-    /// It is told, or its connection is gone.
+    /// Forgets a welcome that was sent, or whose connection is gone; returns its session.
     pub fn end_welcome(&mut self, conn: ConnRef) -> Option<Key> {
         self.welcomes.remove(&conn)
     }

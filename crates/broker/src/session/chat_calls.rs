@@ -1,10 +1,9 @@
-//! What begins with `$im/` is chat's: requests are handed to the publisher's machine, which knows
-//! how to read them, and events are for the session alone whose device its client is.
+//! Topics that begin with `$im/` are chat's: requests go to the publisher's machine, which decodes
+//! them, and events go only to the session whose client is the device.
 //!
-//! What stands in a request is not looked at here, nor in which form an event is told; whose device
-//! a client is only this knows. Invariant: nothing is ever published to such a topic, so a
-//! subscription there holds a place, outlives restarts as any other, and matches nothing; no body
-//! waits in a session's queue.
+//! This module looks neither into requests nor at the form of events; it alone knows the device of
+//! a client. Invariant: nothing is ever published to such a topic, so a subscription there holds a
+//! place, outlives restarts as any other, and matches nothing; no body waits in a session's queue.
 
 use super::principals::Principal;
 use super::record::{Exchange, Session};
@@ -71,7 +70,7 @@ impl Broker {
         }
     }
 
-    /// What a device wants to be told may be another from now on: its machine hears of it.
+    /// Sends a device's machine the events that it wants now, which may have changed.
     pub(crate) fn tell_device(&mut self, key: Key, fx: &mut Effects) {
         let (Some(conn), Ok(device)) = (self.sessions.online(key), self.device_of(key)) else {
             return;
@@ -97,7 +96,7 @@ impl Broker {
         Ok(AccountDevice { events, ..device })
     }
 
-    /// Whose device the client of a session is, whatever it wants to be told.
+    /// The device of a session's client, whatever events it wants; or why it is none.
     fn device_of_session(&self, session: &Session) -> Result<AccountDevice, NoDevice> {
         let domain = self.settings.chat_domain.as_deref().ok_or(NoDevice::Off)?;
         let Principal { user: Some(user), account: Some(account), .. } =

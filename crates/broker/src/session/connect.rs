@@ -32,7 +32,7 @@ use std::time::Duration;
 struct Binding {
     key: Key,
     from: ConnRef,
-    /// It was there before.
+    /// Whether the session existed before.
     present: bool,
 }
 
@@ -391,12 +391,12 @@ impl Broker {
     }
 }
 
-/// What a welcome says of the session's row.
+/// State of the session's row at a welcome.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FirstRow {
-    /// It is on stable storage, or there is none.
+    /// The row is on stable storage, or there is none.
     Known,
-    /// It is written now.
+    /// The row is being written.
     Written,
     /// There is none any more: the session that had it was ended by this connection.
     Gone,

@@ -1,9 +1,9 @@
 //! Cleanup of what a session leaves behind when it ends.
 //!
-//! It is gone at once: nobody finds it, and nothing is delivered to it. Its subscriptions and its
-//! messages are taken away a slice a turn, its rows with them; its slot is free when the last has
-//! gone. A client that comes meanwhile under the same identifier waits for that: what the log is
-//! told of the old session must not come behind what it is told of the new one.
+//! The session is gone at once: it cannot be found, and nothing is delivered to it. Its
+//! subscriptions and its messages are removed a slice a turn, its rows with them; its slot is free
+//! when the last has gone. A client that connects meanwhile under the same identifier waits for
+//! that: the log must get the writes of the old session before those of the new one.
 
 use super::admissions::Proven;
 use super::shares::Share;
@@ -30,7 +30,7 @@ pub(crate) struct Ending {
     /// Those that it shared: the groups count it as a member until it leaves them.
     pub shares: Vec<Share>,
     pub queue: Queue,
-    /// Who came meanwhile.
+    /// Client that connected meanwhile.
     pub coming: Option<(ConnRef, Box<Proven>)>,
 }
 

@@ -1,4 +1,4 @@
-//! What is told of sessions: events, drops, transitions of presence.
+//! Reports about sessions: events, drops, transitions of presence.
 
 use super::sessions::Sessions;
 use crate::Effects;
@@ -78,7 +78,7 @@ impl Sessions {
         self.event(now, key, || ClientWhat::Dropped { why, count }, fx);
     }
 
-    /// What is known of a client's presence; `None`: it has no session, or never was online.
+    /// Presence of a client; `None`: it has no session, or never was online.
     pub fn presence_of(&self, now: Now, client_id: &str) -> Option<PresenceStatus> {
         let session = self.at(self.find(client_id)?)?;
         let state = match session.online() {

@@ -52,9 +52,9 @@ pub(crate) struct Inbound {
 pub(crate) struct Marker {
     /// Its place; 0: there is none.
     pub seq: Seq,
-    /// It stands alone: the sessions of this shard did not get the message with it.
+    /// Whether the mark stands alone: the sessions of this shard did not get the message with it.
     pub alone: bool,
-    /// It says that the message is wherever it has to be.
+    /// Whether every log that must store the message has it.
     pub taken: bool,
 }
 
@@ -63,9 +63,10 @@ pub(crate) struct Marker {
 pub(crate) enum InboundState {
     /// Logs are asked.
     Storing(Key),
-    /// It is taken.
+    /// The message is taken.
     Taken(Routed),
-    /// It came before a restart, or a log refused a part of it: not all may have it.
+    /// The message came before a restart, or a log refused a part of it: not all receivers may have
+    /// it.
     Halfway,
     /// Its release is being written; whether this connection asked for it and is to be told. One
     /// that is told of another's release may have a new message under the identifier.
@@ -124,7 +125,7 @@ impl InboundMessages {
         inbound.map(|inbound| inbound.marker = marker).is_some()
     }
 
-    /// What is known of an identifier that is taken.
+    /// State of an identifier that is taken.
     pub fn at(&self, id: u16) -> Option<Inbound> {
         self.taken.iter().find(|inbound| inbound.id == id).copied()
     }
@@ -181,7 +182,8 @@ impl InboundMessages {
         self.pending.iter().any(|it| it.id == id && it.qos == Qos::AtLeastOnce)
     }
 
-    /// What was waited for is known. At most one message waits for it, mostly one of the first.
+    /// Stores the result that a message waited for. At most one message waits for it, mostly one of
+    /// the first.
     pub fn answered(&mut self, wait: Key, result: Result<Routed, Denial>) {
         let stage = Stage::Waits(wait);
         if let Some(pending) = self.pending.iter_mut().find(|pending| pending.stage == stage) {

@@ -1,8 +1,9 @@
 //! The keep-alive that is agreed on: the client's wish within the server's range, and apart from
 //! others'.
 //!
-//! Who can be told another than it wishes for is given at least the shortest, and spread, so that
-//! clients that came together do not ping together. The others are held to their own. Pure.
+//! A client that can be told another keep-alive than it wishes for gets at least the shortest, and
+//! spread, so that clients that came together do not ping together. Other clients keep their wish.
+//! Pure.
 
 use base::prng::Prng;
 use model::limits::TopicLimits;

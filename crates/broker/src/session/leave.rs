@@ -1,8 +1,8 @@
 //! A client goes, and a session ends.
 //!
-//! What was on the way waits for the client's return if the session outlives the connection. The
-//! will belongs to the connection it came with: a farewell discards it, everything else has it
-//! published, after its delay or at the session's end.
+//! Messages on the way wait for the client's return if the session outlives the connection. The
+//! will belongs to its connection: a farewell discards it, any other end has it published, after
+//! its delay or at the session's end.
 
 use super::admissions::Proven;
 use super::endings::{Ending, MESSAGES, UNITS_A_TURN, UNITS_AT_ONCE};

@@ -43,7 +43,7 @@ pub(crate) fn conn(slot: u32) -> ConnRef {
     ConnRef::new(ShardId(0), Key { slot, generation: 1 })
 }
 
-/// What a client of MQTT 5 says whose session ends with its connection.
+/// CONNECT of a client of MQTT 5 whose session ends with its connection.
 pub(crate) fn connect(id: &str) -> Box<ConnectRequest> {
     Box::new(ConnectRequest {
         protocol: "mqtt5",

@@ -15,7 +15,7 @@ pub(crate) struct Principal {
     pub account: Option<GrantedAccount>,
 }
 
-/// What tells principals from each other: name, account, and the address of the rules.
+/// Key by which principals are shared: name, account, and the address of the rules.
 type Shape = (Option<Arc<str>>, Option<GrantedAccount>, usize);
 
 struct Held {
@@ -85,7 +85,7 @@ impl Principals {
 }
 
 impl Principal {
-    /// Who has this grant.
+    /// The principal of this grant.
     pub fn of(grant: &Grant) -> Principal {
         let Grant { user, rules, account, .. } = grant.clone();
         Principal { user, rules, account }

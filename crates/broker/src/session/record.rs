@@ -22,7 +22,7 @@ use std::ops::RangeInclusive;
 
 /// Bits of [`Session::flags`].
 mod flag {
-    /// It outlives its connection, and is in the log.
+    /// The session outlives its connection, and is in the log.
     pub const DURABLE: u16 = 1;
     /// The client knows that it is connected.
     pub const WELCOME: u16 = 1 << 1;
@@ -50,7 +50,7 @@ pub(crate) struct Session {
     id: Box<str>,
     conn: u64,
     pub more: Option<Box<More>>,
-    /// Whose, as [`super::principals::Principals`] numbers them.
+    /// Number of its principal in [`super::principals::Principals`].
     principal: u32,
     /// Of its last transition; of one that has had none, of when it was made.
     version: PresenceVersion,
@@ -89,9 +89,9 @@ pub(crate) struct SessionTerms {
 /// State that a session has only while it is busy.
 #[derive(Default)]
 pub(crate) struct More {
-    /// What is on the way to the client, and what waits.
+    /// Messages on the way to the client, and those that wait.
     pub queue: Queue,
-    /// What the client publishes at QoS 1 and 2.
+    /// Messages that the client publishes at QoS 1 and 2.
     pub inbound: InboundMessages,
     /// Filters after the first, in order.
     filters: Vec<u32>,
@@ -101,7 +101,7 @@ pub(crate) struct More {
     pub shares: Shares,
     /// Retained messages on their way.
     pub replays: RetainedReplays,
-    /// What is published when it goes without farewell, with the moment (Unix s, 0: not yet).
+    /// The will, with its moment (Unix s, 0: not yet).
     will: Option<Box<(Will, u32)>>,
     /// Its address, when that is not of IPv4.
     peer: Option<SocketAddr>,
@@ -154,7 +154,7 @@ impl Session {
         }
     }
 
-    /// What keeps the slot of a session that was taken out.
+    /// Placeholder that keeps the slot of a session that was taken out.
     pub fn grave() -> Session {
         Session { flags: flag::GRAVE, ..Session::new("") }
     }
@@ -188,12 +188,12 @@ impl Session {
         self.more.as_ref()?.shares.member()
     }
 
-    /// Whose it is, as [`super::principals::Principals`] numbers them.
+    /// Number of its principal in [`super::principals::Principals`].
     pub fn principal(&self) -> u32 {
         self.principal
     }
 
-    /// It is this one's from now on; whose it was.
+    /// Sets the principal; returns the one before.
     pub fn set_principal(&mut self, principal: u32) -> u32 {
         std::mem::replace(&mut self.principal, principal)
     }
@@ -251,7 +251,7 @@ impl Session {
         self.agree(terms);
     }
 
-    /// It has no connection any more; the one that it had.
+    /// Takes the connection away and returns it.
     pub fn unbind(&mut self, now: Now) -> Option<ConnRef> {
         let conn = self.conn();
         self.set_conn(now, None);
@@ -352,7 +352,7 @@ impl Session {
         self.more.as_ref().map_or(0, |more| more.until_s)
     }
 
-    /// What it may do is over then; 0: never.
+    /// Sets the Unix second at which the grant expires; 0: never.
     pub fn set_until_s(&mut self, until_s: u32) {
         if until_s != self.until_s() {
             self.more().until_s = until_s;
@@ -382,7 +382,7 @@ impl Session {
         Some((&will.0, will.1))
     }
 
-    /// It has this will from now on; the one that it had.
+    /// Sets the will; returns the one before.
     pub fn set_will(&mut self, will: Will, due_s: u32) -> Option<Will> {
         self.more().will.replace(Box::new((will, due_s))).map(|before| before.0)
     }
@@ -393,7 +393,7 @@ impl Session {
         will.into_iter().for_each(|will| will.1 = due_s);
     }
 
-    /// It has no will from now on; the one that it had.
+    /// Takes the will away and returns it.
     pub fn take_will(&mut self) -> Option<Will> {
         self.more.as_mut()?.will.take().map(|will| will.0)
     }
@@ -418,7 +418,7 @@ impl Session {
         }
     }
 
-    /// What only a busy session has.
+    /// State that only a busy session has; made if absent.
     pub fn more(&mut self) -> &mut More {
         self.more.get_or_insert_default()
     }

@@ -61,7 +61,7 @@ impl Rules for Unknown {
     }
 }
 
-/// What goes on about the rights of a shard's sessions.
+/// Progress of changes of the rights of a shard's sessions.
 pub(crate) struct Rights {
     /// Of the rules in force when the last walk began.
     version: u64,
@@ -246,7 +246,7 @@ impl Broker {
         (!self.rights.reaching.is_empty()).then_some(now.mono)
     }
 
-    /// It is known how far all of them reach.
+    /// Ends the check of a session's subscriptions: the reach of all of them is known.
     fn reached(&mut self, key: Key) {
         self.rights.reaching.remove(&key);
         if let Some(session) = self.sessions.at_mut(key) {

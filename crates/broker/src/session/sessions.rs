@@ -134,7 +134,7 @@ impl Sessions {
         self.slab.at_mut(key).filter(|session| !session.is_grave())
     }
 
-    /// What only a busy session has, if this one is busy.
+    /// State that only a busy session has, if this one is busy.
     pub fn more(&self, key: Key) -> Option<&More> {
         self.at(key)?.more.as_deref()
     }
@@ -190,7 +190,7 @@ impl Sessions {
         self.protocols.get(usize::from(number)).copied().unwrap_or("")
     }
 
-    /// Whose a session is.
+    /// The principal of a session.
     pub fn principal(&self, session: &Session) -> &Principal {
         self.principals.at(session.principal())
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 pub(crate) struct Share {
     /// `$share/group/filter`.
     pub filter: Box<str>,
-    /// What tells what came through it from other entries of a queue; never 0.
+    /// Number that tells messages of this subscription from other entries of a queue; never 0.
     pub number: u32,
     pub options: u8,
     pub subscription_id: Option<u32>,
@@ -18,7 +18,7 @@ pub(crate) struct Share {
 
 const _: () = assert!(size_of::<Share>() == 32);
 
-/// What a member wants of what it gets through a group.
+/// A member's terms for messages through a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ShareTerms {
     pub number: u32,

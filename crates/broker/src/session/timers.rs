@@ -15,7 +15,7 @@ pub(crate) const TIMERS_A_TURN: usize = 256;
 
 const KIND: u32 = 62;
 
-/// What a timer is for.
+/// Purpose of a timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Timer {
     /// An away session ends.
@@ -24,7 +24,7 @@ pub(crate) enum Timer {
     Will(Key),
     /// A client that came too often has waited, under this number.
     Late(u64),
-    /// What a client may do is over.
+    /// A client's grant expires.
     Grant(Key),
 }
 

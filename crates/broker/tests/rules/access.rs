@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Access: who may connect, publish and subscribe.
 
 use crate::harness::{BrokerHarness, access, connect, durable, message, will, wish};
 use model::close::CloseReason;

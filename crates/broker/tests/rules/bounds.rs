@@ -1,4 +1,4 @@
-//! What others can make grow is counted as it is allocated, and stays below its limit.
+//! Memory that others can make grow is counted as it is allocated, and stays below its limit.
 
 use crate::harness::{BrokerHarness, Client, connect, durable, limits, message, retained, wish};
 use model::session::*;

@@ -1,4 +1,5 @@
-//! What begins with `$im/` is chat's: handed back with whose it is, and nobody's but its device's.
+//! Topics that begin with `$im/` are chat's: requests are handed back with their account, and reach
+//! nobody but the device.
 
 use crate::harness::{BrokerHarness, Client, access, connect, durable, message, will, wish};
 use model::chat::{AccountDevice, ChatCall, EventsForm, EventsWanted, NoDevice};

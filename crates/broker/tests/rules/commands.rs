@@ -1,4 +1,4 @@
-//! What the API asks.
+//! Commands of the API.
 
 use crate::harness::{BrokerHarness, connect, durable, message, retained, wish};
 use model::ports::topics::{ClientFilter, TopicAnswer, TopicCommand};

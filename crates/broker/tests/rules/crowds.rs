@@ -102,7 +102,7 @@ fn away(world: &mut BrokerHarness, count: u32, (topic, qos): (&str, Qos)) -> Vec
     names
 }
 
-/// What the API says of a client.
+/// State of a client, as the API shows it.
 fn state(world: &mut BrokerHarness, name: &str) -> ClientState {
     match world.command(0, TopicCommand::Client(name.into())) {
         TopicAnswer::Client(Some(state)) => *state,

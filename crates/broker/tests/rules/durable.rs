@@ -1,4 +1,4 @@
-//! What outlives the process, and what is promised about it.
+//! State that outlives the process, and the promises about it.
 
 use crate::harness::{BrokerHarness, connect, durable, message, payload, retained, wish};
 use model::counters::ProcessCounter;

@@ -1,4 +1,4 @@
-//! What has expired takes no room in a queue.
+//! Expired messages take no room in a queue.
 
 use crate::harness::{BrokerHarness, Client, connect, durable, limits, message};
 use model::session::*;

@@ -50,7 +50,7 @@ pub struct BrokerHarness {
     asks: u64,
     pub questions: Vec<(u16, u64, Box<Question>)>,
     pub events: Vec<ClientEvent>,
-    /// Who came and went since the last start.
+    /// Transitions since the last start.
     pub roll: Roll,
     answers: BTreeMap<u64, Vec<TopicAnswer>>,
 }
@@ -67,7 +67,7 @@ pub fn limits() -> Limits {
     Limits { binds_per_s: 10_000_000, ..Limits::default() }
 }
 
-/// What a client of MQTT 5 says.
+/// CONNECT of a client of MQTT 5.
 pub fn connect(id: &str) -> ConnectRequest {
     ConnectRequest {
         protocol: "mqtt5",
@@ -433,12 +433,12 @@ impl BrokerHarness {
         self.closed.insert(client.conn);
     }
 
-    /// What was said to a connection since the last look.
+    /// Takes the deliveries to a connection since the last call.
     pub fn heard(&mut self, conn: ConnRef) -> Vec<SessionDelivery> {
         self.inbox.remove(&conn).unwrap_or_default()
     }
 
-    /// What was heard and not taken is to be heard again, before all that comes.
+    /// Puts deliveries back that were heard and not used, before all later ones.
     pub fn unhear(&mut self, conn: ConnRef, words: Vec<SessionDelivery>) {
         let later = std::mem::replace(self.inbox.entry(conn).or_default(), words);
         self.inbox.entry(conn).or_default().extend(later);
@@ -581,7 +581,7 @@ impl BrokerHarness {
         self.nodes.iter().for_each(|node| node.broker.audit());
     }
 
-    /// What happened to clients since the last look.
+    /// Takes the events of a client since the last call.
     pub fn happened(&mut self, id: &str) -> Vec<ClientWhat> {
         let (mine, rest) =
             std::mem::take(&mut self.events).into_iter().partition(|e| *e.client_id == *id);

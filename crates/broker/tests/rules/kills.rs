@@ -1,4 +1,5 @@
-//! What the crash harness found: a kill, or a reconnect, between two writes that belong together.
+//! Cases that the crash harness found: a kill, or a reconnect, between two writes that belong
+//! together.
 
 use crate::harness::{BrokerHarness, connect, durable, limits, message, payload, will};
 use model::ports::log::{Call, StoreError, Write};

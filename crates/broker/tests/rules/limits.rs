@@ -8,11 +8,11 @@ use model::timeline::Message;
 use model::topic::{Publication, Qos, SubscriptionOptions};
 use std::sync::Arc;
 
-/// What a message weighs in a timeline beside its topic and payload, bytes: its label, the head of
-/// its row, and what every message weighs.
+/// Weight of a message in a timeline beside its topic and payload, bytes: its label, the head of
+/// its row, and the weight of every message.
 const BESIDE: u64 = 13 + 32 + Message::WEIGHT_BESIDE as u64;
 
-/// What a message weighs in the log.
+/// Weight of a message in the log, bytes.
 fn kept(message: &Publication) -> u64 {
     BESIDE + (message.topic().len() + message.payload().len()) as u64
 }

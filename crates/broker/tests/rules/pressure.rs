@@ -1,4 +1,5 @@
-//! What is given up when memory is short, a level after the other, and what never is.
+//! Services that the broker gives up when memory is short, level by level, and those that it never
+//! gives up.
 
 use crate::harness::{BrokerHarness, connect, durable, message, retained};
 use model::counters::{ProcessCounter, TopicCounter};

@@ -34,7 +34,7 @@ struct Sim {
     connecting: Option<ConnRef>,
     client: Option<Client>,
     incarnation: u32,
-    /// It asked for a clean start and was not answered: it goes on asking for one.
+    /// Whether it asked for a clean start and was not answered: it goes on asking for one.
     cleans: bool,
     /// Granted: QoS, and since which step.
     subs: BTreeMap<&'static str, (Qos, usize)>,
@@ -45,7 +45,7 @@ struct Sim {
     /// Of QoS 2, received and not released.
     held: BTreeSet<u16>,
     todo: Vec<(u16, AckStep)>,
-    /// What the application got: message, incarnation, QoS.
+    /// Messages that the application got: message, incarnation, QoS.
     got: Vec<(usize, u32, Qos)>,
 }
 
@@ -64,7 +64,7 @@ struct Run {
     rng: Prng,
     sims: Vec<Sim>,
     sent: Vec<Sent>,
-    /// What has to arrive: receiver, its incarnation, message.
+    /// Messages that must arrive: receiver, its incarnation, message.
     owed: Vec<(usize, u32, usize)>,
     step: usize,
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 const QOS: [Qos; 3] = [Qos::AtMostOnce, Qos::AtLeastOnce, Qos::ExactlyOnce];
 
-/// What somebody who comes now is given.
+/// Retained messages of a topic for somebody who subscribes now.
 fn kept(world: &mut BrokerHarness, topic: &str) -> Vec<String> {
     let watch = world.client(connect("late"));
     world.subscribe(&watch, topic, Qos::AtMostOnce);
@@ -87,7 +87,7 @@ fn a_row_that_is_written_again_does_not_undo_a_newer_one() {
     assert_eq!(kept(&mut world, "t"), ["two"]);
 }
 
-/// What a publisher is told of its message.
+/// The answer to a publisher: packet identifier and result.
 type Told = (u16, Result<Routed, Denial>);
 
 /// A publish of one shard and a subscription of another, until the subscription is answered.
@@ -195,7 +195,7 @@ struct Run {
     qos: Qos,
     /// Peer messages on their way to each shard: who sent the next.
     lanes: Vec<Vec<u16>>,
-    /// Who waits for an answer.
+    /// Publisher and QoS of the message without an answer.
     open: Option<(usize, Qos)>,
     sent: u32,
     last: Option<String>,
@@ -249,7 +249,7 @@ impl Run {
         self.listen();
     }
 
-    /// What was said since the last look takes its place in the mailboxes.
+    /// Queues the peer messages sent since the last call in their receivers' mailboxes.
     fn line_up(&mut self) {
         for (&(from, to), peer_messages) in &self.world.peer_messages {
             let lane = &mut self.lanes[usize::from(to)];

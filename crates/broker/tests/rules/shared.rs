@@ -186,7 +186,7 @@ fn send_many(world: &mut BrokerHarness, qos: Qos, count: u16) {
     }
 }
 
-/// What a client gets if it answers everything, in the order in which it comes.
+/// Messages that a client gets if it answers everything, in the order in which they come.
 fn drain(world: &mut BrokerHarness, client: &Client) -> Vec<u32> {
     let mut got = Vec::new();
     loop {

@@ -1,5 +1,5 @@
-//! What a message costs, measured by hand:
-//! `cargo test -p broker --test rules speed -- --ignored --nocapture`.
+//! Cost of a message, measured by hand: `cargo test -p broker --test rules speed -- --ignored
+//! --nocapture`.
 
 use crate::harness::{BrokerHarness, connect, message};
 use model::session::*;

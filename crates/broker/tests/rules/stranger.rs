@@ -1,4 +1,4 @@
-//! What a stranger may try: leaks from outside, answers that come too early or never, and ways
+//! Attempts of a stranger: leaks from outside, answers that come too early or never, and ways
 //! around the rules.
 
 use crate::harness::{

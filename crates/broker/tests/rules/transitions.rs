@@ -1,4 +1,4 @@
-//! Who came and went: transitions by turns, with versions that rise, of those who were welcomed.
+//! Transitions by turns, with versions that rise, of clients that were welcomed.
 
 use crate::harness::{BrokerHarness, connect, durable, will};
 use model::close::CloseReason;

@@ -1,5 +1,5 @@
-//! What waits in the log and what comes meanwhile, with answers of the log in any order that its
-//! port allows.
+//! Messages that wait in the log and those that come meanwhile, with answers of the log in any
+//! order that its port allows.
 //!
 //! Writes are carried out and answered in their order. A read is carried out behind the writes
 //! that were asked for before it, as late as it likes, and answered as late as it likes: it may
@@ -38,7 +38,7 @@ struct Reader {
     held: BTreeSet<u16>,
     /// Numbers in the order in which they came first.
     got: Vec<u32>,
-    /// What came since the last start.
+    /// Numbers that came since the last start.
     known: BTreeSet<u32>,
 }
 
@@ -52,7 +52,7 @@ struct Run {
     open: BTreeMap<u16, u32>,
     last_id: u16,
     sent: Vec<Qos>,
-    /// What was taken.
+    /// Messages that the broker took.
     owed: BTreeSet<u32>,
 }
 
@@ -223,7 +223,7 @@ impl Run {
         }
     }
 
-    /// What the broker asks goes to the log, and the publisher hears what it is told.
+    /// Passes the broker's calls to the log, and its answers to the publisher.
     fn gather(&mut self) {
         self.log.asked.extend(self.world.nodes[0].fx.calls.drain(..));
         let Some(source) = self.source.clone() else { return };

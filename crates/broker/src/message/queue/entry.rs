@@ -35,7 +35,7 @@ const _: () = assert!(ENTRY_BYTES as usize == size_of::<Entry>() + size_of::<Ent
 pub(crate) struct Totals {
     /// Messages, those on the way included.
     pub(super) count: u64,
-    /// What they cost in memory, bytes: entries, and bodies that are not in the log alone.
+    /// Memory of all queues, bytes: entries, and bodies that are not in the log alone.
     pub(super) bytes: u64,
     /// Entries that the log is asked for a place for.
     asked: u64,
@@ -71,7 +71,7 @@ impl Totals {
         self.asked += count as u64;
     }
 
-    /// It has answered.
+    /// The log has answered for so many places.
     pub fn answered(&mut self, count: usize) {
         self.asked -= count as u64;
     }
@@ -92,7 +92,7 @@ pub(crate) struct Entry {
     pub seq: u64,
     /// Unix second after which it is not sent for the first time; 0: any.
     pub expire_at: u32,
-    /// What its message weighs, bytes; of one in the log, what it weighs there.
+    /// Weight of its message, bytes; of one in the log, its weight there.
     pub bytes: u32,
     /// Hash of the shared group it came through; 0: none.
     pub share: u32,
@@ -107,7 +107,7 @@ pub(crate) struct Entry {
 mod mark {
     /// Its retain flag is set.
     pub const RETAIN: u8 = 1;
-    /// It may have been sent before.
+    /// The message may have been sent before.
     pub const AGAIN: u8 = 2;
 }
 
@@ -159,13 +159,13 @@ impl Entry {
         self.marks |= mark::AGAIN;
     }
 
-    /// What it costs wherever it is, bytes: the measure of a session's queue. Of one in the log
-    /// that is what it weighs there, which the head of a timeline sums up.
+    /// Cost of the message wherever it is, bytes: the measure of a session's queue. For a message
+    /// in the log it is its weight there, which the head of a timeline sums up.
     pub fn cost(&self) -> u64 {
         u64::from(self.bytes) + if self.seq == 0 { self.row_cost() } else { 0 }
     }
 
-    /// What it costs in memory, bytes.
+    /// Memory of the message, bytes.
     pub fn cost_here(&self) -> u64 {
         self.row_cost() + if self.message.is_some() { u64::from(self.bytes) } else { 0 }
     }

@@ -36,7 +36,7 @@ impl Load {
 pub(super) struct Expiries {
     /// Unix second and what expires then, in order.
     moments: VecDeque<(u32, Load)>,
-    /// What has expired and was not removed yet.
+    /// Expired messages that were not removed yet.
     expired: Load,
 }
 
@@ -77,7 +77,7 @@ impl Expiries {
         }
     }
 
-    /// What has expired by now.
+    /// Messages that have expired by now.
     pub fn expired(&mut self, unix_s: u32) -> Load {
         while let Some((_, load)) = self.moments.pop_front_if(|(moment, _)| *moment <= unix_s) {
             self.expired.add(load);

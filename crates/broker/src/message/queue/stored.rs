@@ -1,4 +1,5 @@
-//! What waits for a client in the log alone: its head, and which of its places are unread.
+//! Messages that wait for a client in the log alone: their head, and which of their places are
+//! unread.
 //!
 //! However many messages wait, this is all that memory has of them. Which places those are, and so
 //! that none comes twice, is [`Unread`]'s; here they are counted and weighed. Invariant: `count`
@@ -20,14 +21,15 @@ const OWED_MAX: u32 = 1_024;
 /// Messages in memory ahead of those on the way, below which more are read.
 const LOW: usize = 32;
 
-/// What waits in the log alone.
+/// Messages that wait in the log alone.
 #[derive(Default)]
 pub(super) struct Stored {
     pub count: u64,
-    /// What they weigh.
+    /// Weight of the messages, bytes.
     pub bytes: u64,
     pub unread: Unread,
-    /// What stands next may have been sent too, before a restart: so many of QoS 2, so many in all.
+    /// Number of the next messages that may have been sent too, before a restart: of QoS 2, and in
+    /// all.
     guess: (usize, usize),
     /// The guess was made for what stands up to here.
     guessed: Seq,
@@ -39,7 +41,8 @@ pub(super) struct Stored {
     pub beside: VecDeque<(Seq, Entry)>,
     /// When those expire that do; absent: none does.
     expiries: Option<Box<Expiries>>,
-    /// It waited at the last stop of the process, and nobody has read when it expires.
+    /// Whether messages waited at the last stop of the process: their expiry is unknown until they
+    /// are read.
     is_strange: bool,
 }
 
@@ -48,24 +51,24 @@ pub(crate) struct RestoredHead {
     pub last: Seq,
     pub count: u64,
     pub bytes: u64,
-    /// What stands up to here was sent.
+    /// Highest place that was sent.
     pub sent_upto: Seq,
     /// The client was connected, with this window: more may have been sent.
     pub window: usize,
 }
 
-/// What becomes of a message that was read.
+/// Fate of a message that was read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ReadAs {
-    /// It is here already, has left, or came after the log was asked.
+    /// The message is in memory already, has left, or came after the log was asked.
     Known,
-    /// It goes to make room.
+    /// The message is dropped to make room.
     Oldest,
-    /// It waits in memory from now on.
+    /// The message waits in memory from now on.
     Waiting,
 }
 
-/// What was dropped to make room.
+/// A message dropped to make room.
 pub(crate) enum Oldest {
     /// This one.
     Entry(Entry),
@@ -108,7 +111,7 @@ impl Stored {
 }
 
 impl Queue {
-    /// What waited at the last stop of the process.
+    /// Restores the messages that waited at the last stop of the process.
     pub fn restore(&mut self, head: RestoredHead, totals: &mut Totals) {
         let RestoredHead { last, count, bytes, sent_upto, window } = head;
         let guess = (window, SENT_WINDOWS * window);
@@ -318,7 +321,8 @@ impl Queue {
         true
     }
 
-    /// What stands at a place is not to be sent, if it stands there. True: the log has to say.
+    /// Marks the message at a place, if one is there, as not to be sent. True: the log has to say
+    /// whether one is.
     pub fn doubt(&mut self, seq: Seq) -> bool {
         let Some(stored) = self.stored.as_mut() else { return false };
         let is_unread = stored.unread.pass(seq);

@@ -176,7 +176,7 @@ mod tests {
             }
         }
 
-        /// What is over leaves the log.
+        /// Removes half of the finished messages from the log.
         fn remove(&mut self, unread: &mut Unread, rng: &mut Prng) {
             let over = self.log.iter().copied().filter(|&seq| self.is_over(seq));
             let over: Vec<_> = over.filter(|_| rng.one_in(2)).collect();

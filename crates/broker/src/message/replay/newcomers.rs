@@ -43,9 +43,9 @@ const SLICE: usize = 1_024;
 pub(crate) enum Verdict {
     /// The session gets it.
     New,
-    /// It had it, or a newer one.
+    /// The session had the message, or a newer one.
     Had,
-    /// It had one of another shard, before or after.
+    /// The session had a message of another shard, before or after.
     Doubt,
 }
 
@@ -130,7 +130,7 @@ impl Newcomers {
         verdict
     }
 
-    /// It was asked for alone: whether the session gets it.
+    /// Whether the session gets a retained message that was asked for alone.
     pub fn kept_last(&mut self, key: Key, since: u64, message: &Publication) -> bool {
         let (had, last) = self.given(key, since, message);
         let shard = Publication::shard_of(message.id);

@@ -1,9 +1,9 @@
 //! Subscriptions that match a topic: all at once, or so many that they are found in slices.
 //!
-//! Who holds a subscription is a number (see [`holder`](super::holder)); in
-//! their order a session's subscriptions are together, so it gets one copy. Where there are very
-//! many, a [`Merge`] goes through the filters once and then through all their holders in this
-//! order, a slice a turn. Invariant: its numbers rise, so nobody is found twice.
+//! A subscription's holder is a number (see [`holder`](super::holder)); numbers of one session's
+//! subscriptions are adjacent, so it gets one copy. Where there are very many, a [`Merge`] goes
+//! through the filters once and then through all their holders in this order, a slice a turn.
+//! Invariant: its numbers rise, so no holder is found twice.
 
 use super::holder::{GROUP, number_of, option};
 use crate::routes::WalkPlace;
@@ -13,7 +13,7 @@ use std::collections::BinaryHeap;
 /// Subscriptions that match a topic.
 #[derive(Default)]
 pub(crate) struct Hits {
-    /// Who: see [`holder`](super::holder::holder).
+    /// Holders: see [`holder`](super::holder::holder).
     pub numbers: Vec<u64>,
     /// Of those whose deliveries name subscriptions: the number, and its filter's.
     pub named: Vec<(u64, u32)>,

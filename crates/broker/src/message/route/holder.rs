@@ -46,7 +46,7 @@ pub(crate) fn qos_of(options: u8) -> Qos {
     Qos::of(options & option::QOS).unwrap_or(Qos::ExactlyOnce)
 }
 
-/// Who a number is.
+/// The holder that a number stands for.
 pub(crate) fn holder(number: u64) -> Holder {
     match number & GROUP {
         0 => Holder::Session((number >> 8) as u32, number as u8),

@@ -1,4 +1,4 @@
-//! What every publish needs: numbers of messages, publishers by number, room for matches.
+//! Shared state of all publishes: numbers of messages, publishers by number, room for matches.
 //!
 //! A message's number is given on its publisher's shard, in the order in which it published. The
 //! last publisher is remembered, for most publish more than once. Matches are found into the same
@@ -46,7 +46,7 @@ impl Routing {
         self.last_id = self.last_id.max(id);
     }
 
-    /// What stands for a client in what it publishes.
+    /// Number of a client in the messages that it publishes.
     pub fn publisher_of(&self, client_id: &str) -> u64 {
         home_hash(self.home, client_id)
     }

@@ -1,4 +1,4 @@
-//! What measurements on demand read: the process's memory and the clock.
+//! Readings for measurements on demand: the process's memory and the clock.
 
 /// Resident memory of this process, bytes.
 pub(crate) fn resident() -> usize {

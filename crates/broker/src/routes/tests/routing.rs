@@ -27,7 +27,7 @@ const LEVELS: Levels = Levels(&["a", "b", "", "$s", "c1", "c2"]);
 struct Known(BTreeMap<(String, u64), (RoutePlace, bool)>);
 
 impl Known {
-    /// What a topic must find there: numbers, and whether any and any durable one.
+    /// Expected matches of a topic: numbers, and whether any and any durable one.
     fn wanted(&self, topic: &str) -> (Vec<u64>, bool, bool) {
         let matching = || self.0.iter().filter(|((filter, _), _)| matches(filter, topic));
         let mut numbers: Vec<u64> = matching().map(|((_, number), _)| *number).collect();
@@ -36,7 +36,7 @@ impl Known {
         (numbers.clone(), !numbers.is_empty(), durable)
     }
 
-    /// What it finds: a form's match is looked up as a session's record would be.
+    /// Actual matches of a topic: a form's match is looked up as a session's record would be.
     fn found(&self, routes: &Routes, topic: &str) -> Vec<u64> {
         let mut found = Vec::new();
         let all = routes.each_match(topic, &mut WalkPlace::default(), &mut |hit| {
