@@ -1,4 +1,4 @@
-//! What applications get: the bodies of answers, a type each.
+//! Bodies of answers to applications, a type each.
 //!
 //! `serde` writes them and `schemars` describes them in `GET /openapi.json`, both from the same
 //! declaration: a comment of a field is its description there. 64-bit numbers that name something
@@ -29,7 +29,7 @@ pub(crate) mod users;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// It is gone.
+/// The object is deleted.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Removed {
     /// True.
@@ -40,7 +40,7 @@ pub(crate) struct Removed {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ApiError")]
 pub(crate) struct ErrorBody {
-    /// What is wrong.
+    /// The error.
     pub(crate) error: ErrorWords,
 }
 

@@ -1,8 +1,8 @@
 //! The console: the files of `clients/console` that the API gives to browsers.
 //!
-//! They are in the binary as they lie in the repository, few, small and the same for everybody;
-//! whatever they show they ask the API for. Invariant: a page may run, show and reach what comes
-//! from where it came from, and nothing else.
+//! The files are in the binary as they are in the repository, few, small and the same for
+//! everybody; all figures come from the API. Invariant: a page may run, show and reach only what
+//! its own origin serves.
 
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, REFERRER_POLICY,
@@ -19,7 +19,7 @@ const STYLE: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const ICON: &str = "image/svg+xml";
 
-/// What the page may do (Content Security Policy 3). No text of it becomes markup (Trusted Types).
+/// Content Security Policy of the page (CSP 3). No text of it becomes markup (Trusted Types).
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
                       connect-src 'self'; base-uri 'none'; form-action 'self'; \
                       frame-ancestors 'none'; require-trusted-types-for 'script'; \

@@ -86,7 +86,7 @@ impl Filter {
         (!types.is_empty()).then(|| Filter { types, ..self.clone() })
     }
 
-    /// What has to be kept of events.
+    /// Events that must be kept for this filter.
     pub(crate) fn wish(&self) -> Wish {
         let any = |group| {
             let of_group = TYPES.iter().filter(|name| is_about(name, group) && **name != MESSAGE);

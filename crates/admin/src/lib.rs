@@ -87,9 +87,9 @@ pub struct MetricReading {
 /// People who log in to the console by name and password, wherever their passwords are. Both may
 /// block.
 pub trait ConsolePeople: Send + Sync {
-    /// What stands for the user with this name, if it has this password and is not disabled:
-    /// another number once it has another password, or its sessions were ended. Costs the same for
-    /// a name that nobody has.
+    /// The epoch of the user with this name, if it has this password and is not disabled: it
+    /// changes with a new password, or when the user's sessions were ended. Costs the same for a
+    /// name that nobody has.
     fn check(&self, name: &str, password: &str) -> Result<Option<u64>, UserFault>;
 
     /// The same, whatever its password is.
@@ -105,11 +105,11 @@ pub type Readings = Arc<dyn Fn() -> Vec<MetricReading> + Send + Sync>;
 /// Health of a log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogHealth {
-    /// It takes what comes.
+    /// The log takes all writes.
     Good,
-    /// It has no room, and takes what frees something.
+    /// The log is full, and takes only writes that free something.
     Full,
-    /// It takes nothing until the disk is mended and the server restarted.
+    /// The log takes no writes until the disk is mended and the server restarted.
     Failed,
 }
 
@@ -127,9 +127,9 @@ impl LogHealth {
 /// Readiness: whether the server takes everything that belongs here.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Readiness {
-    /// It lets its connections go.
+    /// Whether the server closes its connections.
     pub draining: bool,
-    /// It leads a cluster, and reaches no majority of the NATS servers.
+    /// Whether the server leads a cluster, and reaches no majority of the NATS servers.
     pub isolated: bool,
     /// Each log.
     pub logs: Vec<LogHealth>,

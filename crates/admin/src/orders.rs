@@ -1,4 +1,4 @@
-//! What applications send: bodies and queries as they are written, checked into the model's words.
+//! Orders of applications: bodies and queries as they are written, checked into the model's words.
 //!
 //! Unknown fields are errors. Names are checked here and nowhere later. Invariant: a value that
 //! leaves this file is within every limit that can be known without asking the shards.
@@ -68,10 +68,11 @@ pub(crate) struct PushBody {
     /// Target, when true: all devices of the product.
     #[serde(default)]
     all: bool,
-    /// What to push, as text. One of `body` and `body_base64`; 1 to push_bytes_max bytes (4,096).
+    /// Body of the push, as text. One of `body` and `body_base64`; 1 to push_bytes_max bytes
+    /// (4,096).
     #[schemars(length(min = 1))]
     body: Option<String>,
-    /// What to push, any bytes in base64; the same length.
+    /// Body of the push, any bytes in base64; the same length.
     #[schemars(with = "Option<Base64>", length(min = 1))]
     body_base64: Option<String>,
     /// Seconds the push may wait for a device; 0: now or never. The product's ttl_max_s caps it.
@@ -373,7 +374,7 @@ pub(crate) struct ProductBody {
     topic: Option<Option<String>>,
 }
 
-/// What was given, `null` included.
+/// The field's value, `null` included.
 fn given<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Option<String>>, D::Error> {
     Option::deserialize(from).map(Some)
 }

@@ -25,7 +25,7 @@ pub enum ApiStartError {
     BadTopic {
         /// The filter.
         found: String,
-        /// What holds for it.
+        /// Rule that a filter of topics must keep.
         why: String,
     },
     /// The file of a webhook's dead letters cannot be used.

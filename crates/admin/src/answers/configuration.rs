@@ -9,8 +9,8 @@ use serde::Serialize;
 pub struct Configuration {
     /// Its sections, in the order of the file.
     pub sections: Vec<ConfigSection>,
-    /// What reading the file again (SIGHUP) would change. Null: the file cannot be read, or the
-    /// server was not started with one.
+    /// Changes that reading the file again (SIGHUP) would make. Null: the file cannot be read, or
+    /// the server was not started with one.
     pub changes: Option<Vec<ConfigChange>>,
     /// Problems of the file as it is now; null: none, or unknown.
     pub problem: Option<String>,

@@ -1,6 +1,6 @@
 //! Messages on topics: retained messages, and results of publishing.
 //!
-//! It does not know the broker.
+//! This module does not know the broker.
 
 use super::{ErrorBody, ErrorWords};
 use crate::orders::properties;

@@ -64,8 +64,8 @@ pub(crate) struct Status {
     waiting_bytes: u64,
     /// Longest turn of a shard since the last call, microseconds.
     turn_us_max: u64,
-    /// What is refused because memory is short (limits.memory_max): nothing; new connections; also
-    /// messages of QoS 0; also stores for offline clients.
+    /// Requests that are refused because memory is short (limits.memory_max): nothing; new
+    /// connections; also messages of QoS 0; also stores for offline clients.
     #[schemars(extend("enum" = Pressure::ALL.map(Pressure::name)))]
     memory_pressure: &'static str,
     /// MQTT sessions, online or not.

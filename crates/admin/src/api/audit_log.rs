@@ -26,7 +26,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Bytes of a text in an entry; what is longer is cut.
 const TEXT_BYTES_MAX: usize = 512;
 
-/// What happened.
+/// An entry of the audit log.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub(crate) struct Entry {
     /// When it was over, Unix milliseconds.
@@ -60,7 +60,7 @@ pub(crate) struct Numbered<'a> {
     pub(crate) entry: &'a Entry,
 }
 
-/// What came of it: it was done, the caller may not, or it could not be done.
+/// Outcome of the call: it was done, the caller may not do it, or it failed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "AuditOutcome")]
@@ -116,8 +116,8 @@ impl AuditLog {
         }
     }
 
-    /// What of an entry, and of those before it, is to be kept now: mostly nothing where they are
-    /// gathered, so that a stranger's refusals cost no thread.
+    /// The entries to keep now, of this one and of those gathered before: mostly none while they
+    /// are gathered, so that a stranger's refusals cost no thread.
     pub(crate) fn gather(&self, keep: Keep, entry: Entry) -> Vec<Entry> {
         match keep {
             Keep::Each => vec![entry],

@@ -184,7 +184,7 @@ fn wrong(path: &str, error: &serde_json::Error) -> Fault {
     }
 }
 
-/// What a value may be, in JSON's words.
+/// Allowed values, in JSON's words.
 fn allowed(expected: &str) -> String {
     match expected {
         "u8" => format!("a whole number from 0 to {}", u8::MAX),

@@ -230,7 +230,7 @@ impl<T: JsonSchema> Takes for OptionalBody<T> {
     }
 }
 
-/// What a handler returns.
+/// Type that a handler returns.
 pub(crate) trait Answers {
     fn answers(operation: &mut Operation<'_>);
 }

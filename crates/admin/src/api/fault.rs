@@ -306,7 +306,7 @@ impl Fault {
         Fault { retry_after_s, ..Fault::new(status, why.name(), message) }
     }
 
-    /// What would be gone with the rest is not done.
+    /// The account is being erased: the call is refused, because its result would be erased too.
     pub(crate) fn erasing() -> Fault {
         let message = "the account is being erased: retry when that is finished (DELETE reports \
                        the progress)";
@@ -393,7 +393,7 @@ impl Fault {
         self.code
     }
 
-    /// What people are told.
+    /// The message for people.
     pub(crate) fn message(&self) -> &str {
         &self.message
     }

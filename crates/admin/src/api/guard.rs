@@ -38,8 +38,8 @@ const REFUSALS_MS: u64 = 1_000;
 #[derive(Clone)]
 pub(crate) struct Caller(pub(crate) Arc<Token>, pub(crate) Option<Arc<Session>>);
 
-/// Who comes to an open route: whose token or session it has, and from where it comes, as far as
-/// that is known. In the extensions of every request.
+/// The caller of a route without required scopes: its token or session, and the address it comes
+/// from, as far as they are known. In the extensions of every request.
 #[derive(Clone)]
 pub(crate) struct Visitor {
     pub(crate) caller: Option<Caller>,
@@ -54,7 +54,7 @@ impl Visitor {
 }
 
 impl Caller {
-    /// It may ask about this product.
+    /// Checks that the caller may ask about this product.
     pub(crate) fn is_for(&self, product: &str) -> Result<(), Fault> {
         match self.0.is_for(product) {
             true => Ok(()),
@@ -62,7 +62,7 @@ impl Caller {
         }
     }
 
-    /// It may do what wants one of these scopes.
+    /// Checks that the caller has one of these scopes.
     pub(crate) fn is_good_for(&self, wanted: &[Scope]) -> Result<(), Fault> {
         match self.0.scopes.allow(wanted) {
             true => Ok(()),
@@ -70,7 +70,7 @@ impl Caller {
         }
     }
 
-    /// It opens nothing any more.
+    /// Whether the token is revoked or expired, or the session has ended.
     pub(crate) fn is_over(&self, now_ms: u64) -> bool {
         let is_session_over = self.1.as_ref().is_some_and(|session| session.is_over(now_ms));
         is_session_over || self.0.is_revoked() || self.0.is_expired(now_ms)
@@ -91,7 +91,7 @@ impl Caller {
         }
     }
 
-    /// It takes what is live: its session is not idle.
+    /// Marks the caller's session as not idle, because it reads a live stream.
     pub(crate) fn see(&self, now_ms: u64) {
         if let Some(session) = &self.1 {
             session.see(now_ms);
@@ -99,11 +99,11 @@ impl Caller {
     }
 }
 
-/// Whose token a call showed that wants none; in the extensions of its answer.
+/// Name of the token that a call without required scopes showed; in the extensions of its answer.
 #[derive(Clone)]
 pub(crate) struct By(pub(crate) String);
 
-/// What of a call goes into the audit log, before it is done.
+/// A call's part of its entry in the audit log, known before the call is carried out.
 struct Call {
     token: Option<String>,
     peer: Option<String>,

@@ -30,7 +30,7 @@ const WAITING_THREADS_MAX: usize = 32;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Phase {
     Serving,
-    /// What was asked is answered, and nothing more is asked.
+    /// Open requests are answered, and no new ones are taken.
     Finishing,
     /// The streams end too.
     Ended,

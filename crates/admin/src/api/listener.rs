@@ -1,10 +1,10 @@
 //! A listener that holds a bounded number of connections, each within its times.
 //!
-//! Who sits where, and who gives way to a newcomer, is [`seats`]'s part; here a connection is cut
-//! when it was told to go, when the head of a request or the next request does not come in time,
-//! and when nobody takes what it is sent. A newcomer for whom nobody can give way is told to come
-//! back. It knows nothing of HTTP but that one answer. Invariant: a seat lives exactly as long as
-//! its connection.
+//! [`seats`] gives out seats and chooses the connection that gives way to a newcomer; here a
+//! connection is cut when it was told to go, when the head of a request or the next request does
+//! not come in time, and when the peer does not read its answer. A newcomer for whom nobody can
+//! give way is told to come back. This module knows nothing of HTTP but that one answer. Invariant:
+//! a seat lives exactly as long as its connection.
 
 mod seats;
 
@@ -29,7 +29,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{Sleep, sleep, timeout};
 
-/// What a newcomer hears for whom there is no seat.
+/// Answer for a newcomer without a seat.
 const FULL: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n\
     Retry-After: 1\r\nConnection: close\r\nContent-Length: 87\r\n\r\n\
     {\"error\":{\"code\":\"busy\",\"message\":\"all API connections are in use: retry in \
@@ -91,7 +91,7 @@ impl Seats {
         self.table.taken()
     }
 
-    /// What became of connections.
+    /// Counts of the fates of connections.
     pub fn tally(&self) -> &SeatTally {
         &self.table.tally
     }
@@ -266,7 +266,7 @@ impl<S> SlottedConnection<S> {
         }
     }
 
-    /// What came of a wish to write: not even one byte for too long is the end.
+    /// Handles the result of a write: a connection that takes not even one byte for too long ends.
     fn written<T>(
         &mut self,
         cx: &mut Context<'_>,

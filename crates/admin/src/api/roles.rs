@@ -9,7 +9,7 @@ use base::words;
 use std::collections::BTreeMap;
 
 words! {
-    /// What somebody is at the console.
+    /// Role of a user at the console.
     pub enum ConsoleRole {
         /// Looks at everything and changes nothing.
         Viewer = "viewer",
@@ -21,7 +21,7 @@ words! {
 }
 
 impl ConsoleRole {
-    /// What for it is good.
+    /// Scopes of the role.
     pub(crate) fn scopes(self) -> Scopes {
         let words: &[&str] = match self {
             ConsoleRole::Viewer => &["metrics", "read", "view"],
@@ -34,7 +34,7 @@ impl ConsoleRole {
     }
 }
 
-/// Who has which role.
+/// Roles by user name.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Roles(BTreeMap<String, ConsoleRole>);
 

@@ -23,7 +23,7 @@ use tokio::sync::watch;
 /// A browser that is logged in.
 pub(crate) struct Session {
     pub(crate) token: Arc<Token>,
-    /// What stood for the user that it is of: with another number it is over. Of a token: 0.
+    /// Epoch of the user at log-in: the session ends when the user has another one. Of a token: 0.
     epoch: u64,
     /// Where it was begun.
     from: Source,
@@ -45,7 +45,7 @@ impl Session {
             || self.token.is_expired(now_ms)
     }
 
-    /// It asked something, or takes what is live.
+    /// Marks the session as used: it made a request, or reads a live stream.
     pub(crate) fn see(&self, now_ms: u64) {
         self.seen_ms.store(now_ms, Ordering::Relaxed);
     }

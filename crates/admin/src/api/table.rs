@@ -38,7 +38,7 @@ pub(crate) enum Of {
     Other,
 }
 
-/// What holds for a route.
+/// Rule of a route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Rule {
     pub(crate) method: &'static str,
@@ -66,7 +66,7 @@ impl Rule {
     }
 }
 
-/// What the body of a call is about, for the audit log; in the extensions of its answer.
+/// Subject of a call that its body names, for the audit log; in the extensions of its answer.
 #[derive(Clone)]
 pub(crate) struct About(pub(crate) String);
 
@@ -81,9 +81,9 @@ pub(crate) struct Route {
     /// Its name for programs, which are generated with it.
     pub(crate) id: &'static str,
     pub(crate) summary: &'static str,
-    /// What is to be said beyond the summary.
+    /// Description beyond the summary.
     pub(crate) more: &'static str,
-    /// What its body means, by status.
+    /// Meaning of its answer's body, by status.
     pub(crate) answers: Vec<(u16, &'static str)>,
     /// Refusals, beside those that all routes of its kind have.
     pub(crate) refusals: &'static [Refusal],
@@ -125,13 +125,13 @@ impl Route {
         self
     }
 
-    /// It is for everybody, and shows a token.
+    /// Makes the route a log-in: open to everybody, with a token in its body.
     fn logs_in(mut self) -> Route {
         self.rule.is_log_in = true;
         self
     }
 
-    /// Who calls it, and with what, is kept.
+    /// Makes the audit log keep the caller and subject of each call.
     fn watched(mut self) -> Route {
         self.rule.is_watched = true;
         self
@@ -288,7 +288,7 @@ fn sessions() -> Vec<Route> {
     ]
 }
 
-/// What operators look at beside figures.
+/// Routes for operators beside those of figures.
 #[rustfmt::skip] // a row a route
 fn insights() -> Vec<Route> {
     use Of::Other;
@@ -470,7 +470,7 @@ fn clients() -> Vec<Route> {
     ]
 }
 
-/// Who is online, by memory and by the directory.
+/// Routes of presence, by memory and by the directory.
 #[rustfmt::skip] // a row a route
 fn presence() -> Vec<Route> {
     use Of::Other;
@@ -553,7 +553,7 @@ fn webhooks() -> Vec<Route> {
     ]
 }
 
-/// What is published and retained.
+/// Routes of published and retained messages.
 #[rustfmt::skip] // a row a route
 fn messages() -> Vec<Route> {
     use Of::Other;

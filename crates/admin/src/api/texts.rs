@@ -23,7 +23,7 @@ const ACCOUNT: &str = "^[a-z0-9._+-]{1,64}(@[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\
 /// A domain that is blocked, likewise.
 const BLOCKED_DOMAIN: &str = "^@[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\
     ([.][a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?){0,3}$";
-/// What names of products, devices and tags are made of.
+/// Pattern of names of products, devices and tags.
 const NAME: &str = "^[A-Za-z0-9._+:/=-]+$";
 const KEY: &str = r"^([A-Za-z0-9._+:/=-]{1,32}#[A-Za-z0-9._+:/=-]{1,64}|#[^\u0000]{1,480})$";
 const FILTER: &str =
@@ -86,15 +86,15 @@ forms! {
         "type": "string",
         "pattern": "^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$",
     }
-    /// What is ranked by traffic.
+    /// Names that are ranked by traffic.
     TopKindName { "type": "string", "enum": TopKind::ALL.map(TopKind::name) }
-    /// What a list of names is ranked by.
+    /// Order of a ranked list.
     TopOrderName { "type": "string", "enum": TopOrder::ALL.map(TopOrder::name) }
     /// Whether the condition of an alarm holds.
     AlarmStateName { "type": "string", "enum": ["active", "past"] }
     /// Kind of what is banned.
     BanKindName { "type": "string", "enum": BanSubject::KINDS }
-    /// What is banned: an address, a network or a name.
+    /// Subject of a ban: an address, a network or a name.
     BanSubjectName {
         "type": "string", "minLength": 1, "maxLength": 480, "pattern": r"^[^\u0000]+$",
     }

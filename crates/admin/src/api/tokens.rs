@@ -22,24 +22,24 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use tokio::sync::watch;
 
-/// What the file's token is called.
+/// Name of the file's token.
 pub(crate) const FILES: &str = "api.token";
 
-/// What a token begins with, so that one that got somewhere it should not be is recognised.
+/// Prefix of every token, so that one that leaked is recognised.
 const PREFIX: &str = "hlt_";
 
 /// A token, but for itself.
 pub(crate) struct Token {
     pub(crate) name: String,
     pub(crate) scopes: Scopes,
-    /// It is for these only; empty: for all.
+    /// Products that the token may be used for; empty: all.
     pub(crate) products: Vec<ProductKey>,
     pub(crate) made_ms: u64,
-    /// Who made it.
+    /// Creator of the token.
     pub(crate) made_by: String,
     /// From then on it opens nothing.
     pub(crate) expires_ms: Option<u64>,
-    /// It stands for a user of the book who is logged in to the console, with this role.
+    /// Role of the console's user for whom the token stands; `None`: it is a token of the API.
     pub(crate) role: Option<ConsoleRole>,
     /// When it last opened something since the start; 0: never.
     pub(crate) used_ms: AtomicU64,
@@ -114,7 +114,7 @@ impl Token {
         })
     }
 
-    /// What stands for a user with this role. It is no token of the API: nobody can show it.
+    /// Token of a console's user with this role. It is no token of the API: nobody can show it.
     pub(crate) fn of_user(name: String, role: ConsoleRole) -> Token {
         Token {
             name,
@@ -161,12 +161,12 @@ impl Token {
         self.expires_ms.is_some_and(|end| end <= now_ms)
     }
 
-    /// It opens something for this product.
+    /// Whether the token may be used for this product.
     pub(crate) fn is_for(&self, product: &str) -> bool {
         self.products.is_empty() || self.products.iter().any(|key| key.as_str() == product)
     }
 
-    /// It opens nothing any more.
+    /// Whether the token is revoked.
     pub(crate) fn is_revoked(&self) -> bool {
         *self.over.borrow()
     }

@@ -1,11 +1,12 @@
 //! Appends presence to a stream outside, such as Redis': who came and who went, in order.
 //!
-//! It reads the feed at its own place and repeats a batch with a growing, jittered wait until the
-//! stream took it, for as long as the process lives; meanwhile the feed holds what comes, and what
-//! it cannot hold is told by an entry `gap`. What is repeated may be there twice: versions tell. It
-//! knows no Redis and reads no clock. Invariant: entries of one device or client stand in the order
-//! of their versions, but for a batch that is repeated whole; and between two entries there is
-//! either nothing missing, or a `gap`, or a `started`.
+//! The courier reads the feed at its own place and repeats a batch with a growing, jittered wait
+//! until the stream took it, for as long as the process lives; meanwhile the feed holds new
+//! entries, and entries that it cannot hold are replaced by an entry `gap`. Repeated entries may be
+//! in the stream twice: their versions tell. The courier knows no Redis and reads no clock.
+//! Invariant: entries of one device or client stand in the order of their versions, but for a batch
+//! that is repeated whole; and between two entries there is either nothing missing, or a `gap`, or
+//! a `started`.
 
 use crate::feed::{Feed, Happening, Reader, Taken, Wish};
 use crate::webhook::{Backoff, WallClock};
@@ -183,7 +184,8 @@ impl StreamCourier {
         (entries, events)
     }
 
-    /// What was online on this server before is not any more, and its last words may be missing.
+    /// Entry for a start: whoever was online on this server before no longer is, and its last
+    /// entries may be missing.
     fn started(&self) -> Entry {
         let mut started = self.entry("started", (self.settings.wall_ms)());
         started.push(("boot", format!("{:x}", self.settings.boot)));

@@ -1,8 +1,8 @@
 //! Topic names and filters as far as the API has to understand them (MQTT5 4.7).
 //!
-//! What is checked here is what can be known without asking the broker, so that a slip is answered
-//! with its field; the broker has the last word. It knows neither sessions nor rules. Invariant:
-//! [`matches()`] takes any two texts.
+//! These checks need no answer of the broker, so that a slip is answered with its field; the broker
+//! has the last word. This module knows neither sessions nor rules. Invariant: [`matches()`] takes
+//! any two texts.
 
 use model::limits::TopicLimits;
 

@@ -32,12 +32,13 @@ pub(crate) fn body_bytes_max(limits: &ChatLimits) -> usize {
     message + BROADCAST_ACCOUNTS_MAX * 330 + 16 * 1024
 }
 
-/// What is said.
+/// Content of a message.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ChatSaying")]
 pub(crate) struct SayingBody {
-    /// What it is: 1 is text, 1,000 and above are an application's own. Below, the server's.
+    /// Kind of the message: 1 is text, 1,000 and above are an application's own. Below, the
+    /// server's.
     #[serde(default = "text_kind")]
     kind: u16,
     /// For people, and to be searched; at most text_bytes_max bytes. One of `text` and
@@ -48,7 +49,7 @@ pub(crate) struct SayingBody {
     #[serde(default)]
     #[schemars(with = "Base64")]
     extra_base64: String,
-    /// It counts as unread until it is read.
+    /// Whether the message counts as unread until it is read.
     #[serde(default = "yes")]
     counts: bool,
 }
@@ -98,7 +99,7 @@ pub(crate) struct MessageBody {
     /// once. Without it one is made up.
     #[schemars(with = "Option<MessageId16>")]
     client_id: Option<String>,
-    /// What is said.
+    /// Content of the message.
     message: SayingBody,
 }
 
@@ -121,7 +122,7 @@ impl MessageBody {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ChatBroadcastOrder")]
 pub(crate) struct BroadcastBody {
-    /// Who says it.
+    /// Sender of the message.
     #[serde(default = "system_name")]
     #[schemars(with = "AccountName")]
     pub(crate) from: String,
@@ -135,7 +136,7 @@ pub(crate) struct BroadcastBody {
     /// is made up.
     #[schemars(with = "Option<MessageId16>")]
     client_id: Option<String>,
-    /// What is said.
+    /// Content of the message.
     pub(crate) message: SayingBody,
 }
 
@@ -165,12 +166,12 @@ impl BroadcastBody {
     }
 }
 
-/// What is to be done to a group.
+/// Change of a group.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ChatGroupChange")]
 pub(crate) struct ChangeBody {
-    /// What.
+    /// Operation to carry out.
     #[schemars(extend("enum" = verbs()))]
     verb: String,
     /// The new title, for `rename`, or description, for `describe`; at most 256 bytes.
@@ -189,7 +190,7 @@ pub(crate) struct ChangeBody {
     client_id: Option<String>,
 }
 
-/// What an operator does to a group that is there.
+/// Operations of an operator on an existing group.
 fn verbs() -> Vec<&'static str> {
     let is_ones_own = |verb: &GroupVerb| matches!(verb, GroupVerb::Create | GroupVerb::Leave);
     let verbs = GroupVerb::ALL.iter().filter(|verb| !is_ones_own(verb));
@@ -228,7 +229,7 @@ impl ChangeBody {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ChatGroupOrder")]
 pub(crate) struct GroupBody {
-    /// Who owns it.
+    /// Owner of the group.
     #[schemars(with = "AccountName")]
     pub(crate) owner: String,
     /// Its address, `NAME@conference.DOMAIN`; left out, it follows from owner and `client_id`.
@@ -306,7 +307,7 @@ impl RecallBody {
         self.with.as_ref().map(|with| addressee("with", with)).transpose()
     }
 
-    /// It is called back from this conversation; why, nobody is told.
+    /// The recall of the message from this conversation; no reason is given.
     pub(crate) fn errand(&self, with: Addressee) -> ErrandWhat {
         ErrandWhat::Recall(Box::new(RecallOrder { with, seq: self.seq, reason: Box::default() }))
     }

@@ -12,12 +12,12 @@ use model::chat::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// What is to be done to a chatroom.
+/// Change of a chatroom.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ChatroomChange")]
 pub(crate) struct ChatroomBody {
-    /// What.
+    /// Operation to carry out.
     #[schemars(extend("enum" = chatroom_verbs()))]
     verb: String,
     /// Title or announcement, of `create`, `rename` and `announce`; at most 1,024 bytes.

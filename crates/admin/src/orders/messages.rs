@@ -1,4 +1,4 @@
-//! What applications send about topics: messages to publish, subscriptions, pages of clients and of
+//! Orders of applications about topics: messages to publish, subscriptions, pages of clients and of
 //! retained messages.
 //!
 //! Like all orders: unknown fields are errors, and a value that leaves this file is within every
@@ -59,12 +59,12 @@ pub(crate) struct PublishBody {
     /// The payload says of itself that it is text.
     #[serde(default)]
     payload_is_utf8: bool,
-    /// What sort of thing the payload is.
+    /// Media type of the payload.
     content_type: Option<String>,
     /// Where an answer goes.
     #[schemars(with = "Option<TopicName>")]
     response_topic: Option<String>,
-    /// What the answer is to bring along, as text.
+    /// Data that the response must repeat, as text.
     correlation_data: Option<String>,
     /// The same as bytes.
     #[schemars(with = "Option<Base64>")]

@@ -1,4 +1,4 @@
-//! What comes over with accounts from another server: whose, and what of it.
+//! Import of account data from another server.
 //!
 //! Invariant: what leaves this file is what a device of the account could have said itself.
 
@@ -29,7 +29,7 @@ pub(crate) const MOVES_MAX: usize = 256;
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ChatMoves")]
 pub(crate) struct MovesBody {
-    /// They, at most 256. What is about one account is done in its order.
+    /// The items, at most 256. Items about one account are carried out in their order.
     #[schemars(length(min = 1, max = MOVES_MAX))]
     pub(crate) items: Vec<MoveBody>,
 }
@@ -39,14 +39,14 @@ pub(crate) struct MovesBody {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ChatMove")]
 pub(crate) struct MoveBody {
-    /// Whose it is.
+    /// Account that the item belongs to.
     #[schemars(with = "AccountName")]
     account: String,
-    /// What it is.
+    /// Content of the item.
     what: MoveWhat,
 }
 
-/// What comes over.
+/// Kind of an imported item.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[schemars(rename = "ChatMoveWhat")]
@@ -55,13 +55,13 @@ pub(crate) enum MoveWhat {
     Contact(ContactMove),
     /// Somebody whom it has blocked.
     Blocked(BlockedMove),
-    /// What it publishes, or keeps.
+    /// A node that the account publishes, or keeps private.
     Node(NodeMove),
     /// A message between it and another one, or that it said in a group.
     Message(Box<MessageMove>),
     /// A group that it makes or changes, which was a room.
     Group(Box<GroupMove>),
-    /// What stands in its inbox was given to its devices before it came here.
+    /// Mark that the account's inbox up to now was delivered to its devices by the old server.
     Seen(SeenMove),
 }
 
@@ -70,10 +70,10 @@ pub(crate) enum MoveWhat {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ChatContactMove")]
 pub(crate) struct ContactMove {
-    /// Who.
+    /// The contact.
     #[schemars(with = "AccountName")]
     with: String,
-    /// What it is called; at most 256 bytes.
+    /// Name of the contact; at most 256 bytes.
     #[serde(default)]
     name: String,
     /// Groups that it is in; at most 16, of 128 bytes each.
@@ -82,7 +82,7 @@ pub(crate) struct ContactMove {
     /// The account sees it, or has asked to: it is asked again, if need be.
     #[serde(default)]
     sees: bool,
-    /// It sees the account, or may when it asks.
+    /// Whether the contact sees the account's presence, or may when it asks.
     #[serde(default)]
     is_seen: bool,
     /// Its own server has it so already that it sees the account: nothing more is said by it.
@@ -95,7 +95,7 @@ pub(crate) struct ContactMove {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ChatBlockedMove")]
 pub(crate) struct BlockedMove {
-    /// Who.
+    /// The blocked account.
     #[schemars(with = "BlockedName")]
     with: String,
 }
@@ -107,17 +107,17 @@ pub(crate) struct BlockedMove {
 pub(crate) struct NodeMove {
     /// Its name; at most 256 bytes.
     node: String,
-    /// It is kept for the account's own clients, and not published.
+    /// Whether the node is kept for the account's own clients, and not published.
     #[serde(default)]
     kept: bool,
-    /// Who may read it.
+    /// Accounts that may read it.
     #[schemars(extend("enum" = ["open", "presence", "members", null]))]
     access: Option<String>,
     /// How many items it keeps.
     items_max: Option<u32>,
     /// Its items, the oldest first.
     items: Vec<ItemMove>,
-    /// What the account shows of itself with its presence from now on; empty: nothing.
+    /// Badge that the account shows with its presence from now on; empty: none.
     badge: Option<String>,
 }
 
@@ -151,7 +151,7 @@ pub(crate) struct MessageMove {
     /// The id that tells it from others of whoever said it.
     #[schemars(with = "MessageId16")]
     client_id: String,
-    /// What was said.
+    /// Content of the message.
     message: SayingBody,
 }
 
@@ -163,7 +163,7 @@ pub(crate) struct GroupMove {
     /// Its address, `NAME@conference.DOMAIN`.
     #[schemars(with = "AccountName")]
     group: String,
-    /// What is done; `create` before all else.
+    /// Operation to carry out; `create` before all others.
     #[schemars(extend("enum" = moved_verbs()))]
     verb: String,
     /// Its title or description, for those that have one; at most 256 bytes.
@@ -182,7 +182,7 @@ pub(crate) struct GroupMove {
     at_ms: u64,
 }
 
-/// What is done to a group that moves in.
+/// Operations on a group that moves in.
 fn moved_verbs() -> Vec<&'static str> {
     use GroupVerb::{Add, Ban, Close, Create, Describe, Promote, Reveal, Unlock};
     [Create, Add, Promote, Ban, Describe, Unlock, Reveal, Close].map(GroupVerb::word).into()
@@ -197,9 +197,10 @@ pub(crate) struct SeenMove {
     pub(crate) upto: Seq,
 }
 
-/// What is to be done for one thing, one after the other.
+/// Commands for one item, carried out one after the other.
 pub(crate) struct Move {
-    /// Whose inboxes and rows it is about: what is about one of them is done in its order.
+    /// Accounts whose inboxes and rows the commands change: items about one account are carried out
+    /// in their order.
     pub(crate) about: Vec<String>,
     pub(crate) commands: Vec<ChatCommand>,
 }

@@ -10,11 +10,11 @@
 pub(crate) struct Properties {
     /// The payload is UTF-8 (MQTT5 3.3.2.3.2).
     pub(crate) is_utf8: bool,
-    /// What sort of thing the payload is (MQTT5 3.3.2.3.9).
+    /// Media type of the payload (MQTT5 3.3.2.3.9).
     pub(crate) content_type: Option<String>,
     /// Where an answer goes (MQTT5 3.3.2.3.5).
     pub(crate) response_topic: Option<String>,
-    /// What the answer is to bring along (MQTT5 3.3.2.3.6).
+    /// Data that the response must repeat (MQTT5 3.3.2.3.6).
     pub(crate) correlation_data: Option<Vec<u8>>,
     /// Names and values, in order; a name may come again (MQTT5 3.3.2.3.7).
     pub(crate) user_properties: Vec<(String, String)>,

@@ -44,7 +44,8 @@ pub(crate) struct ApiTokenBody {
     /// is retained. `users`: the book of users. `admin`: everything.
     #[schemars(with = "Vec<ScopeWord>", length(min = 1))]
     scopes: Vec<String>,
-    /// It is for these only; with the scopes `push`, `read` and `manage`. At most 64.
+    /// Products that the token may be used for; with the scopes `push`, `read` and `manage`. At
+    /// most 64.
     #[serde(default)]
     products: Vec<String>,
     /// Seconds after which it opens nothing; for good when it is left out.

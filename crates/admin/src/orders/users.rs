@@ -30,11 +30,11 @@ pub(crate) struct UserBody {
     /// A new password; it is kept as a hash and never shown.
     #[schemars(length(min = 1, max = UserOrder::PASSWORD_BYTES_MAX))]
     password: Option<String>,
-    /// It may do everything.
+    /// Whether the user may do everything.
     superuser: Option<bool>,
-    /// It is refused.
+    /// Whether logins of the user are refused.
     disabled: Option<bool>,
-    /// What it may do; the first that matches holds.
+    /// Permissions of the user; the first rule that matches holds.
     #[schemars(length(max = UserOrder::RULES_MAX))]
     rules: Option<Vec<RuleBody>>,
 }
@@ -51,7 +51,7 @@ pub(crate) struct ImportBody {
     /// it keys for SCRAM, `super`, `disabled`) or of CSV (a name, a comma, a password).
     #[schemars(length(min = 1, max = IMPORT_LINES_MAX))]
     lines: Vec<String>,
-    /// What lines they are.
+    /// Format of the lines.
     #[schemars(extend("enum" = ImportForm::ALL.map(ImportForm::name), "default" = "passwords"))]
     form: Option<String>,
 }
@@ -79,7 +79,7 @@ struct RuleBody {
     /// Allowed, or forbidden.
     #[serde(default = "allowed")]
     allow: bool,
-    /// What it is about.
+    /// Action that the rule is about.
     #[schemars(extend("enum" = ACTIONS.map(|(word, _)| word), "default" = "all"))]
     action: Option<String>,
     /// Topic filter, with %c for the client identifier and %u for the user.

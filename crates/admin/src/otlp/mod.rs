@@ -32,7 +32,7 @@ pub struct OtlpSettings {
     pub timeout_ms: u32,
 }
 
-/// What became of exports.
+/// Counts of exports by their result.
 #[derive(Default)]
 pub(crate) struct OtlpTally {
     /// Those that the collector took.

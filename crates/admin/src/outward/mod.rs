@@ -16,8 +16,8 @@ use ureq::config::ConfigBuilder;
 use ureq::typestate::{AgentScope, WithBody};
 use ureq::{Agent, Body, Proxy, RequestBuilder, http::Response};
 
-/// Who calls, with so much time for one call, milliseconds. `proxied`: through the proxy that the
-/// environment names, if it names one.
+/// HTTP client, with this time limit for one call, milliseconds. `proxied`: through the proxy that
+/// the environment names, if it names one.
 pub fn agent(ms_max: u64, proxied: bool) -> Agent {
     config(ms_max, proxied).build().new_agent()
 }
@@ -60,7 +60,7 @@ pub(crate) fn taken(answer: &Response<Body>) -> Result<(), ureq::Error> {
     if status.is_success() { Ok(()) } else { Err(ureq::Error::StatusCode(status.as_u16())) }
 }
 
-/// What a request to a URL that is told elsewhere failed with.
+/// Error of a request, in words without its URL.
 pub fn failure(error: &ureq::Error) -> String {
     match error {
         // It has the URL in it.

@@ -7,7 +7,7 @@
 use base::hex;
 use sha2::{Digest, Sha256};
 
-/// What stands for a secret.
+/// Replacement for a secret.
 const HIDDEN: &str = "(hidden)";
 
 /// Bytes of the hash of a path: enough to tell two apart, and to whoever searches for one no help.

@@ -1,4 +1,4 @@
-//! What a push gateway, and a device of MIOP, is told, as JSON; and what a gateway answers.
+//! Notifications as JSON, for a push gateway or a device of MIOP; and the answers of a gateway.
 //!
 //! Invariant: what is told is what `docs/wire/push.md` says, and nothing of a message beside.
 

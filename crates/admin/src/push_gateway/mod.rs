@@ -313,7 +313,7 @@ impl PushGateway {
         }
     }
 
-    /// What is for devices of MIOP is a push as any other.
+    /// Sends a notification for a device of MIOP, as a push.
     fn to_hub(&self, order: NotificationOrder, reply: NotifiedReply) -> Result<(), Notified> {
         let limits = &self.settings.limits;
         let later = Notified::Later { rest_ms: 0 };

@@ -142,7 +142,8 @@ pub(crate) async fn begin(
     Ok(WithCookie { line, by, told })
 }
 
-/// What stands for a user who has a role and this password. Whoever has none costs the same.
+/// The token and epoch of a user who has a role and this password. A user without one takes as
+/// long.
 async fn user_of(
     api: &Shared,
     user: String,

@@ -7,7 +7,7 @@ use serde_json::json;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
-/// What a script of the console sends.
+/// Headers that a script of the console sends.
 pub(super) const OWN: [(&str, &str); 2] =
     [("Sec-Fetch-Site", "same-origin"), ("Holdline-Console", "1")];
 

@@ -8,7 +8,7 @@ use model::presence::{NodeName, PresenceVersion};
 use model::service::ServiceKind;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// What the stream does with a batch.
+/// Result of the stream for a batch.
 enum Turn {
     Takes,
     /// Takes so many entries and fails.

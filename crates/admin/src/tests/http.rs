@@ -539,7 +539,7 @@ fn every_answer_that_refuses_has_a_status() {
     }
 }
 
-/// What an answer says is wrong.
+/// The message of an error.
 fn message(told: &serde_json::Value) -> &str {
     told["error"]["message"].as_str().unwrap_or_default()
 }

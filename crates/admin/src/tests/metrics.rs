@@ -1,5 +1,5 @@
-//! What holds for every page of metrics: the rules of `promtool check metrics` on names and types,
-//! and that a sample stands below the head of its metric.
+//! Rules for every page of metrics: those of `promtool check metrics` on names and types, and that
+//! a sample stands below the head of its metric.
 
 use std::collections::BTreeSet;
 

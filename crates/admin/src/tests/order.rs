@@ -13,7 +13,7 @@ use std::io::{BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, sync_channel};
 
-/// What the application does with a request.
+/// The application's answer to a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mood {
     /// Does it and says so.
@@ -29,7 +29,7 @@ enum Mood {
 const MOODS: [Mood; 6] =
     [Mood::Takes, Mood::Takes, Mood::Takes, Mood::Fails, Mood::IsMute, Mood::IsLate];
 
-/// What the application knows of each device, and what it saw.
+/// Events that the application has done for each device, and counts.
 #[derive(Default)]
 struct Knowledge {
     /// Versions that were new when they came, in that order.

@@ -602,7 +602,7 @@ fn a_push_to_a_device_at_another_server_is_refused_with_that_ones_address() {
 fn a_push_is_taken_unless_the_directory_shows_the_device_elsewhere_now() {
     let one = || json!({ "device": "a" });
     let newer = (1 << 40) + 1;
-    /// What memory says of devices, question by question.
+    /// Memory's answers about devices, question by question.
     type Memory = Vec<Vec<(&'static str, bool, u64)>>;
     type Told = fn() -> Option<(PresenceRecord, Vec<Lease>)>;
     let cases: [(&str, Memory, Told, Value); 8] = [

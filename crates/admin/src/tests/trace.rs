@@ -81,7 +81,7 @@ fn event(kind: &str) -> TraceEvent {
     }
 }
 
-/// What a stream has said: names of events with their data.
+/// Events of a stream: their names with their data.
 fn events(text: &str) -> Vec<(String, Value)> {
     let blocks = text.split("\n\n").filter(|block| block.contains("event: "));
     let of = |block: &str, name: &str| {

@@ -138,7 +138,7 @@ impl Book {
         told
     }
 
-    /// What the test wants said, or this.
+    /// The error that the test wants, or this answer.
     fn or_says<T>(&self, told: T) -> Result<T, UserFault> {
         self.says.lock().expect("no panic").clone().map_or(Ok(told), Err)
     }

@@ -48,7 +48,7 @@ impl DeadLetterSettings {
     }
 }
 
-/// What became of them since the start, and how many there are.
+/// Counts of dead letters since the start, and how many there are.
 #[derive(Default)]
 pub(crate) struct DeadTally {
     pub(crate) count: AtomicU64,

@@ -112,7 +112,8 @@ impl From<&PushRegistration> for PushTold {
 pub(crate) struct NodeTold {
     /// Its name.
     pub(crate) node: String,
-    /// Who may read it; null: it is private to the account's own clients, not published.
+    /// Access of others to the node; null: it is private to the account's own clients, not
+    /// published.
     #[schemars(extend("enum" = ["open", "presence", "groups", "members", null]))]
     pub(crate) access: Option<&'static str>,
     /// Maximum number of items; null: the server's limit, or not published.

@@ -59,7 +59,7 @@ pub struct ClusterNode {
 pub struct ClusterLog {
     /// Its number.
     pub log: u16,
-    /// What this node is for it: `absent` (it has no copy yet), `following`, `claiming` or
+    /// This node's role for the log: `absent` (it has no copy yet), `following`, `claiming` or
     /// `leading`.
     pub role: String,
     /// The epoch: it rises with each new leader.

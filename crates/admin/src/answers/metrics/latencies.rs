@@ -19,7 +19,7 @@ pub(crate) struct Latencies {
 /// How long a phase lasted.
 #[derive(Serialize, JsonSchema)]
 struct PhaseLatency {
-    /// Whose: a protocol, a service or the shards.
+    /// Owner of the phase: a protocol, a service or the shards.
     of: &'static str,
     /// Which.
     phase: &'static str,
@@ -27,8 +27,7 @@ struct PhaseLatency {
     buckets: Vec<u64>,
     /// All together, microseconds.
     sum_us: u64,
-    /// What half of them did not exceed, microseconds, as far as buckets tell; null: there were
-    /// none.
+    /// Median duration, microseconds, as exact as the buckets are; null: no phase was measured.
     p50_us: Option<u64>,
     /// The same for 99 of a hundred.
     p99_us: Option<u64>,

@@ -155,7 +155,8 @@ fn frames(out: &mut String, counters: &Counters) {
     }
 }
 
-/// What the log told, by kind: those that it never told are there as zero.
+/// Writes how many warnings and errors the log had, by kind; kinds that it never had are there as
+/// zero.
 fn log(out: &mut String, told: &BTreeMap<&'static str, u64>) {
     let name = "log_events_total";
     head(out, name, "counter", "Warnings and errors of the log, by kind of event.");

@@ -1,7 +1,7 @@
 //! Figures of this process from the system: memory, CPU time, threads.
 //!
-//! It reads /proc/self and knows nothing of the server. Invariant: what cannot be read is absent,
-//! never zero.
+//! This module reads /proc/self and knows nothing of the server. Invariant: a figure that cannot be
+//! read is absent, never zero.
 
 use std::collections::BTreeMap;
 use std::fs;

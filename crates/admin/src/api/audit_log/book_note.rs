@@ -13,7 +13,7 @@ const OWN_MS: u64 = 10_000;
 pub struct BookNote {
     /// The administrator whose order it is; absent: it is about the own account.
     pub by: Option<String>,
-    /// What it was, in a word.
+    /// Name of the action.
     pub action: &'static str,
     /// About whom.
     pub users: Vec<String>,
@@ -22,7 +22,7 @@ pub struct BookNote {
 }
 
 impl BookNote {
-    /// What is in the log of it. Administrators are told apart from tokens by the `xmpp:` before
+    /// The entry of the audit log. Administrators are told apart from tokens by the `xmpp:` before
     /// their names.
     fn entry(&self, at_ms: u64) -> Entry {
         let status = match self.code {

@@ -13,7 +13,7 @@ const KINDS_MAX: usize = 4_096;
 
 type Kind = (Option<String>, String, u16, Option<&'static str>);
 
-/// What is gathered.
+/// Gathered entries.
 #[derive(Default)]
 pub(super) struct Pace(HashMap<Kind, Window>);
 
@@ -52,7 +52,7 @@ impl Pace {
         told
     }
 
-    /// What was counted and not told.
+    /// Takes the entries that count those since the first of each window.
     pub(super) fn flush(&mut self) -> Vec<Entry> {
         self.0.values_mut().filter_map(Window::rest).collect()
     }

@@ -66,8 +66,8 @@ fn settle_words(schema: &mut Map<String, Value>) {
     schema.insert("description".into(), format!("{before} {told}").trim().into());
 }
 
-/// What may be left out is left out and not null, but for a field that says so by a default which
-/// is null: left out, it says another thing.
+/// Makes optional fields non-nullable: a client leaves such a field out and does not send null. A
+/// field whose default is null stays nullable: there null means something else than leaving it out.
 fn settle_fields(schema: &mut Map<String, Value>) {
     let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
     let fields = schema.get_mut("properties").and_then(Value::as_object_mut);

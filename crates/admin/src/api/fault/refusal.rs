@@ -59,7 +59,7 @@ impl Refusal {
         Refusal::NoAnswer,
     ];
 
-    /// What it means.
+    /// Meaning of the refusal.
     pub(crate) const fn told(self) -> &'static str {
         match self {
             Refusal::Bad => "The request is invalid; the message says what is allowed.",

@@ -18,21 +18,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use tokio::sync::Notify;
 
-/// What a connection is at.
+/// Stage of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stage {
     /// The head of a request has to come: from accept, or from its first byte.
     Head,
-    /// It was answered and has asked nothing since.
+    /// The connection was answered and has asked nothing since.
     Idle,
     /// A request is being answered.
     Busy,
 }
 
-/// What became of connections since the start.
+/// Counts of the fates of connections since the start.
 #[derive(Default)]
 pub struct SeatTally {
-    /// They had not shown a token, or asked nothing, when there was no room for another.
+    /// Connections that gave up their seat for another one, because they had not shown a token, or
+    /// asked nothing.
     pub(crate) evicted: AtomicU64,
     /// All others were being answered: it was told to come back.
     pub(crate) refused: AtomicU64,
@@ -61,7 +62,7 @@ struct Places {
     of_sources: HashMap<Source, usize>,
     /// Seats that were taken back and whose connections are not gone yet.
     leaving: usize,
-    /// What is done although its caller may go.
+    /// Calls that are carried out although their caller may go.
     at_work: usize,
 }
 
@@ -194,7 +195,7 @@ impl Places {
         }
     }
 
-    /// Who gives up its seat, of all or of one source.
+    /// The connection that gives up its seat, of all or of one source.
     fn victim(&self, of: Option<Source>) -> Option<u64> {
         let may = |place: &Place| !place.is_out && of.is_none_or(|of| place.from == of);
         let here = || self.taken.iter().filter(|(_, place)| may(place));
@@ -221,7 +222,7 @@ impl Places {
 }
 
 impl ApiSlot {
-    /// Who sits there.
+    /// Address of the peer.
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }
@@ -235,7 +236,7 @@ impl ApiSlot {
         places.stage(self.number, Stage::Busy);
     }
 
-    /// It was answered, or given up.
+    /// Marks a request as answered, or given up.
     pub fn end(&self) {
         let mut places = self.table.lock();
         let Some(place) = places.taken.get_mut(&self.number) else { return };
@@ -268,7 +269,7 @@ impl ApiSlot {
         }
     }
 
-    /// It has shown a token that opens something.
+    /// Marks the connection as one that has shown a valid token.
     pub fn know(&self) {
         if let Some(place) = self.table.lock().taken.get_mut(&self.number) {
             place.is_known = true;
@@ -283,8 +284,8 @@ impl ApiSlot {
         }
     }
 
-    /// What it is at and since which moment; `None`: it was told to go. Whoever asks is woken when
-    /// that happens.
+    /// The stage of the connection, and its beginning; `None`: the connection was told to go. The
+    /// waker is called when that happens.
     pub(super) fn look(&self, side: Side, waker: &Waker) -> Option<(Stage, u64)> {
         let mut places = self.table.lock();
         let place = places.taken.get_mut(&self.number)?;

@@ -1,7 +1,7 @@
 //! Wrong log-ins of the console, by source: who has had too many in a minute is not looked at.
 //!
-//! It knows no tokens. Invariant: the table is bounded; a new source takes the place of the one
-//! whose minute began first, so that a crowd of sources costs memory to nobody.
+//! This module knows no tokens. Invariant: the table is bounded; a new source takes the place of
+//! the one whose minute began first, so that a crowd of sources costs memory to nobody.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ const SOURCES_MAX: usize = 4_096;
 
 const MINUTE_MS: u64 = 60_000;
 
-/// Who tries: an IPv4 address, or a /64 of IPv6.
+/// Source of attempts: an IPv4 address, or a /64 of IPv6.
 type Source = u64;
 
 #[derive(Clone, Copy)]
@@ -47,7 +47,7 @@ impl Attempts {
         is_held.then(|| (MINUTE_MS - passed_ms).div_ceil(1_000) as u32)
     }
 
-    /// It was wrong.
+    /// Counts a wrong log-in.
     pub(crate) fn fail(&self, now_ms: u64, peer: Option<IpAddr>) {
         let mut table = self.table();
         let source = source(peer);

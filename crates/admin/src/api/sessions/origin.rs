@@ -8,12 +8,12 @@
 use axum::http::header::{COOKIE, HOST, ORIGIN};
 use axum::http::{HeaderMap, Method};
 
-/// What the console's script puts into whatever it sends. A form cannot, and a script of another
-/// origin would have to ask first (CORS), which nobody answers.
+/// Header that the console's script puts into all its requests. A form cannot, and a script of
+/// another origin would have to ask first (CORS), which is refused.
 pub(crate) const OWN_HEADER: &str = "holdline-console";
 
-/// What names of cookies begin with; behind it stands the port, for a browser keeps those of all
-/// servers of one machine together.
+/// Prefix of the cookie's name; the port follows, for a browser keeps the cookies of all servers of
+/// one machine together.
 const COOKIE_NAME: &str = "holdline_console";
 
 /// Before the name of one that a browser gives back over TLS only (RFC 6265bis 4.1.3.2).

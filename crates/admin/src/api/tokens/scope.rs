@@ -78,7 +78,7 @@ impl Scopes {
         self.0 & scope as u16 != 0
     }
 
-    /// It is good for something that wants one of these.
+    /// Whether the scopes include one of these.
     pub(crate) fn allow(self, wanted: &[Scope]) -> bool {
         let read = self.has(Scope::Read) && wanted.contains(&Scope::Metrics);
         self.has(Scope::Admin) || read || wanted.iter().any(|&scope| self.has(scope))

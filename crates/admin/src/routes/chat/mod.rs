@@ -1,8 +1,8 @@
 //! Chat: accounts and groups, what is said, and what an operator does about it.
 //!
-//! What is done in the name of an account goes the way that one of its devices would go
-//! ([`Errand`]); what an operator does to a group or a message is done by the server's own account.
-//! Invariant: every answer of the chat service has a body here, or is a fault.
+//! A call in the name of an account goes the way that one of its devices would go ([`Errand`]); an
+//! operator's change of a group or a message is made by the server's own account. Invariant: every
+//! answer of the chat service has a body here, or is a fault.
 
 pub(crate) mod export;
 pub(crate) mod moves;

@@ -48,7 +48,7 @@ pub(crate) struct MovedOne {
     state: &'static str,
     /// The code of the refusal; null: it was not refused.
     code: Option<String>,
-    /// It in words; null: it was not refused.
+    /// The refusal in words; null: it was not refused.
     told: Option<String>,
 }
 
@@ -98,7 +98,7 @@ pub(crate) async fn moves(State(api): Api, body: Body<MovesBody>) -> Result<Json
 /// Which one was done, about whom, and what became of it.
 type LaneResult = (usize, Vec<String>, Result<bool, Fault>);
 
-/// What is under way. What is about an account waits until what was about it before is done.
+/// Items being carried out. An item waits until earlier items about its accounts are done.
 #[derive(Default)]
 struct Lane {
     running: FuturesUnordered<JoinHandle<LaneResult>>,

@@ -18,7 +18,7 @@ use serde::Deserialize;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TopQuery {
-    /// What the list is ranked by; `memory` for clients, users and addresses only.
+    /// Figure that the list is ranked by; `memory` for clients, users and addresses only.
     #[schemars(with = "Option<TopOrderName>", extend("default" = "bytes"))]
     by: Option<String>,
     /// Entries in the answer.

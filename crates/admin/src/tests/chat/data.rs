@@ -1,4 +1,4 @@
-//! What is kept of an account over the API: its export, its erasure, and the list of all groups.
+//! Data of an account over the API: its export, its erasure, and the list of all groups.
 
 use super::answer;
 use crate::tests::description::check_answer;

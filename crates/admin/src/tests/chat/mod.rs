@@ -44,7 +44,7 @@ fn status() -> ChatAccountStatus {
     ChatAccountStatus { id: AccountId(7), made_s: 9, devices, head: 3, muted_until_s: 0 }
 }
 
-/// What a service says to an errand that goes well.
+/// Answer of a service to an errand that succeeds.
 fn told(what: &ErrandWhat) -> ChatDelivery {
     let (number, seq, at_ms, again) = (0, 1, NOW_MS, false);
     match what {

@@ -1,4 +1,4 @@
-//! What moves in with accounts: each thing is done in its order and told, or refused with why.
+//! Import of account data: each item is carried out in its order, or refused with a reason.
 
 use super::*;
 use ::model::chat::foreign::ArrivalWhat;

@@ -34,7 +34,8 @@ fn follow<'a>(document: &'a Value, part: &'a Value) -> &'a Value {
     }
 }
 
-/// What of JSON Schema the description uses; panics where the value does not conform.
+/// Checks a value against the part of JSON Schema that the description uses; panics where it does
+/// not conform.
 fn conform(document: &Value, schema: &Value, value: &Value, place: &str) {
     if let Err(why) = conforms(document, schema, value) {
         panic!("{place}: {why}: {value}");

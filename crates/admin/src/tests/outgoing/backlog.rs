@@ -23,7 +23,7 @@ pub(in crate::tests) struct Waiting {
 struct Shard {
     next: Seq,
     messages: BTreeMap<Seq, Arc<Message>>,
-    /// What it answers to every call, if it refuses.
+    /// Error with which the shard answers every call; `None`: it does not refuse.
     refuses: Option<StoreError>,
     /// The numbers of its removals' seqs.
     removed: Vec<Seq>,

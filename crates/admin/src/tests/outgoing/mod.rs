@@ -1,4 +1,4 @@
-//! What goes out by itself: what waits for webhooks, what they give up, pushes to a
+//! Requests that the server makes by itself: Reports to webhooks, dead letters, pushes to a
 //! gateway, and metrics to a collector.
 
 pub(super) mod backlog;

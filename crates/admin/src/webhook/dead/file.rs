@@ -1,8 +1,8 @@
 //! The file of one webhook's dead letters.
 //!
-//! It writes where it is told and knows nothing of what it writes. Invariant: whatever was written
-//! with success is on stable storage; a write that failed leaves nothing behind that is read as
-//! written, because the next one begins by cutting the file off.
+//! The file stores lines where it is told and does not know their meaning. Invariant: a write that
+//! succeeded is on stable storage; a failed write leaves nothing behind that is read as written,
+//! because the next one begins by cutting the file off.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};

@@ -20,7 +20,7 @@ use std::ops::Range;
 /// Reason why events were given up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Why {
-    /// They were not taken for too long.
+    /// The events were not accepted for too long.
     TooOld,
     /// More were waiting behind them than there is room for.
     TooFarBehind,
@@ -165,7 +165,8 @@ impl Shelf {
         addition
     }
 
-    /// They were written. How many letters, old or new, went for want of room.
+    /// Adds letters that were written. Returns how many letters, old or new, were dropped for lack
+    /// of room.
     pub(crate) fn add(&mut self, addition: Addition) -> u64 {
         let went: usize = addition.spots.into_iter().map(|spot| self.push(spot)).sum();
         self.end += addition.text.len() as u64;
@@ -194,7 +195,7 @@ impl Shelf {
         Some((begin..last.offset + u64::from(last.bytes), last.number))
     }
 
-    /// What to write instead, when the file has become too long or nothing in it is there.
+    /// The rewrite that is due, when the file is too long or holds no letter any more.
     pub(crate) fn rewriting(&self) -> Option<Rewriting> {
         let first = self.spots.front();
         let head = self.gone(first.map_or(self.newest(), |spot| spot.number - 1));
@@ -204,7 +205,7 @@ impl Shelf {
         (empty || long).then_some(Rewriting { head, from })
     }
 
-    /// It was written so.
+    /// Takes over the places after a rewrite.
     pub(crate) fn rewritten(&mut self, rewriting: &Rewriting) {
         let moved = |offset: u64| offset - rewriting.from + rewriting.head.len() as u64;
         self.spots.iter_mut().for_each(|spot| spot.offset = moved(spot.offset));
