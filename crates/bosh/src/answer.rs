@@ -33,7 +33,8 @@ pub struct BoshListener {
     pub web_socket: Option<Box<str>>,
     /// Origins of pages that may connect, besides those of the host that they ask for.
     pub origins: Vec<String>,
-    /// It gives nothing else by HTTP: what a browser asks next on a connection is for here, too.
+    /// Whether the listener serves nothing else by HTTP: then further requests on a connection are
+    /// for this thread, too.
     pub keeps_alone: bool,
 }
 
@@ -41,7 +42,7 @@ pub struct BoshListener {
 enum Unread {
     /// As much is being read as may be, in all or of one source.
     Full(NoSeat),
-    /// It is larger than may be, or broke off.
+    /// The body is larger than the limit, or broke off.
     TooLarge,
 }
 
@@ -51,7 +52,7 @@ pub(crate) struct Desk {
     pub(crate) tally: Arc<BoshTally>,
     /// Its bounds in force.
     pub(crate) bounds: RwLock<Arc<BoshBounds>>,
-    /// What requests that are being read may take together, KiB.
+    /// Memory that all requests being read may take together, KiB.
     pub(crate) reading: Arc<SourceSeats>,
     /// The listeners, by their numbers.
     pub(crate) listeners: RwLock<Vec<Arc<BoshListener>>>,

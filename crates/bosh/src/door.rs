@@ -1,7 +1,7 @@
 //! The thread that serves requests: connections come from listeners of others, and end here.
 //!
-//! It has a runtime of its own. Invariant: there are never more connections than may be; one more
-//! is not taken.
+//! The thread has a runtime of its own. Invariant: there are never more connections than may be;
+//! one more is not taken.
 
 use crate::answer::{BoshListener, Desk};
 use crate::sessions::{Sessions, StreamGiver};
@@ -87,7 +87,7 @@ impl BoshBounds {
 pub struct BoshSettings {
     /// Its bounds at the start.
     pub bounds: BoshBounds,
-    /// Who gives sessions a stream.
+    /// Gives each session a stream.
     pub giver: Arc<dyn StreamGiver>,
     /// Microseconds of a clock that only rises.
     pub now_us: fn() -> u64,
@@ -95,7 +95,7 @@ pub struct BoshSettings {
     pub random: fn(&mut [u8]),
 }
 
-/// Who asks.
+/// Origin of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Caller {
     /// The listener that it came through, by its place.
@@ -174,7 +174,7 @@ impl BoshDoor {
         self.desk.set_listener(door, listener);
     }
 
-    /// What became of requests.
+    /// Counts of requests by their outcome.
     pub fn tally(&self) -> &BoshTally {
         &self.desk.tally
     }

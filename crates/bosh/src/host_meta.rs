@@ -1,15 +1,15 @@
 //! Where a domain's XMPP is found by browsers: host-meta (RFC 6415, XEP-0156).
 //!
-//! It is the same for everybody and says what the listener has. Invariant: what comes from a
-//! request is written only if it is a plain host and port.
+//! The answer is the same for everybody and says what the listener has. Invariant: what comes from
+//! a request is written only if it is a plain host and port.
 
 use crate::answer::BoshListener;
 
 /// How the path of both forms begins.
 pub(crate) const PATH: &str = "/.well-known/host-meta";
 
-/// What is said for a request that names this host: its media type and text. `None`: no such path,
-/// or no host that could be told.
+/// The answer to a request that names this host: its media type and text. `None`: the path is
+/// unknown, or the host cannot be used in an address.
 pub(crate) fn answer(
     path: &str,
     (listener, url): (&BoshListener, &str),

@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 /// Requests that may wait for their session to look at them. One more waits outside.
 const QUEUE_MAX: usize = 4;
 
-/// Who gives a session its stream.
+/// Gives a session its stream.
 pub trait StreamGiver: Send + Sync {
     /// Gives a shard its end of a pair of sockets, for whoever asks. False: there is no room.
     fn give(&self, socket: OwnedFd, caller: Caller) -> bool;
@@ -31,7 +31,7 @@ pub(crate) struct Posted {
     pub(crate) request: BoshRequest,
     /// Where its answer goes.
     pub(crate) reply: oneshot::Sender<Arc<[u8]>>,
-    /// What it takes of `reading_bytes_max`, until the session looks at it.
+    /// Its share of `reading_bytes_max`, held until the session looks at the request.
     pub(crate) room: SourceSeat,
 }
 

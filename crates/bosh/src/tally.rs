@@ -1,11 +1,11 @@
-//! What became of requests: counted once each, by its reason.
+//! Counts of requests, each counted once by its outcome.
 
 use model::limits::seats::NoSeat;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! outcomes {
     ($($variant:ident $name:literal $help:literal;)+) => {
-        /// What became of a request.
+        /// Outcome of a request.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[repr(u8)]
         pub enum BoshOutcome { $(#[doc = $help] $variant,)+ }

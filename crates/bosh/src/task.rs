@@ -24,7 +24,7 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// Longest sleep, where nothing is due.
 const LONG: Duration = Duration::from_secs(3_600);
 
-/// What a session begins with.
+/// Parts with which a session starts.
 pub(crate) struct SessionStart {
     pub(crate) terms: BoshTerms,
     pub(crate) sid: Box<str>,

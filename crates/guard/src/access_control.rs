@@ -125,7 +125,7 @@ pub struct AccessControl {
 
 /// Answer of a method.
 enum Step {
-    /// It knows nothing of this.
+    /// The method does not know this client.
     Next,
     Done(Admission),
 }
@@ -138,7 +138,7 @@ struct Proof {
     /// Rules that came with the proof.
     rules: Option<Arc<UserRules>>,
     until_s: u32,
-    /// It is that of a password.
+    /// Whether the proof is a password.
     by_password: bool,
     /// The last word of an exchange.
     data: Option<Box<[u8]>>,

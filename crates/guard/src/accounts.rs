@@ -24,9 +24,9 @@ pub const ACCOUNTS_MAX: usize = 5_000_000;
 pub struct Account {
     /// Its password.
     pub kept: Kept,
-    /// It may do everything.
+    /// Whether the user may do everything.
     pub is_super: bool,
-    /// It is refused.
+    /// Whether logins of the user are refused.
     pub is_disabled: bool,
 }
 
@@ -99,9 +99,9 @@ pub struct ImportLine {
     pub kept: Kept,
     /// Its password, from which what is kept is made.
     pub password: Option<String>,
-    /// It may do everything; absent: as before.
+    /// Whether the user may do everything; absent: as before.
     pub is_super: Option<bool>,
-    /// It is refused; absent: as before.
+    /// Whether logins of the user are refused; absent: as before.
     pub is_disabled: Option<bool>,
 }
 

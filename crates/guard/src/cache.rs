@@ -1,5 +1,5 @@
-//! What was found out a short while ago, so that a storm of clients that come back does not find
-//! it out again.
+//! Recent verdicts, so that a storm of reconnecting clients does not cause the same questions
+//! again.
 //!
 //! Kept under a keyed hash, so that nothing can be read out of it. Two generations: when the
 //! young one holds half of what may be held it becomes the old one, whose entries are gone at the

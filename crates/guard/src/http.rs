@@ -25,7 +25,7 @@ pub const ANSWER_BYTES_MAX: usize = 256 * 1024;
 pub enum ServiceVerdict {
     /// Come in.
     Allow {
-        /// It may do everything.
+        /// Whether the client may do everything.
         is_super: bool,
         /// All that it may do; absent: what is known here holds.
         rules: Option<Arc<UserRules>>,
@@ -62,8 +62,8 @@ pub fn question(question: &Question) -> String {
     body.to_string()
 }
 
-/// What an answer means: 200 with an object, 204 for `allow`, 401 and 403 for `deny`; any other
-/// status is no answer.
+/// Verdict of an answer: 200 with an object, 204 for `allow`, 401 and 403 for `deny`; any other
+/// status is an error.
 pub fn verdict(status: u16, body: &[u8]) -> Result<ServiceVerdict, NoVerdict> {
     match status {
         200 => read(body).map_err(|problem| NoVerdict(format!("its answer: {problem}"))),

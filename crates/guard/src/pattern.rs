@@ -93,7 +93,7 @@ impl Pattern {
         &self.text
     }
 
-    /// It has neither names nor wildcards: it matches its own text alone.
+    /// Whether the pattern has neither names nor wildcards: it matches its own text alone.
     pub(crate) fn is_exact(&self) -> bool {
         matches!(*self.parts, [Part::Plain(..)])
     }

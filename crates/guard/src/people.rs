@@ -126,8 +126,8 @@ impl People {
         self.kinds_in_file = kinds;
     }
 
-    /// What shows of the keys of a name that has none; `drawn` is of the name. `None`: nobody has
-    /// keys of this hash.
+    /// A decoy for the keys of a name that has none; `drawn` is random and fixed for the name.
+    /// `None`: nobody has keys of this hash.
     pub(crate) fn decoy(&self, hash: ScramHash, drawn: u64) -> Option<KeyKind> {
         self.kinds.draw(&self.kinds_in_file, hash, drawn)
     }
@@ -309,7 +309,8 @@ impl People {
         self.files.acl.is_some() || self.everybody.is_some() || !self.ruled.is_empty()
     }
 
-    /// What concerns others too is rare; the rest of the book is not gone through.
+    /// Compiles the rules of a changed account; those of others only if rules now exist and did
+    /// not, or the other way round.
     fn changed(&mut self, name: &str, had_rules: bool) {
         self.compile_user(name);
         if self.has_rules() != had_rules {

@@ -1,7 +1,7 @@
 //! Problems of a file, line by line, in words for the operator.
 //!
-//! It knows no files: a name is given, and text. At most [`PROBLEMS_MAX`] are kept; the number of
-//! the others is told.
+//! A list of problems knows no files, only a name and text. It keeps at most [`PROBLEMS_MAX`]
+//! problems and counts the others.
 
 use std::fmt;
 

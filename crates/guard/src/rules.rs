@@ -18,9 +18,9 @@ const SORTED_FROM: usize = 9;
 pub struct RuleLine {
     /// Allowed, or forbidden.
     pub allow: bool,
-    /// It is about publishing.
+    /// Whether the rule is about publishing.
     pub publish: bool,
-    /// It is about reading.
+    /// Whether the rule is about reading.
     pub read: bool,
     /// Of which topics.
     pub pattern: Pattern,

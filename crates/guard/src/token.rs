@@ -132,11 +132,11 @@ pub enum TokenFault {
     NoKey,
     /// The signature is wrong.
     Forged,
-    /// It is over, or not yet good, or has no end and should.
+    /// The token has expired, is not valid yet, or has no expiry where one is required.
     Time,
-    /// It is another issuer's, for somebody else, or about somebody else.
+    /// The token is of another issuer, for another audience, or about another subject.
     Claim,
-    /// It is not what a token should be.
+    /// The token is malformed.
     Malformed,
 }
 

@@ -42,7 +42,7 @@ pub(crate) struct Desk {
     pub(crate) now_s: fn() -> u64,
 }
 
-/// What is said instead of a file.
+/// Answer without a file.
 type Answer = (TransferOutcome, StatusCode, &'static str);
 
 impl Desk {
@@ -95,7 +95,8 @@ impl Desk {
         response
     }
 
-    /// What an address allows, if it is for that and holds.
+    /// The permit of an address, if it is for this operation and not expired; otherwise the answer
+    /// that refuses it.
     fn permit(&self, head: &Parts, may: May) -> Result<Permit, Answer> {
         let permit = Permit::of_path(head.uri.path(), &self.key);
         let Some(permit) = permit.filter(|permit| permit.may == may) else {

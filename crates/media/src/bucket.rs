@@ -49,7 +49,7 @@ struct Request<'a> {
     holds_s: u32,
     /// Headers besides `host`, by their names in lower case, in order.
     headers: &'a [(&'a str, &'a str)],
-    /// What stands in the query besides the signature.
+    /// Parameters of the query besides the signature.
     query: &'a [(&'a str, &'a str)],
 }
 

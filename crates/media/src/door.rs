@@ -1,7 +1,7 @@
 //! The thread that serves the folder: connections come from listeners of others, and end here.
 //!
-//! It has a runtime of its own, so that neither a disk nor a slow peer is ever in the way of a
-//! shard. Invariant: there are never more connections than may be; one more is not taken.
+//! The thread has a runtime of its own, so that neither a disk nor a slow peer ever blocks a shard.
+//! Invariant: there are never more connections than may be; one more is not taken.
 
 use crate::answer::Desk;
 use crate::folder::Folder;
@@ -120,7 +120,7 @@ impl MediaDoor {
         self.to.try_send((Incoming { seat, ..incoming }, caller)).is_ok()
     }
 
-    /// What became of requests.
+    /// Counts of requests by their outcome.
     pub fn tally(&self) -> &MediaTally {
         &self.tally
     }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const DAY_S: u64 = 86_400;
-/// What a file is called while it is written.
+/// Extension of a file while it is written.
 const PART: &str = "part";
 
 /// The folder.
@@ -30,7 +30,7 @@ pub(crate) struct Folder {
 /// Why a file cannot be put there.
 #[derive(Debug)]
 pub(crate) enum Unwritten {
-    /// It is there, or is being written.
+    /// The file exists, or is being written.
     Taken,
     /// There is no room.
     Full,
@@ -144,7 +144,7 @@ impl Written {
         Ok(self.file.write_all(bytes)?)
     }
 
-    /// It is whole: it is on stable storage under its name, if this returns.
+    /// Finishes the file: when this returns, the whole file is on stable storage under its name.
     pub(crate) fn finish(mut self) -> Result<(), Unwritten> {
         self.file.sync_all()?;
         let Some(part) = self.part.take() else { return Ok(()) };

@@ -39,7 +39,7 @@ pub(crate) fn escaped(text: &str) -> String {
     out
 }
 
-/// What an escaped text says; `None`: it is not escaped rightly, or no UTF-8.
+/// Decodes an escaped text; `None`: an escape is malformed, or the result is no UTF-8.
 pub(crate) fn unescaped(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

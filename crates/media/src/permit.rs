@@ -1,4 +1,5 @@
-//! What an address of the folder allows: signed, so that nothing has to be remembered of it.
+//! Permits: a signed address of the folder says what it allows, so that the server has to remember
+//! nothing.
 //!
 //! ```text
 //! /media/<sealed>/<name>
@@ -23,7 +24,7 @@ const MAC: usize = 16;
 /// Longest sealed part, in letters: that of the longest type.
 const SEALED_MAX: usize = (FIXED + MAC + model::media::MEDIA_TYPE_BYTES_MAX) * 4 / 3 + 4;
 
-/// What may be done with an address.
+/// Operation that an address allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum May {
     /// Put the file there, once.
@@ -32,7 +33,7 @@ pub(crate) enum May {
     Get,
 }
 
-/// What an address allows.
+/// Permit of an address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Permit {
     pub may: May,
@@ -42,9 +43,9 @@ pub(crate) struct Permit {
     pub kept_until_s: u64,
     /// The file's size.
     pub bytes: u64,
-    /// Whose it is, to tell it from others'.
+    /// Account of the file, for limits by account.
     pub account: u64,
-    /// What it is called in the folder.
+    /// Name of the file in the folder.
     pub id: [u8; 16],
     pub media_type: String,
     pub name: String,
@@ -60,7 +61,7 @@ impl Permit {
         format!("{PATH}{}/{name}", URL_SAFE_NO_PAD.encode(sealed))
     }
 
-    /// What a path allows; `None`: nothing.
+    /// Decodes the permit of a path; `None`: the path is malformed or its signature wrong.
     pub(crate) fn of_path(path: &str, key: &[u8]) -> Option<Permit> {
         let (sealed, name) = path.strip_prefix(PATH)?.split_once('/')?;
         let name = unescaped(name).filter(|name| is_file_name(name))?;

@@ -1,13 +1,13 @@
 //! A part of a file that is asked for (RFC 9110 14).
 
-/// What of a file is to be given.
+/// Part of a file to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     /// All of it: nothing else was asked for, or something that is not understood.
     Whole,
     /// From here on so many bytes, at least one.
     Bytes(u64, u64),
-    /// What was asked for is beyond its end.
+    /// The requested range begins beyond the end of the file.
     Beyond,
 }
 

@@ -1,7 +1,7 @@
 //! Both storages, as whoever gives leave to upload sees them.
 //!
-//! What a file is called there follows from a seed of this start and a count, by a MAC: nobody can
-//! guess a name, and none is given twice.
+//! The name of a file in the storage follows from a seed of this start and a count, by a MAC: names
+//! cannot be guessed, and none is given twice.
 
 use crate::bucket::{Bucket, BucketSettings};
 use crate::keyed::mac;
@@ -23,7 +23,7 @@ pub struct FolderSettings {
     pub folder_bytes_max: u64,
     /// Scheme and host under which listeners with it are reached: `https://chat.example.org`.
     pub url: String,
-    /// What addresses are signed with follows from it.
+    /// Secret from which the key of addresses is derived.
     pub secret: ClusterSecret,
 }
 
@@ -115,7 +115,7 @@ impl MediaStorage for AddressSigner {
     }
 }
 
-/// What addresses of the folder are signed with.
+/// Key that signs addresses of the folder.
 pub(crate) fn folder_key(secret: &ClusterSecret) -> Vec<u8> {
     mac(secret.bytes(), &[b"media folder 1"]).to_vec()
 }

@@ -46,9 +46,9 @@ pub struct Incoming {
     pub socket: OwnedFd,
     /// Its TLS.
     pub cipher: Option<Box<dyn Cipher>>,
-    /// What was read of it and is not in TLS any more.
+    /// Bytes that were read from the connection and are not in TLS any more.
     pub said: Vec<u8>,
-    /// What is to be written first.
+    /// Bytes to write first.
     pub unsent: Vec<u8>,
     /// Its place among all connections, kept until its end.
     pub seat: Box<dyn Send>,
@@ -72,7 +72,8 @@ pub struct Handed<S> {
     silence: Duration,
     quiet: Pin<Box<Sleep>>,
     whole: Pin<Box<Sleep>>,
-    /// What is still passed over, and until when, once the last answer is out.
+    /// Bytes of the request that are still skipped after the last answer, and the deadline for
+    /// that.
     linger: Option<(usize, Pin<Box<Sleep>>)>,
     _seat: Box<dyn Send>,
 }

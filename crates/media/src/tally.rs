@@ -1,10 +1,10 @@
-//! What became of requests for files: counted once each, by its reason.
+//! Counts of requests for files, each counted once by its outcome.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! outcomes {
     ($($variant:ident $name:literal $help:literal;)+) => {
-        /// What became of a request.
+        /// Outcome of a request.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[repr(u8)]
         pub enum TransferOutcome { $(#[doc = $help] $variant,)+ }

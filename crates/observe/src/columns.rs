@@ -20,8 +20,8 @@ macro_rules! columns {
 /// Declares the figures that the kernel counts under a name of its own.
 macro_rules! counters {
     ($($table:literal $kernel:literal $name:literal $meaning:literal;)+) => {
-        /// What TCP and IP count in /proc/net/snmp and /proc/net/netstat: the table's name there,
-        /// the counter's, the figure and what it means.
+        /// Counters of TCP and IP in /proc/net/snmp and /proc/net/netstat: the table's name there,
+        /// the counter's, the figure and its meaning.
         pub const COUNTERS: &[(&str, &str, Column, &str)] =
             &[$(($table, $kernel, Column::total($name, Unit::Count), $meaning),)+];
     };
@@ -288,7 +288,7 @@ pub fn kernel_name(name: &str) -> Option<&'static str> {
     found.map(|(_, kernel, _, _)| *kernel)
 }
 
-/// What a figure means.
+/// Meaning of a figure.
 pub fn meaning(name: &str) -> Option<&'static str> {
     all().find(|(column, _)| column.name == name).map(|(_, meaning)| meaning)
 }

@@ -1,9 +1,9 @@
 //! Whether a machine is fit for so many connections: every setting that is known to stop or hurt
 //! a long-connection server or its tester, what it is, what it must be, and how it is set right.
 //!
-//! It works for any user and changes nothing, [`apply`] excepted. A setting that cannot be read is
-//! [`Fitness::Unknown`], never good. The invariant: a row that is bad or weak says what to do, and
-//! one with `connections_max` is a hard bound of their number.
+//! The checks work for any user and change nothing, [`apply`] excepted. A setting that cannot be
+//! read is [`Fitness::Unknown`], never good. The invariant: a row that is bad or weak says what to
+//! do, and one with `connections_max` is a hard bound of their number.
 
 mod apply;
 mod files;
@@ -27,7 +27,7 @@ use row::Say;
 /// Connections that are asked for, at most.
 const CONNECTIONS_MAX: u64 = 1 << 40;
 
-/// What is looked at, and for what.
+/// The machine that is checked, and what it must be fit for.
 pub(crate) struct Look<'a> {
     place: &'a KernelFiles,
     need: &'a Need,

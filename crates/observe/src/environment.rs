@@ -4,12 +4,12 @@ use crate::host::{Stat, kib};
 use crate::place::KernelFiles;
 use lab::host::Environment;
 
-/// What this machine is.
+/// Environment of this machine.
 pub fn environment() -> Environment {
     environment_at(&KernelFiles::real())
 }
 
-/// What the machine is whose files are there.
+/// Environment of the machine whose files are there.
 pub fn environment_at(place: &KernelFiles) -> Environment {
     let line = |path: &str| place.text(path).unwrap_or_default().trim().to_owned();
     let cpu = place.text("proc/cpuinfo").unwrap_or_default();

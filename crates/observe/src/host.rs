@@ -32,7 +32,7 @@ pub struct ObservedHost {
     before: Before,
 }
 
-/// What the last reading found that shares are made of.
+/// Counters of the last reading, from which shares are computed.
 #[derive(Default, Debug)]
 struct Before {
     uptime_s: f64,
@@ -64,7 +64,7 @@ impl ObservedHost {
         host
     }
 
-    /// What the counters say now. Shares are those of the time since the last reading.
+    /// Reads the counters now. Shares are those of the time since the last reading.
     pub fn read(&mut self) -> Reading {
         let mut out = Reading::default();
         let uptime_s = uptime_s(&self.place).unwrap_or_default();

@@ -1,13 +1,13 @@
-//! What a machine, a process and a server tell of themselves while they are under load.
+//! Figures of a machine, a process and a server under load.
 //!
 //! One door: the kernel's files under /proc and /sys, its list of listeners, and a server's page of
 //! metrics. [`ObservedHost`], [`Process`] and [`Scrape`] each give a [`lab::series::Reading`] a
 //! call; [`doctor`] says whether a machine is fit for so many connections; [`environment`] what it
 //! is.
 //!
-//! It reads no clock, starts no thread and knows neither plan nor client. The invariants: no call
-//! costs more because there are more connections; whatever a file holds, nothing panics; what
-//! cannot be read is absent, never zero.
+//! This crate reads no clock, starts no thread and knows neither plan nor client. The invariants:
+//! no call costs more because there are more connections; whatever a file holds, nothing panics; a
+//! figure that cannot be read is absent, never zero.
 #![doc = ""]
 #![doc = include_str!("../../../docs/counters.md")]
 

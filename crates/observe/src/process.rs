@@ -1,8 +1,9 @@
 //! A process under load, alone or with its children: processor, memory, descriptors, queues.
 //!
-//! It is chosen by number, or by the port it listens on; then it is found again after a restart.
-//! Totals go on over restarts and over children that ended. What another user's process does not
-//! show (descriptors, disk traffic) is left out. It reads no clock.
+//! The process is chosen by its number, or by the port it listens on; by port it is found again
+//! after a restart. Totals go on over restarts and over children that ended. Figures that another
+//! user's process does not show (descriptors, disk traffic) are left out. This module reads no
+//! clock.
 
 mod member;
 mod owner;
@@ -47,15 +48,15 @@ struct Identity {
     started: u64,
 }
 
-/// What the last reading found that shares and totals are made of.
+/// Counters of the last reading, from which shares and totals are computed.
 #[derive(Default, Debug)]
 struct Before {
     uptime_s: f64,
     /// Seconds in its own code and in the kernel.
     cpu_s: Option<[f64; 2]>,
-    /// What each process had used.
+    /// Counters of each process.
     spent: HashMap<Identity, Spent>,
-    /// What those had used that are gone.
+    /// Counters of the processes that are gone.
     departed: Spent,
     /// Nanoseconds that each thread had run, by process and thread.
     ran: HashMap<(u32, u32), u64>,
@@ -67,7 +68,7 @@ struct Queues {
     own: HashSet<u64>,
     /// All listeners there were when this was looked up.
     known: HashSet<u64>,
-    /// What each of its own has dropped, and what those had that were closed.
+    /// Drops of each of its own listeners, and of those that were closed.
     drops: HashMap<u64, u64>,
     drops_closed: u64,
 }
@@ -131,8 +132,8 @@ impl Process {
         Some(name.trim().to_owned())
     }
 
-    /// What the counters say now. Shares are those of the time since the last reading. Of a process
-    /// that is gone there is no more than that it is.
+    /// Reads the counters now. Shares are those of the time since the last reading. Of a process
+    /// that is gone, only that it is gone is read.
     pub fn read(&mut self) -> Reading {
         let mut out = Reading::default();
         self.look_again();

@@ -31,7 +31,7 @@ pub struct Scrape {
     agent: ureq::Agent,
     /// Tells the time in microseconds, by which the reading itself is timed.
     clock: Option<fn() -> u64>,
-    /// What went wrong at the last reading, and whether that was told.
+    /// Error of the last reading, and whether it was reported.
     trouble: Option<(String, bool)>,
 }
 
@@ -61,7 +61,7 @@ impl Scrape {
         self
     }
 
-    /// What the page says now; nothing, if it does not come within 0.8 seconds.
+    /// Reads the page; the reading is empty if the page does not come within 0.8 seconds.
     pub fn read(&mut self) -> Reading {
         let began = self.clock.map(|clock| clock());
         let mut reading = self.read_page();
@@ -95,7 +95,7 @@ impl Scrape {
         }
     }
 
-    /// What is wrong, when that is news.
+    /// The error of the last reading, if it was not reported yet.
     pub fn trouble(&mut self) -> Option<String> {
         let (trouble, told) = self.trouble.as_mut()?;
         (!std::mem::replace(told, true)).then(|| trouble.clone())

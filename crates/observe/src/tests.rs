@@ -1,4 +1,4 @@
-//! What holds for the whole crate: the names, the docs, and that no text of the kernel breaks it.
+//! Tests of the whole crate: names, documentation, and that no text of the kernel breaks it.
 
 use crate::columns::{ALARMS, all, tables};
 use crate::doctor;

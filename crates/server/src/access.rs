@@ -1,5 +1,5 @@
-//! Who may do what, with everything that `guard` may not do itself: threads that hash and ask,
-//! files that are read, keys that are fetched, and the book of users on the log.
+//! Access control, with the work that `guard` may not do itself: threads that hash and ask, files
+//! that are read, keys that are fetched, and the book of users on the log.
 //!
 //! [`Entrance`] joins them. A shard asks [`Entrance::access`]; what that cannot answer at once
 //! comes here ([`Entrance::resolve`]) and the answer goes back by mail. Two lanes: one hashes, one
@@ -119,7 +119,7 @@ struct AccessShared {
     asking: Arc<Lane>,
     tell: OnceLock<Tell>,
     tally: Tally,
-    /// It is over; the keys' thread is woken.
+    /// Whether the threads must end; the keys' thread is woken.
     over: Mutex<bool>,
     ended: Condvar,
 }
@@ -455,7 +455,7 @@ impl AccessShared {
 struct Thread<'a> {
     shared: &'a AccessShared,
     service: &'a Arc<Service>,
-    /// It may ask others.
+    /// Whether the thread may ask external services.
     asks: bool,
 }
 

@@ -217,7 +217,8 @@ impl<O: Outside> ServerLogic<O> {
             .for_each(|service| service.post(self.shard, &self.backlog, &mut send));
     }
 
-    /// What a service of another shard says then; how many calls it hands to the log for it.
+    /// Handles the messages of another shard's service; returns the number of calls to the log that
+    /// they caused.
     pub fn told(&mut self, now: Now, bag: PeerBag) -> usize {
         self.peer_messages(now, bag);
         self.begin(now)
@@ -537,7 +538,7 @@ impl<O: Outside> Carrier for Carrying<'_, O> {
     }
 }
 
-/// Who wants to be whom, for the log: a line of the life of a connection.
+/// Logs the identity that a login claims: a line of the life of a connection.
 fn tell_login(from: ConnRef, request: &Request) {
     if !tracing::enabled!(tracing::Level::DEBUG) {
         return;

@@ -137,9 +137,8 @@ pub struct RunningServer {
     live: Arc<Live>,
 }
 
-/// What of the files that a configuration names cannot be used, a sentence each: certificates, keys
-/// that belong to them, authorities, revoked certificates, users, rules, keys of tokens, and what
-/// bridges need. Nothing is opened but these.
+/// Errors of files that a configuration names, a sentence each: certificates, their keys,
+/// authorities, revoked certificates, users, rules, keys of tokens, and those of bridges.
 pub fn unusable(config: &Config) -> Vec<String> {
     let alone = |listener: &config::ListenSection| {
         let listen = vec![listener.clone()];

@@ -101,7 +101,7 @@ fn history(server: &RunningServer, who: &Principal) -> Vec<Remembered> {
     }
 }
 
-/// What the directory says of these; none while it is away.
+/// The directory's records of these; `None`: it is away.
 fn stored(server: &RunningServer, who: &[Principal]) -> Option<Vec<Option<PresenceRecord>>> {
     server.presence().stored(who).ok().map(|(records, _)| records)
 }

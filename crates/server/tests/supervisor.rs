@@ -45,7 +45,8 @@ impl TestSupervisor {
         start_with(config, StartOptions { inherited, ..StartOptions::default() }).expect("starts")
     }
 
-    /// What it is told next, and the socket that comes along. Nothing: it is told nothing in time.
+    /// The next message to the supervisor, and the socket that comes along. `None`: none came in
+    /// time.
     fn next(&self, within: Option<Duration>) -> Option<(String, Option<OwnedFd>)> {
         self.socket.set_read_timeout(within).expect("it is a socket");
         let mut text = [0; 256];
@@ -61,7 +62,7 @@ impl TestSupervisor {
         Some((String::from_utf8_lossy(&text[..got.bytes]).into_owned(), socket))
     }
 
-    /// What it is told until this word comes.
+    /// Messages to the supervisor until one has this line.
     fn until(&self, word: &str) -> Vec<(String, Option<OwnedFd>)> {
         let mut told = Vec::new();
         loop {

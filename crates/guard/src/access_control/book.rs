@@ -132,8 +132,8 @@ impl AccessControl {
         self.people().files.accounts.user(name).cloned()
     }
 
-    /// Who somebody is by the book, and otherwise by the file. Whatever either forbids holds. `Err`
-    /// is the answer for now.
+    /// The account of this name in the book, or else in the file. A prohibition in either holds.
+    /// `Err` is the answer for now.
     pub(super) fn person(
         &self,
         name: &str,

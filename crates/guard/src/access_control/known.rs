@@ -22,11 +22,11 @@ const PARTS: usize = 256;
 /// State of an account in a shard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Standing {
-    /// It may do everything.
+    /// Whether the account may do everything.
     pub is_super: bool,
-    /// It is refused.
+    /// Whether logins of the account are refused.
     pub is_disabled: bool,
-    /// It has rules of its own.
+    /// Whether the account has rules of its own.
     pub is_ruled: bool,
 }
 

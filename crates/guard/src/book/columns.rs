@@ -34,8 +34,8 @@ impl UserEntry {
         }
     }
 
-    /// What somebody else made of it, with an epoch that ends its sessions where such a change
-    /// does, whether or not the other thought of it.
+    /// The account after a change by another program, with an epoch that ends its sessions where
+    /// such a change must, whether or not the other program raised it.
     pub fn followed(&self, entry: UserEntry) -> UserEntry {
         if entry.uid != self.uid {
             return entry;

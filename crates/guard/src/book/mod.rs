@@ -51,7 +51,7 @@ pub struct UserEntry {
     pub uid: u64,
     /// Sessions that were granted with a lower one are over.
     pub epoch: u64,
-    /// What it is.
+    /// The account.
     pub account: Account,
     /// Its permissions; absent: unspecified.
     pub rules: Option<Arc<List>>,
@@ -62,7 +62,7 @@ pub struct UserEntry {
 pub struct RowMark {
     /// Its number.
     pub uid: u64,
-    /// What it is.
+    /// State of the account.
     pub standing: Standing,
     /// Rules of its own.
     pub rules: Option<Arc<List>>,
@@ -76,9 +76,8 @@ impl UserEntry {
         UserEntry { uid, epoch: FIRST_EPOCH, ..UserEntry::default() }
     }
 
-    /// What an order makes of it, with what is kept of the new password, if there is one; in words,
-    /// why it cannot be. The epoch rises with a password that was another, and when the account is
-    /// disabled.
+    /// The account after an order, with the hashes of the new password, if there is one; an error
+    /// says in words why the order is refused.
     pub fn ordered(&self, order: &UserOrder, kept: Option<Kept>) -> Result<UserEntry, String> {
         let mut entry = self.clone();
         let account = &mut entry.account;

@@ -1,7 +1,7 @@
 //! Just enough DER to find a public key in its wrapping (RFC 5280 4.1.2.7, RFC 8017 A.1.1).
 //!
-//! It checks no key: whoever verifies with it does. Invariant: nothing behind the key is left
-//! unread.
+//! The reader does not check a key: the verification does. Invariant: nothing behind the key is
+//! left unread.
 
 /// Kind of key that a wrapping names.
 #[derive(PartialEq, Eq, Debug)]

@@ -1,7 +1,7 @@
 //! Keys that tokens are verified with: secrets, PEM files, and sets of keys (RFC 7517).
 //!
-//! It reads no files and fetches nothing. Invariant: what a key can verify follows from what it
-//! is; RSA keys have 2,048 bits at least and secrets 256 (RFC 7518 3.2, 3.3).
+//! This module reads no files and fetches nothing. Invariant: a key verifies only algorithms of its
+//! own kind; RSA keys have 2,048 bits at least and secrets 256 (RFC 7518 3.2, 3.3).
 
 use super::Algorithm;
 use super::der::{self, Wrapped};

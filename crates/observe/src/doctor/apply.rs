@@ -8,12 +8,12 @@ use crate::place::KernelFiles;
 use lab::host::{Fitness, HostRow};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
-/// What became of a remedy.
+/// Result of a remedy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Applied {
     /// The row's item.
     pub item: String,
-    /// What was done; or why it was not.
+    /// The remedy's effect, or why it failed.
     pub outcome: Result<String, String>,
 }
 

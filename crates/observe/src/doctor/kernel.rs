@@ -1,5 +1,5 @@
-//! What else of a machine stops or slows long connections: timers, mappings, threads, processor,
-//! clocks, and the Redis that a server may lean on.
+//! Checks of other settings that stop or slow long connections: timers, mappings, threads,
+//! processor, clocks, and the Redis that a server may use.
 
 use super::Look;
 use super::row::{Say, at_least, grouped, one_of, row, unknown};

@@ -1,7 +1,8 @@
 //! Remedies as files that hold over a restart of the machine: settings of the kernel for sysctl.d,
 //! limits of shells for limits.d, and of services for systemd.
 //!
-//! It writes nothing. Invariant: only what a row that is not good enough says stands there.
+//! This module writes nothing. Invariant: the files hold only what rows that are not good enough
+//! ask for.
 
 use lab::host::{Fitness, HostRow};
 

@@ -93,8 +93,8 @@ fn tcp_mem(look: &Look) -> HostRow {
         .by_root(format!("sysctl -w {name}=\"{low} {middle} {need}\""))
 }
 
-/// What full buffers of all connections would take, if nobody sets his own: what is not read
-/// stands in the receive buffer, what is not acknowledged in the send buffer.
+/// Checks the memory of full buffers of all connections, for programs that do not set their own:
+/// unread bytes are in the receive buffer, unacknowledged ones in the send buffer.
 fn buffers(which: &str, look: &Look) -> HostRow {
     let name = format!("net.ipv4.tcp_{which}");
     let wanted = "all buffers full fit into half the memory, or the program sets its own";

@@ -45,15 +45,15 @@ pub(super) fn unknown(item: &str, why: &str, need: impl Into<String>) -> HostRow
     HostRow { fitness: Fitness::Unknown, ..row(item, why, need) }
 }
 
-/// What makes a row say more.
+/// Additions to a row.
 pub(super) trait Say {
-    /// What goes wrong otherwise, and which counter shows it.
+    /// Symptom of a wrong setting, and the counter that shows it.
     fn symptom(self, text: &str) -> HostRow;
     /// So fit, unless it cannot be known.
     fn judged(self, fitness: Fitness) -> HostRow;
-    /// What root does about it, if anything is to be done.
+    /// Remedy for root, if one is needed.
     fn by_root(self, command: impl Into<String>) -> HostRow;
-    /// What anybody does about it, if anything is to be done.
+    /// Remedy for any user, if one is needed.
     fn by_anyone(self, command: impl Into<String>) -> HostRow;
     /// So many connections get through.
     fn bounds(self, connections: u64) -> HostRow;

@@ -143,7 +143,7 @@ impl Folder {
         limiting.1
     }
 
-    /// What the group itself may have; `None`: no limit. Of processor time, microcores.
+    /// The group's own limit; `None`: no limit. Processor time is in microcores.
     fn limit(&self, place: &KernelFiles, controller: &str) -> Option<u64> {
         let limit = match controller {
             "memory" => self.number(place, "memory.max", "memory.limit_in_bytes"),

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 /// machine's time is in user already (proc(5)).
 type Ticks = [u64; 8];
 
-/// What /proc/stat says.
+/// Content of /proc/stat.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub(crate) struct Stat {
     all: Ticks,

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 /// Bytes of a sector as the kernel counts them, whatever the device's are.
 const SECTOR: u64 = 512;
 
-/// What the last look found that shares and averages are made of.
+/// Counters of the last reading, from which shares and averages are computed.
 #[derive(Default, Debug)]
 pub(super) struct Busy {
     /// Milliseconds that each device had work.
@@ -19,7 +19,7 @@ pub(super) struct Busy {
     writes: Option<(u64, u64)>,
 }
 
-/// What a device did since it was there.
+/// Counters of a device since it appeared.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Disk {
     name: String,

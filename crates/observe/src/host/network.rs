@@ -5,7 +5,7 @@ use crate::lines;
 use crate::place::KernelFiles;
 use lab::series::Reading;
 
-/// What an interface counted: /proc/net/dev.
+/// Counters of an interface: /proc/net/dev.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Traffic {
     bytes_in: u64,

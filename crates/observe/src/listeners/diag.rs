@@ -79,12 +79,12 @@ fn ask(states: u32, mut each: impl FnMut(&[u8]) -> Option<bool>) -> Option<()> {
     Some(())
 }
 
-/// What a datagram came to.
+/// State after a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Heard {
     /// More will come.
     More,
-    /// It was the last.
+    /// The datagram was the last.
     All,
     /// Whoever asked wants no more.
     Enough,

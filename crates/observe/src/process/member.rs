@@ -10,7 +10,7 @@ const THREADS_MAX: usize = 256;
 /// Descriptors that are counted at every look where the kernel does not tell their number.
 const COUNTED_MAX: u64 = 65_536;
 
-/// What a process holds and has used.
+/// Resources that a process holds and has used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Member {
     pub identity: Identity,
@@ -26,7 +26,7 @@ pub(super) struct Member {
     pub ran: Vec<(u32, u64)>,
 }
 
-/// What a process has used so far.
+/// Resources that a process has used so far.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Spent {
     pub user_ticks: u64,
@@ -82,8 +82,8 @@ impl Stat {
 }
 
 impl Member {
-    /// What is known of a process; `None`: it is gone. Where counting descriptors is dear it is
-    /// done when `thoroughly` is wanted.
+    /// Reads a process; `None`: it is gone. Where counting descriptors is dear, it is done only if
+    /// `thoroughly` is set.
     pub(super) fn of(place: &KernelFiles, pid: u32, thoroughly: bool) -> Option<Member> {
         let folder = format!("proc/{pid}");
         let stat = Stat::of(&place.text(&format!("{folder}/stat"))?)?;

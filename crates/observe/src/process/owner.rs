@@ -1,4 +1,5 @@
-//! Whose socket it is: processes are asked for their descriptors, for the kernel keeps no list.
+//! Owner of a socket: this module searches the descriptors of processes, for the kernel keeps no
+//! list.
 
 use super::{Identity, identity};
 use crate::listeners;

@@ -1,9 +1,9 @@
-//! Who logs in to the console: users of the book and of the password file, by the same rules as
-//! whoever else shows a password: a name that is in both is the book's, a password that the book
-//! does not have is the file's, and who is disabled in either is not let in.
+//! Log-in at the console for users of the book and of the password file, by the same rules as for
+//! other clients with a password: a name that is in both is the book's, a password that the book
+//! does not have is the file's, and a user that is disabled in either is refused.
 //!
-//! It knows no roles. Invariant: what stands for a user is another number as soon as its password
-//! is another one, wherever that is kept.
+//! This module knows no roles. Invariant: the epoch of a user changes as soon as its password does,
+//! wherever that is kept.
 
 use super::user_book::UserBook;
 use admin::ConsolePeople;

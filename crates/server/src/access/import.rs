@@ -140,8 +140,8 @@ impl UserBook {
         Ok(Wish { name: line.name.clone(), entry, before, row })
     }
 
-    /// What is kept of a line's password; `None`: what was kept is its already. Slow, if it is
-    /// plain.
+    /// The hashes to keep for a line's password; `None`: the account's password is the same
+    /// already. Slow, if the password is plain.
     fn kept_of(&self, line: &ImportLine, before: &Kept) -> Result<Option<Kept>, UserFault> {
         let Some(password) = &line.password else { return Ok(Some(line.kept.clone())) };
         let is_of = |hash: &StoredHash| hash.is_of(password.as_bytes());

@@ -37,9 +37,9 @@ pub(super) struct Asked {
 /// How a question leaves the lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Turn {
-    /// It is to be answered.
+    /// The question is to be answered.
     Now,
-    /// It waited too long, had to make room, or the lane is closed.
+    /// The question waited too long, had to make room, or the lane is closed.
     TooLate,
 }
 

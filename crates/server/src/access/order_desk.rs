@@ -1,11 +1,11 @@
 //! Orders to the book that come by protocols of chat: they wait for one thread that may hash and
 //! wait for logs, and are answered by mail.
 //!
-//! Whose an order is was looked at where it came in; here it is again, in the row as it is when
-//! nobody else changes it: an account that was kicked, disabled or made anew meanwhile orders
-//! nothing. What was done, and what was refused to administrators, is in the audit log before it is
-//! answered. Invariants: an order that was taken is answered once; of one hour only so many
-//! registrations and passwords are hashed.
+//! The sender of an order was checked where it came in, and is checked again here, in the row as it
+//! is when nobody else changes it: an account that was kicked, disabled or made anew meanwhile
+//! orders nothing. Changes, and refusals to administrators, are in the audit log before the answer.
+//! Invariants: an order that was taken is answered once; of one hour only so many registrations and
+//! passwords are hashed.
 
 use super::user_book::UserBook;
 use crate::clock;
@@ -422,8 +422,8 @@ fn fault(fault: UserFault) -> BookFault {
     }
 }
 
-/// What is to be kept of an order; `None`: it was a question, or was no administrator's and came to
-/// nothing.
+/// The note of an order for the audit log; `None`: it was a question, or a failed order of somebody
+/// other than an administrator.
 fn note(order: &BookOrder, answer: &BookAnswer) -> Option<admin::BookNote> {
     let (by, action, users) = match order {
         BookOrder::Operate { by, wish: OperatorWish::Change(change), users, .. } => {

@@ -1,9 +1,9 @@
 //! Calls to the logs of threads that wait for the answer: about rows of accounts and tokens, and
 //! what waits for an archive.
 //!
-//! It knows which log a row is in, and nothing of what rows say. Invariant: every call is answered,
-//! at the latest after the time it is given and when all is over; an answer that comes later is
-//! thrown away.
+//! This module knows which log a row is in, and nothing of the content of rows. Invariant: every
+//! call is answered, at the latest after the time it is given and when the server ends; an answer
+//! that comes later is thrown away.
 
 use crate::start::storage::backlog::ANSWER;
 use base::hash::HashKey;

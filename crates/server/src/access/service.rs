@@ -1,8 +1,8 @@
 //! Calls to others: the service that decides about clients, and the place of keys.
 //!
-//! What is said and what answers mean is `guard`'s part; here are time-outs, sizes, and how often
-//! keys are fetched. A failure is told once until it works again. Redirects are not followed: who
-//! decides about clients is where the operator said.
+//! `guard` makes the requests and decodes the answers; this module keeps time-outs, sizes, and how
+//! often keys are fetched. A failure is logged once until it works again. Redirects are not
+//! followed: who decides about clients is where the operator said.
 
 use super::settings::Settings;
 use crate::config::Http;

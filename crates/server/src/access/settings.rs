@@ -62,8 +62,7 @@ impl Settings {
         self.http().is_some() || !self.keys_url().is_empty()
     }
 
-    /// What access control needs of them, with the files read; in words for the operator, what is
-    /// wrong.
+    /// Reads the files that the settings name; the error says in words what is wrong.
     pub(super) fn load(&self) -> Result<(guard::Settings, PeopleFiles), String> {
         self.check()?;
         self.database()?;

@@ -17,11 +17,11 @@ use std::path::PathBuf;
 /// Whether a broker holds identifiers for messages that are over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stale {
-    /// It may.
+    /// The broker may hold some.
     Perhaps,
-    /// It was told to free them.
+    /// The broker was told to free them.
     Asked,
-    /// It does not.
+    /// The broker holds none.
     No,
 }
 

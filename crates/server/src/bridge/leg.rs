@@ -229,7 +229,7 @@ impl Leg {
         self.plan.profile.is_bridge
     }
 
-    /// It says so no more, from the next connection on.
+    /// Stops marking the leg as a bridge, from the next connection on.
     pub fn unmark(&mut self) {
         self.plan.profile.is_bridge = false;
         self.say_profile();
@@ -268,7 +268,7 @@ pub(super) struct LegMachine {
 
 /// An order to a leg.
 pub(super) struct LegOrder {
-    /// Whose.
+    /// Leg that is meant.
     pub id: LegId,
     pub order: ClientOrder,
 }

@@ -249,11 +249,11 @@ words! {
 words! {
     /// Answer to clients while the node follows.
     pub enum Redirect {
-        /// They are refused.
+        /// Clients are refused.
         Refuse = "refuse",
-        /// They are to use the leader for now.
+        /// Clients are told to use the leader for now.
         UseAnother = "use-another",
-        /// They are to use the leader from now on.
+        /// Clients are told to use the leader from now on.
         Moved = "moved",
     }
 }

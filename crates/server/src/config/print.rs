@@ -341,8 +341,8 @@ fn pages(config: &Config) -> Vec<Page> {
     pages
 }
 
-/// What webhooks are called: their addresses, where several have one with their products, and if
-/// that does not tell them apart, with their numbers.
+/// Names of webhooks: their addresses, where several have the same one also their products, and if
+/// that does not tell them apart, their numbers.
 fn webhook_names(hooks: &[WebhookSection]) -> impl Iterator<Item = String> {
     let address = |hook: &WebhookSection| admin::shown_url(&hook.url);
     let full = |hook: &WebhookSection| {

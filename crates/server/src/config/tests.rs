@@ -1,5 +1,5 @@
-//! What the configuration promises: every refusal to the letter, defaults, overrides, differences,
-//! and that `holdline.toml` is what the code says.
+//! Tests of the configuration: every refusal to the letter, defaults, overrides, differences, and
+//! that `holdline.toml` agrees with the code.
 
 use std::path::PathBuf;
 

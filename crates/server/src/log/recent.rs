@@ -1,8 +1,9 @@
 //! The newest warnings and errors of the log, kept in memory for who looks later.
 //!
-//! It hears what the log's filter lets pass, keeps it whether or not anybody could print it, and
-//! counts it by its kind. It knows no printer. Invariant: so many lines of so many bytes at most,
-//! the oldest make room; a count a kind of the vocabulary, and none for anything else.
+//! This module gets the lines that pass the log's filter, keeps them whether or not they could be
+//! printed, and counts them by kind. It knows no printer. Invariant: the lines and the bytes of
+//! each are limited, the oldest make room; a count for each kind of the vocabulary, and none for
+//! anything else.
 
 use crate::clock;
 use admin::LogLine;

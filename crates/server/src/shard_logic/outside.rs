@@ -1,5 +1,5 @@
-//! What a logic needs of the world outside its shard: its log, the event feed, whoever answers slow
-//! questions about access, and whoever carries records to a directory.
+//! Port to the world outside a shard: its log, the event feed, whoever answers slow questions about
+//! access, and whoever carries records to a directory.
 
 use base::time::{Instant, Now};
 use model::chat::foreign::{ForeignRefused, ForeignWord};

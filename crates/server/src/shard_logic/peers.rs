@@ -1,10 +1,10 @@
 //! Messages of the services of one shard to the same services of others.
 //!
-//! What a service says to another shard in a turn is packed into one bag, which goes out when the
-//! turn is over. Each shard's [`PeerBacklog`] says how much is on its way to it: a logic whose
-//! peer messages pile up at another has its connections read no further until it is less; the same
-//! where messages for very many pile up at a service. Invariant: what was added to an account is
-//! taken off it by whoever reads the bag, or drops it.
+//! A service's messages to another shard in a turn are packed into one bag, which is sent when the
+//! turn is over. Each shard's [`PeerBacklog`] says how much is on its way to it: a logic whose peer
+//! messages pile up at another has its connections read no further until it is less; the same where
+//! messages for very many pile up at a service. Invariant: the count of a bag is taken off the
+//! backlog by whoever reads the bag, or drops it.
 
 use model::id::ShardId;
 use model::limits::Limits;
@@ -70,8 +70,8 @@ impl PeerBacklog {
     }
 }
 
-/// What a service of one shard had to say to the same of another in a turn: a `Vec` of its peer
-/// messages. However it ends, it is taken off the account.
+/// Messages of a service of one shard to the same service of another in a turn: a `Vec` of its peer
+/// messages. However it ends, its count is taken off the backlog.
 pub struct PeerBag {
     pub(super) service: ServiceKind,
     pub(super) from: ShardId,

@@ -1,7 +1,7 @@
 //! A service at work on a shard, of whatever kind: what the logic does with all of them alike.
 //!
-//! It keeps the service's effects and what it has to say to other shards, and hands out the wider
-//! words. The logic holds a list of these and names none.
+//! A running service keeps its effects and its messages to other shards, and converts its words to
+//! those of all services. The logic holds a list of these and names none.
 
 use super::call_clock::CallClock;
 use super::peers::{PeerBacklog, PeerBag};
@@ -214,7 +214,7 @@ pub struct RunningService<S: Service> {
     effects: Effects<S>,
     /// Messages to each shard since the last turn.
     said: Vec<Vec<S::PeerMessage>>,
-    /// It was told something since its last turn, or did something.
+    /// Whether the service got or did something since its last turn.
     stirred: bool,
     /// When it wants to turn at the latest.
     next: Option<Instant>,

@@ -92,7 +92,8 @@ impl SlowList {
         Some(self.rows.entry(conn.bits()).or_insert_with(new))
     }
 
-    /// What waits for a connection, and whether its peer reads too slowly, which begins a row.
+    /// Takes the queued bytes of a connection, and whether its peer reads too slowly, which begins
+    /// a row.
     pub(super) fn reads(
         &mut self,
         now: Now,

@@ -1,7 +1,7 @@
 //! The chat page: the files of `clients/chat-page` that listeners give to browsers.
 //!
-//! They are in the binary as they lie in the repository; `scripts/clients.sh` holds that they are
-//! what their sources say. What is in them is the page's own affair.
+//! The files are in the binary as they are in the repository; `scripts/clients.sh` checks that they
+//! match their sources. Their content is the page's own affair.
 
 use net::layer::files::StaticFile;
 

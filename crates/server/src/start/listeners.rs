@@ -103,7 +103,7 @@ pub(super) fn first(
 /// The API's listener.
 struct OpenApi {
     listener: TcpListener,
-    /// It was opened now: nobody has kept it.
+    /// Whether the socket was opened now, rather than kept by the supervisor.
     is_fresh: bool,
 }
 

@@ -1,5 +1,5 @@
-//! What services want devices to be told that are not connected, on its way out, and the answers on
-//! their way back.
+//! Notifications for devices that are not connected, on their way out, and the answers on their way
+//! back.
 //!
 //! Invariant: an order that was taken is answered by one mail to the service that gave it.
 

@@ -1,7 +1,7 @@
 //! Size of the pages that the kernel gives this process memory in.
 //!
-//! What is shipped is what is measured: whoever starts a program of ours says so first, since a
-//! kernel that gives huge pages to everybody (`always`, as Debian has it) would give them to it.
+//! A program of ours calls this first, so that it ships as it was measured: a kernel that gives
+//! huge pages to everybody (`always`, as Debian has it) would give them to it.
 
 use rustix::thread;
 

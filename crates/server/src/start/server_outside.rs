@@ -1,8 +1,8 @@
 //! The log, the event feed, the questions of access and the directory as one shard of a real server
 //! sees them.
 //!
-//! It notes which appends are Reports, so that the webhooks' couriers are told when one is on
-//! stable storage and not at every push. Invariant: a ticket is noted from its call to its
+//! This module notes which appends are Reports, so that the webhooks' couriers are woken when one
+//! is on stable storage and not at every push. Invariant: a ticket is noted from its call to its
 //! completion.
 
 use super::SharedParts;

@@ -1,8 +1,8 @@
 //! The thread that appends presence to a stream outside.
 //!
-//! What it appends, and how often it tries, is the courier's ([`admin::StreamCourier`]); the stream
-//! is whatever the caller hands in, with a connection that nobody else uses. Invariant: it ends
-//! when the feed does, after one more try at what is left.
+//! The courier ([`admin::StreamCourier`]) chooses what to append and how often to try; the caller
+//! hands in the stream, with a connection that nobody else uses. Invariant: the thread ends when
+//! the feed does, after one more try at what is left.
 
 use crate::clock;
 use admin::{Feed, MetricReading, StreamCourier, StreamSettings, StreamTally};

@@ -1,9 +1,9 @@
 //! A server that takes the place of a running one, and one whose place is taken.
 //!
-//! What may fail without the data folder is tried before the running server is bound to anything:
-//! files that the configuration names, addresses that the other one does not have, descriptors.
-//! Invariant: a server that gives its place away keeps copies of its listeners until another one
-//! serves at them.
+//! Steps that can fail without the data folder are tried before the running server is bound to
+//! anything: files that the configuration names, addresses that the other one does not have,
+//! descriptors. Invariant: a server that gives its place away keeps copies of its listeners until
+//! another one serves at them.
 
 use super::supervisor::Inherited;
 use super::{RunningServer, StartError, doors, failed, fit_descriptors, listeners};

@@ -1,8 +1,7 @@
 //! The API's way to chat.
 //!
-//! What is about an account or a group goes to the shard where that is at home; groups are listed
-//! by the shard that is named, chatrooms by all, whose lists are merged in the order of their
-//! addresses.
+//! A command about an account or a group goes to its home shard; groups are listed by the shard
+//! that is named, chatrooms by all, whose lists are merged in the order of their addresses.
 
 use super::Switchboard;
 use crate::shard_logic::outside::Outside;

@@ -1,9 +1,8 @@
 //! The API's way to the brokers.
 //!
-//! What is about one client goes to the shard where it is at home, what is about one topic to that
-//! topic's; messages are published by the first shard, in their order; retained messages of a
-//! filter are asked of all shards and merged in the order of their topics, and clients are listed
-//! shard after shard.
+//! A command about one client goes to its home shard, one about a topic to that topic's; messages
+//! are published by the first shard, in their order; retained messages of a filter are asked of all
+//! shards and merged in the order of their topics, and clients are listed shard after shard.
 
 use super::Switchboard;
 use crate::shard_logic::outside::Outside;

@@ -22,9 +22,9 @@ pub enum TakeOverEvent {
     Signal(i32),
     /// This process takes the server's place.
     TakeOver(Successor),
-    /// It serves now.
+    /// The successor serves now.
     Served,
-    /// It has ended before it served.
+    /// The successor has ended before it served.
     Lost,
 }
 

@@ -1,8 +1,8 @@
 //! The way in to traces: how many there are, and how one begins.
 //!
-//! It has every shard tap its connections and gives the trace its thread. It knows no HTTP. What is
-//! looked at for a trace costs the shards that; without one they look at one flag. Invariant: the
-//! places that are taken are those of traces that somebody holds.
+//! The desk has every shard tap its connections and gives the trace its thread. It knows no HTTP.
+//! Shards pay for each connection that they check for a trace; without one they check one flag.
+//! Invariant: the places that are taken are those of traces that somebody holds.
 
 use super::follower::Follower;
 use super::seen::{ActiveTrace, BATCHES_MAX};

@@ -1,9 +1,9 @@
 //! A trace's own thread: it takes what shards saw, decodes it, and tells it.
 //!
-//! It waits where it tells: a slow reader makes what waits in front of it grow, up to its limit,
-//! and what comes then is left out by the shards. Events beyond so many a second are left out here.
-//! Both are told as they are noticed. Invariant: what is left out is told before what comes behind
-//! it.
+//! The thread waits for its reader: a slow one makes the queue in front of the thread grow, up to
+//! its limit, and later events are left out by the shards. Events beyond so many a second are left
+//! out here. Both are reported as they are noticed. Invariant: an omission is reported before the
+//! events behind it.
 
 use super::decode::{Decoded, FrameMemory};
 use super::desk::TraceTally;
@@ -180,7 +180,7 @@ impl Follower {
 }
 
 impl Remembered {
-    /// It is this one's: told with the next event, for who it is shows in what it sends.
+    /// Sets the identity of the connection. No event of its own: the next event shows it.
     fn is(&mut self, names: &Names) -> Vec<TraceEvent> {
         let peer = names.peer.or(self.names.peer);
         self.names = Names { peer, ..names.clone() };

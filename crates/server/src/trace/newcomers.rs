@@ -56,7 +56,7 @@ impl Newcomers {
         self.all.get(&conn).map(|newcomer| newcomer.number)
     }
 
-    /// It says something. The oldest of it makes room.
+    /// Keeps bytes of a connection. The oldest make room.
     pub(super) fn keep(&mut self, conn: ConnRef, seen: &Arc<Seen>) {
         let Some(newcomer) = self.all.get_mut(&conn) else { return };
         let mut seen = seen.clone();
@@ -74,7 +74,7 @@ impl Newcomers {
         self.bytes += newcomer.bytes;
     }
 
-    /// It is one no more.
+    /// Removes a connection whose identity is known, or that ended.
     pub(super) fn take(&mut self, conn: ConnRef) -> Option<Newcomer> {
         let newcomer = self.all.remove(&conn)?;
         self.bytes -= newcomer.bytes;

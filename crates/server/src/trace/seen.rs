@@ -1,7 +1,7 @@
 //! Events of followed connections, from shards to their trace.
 //!
-//! It is shared by all traces that want it, and copied once. Invariant: `waiting` is the sum of the
-//! weights of what was handed over and is not decoded yet.
+//! An event is shared by all traces that want it, and copied once. Invariant: `waiting` is the sum
+//! of the weights of what was handed over and is not decoded yet.
 
 use model::close::CloseReason;
 use model::limits::ApiLimits;
@@ -40,9 +40,9 @@ pub(super) enum WireKind {
 
 /// Event that was seen.
 pub(super) enum SeenWhat {
-    /// It begins, or is followed from here on.
+    /// The connection begins, or is followed from here on.
     Opened { facts: LinkFacts, was_there: bool },
-    /// It is this one's, or wants to be.
+    /// The connection is this client's, or claims to be.
     Is(Names),
     /// Bytes that a machine took or said.
     Bytes(TraceDirection, Box<[u8]>),
@@ -54,7 +54,7 @@ pub(super) enum SeenWhat {
     Noticed(&'static str, Vec<TraceField>),
     /// A message on a topic that is followed.
     Message { kind: &'static str, who: Names, message: Arc<Publication>, fields: Vec<TraceField> },
-    /// It ended.
+    /// The connection ended.
     Closed(CloseReason),
 }
 

@@ -1,7 +1,7 @@
 //! A shard's side of traces: which connections are followed, and what is told of them.
 //!
-//! Who a connection is its service says ([`AnyService::identity`]), or, before there is a session,
-//! the login that its machine asks for. It is asked again at each thing that passes on a
+//! The identity of a connection comes from its service ([`AnyService::identity`]), or, before there
+//! is a session, from the login that its machine asks for. It is looked up again at each event of a
 //! connection that nobody follows: that costs a look into a table, needs no memory, and is all that
 //! others pay for a trace. Nothing is decoded here. Invariant: a connection is in `followed` while
 //! some trace that is not over follows it.
@@ -190,7 +190,7 @@ impl TraceTap {
         }
     }
 
-    /// It is this one's connection, or (not settled) may become so, by whatever its login says.
+    /// Sets the identity of a connection, or (not settled) the one that its login claims.
     fn is(&mut self, at: Moment, identity: TraceIdentity<'_>, settled: bool) {
         let newcomer = if settled { self.newcomers.take(at.conn) } else { None };
         let known = self.followed.get(&at.conn);

@@ -34,13 +34,13 @@ pub(super) const TRIES_MAX: u32 = 4;
 /// How the database stands.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum DatabaseStanding {
-    /// It was not asked yet.
+    /// The database was not asked yet.
     Unknown,
-    /// It answers, and the copy follows.
+    /// The database answers, and the copy follows.
     There,
-    /// It does not answer.
+    /// The database does not answer.
     Away(String),
-    /// It answers, and the copy does not follow.
+    /// The database answers, and the copy does not follow.
     Refuses(String),
 }
 
@@ -189,7 +189,7 @@ impl BookDatabase {
         })
     }
 
-    /// It failed: told once, until it is there again.
+    /// Notes that the database failed: logged once, until it is back.
     pub(super) fn failed(&self, fault: &DatabaseFault) {
         let standing = match fault {
             DatabaseFault::Conflict => return,
@@ -209,7 +209,7 @@ impl BookDatabase {
         }
     }
 
-    /// It is there, and the copy follows.
+    /// Notes that the database is back, and that the copy follows.
     pub(super) fn is_there(&self) {
         let before = std::mem::replace(&mut *self.lock(), DatabaseStanding::There);
         if before != DatabaseStanding::There {

@@ -1,7 +1,7 @@
 //! `[cluster]`: several nodes with copies of the same logs, of which one serves.
 //!
-//! It knows which addresses are well formed, and asks nobody. Invariant: no address has a password
-//! in it.
+//! This module checks the form of addresses and connects to none. Invariant: no address has a
+//! password in it.
 
 use base::section;
 use base::setting::{list, text, whole};
@@ -92,7 +92,8 @@ fn is_advertised(text: &str) -> bool {
     }
 }
 
-/// It becomes a part of the names of streams and subjects.
+/// Whether a text is valid as a cluster's name, which becomes a part of the names of streams and
+/// subjects.
 fn is_cluster_name(text: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b"_-".contains(&b);
     (1..=32).contains(&text.len()) && text.bytes().all(allowed)

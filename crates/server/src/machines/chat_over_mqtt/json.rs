@@ -1,7 +1,7 @@
 //! Messages of the schema as JSON, and back (protobuf.dev, "ProtoJSON Format"), so that a person
 //! with a shell can say them.
 //!
-//! It goes by the schema alone and knows no message: numbers of 64 bits are texts, bytes are
+//! The codec follows the schema alone and knows no message: numbers of 64 bits are texts, bytes are
 //! Base64, words of enumerations are named; what has its zero value is left out. A name that the
 //! schema does not have is an error, in JSON; in a message it is skipped.
 

@@ -66,9 +66,9 @@ pub struct ChatOverMqtt {
 enum Step {
     /// There is no session of chat.
     Out,
-    /// It is asked for; an answer is due then.
+    /// The session was asked for; an answer is due at this time.
     Asked(Instant),
-    /// It is there, on these terms.
+    /// The session exists, on these terms.
     In(CarriedSession, Box<LoggedIn>),
 }
 

@@ -29,7 +29,7 @@ pub(super) struct DraftStep {
     pub(super) number: usize,
     pub(super) section: ListenSection,
     pub(super) tls: Option<TlsParts>,
-    /// It needs new sockets.
+    /// Whether the step needs new sockets.
     pub(super) opens: bool,
 }
 

@@ -164,8 +164,8 @@ impl Listeners {
         lock(&self.files)
     }
 
-    /// What has to be done for this configuration. By then sockets are open and certificates are
-    /// read; an error, in words, has changed nothing.
+    /// Plans the changes for this configuration: opens sockets and reads certificates. An error, in
+    /// words, has changed nothing.
     pub(in crate::start) fn plan(&self, config: &Config) -> Result<ListenerPlan<'_>, String> {
         let copies = lock(&self.around.copies);
         let places = lock(&self.places);
@@ -362,7 +362,7 @@ impl Listeners {
         copies.sockets.extend(sockets);
     }
 
-    /// They are not kept any more, and its file is removed.
+    /// Has the supervisor drop the sockets of a place, and removes its file.
     fn forget(&self, place: &mut Place, copies: &mut GivenListeners) {
         let names = std::mem::take(&mut place.kept_names);
         copies.sockets.retain(|socket| !names.contains(&socket.name));

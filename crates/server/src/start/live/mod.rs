@@ -76,8 +76,8 @@ impl Live {
         self.shown.read().map(|new| self.preview(&new))
     }
 
-    /// What a reload would do. Files that the configuration names are read, and ports of new
-    /// listeners are looked at.
+    /// Preview of a reload. Files that the configuration names are read, and ports of new listeners
+    /// are looked at.
     pub(super) fn preview(&self, new: &Config) -> ReloadPreview {
         let _one = lock(&self.one);
         let old = self.shown.in_force();

@@ -1,7 +1,8 @@
 //! Certificates that expire: told in the log from 30 days on, and shown to who asks.
 //!
-//! What is in use counts, not what is in the files by now: a certificate that was renewed and not
-//! read again expires all the same. A file that several listeners have is told once.
+//! The check reads the certificates in use, not the files as they are now: a certificate that was
+//! renewed and not read again expires all the same. A file that several listeners have is logged
+//! once.
 
 use super::PeriodicTask;
 use crate::clock;

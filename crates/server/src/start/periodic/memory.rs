@@ -1,16 +1,16 @@
 //! Memory gauge: how much the process uses, and what is said of it.
 //!
-//! It is looked at again before what is left can be used up: four times a second, or as seldom as
-//! once where there are gigabytes, for each look wakes a processor that has nothing else to do.
+//! The gauge is read again before the free memory can be used up: four times a second, or as seldom
+//! as once where there are gigabytes, for each look wakes a processor that has nothing else to do.
 //!
 //! The allocator keeps pages that nothing is in any more for a second, and gives them back when a
 //! thread frees a page after that. A server that has become quiet, or turns everybody away, frees
 //! none: so while it is not calm a look begins by having them given back, as do turns of shards
 //! (each thread has pages of its own). Judged is what is left.
 //!
-//! What may be used is `limits.memory_max`, or three quarters of what the machine or its control
-//! group gives. What is used is what is resident without files, which the kernel takes back when it
-//! wants. It decides nothing: levels are the model's.
+//! The limit is `limits.memory_max`, or three quarters of the memory of the machine or its control
+//! group. The use is resident memory without files, which the kernel takes back when it wants. The
+//! gauge decides nothing: levels are the model's.
 
 use super::{PeriodicTask, to_next_second};
 use model::pressure::{Gauge, Pressure};

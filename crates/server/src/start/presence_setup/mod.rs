@@ -1,8 +1,8 @@
 //! Presence at the start: configuration's words become trackers, the directory's thread, the
 //! queries.
 //!
-//! What can refuse (certificates, settings) does so before any shard runs; a directory that is away
-//! refuses nothing. [`replication`] is the thread that carries what trackers hand out, [`history`]
+//! Certificates and settings are checked before any shard runs; a directory that is away does not
+//! stop the start. [`replication`] is the thread that carries what trackers hand out, [`history`]
 //! the one that keeps who came and went on the disk, [`queries`] answers operators, [`figures`]
 //! notes totals once a second, [`connector`] makes directories as configured, [`recall`] puts right
 //! what a killed server left on the topic of events. Invariant: the lease is released after the

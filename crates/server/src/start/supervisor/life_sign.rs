@@ -10,14 +10,14 @@ use std::time::Duration;
 /// Something that a supervisor is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LifeSign<'a> {
-    /// It serves.
+    /// The server serves.
     Ready(&'a str),
-    /// It reads its configuration again, since then by the clock that only rises.
+    /// The server reads its configuration again, since this time of the monotonic clock.
     Reloading {
         /// Microseconds of `CLOCK_MONOTONIC`.
         monotonic_us: u64,
     },
-    /// It lets everybody go.
+    /// The server closes its connections.
     Stopping(&'a str),
     /// All of it turns.
     Alive(&'a str),

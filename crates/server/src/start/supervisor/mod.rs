@@ -1,10 +1,11 @@
 //! The supervisor that started this process, the service manager of systemd or whoever speaks as
 //! it does: what it handed over, and what it is told.
 //!
-//! It is told by datagrams to the socket that `NOTIFY_SOCKET` names (sd_notify(3)): that the server
-//! serves, reads its configuration again, lets everybody go; that it turns; and it is given the
-//! sockets of the listeners, which it keeps and hands over to the next start (sd_listen_fds(3)).
-//! Without one nothing happens. Invariant: whatever it does or does not, the server serves.
+//! The server informs its supervisor by datagrams to the socket that `NOTIFY_SOCKET` names
+//! (sd_notify(3)): that it serves, reads its configuration again, closes its connections; that its
+//! shards turn; and it sends the sockets of its listeners, which the supervisor keeps and hands
+//! over to the next start (sd_listen_fds(3)). Without one nothing happens. Invariant: whatever the
+//! supervisor does or does not, the server serves.
 
 mod life_sign;
 
@@ -41,13 +42,13 @@ pub struct Inherited {
     pub supervisor: Supervisor,
     /// Sockets that listen.
     pub sockets: Vec<KeptSocket>,
-    /// They are another server's, whose place this one takes, with their files.
+    /// Whether they are of another server, whose place this one takes, with their files.
     pub taken_over: bool,
 }
 
 impl Inherited {
-    /// What this process has from its supervisor, by its environment. To be called once, before any
-    /// thread is begun and anything is opened.
+    /// Takes the sockets and notices of the supervisor, as the environment names them. To be called
+    /// once, before any thread is begun and anything is opened.
     pub fn take(environment: impl Iterator<Item = (String, String)>) -> Inherited {
         let words: BTreeMap<String, String> = environment.collect();
         let pid = std::process::id();
@@ -94,7 +95,7 @@ pub struct Supervisor {
 struct Way {
     socket: OwnedFd,
     to: SocketAddrUnix,
-    /// It could not be told the last time.
+    /// Whether the last message could not be sent.
     is_lost: AtomicBool,
 }
 
