@@ -1,8 +1,9 @@
 //! The client's side of a connection: for the command line, the laboratory and tests.
 //!
-//! It logs in when the link opens, asks now and then whether the server is there, does what it is
-//! told and says what it sees. What a device has read, which message it expects next and when to
-//! come back is its owner's to know. The same machine may be opened again on a new connection.
+//! The machine logs in when the link opens, pings the server now and then, carries out its owner's
+//! orders and reports events. Its owner remembers what the device has read and which message it
+//! expects next, and decides when to reconnect. The same machine may be opened again on a new
+//! connection.
 //!
 //! Whoever wants its words has [`ImEvent`]s; the laboratory, of whose clients there are many,
 //! looks at the frames themselves ([`Client::open`], [`Client::next`], [`Client::end`]).
@@ -124,7 +125,7 @@ impl Client {
         self.state = State::Idle;
     }
 
-    /// What a frame means for the connection.
+    /// Handles a frame of the server.
     fn hear<U>(
         &mut self,
         now: Now,

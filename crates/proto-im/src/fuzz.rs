@@ -147,7 +147,7 @@ fn conversations(number: u32) -> ConversationsPage {
     ConversationsPage { number, upto: 1, conversations: vec![one], more: true }
 }
 
-/// What a service might say to what is asked of people.
+/// A possible answer of a service to a request about people.
 fn whim_of_people(rng: &mut Prng, asked: &PeopleRequest) -> ChatDelivery {
     let number = asked.number;
     let contact = Arc::new(Contact::nobody(event().with.clone()));
@@ -174,7 +174,7 @@ fn whim_of_people(rng: &mut Prng, asked: &PeopleRequest) -> ChatDelivery {
     }
 }
 
-/// What a service might say of people by itself.
+/// A possible delivery of a service about people, without a request.
 fn whim_of_others(rng: &mut Prng) -> ChatDelivery {
     let from = event().with.clone();
     match rng.below(2) {
@@ -195,7 +195,7 @@ fn whim_of_others(rng: &mut Prng) -> ChatDelivery {
     }
 }
 
-/// What a service might say to a search, or tell of a transient.
+/// A possible answer of a service to a search or a transient.
 fn whim_of_words(request: &ChatRequest) -> Option<ChatDelivery> {
     Some(match request {
         ChatRequest::Search { number, .. } => {
@@ -213,7 +213,7 @@ fn whim_of_words(request: &ChatRequest) -> Option<ChatDelivery> {
     })
 }
 
-/// What a service might say to a request.
+/// A possible answer of a service to a request.
 fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
     let failed = |number| ChatDelivery::Failed { number, why: ChatFault::Busy };
     Some(match request {
@@ -294,7 +294,7 @@ fn whim_of_login(rng: &mut Prng) -> ChatDelivery {
     }
 }
 
-/// What a service might say of itself.
+/// A possible delivery of a service without a request.
 fn whim_unasked(rng: &mut Prng) -> Option<ChatDelivery> {
     Some(match rng.below(6) {
         4 => whim_of_others(rng),

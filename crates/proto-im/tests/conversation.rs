@@ -34,7 +34,7 @@ struct Diary {
     ends: Vec<Up>,
     orders: Vec<GroupOrder>,
     members: Vec<AccountAddress>,
-    /// What happened beside, behind the places of the messages.
+    /// Events other than messages, behind the places of the messages.
     events: Vec<Arc<InboxEvent>>,
     recalled: Vec<(Addressee, Seq)>,
 }
@@ -47,7 +47,7 @@ fn ann() -> AccountAddress {
     AccountAddress::parse("ann", "a.example").expect("right")
 }
 
-/// What is told comes back, as if Bob had told it.
+/// A transient's copy, as if Bob had sent it.
 fn told_back(it: model::chat::NewTransient) -> Down {
     let from = AccountAddress::parse("bob", "a.example").expect("right");
     let model::chat::NewTransient { state, content, .. } = it;
@@ -129,7 +129,7 @@ impl Diary {
         }
     }
 
-    /// What is asked of conversations.
+    /// Answers a request about conversations.
     fn know(&mut self, word: Up) -> Vec<Down> {
         match word {
             Up::Read { number, with, upto, .. } => {

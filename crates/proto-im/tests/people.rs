@@ -18,7 +18,7 @@ fn address(name: &str) -> AccountAddress {
     AccountAddress::parse(name, "a.example").expect("right")
 }
 
-/// What a service was asked.
+/// Service that notes the requests it gets.
 #[derive(Default)]
 struct Service {
     asked: Vec<PeopleAsk>,

@@ -1,9 +1,10 @@
 //! The device's side of a connection, for the laboratory, the simulation and tests.
 //!
-//! It binds when the link opens, acknowledges what it is sent, flags what it may have seen before
-//! (the highest id so far is all it remembers) and does what its virtual client tells it. The same
+//! The machine binds when the link opens, acknowledges pushes, flags those it may have seen before
+//! (it remembers only the highest id so far) and carries out its virtual client's orders. The same
 //! machine may be opened again on a new connection: the last id, the session and the number of the
-//! next Report go on. It keeps no time; with [`Profile::beats`] it asks to be woken for heartbeats.
+//! next Report go on. The machine keeps no time; with [`Profile::beats`] it asks to be woken for
+//! heartbeats.
 
 mod classic;
 mod newest;
@@ -28,7 +29,7 @@ pub const PONG_WAIT_S: u16 = 30;
 /// One simulated device.
 pub struct Client {
     profile: Arc<Profile>,
-    /// What resumes the session; kept only if the profile says so.
+    /// State that resumes the session; kept only if the profile says so.
     session: Option<Box<Session>>,
     /// Highest id seen, or that of what was sent again last; zero: none.
     last_id: u64,
@@ -46,7 +47,7 @@ pub struct Client {
 
 const _: () = assert!(size_of::<Client>() <= 48, "a simulated device is 48 bytes");
 
-/// What a session is resumed with.
+/// State from which a session is resumed.
 struct Session {
     token: [u8; 32],
     epoch: u64,

@@ -61,7 +61,7 @@ fn yes(term: u16) -> PushDelivery {
     }))
 }
 
-/// What a hub might say to a request, or by itself.
+/// A possible delivery of a hub, for a request or without one.
 fn whim(rng: &mut Prng, request: &PushRequest) -> Option<PushDelivery> {
     let refused = |term, why| {
         let refused =

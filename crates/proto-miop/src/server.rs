@@ -77,7 +77,7 @@ struct Asked {
     name: u16,
     /// When the device must be bound.
     due: Instant,
-    /// What was asked, while it may have to be asked again after a challenge.
+    /// The Bind, while it may have to be repeated after a challenge.
     bind: Option<Box<Bind>>,
     /// The device must answer this.
     nonce: Option<[u8; 16]>,

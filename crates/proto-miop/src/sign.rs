@@ -24,7 +24,7 @@ pub struct Claim<'a> {
     pub client_ts: u64,
     /// Its nonce.
     pub client_nonce: &'a [u8; 16],
-    /// What it can do.
+    /// Capabilities of the device.
     pub caps: u32,
 }
 

@@ -1,11 +1,11 @@
 //! The client's side of a connection, in all three versions.
 //!
-//! It connects when the link opens, keeps the connection alive, publishes and receives at every
-//! QoS, and goes on with its session when it is opened again on another link: what was on its way
-//! is sent again. Bridges and the command line drive it as [`Client`], with words that own what
-//! they say; the laboratory as [`VirtualClient`], which costs next to nothing while it is idle. It
-//! knows no socket, keeps no list of its subscriptions, and computes no proof: an authentication's
-//! steps come from its driver.
+//! The client connects when the link opens, keeps the connection alive, publishes and receives at
+//! every QoS, and goes on with its session when it is opened again on another link: messages on
+//! their way are sent again. Bridges and the command line drive it as [`Client`], with words that
+//! own what they say; the laboratory as [`VirtualClient`], which costs next to nothing while it is
+//! idle. The client knows no socket, keeps no list of its subscriptions, and computes no proof: an
+//! authentication's steps come from its driver.
 //!
 //! The invariant: every message it was told to publish is answered once, or is still on its way.
 
@@ -41,7 +41,7 @@ use std::time::Duration;
 /// One client.
 pub struct Client {
     profile: Arc<Profile>,
-    /// What is under way; absent while nothing is.
+    /// State of open exchanges; absent while there are none.
     work: Option<Box<Work>>,
     /// When something was last sent, and received; milliseconds of the monotonic clock.
     sent_ms: u32,
@@ -54,7 +54,7 @@ pub struct Client {
     state: State,
     /// PINGREQ without an answer.
     pinging: bool,
-    /// It has been connected before.
+    /// Whether it has been connected before.
     again: bool,
     /// A client that relays may send messages of QoS 1 and 2 on this connection.
     is_resumed: bool,
@@ -74,7 +74,7 @@ enum State {
     Out,
 }
 
-/// What the server said it takes; what it did not say is as the standard has it.
+/// The server's limits; absent ones as the standard has them.
 #[derive(Clone, Copy)]
 struct Server {
     packet_bytes_max: u32,
@@ -98,7 +98,7 @@ impl Default for Server {
     }
 }
 
-/// What is under way.
+/// Open exchanges.
 #[derive(Default)]
 struct Work {
     /// Sent at QoS 1 and 2 and not completed, in the order in which they were first sent.
@@ -171,7 +171,7 @@ impl From<PacketFault> for End {
 }
 
 impl From<Unsent> for End {
-    /// What must be sent cannot be: the profile asks for what does not fit a packet.
+    /// A required packet cannot be sent: the profile asks for more than fits a packet.
     fn from(_: Unsent) -> End {
         End::silent(CloseReason::LocalLimit)
     }
@@ -198,7 +198,7 @@ impl Client {
         }
     }
 
-    /// What it is.
+    /// Profile of the client.
     pub fn profile(&self) -> &Arc<Profile> {
         &self.profile
     }

@@ -101,7 +101,7 @@ const fn varint_max() -> u32 {
 /// By which rules bytes are read: whose they are, the limits, and what is let pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DecodeRules {
-    /// Who sent the bytes.
+    /// Sender of the bytes.
     pub sender: Sender,
     /// The version that CONNECT agreed on. CONNECT itself brings its own.
     pub version: Version,

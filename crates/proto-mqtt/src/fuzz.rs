@@ -118,7 +118,7 @@ fn the_codec_takes_bent_streams_or_finds_their_faults() {
     assert!(taken > ROUNDS, "{taken} packets were read");
 }
 
-/// What a broker might say to a request.
+/// A possible answer of a broker to a request.
 fn whim(rng: &mut Prng, word: &Up) -> Option<Down> {
     let refused = || Some(Down::Refused(denied(Denial::Busy)));
     let challenge = || Some(Down::Challenge { method: "m".into(), data: Box::default() });
@@ -134,7 +134,7 @@ fn whim(rng: &mut Prng, word: &Up) -> Option<Down> {
     }
 }
 
-/// What a broker might say by itself, to a client whose session is bound.
+/// A possible order of a broker without a request, to a client whose session is bound.
 fn call(rng: &mut Prng) -> Down {
     let id = 1 + rng.below(65_535) as u16;
     match rng.below(16) {
@@ -158,7 +158,7 @@ fn call(rng: &mut Prng) -> Down {
     }
 }
 
-/// What a machine said must be what a broker can follow.
+/// Checks that a broker can follow a machine's requests.
 fn check(words: &[Up], ended: bool) -> bool {
     let Some((first, others)) = words.split_first() else { return false };
     assert!(matches!(first, Up::Connect(_)), "{first:?}");

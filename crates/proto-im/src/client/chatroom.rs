@@ -44,13 +44,13 @@ pub(super) fn joined(fields: &JoinedFields<'_>) -> Result<ImEvent, WireFault> {
     })))
 }
 
-/// What somebody says there, told.
+/// Event for a message in a chatroom.
 pub(super) fn said(fields: &SaidFields<'_>) -> Result<ImEvent, WireFault> {
     let message = Arc::new(fields.message.message()?);
     Ok(ImEvent::ChatroomSaid { message, important: fields.important })
 }
 
-/// What this device was not sent, told.
+/// Event for messages of a chatroom that this device was not sent.
 pub(super) fn missed(fields: &MissedFields<'_>) -> Result<ImEvent, WireFault> {
     Ok(ImEvent::ChatroomMissed { room: address(fields.room)?, missed: fields.missed })
 }

@@ -1,4 +1,4 @@
-//! What an account knows of its conversations, as a client hears of it (IM 11).
+//! Events about an account's view of its conversations, as a client gets them (IM 11).
 
 use super::ImEvent;
 use crate::codec::WireFault;

@@ -13,7 +13,7 @@ use crate::codec::upload::UploadFields;
 use model::account::Addressee;
 use model::chat::{NewTransient, PushWish, SearchRange};
 
-/// What an order is on the wire.
+/// The frame of an order.
 pub(super) fn frame_of(order: &ImOrder) -> ClientFrame<'_> {
     match order {
         ImOrder::Proceed(data) => ClientFrame::Proceed(data),

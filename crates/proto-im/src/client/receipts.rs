@@ -14,7 +14,7 @@ pub(super) fn privacy(fields: &PrivacyFields) -> ImEvent {
     ImEvent::Privacy { number: fields.number, state: fields.state() }
 }
 
-/// What was delivered, told.
+/// Event for a delivery receipt.
 pub(super) fn delivered(fields: &DeliveredFields<'_>) -> Result<ImEvent, WireFault> {
     Ok(ImEvent::Delivered(Box::new(fields.news()?)))
 }

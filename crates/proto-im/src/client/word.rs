@@ -1,4 +1,4 @@
-//! What a client machine is told, and what it says.
+//! Orders to a client machine, and its events.
 
 use crate::codec::push::RegisteredPushes;
 use crate::codec::server_frame::FailedFields;
@@ -15,7 +15,7 @@ use model::media::{UploadSlot, UploadWish};
 use model::timeline::Seq;
 use std::sync::Arc;
 
-/// Who logs in, and how.
+/// Credentials and terms of a log-in.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Profile {
     /// The account, perhaps without its domain.
@@ -43,7 +43,7 @@ impl Profile {
     }
 }
 
-/// What a client machine is to do. Before it is logged in only `Proceed` and `Goodbye` are done.
+/// Order to a client machine. Before the log-in only `Proceed` and `Goodbye` are carried out.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ImOrder {
     /// Go on with an exchange.
@@ -56,7 +56,7 @@ pub enum ImOrder {
         to: Addressee,
         /// The same when it is sent again.
         client_id: ClientMessageId,
-        /// What is said.
+        /// Content of the message.
         content: Content,
     },
     /// Ask for the inbox behind a place.
@@ -85,7 +85,7 @@ pub enum ImOrder {
     Group {
         /// Given back with the answer.
         number: u32,
-        /// What is wanted.
+        /// The order to carry out.
         order: Box<GroupOrder>,
     },
     /// Ask who is in a group.
@@ -153,7 +153,7 @@ pub enum ImOrder {
     Push {
         /// Given back with the answer.
         number: u32,
-        /// What.
+        /// The wish.
         wish: Box<PushWish>,
     },
     /// Be there so; none: be seen by nobody, and see nobody.
@@ -188,7 +188,7 @@ pub enum ImOrder {
     Search {
         /// Given back with the answer.
         number: u32,
-        /// What is searched for.
+        /// Criteria of the search.
         range: Box<SearchRange>,
     },
     /// Tell something that is kept nowhere.
@@ -197,7 +197,7 @@ pub enum ImOrder {
     Chatroom {
         /// Given back with the answer.
         number: u32,
-        /// What.
+        /// The request.
         ask: Box<ChatroomAsk>,
     },
     /// Everything up to this place is here.
@@ -208,7 +208,7 @@ pub enum ImOrder {
     Goodbye,
 }
 
-/// What a client machine saw.
+/// Event of a client machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ImEvent {
     /// The device has its session.
@@ -227,10 +227,10 @@ pub enum ImEvent {
         seq: Seq,
         /// When it was taken, Unix milliseconds.
         at_ms: u64,
-        /// It was sent before.
+        /// Whether a message with this id was stored before: this repeats its answer.
         again: bool,
     },
-    /// What was asked was not done.
+    /// The request was not carried out.
     Failed {
         /// The order's.
         number: u32,
@@ -250,7 +250,7 @@ pub enum ImEvent {
     Event {
         /// Its place.
         seq: Seq,
-        /// What happened; `None`: something that a later version added.
+        /// The event; `None`: a later version added it.
         event: Option<Arc<InboxEvent>>,
     },
     /// There is more in the inbox.
@@ -261,7 +261,7 @@ pub enum ImEvent {
         number: u32,
         /// Messages with their places.
         messages: Vec<(Seq, Arc<ChatMessage>)>,
-        /// What else happened and is known here, with its places.
+        /// Known events other than messages, each with its place.
         events: Vec<(Seq, Arc<InboxEvent>)>,
         /// Where to go on.
         upto: Seq,
@@ -297,7 +297,7 @@ pub enum ImEvent {
     Conversations(Box<ConversationsPage>),
     /// A part of the contacts.
     Contacts(Box<ContactsPage>),
-    /// What was wanted of a contact, or of presence, is done.
+    /// The request about a contact, or about presence, was carried out.
     Done {
         /// The order's.
         number: u32,
@@ -318,7 +318,7 @@ pub enum ImEvent {
         /// The order's.
         number: u32,
     },
-    /// Who has read what.
+    /// How far others have read a conversation.
     Readers(Box<ReadersPage>),
     /// The account's privacy.
     Privacy {
@@ -360,7 +360,7 @@ pub enum ImEvent {
     ChatroomNews {
         /// The room.
         room: Box<AccountAddress>,
-        /// What.
+        /// The notification itself.
         what: Box<ChatroomTold>,
     },
     /// The server ends the connection.
@@ -378,7 +378,7 @@ pub struct ChatroomEntry {
     pub room: AccountAddress,
     /// How it is.
     pub state: ChatroomState,
-    /// What the account may do there.
+    /// The account's role in the chatroom.
     pub role: GroupRole,
     /// The account may say nothing.
     pub muted: bool,
@@ -386,16 +386,16 @@ pub struct ChatroomEntry {
     pub history: Vec<Arc<ChatMessage>>,
 }
 
-/// What a device is told of a chatroom that it is in.
+/// Notification to a device in a chatroom.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ChatroomTold {
-    /// It is so now.
+    /// The chatroom's new state.
     State(ChatroomState),
     /// The device is in it no more.
     Out(ChatroomOut),
 }
 
-/// What a server tells a device that it has let in.
+/// The server's terms for a device that is logged in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Welcome {
     /// The account.
@@ -422,7 +422,7 @@ pub struct Welcome {
     pub file_bytes_max: u64,
 }
 
-/// What a server says when it lets nobody in, or ends the connection.
+/// Refusal of a log-in, or end of a connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SaidEnd {
     /// The reason.

@@ -26,7 +26,7 @@ pub struct ChatroomOrderFields<'a> {
     pub accounts: Vec<&'a str>,
     /// How many messages it keeps.
     pub keeps: u32,
-    /// It keeps them over a restart.
+    /// Whether the change survives a restart.
     pub durable: bool,
 }
 
@@ -57,7 +57,7 @@ pub struct StateFields<'a> {
     pub room: &'a str,
     /// Its title.
     pub title: &'a str,
-    /// What was announced.
+    /// Announcement of the chatroom.
     pub announcement: &'a str,
     /// Only owner and moderators may speak.
     pub quiet: bool,
@@ -72,7 +72,7 @@ pub struct StateFields<'a> {
 pub struct JoinedFields<'a> {
     /// The request's.
     pub number: u32,
-    /// What it is.
+    /// State of the chatroom.
     pub state: StateFields<'a>,
     /// The number of the account's role.
     pub role: u32,

@@ -1,4 +1,4 @@
-//! What clients send: `ClientFrame` (IM 3 to 7, 10 to 15).
+//! Frames of clients: `ClientFrame` (IM 3 to 7, 10 to 15).
 
 use super::WireFault;
 use super::chatroom::{ChatroomOrderFields, JoinFields, LeaveFields};
@@ -112,7 +112,7 @@ pub struct SendFields<'a> {
     pub to: &'a str,
     /// The sender's id for it.
     pub client_id: &'a [u8],
-    /// What is said.
+    /// Content of the message.
     pub content: ContentFields<'a>,
 }
 

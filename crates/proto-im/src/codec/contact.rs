@@ -34,11 +34,11 @@ pub struct OrderFields<'a> {
     pub contact: &'a str,
     /// The verb's number.
     pub verb: u32,
-    /// What it is called, of the verb that says so.
+    /// Name of the contact, for verbs that set one.
     pub name: &'a str,
     /// In which groups it is, of the same verb; at most one more than may be.
     pub groups: Vec<&'a str>,
-    /// What is said with a wish, of those that have it.
+    /// Text of the request, for verbs that have one.
     pub greeting: &'a str,
 }
 
@@ -62,11 +62,11 @@ pub struct ContactsPageFields<'a> {
 /// `Contact`.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ContactFields<'a> {
-    /// Who, whole.
+    /// Full address of the contact.
     pub address: &'a str,
-    /// It is in the account's list.
+    /// Whether the contact is in the account's list.
     pub listed: bool,
-    /// What the account calls it.
+    /// The account's name for the contact.
     pub name: &'a str,
     /// In which groups the account has it.
     pub groups: Vec<&'a str>,
@@ -76,7 +76,7 @@ pub struct ContactFields<'a> {
     pub seen: u32,
     /// If it asks, that is granted.
     pub approved: bool,
-    /// What it said when it asked.
+    /// Text of the contact's own request.
     pub greeting: &'a str,
     /// The account has blocked it.
     pub blocked: bool,
@@ -353,7 +353,7 @@ pub const fn said_number(verb: SubscriptionVerb) -> u32 {
     }
 }
 
-/// What this number says of a subscription; `None`: nothing.
+/// Subscription step of this number; `None`: the number has none.
 pub fn said_of(number: u32) -> Option<SubscriptionVerb> {
     SubscriptionVerb::ALL.into_iter().find(|verb| said_number(*verb) == number)
 }

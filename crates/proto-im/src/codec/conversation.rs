@@ -20,7 +20,7 @@ pub struct EventFields<'a> {
     pub read: Seq,
     /// The other has read up to here.
     pub peer_read: Seq,
-    /// It is kept otherwise.
+    /// Change of a setting of the conversation.
     pub change: Option<ChangeFields<'a>>,
 }
 
@@ -31,7 +31,7 @@ pub struct ChangeFields<'a> {
     pub setting: u32,
     /// Whether it is to be so, of all but drafts.
     pub on: bool,
-    /// What somebody began to write.
+    /// Draft of the account.
     pub draft: &'a str,
 }
 

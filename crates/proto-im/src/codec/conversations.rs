@@ -13,7 +13,7 @@ use model::timeline::Seq;
 pub struct ConversationsPageFields<'a> {
     /// The request's.
     pub number: u32,
-    /// It is what the inbox says up to this place.
+    /// Place of the inbox up to which the page is complete.
     pub upto: Seq,
     /// Conversations.
     pub conversations: Vec<ConversationFields<'a>>,
@@ -30,7 +30,7 @@ pub struct ConversationFields<'a> {
     pub place: Seq,
     /// The last place in the conversation.
     pub last_seq: Seq,
-    /// What was said last.
+    /// Excerpt of the last message.
     pub last: Option<ExcerptFields<'a>>,
     /// The account has read up to here.
     pub read: Seq,
@@ -40,13 +40,13 @@ pub struct ConversationFields<'a> {
     pub unread: u32,
     /// How many of them mention the account.
     pub mentions: u32,
-    /// It is shown before the others.
+    /// Whether clients show the conversation before the others.
     pub pinned: bool,
-    /// It makes no noise.
+    /// Whether the conversation notifies nobody.
     pub muted: bool,
-    /// It is not shown.
+    /// Whether clients hide the conversation.
     pub hidden: bool,
-    /// What somebody began to write.
+    /// Draft of the account.
     pub draft: &'a str,
     /// The account was in the group, and is no more.
     pub left: bool,
@@ -61,9 +61,9 @@ pub struct ExcerptFields<'a> {
     pub id: u64,
     /// When it was taken, Unix milliseconds.
     pub at_ms: u64,
-    /// Who said it, whole.
+    /// Full address of the sender.
     pub from: &'a str,
-    /// What it is.
+    /// Kind of the message.
     pub kind: u32,
     /// The beginning of its text.
     pub text: &'a str,

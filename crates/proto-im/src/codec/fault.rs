@@ -26,7 +26,7 @@ macro_rules! faults {
                 match self { $(WireFault::$variant => CloseReason::$reason,)+ }
             }
 
-            /// What the peer is told.
+            /// Reason that the peer gets for the fault.
             pub const fn end_reason(self) -> EndReason {
                 match self { $(WireFault::$variant => EndReason::$reason,)+ }
             }

@@ -9,7 +9,7 @@ use model::account::{ACCOUNT_NAME_BYTES_MAX, DOMAIN_BYTES_MAX};
 use model::chat::{EXTRA_BYTES_MAX, GROUP_NAMED_MAX, REASON_BYTES_MAX, TEXT_BYTES_MAX};
 use model::limits::Limits;
 
-/// What a client sends first: the protocol's mark, and its version (IM 1.1).
+/// First bytes of a client: the protocol's mark, and its version (IM 1.1).
 pub const PREFACE: [u8; 4] = [0xc4, b'I', b'M', 1];
 
 /// Bytes of a frame beside the text of its message and what stands beside that: addresses, numbers,

@@ -1,7 +1,8 @@
 //! Groups: orders and lists of members, as both directions have them (IM 10).
 //!
-//! What happens in a group is told by messages of it; these fields are what is asked for, and the
-//! answers. Of the names of an order one more is kept than may be there: who names more is told so.
+//! Changes of a group are announced by messages in it; these fields are for requests and their
+//! answers. Of the names of an order one more is kept than is allowed, so that an order with too
+//! many is refused.
 
 use super::WireFault;
 use super::protobuf::{Body, Sink, Value};
@@ -41,7 +42,7 @@ pub struct ChangedFields<'a> {
     pub seq: Seq,
     /// When it was taken, Unix milliseconds.
     pub at_ms: u64,
-    /// It was ordered before.
+    /// Whether an order with this id was carried out before: this repeats its answer.
     pub again: bool,
 }
 
@@ -69,7 +70,7 @@ pub struct MembersPageFields<'a> {
     pub number: u32,
     /// The group, whole.
     pub group: &'a str,
-    /// What it is a page of.
+    /// Version of the group to which the page belongs.
     pub version: u64,
     /// The group's title.
     pub title: &'a str,
@@ -81,26 +82,26 @@ pub struct MembersPageFields<'a> {
     pub from: u32,
     /// Members.
     pub members: Vec<MemberFields<'a>>,
-    /// What is said of the group besides its title.
+    /// The group's description.
     pub description: &'a str,
     /// Whoever knows its address may become a member.
     pub unlocked: bool,
-    /// It is in the list of its domain.
+    /// Whether the group is in the list of its domain.
     pub public: bool,
-    /// It ends when nobody is in its room any more.
+    /// Whether the group ends as soon as nobody is in its room.
     pub temporary: bool,
 }
 
 /// `Member`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct MemberFields<'a> {
-    /// Who, whole.
+    /// Full address of the member.
     pub address: &'a str,
     /// The account's number.
     pub account: u64,
     /// The role's number.
     pub role: u32,
-    /// It may say nothing.
+    /// Whether the member is muted.
     pub muted: bool,
 }
 

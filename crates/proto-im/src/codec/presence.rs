@@ -20,7 +20,7 @@ pub struct SetPresenceFields<'a> {
 /// `Presence`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PresenceFields<'a> {
-    /// Who, whole.
+    /// Full address of the contact.
     pub from: &'a str,
     /// On which device; empty: on none any more.
     pub device: &'a str,
@@ -31,7 +31,7 @@ pub struct PresenceFields<'a> {
 }
 
 impl<'a> SetPresenceFields<'a> {
-    /// What a device says of itself; `None`: it is not there.
+    /// Fields for a device's own presence; `None`: it is unavailable.
     pub fn of(number: u32, how: Option<&'a Availability>) -> SetPresenceFields<'a> {
         let status = how.map_or("", |how| &how.status);
         SetPresenceFields { number, show: how.map_or(OFFLINE, |how| show_number(how.show)), status }
@@ -72,7 +72,7 @@ impl<'a> PresenceFields<'a> {
         }
     }
 
-    /// What is told, if it can be that.
+    /// Decodes the presence; an error: its fields are invalid.
     pub fn presence(&self) -> Result<Presence, WireFault> {
         let device = (!self.device.is_empty()).then(|| self.device.into());
         // Whoever is there in a way that a later version added is there.

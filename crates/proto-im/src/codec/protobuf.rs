@@ -106,7 +106,7 @@ pub(super) const fn varint_bytes(value: u64) -> usize {
 }
 
 impl<'a> WireValue<'a> {
-    /// It as a number.
+    /// The value as a number of 64 bits.
     pub fn u64(self) -> Result<u64, WireFault> {
         match self {
             Value::Varint(value) => Ok(value),
@@ -114,7 +114,7 @@ impl<'a> WireValue<'a> {
         }
     }
 
-    /// It as a number of 32 bits.
+    /// The value as a number of 32 bits.
     pub fn u32(self) -> Result<u32, WireFault> {
         u32::try_from(self.u64()?).map_err(|_| WireFault::Range)
     }
@@ -125,12 +125,12 @@ impl<'a> WireValue<'a> {
         Ok((folded >> 1) as i32 ^ -((folded & 1) as i32))
     }
 
-    /// It as a truth.
+    /// The value as a truth.
     pub fn bool(self) -> Result<bool, WireFault> {
         Ok(self.u64()? != 0)
     }
 
-    /// It as a number of eight bytes.
+    /// The value as a number of eight bytes.
     pub fn fixed64(self) -> Result<u64, WireFault> {
         match self {
             Value::Fixed64(value) => Ok(value),
@@ -138,7 +138,7 @@ impl<'a> WireValue<'a> {
         }
     }
 
-    /// It as bytes.
+    /// The value as bytes.
     pub fn bytes(self) -> Result<&'a [u8], WireFault> {
         match self {
             Value::Bytes(bytes) => Ok(bytes),
@@ -146,7 +146,7 @@ impl<'a> WireValue<'a> {
         }
     }
 
-    /// It as a text.
+    /// The value as text.
     pub fn text(self) -> Result<&'a str, WireFault> {
         std::str::from_utf8(self.bytes()?).map_err(|_| WireFault::Text)
     }

@@ -9,7 +9,7 @@ use model::chat::{PushRegistration, PushRoute, PushStatus, PushWish, QuietHours}
 pub struct PushFields<'a> {
     /// For the answer.
     pub number: u32,
-    /// What is registered, or is to be so no longer.
+    /// The registration to add or to remove.
     pub registration: RegistrationFields<'a>,
     /// The code that was pushed to a device of MIOP.
     pub code: &'a str,
@@ -26,7 +26,7 @@ pub struct RegistrationFields<'a> {
     pub device: &'a str,
     /// The application, of a gateway.
     pub app: &'a str,
-    /// What the gateway knows the device by; said, and not told.
+    /// The gateway's token of the device; sent by clients only.
     pub token: &'a str,
     /// The product, of a device of MIOP.
     pub product: &'a str,
@@ -63,7 +63,7 @@ pub struct QuietFields {
 pub struct PushStatusFields<'a> {
     /// The request's.
     pub number: u32,
-    /// What is registered.
+    /// The registrations.
     pub registrations: Vec<RegistrationFields<'a>>,
     /// The hours of quiet.
     pub quiet: Option<QuietFields>,
@@ -293,7 +293,7 @@ impl<'a> PushStatusFields<'a> {
         Ok(it)
     }
 
-    /// What is registered, as it was told: without tokens.
+    /// The registrations, as clients get them: without tokens.
     pub fn status(&self) -> RegisteredPushes {
         let one = |it: &RegistrationFields<'_>| RegisteredPush {
             name: it.name.into(),
@@ -320,7 +320,7 @@ impl Body for PushStatusFields<'_> {
     }
 }
 
-/// What is registered of an account, as a client is told.
+/// Registrations of an account, as a client gets them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RegisteredPushes {
     /// The order's.

@@ -29,7 +29,7 @@ macro_rules! reasons {
                 match self { $(EndReason::$variant => $name,)+ }
             }
 
-            /// What it means, for people.
+            /// Meaning of the reason, for people.
             pub const fn meaning(self) -> &'static str {
                 match self { $(EndReason::$variant => $meaning,)+ }
             }

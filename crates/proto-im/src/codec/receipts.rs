@@ -1,4 +1,4 @@
-//! Who has read what, whether an account shares that, and what was delivered (IM 17).
+//! Readers of a message, the account's setting to share its reads, and delivery receipts (IM 17).
 
 use super::WireFault;
 use super::group::address;
@@ -30,7 +30,8 @@ pub struct PrivacyFields {
     pub number: u32,
     /// How it is to be: 1 shared, 2 private; 0: as it is.
     pub reads: u32,
-    /// Who adds the account to groups: 1 everybody, 2 contacts, 3 nobody; 0: as it is.
+    /// Accounts that may add the account to groups: 1 everybody, 2 contacts, 3 nobody; 0:
+    /// unchanged.
     pub adding: u32,
 }
 
@@ -56,18 +57,18 @@ pub struct ReadersPageFields<'a> {
 /// `Reader`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ReaderFields<'a> {
-    /// Who, whole.
+    /// Full address of the reader.
     pub account: &'a str,
-    /// It has read up to here.
+    /// Place up to which it has read.
     pub read: Seq,
-    /// It has everything up to here.
+    /// Place up to which it has received everything.
     pub delivered: Seq,
 }
 
 /// `Delivered`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct DeliveredFields<'a> {
-    /// Who has it, whole.
+    /// Full address of the account that received it.
     pub with: &'a str,
     /// Up to here.
     pub upto: Seq,
@@ -162,7 +163,7 @@ impl PrivacyFields {
         PrivacyFields { number, reads: reads_number(shares_reads), adding }
     }
 
-    /// What is wanted; `None`: a setting is none.
+    /// The wish; `None`: a setting has an unknown number.
     pub fn wish(&self) -> Option<PrivacyWish> {
         let adding = match self.adding {
             0 => None,
@@ -280,7 +281,7 @@ impl<'a> DeliveredFields<'a> {
         DeliveredFields { with: news.with.as_str(), upto: news.upto }
     }
 
-    /// What is told, if it can be that.
+    /// Decodes the receipt; an error: its fields are invalid.
     pub fn news(&self) -> Result<DeliveredNews, WireFault> {
         Ok(DeliveredNews { with: address(self.with)?, upto: self.upto })
     }

@@ -11,7 +11,7 @@ use model::timeline::Seq;
 pub struct SearchFields<'a> {
     /// For the answer.
     pub number: u32,
-    /// What is searched for.
+    /// Text to search for.
     pub text: &'a str,
     /// With whom; empty: with anybody.
     pub with: &'a str,

@@ -1,4 +1,4 @@
-//! What servers send: `ServerFrame` (IM 3 to 7, 10 to 15).
+//! Frames of servers: `ServerFrame` (IM 3 to 7, 10 to 15).
 
 use super::chatroom::{JoinedFields, MissedFields, NewsFields, SaidFields};
 use super::contact::{ContactChangedFields, ContactsPageFields};
@@ -31,7 +31,7 @@ pub enum ServerFrame<'a> {
     Refused(EndFields<'a>),
     /// The message is stored (IM 4.2).
     Sent(SentFields),
-    /// What was asked was not done (IM 4.3).
+    /// The request was not carried out (IM 4.3).
     Failed(FailedFields<'a>),
     /// The next of the inbox (IM 5.2).
     Message(EntryFields<'a>),
@@ -59,7 +59,7 @@ pub enum ServerFrame<'a> {
     Conversations(ConversationsPageFields<'a>),
     /// A part of the contacts (IM 12.2).
     Contacts(ContactsPageFields<'a>),
-    /// What was asked is done (IM 12.3, 12.4); of which request.
+    /// The request of this number was carried out (IM 12.3, 12.4).
     Done(u32),
     /// A contact has changed (IM 12.3).
     Contact(ContactChangedFields<'a>),
@@ -67,7 +67,7 @@ pub enum ServerFrame<'a> {
     Presence(PresenceFields<'a>),
     /// Somebody tells something that is kept nowhere (IM 16.1).
     Transient(TransientFields<'a>),
-    /// What was searched for (IM 16.4).
+    /// Result of a search (IM 16.4).
     Found(FoundFields<'a>),
     /// A file may be uploaded (IM 14.2).
     Upload(SlotFields<'a>),
@@ -75,7 +75,7 @@ pub enum ServerFrame<'a> {
     PushStatus(PushStatusFields<'a>),
     /// A code was pushed to the device that is to be woken (IM 15.1); of which request.
     PushCode(u32),
-    /// Who has read what (IM 17.2).
+    /// How far others have read a conversation (IM 17.2).
     Readers(ReadersPageFields<'a>),
     /// Whether the account shares what it has read (IM 17.3).
     Privacy(PrivacyFields),
@@ -161,7 +161,7 @@ pub struct SentFields {
     pub seq: Seq,
     /// When it was taken, Unix milliseconds.
     pub at_ms: u64,
-    /// It was sent before.
+    /// Whether a message with this id was stored before: this repeats its answer.
     pub again: bool,
 }
 
@@ -191,7 +191,7 @@ pub struct PageFields<'a> {
     pub upto: Seq,
     /// The last place there is.
     pub head: Seq,
-    /// What else happened.
+    /// Events other than messages.
     pub events: Vec<EventFields<'a>>,
 }
 

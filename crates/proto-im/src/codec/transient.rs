@@ -9,7 +9,7 @@ use model::chat::{ChatState, Content, Transient};
 /// `Transient`, as a client says it, and `TransientTold`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TransientFields<'a> {
-    /// Who says it, whole; of a client that says it: empty.
+    /// Full address of the sender; empty in a client's frame.
     pub from: &'a str,
     /// On which device; likewise.
     pub device: &'a str,
@@ -17,7 +17,7 @@ pub struct TransientFields<'a> {
     pub to: &'a str,
     /// The number of what the sender does; 0: that is not said.
     pub state: u32,
-    /// What else is said.
+    /// Further content.
     pub content: ContentFields<'a>,
     /// For the answer to a client; 0: it wants none.
     pub number: u32,

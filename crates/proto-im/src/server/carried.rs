@@ -1,9 +1,8 @@
 //! Frames that travel one by one in messages of another protocol (IM 19).
 //!
-//! What a frame says and what it is answered is the same as in a connection of its own: this is the
-//! same session, without the stream around it. Whoever carries the frames finds the request of an
-//! answer by a number of its own; to the device its own number is given back. Nothing is kept of a
-//! request here.
+//! Frames and answers are the same as on a connection of their own: this is the same session,
+//! without the stream around it. The carrier matches answers to requests by numbers of its own; the
+//! device gets its own number back. Nothing is kept of a request here.
 
 use super::session::{self, Session};
 use super::{Out, login};
@@ -19,14 +18,14 @@ use model::timeline::Seq;
 /// A device that has its session, whose frames another protocol carries.
 pub struct CarriedSession(Session);
 
-/// What became of a frame of the device.
+/// Result of a frame of the device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CarriedFrame {
-    /// It is with the service, under the carrier's number; the device's own is this.
+    /// The request is with the service, under the carrier's number; the device's own is this.
     Asked(u32),
-    /// It is answered by this frame.
+    /// The frame is answered by this frame.
     Answered(Box<[u8]>),
-    /// It was taken, and has no answer.
+    /// The frame was carried out, and has no answer.
     Taken,
 }
 

@@ -1,9 +1,9 @@
 //! Chatrooms, at the seam: what is asked of one, and what its members are told (IM 18).
 //!
-//! What is said there is encoded once for all connections of a shard. A device that does not read
-//! is not sent what is said, and the service is told so: it counts, and tells the device later.
-//! Invariant: of each message that the service hands over, either a frame goes out or the service
-//! hears that none did.
+//! A message of a chatroom is encoded once for all connections of a shard. A device that does not
+//! read is not sent messages of chatrooms, and the service gets a notice: it counts them, and tells
+//! the device later. Invariant: of each message that the service hands over, either a frame goes
+//! out or the service gets a notice that none did.
 
 use super::Out;
 use super::session::{Session, refuse};

@@ -1,8 +1,8 @@
-//! What an account knows of its conversations, at the seam: cursors, settings, lists and recalls
-//! become the model's words (IM 11).
+//! An account's view of its conversations, at the seam: cursors, settings, lists and recalls become
+//! the model's words (IM 11).
 //!
-//! What makes no sense by itself is answered here, and counted; which conversations there are, and
-//! how far an inbox has them, is the service's to know.
+//! Requests that are invalid by themselves are answered here, and counted; the service knows which
+//! conversations exist, and how far an inbox has them.
 
 use super::Out;
 use super::session::{Session, most, refuse};

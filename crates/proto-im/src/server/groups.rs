@@ -1,7 +1,7 @@
 //! Groups, at the seam: orders and lists of members become the model's words (IM 10).
 //!
-//! What makes no sense by itself is answered here, and counted; who may do what is the service's to
-//! know.
+//! Requests that are invalid by themselves are answered here, and counted; the service checks
+//! permissions.
 
 use super::Out;
 use super::session::{Session, refuse, write_failed};

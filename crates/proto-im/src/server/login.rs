@@ -29,7 +29,7 @@ pub(super) struct Fresh {
     /// When it must have come.
     pub(super) due: Instant,
     listener: Arc<ImListener>,
-    /// Whose address it is: whoever shows the bytes later does not know it any more.
+    /// Address of the client, kept because later input does not name it.
     peer: SocketAddr,
     /// The preface has come.
     is_prefaced: bool,
@@ -44,7 +44,7 @@ pub(super) struct Asked {
     /// The client must answer a challenge before the service does.
     is_challenged: bool,
     is_held: bool,
-    /// What it will be told of the server's terms.
+    /// The server's terms, for the answer.
     terms: LoggedInFields<'static>,
 }
 
@@ -178,7 +178,7 @@ pub(super) fn terms(limits: &Limits, silence_s: u32) -> LoggedInFields<'static> 
     }
 }
 
-/// What a device is told that has its session, on these terms.
+/// The answer to a device that has its session, on these terms.
 pub(super) fn logged_in<'a>(
     accepted: &'a LoggedIn,
     terms: LoggedInFields<'a>,

@@ -1,7 +1,7 @@
 //! How an account's devices are woken, at the seam (IM 15).
 //!
-//! What makes no sense by itself is answered here, and counted. A token is said once and told to
-//! nobody.
+//! Requests that are invalid by themselves are answered here, and counted. A token is never sent
+//! back.
 
 use super::Out;
 use super::session::{Session, refuse};
@@ -26,7 +26,7 @@ impl Session {
         self.ask(ChatRequest::Push { session, number, wish }, out);
     }
 
-    /// What is registered, told.
+    /// Sends the registrations.
     pub(super) fn push_status(&mut self, status: &PushStatus, out: &mut Out) {
         ServerFrame::PushStatus(PushStatusFields::of(status)).write(out.bytes());
         self.answered(out);

@@ -44,7 +44,7 @@ pub(super) enum Heard {
     Yes,
     /// As many requests as may be are unanswered.
     Full,
-    /// It was refused because of its rate, and is not read for a while.
+    /// The device exceeded its rate, and is not read for a while.
     Slowed,
 }
 
@@ -202,7 +202,7 @@ impl Session {
         }
     }
 
-    /// It asks more than it may: it is not read for a while.
+    /// Stops reading a device that exceeds its rate, for a while.
     pub(super) fn slows(&mut self, now: Now, out: &mut Out) {
         if !self.is_held() {
             out.hold(true);

@@ -1,4 +1,4 @@
-//! What a session says besides messages, at the seam: transients and searches become the model's
+//! Words of a session other than messages, at the seam: transients and searches become the model's
 //! words, and go out (IM 16).
 
 use super::Out;
@@ -57,7 +57,7 @@ impl Session {
     }
 }
 
-/// What was found; a page ends with what brings it beyond its bytes.
+/// Writes the result of a search; a page ends before the message that exceeds its bytes.
 pub(super) fn write_found(page: &SearchPage, out: &mut Out) {
     if out.backlog() > out.backlog_max() {
         return write_failed(page.number, ChatFault::Busy, out);

@@ -17,7 +17,7 @@ pub struct Profile {
     pub product: ProductKey,
     /// Their names.
     pub name: DeviceNames,
-    /// What they bring to prove them.
+    /// Proof that the devices bring.
     pub prove: Prove,
     /// Heartbeat they wish; classic versions say `want_s` only.
     pub heartbeat: HeartbeatWish,
@@ -25,15 +25,16 @@ pub struct Profile {
     pub inflight_max: u16,
     /// How they acknowledge.
     pub acks: PushAckMode,
-    /// They fetch stored pushes themselves. Version 7.
+    /// Whether the devices fetch stored pushes themselves. Version 7.
     pub pulls: bool,
-    /// They go on with their session when they come back. Version 7.
+    /// Whether the devices resume their session when they reconnect. Version 7.
     pub resumes: bool,
-    /// They ask to be woken for heartbeats; else the virtual client says when.
+    /// Whether the devices ask to be woken for heartbeats; otherwise the virtual client orders
+    /// them.
     pub beats: bool,
     /// Tags they set; none leave them as they are. Version 7.
     pub tags: Vec<Tag>,
-    /// What nonces are made of: random, never used for another profile.
+    /// Seed of nonces: random, never used for another profile.
     pub nonce_seed: [u8; 32],
 }
 

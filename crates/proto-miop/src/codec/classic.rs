@@ -55,7 +55,7 @@ impl ClassicOpcode {
 /// A classic frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClassicFrame<'a> {
-    /// What it is.
+    /// Type of the frame.
     pub opcode: ClassicOpcode,
     /// Its properties; none for frames that are a header only.
     pub props: Text<'a>,

@@ -27,7 +27,7 @@ macro_rules! faults {
                 match self { $(FrameFault::$variant => CloseReason::$reason,)+ }
             }
 
-            /// What a version 7 peer is told.
+            /// Result code that a version 7 peer gets for the fault.
             pub const fn result(self) -> ResultCode {
                 match self { $(FrameFault::$variant => ResultCode::$code,)+ }
             }

@@ -22,7 +22,7 @@ pub mod flag {
     pub const COMPRESSED: u8 = 0x08;
     /// A fragment: refused.
     pub const MORE: u8 = 0x10;
-    /// It may have been sent before.
+    /// The frame may have been sent before.
     pub const DUP: u8 = 0x20;
     /// Whoever does not understand this bit must refuse the frame. No one does yet.
     pub const MUST_UNDERSTAND: u8 = 0x80;
@@ -79,7 +79,7 @@ opcodes! {
 /// A version 7 frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Frame<'a> {
-    /// What it is.
+    /// Type of the frame.
     pub opcode: Opcode,
     /// [`flag::ACK_REQ`] and [`flag::DUP`]; BODY and SEQ follow from the rest when written.
     pub flags: u8,
@@ -87,7 +87,7 @@ pub struct Frame<'a> {
     pub seq: Option<u32>,
     /// Its properties.
     pub props: Props<'a>,
-    /// What the opcode says it is.
+    /// Payload, in the opcode's format.
     pub payload: &'a [u8],
 }
 

@@ -67,7 +67,7 @@ pub struct PushRecord<'a> {
 impl<'a> PushRecord<'a> {
     /// The application on the device should show nothing.
     pub const SILENT: u8 = 0x02;
-    /// It was sent before normal pushes that may have lower ids.
+    /// The push was sent before normal pushes that may have lower ids.
     pub const HIGH: u8 = 0x04;
     /// The body is compressed: never negotiated, so refused.
     pub const COMPRESSED: u8 = 0x08;

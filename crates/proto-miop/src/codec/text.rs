@@ -1,7 +1,7 @@
 //! Text properties of the classic versions: `key:value` lines joined by LF (MIOP 4.2).
 //!
-//! What classic readers do is what this one does: a value with a further colon is dropped, unless
-//! its key begins with `addr`; of two lines with one key the first counts.
+//! The reader behaves as classic readers do: a value with a further colon is dropped, unless its
+//! key begins with `addr`; of two lines with one key the first counts.
 
 use super::{ADDRESSES_MAX, FrameFault};
 

@@ -13,7 +13,7 @@ use model::link::Link;
 use model::machine::Input;
 use model::request::{Bind, HeartbeatWish, Proof, Resume};
 
-/// What a version 7 BIND asks.
+/// Decodes the Bind of a version 7 BIND.
 pub fn newest(frame: &Frame<'_>, input: &Input<'_>) -> Result<Bind, FrameFault> {
     let props = &frame.props;
     let product = props.product_key.ok_or(FrameFault::MissingProperty)?;
@@ -35,7 +35,7 @@ pub fn newest(frame: &Frame<'_>, input: &Input<'_>) -> Result<Bind, FrameFault> 
     Ok(bind)
 }
 
-/// What a classic Bind asks, and its `u`.
+/// Decodes a classic Bind, and returns its `u`.
 pub fn classic<'a>(
     version: Version,
     props: Text<'a>,

@@ -45,7 +45,7 @@ impl Name {
     }
 }
 
-/// What is with the hub.
+/// Request that the hub has not answered.
 enum Pending {
     Bind { number: u16, u: Box<str> },
     Unbind { number: u16, app_id: u32 },

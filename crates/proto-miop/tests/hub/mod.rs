@@ -16,13 +16,13 @@ use testkit::pair::{Pair, PairSide, WALL_MS};
 /// The product's secret.
 pub const SECRET: &[u8] = b"sixteen byte key";
 
-/// What a device resumes with.
+/// Token with which a device resumes its session.
 pub const TOKEN: [u8; 32] = [5; 32];
 
 /// A server machine and a device, joined.
 pub type Conversation = Pair<Client, Server>;
 
-/// What the hub knows.
+/// State of the hub.
 #[derive(Default)]
 pub struct Hub {
     /// Demand a challenge of signed Binds.
@@ -63,7 +63,7 @@ pub fn push(id: u64, body: &[u8]) -> Arc<Push> {
 }
 
 impl Hub {
-    /// What it says to a request.
+    /// The hub's answer to a request.
     pub fn answer(&mut self, request: PushRequest) -> Vec<PushDelivery> {
         match request {
             PushRequest::Bind(bind) => self.bind(*bind),

@@ -90,7 +90,7 @@ impl Client {
         Ok(block)
     }
 
-    /// What it is told. Before the server has accepted it, only what waits or answers may be
+    /// Carries out an order. Before the server has accepted it, only what waits or answers may be
     /// (MQTT5 3.1.2-30).
     pub(super) fn order<U: EventTranslator>(
         &mut self,
@@ -249,7 +249,7 @@ impl Client {
     }
 }
 
-/// What is wished, on the wire.
+/// Options of a wish, on the wire.
 fn options(wish: &SubscriptionOptions) -> SubscribeOptions {
     SubscribeOptions {
         qos: wish.qos,

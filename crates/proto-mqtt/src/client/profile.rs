@@ -14,7 +14,7 @@ use std::borrow::Cow;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Formula {
     first: Box<str>,
-    /// What follows each place.
+    /// Text behind each place.
     rest: Box<[Box<str>]>,
 }
 
@@ -77,7 +77,7 @@ pub enum PublishAckMode {
 pub struct WillProfile {
     /// Where it is published.
     pub topic: Formula,
-    /// What it says.
+    /// Payload of the will.
     pub payload: Box<[u8]>,
     /// Its QoS.
     pub qos: Qos,
@@ -92,7 +92,7 @@ pub struct WillProfile {
 pub struct Wanted {
     /// Its filter.
     pub filter: Formula,
-    /// What is wished of it.
+    /// Options of the subscription.
     pub options: SubscribeOptions,
 }
 
@@ -109,7 +109,8 @@ pub struct Profile {
     pub expiry_s: u32,
     /// Longest silence it wishes, seconds; 0: any.
     pub keep_alive_s: u16,
-    /// It asks to be woken for PINGREQ and ends when nobody answers; else its driver does.
+    /// Whether it asks to be woken for PINGREQ and ends when nobody answers; otherwise its driver
+    /// does.
     pub beats: bool,
     /// Seconds it waits for CONNACK, if it beats.
     pub answer_wait_s: u16,
@@ -133,11 +134,11 @@ pub struct Profile {
     pub password: Option<Box<[u8]>>,
     /// An exchange instead: method and first data (MQTT5 4.12).
     pub method: Option<(Box<str>, Box<[u8]>)>,
-    /// It marks itself as a bridge; before 5.0 only.
+    /// Whether it marks itself as a bridge; before 5.0 only.
     pub is_bridge: bool,
-    /// It asks for Response Information.
+    /// Whether it asks for Response Information.
     pub wants_response_information: bool,
-    /// It wants Reason Strings.
+    /// Whether it wants Reason Strings.
     pub wants_problems: bool,
     /// Its will.
     pub will: Option<WillProfile>,
@@ -145,7 +146,7 @@ pub struct Profile {
     pub properties: Block,
     /// How it acknowledges.
     pub acks: PublishAckMode,
-    /// What it subscribes to by itself.
+    /// Subscriptions that it makes by itself.
     pub wanted: Vec<Wanted>,
     /// Where a virtual client publishes, by number; the first is where it reports.
     pub topics: Vec<Formula>,

@@ -64,7 +64,7 @@ pub enum RelayEvent {
     Taken {
         /// Its identifier.
         id: u16,
-        /// What became of it.
+        /// Outcome at the target.
         result: Result<ReasonCode, Unpublished>,
     },
     /// The source has released an identifier (PUBREL).

@@ -32,7 +32,7 @@ pub(super) enum Stage {
     Sent,
     /// The server has it, and is to release it.
     Released,
-    /// It is relayed, and the target has not said that it has it.
+    /// The message is relayed, and the target has not said that it has it.
     Relayed,
     /// The target has it; the source has not released it.
     Held,
@@ -56,7 +56,7 @@ impl Stage {
 pub(super) struct Waiting {
     /// The identifier that it has to have; 0: any.
     pub id: u16,
-    /// It is sent with DUP.
+    /// Whether it is sent with DUP.
     pub again: bool,
     pub token: u32,
     pub message: Arc<Publication>,
@@ -75,13 +75,13 @@ pub(super) struct Incoming {
     pub id: u16,
     pub qos: Qos,
     pub token: u32,
-    /// It came on this connection, so it can be acknowledged.
+    /// Whether it came on this connection, so that it can be acknowledged.
     pub is_here: bool,
-    /// What is to be said.
+    /// Reason code to answer with.
     pub answer: Option<ReasonCode>,
 }
 
-/// What a PUBLISH is made of.
+/// Parts of a PUBLISH.
 #[derive(Clone, Copy)]
 pub(super) struct Parts<'a> {
     pub qos: Qos,

@@ -25,7 +25,7 @@ struct Play<M: Machine> {
     version: Version,
 }
 
-/// What a client sent: kind, identifier, and a line that says the rest.
+/// Packets that a client sent: kind, identifier, and a line for the rest.
 type Sent = Vec<String>;
 
 const BEGAN: Now = Now::new(base::time::Instant::from_nanos(1_000_000_000), 1_700_000_000_000);

@@ -1,8 +1,9 @@
 //! A client in the words of the laboratory.
 //!
-//! It says `Observation` and hears `Action`; its topics and subscriptions are formulas of its
-//! profile, so it owns no text. Its messages upstream are numbered from 1 without gaps. At QoS 0
-//! the server says nothing, and they count as taken when the socket has taken them.
+//! The client reports by `Observation` and is ordered by `Action`; its topics and subscriptions are
+//! formulas of its profile, so it owns no text. Its messages upstream are numbered from 1 without
+//! gaps. At QoS 0 the server sends no answer, and they count as taken when the socket has taken
+//! them.
 
 use super::send::Parts;
 use super::{Client, EventTranslator, Heard, Profile, Unpublished};
@@ -222,7 +223,8 @@ impl Machine for VirtualClient {
         self.client.wake_up(now, out)
     }
 
-    /// What was sent at QoS 0 is with the socket; what is of another QoS says so itself.
+    /// Reports messages of QoS 0 that the socket has taken; those of another QoS are reported by
+    /// their answers.
     fn drained(&mut self, _: Now, out: &mut Out) -> Result<(), CloseReason> {
         let seq = std::mem::take(&mut self.unwritten);
         match self.client.under_way() {

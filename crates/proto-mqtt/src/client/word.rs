@@ -19,11 +19,11 @@ use std::sync::Arc;
 pub enum Heard<'a> {
     /// The server accepted it.
     Connected {
-        /// It goes on with an earlier session.
+        /// Whether an earlier session goes on.
         session_present: bool,
         /// The keep-alive that holds, seconds; 0: none.
         keep_alive_s: u16,
-        /// What else the server said.
+        /// Further properties of the CONNACK.
         properties: Properties<'a>,
     },
     /// The server refused it.
@@ -32,7 +32,7 @@ pub enum Heard<'a> {
         reason: ReasonCode,
         /// The code as it came: before 5.0 a return code.
         code: u8,
-        /// What else the server said.
+        /// Further properties of the CONNACK.
         properties: Properties<'a>,
     },
     /// A message.
@@ -44,13 +44,13 @@ pub enum Heard<'a> {
         /// The packet.
         publish: &'a Publish<'a>,
     },
-    /// What became of a message that was to be published.
+    /// Result of a publish.
     Published {
         /// Token that the driver gave with its order.
         token: u32,
         /// Nothing up to this token is under way any more.
         up_to: Option<u32>,
-        /// What became of it.
+        /// The server's reason code, or why the message was not published.
         result: Result<ReasonCode, Unpublished>,
     },
     /// The session ended with this message on the way: it may have come, or not.
@@ -76,7 +76,7 @@ pub enum Heard<'a> {
     },
     /// The server wants the next step of the exchange.
     Challenge {
-        /// What the method says.
+        /// Data of the method.
         data: &'a [u8],
     },
     /// The server has authenticated it again.
@@ -92,7 +92,7 @@ pub enum Heard<'a> {
     Disconnected {
         /// Reason code of the packet.
         reason: ReasonCode,
-        /// What else it said.
+        /// Further properties of the DISCONNECT.
         properties: Properties<'a>,
     },
 }
@@ -110,7 +110,7 @@ pub enum Unpublished {
     Refused(ReasonCode),
     /// Too many wait.
     QueueFull,
-    /// It is larger than the server takes (MQTT5 3.1.2-25).
+    /// The message is larger than the server takes (MQTT5 3.1.2-25).
     TooLarge,
     /// The server does not serve its QoS (MQTT5 3.2.2-11).
     QosNotServed,
@@ -118,7 +118,7 @@ pub enum Unpublished {
     RetainNotServed,
     /// Its time was over before it could be sent.
     Expired,
-    /// It has QoS 0, and there is no connection.
+    /// The message has QoS 0, and there is no connection.
     Offline,
 }
 
@@ -137,7 +137,7 @@ pub enum MqttEvent {
         qos: Qos,
         /// The server had kept it; or, where retain is left as published, so it was published.
         retain: bool,
-        /// It may have been sent before.
+        /// Whether the message may have been sent before.
         again: bool,
         /// Identifiers of the subscriptions it is for.
         ids: Vec<u32>,
@@ -146,11 +146,11 @@ pub enum MqttEvent {
         /// The message; QoS and retain are those of the delivery.
         message: Arc<Publication>,
     },
-    /// What became of a message.
+    /// Result of a publish.
     Published {
         /// Token that the driver gave with its order.
         token: u32,
-        /// What became of it.
+        /// The server's reason code, or why the message was not published.
         result: Result<ReasonCode, Unpublished>,
     },
     /// The session ended with this message on the way.
@@ -176,7 +176,7 @@ pub enum MqttEvent {
     },
     /// The next step of the exchange, please.
     Challenge(Box<[u8]>),
-    /// It has been authenticated again.
+    /// The client has been authenticated again.
     Authenticated(Box<[u8]>),
     /// PINGREQ was answered.
     Pong,
@@ -189,7 +189,7 @@ pub enum MqttEvent {
 /// The server's yes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ConnectAccepted {
-    /// It goes on with an earlier session.
+    /// Whether an earlier session goes on.
     pub session_present: bool,
     /// The keep-alive that holds, seconds; 0: none.
     pub keep_alive_s: u16,
@@ -197,7 +197,7 @@ pub struct ConnectAccepted {
     pub client_id: Option<Box<str>>,
     /// How long the session is kept, when the server says so; seconds.
     pub expiry_s: Option<u32>,
-    /// What response topics are made of.
+    /// Prefix of response topics.
     pub response_information: Option<Box<str>>,
     /// The method's last word.
     pub auth_data: Option<Box<[u8]>>,
@@ -265,7 +265,7 @@ pub fn properties_of(message: &Publication) -> impl Iterator<Item = Property<'_>
     Properties::of_message(message.properties()).iter()
 }
 
-/// What belongs to one delivery and not to the message.
+/// Properties of one delivery and not of the message.
 const OWN: [u8; 3] = [0x02, 0x0b, 0x23]; // expiry, subscription identifier, topic alias
 
 /// A message with these properties; an expiry becomes a time, and what belongs to one delivery is

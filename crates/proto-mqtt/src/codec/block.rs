@@ -1,8 +1,8 @@
 //! A block of properties, read or to be written (MQTT5 2.2.2).
 //!
-//! It is checked when its packet is read and then kept as it came: [`Properties`] borrows it, knows
-//! which identifiers are in it, and finds a value by walking. Most packets have none and pay one
-//! byte. To be written, properties are put into a [`Block`] first.
+//! A block is checked when its packet is read and then kept as it came: [`Properties`] borrows it,
+//! knows which identifiers are in it, and finds a value by walking. Most packets have none and pay
+//! one byte. To be written, properties are put into a [`Block`] first.
 
 use super::header::{varint_bytes, write_varint};
 use super::property::{Property, VarInt};

@@ -35,7 +35,7 @@ pub struct Connect<'a> {
     pub properties: Properties<'a>,
     /// The client identifier; empty: the server chooses one.
     pub client_id: &'a str,
-    /// What is published if the connection ends without farewell.
+    /// The will, which is published if the connection ends without farewell.
     pub will: Option<WillFields<'a>>,
     /// The user name.
     pub user_name: Option<&'a str>,
@@ -54,7 +54,7 @@ pub struct WillFields<'a> {
     pub properties: Properties<'a>,
     /// Where it is published.
     pub topic: &'a str,
-    /// What it says.
+    /// Payload of the will.
     pub payload: &'a [u8],
 }
 
@@ -88,7 +88,7 @@ impl<'a> Connect<'a> {
         }
     }
 
-    /// What the client takes from now on, as far as writing depends on it.
+    /// The client's limits that packets to it must keep.
     pub fn terms(&self) -> Terms {
         let (size, problem) =
             (self.properties.maximum_packet_size(), self.properties.request_problem());

@@ -26,7 +26,7 @@ pub struct FanoutMessage<'a> {
     pub properties: Properties<'a>,
     /// Seconds it has left to live, in place of those it was sent with (MQTT5 3.3.2-6).
     pub expiry_s: Option<u32>,
-    /// What it says.
+    /// Payload of the message.
     pub payload: &'a [u8],
 }
 

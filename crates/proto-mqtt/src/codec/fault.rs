@@ -27,7 +27,7 @@ macro_rules! faults {
                 match self { $(PacketFault::$variant => $name,)+ }
             }
 
-            /// What it means, for people and for Reason Strings.
+            /// Meaning of the fault, for people and for Reason Strings.
             pub const fn meaning(self) -> &'static str {
                 match self { $(PacketFault::$variant => $meaning,)+ }
             }
@@ -38,7 +38,7 @@ macro_rules! faults {
                 if version.has_properties() { v5 } else { v3 }
             }
 
-            /// What a 5.0 peer is told.
+            /// Reason code that a 5.0 peer gets for the fault.
             pub const fn code(self) -> ReasonCode {
                 match self { $(PacketFault::$variant => ReasonCode::$code,)+ }
             }
@@ -286,7 +286,7 @@ impl FaultSet {
         self.0 == 0
     }
 
-    /// What it holds, in the order of the table.
+    /// The faults, in the order of the table.
     pub fn iter(self) -> impl Iterator<Item = PacketFault> {
         PacketFault::ALL.iter().copied().filter(move |&fault| self.contains(fault))
     }

@@ -12,7 +12,7 @@ use super::{DecodeRules, FaultSet, PacketFault, PacketKind, Version};
 /// A fixed header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FixedHeader {
-    /// What the packet is.
+    /// Type of the packet.
     pub kind: PacketKind,
     /// The lower four bits of the first byte.
     pub flags: u8,
@@ -67,7 +67,7 @@ impl FixedHeader {
         Ok(Front::Header(header))
     }
 
-    /// What is wrong with flags and form of the length in this version.
+    /// Faults of the flags and of the form of the length in this version.
     #[inline]
     pub fn faults(&self, version: Version) -> FaultSet {
         let mut faults = FaultSet::NONE;

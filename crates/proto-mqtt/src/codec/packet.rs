@@ -27,7 +27,7 @@ pub enum Packet<'a> {
     Puback(Ack<'a>),
     /// A message of QoS 2 was taken.
     Pubrec(Ack<'a>),
-    /// It will not be sent again.
+    /// The sender of the message will not send it again.
     Pubrel(Ack<'a>),
     /// Its identifier is free.
     Pubcomp(Ack<'a>),
@@ -58,11 +58,11 @@ pub enum DecodeStep<'a> {
     More(usize),
     /// A packet.
     Packet {
-        /// What it says.
+        /// The packet.
         packet: Packet<'a>,
         /// Its length.
         bytes: usize,
-        /// What was wrong with it and let pass.
+        /// Faults that were let pass.
         tolerated: FaultSet,
     },
 }

@@ -22,7 +22,7 @@ pub mod place {
     pub(super) const SUBSCRIBE: u16 = of(PacketKind::Subscribe);
     pub(super) const DISCONNECT: u16 = of(PacketKind::Disconnect);
     pub(super) const AUTH: u16 = of(PacketKind::Auth);
-    /// What carries reason codes, CONNACK included.
+    /// Packets with reason codes, CONNACK included.
     pub(super) const ANSWERS: u16 = CONNACK
         | of(PacketKind::Puback)
         | of(PacketKind::Pubrec)
@@ -40,7 +40,7 @@ pub mod place {
     }
 }
 
-/// What holds where a property is absent (MQTT5 3.1.2.11, 3.1.3.2, 3.2.2.3).
+/// Values in force where a property is absent (MQTT5 3.1.2.11, 3.1.3.2, 3.2.2.3).
 pub mod absent {
     /// The session ends with its connection.
     pub const SESSION_EXPIRY_S: u32 = 0;

@@ -29,7 +29,7 @@ pub struct Publish<'a> {
     pub id: u16,
     /// Properties of 5.0.
     pub properties: Properties<'a>,
-    /// What it says.
+    /// Payload of the message.
     pub payload: &'a [u8],
 }
 

@@ -1,7 +1,7 @@
 //! Reads the fields of one packet: integers, text, binary data (MQTT5 1.5, MQTT3 1.5).
 //!
-//! It is given exactly the bytes after the fixed header, so a field that runs past them is a fault
-//! and not a reason to wait. What it lets pass it remembers. Nothing is copied.
+//! The reader gets exactly the bytes after the fixed header, so a field that runs past them is a
+//! fault and not a reason to wait. It remembers the faults that it lets pass. Nothing is copied.
 
 use super::header::{read_varint, varint_bytes};
 use super::{DecodeRules, FaultSet, PacketFault, scan};
@@ -59,12 +59,12 @@ impl<'a> FieldReader<'a> {
         faults.iter().try_for_each(|fault| self.fault(fault))
     }
 
-    /// What was let pass so far.
+    /// Faults that were let pass so far.
     pub fn tolerated(&self) -> FaultSet {
         self.tolerated
     }
 
-    /// What has not been read.
+    /// Bytes that are not read yet.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }

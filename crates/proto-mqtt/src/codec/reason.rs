@@ -140,7 +140,7 @@ impl ReasonCode {
         self.carriers() & bit != 0
     }
 
-    /// What a return code of an older CONNACK means (MQTT3 3.2.2.3); `None` for reserved ones.
+    /// Meaning of a return code of an older CONNACK (MQTT3 3.2.2.3); `None` for reserved ones.
     pub const fn of_return_code(code: u8) -> Option<ReasonCode> {
         Some(match code {
             0 => ReasonCode::Success,

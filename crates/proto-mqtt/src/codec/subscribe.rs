@@ -142,7 +142,7 @@ pub struct Subscribe<'a> {
     pub id: u16,
     /// Properties of 5.0.
     pub properties: Properties<'a>,
-    /// What is wished; at least one.
+    /// The subscriptions; at least one.
     pub subscriptions: Subscriptions<'a>,
 }
 

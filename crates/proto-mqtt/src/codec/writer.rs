@@ -30,7 +30,7 @@ impl Terms {
 /// Reason why a packet was not written.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Unsent {
-    /// It is above the receiver's Maximum Packet Size (MQTT5 3.1.2-25: discard it).
+    /// The packet is above the receiver's Maximum Packet Size (MQTT5 3.1.2-25: discard it).
     TooLarge,
     /// Text or data above 65,535 bytes (MQTT5 1.5.4, 1.5.6), or a number above its range.
     TooLong,

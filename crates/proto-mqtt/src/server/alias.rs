@@ -1,7 +1,7 @@
 //! Topic aliases of both directions (MQTT5 3.3.2.3.4): numbers that stand for topic names.
 //!
-//! They live as long as the connection (MQTT5 3.3.2-7). The client's are what it says; the server's
-//! are given to the topics that were sent last.
+//! Aliases live as long as the connection (MQTT5 3.3.2-7). The client chooses its own; the server
+//! gives its aliases to the topics that were sent last.
 
 use crate::codec::PacketFault;
 use crate::codec::fanout::Alias;
@@ -58,7 +58,7 @@ impl AliasesOut {
         self.most > 0
     }
 
-    /// What stands for `topic` in the next packet. [`AliasesOut::sent`] confirms that it went out.
+    /// The alias for `topic` in the next packet. [`AliasesOut::sent`] confirms that it went out.
     pub(super) fn look_up(&self, topic: &str) -> Alias {
         if self.most == 0 || topic.len() <= ALIAS_BYTES {
             return Alias::None;

@@ -33,7 +33,7 @@ pub(super) struct Fresh {
     pub(super) due: Instant,
     /// With a version once its CONNECT asked for its home.
     pub(super) marks: Marks,
-    /// Whose address it is: whoever shows the bytes later does not know it any more.
+    /// Address of the client, kept because later input does not name it.
     pub(super) peer: SocketAddr,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Asked {
     challenged: bool,
     /// The authentication method it named.
     method: Option<Box<str>>,
-    /// What it wished, where CONNACK says what differs from it.
+    /// Terms that the client wished for, where CONNACK names differences.
     expiry_s: u32,
     keep_alive_s: u16,
     wants_response_information: bool,
@@ -54,7 +54,7 @@ pub(super) struct Asked {
     packet_bytes_max: u32,
     /// Aliases that both sides allow towards it.
     aliases_out_max: u16,
-    /// What the server takes, for CONNACK.
+    /// The server's limits, for CONNACK.
     own_packet_bytes_max: u32,
     own_aliases_max: u16,
 }
@@ -251,7 +251,7 @@ impl Asked {
         (bound, written.map_err(|_| CloseReason::TooLarge))
     }
 
-    /// What is told of the server's terms: all that differs from what holds otherwise.
+    /// Properties of the CONNACK: all terms that differ from the defaults.
     fn accepted(&self, connected: &Connected) -> Block {
         let mut block = Block::default();
         if !self.version().has_properties() {
@@ -331,7 +331,7 @@ pub(super) fn refuse_unheard(marks: Marks, denied: &Denied, out: &mut Out) {
     }
 }
 
-/// What a 5.0 client may be told with a refusal or an end.
+/// Properties of a refusal or an end, for a 5.0 client.
 pub(super) fn told(denied: &Denied) -> Block {
     let mut block = Block::default();
     let text = denied.text.as_deref().map(Property::ReasonString);

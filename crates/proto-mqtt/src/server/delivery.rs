@@ -1,10 +1,10 @@
 //! A message to the client (MQTT5 3.3, MQTT3 3.3): as quickly as can be.
 //!
-//! What has one receiver is written into the lane. What others of this shard get too is encoded
-//! once for all receivers of its shape: short frames are copied and their packet identifier put in,
-//! of long ones the tail is shared behind a head of one's own, and the payload of large ones is not
-//! copied at all. QoS 0 is dropped while too much
-//! waits for the socket, and what is larger than the client takes is never begun.
+//! A message for one receiver is written into the lane. A message for several receivers of this
+//! shard is encoded once for all of its shape: short frames are copied and their packet identifier
+//! put in, of long ones the tail is shared behind a head of one's own, and the payload of large
+//! ones is not copied at all. QoS 0 is dropped while too much waits for the socket, and a message
+//! larger than the client takes is never begun.
 
 use super::Out;
 use super::state::{Bound, Marks};

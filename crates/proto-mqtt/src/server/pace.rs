@@ -8,12 +8,12 @@ use base::time::{Instant, Now};
 use model::limits::TopicLimits;
 use std::time::Duration;
 
-/// What may be owed: as much as two seconds allow.
+/// Largest debt: as much as two seconds allow.
 const DEBT_MAX: Duration = Duration::from_secs(2);
-/// What must be paid before a client that was held is read again.
+/// Debt that must be paid before a client that was held is read again.
 const PAID: Duration = Duration::from_secs(1);
 
-/// What a client owes.
+/// Debts of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Pace {
     messages_paid_at: Instant,

@@ -31,9 +31,9 @@ enum State {
     Over,
 }
 
-/// What is let pass on every listener: the bit by which bridges of MQTT 3 mark themselves, which
-/// is their wish not to be sent what they sent; and identifiers of 3.1 above its 23 characters,
-/// which no other broker minds and many devices have.
+/// Faults that are let pass on every listener: the bit by which bridges of MQTT 3 mark themselves,
+/// which is their wish not to be sent what they sent; and identifiers of 3.1 above its 23
+/// characters, which no other broker minds and many devices have.
 const STRICT: FaultSet = FaultSet::of(&[PacketFault::BridgeBit, PacketFault::ClientIdLong]);
 
 /// Where a connection is.
@@ -109,7 +109,7 @@ pub(super) struct Bound {
     pub(super) marks: Marks,
     /// Messages of QoS 1 and 2 that it sent and that are not answered.
     pub(super) unanswered: u16,
-    /// What only some have.
+    /// State that few clients have.
     pub(super) more: Option<Box<More>>,
 }
 
@@ -119,7 +119,7 @@ impl Bound {
         self.marks.version().expect("a bound client has said its version")
     }
 
-    /// What the client takes.
+    /// The client's limits.
     pub(super) fn terms(&self) -> Terms {
         let packet_bytes_max =
             self.more.as_ref().map_or(PACKET_BYTES_MAX, |more| more.packet_bytes_max);
@@ -127,15 +127,15 @@ impl Bound {
         Terms { version: self.version(), packet_bytes_max, problems }
     }
 
-    /// What only some have, made when it is not there.
+    /// State that few clients have, made if absent.
     pub(super) fn more(&mut self) -> &mut More {
         self.more.get_or_insert_with(|| Box::new(More::of(self.session)))
     }
 }
 
-/// What a bound client has beside its session, and most have not.
+/// State of a bound client beside its session that most do not have.
 pub(super) struct More {
-    /// What stands in [`Bound`] otherwise, while the phase is at rest.
+    /// Fields of [`Bound`] otherwise, while the phase is at rest.
     kept: (SessionRef, Marks, u16),
     /// Its Maximum Packet Size.
     pub(super) packet_bytes_max: u32,
@@ -187,7 +187,7 @@ impl More {
     }
 }
 
-/// What is true of a connection, one bit each, and its version once it is known.
+/// Facts about a connection, one bit each, and its version once it is known.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Marks(u8);
 
@@ -198,7 +198,7 @@ impl Marks {
     pub(super) const STRICT_TEXT: u8 = 8;
     /// Its CONNECT asked for a session that ends with it.
     pub(super) const ENDS: u8 = 0x10;
-    /// It wants no reason strings.
+    /// The client wants no reason strings.
     pub(super) const NO_PROBLEMS: u8 = 0x20;
     /// Nothing is read from it for now.
     pub(super) const HELD: u8 = 0x40;

@@ -15,19 +15,19 @@ use quote::{QuoteFields, mentions_of};
 /// `Content`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ContentFields<'a> {
-    /// What it is; 0 is text, too.
+    /// Kind of the message; 0 is text, too.
     pub kind: u32,
     /// For people.
     pub text: &'a str,
     /// Beside it.
     pub extra: &'a [u8],
-    /// It does not count as unread.
+    /// Whether the message is left out of the unread count.
     pub uncounted: bool,
-    /// What it quotes.
+    /// Quote of another message.
     pub quote: Option<QuoteFields<'a>>,
     /// Whom it mentions.
     pub mentions: Vec<&'a str>,
-    /// It mentions everybody.
+    /// Whether the message mentions everybody.
     pub everybody: bool,
 }
 
@@ -124,7 +124,7 @@ pub struct MessageFields<'a> {
     pub seq: Seq,
     /// When it was taken, Unix milliseconds.
     pub at_ms: u64,
-    /// Who said it, whole.
+    /// Full address of the sender.
     pub from: &'a str,
     /// On which device.
     pub device: &'a str,
@@ -132,18 +132,18 @@ pub struct MessageFields<'a> {
     pub to: &'a str,
     /// The sender's id for it.
     pub client_id: &'a [u8],
-    /// What was said, as it is now.
+    /// Content of the message, as it is now.
     pub content: ContentFields<'a>,
     /// When it was edited last, Unix milliseconds; 0: it was not.
     pub edited_ms: u64,
-    /// Who reacts.
+    /// Reactions to the message.
     pub reactions: Vec<ReactionFields<'a>>,
 }
 
 /// `Reaction`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ReactionFields<'a> {
-    /// Who, whole.
+    /// Full address of the account that reacts.
     pub by: &'a str,
     /// By which emoji, with blanks between.
     pub emoji: &'a str,

@@ -1,4 +1,4 @@
-//! What a message says of others, as both directions have it (IM 16.5, 16.6).
+//! References of a message to others, as both directions have them (IM 16.5, 16.6).
 
 use crate::codec::WireFault;
 use crate::codec::group::address;
@@ -14,7 +14,7 @@ pub struct QuoteFields<'a> {
     pub seq: Seq,
     /// The server's number for it.
     pub id: u64,
-    /// Who said it, whole; a client leaves it out.
+    /// Full address of the quoted message's sender; a client leaves it out.
     pub from: &'a str,
     /// The beginning of its text, of what is told live.
     pub text: &'a str,
@@ -28,7 +28,7 @@ impl<'a> QuoteFields<'a> {
         QuoteFields { seq: *seq, id: *id, from, text }
     }
 
-    /// What a client quotes; who said that and what, the server knows.
+    /// The quote that a client asks for; the server adds sender and text.
     pub fn asked(&self) -> Quote {
         Quote::of(self.seq, self.id)
     }

@@ -41,8 +41,7 @@ fn said(text: &str, important: bool) -> Arc<ChatroomMessage> {
     Arc::new(ChatroomMessage { timeline: timeline(), frame: 1, important, message })
 }
 
-/// What the device is sent of a delivery while so many bytes wait for it, and what the service
-/// hears.
+/// Frames for a delivery while so many bytes wait for the device, and requests to the service.
 fn told(waiting: usize, delivery: ChatDelivery) -> (Vec<String>, Vec<Request>) {
     let mut side = in_session();
     let mut out = Out::new(HashKey::new(1, 2), [0; 32]);

@@ -19,7 +19,7 @@ fn order(verb: u32) -> GroupFields<'static> {
     GroupFields { number: 7, group, client_id: ID, verb, title: "us", members: vec!["bob"] }
 }
 
-/// What a session says to a frame, and what it counts.
+/// A session's answer to a frame, its counts, and the number of its requests.
 fn said(frame: &ClientFrame<'_>) -> (Vec<String>, Vec<Counter>, usize) {
     let mut side = in_session();
     let mut out = Out::new(HashKey::new(1, 2), [0; 32]);

@@ -84,7 +84,7 @@ pub(crate) fn client(frame: &ClientFrame<'_>) -> Vec<u8> {
     bytes
 }
 
-/// What a server sent, as text.
+/// Frames of a server, as text.
 pub(crate) fn frames(mut bytes: &[u8]) -> Vec<String> {
     let mut seen = Vec::new();
     while !bytes.is_empty() {
@@ -106,7 +106,7 @@ pub(crate) fn wake(side: &mut Side, ms: u64) -> String {
     frames(out.bytes()).concat()
 }
 
-/// What a new session says to a frame, what it counts, and how much it asks of the service.
+/// A new session's answer to a frame, its counts, and the number of its requests to the service.
 pub(super) fn said(frame: &ClientFrame<'_>) -> (Vec<String>, Vec<Counter>, usize) {
     let mut side = in_session();
     let mut out = Out::new(HashKey::new(1, 2), [0; 32]);

@@ -47,7 +47,7 @@ fn what_makes_no_sense_of_people_fails_is_counted_once_and_the_session_goes_on()
     }
 }
 
-/// What a session asks when it hears a frame.
+/// The session's request for a frame.
 fn asked(frame: &ClientFrame<'_>) -> PeopleAsk {
     let mut side = in_session();
     assert!(side.hear(now(), &client(frame)).is_empty());

@@ -1,4 +1,4 @@
-//! What a packet says, as the line that vectors show.
+//! Packets as text, in the lines that vectors show.
 
 use crate::codec::block::Properties;
 use crate::codec::property::{Property, VarInt};

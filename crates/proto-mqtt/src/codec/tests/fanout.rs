@@ -8,7 +8,7 @@ use crate::codec::{DecodeRules, DecodeStep, Packet, Qos, Sender, Terms, Unsent, 
 
 const QOS: [Qos; 3] = [Qos::AtMostOnce, Qos::AtLeastOnce, Qos::ExactlyOnce];
 
-/// What a publisher sent, with what does not go on.
+/// Properties that a publisher sent, with those that are not passed on.
 fn sent() -> Block {
     Block::of(&[
         Property::UserProperty(("b", "2")),
@@ -26,7 +26,7 @@ fn sent() -> Block {
     .expect("they are short")
 }
 
-/// What receivers see of it.
+/// The properties that receivers get.
 fn received(expiry_s: u32) -> Block {
     Block::of(&[
         Property::MessageExpiry(expiry_s),

@@ -1,4 +1,4 @@
-//! What reading and writing cost, in nanoseconds a packet: numbers to know, nothing is asserted.
+//! Cost of reading and writing, in nanoseconds a packet: numbers to know, nothing is asserted.
 //!
 //! `cargo test --release -- --ignored --nocapture nanoseconds`
 

@@ -13,9 +13,9 @@ const CAPTURED: &str = include_str!("../../../vectors/5-captured.txt");
 
 /// A vector, and how it is to be read.
 pub struct Case {
-    /// What it is called.
+    /// Name of the vector.
     pub name: String,
-    /// What comes.
+    /// Received bytes.
     pub bytes: Vec<u8>,
     /// By which rules.
     pub rules: DecodeRules,
@@ -53,12 +53,12 @@ impl Case {
         if self.is_first { decode_first(bytes, rules) } else { decode(bytes, rules) }
     }
 
-    /// What the vector says of `key`.
+    /// The vector's value of `key`.
     pub fn expected(&self, key: &str) -> Option<&str> {
         self.vector.text(key)
     }
 
-    /// What is said to the sender of a fault.
+    /// The answer to the sender of a fault.
     fn answer(&self, fault: PacketFault) -> FaultAnswer {
         match self.is_first {
             true => fault.answer_to_first(&self.bytes),

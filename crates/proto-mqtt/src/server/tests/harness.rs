@@ -39,7 +39,7 @@ pub struct ServerHarness {
     pub limits: Limits,
     pub now: Now,
     pub version: Version,
-    /// What the machine said and nobody took yet.
+    /// Requests of the machine that nobody took yet.
     pub words: Vec<Up>,
     /// Packets it sent and nobody took yet.
     pub sent: Vec<String>,
@@ -132,7 +132,7 @@ impl ServerHarness {
         self.hear(&bytes);
     }
 
-    /// What comes next comes after so many milliseconds of silence.
+    /// Puts the next bytes after so many milliseconds of silence.
     pub fn was_silent(&mut self, silent_ms: u32) {
         self.out.set_silent(silent_ms, self.silence_ms.unwrap_or(0));
     }
@@ -158,7 +158,7 @@ impl ServerHarness {
         self.look();
     }
 
-    /// What has come and was not taken.
+    /// Bytes that came and were not taken.
     pub fn untaken(&self) -> usize {
         self.inbox.len()
     }
@@ -198,7 +198,7 @@ impl ServerHarness {
         }
     }
 
-    /// It is woken.
+    /// Wakes the machine.
     pub fn wake(&mut self) {
         if self.ended.is_none() {
             let result = self.machine.wake(self.now, &mut self.out);
@@ -218,7 +218,7 @@ impl ServerHarness {
         self.after(result);
     }
 
-    /// It is turned away.
+    /// Turns the client away.
     pub fn turn_away(&mut self, away: TurnAway<'_>, reason: CloseReason) {
         self.machine.turn_away(self.now, away, &mut self.out);
         self.after(Err(reason));
@@ -345,7 +345,7 @@ pub fn denied(why: Denial) -> Box<Denied> {
     Box::new(Denied::of(why, CloseReason::AuthFailed))
 }
 
-/// What a broker that is glad of everything answers.
+/// Answer of a broker that accepts everything.
 pub fn kindly(word: &Up) -> Option<Down> {
     Some(match word {
         Up::Connect(connect) => Down::Connected(Box::new(Connected {

@@ -32,7 +32,7 @@ fn harness(case: &Case, lenient: bool) -> ServerHarness {
     harness
 }
 
-/// What clients send; a CONNECT of a bound client is a fault of its own.
+/// Vectors of client packets; a CONNECT of a bound client is a fault of its own.
 fn cases() -> Vec<Case> {
     let is_told = |case: &Case| case.expected("fault").is_some();
     let is_connect =
@@ -42,7 +42,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// What came back, in the words of the vectors.
+/// The answer, in the words of the vectors.
 fn answer(harness: &ServerHarness) -> String {
     match &harness.wire[..] {
         [] => "close".to_owned(),

@@ -1,4 +1,4 @@
-//! What an idle connection costs.
+//! Memory of an idle connection.
 
 use super::harness::ServerHarness;
 use crate::codec::Version;

@@ -1,4 +1,4 @@
-//! What a packet costs in the machine, in nanoseconds: numbers to know, nothing is asserted.
+//! Cost of a packet in the machine, in nanoseconds: numbers to know, nothing is asserted.
 //!
 //! `cargo test -p proto-mqtt -- --ignored --nocapture machine_nanoseconds`
 
