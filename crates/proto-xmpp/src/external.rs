@@ -32,7 +32,7 @@ pub(crate) fn accounts_of(link: &Link, domain: &str) -> Vec<AccountAddress> {
     accounts.take(ACCOUNTS_MAX).collect()
 }
 
-/// Who it is: whom it wishes to be, or the only one that it can be.
+/// The account that logs in: the one that the client names, or the only one in the certificate.
 pub(crate) fn account(
     message: &[u8],
     link: &Link,

@@ -83,7 +83,7 @@ macro_rules! stanza_faults {
                 match self { $(StanzaFault::$variant => $name,)+ }
             }
 
-            /// What the sender may do about it (RFC 6120 8.3.2).
+            /// Type of the error: what the sender may do about it (RFC 6120 8.3.2).
             pub const fn kind(self) -> &'static str {
                 match self { $(StanzaFault::$variant => $kind,)+ }
             }

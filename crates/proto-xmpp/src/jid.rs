@@ -46,7 +46,7 @@ impl Jid {
         Some(Jid { account, domain, resource })
     }
 
-    /// It as it is compared.
+    /// The address as text, in the form in which it is compared.
     pub fn text(&self) -> String {
         let bare = self.account.as_ref().map_or(&*self.domain, |account| account.as_str());
         match &self.resource {

@@ -9,7 +9,7 @@
 //! Nothing here knows a socket, a clock, an account's contents or another connection; whatever
 //! bytes come, they are answered, more is waited for, or the stream ends with an error.
 //!
-//! What of XMPP is spoken is told in `docs/xmpp.md`.
+//! `docs/xmpp.md` lists the supported parts of XMPP.
 
 use model::limits::Limits;
 use model::link::{FrameLimits, Protocol, WireProfile};

@@ -1,4 +1,4 @@
-//! What other servers have kept as XML, in the model's words, and the other way round.
+//! Data that other servers have kept as XML, in the model's words, and the other way round.
 //!
 //! Whoever moves accounts has no stream: what would come of a stanza is made of it here, the same
 //! way. Invariant: what a stanza says is the same whether its client says it here or another server
@@ -21,7 +21,7 @@ const AMENDS: &str = "it corrects, retracts or reacts to another message";
 /// A message as another server had kept it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeptMessage {
-    /// Who said it; absent: whose archive it is.
+    /// Sender; absent: the owner of the archive.
     pub from: Option<(AccountAddress, Box<str>)>,
     /// To whom; absent: whose archive it is.
     pub to: Option<AccountAddress>,
@@ -29,7 +29,7 @@ pub struct KeptMessage {
     pub id: Option<Box<str>>,
     /// The same, if it is one that tells a resend.
     pub client_id: Option<ClientMessageId>,
-    /// What it says.
+    /// Content of the message.
     pub content: Content,
 }
 
@@ -58,8 +58,8 @@ pub fn message(xml: &str) -> Result<KeptMessage, &'static str> {
     Ok(KeptMessage { from, to, id, client_id: said.client_id, content })
 }
 
-/// What a message says that was said in a room, and its text as it was. In words, why it is not
-/// taken over.
+/// The content of a message that was said in a room, and its original text. An error says in words
+/// why it is not imported.
 pub fn said_in_room(xml: &str) -> Result<(Content, String), &'static str> {
     let scan = Scan::element(xml.as_bytes()).map_err(|_| "it is malformed")?;
     let message = scan.root();
@@ -85,7 +85,7 @@ pub fn private(xml: &str) -> Option<Vec<NodeChange>> {
     moved::private(xml)
 }
 
-/// What an account shows of itself from an item of a node on, if that says so.
+/// The badge that an account shows after an item of a node; `None`: the item sets none.
 pub fn badge(node: &str, item: &NodeItem) -> Option<Box<str>> {
     moved::badge(node, item)
 }

@@ -121,7 +121,7 @@ impl SaslFailure {
     }
 }
 
-/// What stands in an `auth` or `response`; a lone `=` is nothing (RFC 6120 6.4.2).
+/// Data of an `auth` or `response`; a lone `=` is empty data (RFC 6120 6.4.2).
 pub fn decoded(text: &str) -> Result<Vec<u8>, SaslFailure> {
     match text {
         "=" => Ok(Vec::new()),

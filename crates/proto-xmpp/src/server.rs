@@ -71,7 +71,7 @@ pub struct XmppListener {
     pub bind_ms_max: u32,
     /// The domains that are served, and those of others.
     pub domains: Arc<ForeignDomains>,
-    /// What people may do with accounts.
+    /// Changes to accounts that clients may make.
     pub registration: Registration,
     /// SCRAM with SHA-256 is offered.
     pub scram_sha_256: bool,
@@ -86,7 +86,7 @@ pub struct XmppListener {
     /// Devices come back by tokens (XEP-0484) that stand for passwords of the book: where these
     /// are taken.
     pub fast: bool,
-    /// What the server says of itself.
+    /// Features and contacts that the server advertises.
     pub advertised: Arc<Advertised>,
 }
 

@@ -15,7 +15,7 @@ pub const ID_BYTES_MAX: usize = 1_024;
 pub struct StanzaReply<'a> {
     /// The stanza's name: `iq`, `message`, `presence`.
     pub name: &'a str,
-    /// Who was asked, as the asker wrote it.
+    /// Address that was asked, as the asker wrote it.
     pub from: Option<&'a str>,
     /// The asker: a full JID; empty, of one that has none yet.
     pub to: &'a str,

@@ -98,16 +98,16 @@ pub fn write_header(domain: &str, id: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(head.as_bytes());
 }
 
-/// What is offered to whoever has not logged in.
+/// Features offered before a login.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LoginOffer {
     /// TLS may begin.
     pub tls: bool,
-    /// It must, before anything else.
+    /// Whether TLS must begin before anything else.
     pub tls_required: bool,
     /// Ways to log in.
     pub mechanisms: Vec<Mechanism>,
-    /// What a login may be bound by (XEP-0440 3).
+    /// Channel bindings that a login may use (XEP-0440 3).
     pub bindings: Vec<&'static str>,
     /// More ways to log in, as XML.
     pub more: String,

@@ -27,7 +27,7 @@ use model::chat::{
 
 /// The namespace of archives (XEP-0313 7).
 pub const MAM: &str = "urn:xmpp:mam:2";
-/// What a server does besides that supports all of XEP-0313 7, and reads `include-groupchat`.
+/// Features of a server that supports all of XEP-0313 7, and reads `include-groupchat`.
 pub const MAM_FEATURES: [&str; 3] =
     [MAM, "urn:xmpp:mam:2#extended", "urn:xmpp:mam:2#groupchat-field"];
 
@@ -44,13 +44,13 @@ const PAGE_MESSAGES: u16 = 50;
 const FIELDS: [&str; 8] =
     ["FORM_TYPE", "with", "start", "end", "before-id", "after-id", "ids", "include-groupchat"];
 
-/// What is asked of an archive.
+/// Query of an archive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ArchiveQuery {
     /// The messages that are wanted; none: nobody can have any such, or a count was asked for, and
     /// nothing is counted.
     pub range: Option<Box<ArchiveRange>>,
-    /// What is wanted is on one page, even if that is nothing.
+    /// Whether the whole range must be on one page, even if that is empty.
     pub is_whole: bool,
     /// Given back with each message.
     pub query_id: Option<Box<str>>,
@@ -135,8 +135,8 @@ impl ArchiveQuery {
     }
 }
 
-/// Who is meant by whom the archive of a room is with: an occupant, or an account; by the room
-/// itself everybody.
+/// Account that `with` names in a query of a room's archive: an occupant's, or the account itself.
+/// The room's own address means everybody: `None`.
 fn speaker_of(room: &AccountAddress, with: &Jid) -> Option<Result<AccountAddress, StanzaFault>> {
     let account = with.account.as_ref()?;
     match (&with.resource, account == room) {
@@ -301,7 +301,7 @@ pub fn form() -> String {
     format!("<query xmlns='{MAM}'><x xmlns='{FORMS}' type='form'>{fields}</x></query>")
 }
 
-/// What is kept (XEP-0441 3): everything.
+/// Archiving preferences (XEP-0441 3): everything is kept.
 pub fn preferences() -> String {
     format!("<prefs xmlns='{MAM}' default='always'><always/><never/></prefs>")
 }
@@ -344,7 +344,7 @@ pub fn metadata(first: Option<&ChatMessage>, last: Option<&ChatMessage>) -> Stri
     format!("<metadata xmlns='{MAM}'>{ends}</metadata>")
 }
 
-/// What stands around a message of a page (XEP-0313 4.2).
+/// Writes a message of a page in its `result` element (XEP-0313 4.2).
 pub fn put_result(
     (message, stanza): (&ChatMessage, &[u8]),
     (owner, reader): (&str, &str),

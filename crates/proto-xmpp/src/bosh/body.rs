@@ -1,7 +1,7 @@
 //! `<body/>`, which is around everything (XEP-0124 5): how a request is read, how answers begin.
 //!
-//! What a client says of its session are attributes; the stanzas in it are passed on as they came.
-//! Invariant: a payload is whole elements with nothing between them.
+//! The attributes are the client's session parameters; the stanzas in the body are passed on as
+//! they came. Invariant: a payload is whole elements with nothing between them.
 
 use crate::archive::is_number;
 use crate::fault::StreamFault;
@@ -24,13 +24,13 @@ const KEY_BYTES: usize = 40;
 pub enum BoshFault {
     /// The request makes no sense.
     BadRequest,
-    /// It is for nobody.
+    /// The request has no domain.
     ImproperAddressing,
-    /// It is for a domain that is not served.
+    /// The request is for a domain that is not served.
     HostUnknown,
     /// There is no such session, or the request has no place in it.
     ItemNotFound,
-    /// It asks for more than may be.
+    /// The request exceeds a limit.
     PolicyViolation,
     /// The stream broke off.
     RemoteConnectionFailed,
@@ -74,7 +74,7 @@ impl From<StreamFault> for BoshFault {
     }
 }
 
-/// What a client says in one request.
+/// Content of one request.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct BoshRequest {
     /// Its number.

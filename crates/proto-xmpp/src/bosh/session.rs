@@ -28,7 +28,7 @@ const SIGN_OF_LIFE_MS: u64 = 15_000;
 /// Milliseconds that the end of a stream waits for a request that hears of it.
 const LAST_WORD_MS: u64 = 10_000;
 
-/// What bounds a session.
+/// Limits of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BoshTerms {
     /// Seconds that an answer may be held.
@@ -46,7 +46,7 @@ pub struct BoshTerms {
     pub unproven_bytes_max: usize,
 }
 
-/// What is to be done.
+/// Actions for the session's task.
 #[derive(Default)]
 pub struct BoshOutput {
     /// Answers, to requests by their tickets.
@@ -80,13 +80,13 @@ pub struct BoshSession {
     held: VecDeque<Asked>,
     kept: VecDeque<Kept>,
     framer: Framer,
-    /// What has come of a piece that is not whole.
+    /// Bytes of an incomplete piece.
     raw: Vec<u8>,
     /// The stream's own id.
     stream_id: Option<Box<str>>,
     /// Stanzas that wait for a request.
     waiting: Vec<u8>,
-    /// What the stream's error is.
+    /// Condition of the stream's error.
     error: Option<BoshFault>,
     /// The session is to end, and why, if that is a fault.
     end: Option<Option<BoshFault>>,
@@ -245,7 +245,7 @@ impl BoshSession {
         is_idle.then(|| self.idle_since_ms + self.pause_ms.unwrap_or(usual))
     }
 
-    /// It ends: from now on it is waited for somebody to hear that, if nobody is there.
+    /// Begins the wait for somebody to receive the end, if nobody is there.
     fn ends_at(&mut self, now_ms: u64) {
         if self.held.is_empty() && self.end.is_none() {
             (self.idle_since_ms, self.pause_ms) = (now_ms, None);
@@ -359,7 +359,7 @@ impl BoshSession {
         self.idle_since_ms = now_ms;
     }
 
-    /// What the next answer says beside stanzas (XEP-0124 7.2).
+    /// Attributes of the next answer (XEP-0124 7.2).
     fn attributes(&self) -> Vec<(&'static str, String)> {
         let mut attributes = Vec::new();
         if self.stage == Stage::Begun {

@@ -1,5 +1,5 @@
-//! What of XMPP this server does: one list, from which its DOAP file and the tables of
-//! `docs/xmpp.md` are made.
+//! The parts of XMPP that this server supports: one list, from which its DOAP file and the tables
+//! of `docs/xmpp.md` are made.
 //!
 //! A claim is an extension or an RFC with the version that was read, how much of it is done, what
 //! is not, and the test that shows it. A new extension is one entry of [`XEPS`]; what a compliance
@@ -28,13 +28,13 @@ pub enum Completeness {
 pub struct Xep {
     /// Its number.
     pub number: u16,
-    /// What it is called.
+    /// Name of the extension.
     pub name: &'static str,
     /// The version that was read.
     pub version: &'static str,
     /// How much of it is done.
     pub completeness: Completeness,
-    /// What is not, or how it is meant; may be empty.
+    /// Missing parts, or how it is meant; may be empty.
     pub note: &'static str,
     /// The test that shows it: `FILE::NAME` below `tests/e2e` or `crates/proto-xmpp/src`.
     pub test: &'static str,
@@ -45,9 +45,9 @@ pub struct Xep {
 pub struct Rfc {
     /// Its number.
     pub number: u16,
-    /// What it is called.
+    /// Name of the RFC.
     pub name: &'static str,
-    /// What of it is not done; may be empty.
+    /// Missing parts; may be empty.
     pub note: &'static str,
     /// The test that shows it.
     pub test: &'static str,

@@ -1,20 +1,20 @@
-//! What the compliance suites of 2023 ask of a server (XEP-0479).
+//! Demands of the compliance suites of 2023 on a server (XEP-0479).
 
 /// A suite.
 #[derive(Clone, Copy, Debug)]
 pub struct Suite {
     /// Its name.
     pub name: &'static str,
-    /// What it asks of a server.
+    /// Features that it demands of a server.
     pub asks: &'static [SuiteAsk],
 }
 
 /// One thing that a suite asks for.
 #[derive(Clone, Copy, Debug)]
 pub struct SuiteAsk {
-    /// What it is called there.
+    /// Name of the feature in the suite.
     pub feature: &'static str,
-    /// It is asked of advanced servers alone.
+    /// Whether it is demanded of advanced servers alone.
     pub is_advanced: bool,
     /// RFCs that say it.
     pub rfcs: &'static [u16],

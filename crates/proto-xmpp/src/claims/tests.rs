@@ -1,4 +1,4 @@
-//! What is claimed stands in the documents, and each claim has the test that it names.
+//! Checks that the documents have the claims, and that each claim has the test that it names.
 
 use super::*;
 use crate::xml::scan::Scan;

@@ -68,7 +68,7 @@ fn corpus() -> Vec<Vec<u8>> {
     stanzas.chain(steps).map(String::into_bytes).collect()
 }
 
-/// What is said of messages, and kept nowhere.
+/// Stanzas about messages, which are kept nowhere.
 const WORDS: [&str; 5] = [
     "<message to='bob@a.example' type='chat'><body>b</body>\
      <replace xmlns='urn:xmpp:message-correct:0' id='a'/></message>",
@@ -151,7 +151,7 @@ const NODES: [&str; 8] = [
      var='n+notify'/><x xmlns='jabber:x:data'><field var='FORM_TYPE'><value>f</value></field></x>\
      </query></iq>",
 ];
-/// What is told comes back, as if Bob had told it.
+/// A transient's copy, as if Bob had sent it.
 fn told_back(transient: &NewTransient) -> ChatDelivery {
     let NewTransient { to, state, content } = transient.clone();
     let (from, to) = (address("bob"), to.within("a.example"));
@@ -188,7 +188,7 @@ fn whim_of_login(rng: &mut Prng) -> ChatDelivery {
     }
 }
 
-/// What a service might say to a request.
+/// A possible answer of a service to a request.
 fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
     let failed = |number| ChatDelivery::Failed { number, why: ChatFault::Busy };
     Some(match request {
@@ -259,7 +259,7 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
     })
 }
 
-/// What it might say to a request about people.
+/// A possible answer to a request about people.
 fn whim_of_people(rng: &mut Prng, asked: &PeopleRequest, is_whole: bool) -> ChatDelivery {
     let number = asked.number;
     if !matches!(asked.ask, PeopleAsk::Contacts { .. }) {
@@ -272,7 +272,7 @@ fn whim_of_people(rng: &mut Prng, asked: &PeopleRequest, is_whole: bool) -> Chat
     ChatDelivery::Contacts(Box::new(ContactList { number, is_whole, version: 7, contacts }))
 }
 
-/// What it might say to a request about nodes.
+/// A possible answer to a request about nodes.
 fn whim_of_nodes(rng: &mut Prng, asked: &NodesRequest) -> ChatDelivery {
     let item = |payload: &str| NodeItem { id: "<i>".into(), payload: payload.as_bytes().into() };
     let part = || NodeItems { items: vec![item("<x xmlns='urn:x'/>").into()], index: 3, total: 9 };
@@ -299,7 +299,7 @@ fn whim_of_nodes(rng: &mut Prng, asked: &NodesRequest) -> ChatDelivery {
     ChatDelivery::Nodes(Box::new(NodesAnswer { number: asked.number, result }))
 }
 
-/// What it might say to a request for an archive, a room, a token or a session that was.
+/// A possible answer to a request for an archive, a room, a token or an earlier session.
 fn whim_of_what_was_said(rng: &mut Prng, request: &ChatRequest) -> ChatDelivery {
     let failed = |number, why| ChatDelivery::Failed { number, why };
     match request {
@@ -368,7 +368,7 @@ fn member(name: &str) -> GroupMember {
     GroupMember { address: address(name), id: AccountId(1) }
 }
 
-/// What might happen in a room.
+/// A possible message or change in a room.
 fn happens(rng: &mut Prng) -> Content {
     if rng.one_in(2) {
         return Content::text("&");

@@ -1,4 +1,4 @@
-//! What becomes of messages, in XMPP's words: corrections (XEP-0308), reactions (XEP-0444),
+//! Amendments of messages, in XMPP's words: corrections (XEP-0308), reactions (XEP-0444),
 //! retractions (XEP-0424).
 //!
 //! Each names a message: by the id that its sender gave it, in a room by the room's for it
@@ -27,30 +27,30 @@ pub const MODERATE: &str = "urn:xmpp:message-moderate:1";
 /// The namespace of fallbacks (XEP-0428 4).
 pub(super) const FALLBACK: &str = "urn:xmpp:fallback:0";
 
-/// What clients that do not know retractions show (XEP-0424 3.1).
+/// Text for clients that do not know retractions (XEP-0424 3.1).
 const CALLED_BACK: &str = "(A message was called back.)";
 
-/// What a stanza says of another one.
+/// Amendment of another message by a stanza.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AmendmentStanza {
     /// The other one's id.
     pub name: String,
-    /// What is said of it.
+    /// Kind of the amendment.
     pub verb: AmendmentVerb,
 }
 
-/// What is said of a message.
+/// Kind of an amendment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AmendmentVerb {
-    /// It says this now.
+    /// The message has a new text.
     Corrected,
     /// Somebody reacts so, by emoji with blanks between.
     Reacts(String),
-    /// It is called back.
+    /// The message is retracted.
     Retracted,
 }
 
-/// What a `message` says of another one.
+/// The amendment in a `message`; `None`: it has none.
 pub fn said(message: &Element<'_, '_>) -> Option<AmendmentStanza> {
     let named = |name: &str, namespace: &str| {
         let child = message.child(name, namespace)?;
@@ -147,7 +147,7 @@ pub fn put(message: &ChatMessage, out: &mut Vec<u8>) -> bool {
     }
 }
 
-/// Who has moderated a message of a room, and why (XEP-0425 4).
+/// XML of a moderation of a message in a room: by whom, and why (XEP-0425 4).
 fn moderated(room: &AccountAddress, Moderated { by, reason, .. }: &Moderated) -> String {
     let (nick, occupant) = (room::nick_of(room, by), room::occupant_id(by));
     let by = escaped(&format!("{room}/{nick}"));
@@ -155,8 +155,8 @@ fn moderated(room: &AccountAddress, Moderated { by, reason, .. }: &Moderated) ->
     format!("<moderated xmlns='{MODERATE}' by='{by}'>{occupant}</moderated>{reason}")
 }
 
-/// What is left in the archive of a room of a message that was moderated (XEP-0425 5); of one whose
-/// author called it back, nothing.
+/// The tombstone of a moderated message in the archive of a room (XEP-0425 5); `None` for a message
+/// that its author retracted.
 pub fn tombstone(message: &ChatMessage) -> Option<String> {
     let by = Moderated::of(&message.content).filter(|_| !is_one(&message.content))?;
     let (stamp, by) = (timestamp(by.at_ms), moderated(&message.to, &by));
@@ -172,8 +172,8 @@ pub(super) fn room_id(
     id_text(ArchiveId::at((target.id, target.seq), &message.from, room))
 }
 
-/// What came beside the text, as far as it stands for the same without its own stanza, whose
-/// prefixes are not declared here.
+/// Writes the elements beside the text that mean the same without their own stanza, whose prefixes
+/// are not declared here.
 fn put_beside(kept: &Scan<'_>, out: &mut Vec<u8>) {
     for child in kept.root().children() {
         let is_shown = !child.is("body", CLIENT) || render::is_translation(&child);

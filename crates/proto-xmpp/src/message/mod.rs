@@ -1,5 +1,5 @@
-//! What a message can be besides a text: about another one ([`amend`]), or kept nowhere
-//! ([`transient`]); and what it says of others beside it ([`others`]).
+//! Kinds of messages besides a text: an amendment of another one ([`amend`]), or a transient
+//! ([`transient`]); and references to others ([`others`]).
 
 pub mod amend;
 pub mod others;

@@ -1,5 +1,5 @@
-//! What a message says of others beside its text, in XMPP's words: replies (XEP-0461), with what
-//! clients show that do not know them (XEP-0428), and mentions (XEP-0372).
+//! References of a message to others beside its text, in XMPP's words: replies (XEP-0461), with
+//! fallback text for clients that do not know them (XEP-0428), and mentions (XEP-0372).
 //!
 //! A reply names a message by its id, as a correction does; a mention names a person by address or,
 //! in a room, by name, and the room itself for everybody in it. Where in the text a person is
@@ -70,8 +70,7 @@ pub fn spoken(message: &Element<'_, '_>, text: String) -> String {
     }
 }
 
-/// What stands before the text of a message for clients that know no replies, if what it quotes is
-/// known.
+/// Text before that of a reply, for clients that know no replies, if the quoted text is known.
 fn lead(content: &Content) -> String {
     let quote = content.quote.as_deref().filter(|it| !it.text.is_empty());
     let is_file = FileNote::parse(&content.extra).is_some() && content.kind == Content::FILE;

@@ -12,7 +12,7 @@ use model::chat::{ChatState, Content, Transient};
 /// The namespace of chat states (XEP-0085 8).
 const CHAT_STATES: &str = "http://jabber.org/protocol/chatstates";
 
-/// What a `message` says that is kept nowhere; `None`: it is kept, or says nothing.
+/// The transient in a `message`; `None`: the message is stored, or is empty.
 pub fn told(message: &Element<'_, '_>) -> Option<(Option<ChatState>, Content)> {
     let is_kept_not = message.child("no-store", render::HINTS).is_some();
     let has_body = message.child("body", CLIENT).is_some();
@@ -38,11 +38,11 @@ fn state_of(child: &Element<'_, '_>) -> Option<ChatState> {
 /// To whom a transient is shown, and as whose.
 #[derive(Clone, Copy, Debug)]
 pub struct TransientView<'a> {
-    /// Who says it, as the reader sees it.
+    /// Sender, as the reader sees it.
     pub from: &'a str,
     /// The reader's full JID.
     pub to: &'a str,
-    /// It is said in a room.
+    /// Whether it was said in a room.
     pub in_room: bool,
 }
 

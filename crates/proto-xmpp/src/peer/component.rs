@@ -85,7 +85,7 @@ impl ComponentStream {
     }
 }
 
-/// What a component says that knows the secret (XEP-0114 3).
+/// Proof of a component that knows the secret (XEP-0114 3).
 pub fn handshake(id: &str, secret: &str) -> String {
     base::hex::encode(&Sha1::digest(format!("{id}{secret}").as_bytes()))
 }

@@ -1,4 +1,4 @@
-//! What is said between servers is known to be taken (XEP-0198), without going on with streams.
+//! Acknowledgement of stanzas between servers (XEP-0198), without resumption of streams.
 //!
 //! ```text
 //!   who says it                                      who takes it
@@ -25,14 +25,14 @@ pub(super) struct Saying {
     from: Option<u64>,
     /// So many are taken, of all.
     taken: u64,
-    /// It was asked, and has to answer with more than it had before then.
+    /// The open request for an acknowledgement, which must exceed the one before.
     asked: Option<Asked>,
 }
 
 #[derive(Clone, Copy)]
 struct Asked {
     due: Instant,
-    /// It has answered with nothing more, and is asked again then.
+    /// Time of the next request, after an answer that acknowledged nothing new.
     again: Option<Instant>,
 }
 
@@ -55,7 +55,7 @@ impl Saying {
         self.from.is_some()
     }
 
-    /// It does not.
+    /// Notes that the other server does not count.
     pub(super) fn is_refused(&mut self) {
         (self.from, self.asked) = (None, None);
     }
@@ -126,7 +126,7 @@ pub(super) struct Taking {
 }
 
 impl Taking {
-    /// It is to be counted.
+    /// Begins to count, as the other server asks.
     pub(super) fn begins(&mut self, out: &mut Vec<u8>) {
         if self.is_on {
             return self.refuses(out);
@@ -135,7 +135,7 @@ impl Taking {
         out.extend_from_slice(format!("<enabled xmlns='{SM}'/>").as_bytes());
     }
 
-    /// It cannot be counted now.
+    /// Answers that counting cannot begin now.
     pub(super) fn refuses(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(management_failed("unexpected-request", None).as_bytes());
     }

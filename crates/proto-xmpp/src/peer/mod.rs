@@ -48,7 +48,7 @@ pub const PEER_WIRE: WireProfile = WireProfile {
     text_messages: false,
 };
 
-/// What all of these streams have in common.
+/// Settings that all of these streams share.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PeerProfile {
     /// Our domain of rooms, which other servers speak with by itself.
@@ -127,7 +127,7 @@ impl std::fmt::Debug for ComponentSecret {
     }
 }
 
-/// What a stream tells.
+/// Message of a stream to its driver.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PeerWord {
     /// The component of this domain is there, on the stream with this number.
@@ -159,7 +159,7 @@ pub enum PeerWord {
     /// The other server counts what it has from this stanza of the stream on, of all; none: it does
     /// not.
     Counts(DomainPair, Option<u64>),
-    /// It has so many of all.
+    /// The other server has this number of stanzas, of all.
     Acknowledged(DomainPair, u64),
 }
 
@@ -183,7 +183,7 @@ pub struct DialbackProof {
     pub key: Box<str>,
 }
 
-/// What a stream is told.
+/// Order to a stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PeerOrder {
     /// So many stanzas, to be written.
@@ -236,7 +236,7 @@ enum Kind {
     Outgoing(OutgoingStream),
 }
 
-/// What a kind of stream is shown of the rest.
+/// Parts around a kind of stream that it may read.
 struct Around<'a> {
     profile: &'a PeerProfile,
     now: Now,
@@ -372,7 +372,7 @@ impl Peer {
         }
     }
 
-    /// What is said last, to which that belongs what of another server is taken here.
+    /// Writes the last acknowledgement of an incoming stream.
     fn says_last(&self, out: &mut Out) {
         if let Kind::Incoming(it) = &self.kind {
             it.ends(out);

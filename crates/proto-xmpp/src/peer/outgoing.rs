@@ -88,7 +88,7 @@ impl OutgoingStream {
         self.is_to_wake(out);
     }
 
-    /// It is woken when the answer is due, unless it is before that.
+    /// Asks to be woken when the answer is due, unless it is woken before that.
     fn is_to_wake(&mut self, out: &mut Out) {
         let is_new = |due: &Instant| self.wakes.is_none_or(|wakes| *due < wakes);
         if let Some(due) = self.saying.due().filter(is_new) {
@@ -97,7 +97,7 @@ impl OutgoingStream {
         }
     }
 
-    /// It ends if the other server has not said for too long what it has.
+    /// Ends the stream if the other server has not acknowledged for too long.
     pub(super) fn passes(&mut self, now: Now, out: &mut Out) -> Result<(), PeerEnd> {
         self.wakes = self.wakes.filter(|wakes| *wakes > now.mono);
         if !self.saying.passes(now, out.bytes()) {

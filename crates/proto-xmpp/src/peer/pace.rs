@@ -1,9 +1,9 @@
 //! How fast a stream of another server or a component is read: at a rate, and twice as many bytes
 //! at once.
 //!
-//! What a domain may send is limited where it is taken in; what is refused there has been read,
-//! parsed and answered before. A stream that sends faster is read more slowly, so that it cannot
-//! keep the thread busy with what is refused.
+//! The volume of a domain is limited where its stanzas are taken in, but a stanza that is refused
+//! there has been read, parsed and answered before. A stream that sends faster is read more slowly,
+//! so that refused stanzas cannot keep the thread busy.
 
 use base::pace::cost;
 use base::time::{Instant, Now};
@@ -11,9 +11,9 @@ use std::time::Duration;
 
 /// Bytes that a stanza counts for beside its own, as chat counts messages.
 const A_STANZA: u64 = 512;
-/// What may be owed: as much as two seconds allow.
+/// Largest debt: as much as two seconds allow.
 const DEBT_MAX: Duration = Duration::from_secs(2);
-/// What must be paid before a stream that was held is read again.
+/// Debt that must be paid before a stream that was held is read again.
 const PAID: Duration = Duration::from_secs(1);
 
 /// When what was read of a stream is paid for, and whether it is held until then.

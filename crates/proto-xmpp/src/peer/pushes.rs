@@ -18,7 +18,7 @@ use model::ports::notifications::Notified;
 /// The namespace of pushes.
 pub(crate) const PUSH: &str = "urn:xmpp:push:0";
 
-/// What a form says that it is: what came; and what is asked of whoever publishes it.
+/// Form type of a push's summary; and that of its publish options.
 const SUMMARY: &str = "urn:xmpp:push:summary";
 const PUBLISH_OPTIONS: &str = "http://jabber.org/protocol/pubsub#publish-options";
 
@@ -66,12 +66,12 @@ pub fn write(it: &Notification, service: &PushService, id: &str, out: &mut Vec<u
     iq.put("set", &inner, out);
 }
 
-/// What a form is of.
+/// Field that names a form's type.
 fn typed(kind: &str) -> String {
     field("FORM_TYPE", "hidden", &[kind])
 }
 
-/// What a service's answer means for a device that has this node there; `None`: it is no answer.
+/// Meaning of a service's answer for a device that has this node there; `None`: it is no answer.
 pub fn read(answer: &Element<'_, '_>, node: &str) -> Option<Notified> {
     match &*kind(answer) {
         "result" => Some(Notified::Taken { gone: Vec::new() }),

@@ -1,5 +1,5 @@
-//! What passes between this server and other domains, as stanzas: the model's words written, and
-//! stanzas read into the model's words.
+//! Stanzas between this server and other domains: the model's words written, and stanzas read into
+//! the model's words.
 //!
 //! A stanza is read when it is known that it is of the domain that it says; what it is for is
 //! looked at here, and who there is is known to others. Invariant: what is shown to a device is the
@@ -122,7 +122,8 @@ impl StanzaArrival<'_, '_, '_> {
         StanzaPurpose::Arrival(ForeignArrival { home: self.home, what })
     }
 
-    /// Whose it is, as far as that can be blocked: one without a place here by its domain.
+    /// The sender, if it is of a kind that can be blocked: an account, or the domain of a sender
+    /// that cannot be one.
     fn blockable(&self) -> Option<AccountAddress> {
         let account = self.from.as_ref().and_then(|jid| jid.account.clone());
         let domain = || jid::domain_of(&self.stanza.attribute("from")?);

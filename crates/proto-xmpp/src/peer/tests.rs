@@ -451,7 +451,7 @@ fn a_component_is_who_knows_the_secret() {
     assert!(says(&mut side, &open("b.example")).contains("<host-unknown"));
 }
 
-/// What a stream may be made of.
+/// Parts of which random streams are made.
 const PARTS: [&str; 18] = [
     "<?xml version='1.0'?>",
     OPEN,

@@ -1,4 +1,4 @@
-//! What streams between servers and of components have in common on the wire.
+//! Parts of the wire format that streams between servers and of components share.
 
 use super::Out;
 use crate::fault::StreamFault;

@@ -39,17 +39,17 @@ const OOB: &str = "jabber:x:oob";
 /// The namespace of processing hints (XEP-0334 4).
 pub const HINTS: &str = "urn:xmpp:hints";
 
-/// What a stanza says, in the model's words.
+/// A stanza in the model's words.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StanzaContent {
     /// The sender's id, if it is one that tells a resend (XEP-0359 3.2): a UUID.
     pub client_id: Option<ClientMessageId>,
-    /// What is said.
+    /// Content of the message.
     pub content: Content,
 }
 
-/// What a `message` says. `None`: nothing that would be kept (a chat state, a receipt); a message
-/// without a body is, if it asks for that (XEP-0334 4.3).
+/// The content of a `message`. `None`: a message that is not stored (a chat state, a receipt); a
+/// message without a body is stored if it asks for that (XEP-0334 4.3).
 pub fn said(message: &Element<'_, '_>) -> Option<StanzaContent> {
     let body = text_of(message);
     // An invitation to a room (XEP-0249) waits as a text does.
@@ -111,8 +111,9 @@ pub fn stanza_of(message: &Element<'_, '_>) -> Content {
     stanza(message, text, None, |_| true)
 }
 
-/// What a `message` says, as a stanza: of what stands beside the text these, and under this id; as
-/// it is written, its own. The id stands first: by it the message is known ([`Content::name`]).
+/// The content of a `message`, kept as a stanza: with those elements beside the text that the
+/// filter keeps, and under this id; without one, its own. The id stands first: by it the message is
+/// known ([`Content::name`]).
 pub fn stanza_with(
     message: &Element<'_, '_>,
     id: Option<&str>,
@@ -209,13 +210,13 @@ pub struct Rendering<'a> {
     pub reader: &'a str,
     /// The domain that says when the message was kept; none: it comes as it is said.
     pub delayed_by: Option<&'a str>,
-    /// It is the reader's own, from another device (XEP-0280 6).
+    /// Whether it is the reader's own message, from another device (XEP-0280 6).
     pub is_carbon: bool,
     /// The reader is asked to say when it has it, and shows it.
     pub asks: bool,
 }
 
-/// What was kept of the stanza that a message came as, and the file that it is about.
+/// The stanza kept with a message, and the file that it is about.
 pub struct KeptStanza<'a>(Option<Scan<'a>>, Option<FileNote<'a>>);
 
 impl<'a> KeptStanza<'a> {
@@ -453,7 +454,7 @@ pub fn is_named(message: &ChatMessage, id: &str) -> bool {
     is_own || id == stanza_id(message)
 }
 
-/// Who said it, on which device.
+/// Full JID of the sender's device.
 fn sender(message: &ChatMessage) -> String {
     full_jid(&message.from, &message.device)
 }

@@ -1,8 +1,8 @@
 //! Messages of a group as stanzas of its room (XEP-0045 7.4): as they are said, later, in an
 //! archive (XEP-0313 5.1.2), to a device here or elsewhere.
 //!
-//! It knows no session. Invariant: what a room shows was said to its group, with the room's id for
-//! it and by whom it was.
+//! This module knows no session. Invariant: a room shows only messages of its group, each with the
+//! room's id and its sender.
 
 use super::{CONFERENCE, KeptStanza, MUC_USER, OCCUPANT_IDS, put_delay, put_stanza_id};
 use crate::message::amend;
@@ -20,7 +20,7 @@ use model::chat::{
 pub struct RoomRendering<'a> {
     /// To which device; none: it is part of an archive, with whose it was.
     pub to: Option<&'a str>,
-    /// It was said before: with when that was.
+    /// Whether it is history: then it has its time.
     pub is_delayed: bool,
     /// On a stream between servers, which has a namespace of its own.
     pub is_abroad: bool,
@@ -90,20 +90,20 @@ pub fn open_in_room(
     out.push(b'>');
 }
 
-/// What a room says of an occupant (XEP-0045 7.2.2).
+/// Item of an occupant in its presence (XEP-0045 7.2.2).
 #[derive(Clone, Copy, Debug)]
 pub struct OccupantItem<'a> {
     /// The room.
     pub room: &'a AccountAddress,
-    /// Whose occupant it is.
+    /// Account of the occupant.
     pub account: &'a AccountAddress,
     /// Its address as it is told.
     pub jid: &'a str,
     /// `unavailable`, or empty.
     pub kind: &'static str,
-    /// What it is in the room, for good.
+    /// Its affiliation with the room, which outlives its visits.
     pub affiliation: &'static str,
-    /// What it may do there.
+    /// Its role in the room.
     pub role: &'static str,
     /// How it is there, if it has said so.
     pub show: Option<&'a MemberShow>,
@@ -187,7 +187,7 @@ pub fn nick_of<'a>(room: &AccountAddress, account: &'a AccountAddress) -> &'a st
     }
 }
 
-/// Whose name in a room this is, if accounts there are of this domain.
+/// Account of a nickname in a room, if accounts there are of this domain.
 pub fn account_of(nick: &str, domain: &str) -> Option<AccountAddress> {
     let (name, domain) = nick.split_once('@').unwrap_or((nick, domain));
     crate::jid::account(name, domain)

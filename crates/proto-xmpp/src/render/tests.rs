@@ -28,7 +28,7 @@ fn message(said: StanzaContent, device: &str) -> ChatMessage {
 const LIVE: Rendering<'_> =
     Rendering { reader: "bob@a.example/r", delayed_by: None, is_carbon: false, asks: false };
 
-/// What is written, without the server's own id, which is always there.
+/// A message as written, without the server's own id, which is always there.
 fn written(message: &ChatMessage, how: Rendering<'_>) -> Option<String> {
     let mut out = Vec::new();
     let is_written = write(message, how, &mut out);

@@ -35,7 +35,7 @@ pub(super) struct ArchiveAsking {
     room: Option<AccountAddress>,
     id: Option<Box<str>>,
     to: Option<Box<str>>,
-    /// What is left to be written.
+    /// The rest of the page.
     writing: Option<Writing>,
 }
 
@@ -50,12 +50,12 @@ enum What {
 /// A page on its way to the device.
 struct Writing {
     messages: VecDeque<Arc<ChatMessage>>,
-    /// What ends it.
+    /// Element that ends the page.
     fin: String,
 }
 
 impl ArchiveAsking {
-    /// What it costs with what is left to be written, bytes, roughly.
+    /// Memory with the rest of the page, bytes, roughly.
     pub(super) fn weight(&self) -> usize {
         let ids = |range: &ArchiveRange| {
             let count = range.after.len() + range.before.len() + range.named.len();

@@ -1,7 +1,7 @@
-//! What is under way with a device that is not at rest: a stanza that is not whole, what is not
-//! answered, an inbox that is behind, rooms. It stands beside the record of a session, and goes
-//! when nothing of it is left. Knows no stanza. Invariant: what it says is not answered was heard
-//! and has no answer yet.
+//! State of a device that is not at rest: an incomplete stanza, requests without an answer, an
+//! inbox that is behind, rooms. It stands beside the record of a session, and goes when nothing of
+//! it is left. Knows no stanza. Invariant: a request counted as unanswered was received and has no
+//! answer yet.
 
 use super::archive::ArchiveAsking;
 use super::features::accounts::{BookAsking, OpenCommand};
@@ -21,7 +21,7 @@ use model::timeline::Seq;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What is under way with a device that is not at rest.
+/// State of a device that is not at rest.
 #[derive(Default)]
 pub(super) struct Busy {
     pub(super) framer: Framer,
@@ -68,7 +68,7 @@ pub(super) struct Busy {
 }
 
 impl Busy {
-    /// What is not answered.
+    /// Number of stanzas without an answer.
     pub(super) fn waiting(&self) -> usize {
         let rooms = self.rooms.as_ref().map_or(0, |rooms| rooms.waiting());
         let others =
@@ -86,7 +86,7 @@ impl Busy {
         all.reduce(|one, other| if reaches(one, other) { other } else { one })
     }
 
-    /// What it costs beside its record, bytes, roughly.
+    /// Memory beside its record, bytes, roughly.
     pub(super) fn weight(&self) -> usize {
         let rooms = self.rooms.as_ref().map_or(0, |rooms| rooms.weight());
         let quiet: usize = self.quiet.iter().map(Presence::weight).sum();

@@ -1,10 +1,10 @@
 //! Stanzas of a device for other domains, and theirs for it.
 //!
-//! What is said to people elsewhere is a message like any other, and is stored; wishes to see them
-//! and presence for them are the service's. All else is handed on as it is: questions and their
-//! answers, what is said in rooms elsewhere, what somebody does who types, presence for those who
-//! are no contacts. Whether there is anybody is not known here: an error comes as an answer does.
-//! Invariant: what is handed on says by whom it is.
+//! A message to an account of another domain is stored like any other; subscription requests and
+//! presence for such accounts are the service's. All other stanzas are handed on as they are:
+//! questions and their answers, messages in rooms elsewhere, chat states, presence for addresses
+//! that are no contacts. This module does not know whether the other side exists: an error comes as
+//! an answer does. Invariant: a stanza that is handed on names its sender.
 
 use super::Out;
 use super::features::write_blocked_fault;

@@ -1,8 +1,8 @@
 //! Stanzas of a device for devices of accounts here, which are kept nowhere: questions and
 //! answers, headlines, errors, and presence for somebody in particular (RFC 6121 4.6, 8.5).
 //!
-//! They are handed over as they are, and count with what is not answered until the service says
-//! whether a device has them. Invariant: what is handed over says by whom it is.
+//! The stanzas are handed over as they are, and count as unanswered until the service says whether
+//! a device has them. Invariant: a stanza that is handed over names its sender.
 
 use super::Out;
 use super::features::is_of_lists;

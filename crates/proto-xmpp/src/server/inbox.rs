@@ -1,4 +1,4 @@
-//! What a device gets of its account's inbox (RFC 6121 8.5, XEP-0160).
+//! Delivery of an account's inbox to a device (RFC 6121 8.5, XEP-0160).
 //!
 //! ```text
 //!             presence              all is written          is told of more
@@ -51,7 +51,7 @@ impl Session {
         }
     }
 
-    /// It goes on where any device of its account did that binds.
+    /// Begins at the place that any binding device of the account has acknowledged.
     pub(super) fn standing(&mut self, cursor: Seq, head: Seq, out: &mut Out) {
         self.set(Session::READING, false);
         self.place = self.place.max(cursor);
@@ -173,7 +173,7 @@ impl Session {
         }
     }
 
-    /// What was written, or put off, goes on when the socket has taken all there is.
+    /// Asks to go on once the socket has taken everything written so far.
     fn written(&mut self, out: &mut Out) {
         self.ask_for_ack(out);
         self.set(Session::DRAINING, true);
@@ -196,7 +196,7 @@ impl Session {
         self.rest();
     }
 
-    /// It goes on where it was; the inbox has a last place.
+    /// Goes on at the device's place; `head` is the last place of the inbox.
     pub(super) fn goes_on(&mut self, head: Seq) {
         for flag in [Session::READING, Session::DRAINING, Session::PINGED, Session::HELD] {
             self.set(flag, false);

@@ -1,5 +1,5 @@
-//! What a client asks for along with its login (XEP-0388, XEP-0386, XEP-0484): a token for the next
-//! time, to go on where it was, or a resource with acknowledgements and carbons.
+//! Requests of a client along with its login (XEP-0388, XEP-0386, XEP-0484): a token for the next
+//! login, resumption of its stream, or a resource with acknowledgements and carbons.
 //!
 //! ```text
 //! authenticate ─► (challenge, response) ─► let in ─► Token ─► Resume ─► resumed ───┐
@@ -34,20 +34,20 @@ use model::machine::Input;
 /// Bytes of a tag that stand in the name of a resource, before the part that tells devices apart.
 const TAG_BYTES_MAX: usize = 40;
 
-/// What is asked for along with a login.
+/// Requests along with a login.
 #[derive(Default)]
 pub(super) struct Inline {
     /// Which of the client's devices it is, as it says.
     agent: Option<Box<str>>,
-    /// It comes by a token: whether the tokens of its device are void from then on.
+    /// If the client logs in by a token: whether the tokens of its device are void from then on.
     invalidates: Option<bool>,
-    /// It wants a token.
+    /// Binding of the token that the client asks for.
     wants: Option<FastBinding>,
     /// The token that it has, as it is said.
     token: String,
     resume: Option<Resume>,
     bind: Option<Bind>,
-    /// What is said of a resumption that was none.
+    /// Answer to a resumption that failed.
     failed: Box<str>,
     /// The last word of the mechanism.
     data: Option<Box<[u8]>>,
@@ -123,7 +123,7 @@ fn binding_of(mechanism: &str) -> Option<FastBinding> {
     FastBinding::ALL.into_iter().find(|it| mechanism_of(*it) == mechanism)
 }
 
-/// What a connection has that tokens are bound to; nothing goes without TLS.
+/// Channel binding data of a connection for tokens; `None`: it has no TLS, or not this binding.
 fn bound_of(link: &Link, binding: FastBinding) -> Option<Box<[u8]>> {
     let bindings = link.tls.as_ref()?.bindings.as_deref();
     match binding {
@@ -200,7 +200,7 @@ impl Opening {
         self.begins((&mechanism, first), (now, input), out)
     }
 
-    /// It shows a token (XEP-0484 3.4).
+    /// Begins a login by a token (XEP-0484 3.4).
     fn redeems(
         &mut self,
         (binding, first): (FastBinding, &str),
@@ -262,7 +262,7 @@ impl Opening {
         }
     }
 
-    /// It cannot go on.
+    /// Binds a resource instead of a resumption that failed.
     pub(super) fn binds_instead(&mut self, handled: Option<u32>, out: &mut Out) {
         if let Some(inline) = &mut self.inline {
             inline.failed = crate::stream::management_failed("item-not-found", handled).into();
@@ -319,13 +319,13 @@ impl Inline {
         Box::new(session)
     }
 
-    /// What stands before and behind a resumption that is said along with a login.
+    /// Text before and behind the answer to a resumption along with a login.
     pub(super) fn around_resumed(&self, jid: &str) -> Box<(String, String)> {
         let (before, after) = self.success(jid);
         Box::new((before, format!("{after}{BOUND_FEATURES}")))
     }
 
-    /// What stands before and behind what a login brings besides.
+    /// Text before and behind the results of the other requests along with a login.
     fn success(&self, jid: &str) -> (String, String) {
         let data = self.data.as_deref().map(sasl::encoded);
         let data = data.map(|data| format!("<additional-data>{data}</additional-data>"));

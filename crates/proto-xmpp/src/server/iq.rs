@@ -1,10 +1,10 @@
 //! Questions of a bound device, and their answers (RFC 6120 8.2.3).
 //!
-//! What is asked of the server or of the own account is answered here: ping (XEP-0199), what there
-//! is (XEP-0030), version (XEP-0092), time (XEP-0202), carbons (XEP-0280); what is asked of people
-//! and of files goes to `features`, of nodes to `nodes`, of the own archive to `archive`, of rooms
-//! to `rooms`, of devices to them by `handing`. Whatever else is asked, of whomever, is answered
-//! `service-unavailable`: nobody is told by it who exists or is there.
+//! Questions to the server or to the own account are answered here: ping (XEP-0199), service
+//! discovery (XEP-0030), version (XEP-0092), time (XEP-0202), carbons (XEP-0280); questions about
+//! people and files go to `features`, about nodes to `nodes`, about the own archive to `archive`,
+//! about rooms to `rooms`, those to devices are handed on by `handing`. Any other question, to any
+//! address, is answered `service-unavailable`: the answer does not reveal who exists or is online.
 
 use super::Out;
 use super::archive::is_asked;
@@ -32,15 +32,15 @@ pub(super) const DISCO_ITEMS: &str = "http://jabber.org/protocol/disco#items";
 const VERSION: &str = "jabber:iq:version";
 const TIME: &str = "urn:xmpp:time";
 
-/// What the server always says that it does.
+/// Features that the server always advertises.
 pub(super) const SERVER_FEATURES: [&str; 8] =
     [DISCO_INFO, DISCO_ITEMS, PING, VERSION, TIME, CARBONS, BLOCKING, COMMANDS];
 
-/// Who the server is. Accounts publish by it (XEP-0163 6.1).
+/// Identity of the server. Accounts publish by it (XEP-0163 6.1).
 pub(super) const SERVER_IDENTITY: &str = "<identity category='server' type='im' name='Holdline'/>\
     <identity category='pubsub' type='pep' name='Holdline'/>";
 
-/// What an account says that it does.
+/// Features of an account.
 const ACCOUNT_FEATURES: [&str; 7] = {
     let [mam, extended, groups] = MAM_FEATURES;
     [DISCO_INFO, DISCO_ITEMS, STANZA_IDS, PUSH, mam, extended, groups]
@@ -187,7 +187,7 @@ impl Session {
         jid.account.is_some() && self.is_here(&jid.domain)
     }
 
-    /// What is in the answer to a question.
+    /// Content of the answer to a question.
     fn answer(
         &mut self,
         (now, takes_files): (Now, bool),
@@ -229,9 +229,8 @@ impl Session {
     }
 }
 
-/// What is in the answer to a question of another domain, or about the domains of this one: with
-/// the time, whether files can be sent here, which domains there are, and what the server says of
-/// itself.
+/// Content of the answer to a question of another domain, or about the domains of this one: from
+/// the time, whether files can be sent here, the other domains, and the server's features.
 pub fn answer_for_domain(
     iq: &Element<'_, '_>,
     asked: &Element<'_, '_>,
@@ -274,8 +273,8 @@ fn common_answer(asked: &Element<'_, '_>, now: Now) -> Option<Result<String, Sta
     }
 }
 
-/// What belongs to somebody (XEP-0030 4.1): to the server the service that has rooms, and the one
-/// that takes files.
+/// Items of an address (XEP-0030 4.1): for the server, its services of rooms and the one that takes
+/// files.
 fn items(whom: Asked, domain: &str, takes_files: bool) -> String {
     let mut items = String::new();
     if whom == Asked::Server {
@@ -289,7 +288,7 @@ fn items(whom: Asked, domain: &str, takes_files: bool) -> String {
     format!("<query xmlns='{DISCO_ITEMS}'>{items}</query>")
 }
 
-/// Who an account is, and what it does (XEP-0030 3.1, XEP-0163 6.1).
+/// Identity and features of an account (XEP-0030 3.1, XEP-0163 6.1).
 pub(super) fn account_info() -> String {
     let identities = "<identity category='account' type='registered'/>\
         <identity category='pubsub' type='pep'/>";
@@ -297,8 +296,7 @@ pub(super) fn account_info() -> String {
     disco_info(None, identities, features.chain(&KEPT_FEATURES).copied(), "")
 }
 
-/// Who something is, or a node of it, what it does (XEP-0030 3.1), and what else there is to say of
-/// it, in XML.
+/// Answer to disco#info (XEP-0030 3.1): identity, features, and further XML.
 pub(super) fn disco_info<'a>(
     node: Option<&str>,
     identity: &str,

@@ -27,7 +27,7 @@ use std::time::Duration;
 /// this one is.
 const EXPORTER: &str = "tls-exporter";
 
-/// What a login over such a link may be bound by.
+/// Channel bindings that a login over such a link may use.
 pub(super) fn bindings_of(link: &Link) -> Vec<&'static str> {
     let bindings = link.tls.as_ref().and_then(|tls| tls.bindings.as_deref());
     let exporter = bindings.and_then(|it| it.exporter.as_ref()).map(|_| EXPORTER);
@@ -39,7 +39,7 @@ pub(super) fn bindings_of(link: &Link) -> Vec<&'static str> {
 #[derive(Default)]
 pub(super) struct Login {
     mechanism: Option<Mechanism>,
-    /// It asked for its home.
+    /// Whether the connection has asked for the account's home shard.
     is_homed: bool,
     /// The name of a guest, until it is at home.
     guest: Option<AccountAddress>,
@@ -213,8 +213,8 @@ impl Opening {
         true
     }
 
-    /// It is nobody, and has a name that is made up. What it says of itself is not kept. False: it
-    /// goes where that one is at home.
+    /// Logs in as a guest under a random name; the client's message is ignored. False: the
+    /// connection moves to the home shard of that name first.
     fn is_guest(&mut self, (now, input): (Now, &Input<'_>), out: &mut Out) -> bool {
         let guest = match self.login.guest.take() {
             Some(guest) => guest,

@@ -40,7 +40,7 @@ pub(super) struct Opening {
     pub(super) listener: Arc<XmppListener>,
     /// The domain that the stream is for: the first of several, until it says so.
     pub(super) domain: Box<str>,
-    /// Whose address it is: whoever shows the bytes later does not know it any more.
+    /// Address of the client, kept because later input does not name it.
     pub(super) peer: SocketAddr,
     framer: Framer,
     pub(super) stage: Stage,
@@ -50,18 +50,18 @@ pub(super) struct Opening {
     is_held: bool,
     /// The stream is in a WebSocket.
     pub(super) in_web_socket: bool,
-    /// It is encrypted, or of this machine.
+    /// Whether the connection is encrypted, or from this machine.
     is_private: bool,
     /// Accounts that it has asked for.
     pub(super) registrations: u8,
     pub(super) login: Login,
-    /// What is asked for along with the login, if it is such a one.
+    /// Requests along with the login, if it has some.
     pub(super) inline: Option<Box<Inline>>,
-    /// Who it is, once the service has said so.
+    /// Account that logged in, once the service has granted it.
     pub(super) granted: Option<Granted>,
 }
 
-/// What is waited for.
+/// Element that the stream waits for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Stage {
     /// The client's header.
@@ -204,7 +204,7 @@ impl Opening {
         stream::write_header(&self.domain, id, out.bytes());
     }
 
-    /// What is offered on such a link. Where TLS may begin, it must, and nothing else is.
+    /// Features to offer on such a link. Where TLS may begin it must, and only that is offered.
     fn offer(&self, link: &Link) -> LoginOffer {
         let may_start = link.tls.is_none() && link.may_start_tls;
         let mechanisms =
@@ -310,7 +310,7 @@ impl Opening {
         Ok(())
     }
 
-    /// It wants to go on where it was (XEP-0198 5). If it cannot, it binds anew.
+    /// Asks to resume a stream (XEP-0198 5). If it cannot, it binds anew.
     fn resume(&mut self, resume: &Element<'_, '_>, out: &mut Out) -> Result<(), End> {
         let Some(granted) = &self.granted else { return Ok(()) };
         let has = resumption::read_count(resume)?;

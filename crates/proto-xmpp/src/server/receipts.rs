@@ -40,7 +40,7 @@ const MARKINGS_MAX: usize = 16;
 const PAGE_MESSAGES: u16 = 64;
 const PAGES_MAX: u8 = 4;
 
-/// What a client wants to be told of a message.
+/// Receipts that a client wants for a message.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Wants {
     received: bool,
@@ -77,7 +77,7 @@ impl Marking {
 }
 
 impl Wants {
-    /// What a message wants.
+    /// Receipts that a message asks for.
     pub(super) fn of(message: &Element<'_, '_>) -> Wants {
         Wants {
             received: message.child("request", RECEIPTS).is_some(),
@@ -238,7 +238,7 @@ impl Session {
         self.releases(out);
     }
 
-    /// What the message wants that was said last.
+    /// Notes the receipts wanted for the message that was sent last.
     pub(super) fn awaits(&mut self, wants: Wants) {
         if let Some(sending) = self.busy().sends.last_mut() {
             sending.wants = wants;

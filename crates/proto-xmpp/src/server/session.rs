@@ -1,9 +1,9 @@
 //! A bound device: its stanzas (RFC 6120 8, RFC 6121 4, 5).
 //!
-//! What is kept of a device at rest is this record of 64 bytes and its JID. What is under way (a
-//! stanza that is not whole, messages that are not answered, an inbox that is behind) stands in
-//! [`Busy`], which goes when nothing of it is left. Invariant: a message that was not stored is
-//! answered by an error with its id; one that was is not answered.
+//! A device at rest costs this record of 64 bytes and its JID. Anything in progress (an incomplete
+//! stanza, messages without an answer, an inbox that is behind) stands in [`Busy`], which goes when
+//! nothing of it is left. Invariant: a message that was not stored is answered by an error with its
+//! id; one that was is not answered.
 
 use super::busy::Busy;
 use super::features;
@@ -45,9 +45,9 @@ pub(super) struct Session {
     /// All of the inbox up to here was written, or is no stanza.
     pub(super) place: Seq,
     pub(super) busy: Option<Box<Busy>>,
-    /// What is acknowledged, if the client wants that.
+    /// Acknowledgements, if the client wants them.
     pub(super) acks: Option<Box<Acks>>,
-    /// What its listener sets; none: its own domain is all there is.
+    /// Settings of its listener; `None`: its own domain is the only one.
     pub(super) listener: Option<Arc<XmppListener>>,
     /// Names that were made up for messages.
     pub(super) named: u32,
@@ -59,35 +59,35 @@ pub(super) struct Session {
 const _: () = assert!(size_of::<Session>() <= 64, "what is kept of a device at rest");
 
 impl Session {
-    /// It wants to have messages: it has sent presence, with a priority that is not negative.
+    /// The device wants messages: it has sent presence, with a priority that is not negative.
     pub(super) const AVAILABLE: u16 = 1;
-    /// It wants to know what others of its account send (XEP-0280).
+    /// The device wants copies of what others of its account send (XEP-0280).
     pub(super) const CARBONS: u16 = 2;
-    /// It was asked whether it is there.
+    /// The device was pinged.
     pub(super) const PINGED: u16 = 4;
     /// Nothing is read from it for now.
     pub(super) const HELD: u16 = 8;
     /// Its inbox is being read for it.
     pub(super) const READING: u16 = 16;
-    /// It is told when all was written.
+    /// The device's driver reports when everything is written.
     pub(super) const DRAINING: u16 = 32;
 
     /// Its stream is in a WebSocket.
     pub(super) const IN_WEB_SOCKET: u16 = 64;
 
-    /// It has asked for the roster, and is told of changes.
+    /// The device has asked for the roster, and gets its changes.
     pub(super) const FOLLOWS: u16 = 128;
     /// Likewise, for the block list.
     pub(super) const BLOCKS: u16 = 256;
-    /// It has said that it is there, with whatever priority.
+    /// The device has sent available presence, with whatever priority.
     pub(super) const THERE: u16 = 512;
     /// The end of a room's conversation is being read: what is placed meanwhile comes behind it.
     pub(super) const ENTERING: u16 = 1_024;
     /// Nobody looks at it (XEP-0352).
     pub(super) const INACTIVE: u16 = 2_048;
-    /// It was refused because of its rate, and is not read for a while.
+    /// The device exceeded its rate, and is not read for a while.
     pub(super) const SLOWED: u16 = 1 << 12;
-    /// It may change its password here, at least.
+    /// The device may at least change its account's password here.
     pub(super) const ACCOUNTS: u16 = 1 << 14;
     /// Its connection is encrypted, or of this machine.
     pub(super) const PRIVATE: u16 = 1 << 15;
@@ -106,7 +106,8 @@ impl Session {
         }
     }
 
-    /// It came by this listener; whether its connection is private, and it may change its password.
+    /// Sets the listener by which it came, whether its connection is private, and whether it may
+    /// change its password.
     pub(super) fn is_by(
         &mut self,
         listener: &Arc<XmppListener>,
@@ -117,7 +118,7 @@ impl Session {
         self.set(Session::ACCOUNTS, accounts);
     }
 
-    /// It is over another connection from now on.
+    /// Moves the session to another connection.
     pub(super) fn is_over(&mut self, silence_s: u16, in_web_socket: bool) {
         self.silence_s = silence_s;
         self.set(Session::IN_WEB_SOCKET, in_web_socket);
@@ -497,7 +498,7 @@ impl Session {
         }
     }
 
-    /// It asks more than it may: it is not read for a while.
+    /// Stops reading a device that exceeds its rate, for a while.
     fn slows(&mut self, now: Now, out: &mut Out) {
         self.hold(out);
         self.set(Session::SLOWED, true);

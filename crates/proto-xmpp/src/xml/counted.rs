@@ -1,7 +1,8 @@
 //! Which stanzas came and went, and what stands beside them in a stream.
 //!
-//! What comes is counted where it is read. What goes is found in the lane: a machine writes whole
-//! elements, so the names of those of the first level are looked for, whoever wrote them.
+//! Incoming stanzas are counted where they are read. Outgoing ones are found in the lane: a machine
+//! writes whole elements, so the names of elements of the first level are counted, whoever wrote
+//! them.
 
 use super::scan::{CLIENT, Element};
 use crate::stream::{FRAMING, SM};

@@ -1,9 +1,9 @@
 //! Where the pieces of a stream begin and end (RFC 6120 4.2, 11).
 //!
-//! It goes over each byte once, however the bytes are cut, and remembers how far it is in twelve
+//! The framer goes over each byte once, however the bytes are cut, and keeps its state in twelve
 //! bytes. It knows tags, quotes and depth, and no names: whether a piece is XML is for
-//! [`scan`](super::scan) to say when the piece is whole. What a stream may not have shows here,
-//! before it is whole: comments, processing instructions, DTDs, too much, too deep.
+//! [`scan`](super::scan) to say when the piece is whole. Forbidden input is refused here, before a
+//! piece is whole: comments, processing instructions, DTDs, too much, too deep.
 //!
 //! ```text
 //!            <        name        >              <

@@ -140,7 +140,7 @@ impl<'t, 'a> Element<'t, 'a> {
         self.node().whole
     }
 
-    /// What is between its tags, as it came.
+    /// Content between its tags, as it came.
     pub fn inner(&self) -> &'a str {
         self.node().inner
     }

@@ -59,8 +59,8 @@ pub fn is_content(mut text: &str) -> bool {
     are_chars(text)
 }
 
-/// What a text means: references followed, line ends as XML has them. Of what is no reference the
-/// sign itself is taken.
+/// Decodes a text: references followed, line ends as XML has them. A sign that begins no reference
+/// stays as it is.
 pub fn unescaped(text: &str) -> Cow<'_, str> {
     if !text.bytes().any(|byte| matches!(byte, b'&' | b'\r')) {
         return Cow::Borrowed(text);

@@ -1,4 +1,4 @@
-//! What stanzas say of other messages, read and written.
+//! Amendments in stanzas, read and written.
 
 use super::*;
 use model::chat::ClientMessageId;

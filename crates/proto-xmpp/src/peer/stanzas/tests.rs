@@ -26,7 +26,7 @@ fn arrives(stanza: &str) -> (String, ArrivalWhat) {
     }
 }
 
-/// What a device is shown, and which.
+/// Device that a stanza is for, and the stanza as it is shown.
 fn shown_of(stanza: &str) -> (Option<String>, String) {
     match arrives(stanza).1 {
         ArrivalWhat::Stanza { device, xml, .. } => {

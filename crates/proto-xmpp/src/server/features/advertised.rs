@@ -1,4 +1,5 @@
-//! What the operator has this server say of itself, beside what it always does (XEP-0030 3.1).
+//! Features and contacts that the operator configures, beside those that the server always
+//! advertises (XEP-0030 3.1).
 //!
 //! How its operator is reached (XEP-0157) and services elsewhere are a matter of settings, and with
 //! them what the server says that it does; so its capabilities (XEP-0115, XEP-0390) are made once,
@@ -22,13 +23,13 @@ const SERVER_INFO: &str = "http://jabber.org/network/serverinfo";
 /// Where somebody of those who run the server is reached (XEP-0157).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerContact {
-    /// What for: "abuse", "admin" and their like.
+    /// Purpose of the contact: "abuse", "admin" and their like.
     pub role: &'static str,
     /// Addresses, as URIs.
     pub addresses: Vec<Box<str>>,
 }
 
-/// What the operator has this server say of itself.
+/// Features and contacts that the operator configures.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Advertised {
     contacts: Box<[ServerContact]>,
@@ -74,7 +75,7 @@ impl Advertised {
         }
     }
 
-    /// What the server says of itself, also under the names of its capabilities.
+    /// The server's answer to disco#info, also under the names of its capabilities.
     fn server_info(&self, asked: &Element<'_, '_>, registers: bool) -> Result<String, StanzaFault> {
         let Some(node) = asked.attribute("node") else { return Ok(self.info(None, registers)) };
         let mut both = self.capabilities.iter().zip([false, true]);

@@ -25,19 +25,19 @@ const HASHES: &str = "urn:xmpp:hashes:2";
 /// The algorithm of the newer form that is looked at, and offered.
 const ALGORITHM: &str = "sha-256";
 
-/// What this server is.
+/// Node of this server's capabilities.
 const NODE: &str = "urn:x-holdline:server";
 
 /// Between the parts of an identity: no character of XML.
 const BETWEEN: &str = "\u{1}";
 
-/// What a device says that it does.
+/// Features in a device's answer.
 pub(crate) fn features_of(query: &Element<'_, '_>) -> Vec<String> {
     let features = query.children().filter(|it| it.is("feature", DISCO_INFO));
     features.filter_map(|it| it.attribute("var").map(|it| it.into_owned())).collect()
 }
 
-/// What a device has said, in order; none: it is ill-formed (XEP-0115 5.4).
+/// A device's answer, in order; `None`: it is ill-formed (XEP-0115 5.4).
 struct Said {
     identities: Vec<String>,
     features: Vec<String>,
@@ -63,8 +63,8 @@ impl Said {
         (!is_twice).then_some(Said { identities, features, forms })
     }
 
-    /// What is hashed by XEP-0115 5.1. A part that looked like two would prove something else
-    /// (XEP-0390 4.1).
+    /// Input of the hash of XEP-0115 5.1. `None`: a part that looked like two would prove something
+    /// else (XEP-0390 4.1).
     fn flat(&self) -> Option<String> {
         let identities = self.identities.iter().map(|it| it.replace(BETWEEN, "/"));
         let mut parts: Vec<String> = identities.collect();
@@ -79,7 +79,7 @@ impl Said {
         is_plain.then(|| parts.iter().map(|part| format!("{part}<")).collect())
     }
 
-    /// What is hashed by XEP-0390 4.1: each level has an end of its own, which no text has.
+    /// Input of the hash of XEP-0390 4.1: each level has an end of its own, which no text has.
     fn nested(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let end = |end: u8, out: &mut Vec<u8>| out.push(end);
@@ -180,7 +180,7 @@ fn sorted(mut all: Vec<String>) -> Option<Vec<String>> {
     (all.len() == count).then_some(all)
 }
 
-/// What a form says: its type, and its fields in order; none: it has no type (XEP-0115 5.4.3.6).
+/// A form's type, and its fields in order; `None`: it has no type (XEP-0115 5.4.3.6).
 fn form_of(form: &Element<'_, '_>) -> Option<(String, Vec<Vec<String>>)> {
     let (mut kind, mut said) = (None, Vec::new());
     for (name, values) in fields(form) {

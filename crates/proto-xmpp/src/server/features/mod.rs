@@ -1,9 +1,9 @@
 //! People by XMPP: rosters, subscriptions, presence and blocking; uploads; and what the server says
 //! of itself.
 //!
-//! What is asked of the service is remembered until it answers, by number: with which stanza it
-//! was asked, and how that is answered. Nothing of a roster is kept here. Invariant: each question
-//! is answered once, with its id.
+//! A request to the service is remembered by number until it is answered: its stanza, and the kind
+//! of its answer. Nothing of a roster is kept here. Invariant: each request is answered once, with
+//! its id.
 
 pub(super) mod accounts;
 mod advertised;

@@ -23,14 +23,14 @@ const SHOWS: [(&str, Show); 4] = [
     ("dnd", Show::DoNotDisturb),
 ];
 
-/// What a stanza of presence says of a subscription, if it does.
+/// The subscription step of a presence stanza, if it is one.
 pub(in crate::server) fn says(presence: &Element<'_, '_>) -> Option<SubscriptionVerb> {
     let kind = kind(presence);
     SubscriptionVerb::ALL.into_iter().find(|verb| verb.word() == kind)
 }
 
 impl Session {
-    /// It is there, like this; or not any more. It is told to whoever may know.
+    /// Handles available or unavailable presence, and passes it to those who may see it.
     pub(in crate::server) fn says_presence(
         &mut self,
         presence: &Element<'_, '_>,
@@ -44,7 +44,7 @@ impl Session {
         self.ask_people((What::Presence, (id.as_deref(), None)), asks, out);
     }
 
-    /// It says something of a subscription (3).
+    /// Handles a subscription step (3).
     pub(in crate::server) fn says_of(
         &mut self,
         presence: &Element<'_, '_>,
@@ -102,7 +102,7 @@ impl Session {
     }
 }
 
-/// What is said with a wish to see somebody: a text, and elements that mean the same wherever they
+/// The greeting of a subscription request: a text, and elements that mean the same wherever they
 /// are written (RFC 6121 3.1.3).
 pub(crate) fn greeting(presence: &Element<'_, '_>) -> Box<str> {
     let status = presence.child("status", CLIENT).map(|status| status.text());
@@ -153,10 +153,9 @@ pub(crate) fn read_show(presence: &Element<'_, '_>) -> (Show, Box<str>) {
     (show.map_or(Show::Here, |(_, show)| *show), text("status").unwrap_or_default().into())
 }
 
-/// What a stanza says of a resource. Whatever is not of RFC 6121 goes along as it is, but for what
-/// names a prefix that the stanza itself declares: with others it would stand for nothing, and end
-/// their streams.
-/// `with_avatar`: which avatar it has is taken along with the rest.
+/// Reads available presence. Elements beyond RFC 6121 are kept as they are, except those with a
+/// prefix that the stanza itself declares: elsewhere the prefix would be undeclared, and end the
+/// readers' streams. `with_avatar`: the avatar's hash is kept with the rest.
 pub(crate) fn read_availability(presence: &Element<'_, '_>, with_avatar: bool) -> Availability {
     let text = |name: &str| presence.child(name, CLIENT).map(|child| child.text());
     let (show, status) = read_show(presence);

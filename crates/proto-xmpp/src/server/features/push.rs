@@ -20,14 +20,14 @@ use crate::server::session::Session;
 use crate::xml::scan::Element;
 use model::chat::{ChatRequest, PUSH_NAME_BYTES_MAX, PushRoute, PushService, PushWish};
 
-/// What stands before the domain in the address of the push service.
+/// Prefix of the push service's address, before the domain.
 const SERVICE: &str = "push.";
 
 /// The option of a registration with a service elsewhere by which other accounts keep theirs of the
 /// same node. It is said to this server and not handed on.
 const SHARED: &str = "holdline#shared";
 
-/// What a service elsewhere is given back: names and values.
+/// Publish options of a push service: names and values.
 type ServiceOptions = Vec<(Box<str>, Box<str>)>;
 
 /// The options of a registration.
@@ -99,7 +99,7 @@ impl Session {
         Ok(PushWish::Register { name: Some(node), route, code, shared })
     }
 
-    /// It is to be woken no longer (6); without a node, none is.
+    /// Disables push (6) for a node; without one, for all.
     fn disables(&self, asked: &Element<'_, '_>) -> Result<PushWish, StanzaFault> {
         let node = node_of(asked)?;
         let jid = jid_of(asked)?;
@@ -137,7 +137,7 @@ fn jid_of(asked: &Element<'_, '_>) -> Result<Jid, StanzaFault> {
     Jid::parse(&jid).ok_or(StanzaFault::JidMalformed)
 }
 
-/// What a form says that a service elsewhere is to be given back.
+/// Publish options in a form, for a push service elsewhere.
 fn options(form: &Element<'_, '_>) -> Result<ServiceOptions, StanzaFault> {
     if form.attribute("type").is_some_and(|kind| kind != "submit") {
         return Err(StanzaFault::BadRequest);
@@ -162,7 +162,7 @@ fn node_of(asked: &Element<'_, '_>) -> Result<Option<Box<str>>, StanzaFault> {
 }
 
 impl Options {
-    /// What a form says. What is not known here is for others (XEP-0060 7.1.5).
+    /// Reads a form. Unknown fields are ignored, for they are for others (XEP-0060 7.1.5).
     fn of(form: &Element<'_, '_>) -> Result<Options, StanzaFault> {
         if form.attribute("type").as_deref() != Some("submit") {
             return Err(StanzaFault::BadRequest);

@@ -25,19 +25,19 @@ const TYPE_BYTES_MAX: usize = 64;
 /// A service that is none of XMPP.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExternalService {
-    /// What it is: "stun", "turn" and their like.
+    /// Kind of the service: "stun", "turn" and their like.
     pub kind: Box<str>,
     /// The host, by its name or address.
     pub host: Box<str>,
     /// Its port; none: the usual one of its kind.
     pub port: Option<u16>,
-    /// What carries it: "udp" or "tcp".
+    /// Transport: "udp" or "tcp".
     pub transport: &'static str,
-    /// What lets somebody in.
+    /// Credentials for the service.
     pub credentials: ServiceCredentials,
 }
 
-/// What lets somebody in at a service.
+/// Credentials for a service.
 #[derive(Clone, PartialEq, Eq)]
 pub enum ServiceCredentials {
     /// Nothing is asked for.
@@ -51,7 +51,7 @@ pub enum ServiceCredentials {
     },
     /// Made for whoever asks.
     Made {
-        /// What is shared with the service.
+        /// Secret shared with the service.
         secret: Box<str>,
         /// How long they hold, seconds.
         ttl_s: u32,
@@ -102,7 +102,7 @@ fn password(secret: &str, username: &str) -> String {
     STANDARD.encode(mac.finalize().into_bytes())
 }
 
-/// What is in the answer to a question of an account for services or for what lets it in there.
+/// Answer to a client that asks for services, or for credentials of one.
 pub(in crate::server) fn answer(
     asked: &Element<'_, '_>,
     services: &[ExternalService],
@@ -138,7 +138,7 @@ fn listed(
     Ok(String::from_utf8_lossy(&inner).into_owned())
 }
 
-/// What lets somebody in at a service that it knows already (XEP-0215 3.3).
+/// Credentials for a service that the client knows already (XEP-0215 3.3).
 fn credentials(
     asked: &Element<'_, '_>,
     services: &[ExternalService],

@@ -153,7 +153,7 @@ impl Session {
     }
 }
 
-/// What the address does (XEP-0363 4).
+/// Features of the upload service (XEP-0363 4).
 fn info(bytes_max: u64) -> String {
     let most = field("max-file-size", "", &[&bytes_max.to_string()]);
     let fields = field("FORM_TYPE", "hidden", &[UPLOAD]) + &most;

@@ -1,4 +1,4 @@
-//! What a bound device says of other messages: that it corrects or retracts them, or reacts to
+//! Amendments of a bound device: corrections and retractions of other messages, and reactions to
 //! them.
 //!
 //! ```text
@@ -35,12 +35,12 @@ pub(in crate::server) struct Finding {
     then: Then,
 }
 
-/// What is done with it.
+/// Action on the message once it is found.
 enum Then {
-    /// It is edited or reacted to, by this content, which names no target yet.
+    /// Edits it or reacts to it, by this content, which names no target yet.
     Say(ClientMessageId, Content),
-    /// It is quoted, by the first content; where it is not found, the second one is said, which is
-    /// the stanza as it came.
+    /// Quotes it, by the first content; if it is not found, the second one is sent, which is the
+    /// stanza as it came.
     Quote(ClientMessageId, Content, Content),
     Retract,
 }
@@ -153,14 +153,14 @@ impl Session {
         true
     }
 
-    /// What was looked for could not be read.
+    /// Ends a search whose page could not be read.
     pub(super) fn finds_nothing(&mut self, number: u32) {
         if let Some(busy) = &mut self.busy {
             busy.finds.retain(|it| it.number != number);
         }
     }
 
-    /// What is replied to is not there: it is said all the same, as it came.
+    /// Handles a message that was not found: a reply is sent all the same, as it came.
     fn has_not_found(&mut self, finding: Finding, out: &mut Out) {
         let Finding { number, lookup, then } = finding;
         match then {

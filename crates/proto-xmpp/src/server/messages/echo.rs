@@ -1,5 +1,4 @@
-//! What an error says of the stanza that it answers: the elements in it (RFC 6120 8.3.1), if they
-//! are small.
+//! Echo of a stanza in the error that answers it: its elements (RFC 6120 8.3.1), if they are small.
 //!
 //! Stanzas that wait for an answer of the service are kept until a device has none of them any
 //! more, the newest of a few. Invariant: what is said back stands for the same in the error.
@@ -25,7 +24,7 @@ struct Echo {
 pub(in crate::server) struct Echoes(VecDeque<Echo>);
 
 impl Echoes {
-    /// What they cost, bytes, roughly.
+    /// Memory of the echoes, bytes, roughly.
     pub(in crate::server) fn weight(&self) -> usize {
         self.0.iter().map(|it| size_of::<Echo>() + it.whole.len()).sum()
     }
@@ -43,7 +42,7 @@ impl Echoes {
         self.0.push_back(Echo { id, whole: stanza.whole().into() });
     }
 
-    /// What an error to the stanza of this name and id has in it.
+    /// Echo for an error to the stanza of this name and id.
     fn take(&mut self, name: &str, id: Option<&str>) -> String {
         let is_it = |it: &Echo| {
             it.id.as_deref() == id && it.whole.get(1..).is_some_and(|rest| rest.starts_with(name))
@@ -63,7 +62,7 @@ impl Session {
         }
     }
 
-    /// What an error to a stanza has in it.
+    /// Echo for an error to a stanza.
     pub(in crate::server) fn echo_of(&mut self, name: &str, id: Option<&str>) -> String {
         self.busy.as_mut().map_or_else(String::new, |busy| busy.echoes.take(name, id))
     }

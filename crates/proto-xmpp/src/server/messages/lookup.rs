@@ -16,12 +16,12 @@ pub(in crate::server) struct Lookup {
     pages: u8,
 }
 
-/// What a page says of it.
+/// Result of a page.
 pub(in crate::server) enum Seen<'a> {
     Found(&'a ChatMessage),
-    /// It may be before this place.
+    /// The message may be before this place.
     Before(Seq),
-    /// It is not among those that are looked through.
+    /// The message is not among those that are searched.
     Nowhere,
 }
 
@@ -30,7 +30,7 @@ impl Lookup {
         Lookup { with, name, pages: 0 }
     }
 
-    /// What it costs beside its own size, bytes, roughly.
+    /// Memory beside its own size, bytes, roughly.
     pub(in crate::server) fn held(&self) -> usize {
         self.with.as_str().len() + self.name.len()
     }

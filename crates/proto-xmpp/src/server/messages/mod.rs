@@ -1,4 +1,4 @@
-//! What a bound device says to somebody (RFC 6121 5).
+//! Messages of a bound device (RFC 6121 5).
 //!
 //! A message is with the service until that has stored it, or says why not; what an error would say
 //! of it is kept as long. Invariant: a message that was not stored is answered by an error with its
@@ -33,7 +33,7 @@ pub(super) struct Sending {
     pub(super) id: Option<Box<str>>,
     pub(super) to: Option<Box<str>>,
     pub(super) sent_as: SentAs,
-    /// What the client wants to be told of it.
+    /// Receipts that the client wants for it.
     pub(super) wants: Wants,
 }
 
@@ -212,7 +212,7 @@ impl Session {
     }
 }
 
-/// What the sender of a message that was not taken is told besides.
+/// Text of the error to the sender of a refused message.
 pub(super) fn told_of(rejected: &SendRejected) -> String {
     let after_s = rejected.retry_after_ms.div_ceil(1_000);
     match (&*rejected.reason, after_s) {

@@ -1,4 +1,5 @@
-//! What a stanza waits for, so that it is dealt with behind those before it (RFC 6120 10.1).
+//! Order of stanzas: a stanza that depends on earlier ones waits until they are answered (RFC 6120
+//! 10.1).
 //!
 //! The service works on many things at once. Where a stanza depends on one before it that has no
 //! answer yet, the device is not read further until it has: then the stanza is shown again. Stanzas

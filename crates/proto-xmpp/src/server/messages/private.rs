@@ -1,4 +1,4 @@
-//! What is for one device of somebody alone (XEP-0280 6, `<private/>`; XEP-0334 4.4, `<no-copy/>`).
+//! Messages for one device alone (XEP-0280 6, `<private/>`; XEP-0334 4.4, `<no-copy/>`).
 //!
 //! ```text
 //! stanza to a full JID ─► is that device there? ─┬ yes ─► Send, which names the device
@@ -64,7 +64,8 @@ impl Session {
         out.say(ChatRequest::HandTo(Box::new(handing)));
     }
 
-    /// It is known whether a device is there: what is for it is said. False: nothing is.
+    /// Sends a message once it is known whether its device is there. False: no message waited for
+    /// this answer.
     pub(super) fn knocked(&mut self, number: u32, is_there: bool, out: &mut Out) -> bool {
         let Some(busy) = &mut self.busy else { return false };
         let Some(at) = busy.knocks.iter().position(|knock| knock.number == number) else {

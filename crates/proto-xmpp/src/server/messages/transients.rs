@@ -1,8 +1,8 @@
-//! What a bound device says and hears that is kept nowhere (XEP-0085, XEP-0334).
+//! Transients of a bound device, in both directions (XEP-0085, XEP-0334).
 //!
-//! It is for a device that is there, and of a room for one that is in it; a device that does not
-//! read is not told. Invariants: none of it waits; what the service refuses is answered by an
-//! error.
+//! Transients go to devices that are available, and those of a room to devices in it; a device that
+//! does not read is skipped. Invariants: no transient waits; one that the service refuses is
+//! answered by an error.
 
 use crate::message::transient::{self, TransientView};
 use crate::server::Out;
@@ -14,7 +14,7 @@ use model::chat::{ChatRequest, ChatState, Content, NewTransient, Transient};
 use model::counters::ChatCounter;
 
 impl Session {
-    /// It tells somebody, or a room, something that is kept nowhere.
+    /// Sends a transient to an account or a room.
     pub(in crate::server) fn tells(
         &mut self,
         (account, about): (AccountAddress, (Option<&str>, Option<&str>)),

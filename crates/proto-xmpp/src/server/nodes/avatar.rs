@@ -9,7 +9,7 @@ pub(super) const METADATA: &str = "urn:xmpp:avatar:metadata";
 pub(super) const DATA: &str = "urn:xmpp:avatar:data";
 const UPDATE: &str = "vcard-temp:x:update";
 
-/// What an avatar is, as its metadata says.
+/// An avatar's metadata.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Metadata {
     /// The SHA-1 of its bytes, in hexadecimal.
@@ -31,7 +31,7 @@ pub(super) fn metadata(payload: &[u8]) -> Option<Metadata> {
     is_hash.then_some(Metadata { id, kind })
 }
 
-/// What an account shows of itself from an item on, if that says so.
+/// The badge that an account shows after an item; `None`: the item sets none.
 pub(super) fn badge(node: &str, item: &NodeItem) -> Option<Box<str>> {
     let says = node == METADATA;
     says.then(|| metadata(&item.payload).map(|it| it.id).unwrap_or_default().into())

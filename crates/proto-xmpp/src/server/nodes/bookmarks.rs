@@ -65,7 +65,7 @@ fn pages(storage: &[u8]) -> Option<String> {
 }
 
 impl Bookmark {
-    /// What an element says, of either form.
+    /// The bookmark in an element, of either form.
     fn of(jid: &str, conference: &Element<'_, '_>) -> Option<Bookmark> {
         let namespace = conference.namespace();
         let text = |name: &str| {
@@ -150,7 +150,7 @@ impl Storing {
         Ok((Want::BookmarksSet(storing), NodesAsk::Items(wanted())))
     }
 
-    /// What it costs, bytes, roughly.
+    /// Memory, bytes, roughly.
     pub(super) fn weight(&self) -> usize {
         let of = |it: &Bookmark| {
             let texts = [&it.jid, &it.name, &it.nick, &it.password];
@@ -159,7 +159,7 @@ impl Storing {
         size_of::<Storing>() + self.pages.len() + self.bookmarks.iter().map(of).sum::<usize>()
     }
 
-    /// What has to change for that, of what there is.
+    /// Changes that turn the present bookmarks into the wanted ones.
     pub(super) fn changes(self, found: NodesFound) -> Result<Vec<NodeChange>, NodesFault> {
         let NodesFound::Items(parts) = found else { return Err(NodesFault::Invalid) };
         let before: &[_] = match parts.first() {

@@ -1,7 +1,8 @@
 //! How far conversations were read, as clients of one account publish it (XEP-0490): the account
 //! has read them, so its devices of every protocol hear of it, and whom they are with.
 //!
-//! What the account reads otherwise is published by the service. Knows nothing of the cursor.
+//! Conversations that the account reads otherwise are published by the service. This module knows
+//! nothing of the cursor.
 
 use crate::jid::Jid;
 use crate::render::STANZA_IDS;

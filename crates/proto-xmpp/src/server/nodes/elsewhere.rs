@@ -14,8 +14,8 @@ use model::chat::{NodesAnswer, NodesAsk};
 pub struct NodesQuestion(Want);
 
 impl NodesQuestion {
-    /// What a stanza asks, with what the service is asked; none: it asks nothing of nodes that may
-    /// be asked from elsewhere.
+    /// The question in a stanza, and the request to the service; `None`: the stanza asks nothing of
+    /// nodes that other domains may ask.
     pub fn of(iq: &Element<'_, '_>) -> Option<(NodesQuestion, NodesAsk)> {
         let mut children = iq.children();
         let (asked, None) = (children.next()?, children.next()) else { return None };

@@ -23,7 +23,7 @@ const SEND_LAST: [(&str, SendLast); 3] = [
     ("on_sub_and_presence", SendLast::Present),
 ];
 
-/// What a form in an element wants of a node; nothing, where there is none or it is cancelled.
+/// The options that a form in an element sets; empty: the form is absent or cancelled.
 pub(super) fn options(holder: &Element<'_, '_>) -> Result<NodeOptions, NodesFault> {
     let mut wanted = NodeOptions::default();
     let Some(form) = holder.child("x", FORMS) else { return Ok(wanted) };
@@ -103,7 +103,7 @@ pub(super) fn configuration(config: &NodeConfig) -> String {
     format!("<x xmlns='{FORMS}' type='form'>{fields}</x>")
 }
 
-/// What whoever may read a node is told of how it is (XEP-0060 5.4).
+/// Metadata of a node for its readers (XEP-0060 5.4).
 pub(super) fn information(config: &NodeConfig) -> String {
     let mut fields = field("FORM_TYPE", "hidden", &[META]);
     fields += &field("pubsub#access_model", "list-single", &[word(&ACCESS, config.access)]);

@@ -1,4 +1,4 @@
-//! What a device wants to be told of, by the name that it gives to what it can do
+//! Nodes in which a device is interested, by the name that it gives to its features
 //! ([`capabilities`]).
 //!
 //! The name is a hash of what the device says when it is asked, so what one device has said is true

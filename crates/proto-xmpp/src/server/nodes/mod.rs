@@ -1,11 +1,10 @@
-//! What accounts publish of themselves and keep with the server, by XMPP: PubSub of accounts
-//! (XEP-0060, 0163), vCards (0054), private storage (0049), and what is converted between them
-//! (0398, 0402); and when they were last there (0012).
+//! Nodes of accounts, by XMPP: PubSub of accounts (XEP-0060, 0163), vCards (0054), private storage
+//! (0049), and what is converted between them (0398, 0402); and last activity (0012).
 //!
-//! What is asked of the service is remembered until it answers, by number: how that is said. Whom a
-//! question is about does not matter here: the service answers for each account as that lets it.
-//! Invariant: each question is answered once, with its id; what an item has is XML, and stands for
-//! the same wherever it is written.
+//! A request to the service is remembered by number until it is answered: the kind of its answer.
+//! The module does not care whom a question is about: the service answers for each account as that
+//! allows. Invariant: each question is answered once, with its id; the content of an item is XML,
+//! and means the same wherever it is written.
 
 mod avatar;
 mod bookmarks;
@@ -49,7 +48,7 @@ const ERRORS: &str = "http://jabber.org/protocol/pubsub#errors";
 /// The one item of a node that has one.
 const CURRENT: &str = "current";
 
-/// What an account's nodes can be asked for (XEP-0060 10, XEP-0163 6).
+/// Features of an account's nodes (XEP-0060 10, XEP-0163 6).
 pub(super) const ACCOUNT_NODE_FEATURES: [&str; 26] = [
     "http://jabber.org/protocol/pubsub#access-open",
     "http://jabber.org/protocol/pubsub#access-presence",
@@ -79,7 +78,7 @@ pub(super) const ACCOUNT_NODE_FEATURES: [&str; 26] = [
     "urn:xmpp:pep-vcard-conversion:0",
 ];
 
-/// What else goes with them.
+/// Further features of an account.
 pub(super) const KEPT_FEATURES: [&str; 4] =
     ["urn:xmpp:bookmarks:1#compat", "vcard-temp", "jabber:iq:private", LAST];
 
@@ -134,7 +133,7 @@ impl NodesAsking {
         matches!(self.want, Order | Published(_) | VCardSet(_) | BookmarksSet(_))
     }
 
-    /// What it costs with what is to be stored later, bytes, roughly.
+    /// Memory with the changes to be stored later, bytes, roughly.
     pub(super) fn weight(&self) -> usize {
         let beside = match &self.want {
             Want::Order | Want::Names | Want::Account | Want::Subscriptions => 0,
@@ -161,7 +160,7 @@ fn weight_of(change: &NodeChange) -> usize {
     size_of::<NodeChange>() + change.node.len() + items + ids + options
 }
 
-/// What a stanza wants, and how it is answered.
+/// A stanza's request, and the kind of its answer.
 type Wanted = Result<(Want, NodesAsk), NodesFault>;
 
 /// Whether this is about what an account publishes or keeps.
@@ -264,7 +263,7 @@ impl Session {
     }
 }
 
-/// What is read of nodes, of the own account or of another's.
+/// A question about nodes, of the own account or of another's.
 fn gets(asked: &Element<'_, '_>, is_own: bool) -> Wanted {
     let node = asked.attribute("node").map(Box::<str>::from);
     match asked.namespace() {
@@ -328,7 +327,7 @@ fn stanza_fault(fault: NodesFault) -> (StanzaFault, &'static str) {
     }
 }
 
-/// What is stored of an element: all of it, if it stands for the same wherever it is written.
+/// Bytes to store for an element; an error: it would mean something else elsewhere.
 fn payload(element: &Element<'_, '_>) -> Result<Box<[u8]>, NodesFault> {
     let whole = element.whole();
     let scan = Scan::alone(whole).map_err(|_| NodesFault::Invalid)?;

@@ -1,5 +1,5 @@
-//! What clients have kept on another server, as changes of nodes: the same that would come of it if
-//! they set it here.
+//! Data that clients have kept on another server, as changes of nodes: the same changes that
+//! clients would make here.
 
 use super::bookmarks::Storing;
 use super::vcard;
@@ -31,7 +31,7 @@ pub(crate) fn private(xml: &str) -> Option<Vec<NodeChange>> {
     }
 }
 
-/// What an account shows of itself from an item of a node on, if that says so.
+/// The badge that an account shows after an item of a node; `None`: the item sets none.
 pub(crate) fn badge(node: &str, item: &NodeItem) -> Option<Box<str>> {
     avatar::badge(node, item)
 }

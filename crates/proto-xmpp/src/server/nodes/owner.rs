@@ -11,7 +11,7 @@ use model::chat::{NODES_ASKED_MAX, NodeConfig, NodesAsk, NodesFault, NodesFound}
 /// Members that one stanza may change.
 const MEMBERS_MAX: usize = 8 * NODES_ASKED_MAX;
 
-/// What the owner of a node wants.
+/// Request of a node's owner.
 pub(super) fn asks(pubsub: &Element<'_, '_>, is_set: bool) -> Wanted {
     let Some(first) = pubsub.children().find(|it| it.namespace() == OWNER) else {
         return Err(NodesFault::Invalid);
@@ -66,7 +66,7 @@ pub(super) fn form(node: &str, config: &NodeConfig) -> String {
     format!("<pubsub xmlns='{OWNER}'><configure node='{node}'>{form}</configure></pubsub>")
 }
 
-/// Who is a member of a node beside its owner, or subscribed to it.
+/// Members of a node beside its owner, or its subscribers.
 pub(super) fn accounts(
     node: &str,
     found: &NodesFound,

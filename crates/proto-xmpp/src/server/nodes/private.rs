@@ -55,7 +55,7 @@ pub(super) fn asks(query: &Element<'_, '_>, is_set: bool) -> Wanted {
     Ok((Want::Private(empty.into()), NodesAsk::Items([wanted].into())))
 }
 
-/// What was kept, or the element as it was asked for.
+/// The stored element, or the empty one as it was asked for.
 pub(super) fn kept(
     empty: &str,
     parts: Box<[Result<NodeItems, NodesFault>]>,

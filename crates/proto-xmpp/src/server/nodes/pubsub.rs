@@ -8,7 +8,7 @@ use crate::xml::scan::Element;
 use base::time::Now;
 use model::chat::*;
 
-/// What a `get` asks (6.5, 5.6).
+/// The question of a `get` (6.5, 5.6).
 pub(super) fn gets(pubsub: &Element<'_, '_>) -> Wanted {
     if let Some(items) = pubsub.child("items", PUBSUB) {
         return items_of(pubsub, &items);
@@ -70,7 +70,7 @@ pub(super) fn name_of(element: &Element<'_, '_>) -> Result<Box<str>, NodesFault>
 }
 
 impl Session {
-    /// What a `set` wants (6.1, 6.2, 7, 8.1).
+    /// The order of a `set` (6.1, 6.2, 7, 8.1).
     pub(super) fn sets_of_nodes(&mut self, now: Now, pubsub: &Element<'_, '_>) -> Wanted {
         let Some(first) = pubsub.children().find(|it| it.namespace() == PUBSUB) else {
             return Err(NodesFault::Invalid);

@@ -11,7 +11,7 @@ use model::chat::{NodeEvent, NodeFound, NodeItem, NodeItems, NodeNews, NodesFaul
 
 const EVENT: &str = "http://jabber.org/protocol/pubsub#event";
 
-/// What is in the answer to a question; `account`: whose session it is, `to`: who was asked.
+/// Content of the answer; `account`: of the session, `to`: whom it asked.
 pub(super) fn answer(
     want: &Want,
     found: NodesFound,

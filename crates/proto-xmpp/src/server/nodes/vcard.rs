@@ -53,7 +53,7 @@ fn photo(metadata: &NodeItem, data: &NodeItem) -> Option<String> {
     Some(format!("<PHOTO><TYPE>{kind}</TYPE><BINVAL>{bytes}</BINVAL></PHOTO>"))
 }
 
-/// What is in a vCard but its photo.
+/// Content of a vCard without its photo.
 fn inner_of(vcard: &[u8]) -> Option<String> {
     let scan = Scan::element(vcard).ok()?;
     let children = scan.root().children().filter(|it| !it.is("PHOTO", VCARD));
@@ -97,7 +97,7 @@ pub(super) fn sets(vcard: &Element<'_, '_>) -> Wanted {
     Ok((Want::Order, NodesAsk::Change(changes)))
 }
 
-/// What is changed with a vCard that has no photo, by what metadata there is.
+/// Changes for a vCard without a photo: they also remove the avatar's metadata, if there is any.
 pub(super) fn changes(mut changes: Vec<NodeChange>, found: NodesFound) -> Vec<NodeChange> {
     if let NodesFound::Items(parts) = found
         && let Some(Ok(part)) = parts.first()

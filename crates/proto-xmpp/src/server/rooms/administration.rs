@@ -46,7 +46,7 @@ struct Order {
     members: Vec<Addressee>,
 }
 
-/// What is to come of orders.
+/// Goal of orders.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Goal {
     /// This one is done.
@@ -136,7 +136,7 @@ impl Ordering {
         Ok(Ordering::new(room, [Order { goal, verb, title, members }]))
     }
 
-    /// What makes a room as its owner wants it; nothing, if it is so already.
+    /// Orders that give a room its owner's configuration; `None`: it has it already.
     pub(super) fn configure(walk: &Walk, wanted: Configuration) -> Option<Ordering> {
         let order = |verb, title| Order { goal: Goal::Verb, verb, title, members: Vec::new() };
         let name = wanted.name.filter(|name| *name != walk.title);
@@ -166,7 +166,7 @@ impl Ordering {
         (!all.orders.is_empty()).then_some(all)
     }
 
-    /// What the items of a `query` of an admin want; `own` is whose it is.
+    /// Orders for the items of an admin's `query`; `own` is the account that asks.
     pub(super) fn of(
         room: AccountAddress,
         query: &Element<'_, '_>,
@@ -229,7 +229,7 @@ impl Ordering {
     }
 }
 
-/// What one item wants.
+/// Order for one item.
 fn order_of(
     item: &Element<'_, '_>,
     domain: &str,

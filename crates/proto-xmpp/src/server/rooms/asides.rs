@@ -1,4 +1,4 @@
-//! What a room tells some alone, and is told about them: that somebody declined an invitation
+//! Asides of a room to some occupants, and what they answer: that somebody declined an invitation
 //! (XEP-0045 7.8.2), and who shall have a voice (7.13, 8.6).
 //!
 //! ```text
@@ -34,10 +34,10 @@ const JID: &str = "muc#jid";
 const NICK: &str = "muc#roomnick";
 const ALLOW: &str = "muc#request_allow";
 
-/// What is read of a form, beside its kind.
+/// Fields that are read of a form, beside its kind.
 const KNOWN: [&str; 4] = [ROLE, JID, NICK, ALLOW];
 
-/// What an occupant is, and whether it has no voice.
+/// Role of an occupant, and whether it has no voice.
 pub(super) type Standing = (GroupRole, bool);
 
 /// A form about voice.
@@ -48,11 +48,11 @@ enum VoiceForm {
     Allows(AccountAddress),
     /// Somebody is not, or it is not said.
     Denies,
-    /// It is filled in by nobody.
+    /// The form was cancelled.
     Cancelled,
 }
 
-/// What becomes of a form about voice.
+/// Result of a form about voice.
 pub(super) enum Voiced {
     /// Moderators are asked.
     Asked,
@@ -105,8 +105,8 @@ impl VoiceForm {
 }
 
 impl Voiced {
-    /// What becomes of the form that a message to a room has, if whoever sends it is this there;
-    /// none: it is not in the room.
+    /// Result of the form in a message to a room, for a sender with this standing; `None`: it is
+    /// not in the room.
     pub(super) fn of(
         room: &AccountAddress,
         message: &Element<'_, '_>,

@@ -1,4 +1,4 @@
-//! What comes into the inbox from groups: of a room that was entered its stanzas, of another one an
+//! Entries of the inbox from groups: of a room that was entered its stanzas, of another one an
 //! invitation, if the account was added to it.
 //!
 //! Invariant: each message of a room that was entered is shown once, what its history had is not

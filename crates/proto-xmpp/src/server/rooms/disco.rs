@@ -1,4 +1,4 @@
-//! What is asked of the service, of a room and of an occupant (XEP-0045 6, XEP-0410).
+//! Questions to the service, to a room and to an occupant (XEP-0045 6, XEP-0410).
 //!
 //! Of a room that is locked and hidden whoever is no member hears the same as of one that is not
 //! there.
@@ -31,10 +31,10 @@ const REGISTER: &str = "jabber:iq:register";
 /// The node that tells one's own name in a room (7.12).
 const OWN_NICK: &str = "x-roomuser-item";
 
-/// What the service says that it does.
+/// Features of the service.
 const SERVICE_FEATURES: [&str; 5] = [DISCO_INFO, DISCO_ITEMS, PING, MUC, RSM];
 
-/// What a room says that it does, and is.
+/// Features and kinds of every room.
 const ROOM_FEATURES: [&str; 10] = [
     DISCO_INFO,
     DISCO_ITEMS,
@@ -50,7 +50,7 @@ const ROOM_FEATURES: [&str; 10] = [
 
 /// How a question goes on.
 pub(super) enum Reply {
-    /// It is answered by this.
+    /// The question is answered by this.
     Now(String),
     /// The group has to be asked.
     Ask(RoomWhat),
@@ -108,7 +108,7 @@ impl Session {
         }
     }
 
-    /// What a room is was asked, and is known.
+    /// Answers a question once the room's description is known.
     pub(super) fn looked(
         &mut self,
         now: Now,
@@ -128,7 +128,7 @@ impl Session {
     }
 }
 
-/// What somebody, whose account is `own`, asks of a room.
+/// Question of somebody, whose account is `own`, to a room.
 pub(super) fn asks_room(
     own: Option<&AccountAddress>,
     room: &AccountAddress,
@@ -178,7 +178,7 @@ pub(super) fn asks_room(
     }
 }
 
-/// What is asked of the service at this domain; `has_rooms`: by an account that may be in some.
+/// Question to the service at this domain; `has_rooms`: by an account that may be in some.
 pub(super) fn asks_service(
     asked: &Element<'_, '_>,
     is_set: bool,

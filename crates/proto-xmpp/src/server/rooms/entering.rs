@@ -57,9 +57,9 @@ pub(super) struct Entering {
     may_make: bool,
     /// The room was not there before.
     pub(super) is_made: bool,
-    /// It was, and who enters has become a member.
+    /// Whether the room existed, and the account has become a member.
     pub(super) has_joined: bool,
-    /// It has left before it was in.
+    /// Whether it left before it was in.
     pub(super) is_left: bool,
     /// How it says that it is there.
     pub(super) show: MemberShow,
@@ -73,7 +73,7 @@ enum Stage {
     Members,
 }
 
-/// What of the history is wanted (7.2.15).
+/// Part of the history that the client wants (7.2.15).
 pub(super) struct Wished {
     stanzas: u16,
     bytes: usize,
@@ -83,7 +83,7 @@ pub(super) struct Wished {
 }
 
 impl Wished {
-    /// What the presence says of it.
+    /// Reads the part from the presence.
     pub(super) fn of(presence: &Element<'_, '_>) -> Wished {
         let history = presence.child("x", MUC).and_then(|x| x.child("history", MUC));
         let number = |name: &str| {

@@ -1,9 +1,9 @@
 //! Forms (XEP-0004) of rooms: what a room is (XEP-0045 15.5), and how its owner has it (10.2).
 //!
-//! What may be set: the name, which is the group's title; the description; that only moderators
+//! An owner can set the name, which is the group's title; the description; that only moderators
 //! speak, which is that the group is closed; that only members enter, which is that it is locked;
-//! that it is public; that it is persistent, or ends with nobody in it. What a group is in any case
-//! is said, and nothing else is taken for it.
+//! that it is public; that it is persistent, or ends with nobody in it. The fixed settings of a
+//! group are listed, and other values for them are refused.
 
 use super::MUC_OWNER;
 use super::walk::Walk;
@@ -21,11 +21,11 @@ const PUBLIC: &str = "muc#roomconfig_publicroom";
 const PERSISTENT: &str = "muc#roomconfig_persistentroom";
 const WHOIS: &str = "muc#roomconfig_whois";
 
-/// What is read of a form.
+/// Fields that are read of a form.
 const KNOWN: [&str; 8] =
     ["FORM_TYPE", NAME, DESCRIPTION, MODERATED, MEMBERS_ONLY, PUBLIC, PERSISTENT, WHOIS];
 
-/// What every group is.
+/// Settings of every group.
 const FIXED: [(&str, bool); 2] =
     [("muc#roomconfig_enablearchiving", true), ("muc#roomconfig_passwordprotectedroom", false)];
 
@@ -41,7 +41,7 @@ pub(super) struct Configuration {
 }
 
 impl Configuration {
-    /// What the form in a `query` wants; nothing, of one that is cancelled.
+    /// The configuration in the form of a `query`; empty, if the form is cancelled.
     pub(super) fn of(query: &Element<'_, '_>) -> Result<Configuration, StanzaFault> {
         let form = query.child("x", FORMS).ok_or(StanzaFault::BadRequest)?;
         let mut wanted = Configuration::default();
@@ -103,7 +103,7 @@ pub(super) fn configuration(walk: &Walk) -> String {
     format!("<query xmlns='{MUC_OWNER}'><x xmlns='{FORMS}' type='form'>{fields}</x></query>")
 }
 
-/// What a room is, for whoever may enter it, or find it.
+/// Description of a room, for whoever may enter it, or find it.
 pub(super) fn information(walk: &Walk) -> String {
     let mut fields = field("FORM_TYPE", "hidden", &[INFORMATION]);
     let described = if walk.description.is_empty() { &walk.title } else { &walk.description };

@@ -43,17 +43,18 @@ pub(super) struct Items {
     rooms: BTreeMap<Box<str>, (AccountAddress, Option<Box<str>>)>,
 }
 
-/// What is asked.
+/// Stage of the list.
 enum Stage {
     /// Conversations of the account before a place.
     Own(Seq),
     Public,
-    /// What the title of a room is.
+    /// The title of a room is being read.
     Title(Walk),
 }
 
 impl Items {
-    /// What a `query` to a service wants; `has_rooms`: of an account that may be in some.
+    /// The list that a `query` to a service asks for; `has_rooms`: of an account that may be in
+    /// some.
     pub(super) fn of(
         service: &str,
         query: &Element<'_, '_>,

@@ -26,7 +26,7 @@ pub(super) struct Looking {
     pub(super) what: Glance,
 }
 
-/// What for.
+/// Purpose of a glance.
 pub(super) enum Glance {
     Information,
     Form,
@@ -77,7 +77,7 @@ enum Wanted {
 }
 
 impl Listing {
-    /// What a `query` wants.
+    /// The list that a `query` asks for.
     pub(super) fn of(
         room: AccountAddress,
         query: &Element<'_, '_>,
@@ -163,7 +163,7 @@ impl Listing {
     }
 }
 
-/// What a room is called: by its title, if it has one.
+/// Name of a room: its title, if it has one.
 pub(super) fn name_of<'a>(room: &'a AccountAddress, title: &'a str) -> &'a str {
     if title.is_empty() { room.name() } else { title }
 }

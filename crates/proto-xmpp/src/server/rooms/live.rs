@@ -170,7 +170,7 @@ impl Session {
         Some(rooms.live_asks.remove(at))
     }
 
-    /// What was asked of a chatroom is done, or why not. False: it was not about one.
+    /// Handles the result of a request to a chatroom. False: the request was not about one.
     pub(in crate::server) fn live_done(
         &mut self,
         number: u32,
@@ -355,7 +355,7 @@ fn affiliation(role: GroupRole) -> &'static str {
     }
 }
 
-/// What stands above a room: what was announced, or else its title.
+/// Subject of a room: the announcement, or else the title.
 fn subject_of(state: &ChatroomState) -> Box<str> {
     match state.announcement.is_empty() {
         true => state.title.clone(),

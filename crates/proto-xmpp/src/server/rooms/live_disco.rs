@@ -1,8 +1,8 @@
-//! What is asked of chatrooms and of the service that has them, and what their moderators order
-//! (XEP-0045 6, 8, 9).
+//! Questions to chatrooms and to their service, and orders of their moderators (XEP-0045 6, 8, 9).
 //!
-//! Who is in a chatroom is told to nobody, and which there are is not either. Knows nothing of what
-//! is said. Invariant: each question is answered once, here or when the service has answered.
+//! Neither the occupants of a chatroom nor the list of chatrooms is shown to anybody. This module
+//! knows nothing of messages. Invariant: each question is answered once, here or when the service
+//! has answered.
 
 use super::{MUC, MUC_ADMIN};
 use crate::fault::StanzaFault;
@@ -16,10 +16,10 @@ use crate::xml::text::escaped;
 use model::account::AccountAddress;
 use model::chat::ChatroomVerb;
 
-/// What the service and its rooms say that they do.
+/// Features of the service and its rooms.
 const FEATURES: [&str; 4] = [DISCO_INFO, DISCO_ITEMS, PING, MUC];
 
-/// What a room is, besides.
+/// Further features of a room.
 const ROOM_FEATURES: [&str; 6] = [
     "muc_hidden",
     "muc_nonanonymous",
@@ -108,7 +108,7 @@ impl Session {
     }
 }
 
-/// What an item makes of somebody.
+/// Change that an item makes to somebody.
 fn verb_of(item: &Element<'_, '_>) -> Option<ChatroomVerb> {
     match (item.attribute("role").as_deref(), item.attribute("affiliation").as_deref()) {
         (Some("none"), None) => Some(ChatroomVerb::Kick),

@@ -82,7 +82,7 @@ struct Room {
     place: Seq,
     /// The role of the account.
     role: GroupRole,
-    /// It may not say anything, whatever the room is.
+    /// Whether the member is muted, whether or not the room is moderated.
     is_muted: bool,
     /// Only owner and admins may say something.
     is_closed: bool,
@@ -103,7 +103,7 @@ struct RoomAsk {
     place: Option<u32>,
 }
 
-/// What is asked, as far as it has got.
+/// A question about a room, and its progress.
 enum RoomWhat {
     Enter(Box<Entering>),
     Refresh(Refreshing),
@@ -115,7 +115,7 @@ enum RoomWhat {
     Moderate(Moderating),
 }
 
-/// What is asked of the service for it.
+/// Request to the service for a question.
 enum RoomRequest {
     Members(MembersRange),
     History(HistoryRange),
@@ -125,7 +125,7 @@ enum RoomRequest {
     Recall(RecallOrder),
 }
 
-/// What the service says to that.
+/// Answer of the service to a request.
 #[derive(Clone, Copy)]
 enum RoomAnswer<'a> {
     Members(&'a MembersPage),
@@ -136,7 +136,7 @@ enum RoomAnswer<'a> {
     Failed(ChatFault),
 }
 
-/// What becomes of a question then.
+/// Next step of a question.
 enum Step {
     /// Something else is asked.
     Ask,
@@ -161,7 +161,7 @@ impl Rooms {
         self.asks.iter().find_map(|ask| ask.place)
     }
 
-    /// What it costs, bytes, roughly.
+    /// Memory, bytes, roughly.
     pub(super) fn weight(&self) -> usize {
         let live = self.live.len() * size_of::<LiveRoom>();
         let asks = self.asks.len() * size_of::<RoomAsk>();
@@ -300,7 +300,7 @@ impl Session {
         self.room_answered(now, (number, answer), out)
     }
 
-    /// What was asked about rooms was not done. False: it was not that.
+    /// Handles the failure of a request about rooms. False: the request was not about rooms.
     pub(super) fn room_failed(
         &mut self,
         now: Now,

@@ -23,12 +23,12 @@ pub(super) struct Moderating {
     id: ArchiveId,
     /// Why, in words for people.
     reason: Box<str>,
-    /// It is the one.
+    /// Whether the message found is the wanted one.
     is_found: bool,
 }
 
 impl Moderating {
-    /// What a `moderate` wants.
+    /// The moderation that a `moderate` asks for.
     pub(super) fn of(
         room: &AccountAddress,
         asked: &Element<'_, '_>,

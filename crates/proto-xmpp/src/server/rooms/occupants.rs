@@ -30,7 +30,7 @@ pub(super) struct Occupant<'a> {
     pub(super) room: &'a AccountAddress,
     pub(super) account: &'a AccountAddress,
     pub(super) role: GroupRole,
-    /// It may not say anything.
+    /// Whether it may not speak.
     pub(super) is_silent: bool,
     /// How it is there, if it has said so.
     pub(super) show: Option<&'a MemberShow>,
@@ -72,7 +72,7 @@ pub(super) const fn role_in_room(role: GroupRole, is_silent: bool) -> &'static s
     }
 }
 
-/// Who has made something else of an occupant, and why.
+/// Account that changed an occupant, and the reason.
 #[derive(Clone, Copy)]
 pub(super) struct Why<'a> {
     by: &'a AccountAddress,
@@ -81,7 +81,7 @@ pub(super) struct Why<'a> {
 }
 
 impl<'a> Why<'a> {
-    /// What a message tells that tells of a change.
+    /// Author and reason of a change, from the message about it.
     pub(super) fn of(message: &'a ChatMessage, change: &'a GroupChange) -> Why<'a> {
         Why { by: &message.from, reason: change.reason() }
     }
@@ -101,21 +101,21 @@ impl<'a> Why<'a> {
 /// How somebody is no occupant any more.
 #[derive(Clone, Copy)]
 pub(super) enum Gone<'a> {
-    /// It has left the room with this session, and is a member still.
+    /// The occupant has left the room with this session, and is a member still.
     Away(GroupRole),
-    /// It has left the group.
+    /// The occupant has left the group.
     Left(Why<'a>),
-    /// It was removed by somebody, from a room that it may enter again, or not.
+    /// The occupant was removed by somebody, from a room that it may enter again, or not.
     Removed(Why<'a>, bool),
-    /// It was banned by somebody.
+    /// The occupant was banned by somebody.
     Banned(Why<'a>),
     /// The group is dissolved: why, and where to go instead.
     Dissolved(&'a str, Option<&'a AccountAddress>),
 }
 
 impl<'a> Gone<'a> {
-    /// What has become of members by a change that ends their membership, of a room that one may
-    /// enter again, or not.
+    /// How a change ends the membership of those it names, in a room that they may enter again, or
+    /// not.
     pub(super) fn of(message: &'a ChatMessage, change: &'a GroupChange, is_unlocked: bool) -> Self {
         let why = Why::of(message, change);
         match change.verb {
@@ -153,22 +153,22 @@ fn destroyed(why: &str, venue: Option<&AccountAddress>) -> String {
     }
 }
 
-/// What is asked again after somebody was muted, or a room closed.
+/// A repeated question about roles, after somebody was muted, or a room closed.
 pub(super) struct Refreshing {
     pub(super) walk: Walk,
     /// Whom it is about; none: all.
     whom: Vec<AccountAddress>,
-    /// Who did it, and why, if all of it is one change.
+    /// Author and reason, if all of it is one change.
     why: Option<(AccountAddress, Box<str>)>,
 }
 
 impl Refreshing {
-    /// It is about these; about all, if nobody is named.
+    /// A question about these members; about all, if nobody is named.
     pub(super) fn of(room: &AccountAddress, whom: Vec<AccountAddress>) -> Refreshing {
         Refreshing { walk: Walk::new(room.clone()), whom, why: None }
     }
 
-    /// It is about those whom a change names; about all, if it names nobody.
+    /// A question about the members that a change names; about all, if it names nobody.
     pub(super) fn after(message: &ChatMessage, change: &GroupChange) -> Refreshing {
         let whom: Vec<_> = change.members.iter().map(|it| it.address.clone()).collect();
         let why = (message.from.clone(), change.reason().into());
@@ -176,7 +176,7 @@ impl Refreshing {
         Refreshing { why, ..Refreshing::of(&message.to, whom) }
     }
 
-    /// Who did it to this one, and why, as XML.
+    /// XML of the author and reason of the change of this member.
     pub(super) fn why(&self, account: &AccountAddress) -> String {
         let why = self.why.as_ref().map(|(by, reason)| Why { by, reason });
         why.map_or_else(String::new, |why| why.put((&self.walk.room, account)))
@@ -187,7 +187,7 @@ impl Refreshing {
         self.whom.is_empty()
     }
 
-    /// It is about these, too; about all, if nobody is named or too many are.
+    /// Adds these members; all, if nobody is named or too many are.
     fn is_about(&mut self, others: Vec<AccountAddress>) {
         let is_all = self.whom.is_empty() || others.is_empty();
         self.why = None;
@@ -261,8 +261,8 @@ impl Session {
         self.counts_sent(out);
     }
 
-    /// Who may speak is read from the group, and shown; of all if nobody is named. What waits to
-    /// be read of a room is read at once.
+    /// Reads from the group who may speak, and shows it; of all members if nobody is named. A
+    /// question about the room that is waiting absorbs this one.
     pub(super) fn look_again(
         &mut self,
         now: Now,
@@ -282,7 +282,7 @@ impl Session {
         self.ask_room(now, RoomAsk { stanza: "presence", id: None, to, what, place: None }, out);
     }
 
-    /// It was read.
+    /// Shows who may speak, as the group says.
     pub(super) fn refresh(&mut self, refreshing: &Refreshing, out: &mut Out) {
         let walk = &refreshing.walk;
         let Some(room) = self.room(&walk.room) else { return };

@@ -1,8 +1,8 @@
 //! How occupants are there (XEP-0045 7.7): what a session says of itself, and what it is told.
 //!
-//! It stands beside that somebody is a member, and is told of groups that are not large. Of a room
-//! that was entered what is known is kept, so that whoever is shown again, for a role that is
-//! another one, is shown as it is there. Invariant: of each occupant one show is kept, the last.
+//! Presence is separate from membership, and is passed on in groups that are not large. A room that
+//! was entered keeps the presence it knows, so that an occupant whose role changes is shown again
+//! with it. Invariant: of each occupant one show is kept, the last.
 
 use super::occupants::Occupant;
 use super::{RoomAsk, RoomWhat};
@@ -51,19 +51,20 @@ impl Shows {
         self.0.extend(member.show.iter().map(|show| (account.clone(), show.clone())));
     }
 
-    /// It is an occupant no more, or says nothing.
+    /// Forgets an account that is no occupant any more, or sent no presence.
     pub(super) fn forget(&mut self, account: &AccountAddress) {
         self.0.retain(|(it, _)| it != account);
     }
 
-    /// What it costs, bytes, roughly: the words are shared by all who are told.
+    /// Memory, bytes, roughly: the texts are shared with all other readers.
     pub(super) fn weight(&self) -> usize {
         size_of_val(&*self.0)
     }
 }
 
 impl Session {
-    /// It wants to be in a room, says how it is there, or has left.
+    /// Reports to the service that the device wants to be in a room, its presence there, or that it
+    /// left.
     pub(super) fn looks_at(&self, room: &AccountAddress, look: GroupLook, out: &mut Out) {
         // Who is in a channel nobody is told.
         if !room.is_channel() {
@@ -72,7 +73,7 @@ impl Session {
         }
     }
 
-    /// It is not in a room, or is no more; unless it is about to be, as it has said since.
+    /// Reports that the device is not in a room, unless it is entering it again.
     pub(super) fn looks_away(&mut self, room: &AccountAddress, out: &mut Out) {
         let is_entering = |ask: &RoomAsk| match &ask.what {
             RoomWhat::Enter(entering) => entering.walk.room == *room && !entering.is_left,

@@ -1,4 +1,4 @@
-//! What is said to a room, and what is shown of what was said (XEP-0045 7.4, 7.8, 8.1).
+//! Messages to a room, and messages shown of it (XEP-0045 7.4, 7.8, 8.1).
 //!
 //! A message to a room is said to the group. It comes back by the inbox, as to everybody, with the
 //! sender's id: the reflection says that it is stored. Invariant: what a room shows was said to its
@@ -214,7 +214,7 @@ pub(super) fn mediated(
     }
 }
 
-/// Who had invited the one who declines, if that is said: an account, or an occupant.
+/// Inviter of the account that declines, if the stanza names one: an account, or an occupant.
 fn inviter(
     room: &AccountAddress,
     decline: &Element<'_, '_>,

@@ -69,7 +69,7 @@ impl Walk {
         RoomRequest::Members(MembersRange { group, version, from, count, banned })
     }
 
-    /// It is over a channel, whose members are told to nobody who subscribes.
+    /// Sets the walk up for a channel, which shows its subscribers to nobody.
     pub(super) fn is_channel(&mut self) {
         (self.is_closed, self.is_unlocked) = (true, true);
     }

@@ -1,11 +1,10 @@
 //! Acknowledgements of a stream (XEP-0198 4).
 //!
-//! What a client has sent counts as handled once it is answered: a message when it is stored, or
-//! its error is said; a wish about somebody, or an order for a room, likewise. What it has of its
-//! inbox is what it has acknowledged, not what was written: the rest is given to the next that
-//! comes. Of a stream that may be [resumed](super::resumption) the other stanzas are kept, too,
-//! until they are acknowledged. Invariant: `h` never counts what a crash could lose, and never
-//! falls.
+//! A stanza of a client counts as handled once it is answered: a message when it is stored, or its
+//! error is written; a subscription request, or an order for a room, likewise. A client's place in
+//! its inbox is what it has acknowledged, not what was written: the rest goes to the next device
+//! that comes. A stream that may be [resumed](super::resumption) also keeps its other stanzas until
+//! they are acknowledged. Invariant: `h` never counts what a crash could lose, and never falls.
 
 use super::resumption::{KeepLimits, Resumption, Wish, read_count};
 use crate::fault::StreamFault;
@@ -39,9 +38,9 @@ pub(in crate::server) struct Acks {
     pub(in crate::server) has_asked: bool,
     /// The client has asked, and was told less than this.
     pub(in crate::server) owed: Option<u32>,
-    /// What was written in this call and belongs to nothing that is counted later.
+    /// End of the bytes written in this call that are not counted later.
     pub(in crate::server) mark: usize,
-    /// What makes it go on after its connection.
+    /// State that lets it be resumed.
     pub(in crate::server) resumption: Option<Box<Resumption>>,
 }
 
@@ -100,7 +99,7 @@ impl Session {
         Ok(())
     }
 
-    /// What is in the lane is no stanza, or is counted.
+    /// Marks the bytes in the lane as no stanzas, or as counted.
     pub(in crate::server) fn marks(&mut self, out: &mut Out) {
         if let Some(acks) = &mut self.acks {
             acks.mark = out.bytes().len();

@@ -39,7 +39,7 @@ const SETTLES: Duration = Duration::from_secs(10);
 /// Bytes that are written again before the rest is put off until they are gone.
 const WRITTEN_BYTES: usize = 64 * 1024;
 
-/// What makes a stream go on.
+/// State for the resumption of a stream.
 pub(in crate::server) struct Resumption {
     secret: u128,
     bytes_max: usize,
@@ -52,11 +52,11 @@ pub(in crate::server) struct Resumption {
     resend: VecDeque<Seq>,
     /// All of the inbox up to here was written before, or is no stanza.
     upto: Seq,
-    /// It is not said yet that it goes on; when that is said at the latest.
+    /// Deadline for the answer that it is resumed; `None`: it was sent.
     due: Option<Instant>,
-    /// What stands before and behind that, if it is said along with a login.
+    /// Text before and behind that answer, if it comes along with a login.
     within: Option<Box<(String, String)>>,
-    /// It has gone on once.
+    /// Whether it was resumed before.
     has_resumed: bool,
 }
 
@@ -89,13 +89,13 @@ struct Replay {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::server) enum Turn {
     First,
-    /// It was written before, and is owed.
+    /// The message was written before, and must be written again.
     Again,
-    /// It was written before.
+    /// The message was written before.
     Had,
 }
 
-/// What a client wishes of a stream.
+/// A client's wishes for a stream.
 pub(in crate::server) struct Wish {
     resume: bool,
     seconds: Option<u32>,
@@ -116,7 +116,7 @@ impl Resumption {
         self.due.is_some() || !self.replay.is_empty() || !self.resend.is_empty()
     }
 
-    /// What was put off last is what is shown of this place. False: nothing is put off.
+    /// Sets the place of the message that was put off last. False: none is put off.
     pub(in crate::server) fn places(&mut self, place: Seq) -> bool {
         let last = self.replay.back_mut().filter(|it| it.place == 0);
         last.map(|it| it.place = place).is_some()
@@ -307,7 +307,7 @@ impl Session {
         out.say(ChatRequest::Detach(Box::new(detaching)));
     }
 
-    /// What it costs while it is kept, bytes, roughly.
+    /// Memory while it is kept, bytes, roughly.
     fn weight(&self) -> usize {
         let kept = self.acks.as_ref().map_or(0, |acks| {
             let each = size_of::<Unacked>() + size_of::<Replay>();
@@ -318,7 +318,7 @@ impl Session {
         size_of::<Session>() + self.jid().len() + kept + busy
     }
 
-    /// It goes on over this connection, of which the client says how much of it it has.
+    /// Resumes over this connection, whose client says how many stanzas it has.
     pub(in crate::server) fn resumes(
         &mut self,
         now: Now,
@@ -347,7 +347,7 @@ impl Session {
         Ok(())
     }
 
-    /// What was sent and is not acknowledged is to be sent again.
+    /// Queues the stanzas that were sent and not acknowledged, to be sent again.
     fn takes_back(&mut self, has: u32, due: Instant) {
         let place = self.place;
         let Some(acks) = &mut self.acks else { return };
@@ -419,7 +419,7 @@ impl Session {
     }
 }
 
-/// What a session that is resumed was, if it is one of this machine's.
+/// The state of a resumed session, if it is one of this machine's.
 pub(in crate::server) fn taken(resumed: Resumed) -> Result<(Session, Vec<ChatDelivery>, Seq), End> {
     let Resumed { session, kept, waiting, head } = resumed;
     let Some(mut it) = kept.take::<Session>() else {

@@ -34,7 +34,7 @@ fn displayed(id: &str) -> String {
     )
 }
 
-/// What it asks of the conversation with Bob, to look for a message.
+/// Request for the conversation with Bob, in search of a message.
 fn looks(side: &mut Side) -> (u32, u64) {
     let mut asked = words(side);
     // A marker goes to the account's other devices, too.

@@ -27,7 +27,7 @@ fn with(id: &str, jid: &str) -> String {
     query(id, &format!("<x xmlns='jabber:x:data' type='submit'>{fields}</x>"))
 }
 
-/// What the service is asked of the archive, with its numbers.
+/// Requests to the archive, with their numbers.
 fn asked(side: &mut Side) -> Vec<(u32, ArchiveRange)> {
     let of = |word| match word {
         ChatRequest::Archive { number, range, session } => {
@@ -68,8 +68,8 @@ fn failed(number: u32, why: ChatFault) -> ChatDelivery {
     ChatDelivery::Failed { number, why }
 }
 
-/// What a device was given, piece by piece: of a message of the archive the query's id and its
-/// body, of an answer what is in it.
+/// Pieces that a device got: of a message of the archive the query's id and its body, of an answer
+/// its content.
 fn pieces(mut sent: &str) -> Vec<String> {
     let mut seen = Vec::new();
     while !sent.is_empty() {

@@ -37,7 +37,7 @@ pub(super) fn bound_among(domains: Arc<ForeignDomains>) -> Side {
     side
 }
 
-/// What is handed on of a stanza: to which domain, what, and whom it tells.
+/// A stanza that is handed on: its domain, its text, and whom its presence informs.
 fn handed(side: &mut Side, stanza: &str) -> (String, String, Option<(String, bool)>) {
     assert_eq!(says(side, stanza), "", "{stanza}");
     let words: Vec<ChatRequest> = side.take_words_as();

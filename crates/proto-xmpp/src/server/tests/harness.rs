@@ -105,12 +105,12 @@ pub(crate) fn encrypted() -> Link {
     Link { tls: Some(TlsFacts::default()), ..bare() }
 }
 
-/// What a side says to this.
+/// Output of a side for this input.
 pub(crate) fn says(side: &mut Side, stanza: &str) -> String {
     String::from_utf8(side.hear(now(), stanza.as_bytes())).expect("UTF-8")
 }
 
-/// What it says when the service tells it this.
+/// Output of a side for this delivery.
 pub(crate) fn told(side: &mut Side, word: ChatDelivery) -> String {
     String::from_utf8(side.tell(now(), word)).expect("UTF-8")
 }
@@ -246,7 +246,7 @@ pub(crate) fn bodies(mut sent: &str) -> Vec<String> {
     seen
 }
 
-/// What it asks the service for, but to tell others how it is there.
+/// Requests to the service, but for the side's own presence.
 pub(crate) fn words(side: &mut Side) -> Vec<ChatRequest> {
     let is_quiet = |word: &ChatRequest| match word {
         ChatRequest::People(asked) => matches!(asked.ask, PeopleAsk::Present(_)),

@@ -1,4 +1,4 @@
-//! What a device is given of its inbox, in which order, and when that is acknowledged.
+//! Delivery of an inbox to a device, in order, and its acknowledgement.
 
 use super::super::*;
 use super::harness::*;

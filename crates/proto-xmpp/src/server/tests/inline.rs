@@ -1,4 +1,4 @@
-//! What is asked for along with a login.
+//! Requests along with a login.
 
 use super::super::*;
 use super::harness::*;

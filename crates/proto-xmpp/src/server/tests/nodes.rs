@@ -1,4 +1,4 @@
-//! What accounts publish and keep, as stanzas: what becomes of each question, and of each answer.
+//! Nodes of accounts, as stanzas: requests to the service, and its answers.
 
 use super::harness::*;
 use crate::xml::scan::Scan;
@@ -7,7 +7,7 @@ use model::chat::*;
 const PUBSUB: &str = "http://jabber.org/protocol/pubsub";
 const OWNER: &str = "http://jabber.org/protocol/pubsub#owner";
 
-/// What the service is asked for by a stanza, and its number.
+/// The request to the service for a stanza.
 fn asks(side: &mut Side, stanza: &str) -> NodesRequest {
     assert_eq!(says(side, stanza), "", "{stanza}");
     let mut words = words(side);

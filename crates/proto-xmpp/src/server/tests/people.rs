@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 const BOB: &str = "bob@a.example";
 
-/// What was asked about people, with its numbers.
+/// Requests about people, with their numbers.
 fn asked(side: &mut Side) -> Vec<(u32, PeopleAsk)> {
     let of = |word| match word {
         ChatRequest::People(asked) => Some((asked.number, asked.ask)),

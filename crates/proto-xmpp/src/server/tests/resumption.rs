@@ -65,7 +65,7 @@ fn asks_for(id: &str, h: &str) -> Side {
     side
 }
 
-/// It is given that, with what waited; what it says.
+/// Resumes a session, with the deliveries that waited; returns its output.
 fn goes_on(
     left: Detaching,
     (id, h): (&str, u32),

@@ -1,4 +1,4 @@
-//! What a bound device says, and what becomes of it.
+//! Stanzas of a bound device, and their results.
 
 use super::super::*;
 use super::harness::*;

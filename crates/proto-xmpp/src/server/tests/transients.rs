@@ -1,4 +1,4 @@
-//! What is kept nowhere: what a device says so, and what it hears.
+//! Transients, sent and received by a device.
 
 use super::super::*;
 use super::harness::*;

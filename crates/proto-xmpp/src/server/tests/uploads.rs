@@ -15,7 +15,7 @@ fn request(attributes: &str) -> String {
     get("upload.a.example", &format!("<request xmlns='urn:xmpp:http:upload:0' {attributes}/>"))
 }
 
-/// What was asked of the service.
+/// The upload request to the service, and its number.
 fn asked(side: &mut Side) -> (u32, UploadWish) {
     match words(side).pop().expect("asked") {
         ChatRequest::Upload { number, wish, .. } => (number, *wish),

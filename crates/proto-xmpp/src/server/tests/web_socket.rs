@@ -13,7 +13,7 @@ fn link() -> Link {
     Link { web_socket: true, ..encrypted() }
 }
 
-/// What a side says to this, message by message. Each is one element that stands for itself.
+/// Output of a side, message by message. Each is one element that stands for itself.
 fn messages(side: &mut Side, sent: &str) -> Vec<String> {
     let mut from = 0;
     let ends = side.ends.clone();

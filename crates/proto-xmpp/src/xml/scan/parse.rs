@@ -30,7 +30,7 @@ struct Parser<'a> {
     elements: usize,
     /// The namespaces of stanzas of servers and components are as that of clients.
     is_of_peer: bool,
-    /// What stands around it declares no prefix.
+    /// Whether the text around it declares no prefix.
     is_alone: bool,
 }
 
@@ -353,9 +353,9 @@ fn prefixed(name: &str) -> Option<(&str, &str)> {
 
 /// The length of the name at the front, with its prefix.
 ///
-/// It is of letters that every edition of XML 1.0 has. Of others it depends on the edition whether
-/// they are in names: what would be right here would be the end of the stream of a reader whose
-/// parser goes by the fourth.
+/// Only letters that every edition of XML 1.0 allows count. Other letters are allowed by some
+/// editions only: accepted here, they would end the stream of a reader whose parser follows the
+/// fourth.
 fn name_length(text: &str) -> Option<usize> {
     let (mut length, mut begins, mut has_prefix) = (0, true, false);
     for byte in text.bytes() {

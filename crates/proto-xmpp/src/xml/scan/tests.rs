@@ -1,4 +1,4 @@
-//! What is XML for a stream and what is not, limit by limit.
+//! Input that is XML for a stream, and input that is not, limit by limit.
 
 use super::*;
 

@@ -1,4 +1,5 @@
-//! What who runs the server says to all who are here (XEP-0133 4.23): a headline of the domain.
+//! Announcement of an administrator to everybody who is online (XEP-0133 4.23): a headline of the
+//! domain.
 
 use crate::server::Out;
 use crate::server::session::Session;
@@ -7,7 +8,7 @@ use crate::xml::text;
 use model::ports::users::Announcement;
 
 impl Session {
-    /// It is told to a device that wants messages.
+    /// Writes the announcement to a device that wants messages.
     pub(in crate::server) fn write_announcement(&mut self, it: &Announcement, out: &mut Out) {
         if !self.has(Session::AVAILABLE) {
             return;

@@ -29,7 +29,7 @@ pub(super) struct Command {
     pub(super) what: CommandWhat,
 }
 
-/// What a command does.
+/// Kind of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum CommandWhat {
     /// Something with one account, and a password of it.
@@ -42,7 +42,7 @@ pub(super) enum CommandWhat {
     OnlineCount,
     /// Which ones are here.
     Online,
-    /// What is known of one.
+    /// Statistics of a user.
     Statistics,
     /// Something is said to all who are here.
     Announce,
@@ -86,7 +86,7 @@ pub(super) fn list(jid: Option<&str>) -> String {
     format!("<query xmlns='{DISCO_ITEMS}' node='{COMMANDS}'>{items}</query>")
 }
 
-/// What a command is (XEP-0050 2.3); absent: the node that has them.
+/// Description of a command (XEP-0050 2.3); absent: of the node that has them.
 pub(super) fn info(command: Option<&Command>) -> String {
     match command {
         None => {
@@ -140,7 +140,7 @@ pub(super) fn form((command, open): (&Command, &str)) -> String {
     put((command, open, "executing"), &format!("{actions}{form}"))
 }
 
-/// What came of a command.
+/// Result of a command.
 pub(super) fn completed((command, open): (&Command, &str), done: &BookDone) -> String {
     let form = |fields: String| {
         let fields = field("FORM_TYPE", "hidden", &[ADMIN]) + &fields;

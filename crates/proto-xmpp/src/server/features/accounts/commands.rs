@@ -121,7 +121,7 @@ impl Session {
         Ok(None)
     }
 
-    /// What a form that was filled in comes to.
+    /// The order in a form that was filled in.
     fn wish_of(
         &self,
         command: &Command,
@@ -214,7 +214,7 @@ impl Session {
     }
 }
 
-/// What is to be said to all who are here (XEP-0133 4.23).
+/// The announcement in a form (XEP-0133 4.23).
 fn announcement(form: &Element<'_, '_>) -> Result<OperatorWish, StanzaFault> {
     let (mut subject, mut body) = (String::new(), String::new());
     for (name, values) in fields(form) {

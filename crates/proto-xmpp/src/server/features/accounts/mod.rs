@@ -1,9 +1,9 @@
 //! Accounts by XMPP: registration (XEP-0077), and commands of those who administer the server
 //! (XEP-0050, XEP-0133).
 //!
-//! What is asked of the book is remembered until the service answers. Who may what is for the
-//! service to say: before it has, a form is shown to nobody. Invariant: each question is answered
-//! once, with its id.
+//! A request to the book is remembered until the service answers. Permissions are the service's to
+//! check: before it has, a form is shown to nobody. Invariant: each request is answered once, with
+//! its id.
 
 mod announcement;
 mod command;
@@ -82,7 +82,7 @@ impl Session {
         out.say(ChatRequest::Book(Box::new(BookRequest { session, number, wish })));
     }
 
-    /// What became of an order to the book.
+    /// Handles the result of an order to the book.
     pub(in crate::server) fn book_told(
         &mut self,
         (number, answer): (u32, BookAnswer),
@@ -134,7 +134,7 @@ fn password(text: &str) -> Result<NewPassword, StanzaFault> {
     NewPassword::new(text).ok_or(StanzaFault::NotAcceptable)
 }
 
-/// What a session that is answered at once is told.
+/// A request to the book; `None`: the session is answered at once.
 type Wanted = Result<Option<(BookWhat, BookWish)>, StanzaFault>;
 
 /// So many, where it was a count.

@@ -24,7 +24,7 @@ pub(in crate::server) const REGISTER: &str = "jabber:iq:register";
 /// Accounts that one connection may ask for. With one more its stream ends.
 const REGISTRATIONS_MAX: u8 = 3;
 
-/// What the features of a stream say of it (XEP-0077 8).
+/// Stream feature for registration (XEP-0077 8).
 const FEATURE: &str = "<register xmlns='http://jabber.org/features/iq-register'/>";
 
 /// Whether passwords may be sent over such a link.
@@ -32,7 +32,7 @@ pub(in crate::server) fn is_private(link: &Link) -> bool {
     link.tls.is_some() || link.near
 }
 
-/// What the features of a stream say before a login over such a link.
+/// Stream feature for registration before a login over such a link; empty: not offered.
 pub(in crate::server) fn stream_feature(registration: Registration, link: &Link) -> &'static str {
     let may_register = registration == Registration::Open && is_private(link);
     // Where TLS may begin, it must, and nothing else is offered.
@@ -117,7 +117,7 @@ impl Opening {
         Ok(())
     }
 
-    /// What somebody wants to be called, and to log in by.
+    /// Account and password that a registration asks for.
     fn account_of(
         &self,
         query: &Element<'_, '_>,

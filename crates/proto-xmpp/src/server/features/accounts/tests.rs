@@ -41,7 +41,7 @@ fn wants(name: &str, password: &str) -> String {
     register(&format!("<username>{name}</username><password>{password}</password>"))
 }
 
-/// What the book is asked for, and under which number.
+/// Request to the book, and its number.
 fn asked(side: &mut Side) -> (u32, BookWish) {
     match words(side).pop().expect("asked") {
         ChatRequest::Book(it) => (it.number, it.wish),

@@ -1,5 +1,5 @@
-//! What a room tells some of other servers alone, and is told about voice (XEP-0045 7.8.2, 7.13,
-//! 8.6): as in [`super::super::asides`], for seats.
+//! Asides of a room to some occupants of other servers, and requests for voice (XEP-0045 7.8.2,
+//! 7.13, 8.6): as in [`super::super::asides`], for seats.
 //!
 //! Invariant: who asks for voice is told to seats of moderators alone.
 

@@ -1,4 +1,4 @@
-//! What comes from other servers for rooms: presence, messages and questions of those who are in
+//! Stanzas from other servers for rooms: presence, messages and questions of devices that are in
 //! them, or want to be.
 //!
 //! A stanza is of the domain that it says: that was shown. Invariant: each that wants an answer has
@@ -26,7 +26,7 @@ use model::account::{AccountAddress, Addressee};
 use model::chat::{DEVICE_NAME_BYTES_MAX, GroupVerb, NewMessage};
 use model::ports::chat::ErrandWhat;
 
-/// Whose device it is.
+/// Device of an account.
 pub(super) type Who = (AccountAddress, Box<str>);
 
 impl RoomsAbroad {

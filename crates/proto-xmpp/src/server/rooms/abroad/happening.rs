@@ -1,5 +1,5 @@
-//! What happens in rooms, for those who are in them from other servers: what is said, who comes and
-//! goes, who may do what.
+//! Events in rooms, for occupants of other servers: messages, arrivals and departures, changes of
+//! roles.
 //!
 //! Invariant: of a room that was entered each message of the group behind its history is shown
 //! once to each seat, while its account is a member; whoever misses one is out, and is told so.
@@ -99,7 +99,7 @@ impl RoomsAbroad {
         }
     }
 
-    /// It is written once, and each is given the same, but for whom it is to.
+    /// Writes a message once and sends each seat a copy with its own address.
     fn says(&mut self, message: &ChatMessage, all: &[Who]) {
         let how = RoomRendering { to: Some(""), is_delayed: false, is_abroad: true };
         let mut shared = Vec::new();
@@ -190,7 +190,7 @@ impl RoomsAbroad {
         }
     }
 
-    /// Who may speak is read from the group, and shown; of all if nobody is named.
+    /// Reads from the group who may speak, and shows it; of all members if nobody is named.
     fn look_again(&mut self, now: Now, message: &ChatMessage, change: &GroupChange) {
         let room = &message.to;
         let seat = self.seats.room(room).and_then(|it| it.seats.first());

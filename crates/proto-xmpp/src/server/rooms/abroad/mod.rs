@@ -53,7 +53,7 @@ pub enum AbroadWord {
         account: AccountAddress,
         /// On which device.
         device: Box<str>,
-        /// What.
+        /// The request.
         what: Box<ErrandWhat>,
     },
     /// A stanza for another domain.
@@ -79,11 +79,11 @@ pub struct RoomsAbroad {
     asked: HashMap<u64, Asked>,
     /// Guests who are there no more, and are still members.
     leaving: VecDeque<Guest>,
-    /// They, and those of whom chat was asked.
+    /// Those guests, and the ones whose leave chat has not answered.
     departing: HashSet<Guest>,
     leaves: usize,
     last: u64,
-    /// What orders and messages without an id are named by.
+    /// First half of the ids of orders, and of messages without one.
     seed: u64,
     out: Vec<AbroadWord>,
     refused: ForeignRefused,
@@ -92,11 +92,11 @@ pub struct RoomsAbroad {
 /// Somebody who is about to be in a room.
 struct Entrant {
     who: Who,
-    /// What was said there meanwhile.
+    /// Messages in the room meanwhile.
     missed: Vec<RoomWord>,
     /// How somebody was there meanwhile.
     missed_shows: Vec<ShownWord>,
-    /// It has left before it was in.
+    /// Whether it left before it was in.
     is_left: bool,
 }
 
@@ -154,7 +154,7 @@ impl RoomsAbroad {
         &self.service
     }
 
-    /// What is wanted since this was asked last.
+    /// Takes the requests since the last call.
     pub fn take_out(&mut self) -> Vec<AbroadWord> {
         for group in self.seats.take_emptied() {
             if !self.is_attended(&group) {
@@ -176,7 +176,7 @@ impl RoomsAbroad {
         self.seats.room(room).is_some() || entrants.any(|it| !it.is_left)
     }
 
-    /// What was refused since this was asked last.
+    /// Takes the counts of refusals since the last call.
     pub fn take_refused(&mut self) -> ForeignRefused {
         std::mem::take(&mut self.refused)
     }
@@ -271,7 +271,7 @@ impl RoomsAbroad {
         self.puts(Asked { account, device, room, what, since: now.mono }, errand);
     }
 
-    /// What a session would ask, in an account's name.
+    /// A session's request as an errand in an account's name.
     fn errand_of(&mut self, request: RoomRequest) -> Option<ErrandWhat> {
         Some(match request {
             RoomRequest::Members(range) => ErrandWhat::Members(Box::new(range)),
@@ -378,7 +378,7 @@ impl RoomsAbroad {
     }
 }
 
-/// Whose device an address is.
+/// The device at an address; `None`: the address names none.
 fn device_of(jid: Jid) -> Option<Who> {
     Some((jid.account?, jid.resource?))
 }

@@ -17,13 +17,13 @@ pub(super) struct Seat {
     pub account: AccountAddress,
     pub device: Box<str>,
     pub role: GroupRole,
-    /// It may not say anything, whatever the room is.
+    /// Whether the member is muted, whether or not the room is moderated.
     pub is_muted: bool,
-    /// It is a member since it entered, and while it is there.
+    /// Whether it is a member only while it is there.
     pub is_guest: bool,
     /// The last place of the conversation that it was shown.
     pub place: Seq,
-    /// What it says of how it is there.
+    /// Pace of its own presence.
     pub pace: ShowPace,
 }
 
@@ -43,13 +43,13 @@ const SHOWS_A_MINUTE: u8 = 10;
 const MINUTE: Duration = Duration::from_secs(60);
 
 impl ShowPace {
-    /// It says how it is there: what is to be said now.
+    /// Sets the presence; returns it if it may be sent now.
     pub(super) fn says(&mut self, now: Now, show: MemberShow) -> Option<MemberShow> {
         self.waiting = Some(show);
         self.take_due(now)
     }
 
-    /// What has waited long enough.
+    /// Takes the presence that has waited long enough.
     pub(super) fn take_due(&mut self, now: Now) -> Option<MemberShow> {
         self.waiting.as_ref()?;
         if self.since.is_none_or(|since| now.mono >= since + MINUTE) {
@@ -129,7 +129,7 @@ impl Seats {
         self.rooms.get(room)?.seats.iter().find(is_it)
     }
 
-    /// What a device is in a room, if it is in it.
+    /// A device's role in a room; `None`: it is not in it.
     pub(super) fn standing(
         &self,
         room: &AccountAddress,
@@ -195,7 +195,7 @@ impl Seats {
         taken
     }
 
-    /// What devices have waited long enough to say of how they are there.
+    /// Takes the presence of devices that has waited long enough.
     pub(super) fn take_shows(&mut self, now: Now) -> Vec<(AccountAddress, Seat, MemberShow)> {
         let mut due = Vec::new();
         for (room, it) in &mut self.rooms {

@@ -1,8 +1,8 @@
 //! How occupants are there (XEP-0045 7.7), of those of other servers and for them.
 //!
-//! What a device says goes to the home of its group as an errand of its account, at a pace; what
-//! homes say is told to each seat. Invariant: the last that a device says is said in the end, while
-//! it has its seat.
+//! A device's presence goes to the home of its group as an errand of its account, at a pace;
+//! presence from homes goes to each seat. Invariant: the last presence of a device is sent in the
+//! end, while it has its seat.
 
 use super::asking::Who;
 use super::seats::Seat;

@@ -1,5 +1,5 @@
-//! What those who are in rooms from other servers, or want to be, are told: what chat has answered,
-//! what there is when they enter, and that they are out.
+//! Deliveries to occupants of other servers, and to those who want to enter: answers of chat, a
+//! room's present state, and notices that they are out.
 //!
 //! Invariant: each question is answered once; whoever has no seat any more is told, where that
 //! gets there.
@@ -175,7 +175,7 @@ impl RoomsAbroad {
         self.sends(&who.0, xml);
     }
 
-    /// Who may speak was read from the group, and is shown to all.
+    /// Shows all seats who may speak, as the group says.
     fn refreshed(&mut self, room: &AccountAddress, refreshing: &Refreshing) {
         let walk = &refreshing.walk;
         let Some(it) = self.seats.room_mut(room) else { return };

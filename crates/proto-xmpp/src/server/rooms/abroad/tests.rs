@@ -34,7 +34,7 @@ fn rooms() -> RoomsAbroad {
     rooms_with(10, 10)
 }
 
-/// What it asks, with the numbers; stanzas are collected.
+/// Requests of the rooms, with their numbers; stanzas are collected.
 fn asked(rooms: &mut RoomsAbroad, shown: &mut Vec<String>) -> Vec<(u64, String, ErrandWhat)> {
     let mut all = Vec::new();
     for word in rooms.take_out() {
@@ -55,7 +55,8 @@ fn asked(rooms: &mut RoomsAbroad, shown: &mut Vec<String>) -> Vec<(u64, String, 
     all
 }
 
-/// What the home of the room is told of who is in it: the question, and whether anybody is.
+/// Answers to the home of the room about its occupants: the number of the question, and whether
+/// anybody is in the room.
 fn attendance(rooms: &mut RoomsAbroad) -> Vec<(u64, bool)> {
     let told = rooms.take_out().into_iter().filter_map(|word| match word {
         AbroadWord::Attendance(told) => {

@@ -1,4 +1,4 @@
-//! What is asked of the service, of rooms and of their admins, and what they want done.
+//! Questions to the service and to rooms, and orders of admins.
 
 use super::super::harness::*;
 use super::*;
@@ -15,7 +15,7 @@ fn admin(kind: &str, items: &str) -> String {
 const DONE: &str =
     "<iq type='result' id='q' from='lunch@conference.a.example' to='ann@a.example/desk'></iq>";
 
-/// What is asked of the group for this, when each order comes to this; and the answer.
+/// Orders for the group that a stanza leads to, when they are answered so; and the output.
 fn done(side: &mut Side, stanza: &str, answers: &[Option<ChatFault>]) -> (Vec<String>, String) {
     let mut shown = says(side, stanza);
     let mut orders = Vec::new();

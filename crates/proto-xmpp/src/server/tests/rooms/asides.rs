@@ -1,5 +1,4 @@
-//! What a room tells some alone: that somebody declined (XEP-0045 7.8.2), and who asks for voice
-//! (7.13, 8.6).
+//! Asides of a room: declined invitations (XEP-0045 7.8.2), and requests for voice (7.13, 8.6).
 
 use super::super::harness::*;
 use super::*;

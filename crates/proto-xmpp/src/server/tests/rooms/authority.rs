@@ -1,5 +1,5 @@
-//! Who may be in a room and what its moderators do there: bans, rooms that whoever wants may enter,
-//! messages that are called back; its archive, and what is said to one occupant.
+//! Access to a room and its moderation: bans, rooms that anybody may enter, retracted messages; its
+//! archive, and messages to one occupant.
 
 use super::super::harness::*;
 use super::*;

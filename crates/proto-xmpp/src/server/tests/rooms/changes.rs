@@ -1,4 +1,4 @@
-//! What happens to a group, as its room shows it.
+//! Changes of a group, as its room shows them.
 
 use super::super::harness::*;
 use super::*;

@@ -15,7 +15,7 @@ fn part(inner: &str) -> String {
     format!("<set xmlns='{RSM}'>{inner}</set>")
 }
 
-/// It is told some of its conversations, asked for before this place.
+/// Answers with some conversations, which must be asked for before this place.
 fn own(side: &mut Side, expected: u64, all: &[(u64, &str)], more: bool) -> String {
     let ChatRequest::Conversations { number, before, count: 256, .. } = asks(side) else {
         panic!("conversations")
@@ -26,7 +26,8 @@ fn own(side: &mut Side, expected: u64, all: &[(u64, &str)], more: bool) -> Strin
     told(side, ChatDelivery::Conversations(Box::new(page)))
 }
 
-/// It is told public groups, asked for so: behind or before which name, backwards, how many.
+/// Answers with public groups, which must be asked for so: behind or before which name, backwards,
+/// how many.
 fn public(side: &mut Side, expected: (Option<&str>, bool, u16), names: &[&str]) -> String {
     let ChatRequest::PublicGroups { number, range, .. } = asks(side) else { panic!("public ones") };
     assert_eq!((range.from.as_deref(), range.backwards, range.count), expected);
@@ -39,7 +40,7 @@ fn public(side: &mut Side, expected: (Option<&str>, bool, u16), names: &[&str]) 
     told(side, ChatDelivery::PublicGroups(Box::new(PublicPage { number, groups })))
 }
 
-/// What the list has: names and titles.
+/// Items of the list: names and titles.
 fn items(shown: &str) -> Vec<(String, String)> {
     let scan = Scan::element(shown.as_bytes()).expect("a stanza");
     let query = scan.root().children().next().expect("a query");

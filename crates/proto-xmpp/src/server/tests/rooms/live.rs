@@ -31,7 +31,7 @@ fn said(text: &str, important: bool) -> Arc<ChatroomMessage> {
     Arc::new(ChatroomMessage { timeline: timeline(), frame: 1, important, message })
 }
 
-/// What it asks of a chatroom, one thing.
+/// The only request to a chatroom.
 fn asks(side: &mut Side) -> (u32, ChatroomAsk) {
     match super::asks(side) {
         ChatRequest::Chatroom(asked) => (asked.number, asked.ask),

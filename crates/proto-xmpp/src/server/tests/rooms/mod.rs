@@ -24,7 +24,7 @@ pub(super) type Named = (&'static str, GroupRole, bool);
 pub(super) const TWO: [Named; 2] =
     [("bob", GroupRole::Owner, false), ("ann", GroupRole::Member, false)];
 
-/// What it asks the service, one thing, besides saying what it has.
+/// The only request to the service, besides acknowledgements.
 pub(super) fn asks(side: &mut Side) -> ChatRequest {
     let mut all = words(side);
     all.retain(|word| !matches!(word, ChatRequest::Acknowledge { .. }));
@@ -89,7 +89,7 @@ pub(super) fn members(number: u32, members: &[Named], closed: bool) -> ChatDeliv
     }))
 }
 
-/// What somebody has said in the room, at a place of the conversation.
+/// A message in the room, at a place of the conversation.
 pub(super) fn said(from: &str, seq: u64, content: Content) -> Arc<ChatMessage> {
     let text = message(from, "phone", ROOM, "");
     Arc::new(ChatMessage { seq, id: seq, content, ..(*text).clone() })
@@ -112,7 +112,7 @@ pub(super) fn a_member(name: &str) -> MemberStatus {
     }
 }
 
-/// It enters the room, which is as this; what it is shown.
+/// Enters the room, with these members and this history; returns the output.
 pub(super) fn enters(side: &mut Side, all: &[Named], texts: &[(u64, &str)]) -> String {
     assert_eq!(says(side, ENTER), "");
     let (number, _) = asks_for_history(side);

@@ -1,4 +1,4 @@
-//! What a room tells some of other servers alone, and is told by them of voice.
+//! Asides of a room to some occupants of other servers, and their requests for voice.
 
 use super::*;
 use model::chat::foreign::AsideWord;

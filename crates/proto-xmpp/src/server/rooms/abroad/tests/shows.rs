@@ -16,7 +16,7 @@ fn shown_word(who: &str, how: Option<MemberShow>, to: &[&str]) -> ShownWord {
     ShownWord { shown, to: to.iter().map(|it| address(it)).collect() }
 }
 
-/// What is said to chat of how somebody is there.
+/// Presence of an occupant that is passed to chat.
 fn says_of_itself(rooms: &mut RoomsAbroad) -> Vec<Option<MemberShow>> {
     let all = asked(rooms, &mut Vec::new());
     let of = |(number, _, what): (u64, String, ErrandWhat)| match what {
