@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub struct RoomsDesk {
     control: Arc<dyn Control + Send + Sync>,
     way: WayOut,
-    /// First half of the ids of orders.
+    /// Seed of the ids of orders and messages that rooms make.
     pub seed: u64,
 }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
-/// What is to be run.
+/// Arguments of the benchmark.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Coolpy7Arguments {
     /// Clients.

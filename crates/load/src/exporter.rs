@@ -39,11 +39,11 @@ pub struct Exporter {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What requests and the run share.
+/// State shared by requests and the run.
 struct Shared {
     latest: Mutex<Latest>,
     wishes: Mutex<Vec<OnlookerRequest>>,
-    /// What control needs; `None`: nothing, for we are on loopback.
+    /// Token that control needs; `None`: none, for the listener is on loopback.
     token: Option<String>,
     /// Whether control is possible at all.
     control: bool,

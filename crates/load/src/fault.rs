@@ -24,7 +24,7 @@ use undo_guard::UndoGuard;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ActiveFault(u64);
 
-/// What breaks things, and mends them.
+/// Carries out faults, and undoes them.
 pub struct FaultRunner {
     target: Party,
     redis: Party,
@@ -41,7 +41,7 @@ struct Party {
     keys: [&'static str; 2],
     pid: Option<u32>,
     start: Vec<String>,
-    /// It, once it was started from here: to be waited for.
+    /// The process, once it was started from here: to be waited for.
     child: Option<Child>,
 }
 
@@ -52,7 +52,7 @@ enum Whom {
     Redis,
 }
 
-/// What puts a thing right again.
+/// The way to undo a fault.
 enum Undo {
     Continue(Held, UndoGuard),
     Start(Whom, UndoGuard),

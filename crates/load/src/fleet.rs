@@ -36,7 +36,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What a thread leaves behind when it has ended.
+/// Snapshot that a thread leaves behind when it ends.
 type Last = Arc<Mutex<Option<Snapshot>>>;
 
 /// Time between two looks of [`Fleet::wait`].
@@ -120,7 +120,7 @@ impl Fleet {
         self.post_all(|| Mail::Flap(share_per_s));
     }
 
-    /// What the fleet has seen so far. Each thread answers between two of its turns.
+    /// The fleet's snapshot so far. Each thread answers between two of its turns.
     pub fn snapshot(&self) -> Snapshot {
         let mut asked = Vec::new();
         for thread in 0..self.threads.len() {

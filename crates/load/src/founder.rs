@@ -1,8 +1,9 @@
 //! Makes conversations of many: one device of their owner that logs in, gives orders and goes.
 //!
-//! It knows no plan's stages and waits on a thread of its own. Each order is given until it is
-//! answered, with the same id, over as many connections as that takes: so nothing is made twice,
-//! whatever dies in between. The invariant: it ends, with all addresses or with a reason.
+//! The founder knows no plan's stages and waits on a thread of its own. Each order is given until
+//! it is answered, with the same id, over as many connections as that takes: so nothing is made
+//! twice, whatever dies in between. The invariant: the founder ends, with all addresses or with a
+//! reason.
 
 use crate::local::recruit;
 use crate::run::parts::{Founder, WantedConversations};
@@ -165,7 +166,7 @@ fn settings(group: &Group) -> Result<ImSettings, String> {
     Ok(ImSettings { address, trust, profile, scram, connect_timeout: CONNECT_TIME })
 }
 
-/// Who makes them.
+/// Device that makes the conversations.
 struct Owner {
     settings: ImSettings,
     session: Option<ImSession>,
@@ -179,7 +180,7 @@ struct Owner {
 /// An order under a number.
 type Numbered<'a> = &'a dyn Fn(u32) -> ImOrder;
 
-/// What came of giving an order once.
+/// Result of giving an order once.
 enum Given {
     Done(Option<String>),
     /// Again, after a while.
@@ -308,7 +309,7 @@ fn answer(
     }
 }
 
-/// What an end of the connection means for an order.
+/// Meaning of a connection's end for an order.
 fn ended(why: ConnectError) -> Given {
     use ConnectErrorKind::{Denied, Settings, Tls};
     let never = [

@@ -1,9 +1,9 @@
 //! HTTP/1 as callers need it: the answers on one connection, read as they come, and the requests of
 //! a text counted.
 //!
-//! It knows no connection: it is shown bytes and takes what it can. Heads are read by `httparse`;
-//! what is done here is to know where a body ends (RFC 9112 6.3). Headers and bodies are kept only
-//! for whoever wants them, and within limits.
+//! The reader knows no connection: it gets bytes and takes complete parts. `httparse` reads heads;
+//! this module finds where a body ends (RFC 9112 6.3). Headers and bodies are kept only for whoever
+//! wants them, and within limits.
 
 use model::close::CloseReason;
 use std::collections::VecDeque;
@@ -36,7 +36,7 @@ pub struct HttpAnswer {
 /// Why an answer cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HttpError {
-    /// It breaks the rules of HTTP.
+    /// The answer breaks the rules of HTTP.
     Malformed,
     /// Its head or its body is longer than allowed.
     TooLarge,
@@ -54,7 +54,7 @@ impl From<HttpError> for CloseReason {
     }
 }
 
-/// What comes next.
+/// Next part of the answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Next {
     Head,
@@ -221,7 +221,7 @@ impl AnswerReader {
     }
 }
 
-/// What the headers say of where a message ends.
+/// Headers that decide where a message ends.
 #[derive(Default)]
 struct Framing {
     length: Option<u64>,

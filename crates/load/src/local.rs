@@ -1,8 +1,8 @@
 //! A load generator on this machine: groups of simulated clients as fleets of this process and,
 //! where one process may not open enough descriptors, of further processes of the same program.
 //!
-//! What a group is becomes a fleet's plan in [`recruit`](self::recruit); a further process is in
-//! [`child`](self::child). Orders are dealt out to the processes as they are to agents, so that all
+//! [`recruit`](self::recruit) turns a group into a fleet's plan; [`child`](self::child) is a
+//! further process. Orders are dealt out to the processes as they are to agents, so that all
 //! numbers of clients are there once and rates sum up. The invariant: what a group counted survives
 //! its fleet, so that sums hold from the beginning to after the end.
 
@@ -25,7 +25,7 @@ use std::ffi::OsString;
 const SPARE_DESCRIPTORS: u64 = 512;
 /// Processes of a load generator, at most.
 const PROCESSES_MAX: u64 = 256;
-/// What a further process of this program is called with.
+/// First arguments of a further process of this program.
 const CHILD_WORDS: [&str; 2] = ["load", "crew"];
 
 /// Simulated clients on this machine.

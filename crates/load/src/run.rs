@@ -1,9 +1,9 @@
 //! Works a plan off: gives a load generator its orders stage by stage, looks once a second, breaks
 //! what the plan wants broken, and leaves a judged [`Run`](lab::run::Run).
 //!
-//! It does not know where the clients are (threads of this process, agents elsewhere), how a report
-//! is drawn or who looks on. The invariant: every stage of the plan is in the run's stages or among
-//! those it skipped, with the reason.
+//! The runner does not know where the clients are (threads of this process, agents elsewhere), how
+//! a report is drawn or who looks on. The invariant: every stage of the plan is in the run's stages
+//! or among those it skipped, with the reason.
 
 pub mod check;
 pub mod file;

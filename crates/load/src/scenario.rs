@@ -1,8 +1,8 @@
 //! The plans that come with the program: the four stages of the field method and what else is
 //! often asked, the same files that stand in `plans/`.
 //!
-//! It gives texts and knows nothing of running them. The invariant, held by a test: each can be
-//! read, passes the check, and is called as its file is.
+//! This module has the texts and does not run them. The invariant, held by a test: each can be
+//! read, passes the check, and has the name of its file.
 
 pub mod asked;
 #[cfg(test)]
@@ -67,7 +67,7 @@ impl Scenario {
         ALL.iter().copied().find(|scenario| scenario.name == name)
     }
 
-    /// What it shows, in a sentence: its `about`.
+    /// The plan's `about`: what it shows, in a sentence.
     pub fn about(&self) -> String {
         let line = self.text.lines().find_map(|line| line.strip_prefix("about = \""));
         line.map_or_else(String::new, |line| line.trim_end_matches('"').to_owned())

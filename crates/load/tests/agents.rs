@@ -1,8 +1,8 @@
 //! Coordinator and agents over real connections on loopback, with load generators that only
 //! pretend.
 //!
-//! What is tried: that all agents together do and count what one load generator would, that clocks
-//! are compared rightly, that an agent is missed when it goes, and that strangers get nowhere.
+//! The tests show that all agents together do and count what one load generator would, that clocks
+//! are compared rightly, that the loss of an agent is noticed, and that strangers get nowhere.
 
 #[path = "agents/fake.rs"]
 mod fake;

@@ -1,8 +1,8 @@
 //! Every cause that can be provoked is provoked, and found under its name, in the right phase, as
 //! often as the faulty server (the known truth) says it happened. Sums equal attempts throughout.
 //!
-//! What needs limits of its own happens in children of the test: few descriptors in a process with
-//! some to spare, few ports and forbidden routes in a network namespace of their own.
+//! Tests that need limits of their own run in children of the test: few descriptors in a process
+//! with some to spare, few ports and forbidden routes in a network namespace of their own.
 //!
 //! Not provoked, because this machine as a whole would suffer or cannot be made to: `no_buffers`,
 //! `no_system_files`, `no_watches` (their errnos are in `cause`'s own table), `internal`, and

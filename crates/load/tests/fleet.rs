@@ -21,7 +21,7 @@ use std::time::Duration;
 const DEADLINE: Duration = Duration::from_secs(300);
 const BYTES_MAX: usize = 64 * 1024;
 
-/// What a device meets, by its number.
+/// Fate of a device, by its number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Well,
@@ -155,7 +155,7 @@ fn fly(plan: FleetPlan, until: impl Fn(&Snapshot) -> bool) -> (Snapshot, Snapsho
     (seen, stopped)
 }
 
-/// What is sent at this pace: heartbeats, or reports of 32 bytes.
+/// Traffic at this pace: heartbeats, or reports of 32 bytes.
 fn traffic(what: What, pace: Pace) -> Traffic {
     Traffic {
         what,

@@ -1,6 +1,6 @@
-//! What the report says of a server that lies: each lie is told by a server with known truth, and
-//! the whole report, not only a figure, is held against it. The table of them stands in
-//! docs/laboratory.md, made from what was found here.
+//! Reports of servers that lie: each lie is told by a server with known truth, and the whole
+//! report, not only a figure, is held against it. The table of them stands in docs/laboratory.md,
+//! made from what was found here.
 
 #[path = "lies/broker.rs"]
 mod broker;
@@ -55,7 +55,7 @@ fn all() -> Vec<(Lie, Run)> {
         .collect()
 }
 
-/// What is wrong with a run's report, in words.
+/// Errors of a run's report, in words.
 fn wrong(lie: &Lie, run: &Run) -> Vec<String> {
     let mut wrong = Vec::new();
     for (figure, count) in lie.figures {

@@ -53,7 +53,7 @@ pub(super) struct Shared {
     news: Condvar,
 }
 
-/// What is known of an agent.
+/// The coordinator's knowledge of an agent.
 pub(super) struct Known {
     pub(super) offset: Offset,
     /// Answers to orders that somebody waits for.
@@ -356,8 +356,8 @@ fn named(reading: &Reading, agent: &str) -> Reading {
     named
 }
 
-/// What a lost agent held is gone: what was open or under way has ended, and nobody is expected
-/// any more.
+/// Ends everything that a lost agent held: its open connections and attempts count as ended, and no
+/// more clients are expected.
 fn forget(counts: &mut Counts) {
     let calls = counts.accounts.iter().filter(|account| account.what == "attempts");
     let mut parts = calls.flat_map(|account| &account.parts);

@@ -46,7 +46,7 @@ struct Sample {
     estimate: Estimate,
 }
 
-/// What is known of another clock.
+/// Offset of another clock, estimated from samples.
 #[derive(Clone, Default, Debug)]
 pub struct Offset {
     samples: VecDeque<Sample>,
@@ -71,7 +71,7 @@ impl Offset {
         self.samples.push_back(sample);
     }
 
-    /// What is believed at this moment of the coordinator's clock.
+    /// The best estimate at this moment of the coordinator's clock.
     pub fn now(&self, now_us: u64) -> Option<Estimate> {
         let aged = self.samples.iter().map(|sample| sample.aged(now_us));
         aged.min_by_key(|estimate| estimate.error_us)

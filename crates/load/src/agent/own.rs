@@ -1,7 +1,7 @@
-//! What an agent's roof gives it in earnest: this machine's clock, its counters, and a load
-//! generator.
+//! The parts of an agent in earnest: this machine's clock, its counters, and a load generator.
 //!
-//! It does not know coordinators. What cannot be read is said once and absent from then on.
+//! This module does not know coordinators. A figure that cannot be read is reported once and absent
+//! from then on.
 
 use super::Hands;
 use crate::run::parts::Eyes;
@@ -18,7 +18,7 @@ pub struct OwnMachine {
     eyes: Mutex<Observers>,
     generator: Option<fn(u64) -> Box<dyn LoadGenerator>>,
     target_pid: Option<u32>,
-    /// Who hears what there is to say; it never fails.
+    /// Callback for reports to people; it never fails.
     tell: fn(&str),
 }
 

@@ -17,7 +17,7 @@ pub(super) type Nonce = Hex;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Hex([u8; 32]);
 
-/// Who proves something.
+/// Role in a proof.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Role {
     Coordinator,

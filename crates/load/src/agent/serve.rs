@@ -20,9 +20,9 @@ use std::thread;
 /// Callers that have not proved themselves yet, at most; one more is hung up on.
 const STRANGERS_MAX: usize = 16;
 
-/// What an agent can do and see: the roof's part.
+/// Port of an agent to its machine.
 pub trait Hands: Send + Sync {
-    /// What this machine is.
+    /// Environment of this machine.
     fn environment(&self) -> Environment;
 
     /// Whether this machine is fit for it.
@@ -52,7 +52,7 @@ pub struct AgentListener {
     pub listener: TcpListener,
     /// The agent's name.
     pub name: String,
-    /// What a coordinator must know; empty only where the listener is on loopback.
+    /// Token that a coordinator must know; empty only where the listener is on loopback.
     pub token: String,
     /// Whether it makes load, or only observes.
     pub loads: bool,
@@ -88,7 +88,7 @@ pub(super) fn proper(name: &str) -> String {
     if taken.contains(&name.as_str()) { format!("agent-{name}") } else { name }
 }
 
-/// Who is at work for whom: the coordinator's address while there is one.
+/// State of an agent's work: the coordinator's address while there is one.
 struct AgentState {
     seat: Mutex<()>,
     whom: Mutex<Option<SocketAddr>>,

@@ -91,7 +91,7 @@ struct Work {
     sender: Arc<Sender>,
     /// How far this clock is ahead of the coordinator's.
     ahead_us: i64,
-    /// What was told of each group; of timings only the growth is told.
+    /// Counts sent so far of each group; of timings only the growth is sent.
     sent: BTreeMap<String, Counts>,
     /// When this machine's figures were read last, and what they were.
     figures: Option<(u64, Reading)>,

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// How far an agent's share of a group's clients may change before its rates are told anew.
 const DRIFT: f64 = 0.01;
 
-/// What has been dealt out so far.
+/// Numbers dealt out to agents so far.
 #[derive(Clone, Debug)]
 pub struct Split {
     agents: u32,

@@ -1,7 +1,7 @@
 //! Lines over a TCP connection: each a JSON value, none longer than its limit.
 //!
-//! It does not know what the lines say. A line that is too long, no JSON or no word of the protocol
-//! is an error in words, after which the connection is of no use.
+//! The connection does not know the meaning of lines. A line that is too long, no JSON or no word
+//! of the protocol is an error in words, after which the connection is of no use.
 
 use super::now;
 use serde::Serialize;

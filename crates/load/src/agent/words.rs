@@ -19,19 +19,19 @@ use serde::{Deserialize, Serialize};
 /// The protocol's version.
 pub(super) const VERSION: u32 = 1;
 
-/// What a coordinator says.
+/// Message of a coordinator.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case")]
 pub(super) enum Call {
-    /// It knows the token.
+    /// Proof that the coordinator knows the token.
     Prove { version: u32, nonce: Nonce, proof: Hex, seed: u64 },
-    /// What does your clock say?
+    /// Question for the agent's clock.
     Ping { asked_us: u64 },
     /// Your clock is so far ahead of mine.
     Clock { ahead_us: i64 },
     /// Carry this out when my clock says so.
     Order { number: u64, due_us: u64, order: Order },
-    /// What have you seen?
+    /// Question for the agent's counts.
     Look { number: u64 },
     /// Are you fit for this?
     Examine { number: u64, need: Need },
@@ -39,21 +39,21 @@ pub(super) enum Call {
     Leave,
 }
 
-/// What an agent says.
+/// Message of an agent.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case")]
 pub(super) enum Reply {
     /// Prove that you know the token.
     Hello { version: u32, nonce: Nonce },
-    /// It knows the token too, and is at work for this coordinator.
+    /// Proof that the agent knows the token too, and is at work for this coordinator.
     Welcome { proof: Hex, name: String, environment: Environment, loads: bool },
-    /// It will not, or cannot go on; the connection ends.
+    /// The agent refuses, or cannot go on; the connection ends.
     Sorry { why: String },
     /// Answer to a ping, by the agent's own clock.
     Pong { asked_us: u64, heard_us: u64, told_us: u64 },
     /// An order was carried out, or why not.
     Done { number: u64, error: Option<String> },
-    /// What it has seen; timings are those since the last look.
+    /// Counts of the agent; timings are those since the last look.
     Seen { number: u64, look: Box<Look> },
     /// Answer to Examine.
     Fitness { number: u64, rows: Vec<HostRow> },

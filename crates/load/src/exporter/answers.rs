@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 /// Bytes of a request's body, at most.
 const BODY_BYTES_MAX: usize = 4 << 10;
-/// What a rate may be multiplied by at once.
+/// Allowed factors of a rate in one request.
 const FACTORS: std::ops::RangeInclusive<f64> = 0.01..=100.0;
 
 type Body<T> = Result<Json<T>, JsonRejection>;

@@ -1,13 +1,14 @@
 //! The built-in fault proxy: a network that breaks when it is told to.
 //!
-//! It stands between the clients and a target, passes bytes both ways, and does to a share of its
-//! connections what a plan's [`Network`] says, from one moment to the next. One thread serves all
-//! of them, tens of thousands: an idle one owns two sockets and no buffer. Which connections the
-//! share means is fixed when they come, evenly spread: half of them now is the same half later.
+//! The proxy stands between the clients and a target, passes bytes both ways, and does to a share
+//! of its connections what a plan's [`Network`] says, from one moment to the next. One thread
+//! serves all of them, tens of thousands: an idle one owns two sockets and no buffer. Which
+//! connections the share means is fixed when they come, evenly spread: half of them now is the same
+//! half later.
 //!
-//! It knows no protocol. It stands above TCP, so a cut is as the ends see it: while nothing passes
-//! the kernel still completes calls and acknowledges what it has room for. The invariant: bytes
-//! of a connection pass in order and once, or the connection ends.
+//! The proxy knows no protocol. It stands above TCP, so a cut is as the ends see it: while nothing
+//! passes the kernel still completes calls and acknowledges what it has room for. The invariant:
+//! bytes of a connection pass in order and once, or the connection ends.
 
 mod pipe;
 mod works;
@@ -29,7 +30,7 @@ pub const QUEUE_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of all connections that wait, at most: then none is read.
 pub const QUEUED_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// What is said when the thread is not there.
+/// Error when the thread has ended.
 const GONE: &str = "the proxy's thread has ended";
 
 /// A network that breaks when it is told to. Dropping it ends it, with all connections.
@@ -41,7 +42,7 @@ pub struct Proxy {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What it has counted.
+/// Counts of the proxy.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ProxyCounts {
     /// Connections taken in.
@@ -65,7 +66,8 @@ pub struct ProxyCounts {
     pub bytes_down: u64,
 }
 
-/// What the thread is told, and where it answers: how many connections are meant, what it counted.
+/// Order to the thread, with the channel of its answer: how many connections are meant, or its
+/// counts.
 enum Order {
     Set(Option<Network>, f64, SyncSender<Result<u64, String>>),
     Show(SyncSender<ProxyCounts>),
@@ -103,7 +105,7 @@ impl Proxy {
         self.order(None, 0.0)
     }
 
-    /// What it has counted so far.
+    /// Counts of the proxy so far.
     pub fn counts(&self) -> Result<ProxyCounts, String> {
         let (to, answer) = sync_channel(1);
         self.tell(Order::Show(to))?;

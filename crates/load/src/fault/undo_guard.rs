@@ -1,8 +1,8 @@
 //! Guard that undoes a fault when this process is killed: a shell at the other end of a pipe.
 //!
-//! It reads one line. When the pipe ends without one, because its writer died however it died, it
-//! carries out the command that puts things right. It is in a process group of its own and ignores
-//! the terminal's signals, for those mean the tester.
+//! The shell reads one line. When the pipe ends without one, because its writer died however it
+//! died, the shell carries out the command that undoes the fault. It is in a process group of its
+//! own and ignores the terminal's signals, for those mean the tester.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -30,7 +30,7 @@ impl UndoGuard {
         Ok(UndoGuard(Some(child)))
     }
 
-    /// It is not needed any more.
+    /// Ends the guard, which is not needed any more.
     pub fn let_go(mut self) {
         self.dismiss();
     }

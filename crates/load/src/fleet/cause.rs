@@ -51,7 +51,7 @@ pub fn word(detail: Detail) -> Option<String> {
     }
 }
 
-/// What the kernel's answer means.
+/// Cause of an error of the kernel in this phase.
 pub fn of_errno(phase: Phase, errno: Errno) -> Cause {
     match errno {
         Errno::MFILE => Cause::NoDescriptors,
@@ -69,7 +69,7 @@ pub fn of_errno(phase: Phase, errno: Errno) -> Cause {
     }
 }
 
-/// What a reason means where nothing more is known.
+/// Cause of a close reason where nothing more is known.
 fn of_reason(phase: Phase, reason: CloseReason) -> Cause {
     use CloseReason as R;
     let before = phase != Phase::Online;

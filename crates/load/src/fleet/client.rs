@@ -18,7 +18,7 @@ use proto_miop::client as miop;
 use proto_mqtt::client as mqtt;
 use std::sync::Arc;
 
-/// What the clients of a fleet have in common. Heartbeats (`beats`) must be off: the logic says
+/// Profile that the clients of a fleet share. Heartbeats (`beats`) must be off: the logic says
 /// when.
 #[derive(Clone)]
 pub enum FleetProfile {
@@ -49,8 +49,8 @@ impl From<Arc<mqtt::Profile>> for FleetProfile {
 }
 
 impl FleetProfile {
-    /// What `net` goes by. It knows no HTTP without an upgrade and no bare TCP: both are bytes to
-    /// it, like MIOP.
+    /// Protocol as `net` names it. `net` knows no HTTP without an upgrade and no bare TCP: both are
+    /// bytes to it, like MIOP.
     pub fn protocol(&self) -> Protocol {
         match self {
             FleetProfile::Mqtt(_) => Protocol::Mqtt,
@@ -109,10 +109,10 @@ pub(crate) enum Client {
     Tcp(tcp::Client),
 }
 
-/// What a simulated client is told.
+/// Order to a simulated client.
 #[derive(Clone, Debug)]
 pub enum ClientAct {
-    /// What every protocol knows.
+    /// An action that every protocol knows.
     Do(Action),
     /// Publish to a topic (MQTT).
     Publish(Box<TopicMessage>),
@@ -131,9 +131,9 @@ pub struct TopicMessage {
     pub topic: Box<str>,
     /// 0, 1 or 2.
     pub qos: u8,
-    /// It is to be kept for later subscribers.
+    /// Whether the broker retains it for later subscribers.
     pub retain: bool,
-    /// What it says.
+    /// Payload of the message.
     pub body: Box<[u8]>,
 }
 
@@ -163,7 +163,7 @@ impl Client {
         }
     }
 
-    /// What it is told; what its protocol does not know is nothing.
+    /// Carries out an order; orders that its protocol does not know do nothing.
     pub(super) fn command(&mut self, now: Now, act: ClientAct, out: &mut Out) -> Told {
         match (self, act) {
             (_, ClientAct::Hold(hold)) => out.hold(hold),

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-/// What one thread spent since it began.
+/// Time that one thread spent since it began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ThreadUse {
     /// Time since it began.

@@ -1,8 +1,8 @@
 //! The virtual clients of one thread: what a shard of the laboratory drives.
 //!
-//! It gives each virtual client of its [`ClientPool`] its orders and counts what becomes of them.
-//! It knows no frame and no socket. Heartbeats are in [`beats`](self::beats), messages in
-//! [`traffic`](self::traffic) and [`hearing`](self::hearing), what is done to clients in
+//! The logic gives each virtual client of its [`ClientPool`] its orders and counts their fates. It
+//! knows no frame and no socket. Heartbeats are in [`beats`](self::beats), messages in
+//! [`traffic`](self::traffic) and [`hearing`](self::hearing), cuts and freezes of clients in
 //! [`cuts`](self::cuts).
 
 mod beats;
@@ -42,7 +42,7 @@ use traffic::Streams;
 
 pub(crate) type ShardHandle = net::ShardHandle<FleetLogic>;
 
-/// What the fleet tells its shards' logic.
+/// Message of the fleet to its shards' logic.
 pub(crate) enum Mail {
     /// Send what has been counted.
     Show(SyncSender<Box<Snapshot>>),
@@ -60,11 +60,11 @@ pub(crate) enum Mail {
     Stop,
 }
 
-/// What the logics of a fleet's threads have in common.
+/// State shared by the logics of a fleet's threads.
 pub(crate) struct Share {
     /// Unix time at the beginning of the shards' clock, microseconds.
     pub origin_us: u64,
-    /// What was heard lately by a group that shares a subscription, on all threads.
+    /// Recent messages of a group that shares a subscription, on all threads.
     pub shared: Option<Arc<Mutex<Lately>>>,
 }
 
@@ -108,7 +108,7 @@ impl FleetLogic {
         }
     }
 
-    /// What has been counted. Called on the shard's own thread, whose effort it reads.
+    /// The counts so far. Called on the shard's own thread, whose effort it reads.
     pub(crate) fn snapshot(&self, now: Now, handle: &ShardHandle) -> Snapshot {
         let mut seen = self.pool.snapshot(now, handle);
         if self.pool.stopping {
@@ -121,7 +121,7 @@ impl FleetLogic {
         handle.deliver(self.pool.conn(virtual_client), act);
     }
 
-    /// What happens ten times a second.
+    /// Does the work that is due ten times a second.
     fn tick(&mut self, now: Now, handle: &mut ShardHandle) {
         if !self.pool.is_tick(now) {
             return;

@@ -9,7 +9,7 @@ use net::layer::ClientLayers;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// What a fleet shall do.
+/// Plan of a fleet.
 #[derive(Clone)]
 pub struct FleetPlan {
     /// Whom to call; virtual clients take the addresses in turn.
@@ -20,9 +20,9 @@ pub struct FleetPlan {
     pub arrival: Arrival,
     /// Threads, each with its share of the virtual clients.
     pub threads: u16,
-    /// What the clients have in common.
+    /// Profile of the clients.
     pub profile: FleetProfile,
-    /// What goes around the protocol.
+    /// Layers around the protocol.
     pub layers: ClientLayers,
     /// Source addresses, taken in turn. Empty: the kernel's choice.
     pub sources: Vec<IpAddr>,
@@ -32,11 +32,11 @@ pub struct FleetPlan {
     pub number_step: u32,
     /// When heartbeats are sent that keep the connection alive.
     pub heartbeat: HeartbeatMode,
-    /// What is sent besides.
+    /// Messages and requests to send.
     pub traffic: Vec<Traffic>,
-    /// What becomes of messages that arrive.
+    /// Handling of messages that arrive.
     pub hearing: Hearing,
-    /// What becomes of a virtual client whose connection has ended.
+    /// Behaviour of a virtual client after its connection has ended.
     pub reconnect: Reconnect,
     /// Time for a call, for the answer to a Bind, and for the answer to a heartbeat. A call or Bind
     /// without answer is given up; a heartbeat is counted and its answer counts as late.
@@ -54,7 +54,7 @@ pub struct FleetPlan {
 /// have.
 pub const PILOTS_A_SOURCE: u32 = 25_000;
 
-/// What becomes of messages that arrive.
+/// Handling of messages that arrive.
 #[derive(Clone, Default)]
 pub struct Hearing {
     /// Each is answered by publishing its head to this topic. `%i`: the receiver's number; `%s`:
@@ -102,7 +102,7 @@ impl FleetPlan {
         }
     }
 
-    /// What is wrong with it, in words.
+    /// Checks the plan; an error says in words what is wrong.
     pub fn check(&self) -> Result<(), String> {
         let beats = match self.heartbeat {
             HeartbeatMode::Every(span) => !span.is_zero(),
@@ -135,7 +135,7 @@ fn positive(rate: f64) -> bool {
     rate.is_finite() && rate > 0.0
 }
 
-/// What is wrong with an arrival, in words.
+/// Checks an arrival; an error says in words what is wrong.
 pub(crate) fn check_arrival(arrival: &Arrival) -> Result<(), String> {
     let (holds, rule) = match arrival {
         Arrival::Rate { per_s } | Arrival::Poisson { per_s } => {
@@ -153,7 +153,7 @@ pub(crate) fn check_arrival(arrival: &Arrival) -> Result<(), String> {
 /// Streams of messages that a fleet sends at once, at most.
 pub const STREAMS_MAX: usize = 16;
 
-/// What is wrong with what shall be sent, in words.
+/// Checks the traffic; an error says in words what is wrong.
 pub(crate) fn check_traffic(traffic: &[Traffic], profile: &FleetProfile) -> Result<(), String> {
     if traffic.len() > STREAMS_MAX {
         return Err(format!("a group sends at most {STREAMS_MAX} kinds of messages at once"));
@@ -225,13 +225,13 @@ pub enum HeartbeatMode {
     Never,
 }
 
-/// What becomes of a virtual client whose connection has ended.
+/// Behaviour of a virtual client after its connection has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reconnect {
-    /// It stays away.
+    /// The client stays away.
     Never,
-    /// It comes back after `base`, doubled with each try up to `max`, half of it drawn at random;
-    /// not before the time the server told it, and not at all after a permanent refusal.
+    /// The client comes back after `base`, doubled with each try up to `max`, half of it drawn at
+    /// random; not before the time the server told it, and not at all after a permanent refusal.
     Backoff {
         /// The first wait.
         base: Duration,

@@ -1,8 +1,8 @@
 //! The virtual clients of one thread: who is where, how they come, go and come back.
 //!
-//! It knows no traffic and nothing that a protocol says: what clients do once they are there is its
-//! owner's business, the fleet's logic or wrk's. How clients come is in [`calls`](self::calls), how
-//! they go in [`ends`](self::ends).
+//! The pool knows no traffic and no protocol: the behaviour of clients that are online is its
+//! owner's business, the fleet's logic or wrk's. [`calls`](self::calls) has their connects,
+//! [`ends`](self::ends) their ends.
 //!
 //! The invariant: a virtual client is in one state, and each change of it moves exactly one count.
 //! Timers are a heap of exact times: a heartbeat's pace is what is measured with them, so the grain
@@ -39,7 +39,7 @@ const TIME_US_MAX: u128 = 3_600 * 1_000_000;
 
 /// The virtual clients of one thread.
 pub struct ClientPool {
-    /// What all threads do.
+    /// Plan of all threads.
     pub plan: Arc<FleetPlan>,
     /// This thread's number.
     pub thread: u16,
@@ -55,11 +55,11 @@ pub struct ClientPool {
     /// Nobody comes back any more.
     pub stopping: bool,
     pub(crate) random: Prng,
-    /// What has been counted.
+    /// Counts so far.
     pub log: Snapshot,
 }
 
-/// What is known from the first turn on.
+/// Values known from the first turn on.
 struct Begun {
     at: Instant,
     ran: Duration,
@@ -87,7 +87,7 @@ impl ClientPool {
         }
     }
 
-    /// What has been counted. Called on the shard's own thread, whose effort it reads.
+    /// The counts so far. Called on the shard's own thread, whose effort it reads.
     pub fn snapshot<L: ShardLogic>(&self, now: Now, handle: &ShardHandle<L>) -> Snapshot {
         let mut seen = self.log.clone();
         seen.bytes_in = handle.counters.of(ProcessCounter::BytesIn);
@@ -271,7 +271,7 @@ impl ClientPool {
         this.flags.set(Flags::AT_ONCE);
     }
 
-    /// What kept a virtual client from coming back soon is over.
+    /// Forgets the tries that delay a virtual client's return.
     pub fn forget_tries(&mut self, virtual_client: u32) {
         self.at(virtual_client).tries = 0;
     }

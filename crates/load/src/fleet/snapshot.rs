@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Declares the counts of a snapshot that add up when snapshots are merged.
 macro_rules! counts {
     ($($name:ident $meaning:literal;)+) => {
-        /// What a fleet has seen so far.
+        /// A fleet's counts so far.
         #[derive(Clone, Debug, Default)]
         pub struct Snapshot {
             /// Time since the first thread began.
@@ -27,7 +27,7 @@ macro_rules! counts {
             pub codes: Codes,
             /// Times.
             pub timings: Timings,
-            /// What each thread spent.
+            /// Time that each thread spent.
             pub threads: Vec<ThreadUse>,
             $(#[doc = $meaning] pub $name: u64,)+
         }

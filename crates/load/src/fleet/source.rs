@@ -9,8 +9,8 @@
 //! kernel chooses one in `connect`, where it may take again what leads elsewhere already. Without
 //! it all targets of a source would share one range of ports.
 //!
-//! It is read here what the machine has; nothing is changed. The invariant: addresses given are
-//! this machine's, of the target's family, and none is there twice.
+//! This module reads the addresses of the machine and changes nothing. The invariant: addresses
+//! given are this machine's, of the target's family, and none is there twice.
 
 mod host;
 
@@ -140,7 +140,7 @@ fn is_own(address: IpAddr) -> bool {
     UdpSocket::bind(SocketAddr::new(address, 0)).is_ok()
 }
 
-/// What a number of connections needs of this machine, and what it has.
+/// Resources of this machine that a number of connections needs, and those that it has.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Needs {
     /// Connections.
@@ -163,7 +163,7 @@ pub struct Needs {
 const OWN: u64 = net::descriptors::OWN;
 
 impl Needs {
-    /// What so many connections need, called so.
+    /// Resources that so many connections between these addresses need.
     pub fn of(host: &SourceHost, connections: u64, sources: &[IpAddr], to: &[SocketAddr]) -> Needs {
         let (sources, targets) = (sources.len().max(1) as u64, to.len().max(1) as u64);
         Needs {
@@ -177,7 +177,7 @@ impl Needs {
         }
     }
 
-    /// What is not enough, with its remedy; empty: all is.
+    /// Shortages, each with its remedy; empty: the machine has enough.
     pub fn shortfalls(&self) -> Vec<String> {
         let mut short = Vec::new();
         let Needs { connections, descriptors, descriptors_max, ports, ports_max, .. } = self;
@@ -202,7 +202,7 @@ impl Needs {
         short
     }
 
-    /// What will be slow, though it is enough.
+    /// Warning of slowness, though the machine has enough.
     pub fn slowness(&self) -> Option<String> {
         let quick = self.ports_max * PORTS_QUICK_PERCENT / 100;
         (self.ports > quick && self.ports <= self.ports_max).then(|| {
@@ -217,7 +217,7 @@ impl Needs {
     }
 }
 
-/// What is needed and had, in a sentence.
+/// The needs and resources, in a sentence.
 impl fmt::Display for Needs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let many = |count: u64, what: &str| {

@@ -13,8 +13,8 @@
 //! message's, and its checksum is over the whole body but itself. A bare [`stamp`] is the first
 //! eight bytes with a mark of its own: any process of the same machine can write it.
 //!
-//! What is published over MQTT bears a *note* behind the proof, where there is room for one: with
-//! it the receiver can tell how the message should have arrived.
+//! A message published over MQTT bears a *note* behind the proof, where it has room for one: with
+//! it the receiver checks how the message arrived.
 //!
 //! ```text
 //! 36         38        39       40                    44
@@ -49,12 +49,12 @@ pub struct PublishNote {
     pub topic: u32,
     /// 0, 1 or 2.
     pub qos: u8,
-    /// It was to be kept for later subscribers.
+    /// Whether it was to be retained for later subscribers.
     pub retain: bool,
 }
 
 impl PublishNote {
-    /// It as it stands in a body.
+    /// The note as bytes of a body.
     pub fn bytes(&self) -> [u8; NOTE_BYTES] {
         let mut bytes = [0; NOTE_BYTES];
         bytes[..2].copy_from_slice(&MARK_NOTE);
@@ -113,7 +113,7 @@ pub fn since_stamp(body: &[u8], wall_us: u64) -> Option<u64> {
     }
 }
 
-/// Whose a message is.
+/// Sender of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum From {
     /// Nobody's in particular.
@@ -141,7 +141,7 @@ pub struct StampHead {
     pub corrected_us: u64,
     /// Microseconds since it was sent.
     pub raw_us: u64,
-    /// Whose it is.
+    /// Sender of the message.
     pub from: From,
     /// Whether it is the answer to a message, with that message's head.
     pub is_answer: bool,
@@ -182,8 +182,8 @@ pub struct Sign {
     pub topic: u32,
     /// Of the sender's group.
     pub tag: u8,
-    /// What it is among what the group sends, with [`TO_MANY`] or without; [`UNORDERED`]: several
-    /// send it at once.
+    /// Stream among those that the group sends, with [`TO_MANY`] or without; [`UNORDERED`]: several
+    /// clients send it at once.
     pub stream: u8,
     /// Rises from one message of the publisher to the next, modulo 2^48.
     pub number: u64,
@@ -193,7 +193,7 @@ pub struct Sign {
 pub const NUMBER_END: u64 = 1 << 48;
 
 impl Sign {
-    /// It as it stands in a proof, and as an id of the message.
+    /// The sign as bytes of a proof, and as an id of the message.
     pub fn bytes(&self) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[..4].copy_from_slice(&self.publisher.to_be_bytes());
@@ -238,14 +238,14 @@ fn checksum(front: &[u8; PROOF_BYTES], rest: u32) -> u32 {
     hasher.finalize()
 }
 
-/// What a body says of itself.
+/// Result of checking a body's proof.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StampProof {
-    /// It is as it was sent.
+    /// The body is as it was sent.
     Whole(Sign),
-    /// It is not.
+    /// The body was changed.
     Changed,
-    /// It is too short for a proof, or bears only a stamp.
+    /// The body is too short for a proof, or bears only a stamp.
     Short,
     /// Nobody here made it, or it was changed beyond recognition.
     Foreign,

@@ -12,7 +12,7 @@ use net::layer::websocket::UpgradeTarget;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
-/// What clients speak.
+/// Protocol that clients speak.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Speech {
     /// MIOP.
@@ -34,7 +34,7 @@ pub enum Speech {
 pub struct UrlScheme {
     /// Its name.
     pub name: &'static str,
-    /// What is spoken; `None`: WebSocket, which carries MIOP, MQTT or IM.
+    /// Protocol of the scheme; `None`: WebSocket, which carries MIOP, MQTT or IM.
     pub speech: Option<Speech>,
     /// Whether TLS is around it.
     pub is_encrypted: bool,
@@ -80,9 +80,9 @@ const fn scheme(
 pub struct Url {
     /// Scheme, which says the protocol and its layers.
     pub scheme: &'static UrlScheme,
-    /// What stands in front of the address: a user, for MIOP the prefix of device ids.
+    /// Text in front of the address: a user, for MIOP the prefix of device ids.
     pub user: Option<String>,
-    /// What stands behind the user: a password, for MIOP the product.
+    /// Text behind the user: a password, for MIOP the product.
     pub password: Option<String>,
     /// Host name or address; an IPv6 address without its brackets.
     pub host: String,
@@ -90,7 +90,7 @@ pub struct Url {
     pub port: u16,
     /// Path, with the query's keys that are not ours; `/` at least.
     pub path: String,
-    /// What is inside a WebSocket, where the URL says so.
+    /// Protocol inside a WebSocket, if the URL names it.
     pub inside: Option<Speech>,
     /// A file of authorities to trust.
     pub authority: Option<String>,
@@ -168,7 +168,7 @@ impl Url {
         Ok(())
     }
 
-    /// What is spoken as far as the URL tells: in a WebSocket that does not say it, `by_keys`.
+    /// The protocol as far as the URL names it: in a WebSocket that does not, `by_keys`.
     pub fn speech(&self, by_keys: Speech) -> Speech {
         self.scheme.speech.or(self.inside).unwrap_or(by_keys)
     }
@@ -231,7 +231,7 @@ fn speaks(urls: &[String], is_it: impl Fn(Speech) -> bool) -> bool {
 pub const WIRES: [WireProfile; 4] =
     [proto_miop::WIRE, proto_mqtt::WIRE, proto_im::WIRE, proto_xmpp::WIRE];
 
-/// What goes into a WebSocket's upgrade to one who speaks this.
+/// Target of a WebSocket's upgrade for this protocol.
 pub fn upgrade(host: String, path: &str, protocol: Protocol) -> Arc<UpgradeTarget> {
     let wire = WIRES.iter().find(|wire| wire.protocol == protocol);
     UpgradeTarget::open(host, path, wire.expect("what comes in WebSockets is one of them"))

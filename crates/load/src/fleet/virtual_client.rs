@@ -24,17 +24,17 @@ use std::time::Duration;
 /// Where a virtual client is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
-    /// It was not called up yet, or waits to come back.
+    /// The client was not called up yet, or waits to come back.
     Away,
     /// Its call is under way, layers included.
     Calling,
     /// Its Bind is under way.
     Asking,
-    /// It is bound.
+    /// The client is bound.
     Online,
     /// Its outcome is counted; the connection is about to end.
     Leaving,
-    /// It will not come back by itself.
+    /// The client will not come back by itself.
     Gone,
 }
 
@@ -82,34 +82,34 @@ pub(crate) struct VirtualClient {
 pub(crate) enum Ears {
     /// As it should.
     Open,
-    /// It sends, and reads nothing.
+    /// The client sends, and reads nothing.
     Deaf,
-    /// It neither reads nor sends.
+    /// The client neither reads nor sends.
     Frozen,
 }
 
-/// What else is so or not.
+/// Further facts about a client, one bit each.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Flags(u16);
 
 impl Flags {
     /// A heartbeat is under way.
     pub const PINGING: u16 = 1;
-    /// It is overdue, and was counted so.
+    /// The client is overdue, and was counted so.
     pub const OVERDUE: u16 = 2;
-    /// It goes for good.
+    /// The client goes for good.
     pub const FAREWELL: u16 = 4;
-    /// It has been called before.
+    /// The client has been called before.
     pub const CALLED: u16 = 8;
-    /// It comes back at once, whatever the plan says.
+    /// The client comes back at once, whatever the plan says.
     pub const AT_ONCE: u16 = 16;
-    /// It was told to say farewell.
+    /// The client was told to say farewell.
     pub const TOLD: u16 = 32;
-    /// It was frozen or deaf on this connection, and nothing it said since was answered.
+    /// The client was frozen or deaf on this connection, and nothing it sent since was answered.
     pub const FROZEN: u16 = 64;
-    /// It came with something stored for it, and has not pulled all of it yet.
+    /// The client came with something stored for it, and has not pulled all of it yet.
     pub const BEHIND: u16 = 128;
-    /// It has been bound before, so a server that keeps sessions has one for it.
+    /// The client has been bound before, so a server that keeps sessions has one for it.
     pub const KNOWN: u16 = 256;
     /// An earlier session goes on with this connection: messages may come with DUP.
     pub const RESUMED: u16 = 512;
@@ -132,7 +132,7 @@ impl Flags {
     }
 }
 
-/// What a timer is for.
+/// Purpose of a timer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Aim {
     /// To come back, or to beat: what [`VirtualClient::timer`] counts.
@@ -189,15 +189,15 @@ impl VirtualClient {
         }
     }
 
-    /// It was taken offline against its will, unless it is already. Kept in 64 microseconds, which
-    /// wrap after three days.
+    /// Notes that the client was taken offline against its will, unless it is offline already. Kept
+    /// in 64 microseconds, which wrap after three days.
     pub(crate) fn lose(&mut self, now: Instant) {
         if self.lost == 0 {
             self.lost = ((now.nanos() / LOST_NANOS) as u32).max(1);
         }
     }
 
-    /// It is back: how long it was lost.
+    /// Notes that the client is back; returns how long it was offline.
     pub(crate) fn recover(&mut self, now: Instant) -> Option<Duration> {
         let lost = std::mem::take(&mut self.lost);
         let grains = ((now.nanos() / LOST_NANOS) as u32).wrapping_sub(lost);

@@ -14,7 +14,7 @@ use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
-/// What a child is asked.
+/// Question to a child.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Ask {
@@ -26,7 +26,7 @@ enum Ask {
     Look,
 }
 
-/// What it answers.
+/// Answer of a child.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer {
@@ -40,7 +40,7 @@ pub(super) struct Child {
     process: std::process::Child,
     asks: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
-    /// What it said last.
+    /// Its last answer.
     last: Look,
     is_lost: bool,
 }
@@ -127,7 +127,7 @@ impl Drop for Child {
     }
 }
 
-/// What a lost process held is gone.
+/// Ends everything that a lost process held.
 fn forget(counts: &mut Counts) {
     let bound = counts.online.min(counts.open);
     (0..bound).for_each(|_| counts.causes.count(Phase::Online, Cause::AgentLost));

@@ -48,7 +48,7 @@ struct Team {
     work: Work,
     /// The threads' effort at the last look.
     before: Vec<ThreadUse>,
-    /// What had been dropped by then.
+    /// Messages dropped by then.
     dropped: u64,
 }
 
@@ -201,8 +201,7 @@ impl Here {
     }
 }
 
-/// What a fleet counted. Threads that broke off leave a hole, which is an account that does not
-/// agree.
+/// The counts of a fleet. Threads that panicked appear as an account whose sums differ.
 fn counts(seen: &Snapshot) -> Counts {
     let mut counts = seen.counts();
     if seen.lost_threads > 0 {
@@ -212,7 +211,7 @@ fn counts(seen: &Snapshot) -> Counts {
     counts
 }
 
-/// What threads spent since then. Their number does not change while a fleet goes.
+/// Time that threads spent since then. Their number does not change while a fleet goes.
 fn since(now: &[ThreadUse], before: &[ThreadUse]) -> Vec<ThreadUse> {
     let fresh = ThreadUse::default();
     let before = before.iter().chain(std::iter::repeat(&fresh));

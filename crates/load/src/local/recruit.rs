@@ -1,4 +1,4 @@
-//! What a group of a plan is as a fleet: whom it calls, what it speaks, what its clients are.
+//! A group of a plan as a fleet: addresses, protocol and clients.
 
 use crate::fleet::client::{FleetProfile, http, im, xmpp};
 use crate::fleet::plan::{FleetPlan, Hearing, HeartbeatMode, Reconnect};
@@ -66,7 +66,7 @@ pub(super) fn plan(group: &Group, seed: u64) -> Result<FleetPlan, String> {
     Ok(plan)
 }
 
-/// What a group speaks: its scheme says it, or, in a WebSocket, its URL or its other keys.
+/// Protocol of a group: that of its scheme, or, in a WebSocket, that of its URL or its other keys.
 fn speech(group: &Group, url: &Url) -> Speech {
     let by_keys = match group.product {
         Some(_) => Speech::Miop,
@@ -144,7 +144,7 @@ fn keep_alive_s(group: &Group) -> Result<u16, String> {
         .map_err(|_| format!("keep_alive = {} is above 65,535 s", group.keep_alive))
 }
 
-/// What a client is called: `%i` is its number.
+/// Formula of a client's name: `%i` is its number.
 fn id(group: &Group, url: &Url) -> String {
     let prefix = url.user.as_ref().filter(|_| url.scheme.speech == Some(Speech::Miop));
     match (&group.id, prefix) {

@@ -51,14 +51,14 @@ pub enum KeyStep {
     At(usize, String),
 }
 
-/// What is wrong with a plan.
+/// Error in a plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlanProblem {
     /// The key.
     pub place: Vec<KeyStep>,
-    /// What stands there; empty: nothing.
+    /// The wrong value; empty: none.
     pub value: String,
-    /// What is allowed, and what to do.
+    /// Allowed values, and the remedy.
     pub need: String,
 }
 
@@ -108,7 +108,7 @@ impl At {
     }
 }
 
-/// What is wrong with a plan, the first thing only.
+/// Checks a plan; reports the first error only.
 pub fn check(plan: &Plan) -> Result<(), PlanProblem> {
     let root = At(Vec::new());
     name(&root.key("name"), &plan.name)?;

@@ -95,7 +95,7 @@ fn line_at(text: &str, byte: usize) -> usize {
     1 + text.as_bytes().iter().take(byte).filter(|b| **b == b'\n').count()
 }
 
-/// What `toml` says, with file, line and the line's text.
+/// Error of `toml`, with file, line and the line's text.
 fn misread(name: &str, text: &str, error: &toml::de::Error) -> String {
     let message = first_line(error.message());
     let hint = "see docs/laboratory.md, or an example by `holdline load plan stability`";

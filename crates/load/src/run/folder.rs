@@ -1,8 +1,8 @@
 //! A run's folder: `run.json`, from which everything can be made again, `report.html` and
 //! `series.csv`.
 //!
-//! It writes what it is given and judges nothing. The invariant: `run.json` is written first and
-//! whole (beside its name, then renamed), so that a run that was made is never half there.
+//! This module writes what it is given and judges nothing. The invariant: `run.json` is written
+//! first and whole (beside its name, then renamed), so that no half run is left behind.
 
 use lab::run::Run;
 use std::fs;

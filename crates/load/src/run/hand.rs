@@ -1,7 +1,7 @@
 //! The hand that breaks things during a run: processes, Redis and the network by the fault proxy.
 //!
-//! It knows which fault stands and ends it when it is told. The invariant: it touches only what the
-//! plan names.
+//! The hand knows which fault is active and ends it when told. The invariant: it touches only
+//! processes and networks that the plan names.
 
 use super::parts::{Broken, FaultInjector};
 use crate::fault::{ActiveFault, FaultRunner};

@@ -1,5 +1,5 @@
-//! What a run is made with: the clock, the eyes, the hand that breaks things, the pushes, and who
-//! has presence audited.
+//! Parts that a run is made with: the clock, the observers, the hand that breaks things, the
+//! pushes, and the audits of presence.
 //!
 //! The runner knows these only as traits, so that a test gives it a told clock and a load generator
 //! that exists on paper. Nothing here knows a plan's stages.
@@ -26,7 +26,7 @@ pub trait RunClock {
     fn is_interrupted(&mut self) -> bool;
 }
 
-/// Who reads the counters of both machines and of the target.
+/// Observers that read the counters of both machines and of the target.
 pub trait Eyes {
     /// Figures by full names, `tester.` and `target.` and `server.` in front; and what is worth a
     /// note: a process that went, metrics that do not answer.
@@ -57,26 +57,26 @@ pub struct Broken {
     pub closed: u64,
 }
 
-/// Who pushes by the target's API.
+/// Sender of pushes by the target's API.
 pub trait Pushes {
-    /// What is pushed to a group from now on; empty: nothing. Anything else than pushes is left
-    /// out. An error says what is missing.
+    /// Sets the pushes to a group from now on; empty: none. Other traffic is left out. An error
+    /// says what is missing.
     fn push(&mut self, group: &str, traffic: &[Traffic]) -> Result<(), String>;
 
-    /// What was counted, of each group, from the beginning on.
+    /// Counts of each group, from the beginning on.
     fn look(&mut self) -> BTreeMap<String, Counts>;
 }
 
-/// Who has the target compare its memory of who is online with its directory.
+/// Starts audits, in which the target compares its memory of who is online with its directory.
 pub trait Auditor {
     /// Has it begin; a difference that is gone after so many milliseconds is none.
     fn begin(&mut self, settle_ms: u32);
 
-    /// What came of it; `None`: that is not known yet.
+    /// Takes the result of the audit; `None`: it is not known yet.
     fn take(&mut self) -> Option<Result<Audited, String>>;
 }
 
-/// What an audit of presence found.
+/// Result of an audit of presence.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Audited {
     /// Clients online by the target's memory.
@@ -93,7 +93,7 @@ pub struct Audited {
     pub lag_ms: u64,
 }
 
-/// Who makes conversations of many.
+/// Maker of conversations of many.
 pub trait Founder {
     /// Has it begin.
     fn begin(&mut self, wanted: WantedConversations);
@@ -109,7 +109,7 @@ pub struct WantedConversations {
     pub name: String,
     /// How many.
     pub count: u32,
-    /// They are chatrooms.
+    /// Whether they are chatrooms.
     pub rooms: bool,
     /// Clients like the one that makes them; it is the first of them.
     pub owner: Group,
@@ -119,7 +119,7 @@ pub struct WantedConversations {
 
 /// Everything that a run is made with.
 pub struct Parts<'a> {
-    /// Who makes the load.
+    /// Generator of the load.
     pub generator: &'a mut dyn LoadGenerator,
     /// The clock.
     pub clock: &'a mut dyn RunClock,
@@ -133,11 +133,11 @@ pub struct Parts<'a> {
     pub auditor: &'a mut dyn Auditor,
     /// The conversations.
     pub founder: &'a mut dyn Founder,
-    /// Who looks on.
+    /// Onlooker of the run.
     pub watch: &'a mut dyn super::Watch,
 }
 
-/// What is known before a run begins.
+/// Facts known before a run begins.
 #[derive(Clone, Default, Debug)]
 pub struct Before {
     /// The command that made it.
@@ -146,11 +146,11 @@ pub struct Before {
     pub environment: Environment,
     /// Settings of the machines, by whose they are: `tester`, `target`, an agent's name.
     pub doctor: Vec<(String, HostRow)>,
-    /// What seeds all that is random.
+    /// Seed of all randomness.
     pub seed: u64,
     /// Whether the run goes on when an agent is lost.
     pub go_on_without_agents: bool,
-    /// What is worth a note before it begins: what cannot be observed, and why.
+    /// Notes for before the run: what cannot be observed, and why.
     pub notes: Vec<String>,
     /// Stages that were left out of the plan, and why.
     pub skipped: Vec<(String, String)>,

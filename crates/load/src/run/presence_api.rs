@@ -1,9 +1,9 @@
 //! Audits of presence by Holdline's HTTP API: memory and directory are compared by the server
 //! itself, and it says what it found.
 //!
-//! It knows the API's words and no plan. The question is asked on a thread of its own, for an audit
-//! takes as long as differences may need to settle. The invariant: each audit that was begun gives
-//! one answer.
+//! This module knows the API and no plan. The question is asked on a thread of its own, for an
+//! audit takes as long as differences may need to settle. The invariant: each audit that was begun
+//! gives one answer.
 
 use super::parts::{Audited, Auditor};
 use serde::Deserialize;

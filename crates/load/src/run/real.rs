@@ -1,6 +1,7 @@
 //! The real clock, and the eyes that look at this machine, the target's process and its metrics.
 //!
-//! What cannot be observed is absent and said once. It knows no plan: whom to observe is told.
+//! A figure that cannot be observed is absent, and reported once. This module knows no plan: its
+//! caller names the targets.
 
 use super::parts::{Eyes, RunClock};
 use crate::{fleet, stamp};
@@ -64,7 +65,7 @@ pub struct Observers {
     redis: Option<Process>,
 }
 
-/// What was read last of a page, and what is wrong with it.
+/// The last reading of a page, and its error.
 type Last = Mutex<(Reading, Option<String>)>;
 
 /// The target's page of metrics, read on a thread of its own: a server that hangs shall not keep
@@ -94,7 +95,7 @@ impl Page {
         Ok(Page { last, over })
     }
 
-    /// What was read since the last call.
+    /// Takes the reading since the last call.
     fn take(&self) -> (Reading, Option<String>) {
         std::mem::take(&mut *self.last.lock().unwrap_or_else(PoisonError::into_inner))
     }

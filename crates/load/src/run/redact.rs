@@ -1,4 +1,4 @@
-//! What a report may say of a plan: everything but secrets.
+//! A plan without secrets, for reports.
 //!
 //! A report is sent around; passwords, secrets and tokens are replaced by a word here, and nowhere
 //! else. The invariant: no value of a key that holds a secret leaves this file.

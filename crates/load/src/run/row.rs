@@ -1,6 +1,6 @@
 //! A second of a load generator's clients as a row of the series.
 //!
-//! It makes figures of counts and knows nothing of when or why they are looked at. The names are
+//! This module makes figures of counts and does not know when or why they are read. The names are
 //! those that rules, charts and the judge use: `clients.online`, `clients.ended.refused`,
 //! `clients.bind.p99` of the last second.
 
@@ -10,7 +10,7 @@ use lab::series::{Column, FigureKind, Reading, Unit};
 use lab::timing::Timing;
 use std::borrow::Cow;
 
-/// What all clients counted, as figures; `earlier` is what they had counted a second before.
+/// Figures of all clients' counts; `earlier` are the counts of a second before.
 pub(super) fn of(counts: &Counts, earlier: &Counts) -> Reading {
     let mut reading = Reading::default();
     for (name, value) in [

@@ -1,7 +1,7 @@
 //! The runner: a plan's stages in order, each of them arrive, hold, settle and judge.
 //!
-//! It waits only by its [`RunClock`](super::parts::RunClock) and never longer than to the next
-//! look. What happens within a stage stands in `stage`, what somebody wishes in `wishes`.
+//! The runner waits only by its [`RunClock`](super::parts::RunClock) and never longer than to the
+//! next look. The parts of a stage are in `stage`, wishes of onlookers in `wishes`.
 //!
 //! ```text
 //! stage: [leave] → arrive (all there, all had a turn, or arrive_max) → hold (faults, traffic)
@@ -101,18 +101,18 @@ struct Runner<'a> {
     row_due_ms: u64,
     /// When the tester was looked at last.
     looked_ms: Option<u64>,
-    /// What it said of its machines since the last row.
+    /// Readings of the generator's machines since the last row.
     readings: Vec<lab::series::Reading>,
-    /// What the last look showed.
+    /// Counts at the last look.
     groups: BTreeMap<String, Counts>,
     total: Counts,
     /// Totals of the last row.
     row_total: Counts,
     /// Addresses of conversations that were made, by their name in the plan.
     addresses: BTreeMap<String, Vec<String>>,
-    /// What groups send when they may.
+    /// Traffic of groups, for when they may send.
     traffic: BTreeMap<String, Vec<Traffic>>,
-    /// What groups sent in this stage, whether or not they do now.
+    /// Traffic of groups in this stage, whether or not they send now.
     spoken: BTreeMap<String, Vec<Traffic>>,
     /// Messages that groups have not heard and should have, and the like, by sums.
     summed: heard::Sums,
@@ -120,7 +120,7 @@ struct Runner<'a> {
     unanswered: BTreeMap<String, f64>,
     /// Ends that are the plan's own doing.
     excuses: excuse::Excuses,
-    /// What audits found.
+    /// Results of audits.
     audited: Counts,
     /// Groups that have a number of messages to send in this stage, and what they will have had
     /// taken then.

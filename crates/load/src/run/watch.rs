@@ -17,7 +17,7 @@ pub trait Watch {
     /// A second has passed.
     fn tick(&mut self, tick: &RunTick);
 
-    /// What is wished since the last call.
+    /// Takes the wishes since the last call.
     fn wishes(&mut self) -> Vec<OnlookerRequest> {
         Vec::new()
     }
@@ -50,7 +50,7 @@ impl Watch for Vec<Box<dyn Watch>> {
     }
 }
 
-/// What part of a stage is going on.
+/// Part of a stage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StagePart {
     /// Clients leave, because the stage wants all of them anew.
@@ -87,22 +87,22 @@ pub struct RunTick {
     pub stage: usize,
     /// Names of all planned stages, in order.
     pub stages: Vec<String>,
-    /// What part of the stage it is.
+    /// Part of the stage.
     pub part: StagePart,
     /// Clients that shall be there in this stage, of all groups.
     pub clients: u64,
     /// Milliseconds since the run began when the part ends by itself at the latest.
     pub until_ms: u64,
-    /// What all clients counted, from the beginning on. Timings are those of the whole run.
+    /// Counts of all clients, from the beginning on. Timings are those of the whole run.
     pub counts: Counts,
-    /// What the clients of each group counted: attempts, online, ends. From the beginning on.
+    /// Counts of each group's clients: attempts, online, ends. From the beginning on.
     pub groups: BTreeMap<String, Counts>,
     /// The row of the series that this second became, with full names: `clients.online`,
     /// `clients.bind.p99` (of the last second), `tester.cpu.busy` ...
     pub reading: Reading,
-    /// What happened since the last tick.
+    /// Notes since the last tick.
     pub notes: Vec<Note>,
-    /// What is known so far; the judge speaks at the end of each stage.
+    /// Findings so far; the judge speaks at the end of each stage.
     pub findings: Vec<Finding>,
     /// Why the tester's figures of this second cannot be trusted; empty: they can.
     pub saturation: Vec<String>,

@@ -1,8 +1,8 @@
 //! A whole run with real parts: what is examined before it, who looks on the machines, who breaks
 //! things, who pushes and audits; then the runner, which knows none of this.
 //!
-//! It does not know the command line, nor where the tester is. The invariant: what cannot
-//! be observed or examined is a note of the run, and never a reason not to run.
+//! This module knows neither the command line nor where the tester is. The invariant: a thing that
+//! cannot be observed or examined is a note of the run, and never a reason not to run.
 
 use super::hand::{self, Hand};
 use super::parts::{Auditor, Before, Parts, Pushes, Pushless, Unaudited};
@@ -22,12 +22,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// What a run needs beside its plan.
+/// Settings of a run beside its plan.
 #[derive(Clone, Default)]
 pub struct RunSetting {
     /// The command that made it.
     pub command: String,
-    /// What seeds all that is random.
+    /// Seed of all randomness.
     pub seed: u64,
     /// Set by whoever catches signals.
     pub interrupted: Arc<AtomicBool>,
@@ -106,7 +106,7 @@ pub fn whole(
     )
 }
 
-/// Who sends the plan's pushes.
+/// Sender of the plan's pushes.
 fn pushes(plan: &Plan) -> Box<dyn Pushes> {
     let Some(base) = &plan.target.api else { return Box::new(Pushless) };
     let url = plan.target.url.first().and_then(|url| Url::parse(url).ok());
@@ -163,7 +163,7 @@ fn through(url: &str, address: SocketAddr) -> String {
     }
 }
 
-/// What the doctor says of the machines that can be examined from here.
+/// The doctor's rows of the machines that can be examined from here.
 fn examine(
     connections: u64,
     addresses: &[SocketAddr],

@@ -1,4 +1,4 @@
-//! What the command line asks of a plan: whom to call, how large, how long, what may be broken.
+//! Demands of the command line on a plan: target, size, duration, and what may be broken.
 //!
 //! A plan and what is asked become a plan that can be run, with what was left out of it and why.
 //! It starts nothing. The invariant: nothing is left out silently, and what comes out has passed
@@ -10,7 +10,7 @@ use crate::run::{check, file, scale};
 use crate::target::{Speech, Url};
 use lab::plan::{Arrival, Plan, Span, Stage, Target, Traffic, What};
 
-/// What the command line asks of a plan.
+/// Demands of the command line on a plan.
 #[derive(Clone, Default, Debug)]
 pub struct Asked {
     /// Whom to call, and what may be asked about it and broken; what is not named here is what
@@ -26,7 +26,7 @@ pub struct Asked {
     pub hold: Option<Span>,
     /// Clients that come a second, in place of how the plan has them come.
     pub rate: Option<f64>,
-    /// What seeds all that is random.
+    /// Seed of all randomness.
     pub seed: Option<u64>,
     /// `KEY=VALUE` texts.
     pub sets: Vec<String>,
@@ -35,11 +35,11 @@ pub struct Asked {
 /// A plan that can be run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ReadyPlan {
-    /// It.
+    /// The plan.
     pub plan: Plan,
     /// Stages that were left out, and why.
     pub skipped: Vec<(String, String)>,
-    /// What else was changed, and why.
+    /// Other changes, and their reasons.
     pub notes: Vec<String>,
     /// The target's port, if it is on this machine: its process is observed. Disturbed is only a
     /// process that was named.

@@ -12,7 +12,7 @@ use load::agent::{AgentListener, Hands, OwnMachine, serve};
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex};
 
-/// What an agent's roof gives it, and what it was asked for.
+/// Port of an agent to its machine, with a record of its orders.
 pub struct Fake {
     /// This machine, for its clock.
     real: OwnMachine,
@@ -64,7 +64,7 @@ impl Fake {
         self.kept.state.lock().expect("nobody panicked").numbers.clone()
     }
 
-    /// What it was told of its clock.
+    /// The offset of its clock that it was sent.
     pub fn ahead(&self) -> Option<i64> {
         self.kept.state.lock().expect("nobody panicked").ahead
     }

@@ -1,5 +1,5 @@
-//! What needs limits of its own: this test's program again, with fewer descriptors or in a network
-//! namespace, where it runs one test that is told by the environment to do something.
+//! Tests that need limits of their own: this test's program again, with fewer descriptors or in a
+//! network namespace, where it runs one test that the environment names.
 
 use crate::one_group::{LONG, OneGroup};
 use lab::cause::{Cause, Phase};

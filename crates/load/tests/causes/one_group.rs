@@ -21,7 +21,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// A load generator of one group.
 pub struct OneGroup(LocalGenerator);
 
-/// What it counted.
+/// Counts of the generator.
 #[derive(Debug)]
 pub struct Seen(pub Counts);
 
@@ -54,7 +54,7 @@ impl OneGroup {
         self.order(&Order::Cut { group: None, share, how });
     }
 
-    /// What is sent from now on, in JSON.
+    /// Sets the traffic from now on, in JSON.
     pub fn send(&mut self, traffic: &str) {
         let traffic: Traffic = serde_json::from_str(traffic).expect("a kind of traffic");
         self.order(&Order::Traffic { group: "g".to_owned(), traffic: vec![traffic] });

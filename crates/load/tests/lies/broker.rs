@@ -1,7 +1,7 @@
 //! An MQTT broker of few words that lies as it is told, over `testkit`'s faulty server, and counts
 //! what it did: the known truth.
 //!
-//! It knows CONNECT with kept sessions, SUBSCRIBE of plain filters, `#` behind a slash and
+//! The broker knows CONNECT with kept sessions, SUBSCRIBE of plain filters, `#` behind a slash and
 //! `$share`, PUBLISH at every QoS in both directions, PINGREQ and DISCONNECT, in 3.1.1 and in 5
 //! without properties of its own.
 
@@ -69,7 +69,7 @@ pub enum Lie {
 /// So many messages to one that is concerned.
 pub const EACH: u64 = 10;
 
-/// What it did.
+/// Counts of what the server did.
 #[derive(Clone, Default, Debug)]
 pub struct Truth {
     /// CONNACKs without and with a refusal.
@@ -155,9 +155,9 @@ impl Broker {
     }
 }
 
-/// Who knows what was done.
+/// Server that knows its own counts.
 pub trait TruthTeller {
-    /// What it did so far.
+    /// Counts so far.
     fn truth(&self) -> Truth;
 }
 
@@ -428,7 +428,7 @@ impl State {
         }
     }
 
-    /// Who gets it: all that subscribed, and of a shared subscription one, or two.
+    /// Receivers of a message: all that subscribed, and of a shared subscription one, or two.
     fn receivers(&mut self, topic: &str, twice: bool) -> Vec<u64> {
         let meets = |filter: &str| match filter.strip_suffix("/#") {
             Some(front) => topic.starts_with(front),

@@ -1,9 +1,9 @@
 //! A server of instant messaging of few words that lies as it is told, over `testkit`'s faulty
 //! server, and counts what it did: the known truth.
 //!
-//! It knows Login without a proof, Send, Pull, Acknowledge, Ping and Goodbye, and groups that are
-//! made and added to. Every account that is named is there; an inbox has references to nothing but
-//! itself. In a group a lie concerns one member's inbox.
+//! The server knows Login without a proof, Send, Pull, Acknowledge, Ping and Goodbye, and groups
+//! that are made and added to. Every account that is named exists; an inbox has references to
+//! nothing but itself. In a group a lie concerns one member's inbox.
 
 use crate::broker::{EACH, Truth, TruthTeller};
 use proto_im::codec::client_frame::{ClientFrame, LoginFields, SendFields};
@@ -27,9 +27,9 @@ pub enum Lie {
     Forget,
     /// Delivered twice at one place.
     Repeat,
-    /// It has two places in the inbox.
+    /// The message has two places in the inbox.
     StoreTwice,
-    /// It waits for the next one, and has the place behind it.
+    /// The message waits for the next one, and has the place behind it.
     Swap,
     /// A bit of what is said.
     Change,
@@ -51,10 +51,10 @@ pub enum Lie {
 const ONE: &str = "r1";
 /// The device that makes groups, of which the laboratory counts nothing.
 const FOUNDER: &str = "founder";
-/// What devices are called that look at whole inboxes.
+/// Prefix of devices that read whole inboxes.
 const AUDITS: &str = "auditors";
 
-/// What stands in an inbox.
+/// Entry of an inbox.
 #[derive(Clone)]
 struct Entry {
     from: String,
@@ -136,7 +136,7 @@ fn whole(name: &str) -> String {
     format!("{name}@localhost")
 }
 
-/// What is said, with its place and whom it is for.
+/// Fields of an entry, with its place and receiver.
 fn fields<'a>(seq: u64, own: &'a str, entry: &'a Entry) -> EntryFields<'a> {
     let Entry { kind, text, extra, .. } = entry;
     let content = ContentFields::new(*kind, text, extra);
@@ -356,8 +356,8 @@ impl State {
         }
     }
 
-    /// What was placed last is forgotten: in its place stands something that its owner said, which
-    /// nobody counts.
+    /// Forgets the entry that was placed last: in its place stands a message of the inbox's owner,
+    /// which nobody counts.
     fn forget(&mut self, to: &str) {
         let last = self.inboxes.get_mut(to).and_then(|inbox| inbox.last_mut());
         last.expect("it was placed").from = whole(to);

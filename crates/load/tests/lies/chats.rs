@@ -185,7 +185,7 @@ fn of_conversations() -> Vec<Lie> {
     ]
 }
 
-/// What is said to a group stands in five inboxes: 1,025 entries.
+/// Lies about groups: a message to a group stands in five inboxes, 1,025 entries in all.
 fn of_groups() -> Vec<Lie> {
     vec![
         Lie::of("works correctly with groups (IM)", || groups(Told::None, 5)).counts(&[

@@ -25,12 +25,12 @@ use std::time::Duration;
 const LOOKS: u32 = 120_000;
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// What is put on top of what the load generator counted, by the run's milliseconds.
+/// Change to the load generator's counts, by the run's milliseconds.
 pub type Touch = fn(u64, &mut Counts);
-/// What the target's machine shows, by the run's milliseconds.
+/// Figures of the target's machine, by the run's milliseconds.
 pub type Shown = fn(u64) -> Vec<(&'static str, f64)>;
 
-/// What else there is in a run.
+/// Other parts of a run.
 pub struct Around<'a> {
     pub broker: Option<&'a dyn TruthTeller>,
     /// Messages that are to be sent, filters to be asked for, connections to end.

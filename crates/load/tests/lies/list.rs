@@ -18,7 +18,7 @@ use testkit::faulty::{ConnectionFate, FateStep, Faulty, FaultyAnswer, HeldPort};
 pub struct Lie {
     /// `A server that …`.
     pub name: &'static str,
-    /// What must be counted.
+    /// Figures that the report must have.
     pub figures: &'static [(&'static str, f64)],
     pub causes: &'static [(Cause, u64)],
     /// How a finding must begin, whose doing it is, and what its evidence must have.

@@ -1,7 +1,7 @@
 //! The lies of a server of XMPP: a server of few words that counts what it did, and the runs.
 //!
-//! It knows PLAIN, a resource, stream management and messages to accounts, and takes every other
-//! request for granted.
+//! The server knows PLAIN, a resource, stream management and messages to accounts, and accepts
+//! every other request.
 
 use crate::broker::{EACH, Truth, TruthTeller};
 use crate::lab_::{Around, run};
@@ -20,11 +20,11 @@ enum Told {
     None,
     /// Every tenth message comes from the next account.
     OtherSender,
-    /// It acknowledges more stanzas than it was sent.
+    /// The server acknowledges more stanzas than it received.
     Overcount,
-    /// It never acknowledges every tenth message.
+    /// The server never acknowledges every tenth message.
     NoAck,
-    /// It acknowledges every tenth message and delivers it to nobody.
+    /// The server acknowledges every tenth message and delivers it to nobody.
     Drop,
 }
 
@@ -34,7 +34,7 @@ const SM: &str = "urn:xmpp:sm:3";
 #[derive(Default)]
 struct State {
     truth: Truth,
-    /// Who logged in on a connection, and who is there.
+    /// Names logged in on each connection, and those that are online.
     names: BTreeMap<u64, String>,
     there: BTreeMap<String, u64>,
     /// Stanzas that came since stream management began.
@@ -95,7 +95,7 @@ fn take(heard: &mut Vec<u8>) -> Option<String> {
     Some(text[..end].to_owned())
 }
 
-/// What stands between these two.
+/// Text between these two.
 fn between<'a>(text: &'a str, open: &str, close: &str) -> &'a str {
     let rest = text.split_once(open).map_or("", |(_, rest)| rest);
     rest.split_once(close).map_or("", |(inner, _)| inner)

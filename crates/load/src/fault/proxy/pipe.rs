@@ -35,7 +35,7 @@ pub(super) struct Pipe {
     pub lot: u32,
     /// The target has answered.
     pub stands: bool,
-    /// It was cut in the middle: what still comes is read and forgotten.
+    /// Whether it was cut in the middle: later input is read and forgotten.
     pub cut: bool,
     pub ways: [Way; 2],
 }
@@ -66,7 +66,7 @@ struct Piece {
     from: usize,
 }
 
-/// What a pump wants next.
+/// Next step of a pump.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
     /// To hear of its sockets.
@@ -77,11 +77,11 @@ pub(super) enum Next {
     At(Instant),
     /// An end: the other end is gone, or both have closed.
     Over,
-    /// It was cut in the middle by the fault.
+    /// The connection was cut in the middle by the fault.
     Cut,
 }
 
-/// What the thread lends a way.
+/// Resources that the thread lends to a direction.
 pub(super) struct Loan<'a> {
     pub now: Instant,
     pub buffer: &'a mut [u8],

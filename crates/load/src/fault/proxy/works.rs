@@ -140,7 +140,7 @@ impl Works {
         }
     }
 
-    /// What was counted.
+    /// The counts so far.
     fn counts(&self) -> ProxyCounts {
         let [bytes_up, bytes_down] = self.passed;
         ProxyCounts { open: self.pipes.len() as u64, bytes_up, bytes_down, ..self.counts }

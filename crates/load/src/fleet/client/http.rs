@@ -10,7 +10,7 @@ use model::machine::{Input, Outbox};
 use model::ports::virtual_client::Observation;
 use std::sync::Arc;
 
-/// What the clients of a fleet have in common.
+/// Profile that the clients of a fleet share.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HttpProfile {
     /// The first request, and every one that is not told otherwise; whole, as it is sent.
@@ -101,7 +101,8 @@ mod tests {
     use model::limits::Limits;
     use model::link::{Link, Protocol};
 
-    /// What a client that asked `asked` times says of these bytes, come in pieces of `step`.
+    /// Observations of a client that asked `asked` times, for these bytes, cut into pieces of
+    /// `step`.
     fn hear(asked: u32, bytes: &[u8], step: usize) -> Result<Vec<Observation>, CloseReason> {
         let mut client = Client::new(Arc::new(HttpProfile::get("h", "/")));
         let mut out = Outbox::new(HashKey::new(1, 2), [0; 32]);

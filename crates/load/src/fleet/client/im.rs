@@ -37,21 +37,21 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the clients of a fleet have in common.
+/// Profile that the clients of a fleet share.
 pub struct ImProfile {
     /// Their accounts.
     pub account: Formula,
     /// The device of each.
     pub device: Formula,
-    /// What they all prove that they know; `None`: nothing.
+    /// Password of all clients; `None`: none.
     pub password: Option<Box<str>>,
     /// Whether they prove it by SCRAM-SHA-256, and do not show it.
     pub is_scram: bool,
     /// The longest silence they wish, seconds; 0: the server's.
     pub silence_s: u16,
-    /// They only send.
+    /// Whether the clients only send.
     pub is_lite: bool,
-    /// They look at whole inboxes: what their own account says to groups is theirs, too.
+    /// Whether the clients read whole inboxes: messages of their own account to groups count, too.
     pub audits: bool,
     /// Chatrooms that each is in, from its login on.
     pub rooms: Box<[Box<str>]>,
@@ -62,7 +62,7 @@ pub struct ImProfile {
 /// Something to be said, over IM or XMPP.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChatSay {
-    /// Whose it is: the client's place in the logic.
+    /// Client that sends it: its place in the logic.
     pub virtual_client: u32,
     /// Its number among those of this client.
     pub number: u32,
@@ -72,15 +72,15 @@ pub struct ChatSay {
     pub id: [u8; 16],
     /// The front of its body.
     pub front: Box<[u8]>,
-    /// What is behind it.
+    /// Text behind the head.
     pub text: Arc<str>,
 }
 
-/// What a client has only now and then.
+/// State that a client has only now and then.
 #[derive(Default)]
 struct Work {
-    /// What has no answer yet, in the order in which it was said; which of it waits to be said
-    /// again.
+    /// Messages without an answer, in the order in which they were sent; `true`: it waits to be
+    /// sent again.
     unanswered: VecDeque<(ChatSay, bool)>,
     proof: Option<Box<ScramProof>>,
 }
@@ -177,7 +177,7 @@ impl Client {
         Ok(())
     }
 
-    /// What every protocol knows. There is no word for the others.
+    /// Carries out an action that every protocol knows. There is no word for the others.
     pub(super) fn act(&mut self, action: &Action, out: &mut Out) -> Told {
         match action {
             Action::Ping if self.machine.is_logged_in() => ClientFrame::Ping.write(out.bytes()),
@@ -497,7 +497,7 @@ pub(crate) fn sender_sum(address: &str) -> u32 {
     crc32fast::hash(user.to_lowercase().as_bytes())
 }
 
-/// What a message says, its front and the text behind it, goes to the logic, with who sent it.
+/// Reports a message's front and the text behind it to the logic, with its sender.
 pub(super) fn hand_on((extra, text): (&[u8], &str), from: &str, again: bool, out: &mut Out) {
     let mut head = [0; HEAD_BYTES];
     let (front, behind) = extra.split_at(extra.len().min(HEAD_BYTES));

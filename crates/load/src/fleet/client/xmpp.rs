@@ -31,7 +31,7 @@ use proto_xmpp::xml::text;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What the clients of a fleet have in common.
+/// Profile that the clients of a fleet share.
 pub struct XmppProfile {
     /// Their accounts: what stands before the `@`.
     pub user: Formula,
@@ -39,13 +39,13 @@ pub struct XmppProfile {
     pub domain: Box<str>,
     /// The resource of each.
     pub resource: Formula,
-    /// What they all prove that they know; `None`: nothing, they come as ANONYMOUS (RFC 4505).
+    /// Password of all clients; `None`: none, they log in as ANONYMOUS (RFC 4505).
     pub password: Option<Box<str>>,
     /// Whether they prove it by SCRAM or not at all: they never show it.
     pub is_scram: bool,
     /// The longest silence that is theirs, seconds.
     pub silence_s: u16,
-    /// They only send: they are not there for others, and have no roster.
+    /// Whether the clients only send: they send no presence, and have no roster.
     pub is_lite: bool,
 }
 
@@ -73,10 +73,10 @@ enum Stage {
     There,
 }
 
-/// What a client has only now and then.
+/// State that a client has only now and then.
 #[derive(Default)]
 struct Work {
-    /// What has no answer yet: which of the stanzas that were sent it is, and its number.
+    /// Stanzas without an answer: the place of each among those sent, and its number.
     unanswered: VecDeque<(u32, u32)>,
     proof: Option<SaslProof>,
 }
@@ -85,7 +85,7 @@ struct Work {
 enum SaslProof {
     /// The server's challenge is to come.
     Begun(Box<ScramProof>),
-    /// It has its answer; what the server knows is to come.
+    /// The proof is answered; the server's own proof is to come.
     Answered(Box<ScramProof>),
     /// The server knows the password, too.
     Proved,
@@ -123,9 +123,9 @@ const SHA_1: &str = ScramDigest::Sha1.method();
 const TLS: &str = "urn:ietf:params:xml:ns:xmpp-tls";
 /// The way that shows the password (RFC 4616).
 const PLAIN: &str = "PLAIN";
-/// What a heartbeat is called.
+/// Id of a heartbeat.
 const HEARTBEAT: &str = "beat";
-/// What a ping behind a message begins with; its number follows.
+/// Prefix of the id of a ping behind a message; its number follows.
 const TAKEN: &str = "taken-";
 
 /// Why a login was refused (RFC 6120 6.5), and the codes that the laboratory gives them.
@@ -207,7 +207,7 @@ impl Client {
         self.open(Stage::Opening, out);
     }
 
-    /// What every protocol knows. There is no word for the others.
+    /// Carries out an action that every protocol knows. There is no word for the others.
     pub(super) fn act(&mut self, action: &Action, out: &mut Out) -> Told {
         match action {
             Action::Ping if self.stage == Stage::There => self.ping(HEARTBEAT, out),
@@ -369,7 +369,7 @@ impl Client {
         Ok(())
     }
 
-    /// What the server offers: a way to prove oneself, and then a resource.
+    /// Handles the server's features: mechanisms to log in by, and then a resource.
     fn features(&mut self, features: &Element<'_, '_>, may_encrypt: bool, out: &mut Out) -> Told {
         match self.stage {
             Stage::Opening => {
@@ -473,7 +473,7 @@ impl Client {
         self.counts();
     }
 
-    /// It is bound, and what it sends is counted if it ever is.
+    /// Reports that it is bound; what it sends is counted from now on, if it ever is.
     fn is_there(&mut self, out: &mut Out) {
         self.stage = Stage::There;
         let heartbeat_s = self.profile.silence_s;

@@ -23,7 +23,7 @@ impl FleetLogic {
         }
     }
 
-    /// What a timer does when its time has come.
+    /// Carries out a timer.
     fn fire(
         &mut self,
         now: Now,
@@ -46,7 +46,7 @@ impl FleetLogic {
         span.mul_f64(f64::from(part) / f64::from(u32::MAX))
     }
 
-    /// What a virtual client does once it is bound.
+    /// Sets a virtual client's first heartbeat once it is bound.
     pub(super) fn first_beat(&mut self, now: Now, virtual_client: u32) {
         match self.pool.plan.heartbeat {
             HeartbeatMode::Agreed => self.rearm(now.mono, virtual_client),

@@ -1,8 +1,9 @@
-//! What a protocol says of messages and sessions, compared with what should be so: the QoS, the
-//! topic, the flags of a PUBLISH, the sender of a chat message, the session that a server keeps.
+//! Properties of messages and sessions that a protocol claims, compared with the true ones: the
+//! QoS, the topic, the flags of a PUBLISH, the sender of a chat message, the session that a server
+//! keeps.
 //!
-//! It knows no packet. A message whose body bears no note is not judged, nor is the QoS where the
-//! subscriptions of this client were not granted as asked in this run.
+//! This module knows no packet. A message whose body bears no note is not judged, nor is the QoS
+//! where the subscriptions of this client were not granted as asked in this run.
 
 use super::FleetLogic;
 use super::hearing::Came;

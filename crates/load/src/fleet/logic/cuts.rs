@@ -1,5 +1,4 @@
-//! What is done to virtual clients that are online: cut in every way, frozen, made deaf, made to
-//! flap.
+//! Faults of virtual clients that are online: cut in every way, frozen, made deaf, made to flap.
 
 use super::{FleetLogic, ShardHandle};
 use crate::fleet::client::ClientAct;
@@ -16,7 +15,7 @@ use model::ports::virtual_client::Action;
 #[derive(Clone, Copy, Default)]
 pub(super) struct Flap {
     share_per_s: f64,
-    /// What is left of a client from tick to tick.
+    /// Fraction of a client left over from tick to tick.
     owed: f64,
 }
 

@@ -117,7 +117,7 @@ impl FleetLogic {
         }
     }
 
-    /// What was under way on a bound connection is lost with it.
+    /// Counts a bound connection's end: messages under way are lost with it.
     pub(super) fn offline(&mut self, virtual_client: u32, cause: Cause) {
         let planned = cause.side() == Side::Plan;
         self.pool.log.online_now -= 1;

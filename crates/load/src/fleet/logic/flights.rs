@@ -11,7 +11,7 @@ use crate::fleet::virtual_client::{Flags, NONE, State, VirtualClient};
 use base::time::{Instant, Now};
 use lab::timing::Timing;
 
-/// What is under way.
+/// A message under way.
 #[derive(Clone, Copy)]
 struct Flight {
     /// Planned for.
@@ -202,7 +202,7 @@ impl FleetLogic {
         self.fill_windows(now, virtual_client, handle);
     }
 
-    /// What has no answer has left, up to this one.
+    /// Counts messages without an answer up to this one as sent.
     pub(super) fn written(
         &mut self,
         now: Now,
@@ -269,7 +269,8 @@ impl FleetLogic {
         self.held.push(virtual_client);
     }
 
-    /// What was under way is lost with its connection, which the plan ended or somebody else.
+    /// Counts messages under way as lost with their connection, which the plan ended or somebody
+    /// else.
     pub(super) fn flights_lost(&mut self, virtual_client: u32, planned: bool) {
         let is_request = self.sends_requests();
         while self.flights.pop(&mut self.pool.clients[virtual_client as usize], u32::MAX).is_some()

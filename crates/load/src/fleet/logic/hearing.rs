@@ -1,4 +1,4 @@
-//! What becomes of messages that arrive: timed by their head, told apart by their proof, answered.
+//! Fates of messages that arrive: timed by their head, identified by their proof, answered.
 //!
 //! Every message whose body bears a proof is known by its publisher and number, whatever its topic:
 //! it is the first of its kind, a copy, or late. Where each client hears one sender, its numbers
@@ -35,14 +35,14 @@ pub(super) struct Gaps {
     given_up: HashSet<(u32, u32)>,
 }
 
-/// What became of a number that was passed over.
+/// Fate of a number that was passed over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Filled {
-    /// It came in time.
+    /// The number came in time.
     Late,
-    /// It came when it had been called missing.
+    /// The number came after it had been counted as missing.
     Found,
-    /// It had come before.
+    /// The number had come before.
     Again,
 }
 
@@ -98,7 +98,7 @@ pub(super) struct Came<'a> {
     pub rest: u32,
     /// The server says that it may have been sent before.
     pub again: bool,
-    /// What else the protocol said of it.
+    /// Properties that the protocol gave for the message.
     pub claim: DeliveryClaim,
 }
 

@@ -1,4 +1,4 @@
-//! What was heard lately: by it a message that comes again, or after a later one, is known.
+//! Memory of recent messages, by which a copy, or a message after a later one, is recognised.
 //!
 //! Two generations of tables; when the young one is full the old one is forgotten. That is exact
 //! all the same: whatever was heard before a message was sent cannot be its copy, nor have been
@@ -15,16 +15,16 @@ pub(super) const HEARD_MAX: usize = 1 << 17;
 /// Where keys begin.
 const SALT: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What a message is, by what was heard before it.
+/// Rank of a message among those heard before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rank {
-    /// It came for the first time, in its place.
+    /// The message came for the first time, in its place.
     New,
-    /// It came before.
+    /// The message came before.
     Repeated,
-    /// It came for the first time, after a later one.
+    /// The message came for the first time, after a later one.
     Late,
-    /// It was sent before all that is remembered.
+    /// The message is older than all that is remembered.
     Unknown,
 }
 
@@ -36,7 +36,7 @@ struct Generation {
     began: Instant,
 }
 
-/// What was heard lately.
+/// Memory of recent messages.
 #[derive(Default)]
 pub(crate) struct Lately {
     young: Generation,

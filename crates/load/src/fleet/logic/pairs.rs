@@ -1,8 +1,8 @@
 //! Numbers from one person to another, or to a group: each begins at 1 and has no gap, so that what
 //! came twice, late or not at all is known exactly, however long ago it was sent.
 //!
-//! It remembers the last number of each pair and the numbers that were passed over, and no message.
-//! What it has no room for is not known, and said to be.
+//! The table remembers the last number of each pair and the numbers that were passed over, and no
+//! message. A pair without room in it is unknown, and counted as such.
 
 use super::lately::{Rank, key};
 use crate::fleet::stamp::Sign;
@@ -14,11 +14,11 @@ const PAIRS_MAX: usize = 1 << 24;
 /// Numbers that were passed over and are remembered, a thread.
 const PASSED_MAX: usize = 1 << 20;
 
-/// Who speaks to whom and where: the receiver's place on this thread, the topic's number, and the
-/// sender's tag and number.
+/// Sender and receiver of a row of numbers, and where: the receiver's place on this thread, the
+/// topic's number, and the sender's tag and number.
 pub(super) type Pair = (u32, u32, u64);
 
-/// What came so far.
+/// Numbers that came so far.
 #[derive(Default)]
 pub(super) struct Pairs {
     last: HashMap<Pair, u32>,

@@ -41,7 +41,7 @@ struct Stream {
     schedule: Option<Schedule>,
     /// Its messages are numbered in a row.
     is_row: bool,
-    /// Whose turn it is.
+    /// Client whose turn it is.
     cursor: usize,
     /// Messages that this thread has sent of it.
     done: u64,
@@ -51,11 +51,11 @@ struct Stream {
     blocked_at: Instant,
     /// If it does now: how much had been answered by then.
     blocked: Option<u64>,
-    /// What is sent, but for its head.
+    /// Body of each message, but for its head.
     body: Arc<[u8]>,
     /// Checksum of what is behind the proof; `None`: there is no room for one.
     rest: Option<u32>,
-    /// What is behind the proof, for who sends texts.
+    /// Text behind the proof, for clients that send texts.
     text: Arc<str>,
 }
 
@@ -153,7 +153,7 @@ impl FleetLogic {
         }
     }
 
-    /// What a virtual client does once it is bound, or once there is a new plan.
+    /// Sends a virtual client's first messages once it is bound, or once there is a new plan.
     pub(super) fn first_messages(
         &mut self,
         now: Now,
@@ -298,7 +298,7 @@ impl FleetLogic {
         true
     }
 
-    /// What has made clients free so far.
+    /// Number of events so far that made clients free.
     fn answers(&self) -> u64 {
         let log = &self.pool.log;
         log.bound + log.pongs + log.late_pongs + log.answered + log.thawed
@@ -470,7 +470,7 @@ impl FleetLogic {
         self.tell(virtual_client, ClientAct::Say(Box::new(say)), handle);
     }
 
-    /// What could not be said on a connection that has ended: on the next one.
+    /// Keeps a message that could not be sent on a connection that has ended, for the next one.
     pub(super) fn say_later(&mut self, say: ChatSay, handle: &mut ShardHandle) {
         let virtual_client = say.virtual_client;
         if let Some(Client::Im(client)) = self.resting.get_mut(&virtual_client) {

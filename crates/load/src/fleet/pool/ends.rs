@@ -158,7 +158,7 @@ impl ClientPool {
         true
     }
 
-    /// It stays away; always false.
+    /// Marks a virtual client as gone for good; always false.
     pub(crate) fn gone(&mut self, virtual_client: u32) -> bool {
         let this = self.at(virtual_client);
         this.state = State::Gone;

@@ -1,4 +1,4 @@
-//! What this machine has for calling others: ports, and addresses of its own.
+//! Resources of this machine for outgoing connections: ports, and its own addresses.
 //!
 //! Read from /proc, once; what cannot be read is what Linux has by default.
 
@@ -11,7 +11,7 @@ const PORTS: RangeInclusive<u16> = 32_768..=60_999;
 /// Addresses of a loopback network of 256 that are used.
 const A_NETWORK: u32 = 250;
 
-/// What a machine has for calling others.
+/// Resources of a machine for outgoing connections.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SourceHost {
     /// Ports that it may choose for a call, to each address of a target and from each of its own.

@@ -7,7 +7,7 @@ use lab::plan::{Plan, Traffic};
 use model::chat::GROUP_MEMBERS_HARD_MAX;
 use std::collections::BTreeSet;
 
-/// What is wrong with the conversations of a plan.
+/// Checks the conversations of a plan.
 pub(super) fn all(at: &At, plan: &Plan) -> Result<(), PlanProblem> {
     let count = plan.conversations.len();
     at.must(count <= CONVERSATIONS_MAX, count, "at most 16 [[conversation]]; join those alike")?;
@@ -31,7 +31,7 @@ pub(super) fn all(at: &At, plan: &Plan) -> Result<(), PlanProblem> {
     Ok(())
 }
 
-/// What is wrong with what a stage makes and sends to.
+/// Checks the conversations that a stage makes and sends to.
 pub(super) fn stage(at: &At, plan: &Plan, number: usize) -> Result<(), PlanProblem> {
     let stage = &plan.stages[number];
     let count = stage.makes.len();

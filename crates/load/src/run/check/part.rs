@@ -1,7 +1,7 @@
 //! Validation of groups, stages, traffic and faults.
 //!
-//! It knows the plan's other parts only by their names. Part of [`check`](super::check): the same
-//! words, the same invariant.
+//! This module knows the plan's other parts only by their names. Part of [`check`](super::check):
+//! the same words, the same invariant.
 
 use super::{
     At, BODY_BYTES_MAX, BODY_BYTES_MIN, CLIENTS_MAX, FAULTS_MAX, PlanProblem, RATE_MAX, TIME_MAX,

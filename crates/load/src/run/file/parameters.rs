@@ -1,9 +1,9 @@
 //! Parameters of a plan: values with names, put in where the names stand.
 //!
-//! It works on the text, line by line as it is, so that whatever is wrong later is told with its
+//! The replacement works on the text, line by line, so that later errors still name the right
 //! place. A name alone in quotes (`"$Loop"`) becomes the value as TOML writes it; within a longer
-//! text (`"$Prefix%i"`) it becomes its letters. What looks like a name and is none stays: topics
-//! may begin with `$`.
+//! text (`"$Prefix%i"`) it becomes its letters. Text that looks like a name and is none stays:
+//! topics may begin with `$`.
 
 use lab::plan::Parameter;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What is wrong with a plan is told with its place: vectors of texts and messages.
+//! Errors in a plan, each reported with its place: vectors of texts and messages.
 
 use super::*;
 

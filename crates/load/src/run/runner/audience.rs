@@ -1,4 +1,4 @@
-//! Who has what is said in a conversation of many: how many of some clients are members of it.
+//! Audience of a conversation of many: how many of some clients are members of it.
 //!
 //! Accounts are a formula and numbers in a row; two groups of clients with one formula are devices
 //! of the same accounts where their numbers meet. Pure. The invariant: where formulas do not tell

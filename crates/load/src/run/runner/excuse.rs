@@ -1,10 +1,10 @@
 //! Ends that the plan's own faults made: counted as `planned_fault` and no errors, told apart from
 //! all others.
 //!
-//! What the fault proxy reset or closed it has counted, and just so many are excused. What follows
-//! from a target that was stopped or killed, or a network that is silent, is excused from its
-//! beginning until clients have had their time to notice. A broken Redis excuses nothing: no link
-//! may break for it.
+//! The fault proxy counts the connections that it reset or closed, and just so many ends are
+//! excused. Ends that follow from a target that was stopped or killed, or a network that is silent,
+//! are excused from its beginning until clients have had their time to notice. A broken Redis
+//! excuses nothing: no link may break for it.
 
 use super::super::parts::Broken;
 use super::Runner;
@@ -16,16 +16,16 @@ use std::collections::BTreeMap;
 /// Longest time after its end in which a fault excuses, milliseconds.
 const ECHO_MS_MAX: u64 = 60_000;
 
-/// What was excused so far, and what may be.
+/// Ends excused so far, and those that may be.
 #[derive(Default)]
 pub(super) struct Excuses {
     /// Faults that stand, or stood until then.
     faults: Vec<(FaultKind, Option<u64>)>,
     /// Ends of each group at the last look, as the tester counted them.
     before: BTreeMap<String, lab::cause::Causes>,
-    /// What was excused of each.
+    /// Ends excused of each group.
     moved: BTreeMap<String, BTreeMap<(Phase, Cause), u64>>,
-    /// What the proxy had done at the last look.
+    /// Counts of the proxy at the last look.
     broken: Broken,
     /// Of it, what no client has told of yet.
     owed: Broken,
@@ -37,7 +37,7 @@ impl Excuses {
         self.faults.push((what.clone(), None));
     }
 
-    /// It has ended.
+    /// Notes that a fault has ended.
     pub(super) fn end(&mut self, what: &FaultKind, now_ms: u64) {
         let same =
             |(known, until): &&mut (FaultKind, Option<u64>)| known == what && until.is_none();

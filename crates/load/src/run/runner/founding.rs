@@ -1,8 +1,8 @@
 //! Conversations of many that a stage makes: asked for, waited for, and their addresses given to
 //! whoever sends to them.
 //!
-//! Who makes them is a part of the run. The invariant: where they are not made the run ends and
-//! says why, before anybody sends to them.
+//! The founder is a part of the run. The invariant: where they are not made the run ends and says
+//! why, before anybody sends to them.
 
 use super::{End, Runner};
 use crate::local::recruit;
@@ -62,7 +62,7 @@ impl Runner<'_> {
         }
     }
 
-    /// What is sent, with the addresses of the conversations that it goes to.
+    /// The traffic, with the addresses of the conversations that it goes to.
     pub(super) fn addressed(&self, traffic: &[Traffic]) -> Vec<Traffic> {
         let known = |sent: &Traffic| self.addresses.get(sent.topic.as_deref().unwrap_or_default());
         let sent = traffic.iter().cloned().map(|mut sent| {
@@ -75,7 +75,7 @@ impl Runner<'_> {
     }
 }
 
-/// What is to be made, with all accounts by name.
+/// The conversations to make, with all accounts by name.
 fn wanted(plan: &Plan, known: &PlannedConversation) -> Option<WantedConversations> {
     let named = |name: &str| plan.groups.iter().find(|group| group.name == name);
     let mut owner: Group = named(&known.owner)?.clone();

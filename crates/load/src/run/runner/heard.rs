@@ -1,5 +1,5 @@
-//! What clients should have heard in a stage, by what was sent: the plan's `hears`, or what its
-//! topics and subscriptions say.
+//! Messages that clients should have heard in a stage, by those sent: the plan's `hears`, or the
+//! sums of its topics and subscriptions.
 //!
 //! Numbers in messages tell what is missing where a client hears one sender; here sums tell it
 //! where anybody may hear anybody: copies and strays are known one by one and count for nobody. It
@@ -14,7 +14,7 @@ use lab::plan::{Group, Traffic, What};
 use lab::run::Counts;
 use std::collections::BTreeMap;
 
-/// What was found by sums: of each group, by figure.
+/// Results of the sums: of each group, by figure.
 pub(super) type Sums = BTreeMap<String, BTreeMap<&'static str, f64>>;
 
 const MISSING: &str = "messages.missing";
@@ -69,7 +69,7 @@ impl Runner<'_> {
         }
     }
 
-    /// What a group has counted since then.
+    /// Growth of a group's figure since then.
     fn since(&self, before: &BTreeMap<String, Counts>, group: &str, figure: &str) -> f64 {
         let of = |groups: &BTreeMap<String, Counts>| {
             groups.get(group).map_or(0.0, |counts| counts.figure(figure))
@@ -123,7 +123,7 @@ impl Runner<'_> {
         open(Some(&self.total))
     }
 
-    /// What the clients of a group hear: topics, or what is said to them.
+    /// Topics or accounts whose messages the clients of a group hear.
     fn ears(&self, group: &Group) -> Vec<String> {
         if group.lite {
             return Vec::new();
@@ -212,7 +212,7 @@ fn words(figure: &str) -> &'static str {
     }
 }
 
-/// Whose topics a filter means, both with `%i`.
+/// Match of a filter and a topic, both with `%i`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Met {
     Never,
@@ -220,7 +220,7 @@ enum Met {
     Own,
     /// All of them.
     All,
-    /// It depends on the numbers.
+    /// The match depends on the numbers.
     Perhaps,
 }
 

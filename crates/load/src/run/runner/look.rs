@@ -1,7 +1,7 @@
 //! Looking: at the tester while something is waited for, and once a second for a row.
 //!
-//! It decides nothing. The invariant: who waits for clients looks ten times a second, who holds a
-//! time once, and a row is made of one look.
+//! This module decides nothing. The invariant: while clients are awaited it looks ten times a
+//! second, while time is held once, and a row is made of one look.
 
 use super::{End, LOOK_MS, ROW_MS, Runner};
 use crate::run::{RunTick, StagePart, row};
@@ -45,7 +45,7 @@ impl Runner<'_> {
         }
     }
 
-    /// What the tester shows now, and what the API was asked for.
+    /// Reads the counts of the load generator and of the pushes now.
     pub(super) fn look(&mut self) {
         let now = self.now_ms();
         if self.looked_ms.is_some_and(|at| now < at + LOOK_MS_MIN) {
@@ -75,8 +75,8 @@ impl Runner<'_> {
         self.readings.push(look.reading);
     }
 
-    /// What the tester said of its machines since the last row. Each look is about the time
-    /// since the one before: shares are averaged, of heights the highest counts.
+    /// Reading of the tester's machines since the last row. Each look covers the time since the one
+    /// before: shares are averaged, and of heights the highest counts.
     fn own(&mut self) -> Reading {
         let readings = std::mem::take(&mut self.readings);
         let Some(last) = readings.last() else { return Reading::default() };

@@ -1,8 +1,8 @@
 //! One stage: clients come, the time is held while things are broken, answers come in, rules are
 //! judged.
 //!
-//! It knows one stage at a time. The invariant: whatever fault it began it ends before its rules
-//! are judged, and it ends in a stage of the run whatever happened in it.
+//! This module knows one stage at a time. The invariant: a stage ends every fault that it began
+//! before its rules are judged, and is in the run's stages whatever happened in it.
 
 use super::{End, LOOK_MS, Runner};
 use crate::run::StagePart;
@@ -460,7 +460,7 @@ impl Ongoing {
     }
 }
 
-/// What came in, by which quiet is known.
+/// Number of answers and messages that came in, by which quiet is known.
 fn came_in(counts: &Counts) -> f64 {
     let answers = ["messages.taken", "messages.received", "messages.refused", "requests.answered"];
     answers.iter().map(|name| counts.figure(name)).sum()

@@ -1,7 +1,8 @@
-//! What is left when the senders are done: messages that the target still owes an answer, and how
+//! Messages left when the senders are done: those that the target still owes an answer, and how
 //! long after the last answer the last message came.
 //!
-//! It goes by looks, ten a second while messages are counted: that is the grain of its time.
+//! The measurement goes by looks, ten a second while messages are counted: that is the grain of its
+//! time.
 
 use super::Runner;
 use lab::run::Counts;

@@ -53,7 +53,7 @@ struct Paper {
     refuse_order_above: Option<u32>,
     saturated: bool,
     hear_half: bool,
-    /// Who sends sends so many at once, and they are answered so much later, milliseconds.
+    /// Number of messages that a sender sends at once, and milliseconds until their answers.
     burst: Option<(u64, u64)>,
     said_at: Option<u64>,
     /// Nobody answers its calls.

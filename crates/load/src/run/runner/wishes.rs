@@ -1,4 +1,4 @@
-//! What somebody who looks on wishes: more clients, another rate, a cut, a pause, the end.
+//! Wishes of onlookers: more clients, another rate, a cut, a pause, the end.
 //!
 //! Every wish becomes a note, so that the report shows what was changed by hand. The invariant: no
 //! wish takes a run beyond what a plan may ask for.
@@ -10,7 +10,7 @@ use lab::order::OnlookerRequest;
 use lab::order::Order;
 use lab::plan::Pace;
 
-/// What a rate may be multiplied by at once.
+/// Allowed factors of a rate in one wish.
 const FACTORS: (f64, f64) = (0.01, 100.0);
 
 impl Runner<'_> {

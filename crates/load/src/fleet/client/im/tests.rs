@@ -57,7 +57,7 @@ impl Device {
         self.hear(&ServerFrame::LoggedIn(fields))
     }
 
-    /// What it makes of a frame, for the logic and for the server.
+    /// The device's observations of a frame, and its answers to the server.
     fn hear(&mut self, frame: &ServerFrame<'_>) -> (Vec<Observation>, Vec<String>) {
         let mut bytes = Vec::new();
         frame.write(&mut bytes);
@@ -77,7 +77,7 @@ impl Device {
         self.wire()
     }
 
-    /// What it sends, a word a frame.
+    /// Frames that it sends, as words.
     fn wire(&mut self) -> Vec<String> {
         let mut bytes = std::mem::take(self.out.bytes());
         if bytes.starts_with(&PREFACE) {

@@ -29,7 +29,8 @@ impl Device {
         Device { client, out: Outbox::new(HashKey::new(1, 2), [0; 32]) }
     }
 
-    /// What it makes of this, for the logic and for the server, however it is cut.
+    /// The client's observations of this text, and its answers to the server, however the text is
+    /// cut.
     fn hear(&mut self, text: &str) -> (Vec<Observation>, String) {
         let (limits, link) = (Limits::default(), Link::loopback(Protocol::Xmpp));
         let mut kept = Vec::new();
@@ -266,7 +267,7 @@ fn a_server_shows_what_it_knows_with_its_success_or_before_it() {
     }
 }
 
-/// What a server says last that has two rounds of this password, salted with `A` (RFC 5802 3).
+/// Last message of a server that has two rounds of this password, salted with `A` (RFC 5802 3).
 fn signature(password: &str, said: &str) -> String {
     use hmac::{Hmac, KeyInit, Mac};
     let mac = |key: &[u8], text: &[u8]| {
