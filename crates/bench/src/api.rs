@@ -62,7 +62,7 @@ impl Api {
         counter.ok_or_else(|| io::Error::other(format!("a status without {name}")))
     }
 
-    /// What `GET /v1/PATH` answers.
+    /// Answer to `GET /v1/PATH`.
     pub fn ask(&self, path: &str) -> io::Result<Value> {
         let request = self.agent.get(format!("{}/v1/{path}", self.base));
         let answer = request.header("Authorization", &self.authorization).call();
@@ -101,7 +101,7 @@ impl Api {
         self.post("/v1/pushes", order)
     }
 
-    /// What `POST PATH` answers to a body of JSON.
+    /// Answer to `POST PATH` with a body of JSON.
     pub fn post(&self, path: &str, body: &Value) -> io::Result<Value> {
         let request = self.agent.post(format!("{}{path}", self.base));
         let answer = request.header("Authorization", &self.authorization).send_json(body);

@@ -25,7 +25,7 @@ const PREFIX: &str = "devices";
 pub const FIRST: u32 = 10_000_000;
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// What is around MIOP.
+/// Layers around MIOP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Layer {
     /// Nothing.

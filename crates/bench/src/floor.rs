@@ -20,7 +20,7 @@ const HELLO_BYTES_MIN: usize = 40;
 /// Length of the answer, bytes.
 const ANSWER_BYTES: usize = 64;
 
-/// What a floor does with its connections.
+/// Work of a floor on its connections.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Echo,
@@ -28,7 +28,7 @@ enum Kind {
     Hold,
 }
 
-/// What is kept of a connection.
+/// State of a connection.
 struct Record {
     socket: OwnedFd,
     id: [u8; 16],

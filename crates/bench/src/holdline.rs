@@ -218,7 +218,7 @@ impl Holdline {
     }
 }
 
-/// What a line begins with that is another one in each run, or nobody's business.
+/// Beginnings of lines that a result leaves out: they differ in each run, or are secret.
 const UNTOLD: [&str; 7] =
     ["address", "token", "store = \"mysql", "archive", "gateway", "secret", "s3_secret"];
 

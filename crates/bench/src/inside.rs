@@ -137,7 +137,7 @@ impl Held<'_> {
     }
 }
 
-/// What was held at a moment.
+/// Sizes at a moment.
 struct Sample {
     online: u64,
     memory: Memory,

@@ -1,4 +1,4 @@
-//! What is measured, and how: memory as a slope, CPU by the scheduler's accounting.
+//! Measurements: memory as a slope, CPU by the scheduler's accounting.
 //!
 //! Everything is read from `/proc`, by parsers that take text, so that they are tested without a
 //! process. Nothing here knows Holdline: a pid is all it is given.

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 /// One figure of a result.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// What it is, unique within the scenario.
+    /// Name of the figure, unique within the scenario.
     pub name: String,
     /// How much.
     pub value: f64,
@@ -25,13 +25,13 @@ pub struct Figure {
     pub unit: &'static str,
 }
 
-/// What a scenario brought.
+/// Result of a scenario.
 pub struct Outcome {
     /// All parameters.
     pub plan: Value,
     /// The figures, the judged ones first.
     pub figures: Vec<Figure>,
-    /// What the figures were made of, and what was seen besides.
+    /// Raw values behind the figures, and other observations.
     pub details: Value,
 }
 
@@ -74,7 +74,7 @@ impl Verdict {
     }
 }
 
-/// What was true before the scenario began.
+/// Facts from before the scenario began.
 pub struct Before {
     load: String,
     unix_s: u64,

@@ -70,7 +70,7 @@ pub struct Wanted {
     pub id: String,
     /// No session outlives it.
     pub clean: bool,
-    /// What it subscribes to.
+    /// Filter and QoS that it subscribes to.
     pub filter: Option<(String, u8)>,
     /// Where it publishes.
     pub topic: String,

@@ -1,17 +1,17 @@
-//! What the figures must reach: the part of the project's targets.
+//! Targets of the figures: the part of the project's targets.
 //!
 //! The only list of them. It judges and measures nothing.
 
 use crate::results::Verdict;
 
-/// What one figure must reach.
+/// Target of one figure.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Target {
     /// The scenario.
     pub scenario: &'static str,
     /// The figure's name in it.
     pub figure: &'static str,
-    /// What is owed.
+    /// Value that must be reached.
     pub floor: f64,
     /// The aim.
     pub stretch: f64,

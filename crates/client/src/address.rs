@@ -10,9 +10,9 @@ use std::path::PathBuf;
 /// Address of a server, and what goes around the protocol.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BrokerAddress {
-    /// What is spoken: MQTT or IM.
+    /// Protocol: MQTT or IM.
     pub protocol: Protocol,
-    /// What is called.
+    /// Host or socket file to call.
     pub place: Endpoint,
     /// TLS is spoken.
     pub tls: bool,
@@ -22,7 +22,7 @@ pub struct BrokerAddress {
     pub user: Option<String>,
     /// The password.
     pub password: Option<String>,
-    /// What followed the host: a topic, for `holdline pub -L`.
+    /// Path behind the host: a topic, for `holdline pub -L`.
     pub path: String,
 }
 
@@ -114,8 +114,8 @@ impl BrokerAddress {
         BrokerAddress::taken_apart(rest, around, Protocol::Im)
     }
 
-    /// What follows the scheme; `around` is whether TLS and WebSocket are spoken, and the port
-    /// where none is named.
+    /// Parses what follows the scheme; the tuple says whether TLS and WebSocket are used, and the
+    /// default port.
     fn taken_apart(
         rest: &str,
         (tls, web_socket, port): (bool, bool, u16),

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 static BEGAN: OnceLock<std::time::Instant> = OnceLock::new();
 
-/// What the clocks say; the monotonic one counts from the first call of this process.
+/// Reads the clocks; the monotonic one counts from the first call of this process.
 #[expect(clippy::disallowed_methods, reason = "whoever waits for a broker has no turn to be told")]
 pub fn now() -> Now {
     let began = *BEGAN.get_or_init(std::time::Instant::now);

@@ -1,7 +1,7 @@
 //! A client machine over a link: what a shard does for a connection, for one that is waited for.
 //!
-//! It shows the machine what has come, sends what it says, wakes it, tells it of silence, and keeps
-//! its words for whoever owns it. It knows no protocol, and when to connect is not its to say.
+//! The driver shows the machine its input, sends its output, wakes it, reports silence to it, and
+//! keeps its words for the owner. It knows no protocol, and does not decide when to connect.
 
 use crate::fault::{ConnectError, ConnectErrorKind};
 use crate::link::Link;
@@ -21,7 +21,7 @@ pub(crate) const WAIT_MAX: Duration = Duration::from_secs(1);
 pub(crate) struct Driver<M: Machine> {
     /// The machine.
     pub machine: M,
-    /// What it said and nobody took yet.
+    /// Words of the machine that nobody took yet.
     pub words: VecDeque<M::Up>,
     out: Outbox<M::Up>,
     link: Option<Link>,

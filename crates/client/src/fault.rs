@@ -32,7 +32,7 @@ pub enum ConnectErrorKind {
 /// Reason why there is no connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConnectError {
-    /// What kind.
+    /// Kind of the error.
     pub what: ConnectErrorKind,
     /// For people: what happened, and what to do.
     pub text: String,
@@ -43,7 +43,7 @@ impl ConnectError {
         ConnectError { what, text: text.into() }
     }
 
-    /// What a broker said as it refused a connection, or ended one.
+    /// The error for a broker's farewell, as it refused a connection or ended one.
     pub fn said(address: &BrokerAddress, farewell: &Farewell, is_refusal: bool) -> ConnectError {
         let code = farewell.reason;
         let (what, verb, kind) = match is_refusal {
@@ -74,7 +74,7 @@ impl std::fmt::Display for ConnectError {
 
 impl std::error::Error for ConnectError {}
 
-/// What a broker's no means for whoever called it.
+/// Advice for a user whose connection the broker refused.
 fn advice(reason: ReasonCode) -> &'static str {
     match reason {
         ReasonCode::BadUserNameOrPassword | ReasonCode::NotAuthorized => {

@@ -33,14 +33,14 @@ pub fn client_message_id() -> Result<ClientMessageId, ConnectError> {
     Ok(ClientMessageId(id))
 }
 
-/// What a session of instant messaging is asked for.
+/// Settings of a session of instant messaging.
 #[derive(Clone)]
 pub struct ImSettings {
     /// Where the server is.
     pub address: BrokerAddress,
     /// Whom to believe.
     pub trust: Trust,
-    /// Who logs in.
+    /// Account, device and terms of the log-in.
     pub profile: Profile,
     /// A proof that does not show the password, in place of the profile's.
     pub scram: Option<Scram>,
@@ -54,7 +54,7 @@ pub struct ImSession {
     tls: Option<Arc<ClientConfig>>,
     driver: Driver<Client>,
     proof: Option<ScramProof>,
-    /// What happened and was not polled yet.
+    /// Events that were not polled yet.
     events: VecDeque<ImEvent>,
     /// The server's last words on this connection.
     farewell: Option<SaidEnd>,
@@ -111,7 +111,7 @@ impl ImSession {
         }
     }
 
-    /// What has happened, waiting for it no longer than `span`. An error is the connection's end.
+    /// The next event, after a wait of at most `span`. An error is the connection's end.
     pub fn poll(&mut self, span: Duration) -> Result<Option<ImEvent>, ConnectError> {
         let until = clock::now().after(span);
         loop {
@@ -222,7 +222,7 @@ impl ImSession {
     }
 }
 
-/// What a server's no means for whoever called it.
+/// Advice for a user whose log-in the server refused.
 fn advice(reason: EndReason) -> &'static str {
     match reason {
         EndReason::BadCredentials | EndReason::NotAuthorized => {

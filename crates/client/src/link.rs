@@ -77,7 +77,7 @@ impl AsFd for Socket {
 /// A way to a broker that is open.
 pub(crate) struct Link {
     socket: Socket,
-    /// What is between the socket and the protocol.
+    /// Layers between the socket and the protocol.
     layers: Layers,
     /// Encoded, not yet taken by the socket.
     pending: Vec<u8>,
@@ -284,8 +284,7 @@ impl Link {
 }
 
 impl BrokerAddress {
-    /// What goes around the protocol on one connection to it. `trust` is needed where TLS is
-    /// spoken.
+    /// Layers around the protocol on one connection to it. `trust` is needed for TLS.
     pub fn layers(&self, trust: Option<&Arc<ClientConfig>>) -> Result<ClientLayers, ConnectError> {
         let host = match &self.place {
             Endpoint::Host(host, _) => host,

@@ -70,7 +70,7 @@ pub struct ScramProof {
     nonce: String,
     password: String,
     hash: ScramDigest,
-    /// What the server must say in the end.
+    /// Signature that the server must send in the end.
     signature: Option<Vec<u8>>,
 }
 
@@ -88,7 +88,7 @@ impl ScramProof {
         ScramProof { first, nonce, password: who.password.clone(), hash, signature: None }
     }
 
-    /// What stands in CONNECT.
+    /// Data of the method for CONNECT.
     pub fn first(&self) -> Box<[u8]> {
         format!("n,,{}", self.first).into_bytes().into()
     }

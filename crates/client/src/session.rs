@@ -26,7 +26,7 @@ pub struct Session {
     settings: Settings,
     tls: Option<Arc<ClientConfig>>,
     driver: Driver<Client>,
-    /// What happened and was not polled yet.
+    /// Events that were not polled yet.
     events: VecDeque<MqttEvent>,
     /// Subscriptions, made again when the broker has none.
     wishes: Vec<(SubscriptionOptions, Block)>,
@@ -77,7 +77,7 @@ impl Session {
         self.driver.machine.under_way()
     }
 
-    /// What it is, with the client identifier that the broker gave.
+    /// Profile of the client, with the client identifier that the broker gave.
     pub fn profile(&self) -> &Profile {
         self.driver.machine.profile()
     }
@@ -92,8 +92,8 @@ impl Session {
         self.try_connect().map_err(|fault| self.failed(fault))
     }
 
-    /// What has happened, waiting for it no longer than `span`. When the connection was lost, or a
-    /// return failed, the fault is said once; where a return is wished, later polls go on.
+    /// The next event, after a wait of at most `span`. When the connection was lost, or a return
+    /// failed, the fault is said once; where a return is wished, later polls go on.
     pub fn poll(&mut self, span: Duration) -> Result<Option<MqttEvent>, ConnectError> {
         let until = clock::now().after(span);
         loop {
@@ -318,7 +318,7 @@ impl Session {
         }
     }
 
-    /// What the session does about a word itself, and what it hands on.
+    /// Handles an event itself, or hands it on.
     fn note(&mut self, now: Now, word: MqttEvent) {
         match word {
             MqttEvent::Challenge(challenge) => {

@@ -5,14 +5,14 @@ use proto_mqtt::client::Profile;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// What a session is asked for.
+/// Settings of a session.
 #[derive(Clone)]
 pub struct Settings {
     /// Where the broker is.
     pub address: BrokerAddress,
     /// Whom to believe.
     pub trust: Trust,
-    /// What is said in CONNECT, and how messages are acknowledged.
+    /// Terms of CONNECT, and how messages are acknowledged.
     pub profile: Profile,
     /// A proof that does not show the password, in place of the profile's; 5.0 only.
     pub scram: Option<Scram>,
@@ -48,7 +48,7 @@ pub struct Backoff {
     pub max: Duration,
 }
 
-/// Who proves by SCRAM-SHA-256 (RFC 5802, RFC 7677).
+/// Credentials for SCRAM-SHA-256 (RFC 5802, RFC 7677).
 #[derive(Clone)]
 pub struct Scram {
     /// The user.

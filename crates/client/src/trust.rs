@@ -17,10 +17,10 @@ use std::sync::Arc;
 /// Check of the broker's certificate: what is looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CertificateCheck {
-    /// Who vouches for it, and its name.
+    /// Its issuer, and its name.
     #[default]
     All,
-    /// Who vouches for it.
+    /// Its issuer only.
     NotTheName,
     /// Nothing but that its owner is there.
     Nothing,
@@ -37,7 +37,7 @@ pub struct Trust {
     pub cert_file: Option<PathBuf>,
     /// Its key, PEM.
     pub key_file: Option<PathBuf>,
-    /// What is looked at.
+    /// Check of the broker's certificate.
     pub check: CertificateCheck,
     /// Protocols that are offered by ALPN.
     pub alpn: Vec<String>,

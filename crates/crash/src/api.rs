@@ -14,12 +14,12 @@ pub struct Api {
     base: String,
 }
 
-/// What came back.
+/// Result of a request.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Reply {
-    /// It was done.
+    /// The request succeeded.
     Done(Value),
-    /// It was refused, with status and code.
+    /// The request was refused, with status and code.
     Refused(u16, String),
     /// No answer came.
     Lost,

@@ -1,7 +1,7 @@
 //! The book: every order, every answer, every delivery, and whether they fit together.
 //!
-//! What is promised. An order answered `stored` is delivered until its device has acknowledged it;
-//! an order without an answer is there or not, but whole. A push may come again
+//! The promises. An order answered `stored` is delivered until its device has acknowledged it; an
+//! order without an answer is there or not, but whole. A push may come again
 //! - while its device has not acknowledged it, or its acknowledgement may not have been read;
 //! - in a later life, when the acknowledgement was read but nothing says that it was stored: no
 //!   write of that device was asked after it and answered, and the server did not stop by itself.
@@ -30,7 +30,7 @@ const LATE_US: u64 = 2_500_000;
 /// Something that must not be.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
-    /// What kind.
+    /// Kind of the violation.
     pub kind: &'static str,
     /// In which life of the server it was seen.
     pub life: u32,
@@ -43,12 +43,12 @@ pub struct Violation {
 pub struct Tally(pub BTreeMap<&'static str, u64>);
 
 impl Tally {
-    /// It happened.
+    /// Counts an event.
     pub fn count(&mut self, what: &'static str) {
         self.count_by(what, 1);
     }
 
-    /// It happened so often.
+    /// Counts an event so many times.
     pub fn count_by(&mut self, what: &'static str, by: u64) {
         *self.0.entry(what).or_default() += by;
     }
@@ -71,11 +71,11 @@ struct Entry {
     /// The device has said that it has it, in this life.
     acked_in: Option<u32>,
     ever_acked: bool,
-    /// It ended at this time, in this life, as far as the server's memory goes.
+    /// Time and life in which it ended, as far as the server's memory goes.
     over: Option<(u64, u32)>,
-    /// What ended it was another with its collapse key.
+    /// Whether a push with its collapse key ended it.
     replaced: bool,
-    /// It must not come again.
+    /// Whether it must not come again.
     settled: bool,
     seen: u32,
     /// The id under which it came here.
@@ -103,7 +103,7 @@ pub struct Book {
     orders: HashMap<u64, Known>,
     by_id: HashMap<u64, u64>,
     devices: BTreeMap<DeviceNumber, Device>,
-    /// What must not be and was.
+    /// Violations so far.
     pub violations: Vec<Violation>,
     /// How many there were.
     pub violations_count: u64,
@@ -520,7 +520,7 @@ impl Book {
     }
 }
 
-/// What it is called when a push comes that is over.
+/// Kind of violation when a push comes that is over.
 fn kind(entry: &Entry) -> &'static str {
     match (entry.replaced, entry.over.is_some() || entry.ever_acked) {
         (true, _) => "a replaced push came",

@@ -1,7 +1,7 @@
 //! Seeded chance: the same seed throws the same dice.
 //!
-//! What is asked and when the kill comes follow from the seed; what the server and the machine do
-//! meanwhile does not.
+//! The seed decides the orders and the time of the kill, but not the server's and the machine's own
+//! timing.
 
 use base::prng::{Prng, scramble};
 

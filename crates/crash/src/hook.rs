@@ -1,7 +1,8 @@
 //! The application's webhook: a small HTTP server that takes Reports, and sometimes answers 500.
 //!
-//! It lives as long as the run, while servers come and go. A Report counts as heard when its batch
-//! was answered with 200. Every body says whose it is, so what nobody sent is seen.
+//! The webhook lives as long as the run, while servers come and go. A Report counts as heard when
+//! its batch was answered with 200. Every body names its sender, so a Report that nobody sent is
+//! noticed.
 
 use crate::book::Violation;
 use crate::dice::{Dice, mix};
@@ -23,14 +24,14 @@ pub fn report(seed: u64, number: u64, device: DeviceNumber, filler: u64) -> Stri
     format!("report {number} {device} {check:016x} {}", "~".repeat(filler as usize))
 }
 
-/// What the application has heard.
+/// Reports that the application has heard.
 #[derive(Default)]
 pub struct Heard {
     /// Reports, by number, and how often.
     times: HashMap<u64, u32>,
     /// For each device its Reports as they came first.
     firsts: HashMap<DeviceNumber, Vec<u64>>,
-    /// What nobody sent.
+    /// Reports that nobody sent.
     wrong: Vec<String>,
     /// Batches answered with 200 and with 500.
     pub batches: (u64, u64),
@@ -108,7 +109,8 @@ impl Heard {
         taken.iter().copied().filter(|number| !self.times.contains_key(number)).collect()
     }
 
-    /// What is wrong, all being heard that was `taken`, of what was `said`.
+    /// Violations among the Reports: all of `taken` must have been heard, and nothing that is not
+    /// in `said`.
     pub fn judge(
         &self,
         life: u32,

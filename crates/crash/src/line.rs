@@ -1,8 +1,8 @@
 //! A device's connection: frames of MIOP 5, 6 and 7 over a blocking socket of loopback.
 //!
-//! It is told what to say and says what it hears, with the time. Unlike `proto_miop::client` it
-//! acknowledges only what it is told to, for that is what the audit is about. What it cannot read
-//! is an error, for the server wrote it.
+//! The connection sends what its caller orders and reports what it hears, with the time. Unlike
+//! `proto_miop::client` it acknowledges only on order, for that is what the audit is about.
+//! Unreadable input is an error, for the server wrote it.
 
 use crate::clock;
 use crate::plan::{DeviceNumber, names, version};
@@ -36,17 +36,17 @@ pub struct Came {
     pub body: Vec<u8>,
 }
 
-/// What a device hears.
+/// Frame that a device hears.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Heard {
-    /// It is bound. Classic versions do not say more.
+    /// The device is bound. Classic versions do not say more.
     Bound {
         /// So many pushes wait.
         waiting: Option<u32>,
         /// The session's number.
         epoch: Option<u64>,
     },
-    /// It is not, or not any more.
+    /// The device was refused, or is not bound any more.
     Refused(u32),
     /// A push.
     Push(Came),
@@ -123,7 +123,7 @@ impl Line {
         }
     }
 
-    /// What is heard next, within `wait`; `None` if nothing is. An end of the stream is an error.
+    /// The next frame within `wait`; `None` if none comes. An end of the stream is an error.
     pub fn hear(&mut self, wait: Duration) -> io::Result<Option<Heard>> {
         let until = clock::now_us() + wait.as_micros() as u64;
         loop {

@@ -13,7 +13,7 @@ use crate::plan::DeviceNumber;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What all parties of one life share.
+/// State that all parties of one life share.
 pub struct Scene {
     /// The run's seed.
     pub seed: u64,
@@ -35,7 +35,7 @@ pub struct Scene {
     pub tags: bool,
     /// The server was asked to stop, and may still answer.
     pub stopping: AtomicBool,
-    /// It is over.
+    /// Whether the life is over.
     pub over: AtomicBool,
 }
 
@@ -62,7 +62,7 @@ impl Numbers {
     }
 }
 
-/// What a party saw.
+/// Facts that a party saw.
 #[derive(Default)]
 pub struct Seen {
     /// Facts for the book.

@@ -137,7 +137,7 @@ impl Mqtt {
         self.book.end_life();
     }
 
-    /// What must not be and was, and how often things happened, since this was last asked.
+    /// Takes the violations, and the counts of events, since the last call.
     pub fn judged(&mut self) -> (Vec<(&'static str, String)>, Tally) {
         (std::mem::take(&mut self.book.wrongs), std::mem::take(&mut self.book.tally))
     }

@@ -1,4 +1,4 @@
-//! What a run does, from its command line.
+//! Plan of a run, from its command line.
 //!
 //! Every number has a bound, so that a run ends by itself. The devices of a run are a fixed crowd:
 //! who sleeps, who wakes and who has which tag follows from a device's number.
@@ -44,7 +44,7 @@ pub struct Plan {
     pub binary: PathBuf,
     /// Starts and ends of it.
     pub cycles: u32,
-    /// What is asked, and when the kill comes.
+    /// Seed of the orders, and of the time of the kill.
     pub seed: u64,
     /// No further cycle begins after so long.
     pub seconds: u64,

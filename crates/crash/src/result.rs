@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What a run brought.
+/// Result of a run.
 pub struct Outcome {
     /// When it began, Unix seconds.
     pub began_s: u64,
@@ -21,11 +21,11 @@ pub struct Outcome {
     pub recoveries_us: Vec<u64>,
     /// How often things happened.
     pub tally: Tally,
-    /// What must not be and was.
+    /// Violations.
     pub violations: Vec<Violation>,
     /// How many there were.
     pub violations_count: u64,
-    /// What was hurt on purpose.
+    /// Damage that was done on purpose.
     pub sabotage: Vec<String>,
 }
 

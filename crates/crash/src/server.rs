@@ -1,7 +1,8 @@
 //! The server under test: one process on a data folder, on ports that the system chose.
 //!
-//! It is started by us, ended by us and known by its process id alone; whoever drops it ends it.
-//! Its log goes to a file that grows over all its lives. It is not known here what it is asked.
+//! The harness starts and ends the server and knows it by its process id alone; dropping it ends
+//! it. Its log goes to a file that grows over all its lives. This module does not know its
+//! requests.
 
 use crate::clock;
 use crate::plan::{BODY_BYTES_MAX, PRODUCT, Plan};

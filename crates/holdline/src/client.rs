@@ -184,7 +184,7 @@ impl Server {
         &self.data
     }
 
-    /// What everybody may ask: the status of the answer and its JSON, or why there is none.
+    /// Answer to a request that needs no token: its status and JSON, or the error.
     pub fn look(&self, patience: Duration, path: &str) -> Result<(u16, Value), String> {
         self.answer(Some(patience), ("GET", path), None, None)
     }

@@ -1,6 +1,7 @@
 //! `holdline doctor`: whether this machine is fit for so many connections, and what to change.
 //!
-//! It prints what `observe::doctor` found, the worst first, and changes nothing unless told to.
+//! The command prints the rows of `observe::doctor`, the worst first, and changes nothing unless
+//! told to.
 
 use admin::CertificateStatus;
 use base::text::escaped;

@@ -1,8 +1,8 @@
 //! `holdline observe`: watches a machine and, on it, a process and a server's metrics page.
 //!
-//! It runs beside any server and needs nothing of it. A line a second shows what is there, and what
-//! rose that should not; at the end a summary names the limit that was met. Rows go to a CSV file,
-//! or to JSON lines. It reads no clock but the kernel's uptime.
+//! The command runs beside any server and needs nothing of it. A line a second shows the figures,
+//! and those that rose and should not; at the end a summary names the limit that was met. Rows go
+//! to a CSV file, or to JSON lines. The command reads no clock but the kernel's uptime.
 
 mod line;
 mod sink;

@@ -1,12 +1,12 @@
 //! The one place of the command line that prints.
 //!
-//! What a command found goes to standard output, what it has to say about that to standard error.
-//! Whoever reads may go away at any moment (`holdline load plans | head -1`), and a disk behind
-//! either may be full: a print never fails and never ends the process. It is remembered instead:
-//! [`is_closed`] tells those who print for ever that they may end, and [`settle`] makes the exit
-//! code of a result that could not be written one of its own. A reader who has had enough is no
-//! fault. Names and topics come from strangers, so nothing that a terminal obeys leaves here, but
-//! by [`paint`] and [`Raw`]. It does not know what is printed.
+//! The result of a command goes to standard output, its notes about that to standard error. The
+//! reader may leave at any moment (`holdline load plans | head -1`), and a disk behind either may
+//! be full: a print never fails and never ends the process. It is remembered instead: [`is_closed`]
+//! tells those who print for ever that they may end, and [`settle`] makes the exit code of a result
+//! that could not be written one of its own. A reader who has had enough is no fault. Names and
+//! topics come from strangers, so nothing that a terminal obeys leaves here, but by [`paint`] and
+//! [`Raw`]. This module does not know the meaning of the text.
 
 use base::text::escaped_lines;
 use std::io::{self, ErrorKind, IsTerminal, Write};

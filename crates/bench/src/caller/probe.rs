@@ -1,8 +1,8 @@
 //! One device whose pushes are timed one by one: from the request to the frame.
 //!
-//! It is a blocking socket with a thread of its own, which notes when a frame came before it does
-//! anything else. The request goes over the API like an application's; its answer is not part of
-//! the time.
+//! The probe is a blocking socket with a thread of its own, which notes when a frame came before it
+//! does anything else. The request goes over the API like an application's; its answer is not part
+//! of the time.
 
 use crate::api::{self, Api};
 use crate::caller::speech::{self, Speech};

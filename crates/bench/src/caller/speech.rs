@@ -1,4 +1,4 @@
-//! What is said on a line: nothing, raw bytes, or MIOP 7.
+//! The speech of a line: nothing, raw bytes, or MIOP 7.
 //!
 //! A speech holds no state of a line. MIOP is said with the codec that we ship; its devices are
 //! anonymous, have names of 16 characters and wish a heartbeat so long that it never comes.
@@ -17,7 +17,7 @@ pub const HEARTBEAT_S: u16 = 43_200;
 /// Largest frame that is read, bytes.
 const FRAME_BYTES_MAX: usize = 64 * 1024;
 
-/// What is said.
+/// The speech of a line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Speech {
     /// Nothing at first; messages of 64 bytes that come back.
@@ -28,14 +28,14 @@ pub enum Speech {
     Miop {
         /// The devices' product.
         product: String,
-        /// What their names begin with, at most eight characters.
+        /// Prefix of their names, at most eight characters.
         prefix: String,
         /// Messages are Reports of 64 bytes, else Pings.
         reports: bool,
     },
 }
 
-/// What was heard on a line.
+/// Frames that came on a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Heard {
     /// The hello was answered.

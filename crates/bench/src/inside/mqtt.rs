@@ -1,10 +1,10 @@
 //! Many MQTT clients with one subscription of its own each: subscribed, reached, held; then the
 //! server is killed, and all come back.
 //!
-//! What is counted is what the clients saw: every call has one end, by its cause, or is open. With
-//! sessions that are kept all go on where they were. Who does that does not subscribe again, so
-//! what reaches it afterwards came by what the server had kept; messages for those who are still
-//! away wait for them. With clean sessions all subscribe anew.
+//! The clients' view is counted: every call has one end, by its cause, or is open. With kept
+//! sessions all clients resume. A client that resumes does not subscribe again, so its later
+//! messages came by the session that the server had kept; messages for clients that are still away
+//! wait for them. With clean sessions all clients subscribe anew.
 
 use super::{DRAWN, HEARTBEAT_S, Held, MARK, PUSHED, TELL_EVERY, WINDOW, bind, causes, drawn};
 use super::{back_off, hold, memory, sample, setup};

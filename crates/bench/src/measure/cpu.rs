@@ -25,7 +25,7 @@ pub fn used(pid: u32) -> io::Result<Duration> {
     Ok(Duration::from_nanos(nanos))
 }
 
-/// What a thread has had of the cores.
+/// Processor time of a thread.
 #[derive(Clone, Default, Debug)]
 pub struct Slices {
     /// Its name.

@@ -1,4 +1,4 @@
-//! What a result was taken on: machine, load, and the source's commit.
+//! Circumstances of a result: machine, load, and the source's commit.
 //!
 //! A figure without them cannot be compared. Nothing is judged here.
 

@@ -17,7 +17,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// What process `pid` has now.
+    /// Reads the memory of process `pid` now.
     pub fn of(pid: u32) -> io::Result<Memory> {
         parse(&std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?)
             .ok_or_else(|| io::Error::other("smaps_rollup lacks Rss, Pss or Private_Dirty"))

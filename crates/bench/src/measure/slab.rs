@@ -19,11 +19,11 @@ const BYTES_MIN: f64 = 4.0;
 /// Two measurements of one cache that differ by less are alike, bytes a connection: the smallest
 /// object that a watched socket has and a bare one has not takes 16.
 const DIFFERENCE_MIN: f64 = 12.0;
-/// What each end of any connection has.
+/// Caches that each end of any connection uses.
 const EITHER_END: [&str; 6] =
     ["TCP", "sock_inode_cache", "dentry", "filp", "lsm_inode_cache", "lsm_file_cache"];
 
-/// What the kernel holds now; `None` when it may not be read.
+/// Reads the kernel's memory now; `None` when it may not be read.
 pub fn read() -> io::Result<Option<Slabs>> {
     match std::fs::read_to_string("/proc/slabinfo") {
         Ok(text) => Ok(Some(parse(&text))),

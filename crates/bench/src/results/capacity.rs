@@ -189,7 +189,7 @@ fn render(latest: &Latest) -> String {
     out
 }
 
-/// What notifying costs besides sending: two runs that differ in nothing else.
+/// Writes the cost of notifying besides sending: two runs that differ in nothing else.
 fn difference(out: &mut String, latest: &Latest) {
     for (what, with, without) in [
         ("delivery alone: the difference of W2 and W1", "im-w2", "im-w1"),

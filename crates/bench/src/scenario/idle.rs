@@ -63,7 +63,7 @@ pub fn run(scale: Scale) -> io::Result<Outcome> {
     Ok(outcome)
 }
 
-/// What an open console costs the server, with ten thousand devices there that ping.
+/// Cost of an open console for the server, with ten thousand devices that ping.
 pub fn console(scale: Scale) -> io::Result<Outcome> {
     let devices = scale.of(LOOKED_AT);
     let span = Duration::from_secs(u64::from(scale.of(HEARTBEAT_S)));
@@ -100,7 +100,7 @@ pub fn console(scale: Scale) -> io::Result<Outcome> {
     Ok(outcome)
 }
 
-/// What a trace costs those whom it does not follow.
+/// Cost of a trace for connections that it does not follow.
 pub fn traced(scale: Scale) -> io::Result<Outcome> {
     let devices = scale.of(TRACED);
     let span = Duration::from_secs(u64::from(scale.of(20)));

@@ -35,7 +35,7 @@ use std::time::Duration;
 const COUNTS: [u32; 4] = [500, 2_000, 4_000, 8_000];
 /// The longest wait until all are there.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// What holds before memory is read: buffers of the beginning go back.
+/// Pause before memory is read: buffers of the beginning are given back.
 const CALM: Duration = Duration::from_secs(3);
 
 /// Bytes and CPU a simulated client.

@@ -27,7 +27,7 @@ const WINDOW: u32 = 100;
 /// are not part of an idle connection.
 const SETTLE: Duration = Duration::from_secs(12);
 
-/// What the steps of one program showed.
+/// Memory after each step of one program.
 struct Growth {
     counts: Vec<u32>,
     memory: Vec<Memory>,

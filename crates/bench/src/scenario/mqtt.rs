@@ -31,7 +31,7 @@ fn present() -> Vec<Kind> {
     Kind::ALL.into_iter().filter(|kind| kind.program().is_some()).collect()
 }
 
-/// What each broker says it is.
+/// Version that each broker reports.
 fn versions() -> Value {
     Kind::ALL.iter().map(|kind| (kind.name().to_owned(), json!(kind.version()))).collect()
 }

@@ -77,7 +77,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or(f64::NAN)
 }
 
-/// What `sim hold` prints with these arguments.
+/// Output of `sim hold` with these arguments.
 fn ask(args: &[&str]) -> io::Result<Value> {
     let mut command = match std::env::var_os("HOLDLINE_SIM") {
         Some(binary) => Command::new(binary),

@@ -233,7 +233,7 @@ fn end_all(folder: &Path) {
     }
 }
 
-/// What a run has in a stored result: all but its series and distributions.
+/// Shortens a run for a stored result: all but its series and distributions stay.
 pub fn shorten(run: &mut Value) {
     if let Some(run) = run.as_object_mut() {
         run.remove("series");

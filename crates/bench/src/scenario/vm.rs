@@ -28,11 +28,11 @@ pub struct Options {
     pub hold_s: u32,
     /// For trying out.
     pub quick: bool,
-    /// Who calls.
+    /// Clients of the server.
     pub callers: Callers,
 }
 
-/// Who calls the server in the VM.
+/// Clients of the server in the VM.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Callers {
     /// Devices of MIOP, held by this program.
@@ -150,7 +150,7 @@ pub fn run(options: &Options) -> io::Result<Outcome> {
     Ok(outcome)
 }
 
-/// What the laboratory found; its summary and its run are the details.
+/// Outcome of the laboratory's run; its summary and its run are the details.
 fn of_the_laboratory(options: &Options, told: Value) -> Outcome {
     let mut outcome = Outcome::new(json!({
         "plan": "million", "clients": options.devices, "memory_mb": options.mem_mb,

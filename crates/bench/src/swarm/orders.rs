@@ -1,4 +1,4 @@
-//! What a swarm is told, a line an order, and what it answers: `done ...`, or `failed: ...`.
+//! Orders to a swarm, a line each, and its answers: `done ...`, or `failed: ...`.
 //!
 //! ```text
 //! hold COUNT FIRST WINDOW none|exact|wildcard    clients with identifiers of 16 characters
@@ -20,7 +20,7 @@ use std::time::Duration;
 /// A swarm in a process of its own.
 pub struct Remote(Child);
 
-/// What a run brought.
+/// Result of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Ran {
     /// Copies delivered.

@@ -9,7 +9,7 @@ pub const PAYLOAD_BYTES: usize = 64;
 /// Longer than any run, and not zero: a peer refuses that.
 const KEEP_ALIVE_S: u16 = 7_200;
 
-/// What the server said.
+/// Packet of the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Said {
     /// The connection is taken.
@@ -22,7 +22,7 @@ pub enum Said {
         qos: u8,
         /// Its packet identifier.
         id: u16,
-        /// Who published it.
+        /// Publisher of the message.
         from: u32,
         /// Moment of sending, nanoseconds of the publisher's clock.
         at_ns: u64,

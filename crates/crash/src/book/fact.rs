@@ -16,30 +16,30 @@ pub struct Order {
     pub number: u64,
     /// Devices that the order is for.
     pub devices: Vec<DeviceNumber>,
-    /// It overtakes.
+    /// Whether it overtakes others.
     pub high: bool,
-    /// It replaces those with the same key.
+    /// Key by which it replaces others.
     pub collapse: Option<u8>,
-    /// It may vanish after so many seconds: short enough to happen in a run.
+    /// Seconds after which it may expire: short enough to happen in a run.
     pub short_s: Option<u32>,
     /// Bytes of its body.
     pub length: u32,
-    /// It names no devices but the tag of this group.
+    /// Group whose tag it names; `None`: it names devices.
     pub group: Option<DeviceNumber>,
-    /// It bears an idempotency key.
+    /// Whether it has an idempotency key.
     pub keyed: bool,
     /// When it was asked for the first time.
     pub asked_at: u64,
 }
 
-/// What the server said became of a push at a device.
+/// Fate of a push at a device, as the server reported it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// It is on stable storage.
+    /// The push is on stable storage.
     Stored,
     /// The device acknowledged it.
     Delivered,
-    /// It is over, or was not taken on.
+    /// The push is over, or was not taken on.
     Not,
 }
 
@@ -63,9 +63,9 @@ pub struct Visit {
     pub epoch: Option<u64>,
     /// Nothing was asked meanwhile, and everything that waited has come.
     pub full: bool,
-    /// What came.
+    /// Pushes that came.
     pub came: Vec<Came>,
-    /// What was acknowledged.
+    /// Acknowledgements that were sent.
     pub acks: Vec<Ack>,
 }
 
@@ -84,7 +84,7 @@ pub enum Fact {
         id: u64,
         /// Moment of it, microseconds of the harness's clock.
         at: u64,
-        /// What became of it.
+        /// Fates of the push at its devices.
         fates: Vec<(DeviceNumber, Fate)>,
     },
     /// An order was refused: nothing was done.

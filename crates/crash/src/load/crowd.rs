@@ -13,7 +13,7 @@ use proto_miop::codec::Version;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// What a host keeps over the server's lives.
+/// State that a host keeps over the server's lives.
 pub struct Host {
     devices: Vec<DeviceNumber>,
     /// The number of the last Report of each.

@@ -24,7 +24,7 @@ impl Register {
         Register(vec![value.to_owned()])
     }
 
-    /// It was asked to change.
+    /// Notes that a change to this value was requested.
     pub fn asked(&mut self, value: &str) {
         self.0.push(value.to_owned());
     }

@@ -39,7 +39,7 @@ pub struct Pen {
     known: Known,
     last_id: u16,
     open: VecDeque<Open>,
-    /// What was said and heard last: when, packet type, identifier; 1 is a new connection.
+    /// The last packets sent and received: time, packet type, identifier; 1 is a new connection.
     trail: VecDeque<(u64, u8, u16)>,
 }
 
@@ -60,7 +60,7 @@ impl Pen {
         self.trail.push_back((clock::now_us(), kind, id));
     }
 
-    /// What was said and heard under this identifier.
+    /// The last packets under this identifier, as text.
     fn trail_of(&self, id: u16) -> String {
         let of = self.trail.iter().filter(|(_, kind, of)| *of == id || *kind == 1);
         let last: Vec<String> =

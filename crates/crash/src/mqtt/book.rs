@@ -1,8 +1,8 @@
 //! The book of MQTT: what every answer promised, what came, and whether both fit together.
 //!
-//! What is promised. A message that was answered (PUBACK, or PUBREC at QoS 2, for then the server
-//! owns it) comes to every session that was subscribed before it was asked, and to one member of
-//! each shared group; a will comes when its client went without farewell. At QoS 2 nothing comes a
+//! The promises. A message that was answered (PUBACK, or PUBREC at QoS 2, for then the server owns
+//! it) comes to every session that was subscribed before it was asked, and to one member of each
+//! shared group; a will comes when its client went without farewell. At QoS 2 nothing comes a
 //! second time; at QoS 1 it is counted. The first of each publisher and topic come in order. The
 //! last answered value of a retained topic is there, or a later one. Nothing else comes.
 
@@ -26,9 +26,9 @@ pub struct Asked {
     pub topic: String,
     /// Its QoS.
     pub qos: u8,
-    /// It is kept for its topic.
+    /// Whether the topic retains it.
     pub retain: bool,
-    /// It is empty: a retained message goes.
+    /// Whether it is empty: it deletes a retained message.
     pub clear: bool,
     /// Moment of it, microseconds of the harness's clock.
     pub at: u64,
@@ -45,9 +45,9 @@ pub struct Sight {
     pub topic: String,
     /// With which QoS it came.
     pub qos: u8,
-    /// It may have been sent before.
+    /// Whether it may have been sent before.
     pub dup: bool,
-    /// It was marked as retained.
+    /// Whether it was marked as retained.
     pub retain: bool,
     /// Its packet identifier.
     pub id: u16,
@@ -60,7 +60,7 @@ pub struct Sight {
 pub enum Fact {
     /// A message was asked for.
     Asked(Asked),
-    /// It was sent again, in a later life.
+    /// The message was sent again, in a later life.
     Again(u64),
     /// The server owns it now, since that time.
     Acked(u64, u64),
@@ -74,11 +74,11 @@ pub enum Fact {
     Gone(u64),
     /// A reader asked for a filter, at that time.
     Wished(usize, String, u64),
-    /// It was granted.
+    /// The subscription was granted.
     Granted(usize, String, u64),
     /// A reader does not want a filter any more.
     Unwished(usize, String, u64),
-    /// It is gone.
+    /// The subscription ended.
     Ended(usize, String, u64),
     /// A reader got a message.
     Seen(Sight),
@@ -103,13 +103,13 @@ struct Known {
     life: u32,
     acked_at: u64,
     refused: bool,
-    /// It was sent again in a later life.
+    /// Whether it was sent again in a later life.
     again: bool,
     /// A will of a client that said farewell.
     gone: bool,
 }
 
-/// Who has to get messages: a session, or all of a shared group together.
+/// Receiver that must get messages: a session, or all of a shared group together.
 #[derive(Default)]
 struct Unit {
     spans: Vec<Span>,
@@ -136,7 +136,7 @@ pub struct Book {
     units: Vec<Unit>,
     /// By topic: numbers asked since the last answered one, and that one first.
     retained: BTreeMap<String, Vec<(u64, bool)>>,
-    /// What must not be and was, since it was last taken.
+    /// Violations since the last take.
     pub wrongs: Vec<(&'static str, String)>,
     /// How often things happened.
     pub tally: Tally,
@@ -208,7 +208,7 @@ impl Book {
         }
     }
 
-    /// What every unit has to get still.
+    /// Messages that every unit must still get.
     pub fn owed(&self) -> impl Iterator<Item = (usize, u64)> {
         let all = self.units.iter().enumerate();
         all.flat_map(|(unit, it)| it.owed.iter().map(move |number| (unit, *number)))

@@ -1,5 +1,5 @@
-//! Who publishes and who subscribes: the same in every run, so that a client's number says who it
-//! is. The topic says the QoS of its messages: order is promised within one topic and one QoS.
+//! Publishers and subscribers: the same in every run, so that a client's number identifies it. The
+//! topic says the QoS of its messages: order is promised within one topic and one QoS.
 
 use super::wire::{V4, V5};
 
@@ -21,9 +21,9 @@ pub struct Reader {
     pub version: u8,
     /// Its highest QoS.
     pub qos: u8,
-    /// What it is subscribed to from the first life on; no two overlap.
+    /// Filters that it is subscribed to from the first life on; no two overlap.
     pub filters: &'static [&'static str],
-    /// It comes while there is load.
+    /// Whether it connects while there is load.
     pub wakes: bool,
     /// The shared group it belongs to, with all its filters.
     pub group: Option<u8>,

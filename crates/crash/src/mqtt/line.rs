@@ -1,7 +1,7 @@
 //! A connection of an MQTT client over a blocking socket of loopback.
 //!
-//! It says what it is told to say and tells what it hears; it answers nothing by itself. What it
-//! cannot read is an error, for the server wrote it.
+//! The connection sends what its caller orders and reports what it hears; it answers nothing by
+//! itself. Unreadable input is an error, for the server wrote it.
 
 use super::wire::{self, Connect, Said};
 use crate::clock;
@@ -52,7 +52,7 @@ impl Line {
         Ok(line)
     }
 
-    /// What is heard next, within `wait`; `None` if nothing is. An end of the stream is an error.
+    /// The next packet within `wait`; `None` if none comes. An end of the stream is an error.
     pub fn hear(&mut self, wait: Duration) -> io::Result<Option<Said>> {
         let until = clock::now_us() + wait.as_micros() as u64;
         loop {

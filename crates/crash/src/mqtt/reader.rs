@@ -21,7 +21,7 @@ use std::time::Duration;
 pub struct Eye {
     /// Which of [`READERS`].
     pub at: usize,
-    /// Who it is.
+    /// The reader.
     pub reader: &'static Reader,
     known: bool,
     /// Identifiers of QoS 2 that are not released, and what came under them.

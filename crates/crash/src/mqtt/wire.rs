@@ -15,9 +15,9 @@ pub struct Message {
     pub topic: String,
     /// Its QoS.
     pub qos: u8,
-    /// It may have been sent before.
+    /// Whether it may have been sent before.
     pub dup: bool,
-    /// It was kept for whoever subscribes.
+    /// Whether it was retained.
     pub retain: bool,
     /// Its packet identifier; 0 at QoS 0.
     pub id: u16,
@@ -25,7 +25,7 @@ pub struct Message {
     pub payload: Vec<u8>,
 }
 
-/// What the server said.
+/// Packet of the server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Said {
     /// The connection is taken, or not: whether the session is present, and the code.
@@ -40,7 +40,7 @@ pub enum Said {
     Unsuback(u16),
     /// A ping was answered.
     Pong,
-    /// It is over, with this reason.
+    /// The connection is over, for this reason.
     Disconnect(u8),
 }
 
@@ -172,7 +172,7 @@ fn message(version: u8, first: u8, body: &[u8]) -> Option<Message> {
     (qos < 3 && (qos == 0) == (id == 0)).then_some(Message { topic, qos, dup, retain, id, payload })
 }
 
-/// What stands behind the properties.
+/// Bytes behind the properties.
 fn properties(bytes: &[u8]) -> Option<&[u8]> {
     let (length, head) = length(bytes)?;
     bytes.get(head + length..)

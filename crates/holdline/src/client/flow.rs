@@ -1,5 +1,5 @@
-//! What a server streams, read with an end to the patience: one that falls silent is no longer
-//! waited for.
+//! A server's stream, read with an end to the patience: one that falls silent is no longer waited
+//! for.
 //!
 //! The reader of a socket waits for ever, so it is on a thread of its own, which ends with the
 //! process. Invariant: a read returns within [`SILENCE`].

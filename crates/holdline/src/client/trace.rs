@@ -1,8 +1,8 @@
 //! `holdline trace`: what a client, a user, an address or a topic says, live and decoded.
 //!
-//! It reads the API's stream (server-sent events, WHATWG HTML 9.2) line by line and prints a line
-//! for each event. What strangers wrote is shown escaped. It ends with the trace, with its reader,
-//! and quietly when it is told to.
+//! The command reads the API's stream (server-sent events, WHATWG HTML 9.2) line by line and prints
+//! a line for each event. Text of strangers is shown escaped. The command ends with the trace, with
+//! its reader, and quietly on a signal.
 
 use super::{Server, query};
 use base::text::escaped;

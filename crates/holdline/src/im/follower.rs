@@ -31,7 +31,7 @@ pub struct Follower {
     head: Seq,
     acknowledged: Seq,
     is_pulling: bool,
-    /// It has not pulled yet: until it has, the server does not know where it is.
+    /// Whether it has not pulled yet: until it has, the server does not know its place.
     is_new: bool,
     /// Messages that it sent itself and whose places it has not passed: they do not come back.
     own: u64,

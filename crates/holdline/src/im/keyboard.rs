@@ -1,5 +1,5 @@
-//! What is typed into a conversation: lines of standard input, until that ends or one is /quit, and
-//! how long the last answers are waited for then.
+//! Lines typed into a conversation, from standard input until it ends or one is /quit; then the
+//! last answers are awaited for a while.
 
 use super::{ANSWER_TIME, Failure};
 use base::time::Instant;

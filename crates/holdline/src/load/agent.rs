@@ -1,7 +1,7 @@
 //! `holdline load agent`: this machine makes a part of another one's load, or watches a server.
 //!
-//! It runs until it is ended, and works for one coordinator at a time. What it does is the load
-//! crate's; here are its words of the command line.
+//! The agent runs until it is ended, and works for one coordinator at a time. The load crate does
+//! the work; this module has its command line.
 
 use clap::Args;
 use load::agent::{AgentListener, OwnMachine, serve};

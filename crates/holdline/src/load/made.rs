@@ -1,8 +1,8 @@
 //! Makes a run: the tester, whoever looks on, the run itself, its folder, what is printed
 //! of it.
 //!
-//! It does not know what a plan says. The invariant: a run that was made is written, whatever came
-//! of it, and the exit code says the same as its last line.
+//! This module does not know the content of a plan. The invariant: a run that was made is written,
+//! whatever its result, and the exit code says the same as its last line.
 
 use super::asked::{Asked, Show};
 use super::{FAILED, INVALID, PASSED, watch};

@@ -1,7 +1,8 @@
 //! `holdline audit`: whether memory and directory agree, and where they do not.
 //!
-//! It ends with 0 when they agree, with 1 when a difference outlived the settle time (repaired or
-//! not), and with 2 when they could not be compared, so that a script can tell the three apart.
+//! The command ends with 0 when they agree, with 1 when a difference outlived the settle time
+//! (repaired or not), and with 2 when they could not be compared, so that a script can tell the
+//! three apart.
 
 use super::{moment, state};
 use crate::client::{LONG, Server};

@@ -90,8 +90,8 @@ pub fn restore(from: &Path, data: &Path) -> Result<ExitCode, String> {
     Ok(checked)
 }
 
-/// What root restores would be root's, and the server runs as another user: the new folder gets
-/// the owner of the backup.
+/// Gives the new folder the owner of the backup: files that root restores would be root's, and the
+/// server runs as another user.
 fn give_to_owner_of(from: &Path, data: &Path) -> io::Result<()> {
     // The folder itself may have been here before.
     let (owner, made) = (from.metadata()?, data.join(FORMAT).metadata()?);

@@ -35,7 +35,7 @@ pub use wukongim::api as wukongim_api;
 /// A server is at rest when it uses less of a core than this in [`LOOK`], twice in a row.
 const REST: Duration = Duration::from_millis(2);
 const LOOK: Duration = Duration::from_millis(200);
-/// It is waited for no longer.
+/// Longest wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until a server is at rest; an error if it never is.

@@ -36,7 +36,7 @@ const RATES: [u32; 5] = [40, 20, 10, 5, 2];
 const HOLD_S: u32 = 30;
 /// Bytes of a message.
 const BYTES: u32 = 36;
-/// What each reports, divided by its cores.
+/// Rates that each reports, divided by its cores.
 const W11_A_CORE: f64 = 2_500.0;
 const W12_A_CORE: f64 = 12_500.0;
 const W13_A_CORE: f64 = 1_700_000.0;
@@ -218,7 +218,7 @@ fn large_group((members, online): (u32, u32), rate: u32, hold_s: u32) -> String 
         + &said("group", rate, hold_s)
 }
 
-/// What speakers say, so often each that all keep the rate together; and that there is quiet then.
+/// Stages of a plan in which speakers send at this rate together, and then a quiet one.
 fn said(topic: &str, rate: u32, hold_s: u32) -> String {
     let (every_ms, loops) = (1_000 * SPEAKERS / rate, (hold_s * rate / SPEAKERS).max(1));
     format!(

@@ -38,13 +38,13 @@ const SIZES: [(u32, u32); 6] = [
     (65_536, 8_000),
 ];
 
-/// What could not be sent in time.
+/// Rule that all messages were sent in time.
 const UNSENT: &str = "messages.unsent == 0";
 /// Rules that depend on the machine. Where the store has no room for now the server says that it is
 /// busy, and what is said again comes behind what was said after it.
 const OF_THE_MACHINE: [&str; 2] = [UNSENT, "messages.reordered == 0"];
 
-/// What is sent, and when.
+/// Messages to send, and their pace.
 #[derive(Clone, Copy)]
 enum Pace {
     /// So many in all, some of each sender unanswered.

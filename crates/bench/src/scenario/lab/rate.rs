@@ -25,7 +25,7 @@ const STEPS: u32 = 3;
 /// A rate is held for so long, seconds.
 const HOLD_S: u32 = 8;
 
-/// What a rate came to.
+/// Result of a rate.
 struct Tried {
     per_s: u32,
     code: i32,

@@ -1,8 +1,8 @@
 //! A run of `holdline load` on one core against a server on the other, and what is read from it.
 //!
-//! It does not know what a plan asks. The server's CPU is that of its whole process, its log
-//! included, as the run's own series has it. Invariant: of a run whose rules did not hold nothing
-//! is read, but for rules that are named as those of the machine.
+//! This module does not know the demands of a plan. The server's CPU is that of its whole process,
+//! its log included, as the run's own series has it. Invariant: of a run whose rules did not hold
+//! nothing is read, but for rules that are named as those of the machine.
 
 use crate::child::Child;
 use crate::holdline::{self, Holdline};
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 /// Exit code of a run whose tester was saturated.
 const SATURATED: i32 = 3;
 
-/// What came of a run.
+/// Result of a run.
 pub struct Talked {
     /// The run.
     pub run: Run,

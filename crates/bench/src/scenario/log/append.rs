@@ -32,7 +32,7 @@ const WAYS: [(&str, usize); 3] = [("lock step", 1), ("200 producers", 200), ("pi
 /// Timelines of an append, and its window.
 const FANS: [(u32, usize); 3] = [(1, 4_096), (100, 160), (1_000, 16)];
 
-/// What is measured: a lane of ours, or an engine behind the group commit of all.
+/// Store under measurement: a lane of ours, or an engine behind the group commit of all.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Contestant {
     /// Our log as others use it: its own threads, calls, completions.

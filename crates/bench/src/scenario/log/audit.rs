@@ -16,7 +16,7 @@ use std::io;
 /// so few that small timelines by the million are read back in time.
 pub const GROUPS_PULLED_MAX: usize = 20_000;
 
-/// What a scan has shown so far.
+/// Results of a scan so far.
 pub struct Seen<'a> {
     traffic: &'a Traffic,
     messages: u64,

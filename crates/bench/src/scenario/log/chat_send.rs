@@ -1,4 +1,4 @@
-//! What one chat message between two people stores, in the two steps in which it is stored.
+//! Writes of one chat message between two people, in the two steps in which it is stored.
 //!
 //! ```text
 //! append to conversation and outbox, with a once key ─► acknowledged to the sender

@@ -24,7 +24,7 @@ pub struct Plan {
     pub appends_max: u64,
 }
 
-/// What came of it.
+/// Result of the appends.
 pub struct Run {
     /// Appends acknowledged: all that were submitted.
     pub appends: u64,

@@ -1,8 +1,8 @@
 //! CPU of the own process and thread, and when the process is at rest.
 //!
-//! What getrusage would say of user and system time together, in nanoseconds, by the kernel's CPU
-//! clocks; ended threads are in it. A log leaves work for later (flushes, checkpoints), which
-//! belongs to the appends that made it: whoever measures waits for rest first.
+//! User and system time together, as getrusage has it, in nanoseconds by the kernel's CPU clocks;
+//! ended threads are in it. A log leaves work for later (flushes, checkpoints), which belongs to
+//! the appends that made it: whoever measures waits for rest first.
 
 use crate::clock;
 use rustix::time::{ClockId, clock_gettime};
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The process is at rest when it uses less in [`LOOK`].
 const REST: Duration = Duration::from_millis(1);
 const LOOK: Duration = Duration::from_millis(25);
-/// It is waited for no longer.
+/// Longest wait.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 /// CPU time of this process since it began, all threads.
@@ -52,7 +52,7 @@ impl Others {
         Others { process: process(), thread: thread() }
     }
 
-    /// What the others have used since.
+    /// CPU time that the others have used since.
     pub fn used(&self) -> Duration {
         (process() - self.process).saturating_sub(thread() - self.thread)
     }

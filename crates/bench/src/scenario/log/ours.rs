@@ -28,7 +28,7 @@ use store::log::{LogIdentity, LogSettings, Origin};
 const STATE_CACHE_BYTES: u64 = 64 << 20;
 const PARTY: Party = Party::Service(ServiceKind::Push, ShardId(0));
 
-/// What differs from the defaults.
+/// Settings that differ from the defaults.
 #[derive(Clone, Debug, Default)]
 pub struct Tuning {
     /// No checkpoint is made unasked.
@@ -39,7 +39,7 @@ pub struct Tuning {
     pub segment_bytes: Option<u64>,
     /// Heads that stay in memory.
     pub heads_resident_max: Option<usize>,
-    /// Whose log it is.
+    /// Identity of the log.
     pub whose: LogIdentity,
 }
 
@@ -126,7 +126,7 @@ impl Direct {
         Ok(Direct { engine, found })
     }
 
-    /// What opening found.
+    /// Findings of the opening.
     pub fn found(&self) -> Value {
         let EngineFound { log, timelines, rebuilt, .. } = &self.found;
         json!({

@@ -1,4 +1,4 @@
-//! What the log is measured against: engines that keep the same rows, each in its best manner.
+//! Engines against which the log is measured: they keep the same rows, each in its best manner.
 //!
 //! A rival keeps a message under its key of sixteen bytes (number and label) and a row a timeline
 //! under timeline and place, which names the message. It is given for nothing what our log must

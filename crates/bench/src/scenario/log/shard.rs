@@ -20,7 +20,7 @@ const PERIOD: Duration = Duration::from_nanos(1_000_000_000 / RATE as u64);
 /// More under way than a second's is a log that does not keep up.
 const BEHIND_MAX: u64 = RATE as u64 * 4;
 
-/// What the shard felt, in microseconds.
+/// Times that the shard measured, in microseconds.
 #[derive(Default)]
 pub struct Felt {
     /// A turn's own work, from waking to sleeping.

@@ -1,4 +1,5 @@
-//! What a shard feels of its log: nothing but appends, then beside checkpoints, compaction, backup.
+//! Delays that a shard sees from its log: nothing but appends, then beside checkpoints, compaction,
+//! backup.
 //!
 //! The shard is played by a thread (`shard`) over the log as the server uses it, opened anew for
 //! each phase with settings that bring about what the phase is of. Before the compaction most of
@@ -46,7 +47,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Between two lots of timelines that are forgotten.
 const PAUSE_SHORT: Duration = Duration::from_millis(5);
 
-/// What goes on beside the appends.
+/// Work beside the appends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beside {
     Nothing,
@@ -145,7 +146,8 @@ impl Phase<'_> {
         Ok(())
     }
 
-    /// What goes on beside the appends while the phase lasts; what is to be told of it.
+    /// Does the work beside the appends while the phase lasts; returns what is to be reported of
+    /// it.
     fn go_on(&self, hand: &ours::Beside) -> io::Result<Value> {
         let (began, mut told) = (clock::now(), Vec::new());
         let mut forgotten = self.forgotten.chunks(FORGOTTEN_TOGETHER);

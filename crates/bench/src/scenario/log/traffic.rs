@@ -1,4 +1,4 @@
-//! What is appended: messages of 200 random bytes, each to a group of timelines.
+//! Appended messages: 200 random bytes, each to a group of timelines.
 //!
 //! A message is a function of its number, so that whoever reads it back can tell whether it is
 //! right. The timelines are a million of hashed names, in groups as wide as an append; a group
@@ -28,7 +28,7 @@ pub struct Traffic {
     next: u64,
 }
 
-/// What a group of timelines was given.
+/// Messages that a group of timelines got.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Group {
     /// Messages that were made for it and should be in its timelines.

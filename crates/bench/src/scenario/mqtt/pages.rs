@@ -1,9 +1,9 @@
 //! Small pages and huge ones: memory and CPU of the same server both ways, with nobody on it, with
 //! a thousand and with as many as this machine lets a process have, beside mosquitto.
 //!
-//! What ships takes small pages alone (`[server] huge_pages = false`). With that switch on huge
-//! ones come where the kernel gives them to everybody; where it does not both ways are one, and
-//! only the first is measured. The plan says which kernel it was.
+//! The server as shipped uses small pages alone (`[server] huge_pages = false`). With that switch
+//! on, huge ones are used where the kernel gives them to everybody; where it does not, both ways
+//! are one, and only the first is measured. The plan says which kernel it was.
 
 use super::versions;
 use crate::holdline::Setup;
@@ -27,7 +27,7 @@ const SETTLE: Duration = Duration::from_secs(12);
 /// Deliveries that CPU is taken of: 50 pairs, QoS 0, window 10.
 const DELIVERIES: u32 = 600_000;
 
-/// Whose memory it is.
+/// Process whose memory is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Small,

@@ -1,7 +1,7 @@
 //! Little to do: a server with nobody on it, and one with many who say next to nothing.
 //!
-//! What is fixed is looked at as it is, not as a slope. A thread that has nothing to do must not
-//! wake: how many ran at all says so, and the share of a core what that costs.
+//! Fixed costs are measured as they are, not as a slope. A thread that has nothing to do must not
+//! wake: the number of threads that ran shows whether it did, and the share of a core its cost.
 
 use crate::clock;
 use crate::holdline::{Holdline, Setup};
@@ -81,7 +81,7 @@ pub fn quiet(scale: Scale) -> io::Result<Outcome> {
     Ok(outcome)
 }
 
-/// What a process did for a while.
+/// Activity of a process for a while.
 struct Looked {
     percent: f64,
     threads: usize,

@@ -1,5 +1,5 @@
-//! What a million devices hold: the ledger, the dirty set while the directory is away, and what is
-//! always there.
+//! Memory of a million devices: the ledger, the dirty set while the directory is away, and the
+//! fixed part.
 //!
 //! Each in a process of its own, as a slope over five steps of what that process alone has written
 //! to. Principals are made up one by one and handed over, so that nothing but the tracker holds
@@ -22,7 +22,7 @@ const STEPS: u32 = 5;
 /// Transitions between two turns.
 const EACH: u32 = 4_000;
 
-/// What is held, and whether a directory is configured and answers.
+/// Kinds of memory, and whether a directory is configured and answers.
 const KINDS: [(&str, &str); 4] = [
     ("ledger", "bytes of one online and written"),
     ("away", "bytes of one online and unwritten"),
@@ -90,7 +90,7 @@ pub fn orders(words: &[String]) -> io::Result<()> {
     Ok(())
 }
 
-/// What the tracker hands out is taken, or meets a directory that is away.
+/// Answers the tracker's batches: a directory takes them, or is away.
 fn answer(rig: &mut Rig, ms: u64, takes: bool) {
     loop {
         let batches = rig.hand_out(at(ms));

@@ -1,7 +1,8 @@
 //! A shard's tracker and the process's replicator, joined as the roof joins them, without threads.
 //!
-//! It plays the hub: it knows who is connected, draws versions, and says each transition. Time is
-//! told to it, so that an hour need not take one. It does not know which directory there is.
+//! The rig plays the hub: it knows who is connected, draws versions, and reports each transition.
+//! Its time is set by the caller, so that an hour need not take one. It does not know the kind of
+//! directory.
 
 use base::hash::HashKey;
 use base::prng::Prng;
@@ -45,7 +46,7 @@ pub struct Rig {
     fx: Effects,
 }
 
-/// What the directory's side has to say, until it is heard.
+/// Replies of the directory's side, until they are read.
 #[derive(Default)]
 pub struct Replies {
     pub written: Vec<Result<Vec<Put>, DirectoryError>>,
@@ -166,7 +167,7 @@ impl Rig {
         assert!(self.fx.outvoted.is_empty(), "there is no other node");
     }
 
-    /// What the tracker hands out, for whoever carries it himself.
+    /// Batches that the tracker hands out, for callers that carry them themselves.
     pub fn hand_out(&mut self, now: Now) -> Vec<model::ports::presence::directory::Batch> {
         self.tracker.turn(now, &mut self.fx);
         std::mem::take(&mut self.fx.batches)

@@ -33,7 +33,7 @@ const WAITING: u64 = 12_000;
 const SUSTAINED_S: u32 = 10;
 const PACE_PER_S: u64 = 10_000;
 const PACED_S: u32 = 20;
-/// What the directory's thread may say before it is heard.
+/// Longest queue of the directory's thread.
 const MAIL: usize = 32_768;
 
 enum StoreReply {
@@ -280,7 +280,7 @@ fn now(began: Instant) -> Now {
     at(clock::since(began).as_millis() as u64)
 }
 
-/// What the directory's thread needs.
+/// Parts of the directory's thread.
 struct Courier {
     settings: ReplicatorSettings,
     digests: Arc<Digests>,

@@ -1,4 +1,4 @@
-//! What a transition costs the shard: noted, handed out in a batch, and settled by its answer.
+//! Cost of a transition for the shard: noted, handed out in a batch, and settled by its answer.
 //!
 //! CPU of this thread, by the scheduler's clock for it. The directory's part is left out: the
 //! answer is made up. A transition brings its principal by value, as the hub's does, and the copy
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 const KNOWN: u32 = 200_000;
 const ROUNDS: u32 = 1_000;
-/// What a tracker hands out at a time.
+/// Transitions that a tracker hands out at a time.
 const EACH: u32 = 2_000;
 
 /// Where the time of a transition went.

@@ -1,8 +1,8 @@
 //! A Redis beside the server, for the stage that stops it, kills it and has it forget.
 //!
-//! It is Debian's `redis-server` on a free port of loopback, with nothing on disk: what is killed
-//! comes back empty. Its command has the stage's folder in it, by which one that a stage has
-//! started again is found. It knows no protocol and no plan.
+//! The Redis is Debian's `redis-server` on a free port of loopback, with nothing on disk: after a
+//! kill it comes back empty. Its command has the stage's folder in it, by which one that a stage
+//! has started again is found. This module knows no protocol and no plan.
 
 use super::{PATIENCE, free_port, listens};
 use std::io;
@@ -19,7 +19,7 @@ pub(super) struct Redis {
     pub port: u16,
     /// The command that starts it again.
     pub start: String,
-    /// What it is, in words.
+    /// Its version and settings, in words.
     pub words: String,
 }
 

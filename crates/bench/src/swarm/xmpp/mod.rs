@@ -39,7 +39,7 @@ const PAGES: u32 = 1_000;
 const PAGE: u32 = 50;
 /// Messages and pages are fewer where they would last longer than this.
 const LASTS: Duration = Duration::from_secs(30);
-/// What a message says.
+/// Text of a message.
 const TEXT: &str = "a text of about a hundred bytes, as people write them: are you coming to lunch \
                     today, or later on?";
 

@@ -1,5 +1,5 @@
-//! What is said in a room of XMPP reaches all who are in it: in one of a thousand, of each server
-//! that is compared; and in one of ten thousand, of ours, with what entering costs.
+//! Cost of messages in a room of XMPP that reach all who are in it: in one of a thousand, of each
+//! server that is compared; and in one of ten thousand, of ours, with what entering costs.
 //!
 //! Members are made by the API before anybody enters: whoever would make itself one by entering is
 //! told to all who are there.
@@ -36,8 +36,8 @@ impl Room {
         Ok(Room { address: format!("crowd@conference.{DOMAIN}"), occupants })
     }
 
-    /// They enter, one after the other. Whoever makes the room of another server takes it as it is
-    /// offered.
+    /// Has the occupants enter, one after the other. The one that makes the room of another server
+    /// accepts its default form.
     fn enter(&mut self, takes_form: bool) -> io::Result<()> {
         let room = &self.address;
         for (at, one) in self.occupants.iter_mut().enumerate() {

@@ -1,6 +1,6 @@
 //! A session of XMPP as the measurement has it: a blocking stream that says and looks for text.
 //!
-//! It costs its server what any client would, and itself little: what comes is not parsed.
+//! A session costs its server as much as any client, and itself little: input is not parsed.
 //! Invariant: whatever a server says, a wait for a text ends with it, in time, or with an error.
 
 use base64::Engine;
@@ -25,7 +25,7 @@ pub(super) use crate::scenario::lab::chat::accounts::PASSWORD;
 /// A session that is bound.
 pub(super) struct Session {
     stream: TcpStream,
-    /// What came and was not looked at.
+    /// Input that was not looked at.
     seen: Vec<u8>,
     /// Its name.
     pub(super) name: String,
@@ -92,7 +92,7 @@ impl Session {
         self.stream.write_all(text.as_bytes())
     }
 
-    /// What comes up to and with this text.
+    /// Reads up to and with this text.
     pub(super) fn until(&mut self, text: &str) -> io::Result<String> {
         let mut from = 0;
         loop {

@@ -1,7 +1,7 @@
 //! `holdline top`: a running server, live, on a terminal; a line a second where there is none.
 //!
-//! It asks the API as often as it is told to, and shows what [`view`] makes of the answers. A
-//! server that goes away is waited for: its place and its last figures stay.
+//! The command asks the API at its interval, and shows what [`view`] makes of the answers. A server
+//! that goes away is waited for: its place and its last figures stay.
 
 use super::status::{ask, reading};
 use crate::client::Server;

@@ -1,6 +1,5 @@
-//! What people have beside their accounts on another server comes over: contacts, what they
-//! publish and keep, and blocks as they are read, messages of all in the order of their times, then
-//! rooms, and what was said in them.
+//! Import of accounts' data from another server: contacts, nodes and blocks as they are read,
+//! messages of all in the order of their times, then rooms, and their messages.
 //!
 //! ```text
 //! items ─► contacts, nodes, blocks ─► batches ─► POST /v1/chat/moves

@@ -205,8 +205,8 @@ fn bearer<'a>(occupant: Option<&'a str>, address: Option<&'a str>) -> Option<&'a
     occupant.or(address)
 }
 
-/// What somebody said of whom the nick alone is known: that stands before it, in one line and
-/// without anything that ends it. What has none the room itself has said.
+/// Text of a message whose sender is known by nick alone: the nick stands before it, in one line
+/// and without anything that ends it. Without a nick it is a message of the room itself.
 fn quoted(nick: &str, body: &str) -> String {
     let is_plain = |sign: &char| !sign.is_control() && !matches!(sign, '[' | ']');
     let nick: String = nick.chars().filter(is_plain).take(NICK_CHARS_MAX).collect();

@@ -1,9 +1,9 @@
 //! A push gateway of an operator, in a process of its own: it takes every notification at once.
 //!
-//! It says `ready ADDRESS` and serves until its input ends: HTTP/1.1 with connections that are
-//! kept, a thread each, as many as the server opens. It reads a request whole, counts it, and
-//! answers 200 with nothing gone; it does not look at what it is told. To `count` it answers how
-//! many it has taken. Invariant: a request without a length ends its connection.
+//! The gateway prints `ready ADDRESS` and serves until its input ends: HTTP/1.1 with connections
+//! that are kept, a thread each, as many as the server opens. It reads a request whole, counts it,
+//! and answers 200 without lost devices; it does not look at the notification. To `count` it prints
+//! the number of requests so far. Invariant: a request without a length ends its connection.
 
 use crate::child::Child;
 use std::io::{self, BufRead, BufReader, Read, Write};

@@ -1,8 +1,8 @@
 //! A MariaDB beside the server: Debian's `mariadbd` on a free port of loopback, with a database of
 //! its own in a temporary folder; killed and started again on request.
 //!
-//! It is asked by its own client over its socket file. It does not know what is stored in it.
-//! Invariant: it ends with its [`MariaDb`], and leaves nothing behind.
+//! The benchmark asks MariaDB by its own client over its socket file. This module does not know the
+//! tables in it. Invariant: the process ends with its [`MariaDb`], and leaves nothing behind.
 
 use crate::child::Child;
 use crate::clock;
@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// It has started when it answers, by then.
+/// Time within which it must answer after a start.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Who comes from the server, and its database; no password, on this one loopback.
+/// User of the server, and its database; no password, on this one loopback.
 const WHO: &str = "holdline";
 /// Ticks of `/proc/PID/stat` a second, as Linux tells them to programs.
 const TICKS_A_SECOND: f64 = 100.0;
@@ -60,7 +60,7 @@ impl MariaDb {
         format!("mysql://{WHO}@{}/{WHO}", self.address)
     }
 
-    /// What it is.
+    /// Version of the database.
     pub fn version(&self) -> io::Result<String> {
         self.ask("SELECT VERSION()")
     }
@@ -131,7 +131,7 @@ fn socket(folder: &Path) -> PathBuf {
     folder.join("socket")
 }
 
-/// It refuses to run as root unless it is told that it shall.
+/// Option for root: without it `mariadbd` refuses to run as root.
 fn as_root() -> Option<&'static str> {
     getuid().is_root().then_some("--user=root")
 }

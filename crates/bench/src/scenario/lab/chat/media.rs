@@ -1,5 +1,5 @@
-//! What a file costs the server of chat: the two calls that each has, leave to upload and the
-//! message that tells of it; and putting and getting it, where the server keeps it itself.
+//! Cost of a file for the server of chat: its two calls, for leave to upload and for the message
+//! about it; and putting and getting it, where the server keeps it itself.
 //!
 //! *Bucket*: the leave is a presigned address of a storage that speaks S3; nothing of the file
 //! comes to the server. *Folder*: the file is put and got at the server's own listener. The same
@@ -20,7 +20,7 @@ use model::media::{UploadSlot, UploadWish};
 use serde_json::json;
 use std::io;
 
-/// Who sends files, and how many each.
+/// People that send files, and files of each.
 const PEOPLE: u32 = 50;
 const FILES: u32 = 400;
 /// Files that are put and got, each one of them, and their bytes.
@@ -67,7 +67,7 @@ fn setup(more: &str) -> Setup {
     Setup { shards: 1, core: Some(SERVER_CORE), more: more.to_owned(), ..Setup::default() }
 }
 
-/// What is asked for.
+/// Kind of a call.
 #[derive(Clone, Copy)]
 enum Call {
     Leave,

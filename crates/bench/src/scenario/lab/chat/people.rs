@@ -28,12 +28,12 @@ const GROUPS: u32 = 90_910;
 const QUICK_GROUPS: u32 = 250;
 /// Steps in which they come.
 const STEPS: u32 = 5;
-/// Who plays them: so many groups at once.
+/// Threads that play them: so many groups at once.
 const THREADS: u32 = 8;
 /// The longest wait until what was said is in an inbox, and between two looks.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(2);
-/// What each says to another: twelve Chinese characters.
+/// Text of each message: twelve Chinese characters.
 const TEXT: &str = "今天晚上一起吃饭好不好呀";
 /// As much as may be configured.
 const ALL_KNOWN: &str = "accounts_known_max = 16777216\nconversations_known_max = 1073741824\n";

@@ -1,8 +1,8 @@
 //! A device of an account, asked from a thread that waits: what measurements of chat do themselves.
 //!
-//! It speaks IM by the shipped client, over TCP without a proof. What comes besides the answer that
-//! is waited for is not looked at, but for the place up to which the inbox goes. Invariant: a
-//! request that the server refuses is an error with its word.
+//! The device speaks IM by the shipped client, over TCP without a proof. It looks only at the
+//! answer that it waits for, and at the last place of the inbox. Invariant: a request that the
+//! server refuses is an error with its word.
 
 use client::im::{ImEvent, ImOrder, ImSession, ImSettings, Profile, Welcome, client_message_id};
 use client::{BrokerAddress, ConnectError, Trust};
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Person {
     session: ImSession,
     number: u32,
-    /// What the server said when it let it in.
+    /// The server's welcome at log-in.
     pub welcome: Box<Welcome>,
 }
 

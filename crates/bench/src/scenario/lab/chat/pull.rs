@@ -23,16 +23,16 @@ use serde_json::json;
 use std::io;
 use std::time::Duration;
 
-/// Who is away.
+/// People that are away.
 const PEOPLE: u32 = 200;
-/// Who talks to them, to each in turn, and how often.
+/// Senders to each person in turn, and the messages of each.
 const SENDERS: u32 = 20;
 const LOOPS: u32 = 50;
 /// Bytes of a message.
 const BYTES: u32 = 200;
 /// Messages of a page: as many as a server gives by default.
 const PAGE: u16 = 128;
-/// What Wildfire notifies and pulls a second a core.
+/// Notifications and pulls that Wildfire reports, a second a core.
 const WILDFIRE: f64 = 2_978.0;
 
 /// Runs it.
@@ -86,7 +86,7 @@ fn pull(server: &Holdline, from: &str, people: u32, outcome: &mut Outcome) -> io
     Ok(())
 }
 
-/// What was pulled so far.
+/// Pulls so far.
 #[derive(Default)]
 struct Pulled {
     messages: u64,

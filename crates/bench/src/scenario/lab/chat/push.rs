@@ -21,9 +21,9 @@ use serde_json::json;
 use std::io;
 use std::time::Duration;
 
-/// Who is away.
+/// People that are away.
 const PEOPLE: u32 = 2_000;
-/// Who talks to each of them, once.
+/// Senders to each of them, once.
 const SENDERS: u32 = 10;
 /// Messages of a sender without an answer.
 const WINDOW: usize = 64;
@@ -32,7 +32,7 @@ const REQUESTS: [u32; 2] = [8, 64];
 /// The longest wait for the last notification.
 const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(5);
-/// What each says.
+/// Text of each message.
 const TEXT: &str = "今天晚上一起吃饭好不好呀";
 
 /// Runs it.

@@ -24,7 +24,7 @@ use std::io;
 
 /// People who have talked to the one.
 const CONVERSATIONS: u32 = 1_000;
-/// What each of them said.
+/// Messages of each of them.
 const MESSAGES: u32 = 3;
 /// Bytes of a message.
 const BYTES: u32 = 64;
@@ -81,14 +81,14 @@ fn setup() -> Setup {
     Setup { shards: 1, core: Some(SERVER_CORE), ..Setup::default() }
 }
 
-/// What a login is followed by.
+/// Calls that follow a login.
 struct Sync {
     /// So many messages are pulled; none: the list is asked for.
     behind: Option<u64>,
     listed: usize,
 }
 
-/// What a login and what followed it came to.
+/// Cost of a login and the calls that follow it.
 struct Cost {
     ms: f64,
     cpu_us: f64,
