@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Whose doing an end was.
+/// Side that caused an end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
@@ -86,12 +86,12 @@ macro_rules! causes {
                 match self { $(Cause::$variant => $name,)+ }
             }
 
-            /// Whose doing it is.
+            /// Side that causes such ends.
             pub const fn side(self) -> Side {
                 match self { $(Cause::$variant => Side::$side,)+ }
             }
 
-            /// What it means, for people.
+            /// Meaning of the cause, for people.
             pub const fn meaning(self) -> &'static str {
                 match self { $(Cause::$variant => $meaning,)+ }
             }
@@ -216,7 +216,7 @@ impl Cause {
         Self::ALL.iter().copied().find(|cause| cause.name() == name)
     }
 
-    /// Whose doing it is where both ends are one machine: nothing lies between them.
+    /// Side that causes such ends where both ends are one machine: nothing lies between them.
     pub const fn side_here(self) -> Side {
         match (self, self.side()) {
             (Cause::NameUnknown | Cause::NoRoute, _) => Side::Tester,
@@ -295,7 +295,7 @@ impl Causes {
         moved
     }
 
-    /// What occurred, in order.
+    /// Counts above zero, in order.
     pub fn iter(&self) -> impl Iterator<Item = (Phase, Cause, u64)> {
         let all = Phase::ALL.into_iter().flat_map(move |phase| {
             Cause::ALL.iter().map(move |&cause| (phase, cause, self.of(phase, cause)))
@@ -310,7 +310,7 @@ impl Causes {
         }
     }
 
-    /// What was counted since `earlier`.
+    /// Counts since `earlier`.
     pub fn since(&self, earlier: &Causes) -> Causes {
         let mut rest = self.clone();
         for (mine, theirs) in rest.0.iter_mut().flatten().zip(earlier.0.iter().flatten()) {

@@ -2,7 +2,7 @@
 //!
 //! A word is what the laboratory counts, e.g. `refused 135` or `not taken 151`.
 
-/// What a code means.
+/// Meaning of a code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CodeMeaning {
     /// Its number.
@@ -118,7 +118,7 @@ const XMPP: &[CodeMeaning] = &[
     of(15, "the server refused STARTTLS", false),
 ];
 
-/// What is known of a counted word, by the scheme of the target's URL.
+/// Meaning of a counted word, by the scheme of the target's URL.
 pub fn meaning(scheme: &str, word: &str) -> Option<&'static CodeMeaning> {
     let number: u64 = word.rsplit(' ').next()?.parse().ok()?;
     let list = match scheme {

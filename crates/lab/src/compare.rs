@@ -1,11 +1,11 @@
 //! Two runs, or two sets of runs, side by side: what the judge says and the report draws.
 
-/// What comparing two sets of runs gave.
+/// Comparison of two sets of runs.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Comparison {
     /// Names of the two sides.
     pub names: [String; 2],
-    /// What differs between the two that may explain a difference: plan, target, machine, agents,
+    /// Differences between the two that may explain the figures: plan, target, machine, agents,
     /// runs that did not end or cannot be trusted.
     pub differs: Vec<String>,
     /// Whether figures were compared; not when the plans differ and nobody asked for it.
@@ -21,9 +21,9 @@ pub struct Comparison {
 pub struct ComparisonRow {
     /// Its name, as in rules; of a stage with the stage's name before it: `hold: bind.p99`.
     pub figure: String,
-    /// What it means.
+    /// Meaning of the figure.
     pub meaning: String,
-    /// What it was on each side: microseconds, bytes, shares or plain numbers.
+    /// Value on each side: microseconds, bytes, shares or plain numbers.
     pub values: [f64; 2],
     /// The same for people, with units.
     pub shown: [String; 2],
@@ -32,9 +32,9 @@ pub struct ComparisonRow {
     /// In what interval the difference (second less first) lies with 95 % confidence; `None`: too
     /// little was measured to tell.
     pub interval: Option<Interval>,
-    /// What that means.
+    /// Judgement of the difference.
     pub better: Better,
-    /// What the interval was made from.
+    /// Method by which the interval was computed.
     pub method: String,
 }
 
@@ -54,7 +54,7 @@ pub enum Better {
     Worse,
     /// The second is better.
     Better,
-    /// They differ, and neither is better: it was planned so, or is a matter of taste.
+    /// The two differ, and neither is better: it was planned so, or is a matter of taste.
     Differs,
     /// No difference can be told.
     #[default]

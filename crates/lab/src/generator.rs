@@ -13,20 +13,20 @@ pub trait LoadGenerator {
     /// Carries an order out, or says in words why not. It does not wait for its effect.
     fn order(&mut self, order: &Order) -> Result<(), String>;
 
-    /// What has been seen so far.
+    /// Reads the counts so far.
     fn look(&mut self) -> Look;
 }
 
 /// Snapshot of what a load generator has seen so far.
 #[derive(Clone, PartialEq, Default, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Look {
-    /// What the clients of each group counted, from the beginning on.
+    /// Counts of each group's clients, from the beginning on.
     pub groups: BTreeMap<String, Counts>,
     /// Figures of the machines that make the load, by full names (`tester.`, or the agent's name).
     pub reading: Reading,
     /// The machines.
     pub agents: Vec<Agent>,
-    /// What happened since the last look that people should know, e.g. an agent was lost.
+    /// Notes for people since the last look, e.g. an agent was lost.
     #[serde(default)]
     pub notes: Vec<String>,
     /// Why figures cannot be trusted since the last look; empty: they can.
@@ -34,7 +34,7 @@ pub struct Look {
 }
 
 impl Look {
-    /// What all groups counted.
+    /// Sum of all groups' counts.
     pub fn total(&self) -> Counts {
         let mut total = Counts::default();
         self.groups.values().for_each(|counts| total.add(counts));

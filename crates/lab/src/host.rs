@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a machine is.
+/// Description of a machine.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Environment {
     /// Its name.
@@ -25,13 +25,13 @@ pub struct Environment {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// It accepts them.
+    /// The machine accepts connections.
     Server,
-    /// It makes them.
+    /// The machine makes connections.
     Client,
 }
 
-/// What is asked of a machine.
+/// Demands on a machine.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Need {
     /// Connections held at once.
@@ -59,13 +59,13 @@ impl Need {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fitness {
-    /// It is enough.
+    /// The setting is sufficient.
     Good,
-    /// It cannot be read here, or does not exist in this kernel.
+    /// The setting cannot be read here, or does not exist in this kernel.
     Unknown,
-    /// It will do, and may cost speed or comfort.
+    /// The setting is sufficient, and may cost speed or comfort.
     Weak,
-    /// It is not enough.
+    /// The setting is not sufficient.
     Bad,
 }
 
@@ -74,13 +74,13 @@ pub enum Fitness {
 pub struct HostRow {
     /// The setting, by the name that its manual gives it.
     pub item: String,
-    /// What it is.
+    /// Value of the setting.
     pub value: String,
-    /// What it must be.
+    /// Needed value.
     pub need: String,
     /// Whether that is so.
     pub fitness: Fitness,
-    /// What goes wrong otherwise, and which counter shows it.
+    /// Symptom of a wrong setting, and the counter that shows it.
     pub symptom: String,
     /// The command that sets it right; empty: nothing to do.
     pub remedy: String,

@@ -29,11 +29,11 @@ pub enum Order {
         /// How they come.
         arrival: Arrival,
     },
-    /// What a group sends from now on; this replaces what it sent before.
+    /// Sets the traffic of a group, in place of its earlier traffic.
     Traffic {
         /// The group's name.
         group: String,
-        /// What; empty: nothing but what keeps the connection alive.
+        /// The traffic; empty: only what keeps the connection alive.
         traffic: Vec<Traffic>,
     },
     /// Have so large a share of all online clients go through this at once.
@@ -42,7 +42,7 @@ pub enum Order {
         group: Option<String>,
         /// 0 to 1.
         share: f64,
-        /// What happens to them.
+        /// Kind of the cut.
         how: Cut,
     },
     /// From now on so large a share of the online clients a second is cut and comes back at once;
@@ -57,25 +57,25 @@ pub enum Order {
     Stop,
 }
 
-/// What becomes of a client that is cut.
+/// Kind of a cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cut {
-    /// It says farewell and closes. It comes back if its group comes back.
+    /// The client says farewell and closes. It comes back if its group comes back.
     Farewell,
-    /// It closes without a word.
+    /// The client closes without a farewell.
     Close,
-    /// It resets the connection.
+    /// The client resets the connection.
     Reset,
     /// Half-open: it stays, answers nothing, sends nothing and never closes by itself.
     Freeze,
-    /// It reads no more, but goes on sending.
+    /// The client stops reading, but goes on sending.
     StopReading,
     /// A frozen or deaf one goes on.
     Thaw,
 }
 
-/// What somebody who looks on may ask for.
+/// Request of an onlooker.
 #[derive(Clone, PartialEq, Debug)]
 pub enum OnlookerRequest {
     /// So many more clients of a group.
@@ -89,14 +89,14 @@ pub enum OnlookerRequest {
     Rate {
         /// The group's name; empty: all groups.
         group: String,
-        /// What the present rate is multiplied by.
+        /// Factor of the present rate.
         factor: f64,
     },
     /// So large a share of all links is cut at once; who comes back, comes back.
     Cut {
         /// 0 to 1.
         share: f64,
-        /// What becomes of them.
+        /// Kind of the cut.
         how: Cut,
     },
     /// The stage's time stands still and nothing is sent, until this is wished again.

@@ -21,14 +21,14 @@ use std::collections::BTreeMap;
 pub struct Plan {
     /// Its name: letters, digits, `-`, `_`.
     pub name: String,
-    /// What it shows, in one sentence.
+    /// Purpose of the test, in one sentence.
     #[serde(default)]
     pub about: String,
     /// Named values: `$NAME` stands for one of them in any text; alone in quotes it stands for the
     /// value itself, even a number. `--set NAME=VALUE` changes one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, Parameter>,
-    /// What it tests.
+    /// Server under test.
     #[serde(default)]
     pub target: Target,
     /// Groups of identical clients.
@@ -221,17 +221,18 @@ pub enum Arrival {
     },
 }
 
-/// What a group sends.
+/// Traffic of a group.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Traffic {
-    /// What is sent.
+    /// Kind of the traffic.
     pub what: What,
     /// Topic (MQTT) or account (IM, XMPP) that receives it, with `%i`; or the name of conversations
     /// (IM).
     #[serde(default)]
     pub topic: Option<String>,
-    /// What the topic's numbers stand for, from 0 on: of conversations the run puts it in.
+    /// Addresses that the topic's numbers stand for, from 0 on: the run fills in those of
+    /// conversations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
     /// The topic's number is drawn anew for each message, below this value.
@@ -272,7 +273,7 @@ impl Traffic {
     }
 }
 
-/// What is sent.
+/// Kind of traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
@@ -328,7 +329,7 @@ pub struct Stage {
     /// Conversations that are created once its clients are connected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub makes: Vec<String>,
-    /// What groups send in it; a group that is not listed continues as before.
+    /// Traffic of groups in this stage; a group that is not listed continues as before.
     #[serde(default)]
     pub traffic: BTreeMap<String, Vec<Traffic>>,
     /// Duration of the hold, which begins when all are connected.

@@ -18,7 +18,7 @@ pub struct Run {
     pub format: u32,
     /// Its name: the plan's, and when it began.
     pub name: String,
-    /// What it shows, in a sentence.
+    /// Purpose of the plan, in a sentence.
     pub about: String,
     /// The command that made it.
     pub command: String,
@@ -30,7 +30,7 @@ pub struct Run {
     pub began_unix_ms: u64,
     /// How long it took, milliseconds.
     pub took_ms: u64,
-    /// What seeded all that was random.
+    /// Seed of all randomness.
     pub seed: u64,
     /// Whether it came to its planned end.
     pub finished: bool,
@@ -40,20 +40,20 @@ pub struct Run {
     pub stages: Vec<StageRun>,
     /// Names of planned stages that were not reached, or not run, and why.
     pub skipped: Vec<(String, String)>,
-    /// What all clients counted over the whole run.
+    /// Counts of all clients over the whole run.
     pub total: Counts,
     /// Figures over time.
     pub series: Series,
-    /// What happened from outside: faults, keys pressed, agents lost.
+    /// External events: faults, keys pressed, agents lost.
     pub notes: Vec<Note>,
     /// Settings of both machines before the run.
     pub doctor: Vec<(String, HostRow)>,
     /// The machines that made the load.
     pub agents: Vec<Agent>,
-    /// What it came to, in a few sentences that need no glossary; empty: nobody wrote them.
+    /// Summary in a few sentences without jargon; empty: none was written.
     #[serde(default)]
     pub summary: String,
-    /// What was found out about it.
+    /// Findings about the run.
     pub findings: Vec<Finding>,
     /// Rules over the whole run, and whether they held.
     pub checks: Vec<CheckResult>,
@@ -81,7 +81,7 @@ impl Run {
         here && !self.agents.iter().any(far)
     }
 
-    /// Whose doing an end with this cause was in this run.
+    /// Side that caused ends of this kind in this run.
     pub fn side_of(&self, cause: Cause) -> Side {
         if self.is_on_loopback() { cause.side_here() } else { cause.side() }
     }
@@ -108,13 +108,13 @@ pub struct StageRun {
     pub to_ms: u64,
     /// Clients that should have been there.
     pub clients: u64,
-    /// What was counted in it.
+    /// Counts of the stage.
     pub counts: Counts,
     /// Its rules, and whether they held.
     pub checks: Vec<CheckResult>,
 }
 
-/// What clients counted: of a run, of a stage, or so far.
+/// Counts of clients: of a run, of a stage, or so far.
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Counts {
     /// Clients that were planned.
@@ -249,7 +249,7 @@ pub const FIGURES: &[(&str, &str)] = &[
 ];
 
 impl fmt::Debug for Counts {
-    /// What was counted at all, a line of it each: a test that fails prints it.
+    /// Lists all counts above zero, a line each: a test that fails prints it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Counts { planned, attempts, open, online, bound, .. } = self;
         writeln!(
@@ -307,8 +307,8 @@ impl Counts {
         other.figures.iter().for_each(|(name, value)| self.raise(name, *value));
     }
 
-    /// What was counted since `earlier`, an older state of this one. What is open or online stays
-    /// as it is now, and so do the accounts, which hold from the beginning on.
+    /// Counts since `earlier`, an older state of this one. Open and online clients stay as they are
+    /// now, and so do the accounts, which hold from the beginning on.
     pub fn since(&self, earlier: &Counts) -> Counts {
         let less = |code: &String, count: u64| {
             count.saturating_sub(earlier.codes.get(code).copied().unwrap_or(0))
@@ -335,11 +335,11 @@ impl Counts {
 /// A sum and the parts it must agree with.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Balance {
-    /// What is counted.
+    /// Name of what is counted.
     pub what: String,
     /// How many there were.
     pub total: u64,
-    /// What became of them.
+    /// Parts of the sum.
     pub parts: Vec<(String, u64)>,
 }
 
@@ -366,7 +366,7 @@ impl Balance {
 pub struct Note {
     /// Milliseconds since the run began.
     pub at_ms: u64,
-    /// What happened, in words.
+    /// Text of the note.
     pub text: String,
 }
 
@@ -375,7 +375,7 @@ pub struct Note {
 pub struct Agent {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Description of the machine.
     pub environment: Environment,
     /// How far its clock was from the coordinator's, microseconds, and how sure that is.
     pub offset_us: i64,
@@ -399,7 +399,7 @@ pub struct Agent {
 pub enum Gravity {
     /// Worth knowing.
     Note,
-    /// It may have changed the figures.
+    /// The finding may have changed the figures.
     Warning,
     /// A limit was met.
     Limit,
@@ -416,7 +416,7 @@ pub struct Finding {
     pub side: String,
     /// In a sentence, e.g. `The server's accept queue overflowed.`
     pub what: String,
-    /// What shows it, with figures: `ListenDrops +41,233 between 00:41 and 00:44`.
+    /// Evidence, with figures: `ListenDrops +41,233 between 00:41 and 00:44`.
     pub evidence: String,
     /// The setting that is likely to be wrong, and what to do; empty: none.
     pub remedy: String,
@@ -431,7 +431,7 @@ pub struct Finding {
 pub struct CheckResult {
     /// The rule as it was written.
     pub rule: String,
-    /// What the figure was: microseconds, bytes, a share or a plain number, by the rule's unit;
+    /// Value of the figure: microseconds, bytes, a share or a plain number, by the rule's unit;
     /// `None`: it could not be known.
     pub value: Option<f64>,
     /// Whether it held; `None`: it could not be known, which is not a pass.
@@ -439,7 +439,7 @@ pub struct CheckResult {
 }
 
 impl CheckResult {
-    /// What the figure was, in the unit that the rule was written in: `473 ms`; `unknown`.
+    /// Value of the figure, in the unit that the rule was written in: `473 ms`; `unknown`.
     pub fn shown(&self) -> String {
         let Some(value) = self.value else { return "unknown".to_owned() };
         let bound = self.rule.rsplit(['<', '>', '=']).next().unwrap_or_default().trim();

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// What a figure counts.
+/// Unit of a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -29,9 +29,9 @@ pub enum Unit {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FigureKind {
-    /// It only grows: what is shown is its growth a second.
+    /// The figure only grows: its growth a second is shown.
     Total,
-    /// It is what it is; of two rows the later counts.
+    /// The figure goes up and down; of two rows the later counts.
     Gauge,
     /// Likewise; of two rows the higher counts.
     Peak,
@@ -44,7 +44,7 @@ pub enum FigureKind {
 pub struct Column {
     /// Its dotted name.
     pub name: Cow<'static, str>,
-    /// What it counts.
+    /// Unit of the figure.
     pub unit: Unit,
     /// How it behaves.
     pub kind: FigureKind,
@@ -77,7 +77,7 @@ impl Column {
     }
 }
 
-/// What was read at one moment.
+/// Figures read at one moment.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 pub struct Reading(Vec<(Column, f64)>);
 
@@ -205,7 +205,7 @@ impl Series {
         place.map_or(&[], |place| &self.values[place])
     }
 
-    /// What is shown of a figure: (milliseconds, value) of each row that has one. Of a total it is
+    /// Shown values of a figure: (milliseconds, value) of each row that has one. Of a total it is
     /// the growth a second since the last row that had one.
     pub fn shown(&self, name: &str) -> Vec<(u64, f64)> {
         let Some(place) = self.columns.iter().position(|column| column.name == name) else {

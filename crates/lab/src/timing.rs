@@ -10,7 +10,7 @@ use std::fmt;
 /// Declares the timings once.
 macro_rules! timings {
     ($($variant:ident $name:literal $meaning:literal;)+) => {
-        /// What is timed.
+        /// Kind of a timing.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[repr(u8)]
         pub enum Timing { $(#[doc = $meaning] $variant,)+ }
@@ -113,7 +113,7 @@ impl Spectrum {
         self.0.add(&other.0).expect("histograms that resize take any value");
     }
 
-    /// What was noted since `earlier`, an older state of this one.
+    /// Times noted since `earlier`, an older state of this one.
     pub fn since(&self, earlier: &Spectrum) -> Spectrum {
         let mut rest = self.clone();
         if earlier.is_empty() {
@@ -218,7 +218,7 @@ impl Timings {
         }
     }
 
-    /// What was noted since `earlier`.
+    /// Times noted since `earlier`.
     pub fn since(&self, earlier: &Timings) -> Timings {
         let pairs = self.0.iter().zip(&earlier.0);
         Timings(

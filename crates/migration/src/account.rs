@@ -17,7 +17,7 @@ pub(crate) struct Keys {
     pub(crate) server: Vec<u8>,
 }
 
-/// What there is of an account.
+/// Data of an account.
 #[derive(Default)]
 pub(crate) struct Account {
     /// Its name, as it stands there.
@@ -26,7 +26,7 @@ pub(crate) struct Account {
     pub(crate) password: Option<String>,
     /// Its keys, of several hashes.
     pub(crate) keys: Vec<Keys>,
-    /// It may not log in.
+    /// Whether logins are refused.
     pub(crate) is_disabled: bool,
 }
 
@@ -83,7 +83,7 @@ impl Account {
     }
 }
 
-/// What was found so far.
+/// Accounts found so far.
 #[derive(Default)]
 pub(crate) struct Found {
     moving: Moving,

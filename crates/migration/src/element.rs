@@ -1,8 +1,8 @@
 //! An element of XML as another server has kept it, and as text again.
 //!
-//! It is made of whatever the server writes: tables of Lua or a file of XML. Invariant: what is
-//! written is well-formed, each element with its own namespace and none with a prefix; characters
-//! that XML has not are left out.
+//! An element is read from the server's own files: tables of Lua or a file of XML. Invariant: the
+//! output is well-formed, each element with its own namespace and none with a prefix; characters
+//! that XML does not allow are left out.
 
 use std::fmt::Write;
 
@@ -18,11 +18,11 @@ pub struct MovedElement {
     pub namespace: String,
     /// Attributes without a namespace, and `xml:lang`.
     pub attributes: Vec<(String, String)>,
-    /// What stands in it.
+    /// Content of the element.
     pub children: Vec<MovedInner>,
 }
 
-/// What stands in an element.
+/// Content of an element.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MovedInner {
     /// Another one.

@@ -1,4 +1,4 @@
-//! What other XMPP servers have: accounts, as lines of an import, and what people have beside.
+//! Import from other XMPP servers: accounts, as lines of an import, and their data.
 //!
 //! [`prosody`] reads the folder in which Prosody keeps a host, [`xep_0227`] files of the portable
 //! form (XEP-0227) that Prosody and ejabberd write. An account is a name and either its password or
@@ -32,12 +32,12 @@ use std::fmt;
 /// Accounts of one import, at most.
 pub const ACCOUNTS_MAX: usize = 5_000_000;
 
-/// What was found of another server's accounts.
+/// Accounts found on another server.
 #[derive(Debug, Default)]
 pub struct Moving {
     /// Lines, each of an account.
     pub lines: Vec<MovingLine>,
-    /// What cannot be taken over.
+    /// Accounts that cannot be imported.
     pub left: Vec<LeftOut>,
 }
 
@@ -46,7 +46,7 @@ pub struct Moving {
 pub struct MovingLine {
     /// Where it stands there, for messages.
     pub place: String,
-    /// What kind of line it is.
+    /// Format of the line.
     pub form: ImportForm,
     /// The line.
     pub text: String,

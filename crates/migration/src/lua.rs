@@ -89,19 +89,19 @@ impl Table {
         }
     }
 
-    /// What has this name; the last, if several have.
+    /// The value of this name; the last, if several have it.
     pub(crate) fn find(&self, name: &str) -> Option<&Literal> {
         let found = self.named.iter().rev().find(|(key, _)| key == name.as_bytes());
         found.map(|(_, literal)| literal).filter(|literal| **literal != Literal::Nil)
     }
 
-    /// What has a name that is text, in the order in which it stands there.
+    /// The values whose names are text, in the order of the table.
     pub(crate) fn named(&self) -> impl Iterator<Item = (&str, &Literal)> {
         let named = self.named.iter();
         named.filter_map(|(name, literal)| Some((std::str::from_utf8(name).ok()?, literal)))
     }
 
-    /// What stands in it one behind the other.
+    /// The values without names, in order.
     pub(crate) fn placed(&self) -> &[Literal] {
         &self.placed
     }
@@ -144,7 +144,7 @@ impl Table {
 }
 
 impl Literal {
-    /// What it says, if it is text.
+    /// The value, if it is text.
     pub(crate) fn text(&self) -> Option<&str> {
         match self {
             Literal::Text(text) => std::str::from_utf8(text).ok(),
@@ -290,7 +290,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What stands behind a backslash.
+    /// The byte that an escape sequence stands for.
     fn escaped(&mut self) -> Result<u8, LuaFault> {
         let sign = self.peek().ok_or_else(|| self.fault("unterminated string"))?;
         if sign.is_ascii_digit() {

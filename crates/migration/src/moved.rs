@@ -1,4 +1,4 @@
-//! What people have on another server beside their accounts.
+//! Data of accounts on another server beside the accounts themselves.
 //!
 //! Everything is named by whose it is and comes one thing at a time, in no order, to whoever takes
 //! it. Stanzas are XML as they were kept. Invariant: nothing here is more than one stanza, one
@@ -12,13 +12,13 @@ use crate::prosody::OccupantIds;
 pub struct MovedItem {
     /// Where it stands there, for messages.
     pub place: String,
-    /// Whose it is: the name of an account; of a room, its address.
+    /// Owner of the item: the name of an account; of a room, its address.
     pub owner: String,
-    /// What.
+    /// The item itself.
     pub what: MovedWhat,
 }
 
-/// What it is.
+/// Kind of an item.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MovedWhat {
     /// Somebody in the roster.
@@ -42,15 +42,15 @@ pub enum MovedWhat {
 /// Somebody in a roster (RFC 6121 2.1.2).
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct MovedContact {
-    /// Who.
+    /// Address of the contact.
     pub jid: String,
-    /// What it is called.
+    /// Name of the contact.
     pub name: String,
     /// Groups that it is in.
     pub groups: Vec<String>,
     /// The owner sees it.
     pub sees: bool,
-    /// It sees the owner, or may when it asks.
+    /// Whether the contact sees the owner's presence, or may when it asks.
     pub is_seen: bool,
     /// The owner has asked to see it.
     pub asks: bool,
@@ -76,7 +76,7 @@ pub struct MovedStanza {
     pub at: MovedTime,
     /// The id that it has in the archive, if that is known.
     pub id: Option<String>,
-    /// It waits for its owner.
+    /// Whether it waits for its owner.
     pub is_waiting: bool,
     /// With both addresses.
     pub stanza: MovedElement,
@@ -94,9 +94,9 @@ pub enum MovedTime {
 /// A room.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct MovedRoom {
-    /// What it is called.
+    /// Title of the room.
     pub title: String,
-    /// What it is about.
+    /// Description of the room.
     pub description: String,
     /// Only moderators may speak to begin with.
     pub is_moderated: bool,
@@ -104,11 +104,11 @@ pub struct MovedRoom {
     pub is_open: bool,
     /// Whoever looked for rooms found it in the list of its service.
     pub is_public: bool,
-    /// It had a password.
+    /// Whether it had a password.
     pub had_password: bool,
     /// Bare JIDs, each with its affiliation.
     pub affiliations: Vec<(String, String)>,
-    /// What makes the ids of its occupants, if that is known.
+    /// Generator of the ids of its occupants, if it is known.
     pub occupants: Option<OccupantIds>,
     /// Whoever was in it saw the addresses of all others.
     pub shows_addresses: bool,
@@ -123,20 +123,20 @@ pub struct MovedSaid {
     pub id: Option<String>,
     /// As whom it was said: what anybody may be called.
     pub nick: String,
-    /// Who said it, as it stands where the server writes that down; of a room that shows no
-    /// addresses it may be anybody who wrote it there.
+    /// Sender, as the server wrote it; of a room that shows no addresses anybody may have written
+    /// it there.
     pub address: Option<String>,
     /// The id that an occupant of this address has in this room.
     pub occupant: Option<String>,
-    /// It takes back what has this id.
+    /// Id of the message that it retracts.
     pub retracts: Option<String>,
     /// Without addresses.
     pub stanza: MovedElement,
 }
 
-/// Who takes what is found.
+/// Receiver of the items found.
 pub trait Taking {
-    /// What comes is of this host.
+    /// Names the host of the items that follow.
     fn host(&mut self, host: &str);
 
     /// One thing more. In words, why no more is taken.

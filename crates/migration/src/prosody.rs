@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 /// Bytes of an account's file.
 pub const FILE_BYTES_MAX: u64 = 64 << 10;
 
-/// What its files' names end in.
+/// Ending of its files' names.
 const ENDING: &[u8] = b".dat";
 
 /// Reads the accounts of a host's folder. In words, why it cannot be one.

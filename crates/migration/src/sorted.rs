@@ -34,7 +34,7 @@ pub struct Sorting {
     count: u64,
 }
 
-/// They, the first key first.
+/// The records, the first key first.
 pub struct SortedRecords {
     memory: std::vec::IntoIter<(u64, Box<[u8]>)>,
     sources: Vec<BufReader<File>>,

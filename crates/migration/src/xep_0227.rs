@@ -41,7 +41,7 @@ const PIE: &str = "urn:xmpp:pie:0";
 const SCRAM: &str = "urn:xmpp:pie:0#scram";
 const INCLUDE: &str = "http://www.w3.org/2001/XInclude";
 
-/// What the parts of keys are called.
+/// Names of the parts of keys.
 const PARTS: [&str; 4] = ["iter-count", "salt", "server-key", "stored-key"];
 
 /// Reads the accounts of files, each with its name in messages; of this host, or of the only one
@@ -58,7 +58,7 @@ pub fn read<R: BufRead>(files: Vec<(String, R)>, host: Option<&str>) -> Result<M
     Ok(reading.found.into_moving())
 }
 
-/// What was read of all files.
+/// Accounts read of all files so far.
 struct Reading {
     found: Found,
     /// The host to take, in lower case.
@@ -147,11 +147,11 @@ struct User {
     why: Option<String>,
     /// Length of the keys that are read, if they are of a hash that is taken.
     key_bytes: Option<usize>,
-    /// What was read of them.
+    /// Texts of the parts.
     parts: [String; PARTS.len()],
 }
 
-/// What a tag is.
+/// Namespace and name of a tag.
 struct Tag {
     namespace: Option<Box<str>>,
     name: Box<str>,
@@ -368,7 +368,7 @@ impl User {
         }
     }
 
-    /// They are whole.
+    /// Takes the keys, whose parts are complete.
     fn end(&mut self) {
         let Some(bytes) = self.key_bytes else { return };
         match keys(bytes, self.parts.each_ref().map(|part| &**part)) {

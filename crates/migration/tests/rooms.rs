@@ -32,7 +32,7 @@ impl Taking for Kept {
     }
 }
 
-/// What is found beside b.example, whose rooms have these files.
+/// Items found beside b.example, whose rooms have these files.
 fn found(files: &[(&str, &[u8])]) -> Kept {
     let folder = tempfile::tempdir().expect("a folder");
     let host = folder.path().join("b%2eexample");

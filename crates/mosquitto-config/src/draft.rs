@@ -1,4 +1,4 @@
-//! What has been read so far, and what it comes to at the end.
+//! Options read so far, and the configuration that they make at the end.
 //!
 //! Most options are a key at once; those of listeners are gathered, for they mean something only
 //! together: who may come in follows from `allow_anonymous`, `password_file`, certificates and
@@ -36,7 +36,7 @@ pub(super) struct Finished {
     pub(super) problems: Vec<(String, String)>,
 }
 
-/// Who may come in, as far as it was said, with the place where.
+/// Settings of access so far, each with its place.
 #[derive(Clone, Default)]
 pub(super) struct Security {
     pub(super) anonymous: Option<(bool, String)>,
@@ -82,7 +82,7 @@ pub(super) struct Bridge {
     pub(super) entries: Vec<Entry>,
 }
 
-/// What plug-in the options that follow are for.
+/// Plug-in that the following options are for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Plugin {
     /// One that reads a password file.
@@ -105,7 +105,7 @@ pub(super) struct Draft {
     pub(super) inflight: Option<Entry>,
     /// Number of the listener of `port`, or of options without any.
     usual: Option<usize>,
-    /// What the next options are for, in the file with this number.
+    /// Listener that the next options are for, by its number in the draft.
     pub(super) listener: Option<usize>,
     pub(super) bridge: Option<usize>,
     pub(super) plugin: Option<Plugin>,
@@ -118,7 +118,8 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// What an option applies to does not reach over the end of an included file.
+    /// Turns to another file: the listener, bridge and plug-in that options apply to do not reach
+    /// over the end of an included file.
     pub(super) fn turn_to(&mut self, file: usize) {
         if file == self.file {
             return;
@@ -167,7 +168,8 @@ impl Draft {
         self.here(at)
     }
 
-    /// What holds where: the listener's own if there is such a thing, else everywhere.
+    /// Settings of access that apply here: the listener's own if settings are per listener, else
+    /// those of all.
     pub(super) fn security(&mut self, at: &Line) -> &mut Security {
         match self.per_listener {
             true => &mut self.here(at).own,
@@ -181,7 +183,7 @@ impl Draft {
         Ok(&mut self.bridges[number])
     }
 
-    /// What it all comes to.
+    /// The configuration, from all options.
     pub(super) fn finish(mut self, notes: &mut Vec<OptionNote>) -> Finished {
         let mut problems = Vec::new();
         let local = self.listeners.is_empty();
@@ -381,7 +383,7 @@ impl Listener {
         Ok(())
     }
 
-    /// What would let in more than mosquitto does, and where it was said.
+    /// Setting that would admit more clients than mosquitto does, and its place.
     fn opener(&self, security: &Security, files: &[Option<String>; 2]) -> Option<(String, String)> {
         if let Some(from) = self.ca_folder.as_ref().filter(|_| self.asks_for_certificates()) {
             return Some(("capath is not read: set cafile".into(), from.clone()));

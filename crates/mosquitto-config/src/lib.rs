@@ -32,7 +32,7 @@ pub struct OptionNote {
     pub place: String,
     /// The option's name.
     pub option: String,
-    /// What became of it.
+    /// Fate of the option.
     pub fate: OptionFate,
     /// The keys, the reason, or what to do instead.
     pub words: String,
@@ -41,11 +41,11 @@ pub struct OptionNote {
 /// Fate of an option.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum OptionFate {
-    /// It is in the result.
+    /// The option is in the result.
     Becomes,
-    /// It changes nothing here.
+    /// The option changes nothing here.
     Ignored,
-    /// What it asks for is not done.
+    /// The option's effect is not available.
     Lost,
 }
 
@@ -68,9 +68,9 @@ pub struct OptionFault {
     pub place: String,
     /// The option's name; empty where it is the file.
     pub option: String,
-    /// What holds for it.
+    /// Rule that the option breaks.
     pub rule: String,
-    /// What to do.
+    /// Remedy.
     pub remedy: String,
 }
 
@@ -83,17 +83,17 @@ impl OptionFault {
     }
 }
 
-/// What a configuration of mosquitto comes to.
+/// Translation of a configuration of mosquitto.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Translation {
     /// A configuration file of Holdline, with comments that say where each key comes from.
     pub text: String,
-    /// What became of each option, in their order.
+    /// Fate of each option, in their order.
     pub notes: Vec<OptionNote>,
 }
 
 impl Translation {
-    /// What is not done here and was asked for.
+    /// Notes on options whose effect is not available.
     pub fn lost(&self) -> impl Iterator<Item = &OptionNote> {
         self.notes.iter().filter(|note| note.fate == OptionFate::Lost)
     }

@@ -13,7 +13,7 @@ use super::lines::Line;
 use super::{OptionFate, OptionNote};
 use base::typo::nearest;
 
-/// What an option is for.
+/// Scope of an option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Scope {
     /// The whole broker.
@@ -26,7 +26,7 @@ pub(super) enum Scope {
     Bridge,
 }
 
-/// What an option takes.
+/// Values of an option.
 #[derive(Clone, Copy)]
 pub(super) enum Takes {
     /// `true` or `false`, `1` or `0`.
@@ -67,9 +67,9 @@ impl<'a> Arg<'a> {
     }
 }
 
-/// What came of acting.
+/// Result of an action.
 pub(super) enum Told {
-    /// It is in the draft.
+    /// The option is in the draft.
     Done,
     /// This value changes nothing.
     Ignored(String),
@@ -79,12 +79,12 @@ pub(super) enum Told {
 
 type Act = fn(&mut Draft, &Line, Arg<'_>) -> Result<Told, String>;
 
-/// What becomes of an option.
+/// Handling of an option.
 #[derive(Clone, Copy)]
 pub(super) enum Plan {
     /// These keys.
     Becomes(&'static str, Act),
-    /// It changes nothing, for this reason.
+    /// The option changes nothing, for this reason.
     Ignored(&'static str),
     /// With any value but these: not supported, do that instead.
     Lost(&'static [&'static str], &'static str),

@@ -1,6 +1,6 @@
 //! Two sets of runs side by side, with confidence bands: as a page and for a terminal.
 //!
-//! It judges nothing: whether a figure changed, and for the better, is told to it.
+//! This module judges nothing: its input says whether a figure changed, and for the better.
 
 use crate::grid::{Grid, wrapped};
 use crate::{escape, figure, page};

@@ -37,7 +37,7 @@ fn finite(run: &Run) -> Cow<'_, Run> {
     Cow::Owned(run)
 }
 
-/// What is read first.
+/// Part of the file that is read first.
 #[derive(Deserialize)]
 struct Head {
     format: Option<u64>,

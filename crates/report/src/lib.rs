@@ -38,8 +38,8 @@ pub fn text(run: &Run) -> String {
     text::text(run)
 }
 
-/// What the target's machine used at a quarter, half, three quarters and all of the clients, for a
-/// terminal; empty: its process was not observed.
+/// Resources of the target's machine at a quarter, half, three quarters and all of the clients, for
+/// a terminal; empty: its process was not observed.
 pub fn sizes(run: &Run) -> String {
     sizes::sizes(run)
 }
@@ -59,7 +59,7 @@ pub fn read(text: &str) -> Result<Run, String> {
     file::read(text)
 }
 
-/// What is known at this moment, in Prometheus' text format.
+/// Figures at this moment, in Prometheus' text format.
 pub fn prometheus(counts: &Counts, reading: &Reading) -> String {
     prometheus::prometheus(counts, reading)
 }

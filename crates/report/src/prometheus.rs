@@ -91,7 +91,7 @@ fn summary(out: &mut String, labels: &[(&str, &str)], spectrum: &Spectrum) {
     row(out, "seconds_count", labels, spectrum.count() as f64);
 }
 
-/// What hosts and servers told.
+/// Writes the readings of hosts and servers.
 fn readings(out: &mut String, reading: &Reading) {
     for total in [false, true] {
         let (name, kind) = if total { ("reading_total", "counter") } else { ("reading", "gauge") };

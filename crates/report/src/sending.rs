@@ -1,7 +1,7 @@
-//! What became of stages that had a number of messages to send: how long it took, at what rate, and
-//! that for each core, as the field's reports on instant messaging state it.
+//! Results of stages that had a number of messages to send: their time, their rate, and the rate
+//! for each core, as the field's reports on instant messaging state it.
 //!
-//! It computes and draws nothing. What is not known is absent.
+//! This module computes and draws nothing. Unknown values are absent.
 
 use crate::figure;
 use lab::run::{Counts, Run};
@@ -17,7 +17,7 @@ pub const HEADINGS: [&str; 7] = [
     "cores",
 ];
 
-/// What the figures mean.
+/// Meaning of the figures.
 pub const MEANING: &str = "Sending time is from the first moment of sending to the target's last \
      answer. Cores are those of the target's machine. A distribution is one copy of a message in \
      one inbox: two for a message between two people (the sender has one, too), one for each \

@@ -1,4 +1,4 @@
-//! What the target used at each of four sizes: the table of Coolpy7's report.
+//! Resources of the target at each of four sizes: the table of Coolpy7's report.
 //!
 //! A size is read in the first row that has so many clients, and rates there, too: what is received
 //! while clients come includes their coming.

@@ -1,6 +1,6 @@
-//! What a run came to: a verdict, sentences that need no glossary, and a handful of figures.
+//! Summary of a run: a verdict, sentences without jargon, and a handful of figures.
 //!
-//! It judges nothing that is not in the run already.
+//! This module judges nothing that is not in the run already.
 
 use crate::{escape, figure};
 use lab::run::{CheckResult, Counts, Finding, Gravity, Run, StageRun};

@@ -1,7 +1,7 @@
 //! Whole texts and a whole page, word by word, beside those that were looked through once.
 //!
-//! What is meant to change is written anew, and what git shows of it is read:
-//! `cargo test -p report --test golden -- --ignored`.
+//! After an intended change the texts are written anew, and read in git's difference: `cargo test
+//! -p report --test golden -- --ignored`.
 
 mod runs;
 

@@ -11,10 +11,10 @@ use std::borrow::Cow;
 
 /// A list of a run.
 struct List {
-    /// What it is called where some of it are left out.
+    /// Its name where some of it are left out.
     what: &'static str,
     fill: fn(&mut Run, usize),
-    /// What a row of it has that nothing else has: in the page, and for a terminal.
+    /// Text that only one of its rows has: in the page, and for a terminal.
     rows: [&'static str; 2],
     /// The most that are shown there.
     most: [usize; 2],

@@ -1,4 +1,4 @@
-//! What a page must be, whatever the run: whole, small, and free of anybody else's markup.
+//! Properties of every page, whatever the run: whole, small, and free of foreign markup.
 
 mod markup;
 mod runs;

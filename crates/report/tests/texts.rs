@@ -47,7 +47,7 @@ fn rows_have_a_cell_for_every_column_and_no_formula() {
     assert!(rows[0].iter().any(|cell| cell == &format!("server.{EVIL}")));
 }
 
-/// What RFC 4180 makes of a text.
+/// Rows of a text by RFC 4180.
 fn rows(csv: &str) -> Vec<Vec<String>> {
     let (mut rows, mut row, mut cell) = (Vec::new(), Vec::new(), String::new());
     let mut quoted = false;

@@ -106,7 +106,7 @@ impl<'a> Case<'a> {
         format!("{}.{name}", column.split('.').next().unwrap_or_default())
     }
 
-    /// What was read of a column last, at or before a moment.
+    /// Last value of a column at or before a moment.
     pub fn at(&self, name: &str, at_ms: u64) -> Option<f64> {
         let cells = window::cells(self.series(), name);
         cells.iter().rev().find(|(at, _)| *at <= at_ms).map(|(_, value)| *value)
@@ -165,7 +165,7 @@ impl<'a> Case<'a> {
         Some(used < 0.3 * busy)
     }
 
-    /// What was broken on purpose at a moment or shortly before it.
+    /// Fault that was active at a moment or shortly before it.
     pub fn broken(&self, at_ms: u64) -> Option<&'a Note> {
         let notes = &self.run.notes;
         let shows = |place: usize, note: &Note| {
@@ -242,8 +242,8 @@ impl<'a> Case<'a> {
         errors.chain(others.map(|(column, what)| (column.to_owned(), what.to_owned())))
     }
 
-    /// What clients suffered in a window and shortly after it, in words: errors by cause,
-    /// heartbeats, work that was lost. `None`: nothing that was counted.
+    /// Harm to clients in a window and shortly after it, in words: errors by cause, heartbeats,
+    /// work that was lost. `None`: nothing that was counted.
     pub fn harm(&self, window: Window) -> Option<String> {
         let window = (window.0, window.1.saturating_add(ECHO_MS));
         let mut counts: Vec<(f64, String)> = Self::sufferings()
@@ -299,7 +299,7 @@ pub fn ended(cause: Cause) -> String {
     format!("clients.ended.{}", cause.name())
 }
 
-/// What the plan broke, or did to clients, in a stage or so shortly before it that it shows there.
+/// Fault or disturbance of the plan in a stage, or so shortly before it that it shows there.
 pub fn disturbance<'a>(run: &'a Run, stage: &StageRun) -> Option<&'a Note> {
     let is_fault = |note: &&Note| {
         note.text.starts_with(BROKEN)

@@ -1,5 +1,5 @@
-//! What a rule can be about: the names of all figures, what they mean, and how they are taken from
-//! a run or a stage.
+//! Figures that a rule can be about: their names, their meanings, and how they are read from a run
+//! or a stage.
 //!
 //! Counts come from [`Counts`], times from its distributions, everything with a dotted column name
 //! from the series. The invariant: a name that is listed by [`figures`] is read by
@@ -35,14 +35,14 @@ pub enum Figure {
         timing: Timing,
         /// From the moment the tester got to it, not from the planned one.
         raw: bool,
-        /// What of the distribution.
+        /// Point of the distribution.
         point: Point,
     },
     /// A column of the series.
     Column {
         /// Its name.
         name: String,
-        /// What of it.
+        /// Aspect of the column.
         aspect: Aspect,
     },
 }
@@ -63,7 +63,7 @@ macro_rules! named {
                 match self { $($kind::$variant => $name,)+ }
             }
 
-            /// What it means.
+            /// Meaning of the variant.
             pub const fn meaning(self) -> &'static str {
                 match self { $($kind::$variant => $meaning,)+ }
             }
@@ -148,7 +148,7 @@ named! {
 }
 
 named! {
-    /// What of a distribution of times.
+    /// Point of a distribution of times.
     Point {
         P50 "p50" "50 % were not longer.";
         P90 "p90" "90 % were not longer.";
@@ -160,7 +160,7 @@ named! {
 }
 
 named! {
-    /// What of a column.
+    /// Aspect of a column.
     Aspect {
         Max "max" "The highest in the stage. Of what only grows: of its growth a second.";
         Min "min" "The lowest in the stage. Of what only grows: of its growth a second.";
@@ -173,7 +173,7 @@ named! {
     }
 }
 
-/// What kind of number a figure is.
+/// Measure of a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Measure {
     /// Things.
@@ -193,7 +193,7 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// What it is, in a sentence.
+    /// The measure, in a sentence.
     pub const fn what(self) -> &'static str {
         match self {
             Measure::Count => "a number of things",
@@ -256,7 +256,7 @@ impl Figure {
         ))
     }
 
-    /// What kind of number it is, as far as its name tells.
+    /// The figure's measure, as far as its name tells.
     pub fn measure(&self) -> Measure {
         match self {
             Figure::Plain(plain) => match plain {
@@ -281,7 +281,7 @@ impl Figure {
         }
     }
 
-    /// What kind of number it is in this series.
+    /// The figure's measure in this series.
     pub(crate) fn measure_in(&self, series: &Series) -> Measure {
         let Figure::Column { name, .. } = self else { return self.measure() };
         let column = series.columns().iter().find(|column| column.name == name.as_str());
@@ -300,7 +300,7 @@ impl Figure {
         }
     }
 
-    /// What it is in a run or a stage, or why that cannot be known.
+    /// The figure's value in a run or a stage, or why it cannot be known.
     pub fn value(&self, scope: &Scope) -> Result<f64, String> {
         let counts = scope.counts;
         match self {
@@ -337,7 +337,7 @@ impl Figure {
 pub struct Meaning {
     /// Its name; of columns with a placeholder: `COLUMN.max`.
     pub name: String,
-    /// What it is, in a sentence.
+    /// Meaning of the figure, in a sentence.
     pub meaning: String,
 }
 

@@ -62,7 +62,7 @@ const DETECTORS: [Detector; 25] = [
     growth::detect,
 ];
 
-/// What began less than this apart began together: rows are a second apart.
+/// Limits that begin less than this apart, milliseconds, began together: rows are a second apart.
 const TOGETHER_MS: u64 = 2_000;
 
 /// Everything that was found out: the gravest first, and of the same gravity the earliest; but of
@@ -119,7 +119,7 @@ fn merge_refused(case: &Case, found: &mut Vec<Finding>) {
     }
 }
 
-/// What all detectors found, in their order.
+/// Findings of all detectors, in their order.
 fn all(case: &Case) -> Vec<Finding> {
     // Where nobody answers there is nothing else to be found out about a server.
     let dead = dead::detect(case);

@@ -1,6 +1,6 @@
 //! Straight lines through points, by least squares.
 //!
-//! It knows numbers only. The invariant: whatever numbers come, what goes out is finite or `None`.
+//! This module knows only numbers. The invariant: for any input the result is finite or `None`.
 
 /// A straight line.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -1,5 +1,5 @@
-//! What a stage's messages came to when it was over, among the figures that a run counts: what the
-//! target owes, how late the last one came, and what an audit of inboxes found.
+//! Figures of a stage's messages at its end, among those that a run counts: messages that the
+//! target owes, the delay of the last one, and the result of an audit of inboxes.
 //!
 //! Whoever runs the plan raises these names in [`Counts`]; rules read them. The invariant: where
 //! nothing was counted or audited its figures are unknown, which is no pass, and never zero.

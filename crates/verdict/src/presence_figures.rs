@@ -1,4 +1,4 @@
-//! What the target's audits of presence came to, among the figures that a run counts.
+//! Figures of the target's audits of presence, among those that a run counts.
 //!
 //! Whoever has an audit made raises these names in [`Counts`]; rules read them. It does not know
 //! who asks, nor how memory and directory are compared. The invariant: where no audit was made its

@@ -1,8 +1,8 @@
 //! A rule as text: `FIGURE OPERATOR VALUE`, e.g. `bind.p99 < 500ms`.
 //!
-//! It is parsed once, when a plan is read, and says then what is wrong with it; judged later, it
-//! only compares. Values are microseconds, bytes, shares (1 is all) or plain numbers, whatever
-//! unit they were written in. The invariant: a figure that cannot be known does not pass.
+//! A rule is parsed once, when a plan is read, and its errors are reported then; judged later, it
+//! only compares. Values are microseconds, bytes, shares (1 is all) or plain numbers, whatever unit
+//! they were written in. The invariant: a figure that cannot be known does not pass.
 
 use crate::figure::{Figure, Measure, doubt};
 use crate::scope::Scope;
@@ -52,7 +52,7 @@ impl Operator {
     }
 }
 
-/// What unit a bound was written in.
+/// Unit that a bound was written in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Written {
     /// A plain number.
@@ -124,7 +124,7 @@ impl Rule {
         &self.text
     }
 
-    /// What it is about.
+    /// Figure that the rule is about.
     pub fn figure(&self) -> &Figure {
         &self.figure
     }
@@ -134,7 +134,7 @@ impl Rule {
         self.operator
     }
 
-    /// What it is compared with: microseconds, bytes, a share or a plain number.
+    /// Value that it is compared with: microseconds, bytes, a share or a plain number.
     pub fn bound(&self) -> f64 {
         self.bound
     }

@@ -40,7 +40,7 @@ pub fn saturation(run: &Run) -> Vec<String> {
     said
 }
 
-/// Who is busy on either side: cores and threads of the target, threads of the tester.
+/// Columns of busy parts on either side: cores and threads of the target, threads of the tester.
 const BUSY: [&str; 4] =
     ["target.process.busiest", "target.cpu.busiest", "tester.cpu.busiest", "tester.busiest"];
 
@@ -295,8 +295,8 @@ mod tests {
         assert!(said[2].contains("`b` is known to 900 us only"), "{said:?}");
     }
 
-    /// What is said of a run of 100 rows whose load was held from the tenth second on, when so many
-    /// rows of what was held are high.
+    /// Number of findings for a run of 100 rows whose load was held from the tenth second on, when
+    /// so many held rows are high.
     fn high(column: &str, level: f64, rows: u64) -> usize {
         with(column, |s| if (50..50 + rows).contains(&s) { level } else { 0.1 }).len()
     }

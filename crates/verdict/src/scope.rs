@@ -1,7 +1,7 @@
-//! What a rule is about: a whole run or one of its stages, with the two stretches of time that
-//! figures are taken over.
+//! Scope of a rule: a whole run or one of its stages, with the two stretches of time that figures
+//! are taken over.
 //!
-//! It borrows what it judges. The invariant: the hold lies within the whole.
+//! A scope borrows the run that it judges. The invariant: the hold lies within the whole.
 
 use lab::run::{Counts, Run};
 use lab::series::Series;
@@ -9,7 +9,7 @@ use lab::series::Series;
 /// A run or a stage as a rule sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope<'a> {
-    /// What was counted in it.
+    /// Counts of the scope.
     pub counts: &'a Counts,
     /// Figures over time, of the whole run.
     pub series: &'a Series,

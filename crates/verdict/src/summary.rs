@@ -1,7 +1,7 @@
 //! A run in three to six sentences, for who pays for it.
 //!
-//! It says what was tested, whether it passed, what failed, which limit was met first and how long
-//! clients waited; and before all of that, when so, that the figures cannot be trusted.
+//! The summary says what was tested, whether it passed, what failed, which limit was met first and
+//! how long clients waited; and before all of that, when so, that the figures cannot be trusted.
 
 use crate::case::Case;
 use crate::columns::ONLINE;

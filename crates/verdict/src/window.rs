@@ -1,6 +1,6 @@
 //! Stretches of a series: what a column did between two moments.
 //!
-//! It knows the kinds of columns, nothing of their meaning. The invariant: a total that fell was
+//! This module knows the kinds of columns, not their meaning. The invariant: a total that fell was
 //! begun anew (its owner was restarted), so its growth is the sum of its rises and never negative.
 
 use crate::fit::FittedLine;
@@ -15,14 +15,14 @@ fn within(window: Window, at: u64) -> bool {
     at <= window.1 && (at > window.0 || window.0 == 0)
 }
 
-/// What was read of a column: time and value, in order of time.
+/// Values of a column: time and value, in order of time.
 pub fn cells(series: &Series, name: &str) -> Vec<(u64, f64)> {
     let times = series.times_ms().iter();
     let cells = times.zip(series.values(name)).filter_map(|(&at, cell)| Some((at, (*cell)?)));
     cells.filter(|(_, value)| value.is_finite()).collect()
 }
 
-/// What is shown of a column within the window: of a total its growth a second.
+/// Shown values of a column within the window: of a total its growth a second.
 pub fn shown(series: &Series, name: &str, window: Window) -> Vec<(u64, f64)> {
     let mut shown = series.shown(name);
     shown.retain(|(at, value)| within(window, *at) && value.is_finite());

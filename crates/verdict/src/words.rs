@@ -1,6 +1,6 @@
 //! Numbers and moments as people read them in sentences.
 //!
-//! It knows units, nothing of what they measure. The invariant: no number is shown with more
+//! This module knows units, not the meaning of numbers. The invariant: no number is shown with more
 //! precision than three digits behind its first, whole counts excepted.
 
 /// A count with commas: `41,233`.

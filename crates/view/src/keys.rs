@@ -27,7 +27,7 @@ pub enum KeyPress {
     Tab,
 }
 
-/// What is being asked.
+/// Question to the user.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub(crate) struct Asking {
     pub(crate) question: Question,
@@ -49,17 +49,17 @@ pub(crate) enum Question {
     Nothing,
     /// How many clients to add.
     Add,
-    /// What share to cut, and how.
+    /// Share to cut, and how.
     Cut,
-    /// What the keys mean.
+    /// Help on the keys.
     Help,
 }
 
 /// Characters of an answer, at most.
 const TYPED_MAX: usize = 9;
-/// What one press of `]` multiplies the rate by; `[` divides.
+/// Factor of the rate for one press of `]`; `[` divides by it.
 const RATE_STEP: f64 = 1.25;
-/// What is offered when nothing is typed.
+/// Default answer.
 const OFFER: &str = "10%";
 
 /// Ways to cut, in the order that Tab goes through them.
@@ -85,7 +85,7 @@ impl RunState {
         }
     }
 
-    /// What the keys are good for at the moment, or the question that is open.
+    /// Help on the keys of the moment, or the question that is open.
     pub(crate) fn prompt(&self) -> String {
         let typed = if self.asking.typed.is_empty() { OFFER } else { &self.asking.typed };
         match self.asking.question {

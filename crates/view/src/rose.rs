@@ -33,7 +33,7 @@ const TROUBLES: &[&str] = &[
     "throttled_us",
 ];
 
-/// What has risen since the beginning, by full names.
+/// Counters that have risen since the beginning, by full names.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Rose(BTreeMap<String, Rise>);
 
@@ -72,8 +72,8 @@ impl Rose {
         }
     }
 
-    /// What has risen of the machine of this name: (name without it, how far), those that rise now
-    /// first.
+    /// Counters of this machine that have risen: (name without the machine's, rise), those that
+    /// rise now first.
     pub fn of(&self, whose: &str) -> Vec<(&str, Rise)> {
         let mine = self.0.iter().filter_map(|(name, rise)| {
             let rest = name.strip_prefix(whose)?.strip_prefix('.')?;

@@ -1,7 +1,8 @@
 //! The terminal itself: opened, drawn on, asked for keys, and given back as it was.
 //!
-//! It takes the alternate screen and raw mode. Dropping it gives the terminal back, and so does a
-//! panic anywhere in the process before its message is printed. It keeps nothing of a run.
+//! The screen takes the alternate screen and raw mode. Dropping it gives the terminal back, and so
+//! does a panic anywhere in the process before its message is printed. The screen keeps nothing of
+//! a run.
 
 use crate::draw;
 use crate::keys::KeyPress;
@@ -12,7 +13,7 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, Ke
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-/// What came from the terminal.
+/// Input from the terminal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Press {
     /// A key.

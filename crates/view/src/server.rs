@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// Readings whose rates are kept for the charts.
 const RATES_MAX: usize = 120;
 
-/// What the API says at a moment.
+/// The API's figures at a moment.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ServerReading {
     /// When it was asked, milliseconds of any clock that does not step back.
@@ -25,13 +25,13 @@ pub struct ServerReading {
     pub version: String,
     /// Whether it takes everything, and else why not: `ready`, `draining`, `log 0 failed`.
     pub readiness: String,
-    /// It takes everything.
+    /// Whether it takes everything.
     pub is_ready: bool,
     /// How its node stands in its cluster, and whether that is well; none without one.
     pub cluster: Option<(String, bool)>,
     /// How short memory is.
     pub pressure: String,
-    /// What is held now, by the API's names.
+    /// Present figures, by the API's names.
     pub gauges: BTreeMap<String, u64>,
     /// Totals since the start, by the API's names.
     pub counters: BTreeMap<String, u64>,
@@ -41,7 +41,7 @@ pub struct ServerReading {
     pub dropped: BTreeMap<String, u64>,
 }
 
-/// What is shown.
+/// State of the screen.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ServerState {
     place: String,
@@ -70,7 +70,7 @@ impl ServerState {
         ServerState { place, ..ServerState::default() }
     }
 
-    /// It answered.
+    /// Takes a reading.
     pub fn see(&mut self, reading: ServerReading) {
         self.fault = None;
         let before = std::mem::replace(&mut self.now, reading);
@@ -85,7 +85,7 @@ impl ServerState {
         }
     }
 
-    /// It did not; why.
+    /// Notes that no reading came, and why.
     pub fn miss(&mut self, why: &str) {
         self.fault = Some(why.lines().next().unwrap_or_default().to_owned());
     }

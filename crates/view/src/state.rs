@@ -17,7 +17,7 @@ pub const NOTES_MAX: usize = 50;
 /// Machines that are shown.
 pub const MACHINES_MAX: usize = 32;
 
-/// What does not change while a run goes on.
+/// Parts that do not change while a run goes on.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Title {
     /// The plan's name.
@@ -35,21 +35,21 @@ pub struct RunFrame<'a> {
     pub stage: usize,
     /// Names of all stages.
     pub stages: &'a [String],
-    /// What the stage is doing, in a word: `arriving`, `holding`, `paused`.
+    /// Activity of the stage, in a word: `arriving`, `holding`, `paused`.
     pub part: &'a str,
     /// Clients that shall be there in this stage.
     pub clients: u64,
     /// When this part ends by itself at the latest, milliseconds since the run began.
     pub until_ms: u64,
-    /// What all clients counted, from the beginning on.
+    /// Counts of all clients, from the beginning on.
     pub counts: &'a Counts,
-    /// What the clients of each group counted.
+    /// Counts of each group's clients.
     pub groups: &'a BTreeMap<String, Counts>,
     /// Figures by full names: `clients.bind.p99`, `tester.cpu.busy` ...
     pub reading: &'a Reading,
-    /// What happened in this second.
+    /// Notes of this second.
     pub notes: &'a [Note],
-    /// What is known so far.
+    /// Findings so far.
     pub findings: &'a [Finding],
     /// Why figures cannot be trusted; empty: they can.
     pub saturation: &'a [String],
@@ -96,7 +96,7 @@ pub struct LastSecond {
 /// Timings, those that matter most while something happens first.
 const TIMINGS: [&str; 6] = ["delivery", "publish", "request", "ready", "bind", "heartbeat"];
 
-/// What is known of a run while it goes on.
+/// State of a run while it goes on.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct RunState {
     pub(crate) title: Title,

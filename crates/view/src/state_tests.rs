@@ -1,4 +1,4 @@
-//! What a state makes of the seconds it is shown.
+//! State after the seconds that it is shown.
 
 use super::*;
 use lab::series::{Column, Unit};

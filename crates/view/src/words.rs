@@ -1,6 +1,6 @@
 //! Figures as people read them: `12,345`, `1.2k`, `3.4 ms`, `1.5 GB`, `1:02:03`.
 //!
-//! It does not know what the figures are about. Every text is short, so that columns hold.
+//! This module does not know the meaning of figures. Every text is short, so that columns hold.
 
 /// A number of things, with separators: `1,234,567`.
 pub fn count(value: f64) -> String {

@@ -7,7 +7,7 @@ use super::target::WrkTarget;
 use super::units::{number, span};
 use std::time::Duration;
 
-/// What is printed for `--help` and after a wrong flag.
+/// Text for `--help` and after a wrong flag.
 pub const USAGE: &str = "\
 Usage: wrk <options> <url> [-- <words for the script>]
   Options:
@@ -34,7 +34,7 @@ Usage: wrk <options> <url> [-- <words for the script>]
     Query, but for HTTP: version= secret=HEX key_id= password= keep=SECONDS qos=
       subscribe=FILTER protocol=miop|mqtt end=HEX ca=FILE";
 
-/// What the command line asks for.
+/// Request of the command line.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Invocation {
     /// Print how it is used.

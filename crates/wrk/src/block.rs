@@ -1,8 +1,8 @@
-//! What is printed: wrk's layout first, then what wrk does not know.
+//! Output: wrk's layout first, then the part that wrk does not have.
 //!
-//! It is a function of figures, so that a test can hold it against a text. In wrk's part a request
-//! is also a Bind, a heartbeat or a message, and its latency that of the answer. What the script's
-//! `done` prints comes between the two parts.
+//! The output is a function of figures, so that a test can hold it against a text. In wrk's part a
+//! request is also a Bind, a heartbeat or a message, and its latency that of the answer. The output
+//! of the script's `done` comes between the two parts.
 
 use super::arguments::Arguments;
 use super::tally::Tally;
@@ -18,9 +18,9 @@ use std::time::Duration;
 
 /// A test that is over.
 pub struct WrkRun<'a> {
-    /// What was asked for.
+    /// Arguments of the test.
     pub arguments: &'a Arguments,
-    /// What had been counted when the time was over.
+    /// Counts when the time was over.
     pub tally: &'a Tally,
     /// Whether all sums agreed after the end too.
     pub settled: bool,

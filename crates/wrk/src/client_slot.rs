@@ -15,7 +15,7 @@ use model::topic::{Publication, Qos};
 use proto_mqtt::client::{ClientOrder, MqttEvent};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a client has seen.
+/// Event of a client.
 #[derive(Debug)]
 pub enum Said {
     /// Its Bind was accepted.
@@ -37,7 +37,7 @@ pub enum Said {
     Message {
         /// Its topic, where it has one.
         topic: Box<str>,
-        /// What it says.
+        /// Body of the message.
         body: Box<[u8]>,
     },
     /// The server ended the session, with this code.
@@ -46,7 +46,7 @@ pub enum Said {
     GoAway(u32),
 }
 
-/// What a client is to do.
+/// Order to a client.
 #[derive(Debug)]
 pub enum ClientTask {
     /// Send this: requests, for each of which it is said whether it is a HEAD.
@@ -79,7 +79,7 @@ pub enum ProtocolMachine {
     Mqtt(Box<proto_mqtt::client::Client>, Arc<Scratch>),
     /// Bytes; an answer ends with these, or is what comes first.
     Tcp {
-        /// What an answer ends with.
+        /// Bytes that end an answer.
         end: Arc<[u8]>,
         /// An answer is kept for a script.
         keeps: bool,

@@ -34,9 +34,9 @@ use std::thread::JoinHandle;
 
 /// Where it prints. Neither may fail: whoever reads may have gone away.
 pub struct Lanes {
-    /// What was measured.
+    /// Callback for results.
     pub out: fn(&str),
-    /// What is wrong.
+    /// Callback for errors.
     pub err: fn(&str),
 }
 
@@ -98,7 +98,7 @@ fn measure(arguments: &Arguments, lanes: &Lanes) -> Result<(), String> {
     Ok(())
 }
 
-/// What is worth saying before the test.
+/// Warns of arguments without effect before the test.
 fn warn(arguments: &Arguments, err: fn(&str)) {
     let target = &arguments.target;
     if !arguments.headers.is_empty() && target.scheme != Speech::Http {
@@ -123,7 +123,7 @@ struct PreparedThreads {
     logics: Vec<WrkLogic>,
 }
 
-/// What became of a thread: what it counted, and whether its sums agreed after its end too.
+/// Result of a thread: its counts, and whether its sums agreed after its end too.
 type Done = Result<(Tally, bool), String>;
 
 /// A test that is over.
@@ -132,7 +132,7 @@ struct Outcome {
     main: Option<Script>,
     /// The threads' states, whose globals `done` may ask for.
     scripts: Vec<Script>,
-    /// What was counted.
+    /// Counts of the test.
     tally: Tally,
     /// Whether all sums agreed after the end too.
     settled: bool,

@@ -29,13 +29,13 @@ use std::time::Duration;
 
 pub(super) type ShardHandle = net::ShardHandle<WrkLogic>;
 
-/// What all threads do.
+/// Job of all threads.
 pub struct Job {
-    /// Who the clients are, how they come and come back. Whom they call a script may say anew.
+    /// The clients, and how they connect and come back; a script may change their target.
     pub plan: FleetPlan,
     /// The topic of messages that have none of their own (MQTT).
     pub topic: String,
-    /// What an answer ends with (TCP).
+    /// Bytes that end an answer (TCP).
     pub end: Arc<[u8]>,
     /// How long it takes.
     pub duration: Duration,
@@ -45,7 +45,7 @@ pub struct Job {
     pub stop: Arc<AtomicBool>,
 }
 
-/// What a client's request is.
+/// Kind of a client's request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Asked {
     Bind,
@@ -57,7 +57,7 @@ enum Asked {
     Request,
 }
 
-/// What one client waits for.
+/// Open request of one client.
 #[derive(Clone, Default)]
 struct Exchange {
     /// When its request was sent.
@@ -69,7 +69,7 @@ struct Exchange {
     asked: Asked,
     /// An answer is overdue, and was counted so.
     overdue: bool,
-    /// It has been online before.
+    /// Whether it has been online before.
     been: bool,
 }
 
@@ -99,9 +99,9 @@ pub struct WrkLogic {
     stop_at: Instant,
     /// Answers up to the last reading of the rate, and when that was.
     read: (u64, Instant),
-    /// What is counted here; what the pool counts is in the pool.
+    /// Counts of this logic; the pool has its own.
     log: Tally,
-    /// What had been counted when the time was over.
+    /// Counts when the time was over.
     result: Option<Tally>,
     fault: Option<String>,
 }
@@ -140,8 +140,8 @@ impl WrkLogic {
         Ok(this)
     }
 
-    /// What was counted, whether all sums agreed after the end too, and what went wrong in the
-    /// script. To be asked when the shard has ended.
+    /// The counts, and whether all sums agreed after the end too; or the script's error. Call it
+    /// when the shard has ended.
     pub fn outcome(&mut self) -> Result<(Tally, bool), String> {
         if let Some(fault) = self.fault.take() {
             return Err(fault);
@@ -199,7 +199,7 @@ impl WrkLogic {
         self.fault.is_some() || self.share.is_stopped() || self.pool.is_over()
     }
 
-    /// What has been counted, at the end.
+    /// Fixes the counts at the end.
     fn conclude(&mut self, now: Now, handle: &mut ShardHandle) {
         self.pool.stopping = true;
         self.stage("end");
@@ -214,7 +214,7 @@ impl WrkLogic {
         handle.stop();
     }
 
-    /// What happens ten times a second. False: the time is over.
+    /// Does the work that is due ten times a second. False: the time is over.
     fn tick(&mut self, now: Now, handle: &mut ShardHandle) -> bool {
         if !self.pool.is_tick(now) {
             return true;

@@ -32,7 +32,7 @@ const CLIENTS_A_SOURCE: u32 = 25_000;
 /// already, so that fewer would make ten thousand wait.
 const WINDOW: u32 = 1_024;
 
-/// What all threads do, calling `to`.
+/// The job of all threads, with the address `to`.
 pub fn job(arguments: &Arguments, to: SocketAddr, seed: u64) -> Result<Job, String> {
     let target = &arguments.target;
     // As wrk: what is left of the division is not there.

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What a script may use.
+/// Limits of a script.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Bytes of one state.
@@ -46,13 +46,13 @@ const STEPS_A_LOOK: u32 = 1_000;
 /// Longest delay that a script may ask for: a day.
 const DELAY_MS_MAX: f64 = 86_400_000.0;
 
-/// What went wrong in a script, with file and line.
+/// Error of a script, with file and line.
 pub type ScriptError = String;
 
-/// What a script wants to be sent.
+/// Request of a script.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ScriptRequest {
-    /// What its protocol has instead of a request: a heartbeat.
+    /// The protocol's own kind of request: a heartbeat.
     Nothing,
     /// These bytes: HTTP requests, a report's body, a message's payload.
     Bytes(Vec<u8>),
@@ -60,7 +60,7 @@ pub enum ScriptRequest {
     Publish {
         /// Its topic; none: the URL's.
         topic: Option<String>,
-        /// What it says.
+        /// Payload of the message.
         payload: Vec<u8>,
         /// Its QoS; none: the URL's.
         qos: Option<u8>,
@@ -99,7 +99,7 @@ pub struct Script {
     watch: Arc<Watch>,
 }
 
-/// What is watched while a script runs.
+/// Limits watched while a script runs.
 #[derive(Default)]
 struct Watch {
     /// Instructions that are left of this call.
@@ -234,7 +234,7 @@ impl Script {
         }
     }
 
-    /// What came back on a request of this client.
+    /// Gives the script the response to a request of this client.
     pub fn response(
         &self,
         client: u32,

@@ -9,10 +9,10 @@ use lab::run::Balance;
 use lab::timing::{Spectrum, Timed};
 use load::Snapshot;
 
-/// What was counted.
+/// Counts of a test.
 #[derive(Clone, Default, Debug)]
 pub struct Tally {
-    /// What the laboratory counts of any fleet. Binds, heartbeats and messages are requests.
+    /// Counts that the laboratory makes of any fleet. Binds, heartbeats and messages are requests.
     pub seen: Snapshot,
     /// Requests answered after the timeout.
     pub late: u64,
@@ -51,7 +51,7 @@ impl Tally {
         errors
     }
 
-    /// What the script's `done` is told.
+    /// Argument of the script's `done`.
     pub fn summary(&self) -> ScriptSummary {
         ScriptSummary {
             duration_us: u64::try_from(self.seen.elapsed.as_micros()).unwrap_or(u64::MAX),

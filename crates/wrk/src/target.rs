@@ -47,7 +47,7 @@ pub struct WrkTarget {
     pub subscribe: Vec<String>,
     /// QoS of what MQTT clients publish and subscribe with, unless the script says otherwise.
     pub qos: u8,
-    /// What an answer of a TCP server ends with; empty: it is whatever comes first.
+    /// Bytes that end an answer of a TCP server; empty: an answer is whatever comes first.
     pub end: Box<[u8]>,
     /// PEM file with the authorities that are trusted; none: any certificate is taken.
     pub authority: Option<String>,
@@ -114,7 +114,7 @@ impl WrkTarget {
         }
     }
 
-    /// What only URLs of long connections have.
+    /// Parses the parts that only URLs of long connections have.
     fn long(&mut self, who: &str, rest: &str) -> Result<(), String> {
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
         self.path = if path.is_empty() { "/".to_owned() } else { path.to_owned() };

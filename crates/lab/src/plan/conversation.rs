@@ -1,6 +1,7 @@
 //! Conversations of many members that a plan creates: how many identical ones, and their members.
 //!
-//! It names groups of clients and knows no account and no server. Part of [`Plan`](super::Plan).
+//! A conversation names groups of clients and knows no account and no server. Part of
+//! [`Plan`](super::Plan).
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -14,8 +15,8 @@ pub struct PlannedConversation {
     /// Number of conversations.
     #[serde(default = "one")]
     pub count: u32,
-    /// They are chatrooms, named `NAME-0`, `NAME-1` and so on: clients that `subscribe` to these
-    /// names join them. Messages that the target reports as skipped are not missing.
+    /// Whether they are chatrooms, named `NAME-0`, `NAME-1` and so on: clients that `subscribe` to
+    /// these names join them. Messages that the target reports as skipped are not missing.
     #[serde(default, skip_serializing_if = "is_false")]
     pub room: bool,
     /// The group of clients whose first client creates and owns them, and is a member.

@@ -1,6 +1,6 @@
 //! Faults of a plan: processes, connections, the network, Redis.
 //!
-//! It says what and when; other modules cause them. Part of [`Plan`](super::Plan).
+//! A fault says what breaks and when; other modules cause it. Part of [`Plan`](super::Plan).
 
 use super::Span;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ pub struct Fault {
     /// once.
     #[serde(default)]
     pub every: Span,
-    /// What: `"target_killed"`, `{ flap = { share_per_s = 0.1 } }` and so on.
+    /// Kind of the fault: `"target_killed"`, `{ flap = { share_per_s = 0.1 } }` and so on.
     pub what: FaultKind,
 }
 
@@ -64,7 +64,7 @@ pub enum FaultKind {
     RedisFlushed,
 }
 
-/// What the fault proxy does.
+/// Fault of the network that the fault proxy causes.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {

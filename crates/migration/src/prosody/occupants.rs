@@ -9,7 +9,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::fmt;
 
-/// What makes the ids of a room's occupants.
+/// Generator of the ids of a room's occupants.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OccupantIds {
     salt: Box<str>,

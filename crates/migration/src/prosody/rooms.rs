@@ -79,7 +79,7 @@ fn room(table: &Table, store: &mut Store<'_>) -> Result<(), String> {
     }))
 }
 
-/// What a stanza of a room's archive says, and what it tells of who said it.
+/// Content of a stanza of a room's archive, and its sender.
 fn said(item: &Table) -> Result<MovedSaid, String> {
     let MovedStanza { at, mut stanza, .. } = super::stores::message(item, false)?;
     if stanza.attribute("type") != Some("groupchat") {

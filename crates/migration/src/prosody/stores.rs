@@ -1,4 +1,4 @@
-//! What a host's folder of Prosody's has beside accounts.
+//! Data in a host's folder of Prosody's beside accounts.
 //!
 //! ```text
 //! example%2ecom/ roster  blocklist  vcard  private  pep   NAME.dat    a table each

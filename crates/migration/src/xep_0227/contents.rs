@@ -1,4 +1,4 @@
-//! What users of a file of XEP-0227 have beside their accounts.
+//! Data of users in a file of XEP-0227 beside their accounts.
 //!
 //! ```text
 //! <user name='ann'>
@@ -60,7 +60,7 @@ struct Contents<'a, R> {
     taking: &'a mut dyn Taking,
 }
 
-/// What of a file comes next, as far as it matters.
+/// Next relevant part of a file.
 enum Next {
     Start(MovedElement),
     End,
@@ -68,7 +68,7 @@ enum Next {
     Over,
 }
 
-/// What a user publishes.
+/// Nodes of a user.
 #[derive(Default)]
 struct Published {
     nodes: BTreeMap<String, MovedNode>,
@@ -375,7 +375,7 @@ fn contact(item: &MovedElement) -> MovedContact {
     }
 }
 
-/// Who is blocked: items of a block list, or of the list of privacy that is in force.
+/// Blocked addresses: items of a block list, or of the list of privacy that is in force.
 fn blocked(list: &MovedElement) -> Vec<String> {
     if list.namespace == BLOCKING {
         let jids = list.elements().filter_map(|it| it.attribute("jid"));
@@ -390,7 +390,7 @@ fn blocked(list: &MovedElement) -> Vec<String> {
     denied.filter_map(|it| it.attribute("value")).map(String::from).collect()
 }
 
-/// What a reference stands for: XML's own five, and characters by their numbers.
+/// Text of a reference: XML's own five, and characters by their numbers.
 fn referred(name: &str) -> Result<String, String> {
     let number = |text: &str| match text.strip_prefix('x') {
         Some(hex) => u32::from_str_radix(hex, 16).ok(),

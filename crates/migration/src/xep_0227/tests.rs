@@ -37,7 +37,7 @@ fn lines(moving: &Moving) -> Vec<(ImportForm, &str)> {
     moving.lines.iter().map(|line| (line.form, &*line.text)).collect()
 }
 
-/// What a user of this text becomes.
+/// Import line of a user with this text, or why it is left out.
 fn user(text: &str) -> Result<String, String> {
     let moving = one(&hosted(text), None)?;
     match (&*moving.lines, &*moving.left) {

@@ -1,6 +1,6 @@
 //! Options of a listener: where it listens, TLS, who a client is.
 //!
-//! What cannot be had and protects something closes the listener: it is written, but not opened.
+//! A protection that is not available closes the listener: it is written, but not opened.
 
 use super::Plan::{Becomes, Closes, Ignored, Lost};
 use super::Scope::Listener;

@@ -48,7 +48,7 @@ pub fn connections(source: &FigureSource) -> Vec<Plot> {
     vec![there, new]
 }
 
-/// What is sent and received.
+/// Charts of messages sent and received.
 pub fn traffic(source: &FigureSource) -> Vec<Plot> {
     let mut messages = Plot::over_time("c-messages", "Messages a second", Unit::Count);
     messages.lines = source.lines(&[

@@ -1,7 +1,7 @@
 //! The run itself inside its page, to be saved from there.
 //!
-//! What is saved is a file that [`crate::read`] reads. When the whole run has no room its series
-//! has fewer rows: of each stretch every figure keeps its lowest and its highest value.
+//! The saved file is one that [`crate::read`] reads. If the whole run does not fit, its series has
+//! fewer rows: of each stretch every figure keeps its lowest and its highest value.
 
 use crate::{escape, file};
 use lab::run::Run;

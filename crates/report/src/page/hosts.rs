@@ -162,7 +162,7 @@ pub fn of(source: &FigureSource, owner: &str) -> Vec<Plot> {
     plots
 }
 
-/// What the whole machine has is hidden where the process would not be seen beside it.
+/// Hides the whole machine's lines where the process would not be seen beside them.
 fn hide_machines(lines: &mut [PlotLine]) {
     let most = |line: &PlotLine| line.points.iter().map(|point| point.1).fold(0.0, f64::max);
     let process = lines.iter().filter(|line| line.name.contains("process")).map(most);

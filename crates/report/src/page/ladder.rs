@@ -15,7 +15,7 @@ const SKIPPED_MAX: usize = 40;
 /// Stages that are worth bars, at least.
 const BARS_MIN: usize = 3;
 
-/// What a stage has bars for.
+/// Values of a stage for bars.
 struct Rung {
     bound_ms: Option<f64>,
     connect_us: Option<f64>,

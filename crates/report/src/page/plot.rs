@@ -1,10 +1,11 @@
 //! One chart: lines, areas or a field of cells over an axis of time or of percentiles.
 //!
-//! What stretches is SVG in the chart's own measures (seconds, things, powers of ten); words are
-//! HTML beside it, placed by numbers in its style, so they keep their size on every screen and on
-//! paper. The page's script reads the lines' values from the drawing itself: they are there once.
+//! Parts that stretch are SVG in the chart's own measures (seconds, things, powers of ten); words
+//! are HTML beside it, placed by numbers in its style, so they keep their size on every screen and
+//! on paper. The page's script reads the lines' values from the drawing itself: they are there
+//! once.
 //!
-//! It knows no run and no figure by name.
+//! A plot knows no run and no figure by name.
 
 use super::axis::{self, AxisTick};
 use super::heat::Heat;
@@ -69,13 +70,13 @@ pub struct Plot {
     pub id: String,
     /// Its title.
     pub title: String,
-    /// What is shown, in a sentence.
+    /// Description of the chart, in a sentence.
     pub about: String,
-    /// What it lies over.
+    /// Axis that it lies over.
     pub across: Across,
     /// How values become heights.
     pub upwards: Upwards,
-    /// What is counted.
+    /// Unit of its values.
     pub unit: Unit,
     /// Whether it is counted a second.
     pub per_s: bool,
@@ -93,7 +94,7 @@ pub struct Plot {
     pub told: bool,
 }
 
-/// What lies behind all charts over time.
+/// Scenery behind all charts over time.
 #[derive(Default)]
 pub struct Scenery {
     /// Seconds of the run.
@@ -356,7 +357,7 @@ impl Stroke {
     }
 }
 
-/// What a line comes to.
+/// Extent of a line.
 struct Extent {
     least: f64,
     mean: f64,

@@ -10,7 +10,8 @@ use std::collections::BTreeSet;
 
 /// How much higher than everything else a line must be to be hidden at first.
 const TOWERING: f64 = 3.0;
-/// What is larger is no figure of a machine, and would not be written in a few characters.
+/// Largest sensible value: a larger one is no figure of a machine, and would not be written in a
+/// few characters.
 const SENSIBLE: f64 = 1e15;
 
 /// The figures.

@@ -278,7 +278,7 @@ fn doctor(out: &mut String, run: &Run) {
     more(out, rows.len(), SETTINGS_MAX, "settings");
 }
 
-/// What happened from outside, and the plan.
+/// Writes the external events, and the plan.
 pub fn notes_and_plan(out: &mut String, run: &Run) {
     if !run.notes.is_empty() {
         let _ = write!(

@@ -39,7 +39,7 @@ pub fn banner(out: &mut String, run: &Run) {
     out.push_str("</header>");
 }
 
-/// What it came to.
+/// Writes the summary.
 pub fn summary(out: &mut String, run: &Run) {
     out.push_str("<section id=\"summary\"><h2>Summary</h2>");
     if !run.about.is_empty() {
@@ -67,7 +67,7 @@ pub fn summary(out: &mut String, run: &Run) {
     out.push_str("</dl></section>");
 }
 
-/// What was found out, the first limit before all others.
+/// Writes the findings, the first limit before all others.
 pub fn findings(out: &mut String, run: &Run) {
     out.push_str("<section id=\"findings\"><h2>First limit and findings</h2>");
     let first = summary::first_limit(run);

@@ -1,4 +1,4 @@
-//! What differs between two sets of runs besides their figures.
+//! Differences between two sets of runs besides their figures.
 //!
 //! A plan's text is compared without its target and its seed: the same load on two servers is one
 //! plan.
@@ -6,7 +6,7 @@
 use crate::words;
 use lab::run::Run;
 
-/// What differs, in sentences; and apart how the plans do, if they do.
+/// The differences, in sentences; and apart that of the plans, if they differ.
 pub fn between(before: &[Run], after: &[Run]) -> (Vec<String>, Option<String>) {
     let mut differs = Vec::new();
     let all = || before.iter().chain(after);

@@ -39,7 +39,7 @@ enum Good {
 
 use Good::{Less, More, Neither};
 
-/// What is compared of the whole run, in order.
+/// Figures of the whole run that are compared, in order.
 const WHOLE: &[(&str, Good)] = &[
     ("online_share", More),
     ("error_share", Less),
@@ -92,7 +92,7 @@ const WHOLE: &[(&str, Good)] = &[
     ("tester.process.rss.max", Neither),
 ];
 
-/// What is compared of each stage.
+/// Figures of each stage that are compared.
 const STAGE: &[(&str, Good)] = &[
     ("online_share", More),
     ("error_share", Less),
@@ -172,7 +172,7 @@ fn row(label: &str, name: &str, good: Good, scopes: &[Vec<Scope>; 2]) -> Option<
     })
 }
 
-/// What nobody counted on either side is no row.
+/// Whether nobody counted a figure on either side: then it has no row.
 fn uncounted(figure: &Figure, values: &[f64; 2]) -> bool {
     let counted = matches!(figure, Figure::PerSecond(_) | Figure::Plain(Plain::Unexplained));
     counted && *values == [0.0, 0.0]

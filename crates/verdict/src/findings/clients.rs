@@ -1,4 +1,4 @@
-//! What clients suffered: messages, heartbeats and answers that were lost, wrong or late.
+//! Harm to clients: messages, heartbeats and answers that were lost, wrong or late.
 
 pub(super) mod arrival;
 pub(super) mod climb;

@@ -7,7 +7,7 @@ use crate::words;
 use lab::cause::{Cause, Phase};
 use lab::run::{Finding, Gravity};
 
-/// What a call ends with where nobody answers.
+/// Causes by which calls end where nobody answers.
 const UNANSWERED: [Cause; 3] = [Cause::Refused, Cause::SynTimedOut, Cause::NoRoute];
 
 /// A target that is not there.

@@ -78,7 +78,8 @@ fn of_process(case: &Case, side: &'static str, column: &str) -> Option<Finding> 
     })
 }
 
-/// What the tester's kernel refused, where its count was not seen at the limit.
+/// Finding for descriptors that the tester's kernel refused, where their count was not seen at the
+/// limit.
 fn refused_here(case: &Case) -> Option<Finding> {
     let refused = case.run.total.causes.all_of(Cause::NoDescriptors);
     let (from_ms, to_ms) = case.when(Cause::NoDescriptors);

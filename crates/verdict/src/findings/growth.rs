@@ -23,7 +23,7 @@ const LEAK_BYTES: f64 = 2.0 * 1024.0 * 1024.0;
 /// Descriptors.
 const LEAK_FDS: f64 = 20.0;
 
-/// What memory did.
+/// Finds growth of memory and descriptors.
 pub fn detect(case: &Case) -> Vec<Finding> {
     let mut found: Vec<Finding> = slope(case).into_iter().collect();
     for kind in [Leak::Memory, Leak::Descriptors] {
@@ -34,7 +34,7 @@ pub fn detect(case: &Case) -> Vec<Finding> {
     found
 }
 
-/// What may leak.
+/// Resource that may leak.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Leak {
     Memory,

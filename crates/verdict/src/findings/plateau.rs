@@ -30,7 +30,7 @@ const STOPPED: &str = "Clients stopped at ";
 pub struct Plateau {
     /// The number.
     pub number: f64,
-    /// What was planned.
+    /// Planned number of clients.
     pub planned: f64,
     /// From when to when.
     pub window: Window,
@@ -41,7 +41,7 @@ pub struct Plateau {
 }
 
 impl Plateau {
-    /// It in a few words.
+    /// The plateau in a few words.
     pub fn words(&self) -> String {
         format!(
             "clients stopped at {} of {} planned",

@@ -1,4 +1,4 @@
-//! Who is online by the server's memory, and who by its directory: differences that lasted.
+//! Lasting differences between the server's memory and its directory about who is online.
 //!
 //! The audits' own notes are the evidence: they name the first keys and how each differs.
 

@@ -117,7 +117,7 @@ fn machine(case: &Case, side: &str, column: &str, found: &mut Vec<Finding>) {
     });
 }
 
-/// What can be full while others are idle.
+/// Part that can be full while others are idle.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Bottleneck {
     Thread,

@@ -9,7 +9,7 @@ use crate::words;
 use lab::run::{Finding, Gravity};
 use lab::series::{FigureKind, Unit};
 
-/// What is told of a column of Redis, by a word in its name.
+/// Words in the names of Redis' columns that are reported.
 const SIGNS: [&str; 8] =
     ["lag", "depth", "backlog", "queue", "dirty", "mismatch", "pending", "unwritten"];
 

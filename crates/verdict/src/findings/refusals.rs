@@ -1,4 +1,4 @@
-//! What the server itself said no to, by its protocol's codes.
+//! Refusals of the server, by its protocol's codes.
 //!
 //! A server that says it is full tells its own limit; one that refuses credentials tells a mistake
 //! of the test, not a limit.
@@ -88,7 +88,7 @@ fn when(case: &Case) -> (u64, u64) {
     around.unwrap_or((0, case.end_ms()))
 }
 
-/// What is known of a code like `refused 135`, by the scheme of the target.
+/// Meaning of a code like `refused 135`, by the scheme of the target.
 fn meaning(case: &Case, code: &str) -> Option<&'static CodeMeaning> {
     let scheme = case.run.target.first()?.split(':').next()?;
     codes::meaning(scheme, code)

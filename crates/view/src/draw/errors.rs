@@ -58,7 +58,7 @@ fn colour(side: Side) -> Style {
     }
 }
 
-/// What it means and which setting is likely; where only one has room, the setting, unless that
+/// Meaning of the cause and the setting that is likely; if only one fits, the setting, unless that
 /// has a line of its own.
 fn explanation(cause: Cause, room: usize, double: bool) -> String {
     let (meaning, setting) = (cause.meaning(), cause.setting());

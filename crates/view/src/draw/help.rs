@@ -1,4 +1,4 @@
-//! What the keys do, over everything else.
+//! Help on the keys, over everything else.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

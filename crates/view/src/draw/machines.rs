@@ -92,7 +92,7 @@ fn rose<'a>(state: &'a RunState, name: &str, whose: &'a str) -> impl Iterator<It
     })
 }
 
-/// What is known of a machine, in up to four lines, each with whether something is used up.
+/// Facts about a machine, in up to four lines, each with whether a resource is used up.
 fn facts(state: &RunState, whose: &str) -> Vec<(String, bool)> {
     let of = |name: &str| state.reading.of(&format!("{whose}.{name}"));
     let mut facts = Vec::new();

@@ -1,4 +1,4 @@
-//! What was found out and what happened, the latest last, as far as there is room.
+//! Findings and notes, the latest last, as many as fit.
 
 use super::{BAD, FAINT, WEAK, cut, part};
 use crate::state::RunState;

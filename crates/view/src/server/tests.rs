@@ -1,4 +1,4 @@
-//! What a state makes of readings, and that it can be drawn on any screen.
+//! State after readings, and that it can be drawn on any screen.
 
 use super::*;
 use ratatui::buffer::Buffer;

@@ -1,4 +1,4 @@
-//! What clients ask, and what they hear.
+//! Requests of clients, and their answers.
 //!
 //! A request may be several (pipelining): its time is that until the last answer, as in wrk. With
 //! a rate, time counts from the planned moment, and from the real one besides.
@@ -101,7 +101,8 @@ impl WrkLogic {
         handle.deliver(self.pool.conn(virtual_client), ask);
     }
 
-    /// What a client sends, how many answers it wants, and what it counts as. `None`: nothing.
+    /// The next request of a client, the number of answers that it wants, and its kind. `None`:
+    /// none.
     fn what(&mut self, virtual_client: u32) -> Option<(ClientTask, u32, Asked)> {
         if let Some((bytes, heads)) = &self.fixed {
             let count = heads.len() as u32;
@@ -276,7 +277,7 @@ impl WrkLogic {
         }
     }
 
-    /// What a client waited for will not come.
+    /// Counts the answers that a client waited for as lost.
     pub(super) fn lose(&mut self, virtual_client: u32) {
         let this = self.exchange(virtual_client);
         let open = u64::from(std::mem::take(&mut this.open));

@@ -158,7 +158,7 @@ impl WrkLogic {
         }
     }
 
-    /// What was under way on a connection is lost.
+    /// Counts the requests of an ended connection as lost.
     fn offline(&mut self, virtual_client: u32) {
         self.pool.log.online_now -= 1;
         self.lose(virtual_client);

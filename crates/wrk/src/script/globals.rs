@@ -8,7 +8,7 @@ use mlua::{Function, Lua, MultiValue, ObjectLike, Table, Value};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-/// What the command line says.
+/// Arguments of the command line.
 #[derive(Clone, Debug, Default)]
 pub struct ScriptSetting {
     /// The URL's scheme.

@@ -1,4 +1,4 @@
-//! What `done` is told: sums, and two distributions that can be asked.
+//! Argument of `done`: sums, and two distributions that can be read.
 
 use super::proxies::proxy;
 use lab::timing::Spectrum;
@@ -14,7 +14,7 @@ pub struct ScriptSummary {
     pub requests: u64,
     /// Bytes received.
     pub bytes: u64,
-    /// What went wrong.
+    /// Counts of errors.
     pub errors: Errors,
 }
 

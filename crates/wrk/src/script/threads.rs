@@ -27,7 +27,7 @@ pub fn addr_of(value: &Value) -> mlua::Result<SocketAddr> {
     }
 }
 
-/// What a thread and the scripts share.
+/// State that a thread and the scripts share.
 #[derive(Debug)]
 pub struct ThreadShare {
     addr: Mutex<SocketAddr>,

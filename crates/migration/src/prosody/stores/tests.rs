@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Who keeps what it is given.
+/// Receiver that keeps its items.
 #[derive(Default)]
 struct Kept {
     host: String,
@@ -26,7 +26,7 @@ impl Taking for Kept {
     }
 }
 
-/// What is found in a folder of hosts with these files.
+/// Items found in a folder of hosts with these files.
 fn found(files: &[(&str, &str)]) -> Kept {
     let folder = tempfile::tempdir().expect("a folder");
     let host = folder.path().join("a%2eexample");

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Who keeps what it is given, as text.
+/// Receiver that keeps its items, as text.
 #[derive(Default)]
 struct Kept {
     items: Vec<String>,

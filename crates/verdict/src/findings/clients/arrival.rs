@@ -1,7 +1,8 @@
 //! The tester while clients came in: at its limit there, the rate of arrival and the times to
 //! connect and bind are its own and not the server's.
 //!
-//! What it did while the load was held is for [`crate::saturation`]: that makes a result invalid.
+//! The tester's state while the load was held is judged by [`crate::saturation`]: that makes a
+//! result invalid.
 
 use crate::case::Case;
 use crate::saturation::{BUSIEST, LAG_US};

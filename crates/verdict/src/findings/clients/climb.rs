@@ -1,7 +1,7 @@
 //! Answers that take longer and longer while the load stays the same: a queue in the server that
 //! grows.
 //!
-//! What a tester does that lags, or whose machine has too little processor time, is a note.
+//! A tester that lags, or whose machine has too little processor time, is only a note.
 
 use crate::case::{Case, disturbance};
 use crate::saturation::LAG_US;

@@ -15,12 +15,12 @@ use lab::timing::{Spectrum, Timing};
 const LATE_US: u64 = 1_000_000;
 /// So many times the middle is late, if it is at least [`LEAST_US`].
 const TIMES: u64 = 20;
-/// What is shorter is not late, microseconds.
+/// Shortest time that is late, microseconds.
 const LEAST_US: u64 = 200_000;
 /// Share of the answers that is more than worth knowing.
 const SHARE: f64 = 1e-3;
 
-/// What may come late, what it is called, and where to look.
+/// Timings that may be late, with names, and where to look.
 const KINDS: [(Timing, &str, &str); 4] = [
     (
         Timing::Bind,
@@ -53,7 +53,7 @@ pub fn detect(case: &Case) -> Vec<Finding> {
     KINDS.iter().filter_map(|kind| late(case, kind)).collect()
 }
 
-/// What was measured of a timing where the plan broke nothing.
+/// Times of a timing where the plan broke nothing.
 fn quiet(case: &Case, timing: Timing) -> Spectrum {
     let disturbed = |stage: &&lab::run::StageRun| disturbance(case.run, stage).is_some();
     // A Bind is answered while clients come, which may be before the first stage.

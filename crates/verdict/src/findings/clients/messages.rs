@@ -1,7 +1,7 @@
 //! Messages that did not arrive as they were sent, and subscriptions that were refused: what a
 //! server owes its clients, whether or not a rule asks for it.
 //!
-//! What happened in a stage in which the plan broke something is told apart from the rest.
+//! Messages of stages in which the plan broke something are counted apart from the rest.
 
 use crate::case::{Case, disturbance};
 use crate::window;
@@ -16,7 +16,7 @@ struct Wrong {
     of: &'static [&'static str],
     /// Behind the count.
     what: &'static str,
-    /// What it means, and where to look.
+    /// Meaning of the fault, and where to look.
     remedy: &'static str,
 }
 
@@ -158,7 +158,7 @@ const WRONGS: [Wrong; 21] = [
     },
 ];
 
-/// What is wrong with messages and subscriptions.
+/// Finds faults of messages and subscriptions.
 pub fn detect(case: &Case) -> Vec<Finding> {
     WRONGS.iter().filter_map(|wrong| of(case, wrong)).collect()
 }

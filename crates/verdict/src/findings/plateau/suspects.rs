@@ -25,19 +25,19 @@ pub enum Strength {
 pub struct Suspect {
     /// How much stands behind it.
     pub strength: Strength,
-    /// Whose limit.
+    /// Side whose limit it is.
     pub side: &'static str,
     /// In a few words.
     pub what: String,
-    /// What shows it.
+    /// Evidence for the limit.
     pub evidence: String,
-    /// What to do.
+    /// Remedy for the limit.
     pub remedy: String,
     /// By how much the number is off, as a share.
     pub off: f64,
 }
 
-/// What is met, and what is ruled out with its figures.
+/// Limits that were met, and limits ruled out with their figures.
 #[derive(Default)]
 struct Found {
     met: Vec<Suspect>,
@@ -116,7 +116,7 @@ fn memory(case: &Case, plateau: &Plateau, found: &mut Found) {
     }
 }
 
-/// What the tester's kernel or the server said while it lasted.
+/// Adds errors of the tester's kernel or the server during the plateau.
 fn said(case: &Case, plateau: &Plateau, found: &mut Found) {
     let words_of = [
         (Cause::NoDescriptors, "tester", "the tester ran out of descriptors"),

@@ -7,7 +7,7 @@ use lab::timing::Timing;
 
 type Columns<'a> = &'a [(&'a str, f64)];
 
-/// What is found of a run of forty seconds whose figures never move.
+/// Findings about a run of forty seconds whose figures never move.
 fn of(detect: Detector, columns: Columns) -> Vec<Finding> {
     for_rows(detect, columns, 41)
 }

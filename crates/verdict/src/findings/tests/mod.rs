@@ -134,7 +134,7 @@ fn arbitrary(seed: u64) -> Run {
     run
 }
 
-/// What a run may hold besides columns, in any order and size.
+/// Adds other content of a run besides columns, in any order and size.
 fn disturb(run: &mut Run, prng: &mut Prng) {
     let stage = run.stages[0].clone();
     for _ in 0..prng.below(3) {

@@ -1,8 +1,8 @@
 //! Runs that went wrong in as many ways as there are, and every word that is said of them, beside
 //! what was looked through once.
 //!
-//! What is meant to change is written anew, and what git shows of it is read:
-//! `cargo test -p verdict zoo -- --ignored`.
+//! After an intended change the texts are written anew, and read in git's difference: `cargo test
+//! -p verdict zoo -- --ignored`.
 
 use super::*;
 use lab::series::Unit;
