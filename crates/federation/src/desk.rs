@@ -58,7 +58,7 @@ struct Taking {
     for_others: Option<ForeignArrival>,
 }
 
-/// What the caller must do about a stanza now.
+/// Next step for the caller that handed in a stanza.
 pub enum Judged {
     /// Nothing, or nothing yet.
     Nothing,

@@ -1,10 +1,10 @@
 //! An application that orders pushes through the control port and believes what it is told.
 //!
-//! It keeps every order, every answer and every promise: a device whose outcome was "stored" must
-//! see the push, or the push must be over for a reason the application gave (a short time to live,
-//! a later push with its collapse key); tags and blocks that were answered are so until they are
-//! changed; an order that is repeated under its key is carried out once; a Report that was told is
-//! posted to the webhook. Invariant: an order is answered exactly once.
+//! The application keeps every order, every answer and every promise: a device whose outcome was
+//! "stored" must see the push, or the push must be over for a reason the application gave (a short
+//! time to live, a later push with its collapse key); tags and blocks that were answered are so
+//! until they are changed; an order that is repeated under its key is carried out once; a Report
+//! that was announced is posted to the webhook. Invariant: an order is answered exactly once.
 
 mod belief;
 
@@ -28,7 +28,7 @@ const LONG_S: u32 = 6 * 24 * 3_600;
 /// Keys for collapsing.
 const KEYS: u64 = 3;
 
-/// What was ordered.
+/// Terms of an order.
 struct Ordered {
     time_to_live_s: u32,
     collapse: Option<Box<str>>,
@@ -42,7 +42,7 @@ struct Keyed {
     ids: Vec<MessageId>,
 }
 
-/// What a question changes of a device.
+/// Change of a device that a question asks for.
 enum Change {
     Tags(DeviceId),
     Blocked(DeviceId),
@@ -77,7 +77,7 @@ pub struct Application {
 
 /// A question for a shard, or for each of them.
 pub struct ApplicationQuestion {
-    /// What is asked.
+    /// The command.
     pub command: Command,
     /// Its number; see [`Application::answers`].
     pub number: u64,
@@ -340,7 +340,7 @@ impl Application {
         order.collapse.is_some() && others.any(|(_, other)| other.collapse == order.collapse)
     }
 
-    /// What an answer says of what was to be changed.
+    /// Handles the answer to a requested change.
     fn believe(&mut self, number: u64, answer: &Answer) {
         match self.changes.remove(&number) {
             Some(Change::Tags(device)) => {

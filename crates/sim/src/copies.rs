@@ -26,7 +26,7 @@ use server::shard_logic::{FiguresCell, Mail, ShardPresence};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// What a fail-over may lose, milliseconds.
+/// Time whose writes a fail-over may lose, milliseconds.
 const LOST_MS_MAX: u64 = 8_000;
 
 /// The copies of a world.
@@ -51,12 +51,12 @@ struct Life {
     words: VecDeque<(ShardId, SimNotice)>,
 }
 
-/// What a shard is to be told.
+/// Notice for a shard.
 #[derive(Clone)]
 pub enum SimNotice {
-    /// What became of what it offered.
+    /// Results of the batches that it offered.
     Written(Result<Vec<Put>, DirectoryError>),
-    /// What the directory has in a bucket.
+    /// The directory's entries of a bucket.
     Compare(u16, Arc<Vec<DirectoryEntry>>),
 }
 
@@ -161,7 +161,7 @@ impl SimReplicators {
         self.life = Life::new(&mut self.rng, &self.table, shards);
     }
 
-    /// What a shard of it keeps.
+    /// Presence tracker and digests of one of its shards.
     pub fn shard_presence(&mut self, shard: ShardId, home: base::hash::HashKey) -> ShardPresence {
         let settings = Settings {
             shard,
@@ -274,7 +274,7 @@ impl SimReplicators {
         audit(order, sides, &mut |_| {}).expect("this connection is well")
     }
 
-    /// Who is online in this life, as the directory says.
+    /// Principals that are online in this life, as the directory says.
     pub fn online(&self) -> BTreeMap<Box<str>, PresenceVersion> {
         let Lease { node, boot } = &self.life.lease;
         let all = self.table.all().into_iter();
@@ -323,7 +323,7 @@ impl SimReplicators {
         }
     }
 
-    /// It leaves that.
+    /// Has the other node let go of a principal.
     fn let_go(&mut self, now: Now, name: &str) {
         if self.other.has.remove(name) {
             self.put(now, name, false);

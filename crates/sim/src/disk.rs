@@ -26,7 +26,7 @@ use store::engine::{
 use store::log::{LogIdentity, LogSettings, Origin};
 use testkit::files::{Error, FaultyFiles, Op};
 
-/// What goes wrong on the disk of a world: once in so many times; zero: never.
+/// Faults of a world's disk: once in so many times; zero: never.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DiskFaults {
     /// Calls, or whole batches of them, that find no room.
@@ -44,7 +44,7 @@ pub struct SimDisk {
     files: FaultyFiles,
     logs: Vec<Log>,
     faults: DiskFaults,
-    /// What the webhook's application got.
+    /// Reports that the webhook's application got.
     posted: BTreeSet<Posted>,
 }
 
@@ -135,8 +135,8 @@ impl SimDisk {
         self.set_faults(self.faults);
     }
 
-    /// What a shard's log gives back at a start. `each` says of a timeline whether its entries are
-    /// wanted.
+    /// The content that a shard's log returns at a start. `each` says of a timeline whether its
+    /// entries are wanted.
     pub fn restore(&self, shard: ShardId, each: &mut dyn FnMut(Restored<'_>) -> bool) {
         let restored = self.logs[usize::from(shard.0)].engine.restore(each);
         restored.expect("state in memory can be read");

@@ -40,9 +40,9 @@ struct End {
     /// The holder has not closed it.
     open: bool,
     connected: bool,
-    /// Who watches it, under which token.
+    /// Host that watches it, and the token.
     watcher: Option<(HostId, u64)>,
-    /// It stands in its watcher's list.
+    /// Whether it is in its watcher's list.
     queued: bool,
     inbox: VecDeque<u8>,
     /// Bytes on the way to here.
@@ -74,7 +74,7 @@ struct End {
 struct Host {
     ready: Vec<u32>,
     shard_messages: bool,
-    /// It has to take a turn, whatever is ready.
+    /// Whether it must take a turn, whatever is ready.
     awake: bool,
     /// When it wants a turn.
     wake_at: Option<u64>,
@@ -126,7 +126,7 @@ impl Fabric {
         }
     }
 
-    /// What goes wrong.
+    /// Probabilities of faults.
     pub fn weather(&self) -> &Weather {
         &self.weather
     }
@@ -176,8 +176,8 @@ impl Fabric {
         self.advance_to(self.now + span.as_nanos() as u64);
     }
 
-    /// Who was called is busy with this connection for a while. Callers are other machines, whose
-    /// work takes no time here.
+    /// Has the called host be busy with this connection for a while. Callers are other machines,
+    /// whose work takes no time here.
     pub fn work(&mut self, socket: &Socket) {
         if !self.ends[socket.0 as usize].caller {
             self.pass(Duration::from_micros(self.weather.call_us));
@@ -201,8 +201,8 @@ impl Fabric {
         }
     }
 
-    /// What is ready for a host, at the beginning of its turn. An empty answer sends it to sleep
-    /// for `timeout`.
+    /// Events that are ready for a host, at the beginning of its turn. An empty answer sends it to
+    /// sleep for `timeout`.
     pub fn wait(&mut self, host: HostId, timeout: Option<Duration>, ready: &mut Vec<ReadyEvent>) {
         self.collect(host, ready);
         let now = self.now;
@@ -214,7 +214,7 @@ impl Fabric {
         }
     }
 
-    /// What is ready for a host whose thread waits with another one.
+    /// Events that are ready for a host whose thread waits with another one.
     pub fn poll(&mut self, host: HostId, ready: &mut Vec<ReadyEvent>) {
         self.collect(host, ready);
         let this = &mut self.hosts[host as usize];

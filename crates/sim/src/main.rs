@@ -24,7 +24,7 @@ static SEED: AtomicU64 = AtomicU64::new(0);
 /// Worlds of topics, and not of pushes.
 static TOPICS: AtomicBool = AtomicBool::new(false);
 
-/// Who is held, by its option; without one, devices of MIOP.
+/// Protocols that can be held, by option; without one, devices of MIOP.
 const PROTOCOLS: [(&str, HoldProtocol); 2] =
     [("--mqtt", HoldProtocol::Mqtt), ("--im", HoldProtocol::Im)];
 

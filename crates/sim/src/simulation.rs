@@ -73,7 +73,7 @@ pub struct Simulation {
     orders_left: u64,
 }
 
-/// What a run did, for whoever wants to know that it did something.
+/// Counts of a run, to show that something happened in it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Story {
     /// Turns taken.
@@ -96,7 +96,7 @@ pub struct Story {
     pub binds: u64,
     /// Connections that virtual clients made.
     pub connections: u64,
-    /// What the application was told, by name.
+    /// Answers to the application, by name.
     pub told: BTreeMap<&'static str, u64>,
     /// How the server's connections ended, by reason, in its last life.
     pub closed: BTreeMap<&'static str, u64>,
@@ -281,7 +281,7 @@ impl Simulation {
         self.server.post.borrow_mut().put(None, to, ShardMessage::Mail(mail)).is_ok()
     }
 
-    /// What happened so far.
+    /// Counts so far.
     pub fn story(&self) -> Story {
         let counters = self.counters();
         let closed = model::close::CloseReason::ALL
@@ -329,7 +329,7 @@ impl Simulation {
         panic!("somebody stays blocked. {}", self.describe());
     }
 
-    /// What befalls the whole world.
+    /// Applies random faults of the whole world.
     fn whims(&mut self) {
         let mut fabric = self.fabric.borrow_mut();
         let (wall_jump_in, leap_in) = (fabric.weather().wall_jump_in, fabric.weather().leap_in);

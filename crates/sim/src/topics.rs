@@ -47,7 +47,7 @@ pub struct TopicSimulation {
     crashes: u64,
 }
 
-/// What a run did.
+/// Counts of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TopicStory {
     /// Messages of QoS 1 and 2 that were taken.

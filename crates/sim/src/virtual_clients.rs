@@ -31,7 +31,7 @@ use std::time::Duration;
 /// Seconds after which a seat gives a connection up that is not bound.
 const PATIENCE_S: u64 = 25;
 
-/// What seats do.
+/// Behaviour of seats.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClientMood {
     /// Anything.
@@ -365,7 +365,7 @@ fn version(device: u32) -> Version {
     [Version::V7, Version::V7, Version::V6, Version::V5][device as usize % 4]
 }
 
-/// What a device is: its version and habits follow from its number.
+/// Profile of a device: its version and habits follow from its number.
 fn profile(device: u32, product: &ProductKey) -> Profile {
     let version = version(device);
     let name = profile_name(device);

@@ -55,7 +55,7 @@ pub fn put(directory: &mut dyn Directory, key: &str, record: PresenceRecord) -> 
     put.remove(0)
 }
 
-/// What is kept of one principal.
+/// Record of one principal.
 pub fn find(directory: &mut dyn Directory, key: &str) -> Option<PresenceRecord> {
     directory.find(&[key.into()]).expect("it works").remove(0)
 }

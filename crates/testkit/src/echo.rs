@@ -1,8 +1,9 @@
 //! The smallest service: what it is told it stores, says again, and tells its like on all shards.
 //!
-//! It shows what a service takes: this file, a variant in each word of `model::service`, and a line
-//! in the list of whoever runs it. It has one row, which says how often it has spoken: that is
-//! behind every answer, so an answer shows what a log kept over a restart.
+//! The echo service shows the parts that a service needs: this file, a variant in each word of
+//! `model::service`, and a line in the list of whoever runs it. It has one row, which counts its
+//! answers: the count is in every answer, so an answer shows whether a log kept the row over a
+//! restart.
 
 use base::never;
 use base::time::{Instant, Now};
@@ -25,14 +26,14 @@ pub struct EchoService {
     shards: u16,
     /// How often it has spoken, in all its lives.
     spoken: u64,
-    /// What it has heard of the same service of other shards.
+    /// Messages from the same service of other shards.
     heard: Vec<Box<str>>,
     next: Ticket,
-    /// What is said when the log has its row, and to which command.
+    /// Answers that wait for the row in the log, and their commands.
     pending: BTreeMap<Ticket, (u64, Echo)>,
 }
 
-/// What it tells other shards.
+/// Message to other shards.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EchoMessage(Box<str>);
 
@@ -48,7 +49,7 @@ impl EchoService {
         EchoService { shard: shard.0, shards, ..EchoService::default() }
     }
 
-    /// What other shards have told it, in order.
+    /// Messages from other shards, in order.
     pub fn heard(&self) -> &[Box<str>] {
         &self.heard
     }

@@ -28,7 +28,7 @@ pub type Mediator = Arc<dyn Fn(u64, &mut Vec<u8>) -> Vec<(u64, Vec<u8>)> + Send 
 /// Puts something around a connection: TLS.
 pub type Wrapper = Arc<dyn Fn(TcpStream) -> Box<dyn FaultyWire> + Send + Sync>;
 
-/// What a connection goes through.
+/// Step of a connection.
 #[derive(Clone)]
 pub enum FateStep {
     /// Waits until something has come. If the peer ends instead, the fate is over uncounted.
@@ -41,7 +41,7 @@ pub enum FateStep {
     Stall(Duration),
     /// Says this piece again and again, so often, with a pause before each.
     Drip(Vec<u8>, u32, Duration),
-    /// What follows is inside of this.
+    /// The following steps are inside of this layer.
     Wrap(Wrapper),
     /// Answers until the peer ends.
     Serve(FaultyAnswer),
@@ -58,7 +58,7 @@ pub enum FateStep {
     Reset,
 }
 
-/// What becomes of a connection. The last step should be one that ends.
+/// Steps of a connection. The last step should be one that ends.
 #[derive(Clone)]
 pub struct ConnectionFate {
     /// Its name in the counts.
@@ -85,7 +85,7 @@ pub struct Faulty {
 const STACK: usize = 512 * 1024;
 /// Bytes read at once.
 const READ: usize = 64 * 1024;
-/// What is read at most before an orderly close.
+/// Most reads before an orderly close.
 const FAREWELL_READS: usize = 4_096;
 
 #[derive(Default)]

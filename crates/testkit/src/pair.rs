@@ -23,11 +23,11 @@ pub const WALL_MS: u64 = 1_700_000_000_000;
 pub struct PairSide<M: Machine> {
     /// The machine.
     pub machine: M,
-    /// What it is told of its connection.
+    /// Facts about its connection.
     pub link: Link,
     /// The limits it is under.
     pub limits: Limits,
-    /// What it said and nobody took yet.
+    /// Words of the machine that nobody took yet.
     pub words: Vec<M::Up>,
     /// The homes it asked for.
     pub homes: Vec<u64>,
@@ -37,9 +37,9 @@ pub struct PairSide<M: Machine> {
     pub ended: Option<CloseReason>,
     /// Every byte it was sent and that has arrived.
     pub heard: Vec<u8>,
-    /// What TLS establishes that its machine begins.
+    /// Facts of the TLS that its machine begins.
     pub facts: TlsFacts,
-    /// What it has said since it began TLS, until that stands.
+    /// Bytes sent since it began TLS, until that is established.
     starting: Option<Vec<u8>>,
     /// Where the messages end that it sent last, of a protocol that has its own in WebSockets.
     pub ends: Vec<usize>,
@@ -259,7 +259,7 @@ pub struct Pair<A: Machine, B: Machine> {
     pub a: PairSide<A>,
     /// The side that is called.
     pub b: PairSide<B>,
-    /// What both are told.
+    /// Time of both machines.
     pub now: Now,
     rng: Prng,
 }

@@ -91,7 +91,7 @@ impl RedisServer {
         user.map_or(String::new(), |(user, password, _)| format!("{user}:{password}@"))
     }
 
-    /// What redis-cli says to a command as the ACL user. Errors of Redis are text too.
+    /// Output of redis-cli for a command as the ACL user. Errors of Redis are text too.
     pub fn cli(&self, command: &[&str]) -> String {
         self.ask(command).unwrap_or_else(|error| panic!("redis-cli {command:?}: {error}"))
     }

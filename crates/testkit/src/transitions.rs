@@ -6,7 +6,7 @@
 use model::presence::{OnlineState, Principal, Transition};
 use std::collections::BTreeMap;
 
-/// Who came and went, as far as it was told.
+/// Last transition of each principal, as far as reported.
 #[derive(Clone, Debug, Default)]
 pub struct Roll {
     last: BTreeMap<Principal, Transition>,

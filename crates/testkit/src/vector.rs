@@ -16,7 +16,7 @@ use base::prng::Prng;
 /// One vector.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Vector {
-    /// What it shows, in words.
+    /// Description of the vector, in words.
     pub name: String,
     fields: Vec<(String, String)>,
 }

@@ -33,8 +33,8 @@ pub struct Privacy {
     /// Share read receipts with others and see theirs; without a value, print the current setting
     #[arg(long, value_name = "WHETHER")]
     share_reads: Option<bool>,
-    /// Who may add you to groups directly: everybody, contacts or nobody; others can only invite
-    /// you
+    /// Accounts that may add you to groups directly: everybody, contacts or nobody; others can only
+    /// invite you
     #[arg(long, value_name = "WHO", value_parser = adding)]
     adding: Option<Adding>,
 }

@@ -61,7 +61,7 @@ enum Command {
     Run {
         /// A TOML file, or the name of a built-in plan (`holdline load plans`)
         plan: String,
-        /// What to run it with
+        /// Target, agents and other settings of the run
         #[command(flatten)]
         stage: Box<Stage>,
     },

@@ -83,7 +83,7 @@ impl FastWish {
 pub struct FastAnswer {
     /// Number of the request.
     pub number: u32,
-    /// What the server did about the wish.
+    /// The server's decision on the wish.
     pub outcome: FastOutcome,
 }
 

@@ -1,9 +1,8 @@
-//! What every service needs for its calls to the log besides the port: tickets that remember the
-//! purpose of a call, and retries of writes.
+//! A service's calls to the log: tickets that remember the purpose of each, and retries of writes.
 //!
-//! A service hands out calls and remembers under each ticket what is to happen when it is completed
-//! ([`Tickets`]), and whether the log has failed for good. What nobody waits for and the log
-//! refused is asked for again after a pause ([`RetryQueue`]): a refusal is no reason to forget it.
+//! A service hands out calls and remembers under each ticket the step to take when it is completed
+//! ([`Tickets`]), and whether the log has failed for good. A refused write that nobody waits for is
+//! asked for again after a pause ([`RetryQueue`]): a refusal is no reason to forget it.
 
 use crate::ports::log::{Call, Done, StoreError, Ticket};
 use crate::service::{Effects, Service};

@@ -47,7 +47,7 @@ pub enum ReviewVerdict {
 }
 
 words! {
-    /// What the server does with a message that nobody reviewed in time.
+    /// Fate of a message that nobody reviewed in time.
     pub enum Unreviewed {
         /// The server stores the message.
         Allow = "allow",

@@ -22,7 +22,7 @@ section! {
         domain: String = "localhost".into(), text("a host in lower case", is_domain);
         /// Serve a chat page for browsers at /chat, on listeners with IM in WebSockets at "/im".
         page: bool = true;
-        /// What XMPP clients may do with accounts. off: nothing. password: change their own
+        /// Changes that XMPP clients may make to accounts. off: none. password: change their own
         /// password. open: also register before logging in, and delete their own account. An
         /// account is valid for every protocol: with open, set rules for what new users may do over
         /// MQTT.
@@ -32,8 +32,8 @@ section! {
         /// actions are in the audit log.
         administrators: Vec<String> = Vec::new(),
             list(64, "user names", |text| (1..=256).contains(&text.len()));
-        /// Who may add an account to groups, unless the account has chosen: everybody, its contacts
-        /// (contacts) or nobody. All others can only invite it.
+        /// Accounts that may add an account to groups, unless that account has chosen: everybody,
+        /// its contacts (contacts) or nobody. All others can only invite it.
         adding: Adding = Adding::Everybody;
         /// MQTT clients of user accounts are devices of these accounts, which chat over topics that
         /// begin with $im/. Off, such clients get an error there.
@@ -49,7 +49,7 @@ section! {
             choice(&["single", "group"]);
         /// Timeout of its answer.
         before_send_ms_max: u32 = 500, whole(10..=30_000, "milliseconds");
-        /// What happens to a message without a valid answer in time: store it (allow) or refuse it
+        /// Fate of a message without a valid answer in time: store it (allow) or refuse it
         /// (refuse).
         before_send_unanswered: Unreviewed = Unreviewed::Allow;
         /// Concurrent calls to it, a thread each. For each call 256 further messages may wait; one

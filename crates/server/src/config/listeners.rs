@@ -67,8 +67,8 @@ section! {
         /// v1v2: each connection must begin with a PROXY header, and its address is trusted. Such
         /// clients never count as local to this machine, whatever the header says.
         @live proxy: ProxyHeader = ProxyHeader::Off;
-        /// Who may send PROXY headers. Connections from elsewhere are closed. On a socket file,
-        /// everybody who can open it may.
+        /// Addresses and networks that may send PROXY headers. Connections from elsewhere are
+        /// closed. On a socket file, everybody who can open it may.
         @live proxy_from: Vec<String> = ["127.0.0.0/8", "::1"].map(str::to_owned).into(), list(
             256,
             "addresses and networks, such as \"10.0.0.7\" or \"10.0.0.0/8\"",

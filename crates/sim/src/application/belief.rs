@@ -1,4 +1,4 @@
-//! What the application holds for true of one value of a device, from what it was answered.
+//! The application's belief about one value of a device, from the answers that it got.
 //!
 //! Orders about a device are carried out in the order in which they were asked. One that was
 //! refused changed nothing, unless the log had failed: then nobody knows, as of one that had no
@@ -9,10 +9,10 @@ use model::ports::control::Answer;
 use model::ports::pushes::PushAnswer;
 use std::fmt::Debug;
 
-/// What one value may be.
+/// Possible values of one thing.
 #[derive(Clone, Debug)]
 pub(super) struct Belief<T> {
-    /// It was answered, or seen.
+    /// Value that was answered, or seen.
     certain: Option<T>,
     /// Asked for, by the question's number.
     open: Vec<(u64, T)>,
@@ -29,7 +29,7 @@ impl<T> Default for Belief<T> {
 }
 
 impl<T: Clone + PartialEq + Debug + Default> Belief<T> {
-    /// It is asked to be so.
+    /// Notes a request for this value.
     pub fn ask(&mut self, number: u64, value: T) {
         self.open.push((number, value));
     }

@@ -1,5 +1,5 @@
-//! What is on the way, ordered by the time of its arrival; what is sent first arrives first among
-//! equals.
+//! Bytes and calls on the way, ordered by the time of their arrival; of equal times the one sent
+//! first arrives first.
 
 use model::close::CloseReason;
 use std::cmp::Reverse;
@@ -43,7 +43,7 @@ impl Arrivals {
         self.order.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// What arrives next.
+    /// Takes the next arrival.
     pub fn take(&mut self) -> Option<(u32, u32, Arrival)> {
         let Reverse((_, number)) = self.order.pop()?;
         self.what.remove(&number)

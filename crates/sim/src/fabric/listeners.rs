@@ -24,7 +24,7 @@ impl Fabric {
         self.listeners.push(Listener { address, host, door, backlog: Vec::new() });
     }
 
-    /// It listens no more, anywhere; whoever waited is reset.
+    /// Closes all listeners of a host; connections that wait there are reset.
     pub fn stop_listening(&mut self, host: HostId) {
         let listeners = std::mem::take(&mut self.listeners);
         let (gone, stay) = listeners.into_iter().partition(|listener| listener.host == host);

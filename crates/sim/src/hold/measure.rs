@@ -46,7 +46,7 @@ use std::time::Duration;
 /// Simulated seconds after the last Bind: short timers and pooled buffers come to rest.
 const REST_S: u64 = 30;
 
-/// What a stage holds.
+/// Content of a stage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HoldStage {
     /// The sparse network's own memory.
@@ -91,7 +91,7 @@ impl ProcessMemory {
     }
 }
 
-/// What a stage held and what it cost.
+/// Result of a stage: its content and its cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HoldMeasurement {
     /// Clients there, or entries.
@@ -106,10 +106,10 @@ pub struct HoldMeasurement {
     pub sent: u64,
 }
 
-/// Who is held, and by how many shards.
+/// Clients to hold, and the number of shards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HoldPlan {
-    /// What they speak.
+    /// Protocol of the clients.
     pub protocol: HoldProtocol,
     /// How many there are.
     pub clients: u32,
@@ -183,13 +183,13 @@ pub fn storm(plan: HoldPlan, cut: u32, limits: &Limits) -> StormTally {
     StormTally { ms, ..held.tally().unwrap_or_default() }
 }
 
-/// What the log of a shard has answered.
+/// Answers of a shard's log.
 type Answers = Rc<RefCell<Vec<(ServiceKind, Completion)>>>;
 
 /// Nobody listens, and what is to be stored is stored at once, nowhere: there is nothing to read.
 #[derive(Default)]
 struct Nothing {
-    /// What the log answers before the shard's next turn.
+    /// Answers of the log before the shard's next turn.
     completed: Answers,
 }
 
@@ -336,7 +336,7 @@ impl HeldServer {
 /// The key of tables and homes.
 const HASH_KEY: HashKey = HashKey::new(3, 4);
 
-/// What the shards of a server share.
+/// State that the shards of a server share.
 #[derive(Clone, Copy)]
 struct SharedOfAll<'a> {
     shared: &'a Rc<RefCell<Sparse<HoldMessage>>>,
@@ -436,7 +436,7 @@ fn shard(
     Shard::new(settings, net, logic)
 }
 
-/// Who is there, without a directory: as a server is that was not told of one.
+/// Presence of a shard without a directory: as of a server without one.
 fn shard_presence(settings: &net::Settings) -> ShardPresence {
     let lease = Lease { node: NodeName::parse("hold").expect("a name"), boot: 1 };
     let tracker = PresenceTracker::new(

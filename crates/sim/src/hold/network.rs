@@ -22,7 +22,7 @@ const WALL_MS: u64 = 1_800_000_000_000;
 /// there before the first heartbeat is due.
 const TURN_NS: u64 = 1_600_000;
 
-/// What a client of IM says first (IM 1.1).
+/// First bytes of a client of IM (IM 1.1).
 const PREFACE: [u8; 4] = [0xc4, b'I', b'M', 1];
 
 /// Simulated time after which a client that was refused calls again.
@@ -31,7 +31,7 @@ const AGAIN_NS: u64 = 1_000_000_000;
 /// Sockets that are told of in a turn, the first first: as many as epoll is asked for.
 const EVENTS: usize = 128;
 
-/// What is held.
+/// Protocol of the clients that are held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HoldProtocol {
     /// Devices of MIOP 7, bound.
@@ -43,7 +43,7 @@ pub enum HoldProtocol {
 }
 
 impl HoldProtocol {
-    /// What a client with a name of sixteen characters says when it comes.
+    /// First bytes of a client with a name of sixteen characters.
     fn hello(self, number: u32, product: &str) -> Vec<u8> {
         let name = format!("device-{number:09}");
         let mut bytes = Vec::new();
@@ -77,7 +77,7 @@ impl HoldProtocol {
     }
 }
 
-/// What a socket brings when it is read.
+/// Input of a socket when it is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Brings {
     Nothing,
@@ -86,7 +86,7 @@ enum Brings {
     Reset,
 }
 
-/// What the views of all shards share.
+/// State that the views of all shards share.
 pub(super) struct Sparse<L> {
     now_ns: u64,
     /// Clients that have not called yet are those from here on.
@@ -109,15 +109,16 @@ pub(super) struct Sparse<L> {
 pub(super) struct Storm {
     /// Where a client's connection is.
     places: Vec<(HostId, u64)>,
-    /// What it was told since it called.
+    /// Answer to each client since it called.
     told: Vec<Option<bool>>,
-    /// Whose connection was cut, until it is closed.
+    /// Clients that will call, each with the time in nanoseconds: cut ones at once, refused ones
+    /// later.
     calls: VecDeque<(u64, u32)>,
     pings: BTreeMap<u32, u64>,
     pub tally: StormTally,
 }
 
-/// What came of a storm.
+/// Result of a storm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StormTally {
     /// Clients whose connections were cut at once.
@@ -208,7 +209,7 @@ impl<L> Sparse<L> {
         }
     }
 
-    /// Who calls now, if somebody does.
+    /// The client that calls now, if one does.
     fn caller(&mut self) -> Option<u32> {
         if self.next < self.clients {
             self.next += 1;

@@ -36,7 +36,7 @@ use std::sync::Arc;
 /// Where the server of a world listens.
 pub const ADDRESS: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7));
 
-/// What a world is made of.
+/// Plan of a world.
 #[derive(Clone, Debug)]
 pub struct SimPlan {
     /// Everything follows from it.
@@ -49,7 +49,7 @@ pub struct SimPlan {
     pub orders: u64,
     /// Steps between two crashes, on average; zero: none.
     pub crash_in: u64,
-    /// What goes wrong on the disk.
+    /// Faults of the disk.
     pub faults: DiskFaults,
     /// Steps between two faults of the directory, on average; zero: none.
     pub upset_in: u64,
@@ -206,7 +206,7 @@ impl Simulation {
     }
 }
 
-/// What a server of a world stands on.
+/// Parts that a server of a world uses.
 pub(crate) struct Parts<'a> {
     pub(crate) fabric: &'a Rc<RefCell<Fabric>>,
     pub(crate) disk: &'a Rc<RefCell<SimDisk>>,
@@ -270,7 +270,7 @@ pub(crate) fn raise(
     Server::new((shards, hosts), post, census, fabric.clone(), plan.move_in)
 }
 
-/// What the brokers of a process have in common.
+/// State that the brokers of a process share.
 struct Joined {
     backlog: PeerBacklog,
     summary: Arc<RouteSummary>,

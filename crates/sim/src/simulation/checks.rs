@@ -117,7 +117,7 @@ impl Simulation {
         self.application.check_reports(disk.post_all(now_s));
     }
 
-    /// What the server's shards and hubs counted, added up.
+    /// Sum of the counters of the server's shards and hubs.
     pub fn counters(&self) -> Counters {
         let mut sum = Counters::default();
         for shard in self.server.shards() {
@@ -154,7 +154,8 @@ impl Simulation {
         all
     }
 
-    /// What the application was told of tags and blocks is so. Panics where it is not.
+    /// Checks tags and blocks against the answers that the application got. Panics where they
+    /// differ.
     pub(super) fn check_states(&mut self) {
         let states: Vec<_> = self.devices().into_iter().map(|(_, device)| device).collect();
         self.application.check_states(&states);

@@ -1,8 +1,8 @@
 //! A life of the server: its shards, the threads that run them, their mailboxes, and what is asked
 //! of all of them.
 //!
-//! It ends with a crash, and another one is raised over what disk and directory have. It decides
-//! nothing.
+//! A life ends with a crash, and another one begins with the content of disk and directory. This
+//! module decides nothing.
 
 use super::{PostOf, ShardMessageFor, SimLogic, SimShard};
 use crate::copies::{Keepers, SimNotice};
@@ -35,7 +35,7 @@ pub(crate) struct Server {
     exchange: Arc<SimExchange>,
     /// Rounds between two moves of shards, on average.
     move_in: u64,
-    /// What each thread holds, and since when it was given no more.
+    /// Shards that each thread holds, and since when it was given no more.
     holds: Vec<(Vec<ShardId>, Instant)>,
     pub(super) moved: LoadMoves,
     fabric: Rc<RefCell<Fabric>>,
@@ -155,7 +155,7 @@ impl Server {
         }
     }
 
-    /// What a thread holds, and whether it was given more by `now`.
+    /// Notes the shards that a thread holds, and whether it was given more by `now`.
     fn note_held(&mut self, at: usize, now: Instant) {
         let held: Vec<ShardId> = self.threads[at].shards().map(|shard| shard.number()).collect();
         let (before, since) = &mut self.holds[at];
@@ -187,7 +187,7 @@ impl Server {
         ended.map(|shard| shard.number()).collect()
     }
 
-    /// What is on its way arrives.
+    /// Has shards on their way arrive.
     fn land(&mut self) {
         while let Some(at) = (0..self.threads.len()).find(|&at| self.exchange.is_filled(at)) {
             self.threads[at].take_in();
@@ -225,7 +225,7 @@ impl Server {
         found.filter(|found| found.state.is_online()).collect()
     }
 
-    /// What all shards keep.
+    /// Presence trackers of all shards.
     pub(crate) fn trackers(&self) -> Keepers<'_> {
         let mut all: Vec<_> = self.shards().collect();
         all.sort_by_key(|shard| shard.number());

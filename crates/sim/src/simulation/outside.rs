@@ -1,4 +1,4 @@
-//! What a simulated logic has outside its shard: the world's logs, its event feed, its directory.
+//! Outside of a simulated logic: the world's logs, its event feed, its directory.
 
 use crate::copies::SimReplicators;
 use crate::disk::SimDisk;

@@ -1,4 +1,4 @@
-//! What the callers of a world of topics sent, were promised, and heard.
+//! Messages of the callers of a world of topics: those sent, those promised, and those heard.
 //!
 //! A message is known by its publisher and number. The promises: what was taken at QoS 1 or 2 is
 //! heard by everybody whose subscription matches it; once exactly where both sides say QoS 2; and
@@ -33,7 +33,7 @@ impl Book {
         self.sent.insert(name, (topic, qos));
     }
 
-    /// What became of it.
+    /// Handles the answer to a message.
     pub fn answered(&mut self, name: MessageName, took: bool) {
         let qos = self.sent[&name].1;
         if !took {

@@ -22,14 +22,14 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What callers do.
+/// Behaviour of callers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CallerMood {
-    /// They come and stay until they are subscribed.
+    /// Callers connect and stay until they are subscribed.
     Subscribing,
-    /// They publish, go and come back.
+    /// Callers publish, leave and come back.
     Wild,
-    /// They come and stay, and publish nothing.
+    /// Callers connect and stay, and publish nothing.
     Calm,
 }
 
@@ -60,7 +60,7 @@ pub struct CallerLogic {
     to: SocketAddr,
     seats: Vec<CallerClient>,
     mood: CallerMood,
-    /// What was sent, promised and heard.
+    /// Messages sent, promised and heard.
     pub book: Book,
 }
 

@@ -1,7 +1,7 @@
 //! A seat's machine: the shipped client, or a script that says what no client would.
 //!
-//! It says which seat it is with every word, so that the logic knows who saw what. The client
-//! machine is shared with the seat and opened again on the next connection, session and all.
+//! The machine adds its seat's number to every word, so that the logic knows whose it is. The
+//! client machine is shared with the seat and opened again on the next connection, session and all.
 
 use super::lock;
 use base::hash::HashKey;
@@ -14,7 +14,7 @@ use model::ports::virtual_client::{Action, Observation};
 use proto_miop::client::Client;
 use std::sync::{Arc, Mutex};
 
-/// What a connection carries.
+/// Content of a connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ConnectionScript {
     /// The shipped client.
@@ -51,15 +51,15 @@ impl ConnectionScript {
     }
 }
 
-/// What a seat's connection tells the logic.
+/// Event of a seat's connection for the logic.
 pub enum Saw {
-    /// It is open.
+    /// The connection is open.
     Open(u32),
     /// The client of this seat observed something.
     Said(u32, Observation),
 }
 
-/// What the logic tells it.
+/// Order of the logic.
 pub enum ScriptOrder {
     /// Act as a client does.
     Act(Action),
@@ -88,7 +88,7 @@ impl ClientMachine {
         ClientMachine { seat, client, script }
     }
 
-    /// Whose it is.
+    /// Seat of the machine.
     pub fn seat(&self) -> u32 {
         self.seat
     }

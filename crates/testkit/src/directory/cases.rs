@@ -1,5 +1,5 @@
-//! What a directory does, one behaviour a case. Each begins with an empty one, and knows nothing of
-//! how it keeps things.
+//! Behaviours of a directory, one a case. Each case begins with an empty directory, and does not
+//! know how it is implemented.
 
 use super::{Opener, batch, find, gone, lease, put, record};
 use model::ports::presence::directory::Put;

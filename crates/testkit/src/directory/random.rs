@@ -12,7 +12,7 @@ const BUCKETS: u64 = 4;
 const KEYS: u64 = 12;
 const VERSIONS: u64 = 40;
 
-/// What should be there.
+/// Expected records.
 type Kept = BTreeMap<(u16, Box<str>), PresenceRecord>;
 
 pub(super) fn run(seed: u64, open: &Opener) {

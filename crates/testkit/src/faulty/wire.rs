@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
-/// What bytes go over.
+/// Stream that carries a connection's bytes.
 pub trait FaultyWire: Read + Write + Send {
     /// The socket below.
     fn socket(&self) -> &TcpStream;

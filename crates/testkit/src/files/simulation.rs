@@ -1,4 +1,4 @@
-//! What is in the memory of the machine, what is on its disk, and what goes wrong between them.
+//! The machine's memory, its disk, and the faults between them.
 //!
 //! Every change is done to what is seen at once and waits beside it until a sync puts it on the
 //! disk. It knows paths and bytes. Invariant: what is seen is the disk with every waiting change
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Bytes that a disk writes whole or not at all.
 const SECTOR_BYTES: u64 = 512;
 
-/// What files take of the disk is counted in blocks of so many bytes.
+/// Bytes of a block: files take whole blocks of the disk.
 const BLOCK_BYTES: u64 = 4096;
 
 /// A file, whatever its names.
@@ -35,7 +35,7 @@ pub enum Op {
     SyncFolder,
 }
 
-/// What the call says.
+/// Error of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
     /// The disk failed (`EIO`).

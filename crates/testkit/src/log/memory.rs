@@ -1,8 +1,8 @@
 //! The reference: the durable log's port in plain maps.
 //!
-//! It is meant to be obviously right, and slow where that helps. Nothing is ever lost in it, it
-//! knows no files and no clock. Invariant: a timeline's `last` never falls, and no message stands
-//! above it.
+//! The reference is meant to be obviously right, and slow where that helps. Nothing is ever lost in
+//! it, it knows no files and no clock. Invariant: a timeline's `last` never falls, and no message
+//! stands above it.
 
 use super::{CallAnswer, KilledWork, LogOptions, Restoration, Retention, Subject};
 use model::ports::log::*;
@@ -38,7 +38,7 @@ pub(super) struct Once {
     key: OnceKey,
     made_s: u32,
     message: Arc<Message>,
-    /// What its owner says makes a retry the same, in place of that.
+    /// Checksum that the owner compares in a retry, instead of that one.
     check: Option<u32>,
     first: Appended,
 }
@@ -184,7 +184,7 @@ impl MemoryLog {
         }
     }
 
-    /// What it would give back at a start.
+    /// Content that it would return at a start.
     pub fn restoration(&self) -> Restoration {
         Restoration::collect(|each| {
             for ((table, key), value) in self.rows.iter().filter(|((it, _), _)| it.is_restored()) {
@@ -361,7 +361,7 @@ impl Subject for MemoryLog {
 
     fn restart(&mut self) {}
 
-    /// It dies before the call with this number, and answers half of what it did.
+    /// Dies before the call with this number, and answers half of the calls before it.
     fn crash(&mut self, work: KilledWork, point: u32) -> Vec<CallAnswer> {
         match work {
             KilledWork::Calls(mut calls) => {

@@ -30,7 +30,7 @@ struct Run<'a> {
     past: Past,
 }
 
-/// What happened last, printed when a run panics, whoever it is that does.
+/// The last steps, printed when a run panics, wherever it does.
 struct Past {
     seed: u64,
     /// Where the crash is, if there is one only.

@@ -1,4 +1,4 @@
-//! What a store gave back at its start, to be compared with what should have been there.
+//! Content that a store returned at its start, to be compared with the expected one.
 //!
 //! Tables and timelines may come in any order, but each in one piece and sorted within: whoever
 //! collects checks that, and then sorts the pieces, so that two restorations are equal when they

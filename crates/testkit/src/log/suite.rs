@@ -23,29 +23,29 @@ use trial::Trial;
 struct Case {
     /// The sentence it proves.
     name: &'static str,
-    /// What the store is made with.
+    /// Options with which the store is made.
     options: fn() -> LogOptions,
-    /// What happens.
+    /// Calls of the first half.
     given: fn(&mut Trial<'_>),
-    /// What must be so then, and still after whatever the way brings. It may not change anything
-    /// that it looks at.
+    /// Checks of the second half: they must hold then, and still after the way. It may not change
+    /// anything that it looks at.
     then: fn(&mut Trial<'_>),
 }
 
-/// What happens to a store between the halves of a case.
+/// Event of a store between the halves of a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// Nothing.
     AtOnce,
-    /// It is closed and opened.
+    /// The store is closed and opened.
     Restart,
-    /// It is killed.
+    /// The store is killed.
     Crash,
-    /// It does its maintenance.
+    /// The store does its maintenance.
     Tidy,
-    /// It does its maintenance and is killed.
+    /// The store does its maintenance and is killed.
     TidyCrash,
-    /// It is killed, does its maintenance, is killed again and closed and opened.
+    /// The store is killed, does its maintenance, is killed again and closed and opened.
     CrashTidyCrashRestart,
 }
 

@@ -9,7 +9,7 @@ use broken::{Broken, Fault};
 use model::ports::log::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What it panicked with, if it did.
+/// Message of a panic, if the run panics.
 fn caught(run: impl FnOnce()) -> Option<String> {
     let panic = catch_unwind(AssertUnwindSafe(run)).err()?;
     let text = panic.downcast_ref::<String>().cloned();

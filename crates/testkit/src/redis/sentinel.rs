@@ -6,7 +6,7 @@ use super::{RedisOptions, RedisServer, until};
 pub struct Watched {
     /// The master first, at the beginning.
     pub servers: Vec<RedisServer>,
-    /// Who watch.
+    /// The Sentinels.
     pub sentinels: Vec<RedisServer>,
 }
 

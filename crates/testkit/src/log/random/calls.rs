@@ -32,7 +32,7 @@ pub(super) struct Caller {
     forgets: bool,
     /// Appends so far: no place is higher.
     appends: u64,
-    /// What the rosters' versions are if all changes were taken.
+    /// Versions of the rosters if all changes were taken.
     versions: [u64; ROSTERS as usize],
 }
 
