@@ -305,8 +305,8 @@ pub struct ApiHandle {
 }
 
 impl ApiHandle {
-    /// People have these roles from now on. Whoever is at the console with another one, or with a
-    /// password that is not theirs any more, is there no longer. May block.
+    /// People have these roles from now on. Sessions of users who now have another role, or another
+    /// password, end. May block.
     pub fn set_roles(&self, roles: Roles) {
         if let Some(shared) = self.shared.upgrade() {
             shared.set_roles(roles);
@@ -329,7 +329,8 @@ impl ApiHandle {
         }
     }
 
-    /// This is the first token from now on. What the old one has open ends. False: it is the same.
+    /// This is the first token from now on. Streams and sessions of the old token end. False: it is
+    /// the same.
     pub fn set_first_token(&self, token: &str) -> bool {
         self.shared.upgrade().is_some_and(|shared| shared.tokens.set_first(token))
     }

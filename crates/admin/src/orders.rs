@@ -183,7 +183,7 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<Box<str>>, F
 /// Query of `/readyz`.
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct ReadyQuery {
-    /// Whatever its value: answer 200 only while clients of a cluster belong to this node, for load
+    /// Any value: answer 200 only while clients of a cluster belong to this node, for load
     /// balancers in front of its nodes.
     pub(crate) lead: Option<String>,
 }

@@ -20,7 +20,7 @@ impl<'a> ByteReader<'a> {
         self.0.is_empty().then_some(value)
     }
 
-    /// Whatever is left.
+    /// The bytes that are left.
     pub fn rest(self) -> &'a [u8] {
         self.0
     }

@@ -1,8 +1,8 @@
 //! Rounds: coarse time by which it is known what has waited too long, without a timer each.
 //!
-//! A round is half of the time that something may wait. What begins is stamped with its round, and
-//! is over time when two have passed: after the whole time at least, after one and a half at most.
-//! Nothing that waits is known here.
+//! A round is half of the time that something may wait. A time that begins is stamped with its
+//! round, and is over when two rounds have passed: after the whole time at least, after one and a
+//! half at most. Nothing that waits is known here.
 
 use crate::time::{Instant, Now};
 use std::time::Duration;

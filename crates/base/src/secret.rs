@@ -1,6 +1,6 @@
 //! The secret that all nodes of a cluster share, and the keys that are derived from it.
 //!
-//! Whatever two nodes must name alike (homes, timelines, rows, tokens) is named under a key of
+//! Things that two nodes must name alike (homes, timelines, rows, tokens) are named under a key of
 //! this secret, never under a node's own. It knows no file. Invariant: the secret is shown by
 //! [`ClusterSecret::to_text`] alone; everything else shows its fingerprint.
 

@@ -130,7 +130,7 @@ impl<T> Slab<T> {
         chunk.records[at].as_mut()
     }
 
-    /// Whoever lives in `slot` now, with the key of that tenancy.
+    /// The present tenant of `slot`, with the key of that tenancy.
     pub fn tenant(&self, slot: u32) -> Option<(Key, &T)> {
         let chunk = self.chunks.get(slot as usize / CHUNK)?;
         let at = slot as usize % CHUNK;

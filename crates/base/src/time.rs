@@ -1,8 +1,8 @@
 //! Time as an argument.
 //!
-//! The clock is read once a loop turn by `net` (and by the simulated world), nowhere else. Whoever
-//! needs the time is handed a [`Now`]: a monotonic instant for deadlines and a wall-clock reading
-//! for what people and other machines are told. Two readings, because the wall clock may step.
+//! The clock is read once a loop turn by `net` (and by the simulated world), nowhere else. Other
+//! code is handed a [`Now`]: a monotonic instant for deadlines and a wall-clock reading for texts
+//! and for other machines. Two readings, because the wall clock may step.
 
 use std::ops::{Add, Sub};
 use std::time::Duration;

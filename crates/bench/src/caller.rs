@@ -2,8 +2,8 @@
 //!
 //! A floor and Holdline are called by this same program, so that a ratio holds nothing of the
 //! client. It is a process of its own with one thread; a line that is not being used is not even
-//! watched, so that its end of a connection costs the kernel the same whoever is called. What is
-//! said on a line is its [`Speech`]'s business; orders and answers are in [`orders`].
+//! watched, so that its end of a connection costs the kernel the same whoever is called. The
+//! [`Speech`] of a line decides its content; orders and answers are in [`orders`].
 //!
 //! ```text
 //! calling ──connected, hello sent──► asked ──answered──► open

@@ -107,7 +107,7 @@ impl Child {
         matches!(self.process.try_wait(), Ok(None))
     }
 
-    /// Waits until it has ended by itself; its exit code. What it prints is read and left.
+    /// Waits until it has ended by itself; its exit code. Its output is read and discarded.
     pub fn finished(&mut self) -> io::Result<i32> {
         if let Some(mut output) = self.output.take() {
             io::copy(&mut output, &mut io::sink())?;

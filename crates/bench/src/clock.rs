@@ -1,8 +1,8 @@
 //! The clocks of the measurements.
 //!
-//! Whatever is timed here is timed with [`now`]: the only reading of the monotonic clock in this
-//! crate. It does not know what is measured. CPU time is not taken here: it comes from the
-//! scheduler (`measure::cpu`).
+//! All times are taken with [`now`]: the only reading of the monotonic clock in this crate. It does
+//! not know what is measured. CPU time is not taken here: it comes from the scheduler
+//! (`measure::cpu`).
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

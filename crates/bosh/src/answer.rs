@@ -264,7 +264,7 @@ impl Desk {
         }
     }
 
-    /// There is no session for this request.
+    /// The answer to a request without a session.
     fn ended(&self, outcome: BoshOutcome, fault: BoshFault) -> Response<Body> {
         self.tally.count(outcome);
         stanzas(Body::from(fault.answer()))

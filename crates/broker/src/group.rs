@@ -3,8 +3,8 @@
 //! A [`SharedGroup`] lives on the shard that owns it and picks one member for each message: members
 //! that are online, in turn, passing over those whose window is full as long as another has room;
 //! when all are full, the one with the least before it. Only when none is online a durable one that
-//! is away. Whoever asks says who may have the message. It knows no filter, message or connection;
-//! its member is the timeline of a session, which is its name on every node.
+//! is away. The caller says which members may have the message. It knows no filter, message or
+//! connection; its member is the timeline of a session, which is its name on every node.
 //!
 //! The invariant: the first `online` members are those with a connection.
 
@@ -230,14 +230,14 @@ impl SharedGroup {
         self.places.find(session.home_hash(), same).map(|place| place as usize)
     }
 
-    /// Whoever is at a place is found there.
+    /// Adds the member at a place to the index.
     fn note(&mut self, place: usize) {
         let SharedGroup { members, places, .. } = self;
         let hash = |place: u32| members[place as usize].session.home_hash();
         places.insert(hash(place as u32), place as u32, hash);
     }
 
-    /// Whoever is at a place is found no more.
+    /// Removes the member at a place from the index.
     fn forget(&mut self, place: usize) {
         let hash = self.members[place].session.home_hash();
         let was_in = self.places.remove(hash, place as u32);

@@ -233,7 +233,7 @@ impl Broker {
         }
     }
 
-    /// A machine asks. What comes from a connection that the session is not (or no longer) bound to
+    /// A machine asks. A request of a connection that the session is not (or no longer) bound to
     /// changes nothing.
     pub fn request(&mut self, now: Now, from: ConnRef, word: SessionRequest, fx: &mut Effects) {
         self.units.begin();
@@ -368,7 +368,7 @@ impl Broker {
         self.pressure = pressure;
     }
 
-    /// From now on these limits are in force. What exceeds a lower one stays.
+    /// From now on these limits are in force. Sessions and messages that exceed a lower limit stay.
     pub fn configure(&mut self, limits: &Arc<Limits>) {
         self.settings.limits = limits.clone();
         let shares = Shares::of(&self.settings);

@@ -1,12 +1,12 @@
 //! Messages between the brokers of a process.
 //!
-//! Peer messages from one shard to another arrive in their order, and none is lost. Who is spoken
-//! of has the name that it has on every node: a client identifier, a topic, a group, a member by
-//! the timeline of its session. What is no such name is local to the process (the number of a
-//! receipt, a page or a subscription, the [`SessionRef`] of a session that asked for a page): it is
-//! a return address. Only the shard that made it reads it, whoever answers gives it back as it
-//! came, and when it means nothing any more, because its session ended or its wait is over, so does
-//! the answer.
+//! Peer messages from one shard to another arrive in their order, and none is lost. Everything in
+//! them has the name that it has on every node: a client identifier, a topic, a group, a member by
+//! the timeline of its session. Other values are local to the process (the number of a receipt, a
+//! page or a subscription, the [`SessionRef`] of a session that asked for a page) and are return
+//! addresses. Only the shard that made it reads it, whoever answers gives it back as it came, and
+//! when it means nothing any more, because its session ended or its wait is over, so does the
+//! answer.
 
 use crate::session::principals::Principal;
 use model::id::{SessionRef, ShardId};

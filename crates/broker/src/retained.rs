@@ -57,7 +57,7 @@ fn is_state_of_bridge(topic: &str) -> bool {
     name.is_some_and(|name| !name.is_empty() && !name.contains('/'))
 }
 
-/// There are as many as there may be, or as many bytes; the message was not kept.
+/// The count or the bytes of retained messages reached their limit; the message was not kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RetainedFull;
 
@@ -101,7 +101,7 @@ impl Retained {
         }
     }
 
-    /// At most so many, and so many bytes, from now on. What is kept stays.
+    /// At most so many, and so many bytes, from now on. Messages that are retained already stay.
     pub fn set_max(&mut self, count_max: u32, bytes_max: u64) {
         (self.count_max, self.bytes_max) = (count_max, bytes_max);
     }

@@ -3,8 +3,8 @@
 //! [`Routes`] is one shard's table: filters without wildcards are found by one look into a hash
 //! table, the others in a trie whose nodes live in the same table, and filters that differ only in
 //! their subscriber's own name, as `dev/%c/in`, are kept once for all of them. [`RouteSummary`] is
-//! what all shards know of each other. What a subscription is, is not known here: a number of 63
-//! bits of the caller's own.
+//! what all shards know of each other. This module does not know the meaning of a subscription: it
+//! is a number of 63 bits of the caller's own.
 //!
 //! The invariant: once `subscribe` has returned, `each_match` here and `elsewhere` on every other
 //! shard find the subscription until it is unsubscribed. `elsewhere` may name a shard in vain.

@@ -1,7 +1,7 @@
 //! Sessions: how they come, go and end.
 //!
-//! A session is a record of 72 bytes; whatever an idle one does not need is boxed beside it. What
-//! a connection says counts only while the session is bound to it.
+//! A session is a record of 72 bytes; whatever an idle one does not need is boxed beside it. A
+//! request of a connection counts only while the session is bound to it.
 
 pub(crate) mod access;
 pub(crate) mod admissions;

@@ -1,8 +1,8 @@
 //! Units of work: how much a call is, counted, so that none stalls its shard.
 //!
 //! A unit is a filter that is looked at, one who gets a message, eight matches, a topic that a
-//! replay passes, eight messages that go: some microseconds at most. Whatever may come to more goes
-//! on in the next turn.
+//! replay passes, eight messages that go: some microseconds at most. Work that may exceed a turn
+//! goes on in the next one.
 
 use crate::message::{fan_out, replay, subscribe};
 use crate::session::{endings, rights, timers};

@@ -76,7 +76,7 @@ impl BrokerAddress {
     }
 
     /// Reads one: `host`, `host:port`, `mqtts://user:password@host:port`, `ws://host/path`,
-    /// `unix:///path`. What is wrong with it, in words.
+    /// `unix:///path`. An error says in words what is wrong with it.
     pub fn parse(text: &str) -> Result<BrokerAddress, String> {
         let (scheme, rest) = text.split_once("://").unwrap_or(("mqtt", text));
         let around = match scheme {
@@ -101,7 +101,7 @@ impl BrokerAddress {
     }
 
     /// Reads one of instant messaging: `host`, `host:port`, `im://user@host`, `ims://host`,
-    /// `ws://host/path`, `wss://host`. What is wrong with it, in words.
+    /// `ws://host/path`, `wss://host`. An error says in words what is wrong with it.
     pub fn parse_im(text: &str) -> Result<BrokerAddress, String> {
         let (scheme, rest) = text.split_once("://").unwrap_or(("im", text));
         let around = match scheme {

@@ -38,7 +38,7 @@ pub fn client_message_id() -> Result<ClientMessageId, ConnectError> {
 pub struct ImSettings {
     /// Where the server is.
     pub address: BrokerAddress,
-    /// Whom to believe.
+    /// Certificates to trust, and the session's own.
     pub trust: Trust,
     /// Account, device and terms of the log-in.
     pub profile: Profile,
@@ -134,7 +134,7 @@ impl ImSession {
         }
     }
 
-    /// Does something. What comes of it is polled, an end of the connection too.
+    /// Does something. Its results are polled, an end of the connection too.
     pub fn order(&mut self, order: ImOrder) {
         let now = clock::now();
         let told = self.driver.command(now, order);

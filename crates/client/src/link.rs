@@ -1,8 +1,8 @@
 //! The bytes' way to a broker: a socket, perhaps TLS, perhaps a WebSocket.
 //!
 //! The layers are those of `net`, which every caller here has. Sockets do not block: whoever waits,
-//! waits here for what the socket has or takes, with a time. What the socket does not take yet
-//! stays in `pending`, in order.
+//! waits here for what the socket has or takes, with a time. Bytes that the socket does not take
+//! yet stay in `pending`, in order.
 
 use crate::driver::random;
 use crate::fault::{ConnectError, ConnectErrorKind};
@@ -221,7 +221,7 @@ impl Link {
         result
     }
 
-    /// Takes what has arrived into the inbox. What came before an end is there.
+    /// Takes what has arrived into the inbox. Bytes that came before an end are in it.
     pub fn receive(&mut self) -> Result<(), Ended> {
         let flow = self.receive_layered()?;
         self.flush()?;

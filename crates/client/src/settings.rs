@@ -10,7 +10,7 @@ use std::time::Duration;
 pub struct Settings {
     /// Where the broker is.
     pub address: BrokerAddress,
-    /// Whom to believe.
+    /// Certificates to trust, and the session's own.
     pub trust: Trust,
     /// Terms of CONNECT, and how messages are acknowledged.
     pub profile: Profile,

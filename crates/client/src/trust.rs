@@ -1,4 +1,4 @@
-//! Whom a session believes, and what it shows of itself: certificates for TLS.
+//! Trust of a session, and its own identity: certificates for TLS.
 
 use crate::fault::{ConnectError, ConnectErrorKind};
 use net::layer::tls::ClientTls;
@@ -26,7 +26,7 @@ pub enum CertificateCheck {
     Nothing,
 }
 
-/// Whom a session believes.
+/// Trust of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Trust {
     /// PEM file with the authorities; without file and folder, those of the system.

@@ -1,8 +1,9 @@
 //! The end of a generation: the stream that forgot is closed by a message of its own.
 //!
-//! Whoever leads by this stream and still publishes finds that message behind its own, and no more
-//! of it counts. So nothing is acknowledged in the old stream once the new one begins. A claimer
-//! ends a stream only where it judged it: if the stream is longer by now, it is judged anew.
+//! A leader that still publishes to this stream finds that message behind its own, and no more of
+//! its batches count. So nothing is acknowledged in the old stream once the new one begins. A
+//! claimer ends a stream only where it judged it: if the stream is longer by now, it is judged
+//! anew.
 
 use crate::batch::LogLeader;
 use crate::counting::Counting;

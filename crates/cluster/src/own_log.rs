@@ -102,7 +102,8 @@ impl OwnLog {
         self.ends.push_back(batch.end());
     }
 
-    /// The copy was cut behind this end. What was cut and had been acknowledged, if anything was.
+    /// The copy was cut behind this end. Returns the first and last index of the acknowledged
+    /// records that were cut, if there are any.
     pub fn cut(&mut self, behind: LogEnd) -> Option<(u64, u64)> {
         let kept = self.ends.partition_point(|end| end.index <= behind.index);
         self.ends.truncate(kept.max(1));

@@ -1,8 +1,8 @@
 //! Commands of a log's state machine to the outside, and the events that it gets.
 //!
 //! Every question has a number and is answered at most once; an answer that does not come is given
-//! up by the machine after [`ANSWER`]. Whoever carries out commands keeps their order for each of
-//! three kinds: the own log, the stream, everything else.
+//! up by the machine after [`ANSWER`]. The executor of commands keeps their order for each of three
+//! kinds: the own log, the stream, everything else.
 
 use crate::batch::{LogEnd, StreamBatch};
 use crate::own_log::OwnLog;

@@ -53,8 +53,8 @@ pub(crate) enum Rule {
     HeedLaterEpochs,
     /// A log that was copied up to a hole is copied anew.
     CopyAnewBehindAGap,
-    /// A log is replaced by one that is further, or not at all. Whoever carries out a copy keeps
-    /// this one.
+    /// A log is replaced by one that is further, or not at all. The executor of a copy keeps this
+    /// rule.
     #[cfg(test)]
     CopyWhatIsFurther,
     /// An empty table is not a beginning.

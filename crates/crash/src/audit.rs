@@ -1,7 +1,7 @@
 //! The audit's visits: devices come while nothing is asked, and everything that waits must come.
 //!
-//! A visit that drains acknowledges all of it, one that peeks nothing. What the server announces
-//! and then does not send is wrong by itself; the rest is for the book to judge.
+//! A visit that drains acknowledges all of it, one that peeks nothing. A push that the server
+//! announces and then does not send is wrong by itself; the book judges the rest.
 
 use crate::api::{Api, Reply};
 use crate::book::fact::{Ack, Fact, Visit};

@@ -104,8 +104,8 @@ impl Line {
         Ok(line)
     }
 
-    /// The same, and the answer. Whoever is told to come back does, for some seconds: a server that
-    /// has just started may want a moment.
+    /// The same, and the answer. A device that is told to come back does, for some seconds: a
+    /// server that has just started may want a moment.
     pub fn bind_patiently(
         address: SocketAddr,
         named: (DeviceNumber, &str, &str),

@@ -1,7 +1,7 @@
 //! Damage on purpose: the newest segment of each log loses half of what is in it, or is gone.
 //!
-//! A harness that cannot fail proves nothing. What is done here must be found, by the server at
-//! its start or by the audit after it.
+//! A harness that cannot fail proves nothing. Damage that is done here must be found, by the server
+//! at its start or by the audit after it.
 
 use crate::plan::Sabotage;
 use std::fs;

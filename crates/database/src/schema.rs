@@ -1,7 +1,7 @@
 //! Tables as they are made, step by step.
 //!
 //! A database has a table of steps that were made, by what the tables are for, and each has its
-//! steps in order. What has been made stays; the next build's steps come behind. A step is made of
+//! steps in order. Steps that were made stay; the next build's steps come behind. A step is made of
 //! statements that may be made twice, for a crash may come between them and the word that they were
 //! made. Invariant: a database that knows of a step that this build does not know is not touched.
 

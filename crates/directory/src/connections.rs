@@ -3,8 +3,8 @@
 //!
 //! After any fault the connection is dropped; after a call that failed all of them are, and the
 //! course is forgotten. A call that finds a connection closed that was open before is made once
-//! more, within its time: a server may close those that were idle. Whatever is called here may be
-//! done twice.
+//! more, within its time: a server may close those that were idle. Every call made here may be
+//! carried out twice.
 
 use crate::clock::Deadline;
 use crate::course::{Course, Wires};

@@ -122,7 +122,7 @@ impl Course {
         self.first = self.first.wrapping_add(1);
     }
 
-    /// Whoever answers first says who the master is.
+    /// Asks the Sentinels for the master; the first answer counts.
     fn ask_sentinels(&mut self, deadline: Deadline) -> Result<(), DirectoryError> {
         let places = self.in_turn(self.target.places.clone());
         let count = places.len();
@@ -166,7 +166,7 @@ impl Course {
         Ok(HostPort { host: host.into(), port })
     }
 
-    /// Whoever answers first tells the slots.
+    /// Asks the nodes for the slots; the first answer counts.
     fn ask_nodes(
         &mut self,
         access: &Access,

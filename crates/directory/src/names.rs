@@ -1,7 +1,7 @@
 //! Names of hosts to addresses, within a time.
 //!
 //! The system's resolver has limits of its own, of many seconds, and cannot be stopped: so it works
-//! on a thread that is left to itself when time is over. There is one such thread at most for each
+//! on a thread that is left to itself when time is over. At most one such thread remains for each
 //! call that ran out of time, and the resolver ends each.
 
 use crate::clock::Deadline;

@@ -76,7 +76,7 @@ impl Access {
     }
 }
 
-/// Whom to believe; none: connections are not encrypted.
+/// Authorities to trust; `None`: connections are not encrypted.
 #[derive(Clone)]
 pub(crate) struct Trust(Option<Arc<ClientConfig>>);
 

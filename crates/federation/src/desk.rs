@@ -83,7 +83,7 @@ impl ArrivalDesk {
         ArrivalDesk { control, tell, taking, bytes, taking_max, bytes_max, last, seed, placed }
     }
 
-    /// Other limits from now on. What is being processed beyond them goes on.
+    /// Other limits from now on. Stanzas being processed beyond them go on.
     pub fn set_limits(&mut self, limits: &FederationLimits) {
         (self.taking_max, self.bytes_max) = (limits.taking_max as usize, limits.taking_bytes_max);
     }

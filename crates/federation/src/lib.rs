@@ -4,11 +4,11 @@
 //!  chat (any shard) ─ words out ─► way out ─► routes: queue, call, stream ─► another domain
 //!  chat (home) ◄─ commands ─ desk ◄─ stanzas of domains that were shown ◄─ streams
 //! ```
-//! What accounts say to other domains comes by the [`WayOut`] of every shard, waits in the route of
-//! its domain and goes over that one's stream ([`route`], [`logic`]); what comes in is handed to
-//! the homes of accounts ([`desk`]). Streams are machines of `proto-xmpp`; calls by name are
-//! `net`'s. It knows no account's state and no store. Invariant: of a stanza that waits for a
-//! domain it is known what becomes of it: it is written, or whoever said it is told why not.
+//! Stanzas of accounts to other domains come by the [`WayOut`] of every shard, wait in the route of
+//! their domain and go over its stream ([`route`], [`logic`]); incoming stanzas are handed to the
+//! homes of accounts ([`desk`]). Streams are machines of `proto-xmpp`; calls by name are `net`'s.
+//! It knows no account's state and no store. Invariant: of a stanza that waits for a domain it is
+//! known what becomes of it: it is written, or whoever said it is told why not.
 
 mod counted;
 mod departures;
@@ -107,7 +107,8 @@ impl WayOut {
         Ok(WayOut { mailbox, handed, handed_max, refused, invalid })
     }
 
-    /// Something is to go out. What was refused before, and these, if there is no room for them.
+    /// Something is to go out. Returns the counts of earlier refusals, and these words, if there is
+    /// no room for them.
     pub fn put(&self, words: Vec<ForeignWord>) -> (ForeignRefused, Vec<ForeignWord>) {
         let bytes = weight_of(&words);
         let before = ForeignRefused {
@@ -156,8 +157,8 @@ impl WayOut {
         self.insist(FederationMail::Listeners(changes), over);
     }
 
-    /// Other limits from now on: federation's, and those of the process. What exceeds a lower one
-    /// stays until it ends. Waits for room until the process is `over`.
+    /// Other limits from now on: federation's, and those of the process. Stanzas and streams that
+    /// exceed a lower limit stay until they end. Waits for room until the process is `over`.
     pub fn set_limits(&self, limits: &FederationLimits, of_process: &Limits, over: &AtomicBool) {
         self.handed_max.store(limits.handed_bytes_max, Ordering::Relaxed);
         let both = Box::new((limits.clone(), of_process.clone()));

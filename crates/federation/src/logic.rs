@@ -377,7 +377,7 @@ impl FederationLogic {
         self.errors.push_back(out.into());
     }
 
-    /// Whoever said a stanza is told why it was refused, if that is said of such.
+    /// Sends the sender of a stanza the error, if stanzas of its kind get one.
     fn refuse(&mut self, xml: &[u8], fault: StanzaFault) {
         self.errors.extend(refusal(xml, fault));
     }

@@ -1,8 +1,8 @@
 //! Notifications for push services elsewhere, until they are answered (XEP-0357 7).
 //!
-//! Each is a question to the service, named by a number of its own. What cannot get there comes
-//! back as an error does that the service itself might give. It knows no stream. Invariant: each
-//! order is answered once: by the service, or that it failed, in time.
+//! Each is a question to the service, named by a number of its own. An order that cannot be sent
+//! comes back with an error as the service itself might give it. It knows no stream. Invariant:
+//! each order is answered once: by the service, or that it failed, in time.
 
 use base::time::{Instant, Now};
 use model::limits::FederationLimits;

@@ -42,7 +42,7 @@ impl RoomsDesk {
         self.control.ask(Command::Chat(ChatCommand::Foreign(Box::new(arrival))), Box::new(reply));
     }
 
-    /// Tells the home of a group whether anybody is in its room. What is lost is asked again.
+    /// Tells the home of a group whether anybody is in its room. A lost report is asked for again.
     pub fn tell(&self, told: AttendanceTold) {
         let command = Command::Chat(ChatCommand::Attendance(told));
         self.control.ask(command, Box::new(|_| {}));

@@ -7,10 +7,10 @@
 //! ```
 //! Where the domain's server counts what it has (XEP-0198), what is written is kept until it says
 //! so, and waits again when the stream ends before that; elsewhere until the transport has taken
-//! it. What was read from its queue in the log waits for all of its time, however often the domain
-//! is not reached: whoever said it may have been cut off by the start that found it, and comes back
-//! meanwhile. It knows no stanza and no socket. Invariant: what waits and is kept is within its
-//! limits, in the order in which it came, and each of it is written or given back.
+//! it. A stanza that was read from its queue in the log waits for its full time, however often the
+//! domain is not reached: its sender may have been cut off by the start that found it, and comes
+//! back meanwhile. It knows no stanza and no socket. Invariant: what waits and is kept is within
+//! its limits, in the order in which it came, and each of it is written or given back.
 
 use crate::logic::CallOpener;
 use base::time::Instant;
@@ -37,9 +37,9 @@ pub enum RouteState {
     Idle,
     /// Its domain is being called, under this number.
     Calling(u64),
-    /// There is a connection, over which nothing may be said yet.
+    /// A connection exists, over which nothing may be said yet.
     Opening(StreamRef),
-    /// There is a stream.
+    /// A stream is ready.
     Ready(StreamRef),
     /// The domain was not reached, and is not called again until then.
     Failed(Instant, StanzaFault),
@@ -189,9 +189,9 @@ impl DomainRoute {
         places
     }
 
-    /// Its stream is over. What its domain's server counts and has not waits again, before
-    /// everything else; what nobody counts and was not written comes back, and so does all of which
-    /// the server had nothing over two streams: something of it may be why they end.
+    /// Its stream is over. Stanzas that its domain's server counts and has not acknowledged wait
+    /// again, before everything else; uncounted ones that were not written come back, and so do all
+    /// of which the server had nothing over two streams: something of them may be why they end.
     pub fn interrupted(&mut self, until: Instant) -> Vec<OutgoingStanza> {
         let sent = std::mem::take(&mut self.sent);
         let is_counted = std::mem::take(&mut self.is_counted);

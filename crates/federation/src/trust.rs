@@ -1,4 +1,4 @@
-//! Whom this server believes when it calls another: TLS around streams between servers.
+//! Trust of this server when it calls another: TLS around streams between servers.
 
 use crate::settings::FederationSection;
 use client::{CertificateCheck, Trust, TrustedConfig};

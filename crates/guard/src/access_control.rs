@@ -65,7 +65,7 @@ pub trait Errands {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NotRead;
 
-/// Whoever hears of logins that failed. Must not block.
+/// Witness of failed logins. Must not block.
 pub trait LoginWitness: Send + Sync {
     /// Name, password, token or proof of this login were wrong.
     fn failed(&self, now_s: u32, question: &Question);

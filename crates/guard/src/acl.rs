@@ -35,7 +35,7 @@ struct Draft {
     users: HashMap<Box<str>, Vec<RuleLine>>,
     anonymous: Vec<RuleLine>,
     patterns: Vec<RuleLine>,
-    /// Whom `topic` lines are about: nobody by name, before the first `user`.
+    /// User that the next `topic` lines are about: nobody by name, before the first `user`.
     user: Option<Box<str>>,
     /// Lines that there may still be.
     left: usize,

@@ -37,9 +37,9 @@ enum Part {
 pub(crate) enum Relation {
     /// The pattern matches whatever the filter does.
     Covers,
-    /// There is a topic that both match.
+    /// Some topic matches both.
     Overlaps,
-    /// There is none.
+    /// No topic matches both.
     Apart,
 }
 

@@ -1,9 +1,9 @@
 //! Everybody who is known, and what they may do: files and the book, compiled.
 //!
 //! Of the book it has who is there, what they are and the rules of those who have some; passwords
-//! are in the rows. Whoever has lines of its own has rules of its own; all others share one set,
-//! and those without a name another. Rules are, in order: the user's in the book, everybody's in
-//! the book, the user's in the file, the file's patterns. As soon as there is one rule anywhere,
+//! are in the rows. A user with lines of its own has rules of its own; all other users share one
+//! set, and those without a name another. Rules are, in order: the user's in the book, everybody's
+//! in the book, the user's in the file, the file's patterns. As soon as there is one rule anywhere,
 //! what no rule speaks of is forbidden (or not, if the operator says so); without any rule
 //! everything is allowed. It proves nothing and tells no time. Invariant: what it has of an account
 //! is never older than the account's row that was last answered for.

@@ -128,7 +128,7 @@ words! {
         Token = "token",
         /// Another service is asked.
         Http = "http",
-        /// Whoever wishes is a guest, by XMPP.
+        /// A client may be a guest, by XMPP.
         Anonymous = "anonymous",
     }
 }

@@ -103,7 +103,7 @@ const PAGES_MAX: u32 = 100_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Time for what takes as long as it takes, a day: a copy of a data folder, a comparison of all
-/// devices. What is there no more by then is not waited for.
+/// devices. The command does not wait longer.
 pub const LONG: Duration = Duration::from_secs(24 * 3_600);
 
 impl Server {

@@ -1,6 +1,6 @@
 //! `holdline im`: a person, or a script, that talks by instant messaging.
 //!
-//! Each command logs in as a device of an account, does one thing and goes. What strangers wrote is
+//! Each command logs in as a device of an account, does one thing and goes. Text of strangers is
 //! printed on one line, with nothing in it that a terminal obeys.
 
 mod amend;
@@ -234,7 +234,7 @@ fn first_line(file: &std::path::Path) -> Result<String, String> {
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
-/// Waits for the answer to a request. What else comes meanwhile is not looked at.
+/// Waits for the answer to a request. Other events meanwhile are ignored.
 fn answer<T>(
     session: &mut ImSession,
     mut is_it: impl FnMut(ImEvent) -> Option<Result<T, String>>,

@@ -5,8 +5,8 @@
 //! `user`, `token`, `ban`, `chat`, `webhook`, `bridge` and `audit-log` speak to a running server's
 //! API, `cluster` to NATS, `pub` and `sub` to any broker, `im` to a server of instant messaging,
 //! `store` works on a data folder, `wrk` is the load tool; called as `wrk` or `coolpy7_benchmark`,
-//! the binary is that program at once. What each does lives in its crate; here words of the command
-//! line are turned into calls.
+//! the binary is that program at once. The work of each lives in its crate; here words of the
+//! command line are turned into calls.
 
 #[macro_use]
 mod out;

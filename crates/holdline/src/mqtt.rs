@@ -1,7 +1,7 @@
 //! Common options of `holdline pub` and `holdline sub`: broker, identity, TLS.
 //!
-//! The flags are those of mosquitto_pub and mosquitto_sub, so that scripts need no change. What is
-//! refused says which flag to give; exit codes are in [`code`].
+//! The flags are those of mosquitto_pub and mosquitto_sub, so that scripts need no change. Errors
+//! name the flag to give; exit codes are in [`code`].
 
 pub mod format;
 pub mod property;
@@ -370,7 +370,7 @@ impl Tls {
             || self.insecure
     }
 
-    /// Whom to believe, by what is given.
+    /// Authorities to trust, by the flags that are given.
     pub fn trust(&self) -> Result<Trust, String> {
         let named = self.cafile.is_some() || self.capath.is_some() || self.tls_use_os_certs;
         let version = self.tls_version.as_deref().map(|name| {

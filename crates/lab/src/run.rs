@@ -24,7 +24,7 @@ pub struct Run {
     pub command: String,
     /// The plan, as TOML, without secrets.
     pub plan: String,
-    /// Whom it tested, without secrets.
+    /// Targets of the test, without secrets.
     pub target: Vec<String>,
     /// Unix time of its beginning, milliseconds.
     pub began_unix_ms: u64,

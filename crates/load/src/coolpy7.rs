@@ -22,7 +22,7 @@ pub struct Coolpy7Arguments {
     pub topic: Option<String>,
     /// Quality of service of the subscription.
     pub qos: u8,
-    /// Whom to call.
+    /// URL of the broker.
     pub url: String,
     /// Keep-alive.
     pub keepalive: Span,

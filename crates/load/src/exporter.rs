@@ -2,8 +2,8 @@
 //!
 //! `GET /metrics` is Prometheus' text, `GET /status` JSON for programs; `POST` to `/add`, `/rate`,
 //! `/cut`, `/pause` and `/stop` are the wishes that keys make on the screen. Axum on a thread and a
-//! runtime of its own, as in `admin`. Whoever may control a run can send load to anybody: that
-//! needs a token, or a listener on loopback. It knows the run only by its ticks. Invariants: a
+//! runtime of its own, as in `admin`. A client that may control a run can send load to anybody:
+//! that needs a token, or a listener on loopback. It knows the run only by its ticks. Invariants: a
 //! request never holds the run up; connections, bodies and waiting wishes are bounded.
 
 mod answers;

@@ -1,8 +1,7 @@
 //! A fleet of simulated clients on threads of its own.
 //!
 //! Each thread is one shard of `net` with its share of the virtual clients; nothing is shared on
-//! their way. Whoever wants to know something asks by mailbox, and the threads' figures are merged
-//! here.
+//! their way. Callers ask by mailbox, and the threads' figures are merged here.
 
 pub mod cause;
 pub mod client;
@@ -229,7 +228,7 @@ fn left_behind(last: &Last) -> Snapshot {
 }
 
 /// The tester's own limits: room for all virtual clients on any thread, and frames as large as any
-/// server may send. What bounds a call is the plan's timeout, not a limit.
+/// server may send. The plan's timeout bounds a call, not a limit.
 fn limits(plan: &FleetPlan) -> Limits {
     let largest = plan.traffic.iter().map(|traffic| traffic.bytes).max().unwrap_or(0);
     let out_bytes_max = (8 * FRAME_BYTES_HARD_MAX).max(largest.saturating_mul(4));

@@ -139,7 +139,7 @@ fn order(
     Ok(GroupOrder { group, client_id, verb, title: title.into(), members: members.to_vec() })
 }
 
-/// Whom to call, and as whom: the first client of a group.
+/// Settings of a session for the first client of a group.
 fn settings(group: &Group) -> Result<ImSettings, String> {
     let url = Url::parse(group.url.first().ok_or("no target")?)?;
     let address = BrokerAddress {

@@ -1,5 +1,5 @@
 //! A fleet against a tiny faulty server: each thing that happens is found under its name, and the
-//! sums agree. What a device meets follows from its number.
+//! sums agree. The fate of a device follows from its number.
 
 use lab::cause::{Cause, Phase};
 use lab::plan::{Arrival, Pace, Traffic, What};

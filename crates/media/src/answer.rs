@@ -1,8 +1,8 @@
 //! HTTP of the folder: a file is put once, and given to whoever has its address.
 //!
-//! A file is written and read piece by piece, on threads that may wait for the disk. What is given
-//! runs nothing in a browser: only pictures are shown, everything else is kept by it. Invariant:
-//! every request has one answer and is counted once.
+//! A file is written and read piece by piece, on threads that may wait for the disk. A file runs
+//! nothing in a browser: only pictures are shown, everything else is saved by it. Invariant: every
+//! request has one answer and is counted once.
 
 use crate::bucket::shown_how;
 use crate::door::outcome;

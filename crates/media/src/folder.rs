@@ -32,7 +32,7 @@ pub(crate) struct Folder {
 pub(crate) enum Unwritten {
     /// The file exists, or is being written.
     Taken,
-    /// There is no room.
+    /// The folder is full.
     Full,
     /// The disk says no.
     Failed(io::Error),
@@ -49,8 +49,8 @@ impl From<io::Error> for Unwritten {
 }
 
 impl Folder {
-    /// The folder at a path, which is made if it is not there. What was not written to its end
-    /// before is removed; everything else is counted.
+    /// The folder at a path, which is made if it is not there. Files that were not written to their
+    /// end are removed; all others are counted.
     pub(crate) fn open(root: &Path, bytes_max: u64) -> io::Result<Folder> {
         make(root)?;
         let mut bytes = 0;

@@ -17,7 +17,7 @@ pub(crate) struct Uploads {
 /// Why one more may not begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refused {
-    /// There are as many as there may be, of all or of its source.
+    /// The uploads reached a limit, of all or of one source.
     Room(NoSeat),
     /// Its account has as many.
     Account,

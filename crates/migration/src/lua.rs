@@ -40,8 +40,8 @@ impl fmt::Debug for Literal {
     }
 }
 
-/// A table: what is named in it by strings, and what stands in it one behind the other or under
-/// its place. What is named otherwise was read and is not kept.
+/// A table: what is named in it by strings, and what stands in it one behind the other or under its
+/// place. Other keys are read and not kept.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub(crate) struct Table {
     named: Vec<(Vec<u8>, Literal)>,

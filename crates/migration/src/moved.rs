@@ -100,9 +100,9 @@ pub struct MovedRoom {
     pub description: String,
     /// Only moderators may speak to begin with.
     pub is_moderated: bool,
-    /// Whoever knows its address may enter, without a password.
+    /// Whether anybody who knows its address may enter, without a password.
     pub is_open: bool,
-    /// Whoever looked for rooms found it in the list of its service.
+    /// Whether the list of its service showed it.
     pub is_public: bool,
     /// Whether it had a password.
     pub had_password: bool,
@@ -110,7 +110,7 @@ pub struct MovedRoom {
     pub affiliations: Vec<(String, String)>,
     /// Generator of the ids of its occupants, if it is known.
     pub occupants: Option<OccupantIds>,
-    /// Whoever was in it saw the addresses of all others.
+    /// Whether its occupants saw the addresses of all others.
     pub shows_addresses: bool,
 }
 

@@ -6,9 +6,9 @@
 //!     salt, iteration_count, stored_key, server_key     with internal_hashed; keys in hexadecimal
 //!     disabled                                          since 13.0
 //! ```
-//! Names of files are escaped as `%xx`. Of which hash keys are is told by their length. What
-//! people have beside accounts is [`walk`]'s. Invariant: a file that is not understood is named and
-//! changes nothing.
+//! Names of files are escaped as `%xx`. Of which hash keys are is told by their length. [`walk`]
+//! reads other data of the accounts. Invariant: a file that is not understood is named and changes
+//! nothing.
 
 mod element;
 mod list;

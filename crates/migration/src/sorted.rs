@@ -4,9 +4,9 @@
 //! records ─► a run in memory, sorted ─► a file each ─► merged
 //! key u64 | length u32 | bytes
 //! ```
-//! What fits into memory is never written. It knows nothing of what the records are. Invariant:
-//! memory is that of one run, or of one record a file; equal keys keep the order in which they
-//! came.
+//! Records that fit into memory are never written. It knows nothing of what the records are.
+//! Invariant: memory is that of one run, or of one record a file; equal keys keep the order in
+//! which they came.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -165,7 +165,7 @@ impl Addressee {
         &self.0
     }
 
-    /// Whom an account of `domain` means by it.
+    /// The address that an account of `domain` means by it.
     pub fn within(&self, domain: &str) -> AccountAddress {
         match self.0.contains('@') {
             true => AccountAddress(self.0.clone()),

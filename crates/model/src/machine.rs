@@ -313,16 +313,16 @@ impl<Up> Outbox<Up> {
     }
 
     /// With `true`, nothing more is read from the socket and nothing more is shown, until `false`
-    /// is said: the peer's own window fills. What has come is shown again then.
+    /// is said: the peer's own window fills. Input that has come is shown again then.
     pub fn hold(&mut self, hold: bool) {
         self.hold = Some(hold);
     }
 
     /// Begins TLS (STARTTLS), as the server on a connection that was accepted, as the client on one
-    /// that was dialled. What is in the lane for the wire goes out before it, in plain text. What
-    /// the machine has not taken of its input, and all that comes later, is the handshake's: it is
-    /// never shown as plain text (RFC 7457 2.2). What is said until [`Machine::tls_started`] waits
-    /// and goes out encrypted. To be ordered where [`Link::may_start_tls`] says so.
+    /// that was dialled. Bytes in the lane for the wire go out before it, in plain text. Input that
+    /// the machine has not taken, and all later input, is the handshake's: it is never shown as
+    /// plain text (RFC 7457 2.2). Output until [`Machine::tls_started`] waits and goes out
+    /// encrypted. To be ordered where [`Link::may_start_tls`] says so.
     pub fn start_tls(&mut self) {
         self.start_tls = true;
     }

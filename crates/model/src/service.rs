@@ -272,8 +272,8 @@ pub trait Service: Send + 'static {
     /// Everything that the log kept has been given.
     fn restored(&mut self, now: Now, fx: &mut Effects<Self>);
 
-    /// A machine asks. What comes from a connection that is not (or no longer) bound to what it
-    /// speaks of changes nothing.
+    /// A machine asks. A request of a connection that is not (or no longer) bound to its session or
+    /// device changes nothing.
     fn request(&mut self, now: Now, from: ConnRef, request: Self::Request, fx: &mut Effects<Self>);
 
     /// A delivery found its connection gone, on the shard where that had lived.
@@ -312,7 +312,7 @@ pub trait Service: Send + 'static {
     /// Takes the result of the notification order with this number.
     fn notified(&mut self, _now: Now, _number: u64, _what: Notified, _fx: &mut Effects<Self>) {}
 
-    /// There was no room for these on the way to other domains.
+    /// Takes back words that found no room on the way to other domains.
     fn not_out(&mut self, _now: Now, _words: Vec<ForeignWord>, _fx: &mut Effects<Self>) {}
 
     /// A message of the server's own is published; for whoever has topics.
@@ -343,7 +343,8 @@ pub trait Service: Send + 'static {
     /// From now on newcomers are refused because the server drains, or are no longer.
     fn set_draining(&mut self, now: Now, draining: bool);
 
-    /// From now on these limits are in force. What exceeds a lower one stays until it ends.
+    /// From now on these limits are in force. Sessions and entries that exceed a lower limit stay
+    /// until they end.
     fn configure(&mut self, _limits: &Arc<Limits>) {}
 
     /// From now on the configuration has these products.

@@ -2,7 +2,7 @@
 //! deliveries of the broker through that machine.
 //!
 //! Words of the model, not of a wire: the machine knows packets and their rules, the broker knows
-//! sessions. Whatever outlives a connection is the session's: identifiers in use, what is on the
+//! sessions. State that outlives a connection is the session's: identifiers in use, messages on the
 //! way, subscriptions, the will. A machine and its session live on the same shard.
 
 use crate::chat::{AccountDevice, ChatCall};

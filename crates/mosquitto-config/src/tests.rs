@@ -1,5 +1,5 @@
-//! mosquitto's own options against the table, and the page that is printed from it. What
-//! translations come to is tested where they are read, in `server`.
+//! mosquitto's own options against the table, and the page that is printed from it. The results of
+//! translations are tested where they are read, in `server`.
 
 use super::*;
 use std::collections::BTreeSet;

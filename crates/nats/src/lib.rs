@@ -1,11 +1,11 @@
 //! The door to NATS: streams, a table, and messages between nodes.
 //!
 //! A [`Nats`] has a thread with a runtime of its own and two connections: one for streams and the
-//! table, one for messages between nodes, so that a long copy holds up no acknowledgement. Whoever
-//! has it calls from threads that are no runtime's. Questions with a [`Tag`] return at once, and
-//! are answered by [`NatsEvent`]s; the others wait, each within a time limit. It speaks JetStream's
-//! API of JSON itself, over the library's core protocol: a late answer, a lost one, and a consumer
-//! that begins elsewhere must be told apart. It does not know what a message or a value means.
+//! table, one for messages between nodes, so that a long copy holds up no acknowledgement. Its
+//! owner calls from threads that are no runtime's. Questions with a [`Tag`] return at once, and are
+//! answered by [`NatsEvent`]s; the others wait, each within a time limit. It speaks JetStream's API
+//! of JSON itself, over the library's core protocol: a late answer, a lost one, and a consumer that
+//! begins elsewhere must be told apart. It does not know what a message or a value means.
 //!
 //! Invariant: a question is answered at most once; [`NatsEvent::Published`] with `Ok` is a PubAck
 //! of the stream's leader.
@@ -169,7 +169,7 @@ impl Nats {
         }
     }
 
-    /// Reads a page. What the same reader asked before and was not answered is given up.
+    /// Reads a page. An earlier unanswered question of the same reader is given up.
     pub fn read(&self, reader: u64, tag: Tag, read: StreamRead) {
         let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         let reader = readers.entry(reader).or_default();

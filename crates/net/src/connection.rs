@@ -1,8 +1,8 @@
 //! Record of a connection.
 //!
 //! The [`ConnectionRecord`] is all there is while a plain connection is idle: 40 bytes with a
-//! machine of 16. Whatever is not idle stands in a boxed [`Extra`] that goes back to a pool as soon
-//! as it is empty: frames that wait for the socket, a frame that is not whole, the layers of TLS.
+//! machine of 16. State of a busy connection stands in a boxed [`Extra`] that goes back to a pool
+//! as soon as it is empty: frames that wait for the socket, an incomplete frame, the layers of TLS.
 
 use crate::detail::Reached;
 use crate::layer::tls::TlsSession;

@@ -38,7 +38,7 @@ pub enum Reached {
     Connect,
     /// TCP stood; TLS or WebSocket were not open.
     Layers,
-    /// There was nothing left between the two machines.
+    /// TCP, TLS and WebSocket were open: only the protocol was left.
     Protocol,
 }
 

@@ -9,7 +9,7 @@
 //! Mail between shards of one thread rings no bell: whoever was posted to is turned next. That
 //! holds whenever a shard moves, for the executor looks after the put, in its own list, which
 //! nobody else changes; who is not in it is rung, wherever it is, and its bell moves with it; who
-//! comes is turned at once. Who moves when is [`load`]'s business, the way is the [`exchange`]'s.
+//! comes is turned at once. [`load`] decides which shards move and when; [`exchange`] moves them.
 //!
 //! Invariant: a shard is held by one executor or lies in one inbox; a thread that runs shards runs
 //! the one of its own number, until that has ended.
@@ -256,8 +256,8 @@ where
         Some(now)
     }
 
-    /// Whether a shard has something to do. What was left over waits for the next round; mail is
-    /// read at once.
+    /// Whether a shard has something to do. Work that was left over waits for the next round; mail
+    /// is read at once.
     fn is_due(&self, at: usize, pass: usize) -> bool {
         let held = &self.held[at];
         let is_due = held.ready || held.next.is_some_and(|next| next <= self.now);

@@ -155,7 +155,7 @@ impl Layers {
         Some(handshake.link.peer)
     }
 
-    /// For a call that came through. What the client says first is put into `outer`.
+    /// For a call that came through. The client's first bytes are put into `outer`.
     pub fn dialled(
         layers: ClientLayers,
         peer: SocketAddr,
@@ -181,7 +181,7 @@ impl Layers {
     }
 
     /// For TLS that a machine has ordered, with what is known of its connection and whether its
-    /// protocol asks TLS. What a client says first is put into `outer`.
+    /// protocol asks TLS. A client's first bytes are put into `outer`.
     pub fn started(
         mut session: TlsSession,
         link: Link,
@@ -310,8 +310,8 @@ impl Layers {
         self.web_socket.as_ref().is_some_and(WebSocket::owes_pong)
     }
 
-    /// Appends to `outer` the pong that is owed, if one is. Whoever writes waits with it until
-    /// nothing else does: so a peer who does not read is owed one, however many it asks for.
+    /// Appends to `outer` the pong that is owed, if one is. The writer waits with it until it has
+    /// nothing else to write: so a peer that does not read is owed one, however many it asks for.
     pub fn pong(&mut self, outer: &mut Vec<u8>) -> Result<(), CloseReason> {
         let mut plain = Vec::new();
         self.web_socket.iter_mut().for_each(|framing| framing.pong(&mut plain));
@@ -369,7 +369,7 @@ impl Layers {
         framing || head || self.tls.as_ref().is_some_and(|tls| tls.is_truncated())
     }
 
-    /// Whoever answers what it asks for, if it leaves.
+    /// The service that takes over the connection, if it leaves.
     pub(crate) fn leaves_for(&self) -> Option<Arc<dyn StreamTaker>> {
         let handshake = self.handshake.as_ref()?;
         match (&handshake.side, handshake.stage) {

@@ -80,7 +80,7 @@ pub trait ShardLogic: Sized {
     /// The turn is over.
     fn turned(&mut self, _now: Now, _handle: &mut ShardHandle<Self>) {}
 
-    /// There is more to do than this shard, or one it works for, can do: until this is over its
+    /// Whether this shard, or one it works for, has more to do than it can: until this is over its
     /// connections are not read, and their peers' windows fill.
     fn congested(&self) -> bool {
         false
@@ -388,7 +388,8 @@ impl<H: ShardLogic> ShardHandle<H> {
         self.drain = Some(DrainOrder::Stay);
     }
 
-    /// From now on these limits are in force. What exceeds a lower one stays.
+    /// From now on these limits are in force. Connections and buffers that exceed a lower limit
+    /// stay.
     pub fn set_limits(&mut self, limits: Arc<Limits>) {
         self.limits = Some(limits);
     }

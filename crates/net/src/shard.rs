@@ -79,7 +79,7 @@ pub enum ShardMessage<M: Machine, Mail, S> {
 pub struct GivenConnection<S> {
     /// The shard's end.
     pub socket: S,
-    /// Whom it is for.
+    /// Address of the client.
     pub peer: SocketAddr,
     /// Its protocol.
     pub protocol: Protocol,
@@ -275,8 +275,8 @@ where
         !self.stopped
     }
 
-    /// The turn itself, over what is ready. Gives when it was over. Whoever was posted to is not
-    /// woken yet.
+    /// The turn itself, over what is ready. Gives when it was over. Shards that were posted to are
+    /// not woken yet.
     pub fn act(&mut self, now: Now, ready: &mut Vec<ReadyEvent>) -> Instant {
         self.now = now;
         self.handshakes_left = read::HANDSHAKES_PER_TURN;

@@ -69,7 +69,7 @@ pub trait Net {
         None
     }
 
-    /// Whom the socket is connected to, as far as this is known.
+    /// Peer of the socket, as far as it is known.
     fn peer(&self, _socket: &Self::Socket) -> Option<SocketAddr> {
         None
     }
@@ -118,7 +118,7 @@ pub enum ReadyEvent {
     Socket {
         /// The token given to [`Net::adopt`].
         token: u64,
-        /// There is something to read, an end or an error included.
+        /// Whether the socket can be read, an end or an error included.
         readable: bool,
         /// Whether the socket takes bytes again.
         writable: bool,
@@ -127,7 +127,7 @@ pub enum ReadyEvent {
     },
     /// Somebody waits at this listener.
     Door(u8),
-    /// There are shard messages.
+    /// The mailbox has shard messages.
     Mailbox,
     /// Something is ready at the network of this shard, which is nested in this one.
     Nested(ShardId),

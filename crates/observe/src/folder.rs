@@ -77,8 +77,8 @@ pub(crate) fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
 }
 
-/// Compares with a golden file. What should be in it is left beside the folders of the build, for
-/// whoever has read it and finds it right.
+/// Compares with a golden file. The actual text is left beside the folders of the build, for a
+/// reader who finds it right.
 pub(crate) fn golden(name: &str, text: &str) {
     same(&fixtures().join(name), text);
 }

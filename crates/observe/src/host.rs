@@ -1,8 +1,8 @@
 //! A machine's own figures, read from the kernel: processor, memory, sockets, network, disks.
 //!
 //! Each reading opens some forty small files, a few milliseconds of work at most; nothing in it
-//! grows with the number of connections. What a kernel does not have is left out. It reads no
-//! clock: shares of time are taken from the kernel's own uptime.
+//! grows with the number of connections. Figures that a kernel does not have are left out. It reads
+//! no clock: shares of time are taken from the kernel's own uptime.
 
 mod cgroup;
 mod cpu;

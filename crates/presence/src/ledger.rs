@@ -153,7 +153,7 @@ impl Ledger {
         self.slab.at_mut(place)
     }
 
-    /// Whoever lives in this slot now.
+    /// The present tenant of this slot.
     pub(crate) fn tenant(&self, slot: u32) -> Option<(Key, &Entry)> {
         self.slab.tenant(slot)
     }

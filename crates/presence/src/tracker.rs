@@ -2,9 +2,9 @@
 //!
 //! Notes every transition in the order in which the shard's hub and broker made them: counts,
 //! remembers, and, where there is a directory, keeps an entry until the directory has its last
-//! word. A thousand transitions while the directory is away are one entry and one write. What
-//! becomes of a write, and of a comparison, is decided in `agree`; questions are answered in
-//! `answer`. It knows no directory, no connection and no other shard.
+//! word. A thousand transitions while the directory is away are one entry and one write. `agree`
+//! decides the consequences of a write, and of a comparison; `answer` answers questions. It knows
+//! no directory, no connection and no other shard.
 //!
 //! Invariants: an entry waits until the directory has taken exactly the version it has now; one
 //! batch is out at a time; the digests are those of the entries that claim to be online.
@@ -72,8 +72,8 @@ pub struct Settings {
 pub struct Effects {
     /// For the directory: one batch in parts. The next one comes after `written` was called.
     pub batches: Vec<Batch>,
-    /// Principals that another node has, and its record: their connections here are stale. What
-    /// the hub says when it ends one is noted as any other transition, and is not written.
+    /// Principals that another node has, and its record: their connections here are stale. The
+    /// transition by which the hub ends one is noted as any other, and is not written.
     pub outvoted: Vec<(Principal, PresenceRecord)>,
     /// A version that was seen in the directory or given here. Hub and broker are told at once:
     /// what they say from now on is to be above it.

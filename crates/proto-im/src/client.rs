@@ -5,7 +5,7 @@
 //! expects next, and decides when to reconnect. The same machine may be opened again on a new
 //! connection.
 //!
-//! Whoever wants its words has [`ImEvent`]s; the laboratory, of whose clients there are many,
+//! Owners that want its words get [`ImEvent`]s; the laboratory, of whose clients there are many,
 //! looks at the frames themselves ([`Client::open`], [`Client::next`], [`Client::end`]).
 
 mod chatroom;

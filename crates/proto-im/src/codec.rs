@@ -5,13 +5,13 @@
 //! server:                  length │ ServerFrame │ length │ ServerFrame │ ...
 //! ```
 //! [`frame`] finds where a frame ends, [`client_frame`] and [`server_frame`] read and write what is
-//! in it, [`content`] has what both have in common, [`group`] what is about groups,
-//! [`chatroom`] about those of who is there,
-//! [`conversation`] and [`conversations`] what an account knows of its conversations, [`contact`]
-//! and [`presence`] what is about people, [`push`] how devices are woken, [`upload`] what is about
-//! files, [`receipts`] who has read what, [`transient`] what is kept nowhere, [`search`] what is
-//! found, and [`protobuf`] is as much of the encoding of Protocol Buffers as the schema needs. What
-//! is read borrows from the bytes. Sizes are known before the first byte is written.
+//! in it, [`content`] has what both have in common, [`group`] what is about groups, [`chatroom`]
+//! about those of who is there, [`conversation`] and [`conversations`] what an account knows of its
+//! conversations, [`contact`] and [`presence`] what is about people, [`push`] how devices are
+//! woken, [`upload`] what is about files, [`receipts`] who has read what, [`transient`] what is
+//! kept nowhere, [`search`] what is found, and [`protobuf`] is as much of the encoding of Protocol
+//! Buffers as the schema needs. Decoded fields borrow from the bytes. Sizes are known before the
+//! first byte is written.
 
 pub mod chatroom;
 pub mod client_frame;

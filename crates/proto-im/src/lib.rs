@@ -2,10 +2,10 @@
 //!
 //! [`codec`] turns bytes into frames and back, [`server::Server`] and [`client::Client`] are the
 //! two ends of a connection. Frames are messages of Protocol Buffers behind their length, as every
-//! library of those writes them; `schema/im.proto` has their fields, and
-//! [`schema`] what stands there. Nothing here knows a socket, a
-//! clock, an account's contents or another connection. Whatever bytes come, a machine answers,
-//! waits or ends with a reason; it keeps nothing of them between calls.
+//! library of those writes them; `schema/im.proto` has their fields, and [`schema`] what stands
+//! there. Nothing here knows a socket, a clock, an account's contents or another connection. For
+//! any bytes, a machine answers, waits or ends with a reason; it keeps nothing of them between
+//! calls.
 //!
 //! The protocol is told in `docs/wire/im.md`; clauses are cited as `IM 4.2`.
 

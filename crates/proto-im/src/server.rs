@@ -7,10 +7,9 @@
 //!                             ▼ │
 //! ```
 //! While the service has the login, further input is left untaken: it is shown again after the
-//! answer. So it is while a device has as many requests unanswered as it may. What a device has
-//! read, and what waits for it, is the service's to know. A logged-in device owns no heap here:
-//! [`Server`] is twelve bytes, so that the record of a connection needs no more than for MIOP's
-//! sixteen.
+//! answer. So it is while a device has as many requests unanswered as it may. The service knows
+//! what a device has read, and what waits for it. A logged-in device owns no heap here: [`Server`]
+//! is twelve bytes, so that the record of a connection needs no more than for MIOP's sixteen.
 
 pub mod carried;
 mod chatrooms;

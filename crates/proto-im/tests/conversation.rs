@@ -167,7 +167,7 @@ impl Diary {
         Down::Event { seq: (self.said.len() + self.events.len()) as u64, event }
     }
 
-    /// There is one group, of whoever was named in an order.
+    /// Changes the only group, whose members are those named in an order.
     fn change(&mut self, number: u32, order: GroupOrder) -> Vec<Down> {
         if order.verb == GroupVerb::Mute {
             return vec![Down::Failed { number, why: ChatFault::Forbidden }];

@@ -64,7 +64,7 @@ const _: () = assert!(size_of::<Client>() <= 56, "an idle client is 56 bytes");
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// There is no connection.
+    /// The client has no connection.
     Idle,
     /// CONNECT is on its way, or an authentication.
     Asking,
@@ -312,7 +312,7 @@ impl Client {
         self.step(now, out, |this, out| this.beat(now, out))
     }
 
-    /// The connection has ended. What a session keeps is kept.
+    /// The connection has ended. The state of a session that is kept stays.
     fn end<U: EventTranslator>(&mut self, now: Now, out: &mut Outbox<U>) {
         self.state = State::Idle;
         self.pinging = false;

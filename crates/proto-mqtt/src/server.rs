@@ -7,8 +7,8 @@
 //!                        ▼ │
 //! ```
 //! While the broker has the CONNECT, further input is left untaken: it is shown again after the
-//! answer. What outlives the connection is the session's and the broker's: identifiers in use,
-//! subscriptions, the will. A bound client without terms of its own has no heap: [`Server`] is
+//! answer. State that outlives the connection is the session's and the broker's: identifiers in
+//! use, subscriptions, the will. A bound client without terms of its own has no heap: [`Server`] is
 //! twelve bytes, so that the record of a connection needs no more than for MIOP's sixteen.
 
 mod alias;

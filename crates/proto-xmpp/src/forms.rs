@@ -1,5 +1,5 @@
-//! Data forms (XEP-0004): what all of them are made of. What the fields of one mean is known where
-//! it is asked for.
+//! Data forms (XEP-0004): what all of them are made of. The reader of a form knows the meaning of
+//! its fields.
 //!
 //! Invariant: values are given as they were written, with the white space around them; whoever
 //! takes none of that trims them itself.

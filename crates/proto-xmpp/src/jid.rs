@@ -3,8 +3,8 @@
 //! One fixed policy, which needs no tables: the part in front of the `@` is an account's name,
 //! ASCII letters in lower case, so that nodeprep, PRECIS and the other protocols agree on it; a
 //! domain is a host in lower case without its last dot, its labels in their own letters (U-labels)
-//! however they were written; a resource is compared as it is. Whatever else the RFC would take is
-//! no address here.
+//! however they were written; a resource is compared as it is. Other addresses that the RFC would
+//! allow are no addresses here.
 
 use model::account::{ACCOUNT_NAME_BYTES_MAX, AccountAddress, canonical_domain};
 

@@ -1,8 +1,7 @@
 //! Data that other servers have kept as XML, in the model's words, and the other way round.
 //!
-//! Whoever moves accounts has no stream: what would come of a stanza is made of it here, the same
-//! way. Invariant: what a stanza says is the same whether its client says it here or another server
-//! had kept it.
+//! An import of accounts has no stream: stanzas are converted here, in the same way. Invariant:
+//! what a stanza says is the same whether its client says it here or another server had kept it.
 
 use crate::jid::Jid;
 use crate::message::amend;

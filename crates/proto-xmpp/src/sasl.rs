@@ -157,8 +157,8 @@ pub fn plain<'a>(
     }
 }
 
-/// The account that a client's first message of SCRAM names (RFC 5802 5.1). What it says of channel
-/// binding is looked at elsewhere.
+/// The account that a client's first message of SCRAM names (RFC 5802 5.1). Its part about channel
+/// binding is checked elsewhere.
 pub fn scram(message: &[u8], domain: &str) -> Result<AccountAddress, SaslFailure> {
     let malformed = SaslFailure::MalformedRequest;
     let text = std::str::from_utf8(message).map_err(|_| malformed)?;
@@ -189,8 +189,8 @@ pub fn hashed_token(
     Ok((account_of(name, domain)?, mac))
 }
 
-/// A name, alone or as a bare JID of the domain. Whoever can be no account is told what any unknown
-/// one is.
+/// A name, alone or as a bare JID of the domain. A name that can be no account gets the answer of
+/// any unknown one.
 fn account_of(name: &str, domain: &str) -> Result<AccountAddress, SaslFailure> {
     let (name, host) = name.split_once('@').unwrap_or((name, domain));
     let is_own = jid::domain(host).is_some_and(|host| *host == *domain);

@@ -114,8 +114,8 @@ impl Replication {
         self.shared.turned();
     }
 
-    /// The logs are closed. What was written and is not acknowledged yet has two seconds; then the
-    /// node has left, and the folder may be opened to follow.
+    /// The logs are closed. Written and unacknowledged batches have two seconds; then the node has
+    /// left, and the folder may be opened to follow.
     pub fn closed(&self) {
         self.tell(Input::Closed);
         self.join();

@@ -7,7 +7,7 @@
 //!          kind 2: the list of a base that ends behind epoch `file`, index `at`
 //! answer:  | 0 | total u64 | bytes |   | 1 | it is being made |   | 2 | there is none |
 //! ```
-//! Little endian. What does not decode is ignored.
+//! Little endian. A message that does not decode is ignored.
 
 use base::bytes::ByteReader;
 
@@ -48,7 +48,7 @@ pub(crate) enum CopyAnswer {
     Bytes { total: u64, bytes: Vec<u8> },
     /// The base is being made.
     Wait,
-    /// There is none: this node has no copy from which one could be made.
+    /// This node has no copy from which one could be made.
     No,
 }
 

@@ -1,7 +1,7 @@
 //! A run as a file, and back.
 //!
-//! The file is JSON with its version first. Whatever is read, the answer is a whole run or a
-//! sentence that says what is wrong.
+//! The file is JSON with its version first. For any file, the answer is a whole run or a sentence
+//! that says what is wrong.
 
 use lab::run::{FORMAT, Run};
 use serde::Deserialize;

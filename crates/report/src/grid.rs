@@ -1,6 +1,6 @@
 //! Words in columns, for terminals: wrapped, aligned, never wider than they may be.
 //!
-//! Widths are counted in characters. What comes in is expected to be free of control characters.
+//! Widths are counted in characters. Input is expected to be free of control characters.
 
 /// On which side of its column a cell stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

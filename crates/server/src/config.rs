@@ -221,7 +221,8 @@ impl Default for Config {
     }
 }
 
-/// The process's environment, as [`Config::load`] takes it. What is not UTF-8 is none of ours.
+/// The process's environment, as [`Config::load`] takes it. A variable that is not UTF-8 is none of
+/// ours.
 pub fn environment() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

@@ -1,5 +1,5 @@
 //! A server over real sockets and a directory: in the process, and a real Redis that is paused,
-//! killed, emptied, or not there at all. What memory has, the directory has, and no connection
+//! killed, emptied, or not there at all. The directory has what memory has, and no connection
 //! notices anything.
 
 use client::{

@@ -81,7 +81,7 @@ pub struct ApplicationQuestion {
     pub command: Command,
     /// Its number; see [`Application::answers`].
     pub number: u64,
-    /// Whom; absent: the owner of the only device in it.
+    /// Shard that is asked; absent: the owner of the only device in it.
     pub to: Option<ShardId>,
 }
 

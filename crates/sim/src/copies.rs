@@ -237,7 +237,7 @@ impl SimReplicators {
         }
     }
 
-    /// All is well from now on. What the other node has it lets go.
+    /// All is well from now on. Principals of the other node are let go.
     pub fn clear(&mut self, now: Now) {
         self.heal();
         for name in self.other.has.clone() {

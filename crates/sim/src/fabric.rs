@@ -25,7 +25,7 @@ use std::time::Duration;
 /// A shard as the network sees it.
 pub type HostId = u16;
 
-/// An open end of a link. Whoever holds it closes it.
+/// An open end of a link. Its holder closes it.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Socket(u32);
 
@@ -184,8 +184,8 @@ impl Fabric {
         }
     }
 
-    /// Whoever has to take a turn now; when there is nobody, time goes on to the next thing.
-    /// `None`: nothing will ever happen again.
+    /// The host that must take a turn now; if none must, time goes on to the next event. `None`:
+    /// nothing will ever happen again.
     pub fn next_host(&mut self) -> Option<HostId> {
         loop {
             let hosts = 0..self.hosts.len() as HostId;
@@ -226,7 +226,7 @@ impl Fabric {
         self.hosts[host as usize].awake = true;
     }
 
-    /// There are shard messages for a host.
+    /// Notes that a host has shard messages.
     pub fn ring(&mut self, host: HostId) {
         self.hosts[host as usize].shard_messages = true;
     }

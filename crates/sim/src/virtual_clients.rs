@@ -1,8 +1,9 @@
 //! The callers of a world: one logic whose seats dial, act, misbehave and come back.
 //!
 //! A seat belongs to a device, and a device has two, so that they take the device over from each
-//! other. Most connections carry the shipped client machine; some say what no client would. What
-//! proper clients saw is kept: the checks compare it with what the server says it delivered.
+//! other. Most connections carry the shipped client machine; some say what no client would.
+//! Observations of proper clients are kept: the checks compare them with the server's own account
+//! of deliveries.
 
 mod machine;
 

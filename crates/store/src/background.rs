@@ -1,8 +1,8 @@
 //! Work in the background: it has time until there is nothing else to do, which a shard has not.
 //!
 //! On a machine that is busy a checkpoint takes its core from shards, and what they serve is late
-//! by so much. What falls behind for it is the writer's (`data/writer.rs`). Invariant: no thread
-//! that an acknowledgement waits for works in the background.
+//! by so much. The writer (`data/writer.rs`) deals with the backlog that this causes. Invariant: no
+//! thread that an acknowledgement waits for works in the background.
 
 use std::io;
 use std::thread::{Builder, scope};

@@ -28,17 +28,17 @@ use std::time::Duration;
 /// When writes are put on stable storage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fsync {
-    /// Before they are completed. What was acknowledged survives a power cut.
+    /// Before they are completed. Acknowledged writes survive a power cut.
     Always,
-    /// So often. What was acknowledged since the last time survives a crash of the server, not of
-    /// the machine.
+    /// So often. Writes acknowledged since the last time survive a crash of the server, not of the
+    /// machine.
     Interval(Duration),
     /// When a segment is full and at the end. The same, for longer.
     Never,
 }
 
-/// The end of a log as a crash left it. What of it had been promised is in
-/// [`log::OpenedLog::missing`], as far as it is known.
+/// The end of a log as a crash left it. [`log::OpenedLog::missing`] has the part of it that had
+/// been promised, as far as it is known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Torn {
     /// The segment.

@@ -2,11 +2,11 @@
 //!
 //! Owned by one thread; [`Reader`] reads on any. A batch of records is written at once and put on
 //! stable storage once. Only the last segment is written; a new one begins after the old one is on
-//! stable storage, so only the last can have a torn tail. Whoever owns the log knows what in it is
-//! alive and removes any segment in which nothing is. Each opening begins an epoch, and each batch
-//! follows the one before it by index and checksum. Invariant: a record whose batch was
-//! committed is found again by [`Log::open`], under the operator's choice of [`Fsync`], until its
-//! segment is removed.
+//! stable storage, so only the last can have a torn tail. The owner of the log knows its living
+//! entries and removes any segment without one. Each opening begins an epoch, and each batch
+//! follows the one before it by index and checksum. Invariant: a record whose batch was committed
+//! is found again by [`Log::open`], under the operator's choice of [`Fsync`], until its segment is
+//! removed.
 
 pub(crate) mod batch;
 mod batches;

@@ -2,8 +2,8 @@
 //!
 //! [`suite`] holds one to it, behaviour by behaviour, then in a random run against plain maps. It
 //! knows nothing of where records are kept: a directory is opened through an [`Opener`], several
-//! times where several servers share it. What depends on time or faults is each implementation's
-//! own to test.
+//! times where several servers share it. Each implementation tests its own behaviour over time and
+//! under faults.
 
 mod cases;
 mod random;

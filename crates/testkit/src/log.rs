@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 /// The answer to a call; `None` when the store died before it came.
 pub type CallAnswer = Option<Result<Done, StoreError>>;
 
-/// A store under test. What it completed is on stable storage, unless it is lazy.
+/// A store under test. A completed write is on stable storage, unless the store is lazy.
 pub trait Subject {
     /// Options with which it was made.
     fn options(&self) -> &LogOptions;

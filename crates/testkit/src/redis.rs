@@ -1,8 +1,8 @@
 //! Real Redis for tests: servers on free ports of loopback, clusters, masters with Sentinels.
 //!
 //! A server lives in a folder that vanishes with it, and is ended with its [`RedisServer`], paused
-//! or not. What is waited for is a condition, asked again and again a bounded number of times.
-//! Where redis-server is not installed a test fails and says so: it is never skipped.
+//! or not. A test waits for a condition, which is checked again and again a bounded number of
+//! times. Where redis-server is not installed a test fails and says so: it is never skipped.
 
 mod certificates;
 mod cluster;

@@ -1,6 +1,6 @@
 //! The columns of the series that verdicts are made from, by name.
 //!
-//! Whoever observes gives them; a machine may lack any of them. Names are written here once.
+//! The observer provides them; a machine may lack any of them. Names are written here once.
 
 /// First words of column names: whose figure it is. Agents prefix their own name.
 pub const OWNERS: [&str; 6] = ["clients", "tester", "target", "server", "redis", "agent"];

@@ -188,7 +188,7 @@ pub enum Measure {
     Bytes,
     /// A share: 1 is all.
     Share,
-    /// Whatever its column counts.
+    /// The unit of its column.
     Unknown,
 }
 

@@ -1,7 +1,7 @@
 //! Figures of a stage's messages at its end, among those that a run counts: messages that the
 //! target owes, the delay of the last one, and the result of an audit of inboxes.
 //!
-//! Whoever runs the plan raises these names in [`Counts`]; rules read them. The invariant: where
+//! The runner of the plan raises these names in [`Counts`]; rules read them. The invariant: where
 //! nothing was counted or audited its figures are unknown, which is no pass, and never zero.
 
 use lab::run::Counts;

@@ -1,7 +1,7 @@
 //! Figures of the target's audits of presence, among those that a run counts.
 //!
-//! Whoever has an audit made raises these names in [`Counts`]; rules read them. It does not know
-//! who asks, nor how memory and directory are compared. The invariant: where no audit was made its
+//! The runner of an audit raises these names in [`Counts`]; rules read them. It does not know who
+//! asks, nor how memory and directory are compared. The invariant: where no audit was made its
 //! figures are unknown, which is no pass, and never zero.
 
 use lab::run::Counts;

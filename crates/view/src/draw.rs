@@ -1,8 +1,8 @@
 //! A state as cells of a screen: a pure function, whatever the size.
 //!
 //! From above: whom and how far, the verdict so far, the figures of this second, charts, errors by
-//! cause, the two ends' machines, notes, and the keys. What there is no room for is left out from
-//! below the figures on; the bottom line always stays.
+//! cause, the two ends' machines, notes, and the keys. Parts without room are left out from below
+//! the figures on; the bottom line always stays.
 
 mod charts;
 mod errors;

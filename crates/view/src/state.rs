@@ -22,7 +22,7 @@ pub const MACHINES_MAX: usize = 32;
 pub struct Title {
     /// The plan's name.
     pub name: String,
-    /// Whom it tests, without secrets.
+    /// Target of the test, without secrets.
     pub target: String,
 }
 

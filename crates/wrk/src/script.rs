@@ -1,9 +1,9 @@
 //! Scripts in Lua, as wrk runs them: one state for `setup` and `done`, one for each thread.
 //!
 //! A [`Script`] is one state with the script loaded. It knows no connection and no clock: whoever
-//! drives it asks for the next request, for a delay, and tells it what came back. What a script may
-//! use is bounded: memory, and instructions a call ([`Bounds`]). So that the count is seen in every
-//! loop, LuaJIT runs as an interpreter here; the libraries `ffi` and `debug` are not there.
+//! drives it asks for the next request, for a delay, and tells it what came back. The resources of
+//! a script are bounded: memory, and instructions a call ([`Bounds`]). So that the count is seen in
+//! every loop, LuaJIT runs as an interpreter here; the libraries `ffi` and `debug` are not there.
 //!
 //! The invariant: no script stops a thread for good, and every error names file and line.
 

@@ -8,7 +8,7 @@
 use load::target::{SCHEMES, Speech, UrlScheme, secret_of};
 use model::id::ProductKey;
 
-/// Whom to call, as which clients.
+/// URL of a target, and the identity of its clients.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WrkTarget {
     /// The scheme's name.

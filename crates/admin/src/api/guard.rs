@@ -1,10 +1,10 @@
 //! The way in: token, scope, product, size of the body, and an entry in the audit log.
 //!
-//! Every request passes [`guard`] before its handler. What a route wants stands in the
-//! [table](crate::table); this file knows no path's meaning. A call that changes something runs on
-//! when its caller goes away, so that none is done and not told. Invariant: without a token nothing
-//! but the open routes answers, no handler sees a body above the limit, and the entry of a call is
-//! kept before the call is answered.
+//! Every request passes [`guard`] before its handler. The [table](crate::table) has the demands of
+//! a route; this file knows no path's meaning. A call that changes something runs on when its
+//! caller goes away, so that none is done and not told. Invariant: without a token nothing but the
+//! open routes answers, no handler sees a body above the limit, and the entry of a call is kept
+//! before the call is answered.
 
 use crate::api::Shared;
 use crate::audit_log::{Entry, Keep, Outcome, cut};
@@ -33,8 +33,8 @@ const MESSAGES_MS: u64 = 10_000;
 /// The same for refusals.
 const REFUSALS_MS: u64 = 1_000;
 
-/// Whoever asks: its token, and its session where it is a browser. In the extensions of a request
-/// to a route that is not open.
+/// The caller: its token, and its session where it is a browser. In the extensions of a request to
+/// a route that is not open.
 #[derive(Clone)]
 pub(crate) struct Caller(pub(crate) Arc<Token>, pub(crate) Option<Arc<Session>>);
 
@@ -196,8 +196,8 @@ pub(crate) async fn nothing(api: &Arc<Shared>, request: Request, fault: Fault) -
     }
 }
 
-/// Whoever makes a request, by its token or else by the console's cookie; the connection of one
-/// that has a good one is known from then on.
+/// The caller of a request, by its token or else by the console's cookie; a connection with a valid
+/// one is known from then on.
 fn identify(api: &Shared, parts: &Parts) -> Result<Caller, Wrong> {
     let now_ms = (api.settings.wall_ms)();
     let found = match (bearer(&parts.headers), origin::cookie(&parts.headers)) {

@@ -1,9 +1,9 @@
 //! Sessions of the console: browsers that have shown a token once, and since then a cookie.
 //!
 //! A session is good for what its token is good for, and ends with it, by a log-out, after a time
-//! without questions, and after a time whatever it asks. What is kept of a cookie is a hash. It
-//! knows no routes. Invariants: there are never more sessions than the limit, and a cookie counts
-//! only in a request that the console itself made ([`origin`]).
+//! without questions, and after a time whatever it asks. Of a cookie only a hash is kept. It knows
+//! no routes. Invariants: there are never more sessions than the limit, and a cookie counts only in
+//! a request that the console itself made ([`origin`]).
 
 pub(crate) mod attempts;
 pub(crate) mod origin;

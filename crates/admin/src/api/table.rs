@@ -1,9 +1,9 @@
 //! Every route of the API: method, path, who may, what it is about, handler, and what is said of
 //! it.
 //!
-//! The one list of them: the router and the description for programs are made of it. What a route
-//! takes and answers its handler's types say ([`super::describe`]). Invariant: a route that wants
-//! no scope is open to everybody.
+//! The one list of them: the router and the description for programs are made of it. The types of a
+//! route's handler describe its parameters and answers ([`super::describe`]). Invariant: a route
+//! that wants no scope is open to everybody.
 
 mod chat;
 

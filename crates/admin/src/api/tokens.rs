@@ -58,7 +58,7 @@ pub(crate) struct TokenOrder {
 /// Why a token opens nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wrong {
-    /// There is none.
+    /// The request has no token.
     Missing,
     /// Nobody has it.
     Unknown,
@@ -75,7 +75,7 @@ pub(crate) enum Wrong {
 /// Reason why no token was made or revoked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TokenFault {
-    /// There is one with this name.
+    /// A token of this name exists.
     Taken,
     /// As many as there may be.
     Full,

@@ -1,9 +1,9 @@
 //! Alarms on the disk, so that past ones outlive a restart.
 //!
 //! All of them, of which there is a bounded number, are written anew at each change, beside the
-//! file and then in its place. What cannot be read or written costs the list of past alarms and
-//! nothing else: it is logged once, and the server goes on. Invariant: the file has the alarms of
-//! one moment, whole.
+//! file and then in its place. A file that cannot be read or written costs the list of past alarms
+//! and nothing else: the fault is logged once, and the server goes on. Invariant: the file has the
+//! alarms of one moment, whole.
 
 use super::alarms::{ALL, Alarm};
 use model::{event, tell};

@@ -335,7 +335,7 @@ impl Reader {
         self.ended.load(Ordering::Relaxed)
     }
 
-    /// From now on it wants this. What was put in before stays for it to take.
+    /// From now on it wants this. Events that are in the lane already stay.
     pub(crate) fn set_wish(&self, wish: Wish) {
         let mut ring = self.lane.lock();
         let place = ring.readers.get_mut(&self.number);

@@ -145,7 +145,7 @@ fn system_name() -> String {
 }
 
 impl BroadcastBody {
-    /// Whom it is for; nothing: all.
+    /// Receivers of the message; `None`: all accounts.
     pub(crate) fn targets(&self) -> Result<Option<Vec<Addressee>>, Fault> {
         match (&self.accounts, self.all) {
             (None, true) => Ok(None),
@@ -181,7 +181,7 @@ pub(crate) struct ChangeBody {
     #[serde(default)]
     #[schemars(length(max = REASON_BYTES_MAX))]
     reason: String,
-    /// Whom it is about; at most 128 at once.
+    /// Members that the operation is about; at most 128 at once.
     #[serde(default)]
     #[schemars(with = "Vec<AccountName>", length(max = GROUP_NAMED_MAX))]
     members: Vec<String>,

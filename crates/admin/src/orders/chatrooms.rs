@@ -23,7 +23,7 @@ pub(crate) struct ChatroomBody {
     /// Title or announcement, of `create`, `rename` and `announce`; at most 1,024 bytes.
     #[serde(default)]
     text: String,
-    /// Whom it is about; at most 64 at once, and of `promote` one.
+    /// Accounts that the operation is about; at most 64 at once, and of `promote` one.
     #[serde(default)]
     #[schemars(with = "Vec<AccountName>", length(max = CHATROOM_NAMED_MAX))]
     accounts: Vec<String>,

@@ -169,7 +169,7 @@ pub(crate) struct GroupMove {
     /// Its title or description, for those that have one; at most 256 bytes.
     #[serde(default)]
     title: String,
-    /// Whom it is about; at most 128 at once.
+    /// Members that the operation is about; at most 128 at once.
     #[serde(default)]
     #[schemars(with = "Vec<AccountName>", length(max = GROUP_NAMED_MAX))]
     members: Vec<String>,

@@ -5,8 +5,8 @@
 //!   │ it rests                                 └► no answer, 429, 5xx: it rests for a while
 //!   └─────────► later                               and all that waits is put off
 //! ```
-//! Nothing of an order is kept beyond its answer: whoever ordered orders it again. What is for
-//! Holdline's own devices goes to the hub as any push does, and waits for no thread. Invariant:
+//! Nothing of an order is kept beyond its answer: whoever ordered orders it again. A notification
+//! for Holdline's own devices goes to the hub as any push does, and waits for no thread. Invariant:
 //! every order that was taken is answered once, and none waits for a gateway that does not answer
 //! longer than one request does.
 

@@ -1,6 +1,6 @@
 //! Devices: their state, and what an operator does to them.
 //!
-//! Whatever a device may be called can be named here: in the path, or, for what a path does not
+//! A device of any name can be named here: in the path, or, for characters that a path does not
 //! carry, in the query.
 
 use super::{Asked, Part, asked, page, pair, part};

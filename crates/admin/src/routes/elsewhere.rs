@@ -5,9 +5,9 @@
 //!    still not online here ◄─────────────────────┘            └─► no, or it is away: as ever
 //!      └─► refused, all of the order
 //! ```
-//! What memory says comes first: the directory may be late. A record counts only if the lease of
-//! its node is in force and it is newer than what happened to the device here. Without a directory
-//! that answers at once, orders are taken as if there were none, and counted.
+//! Memory comes first: the directory may be late. A record counts only if the lease of its node is
+//! in force and it is newer than what happened to the device here. Without a directory that answers
+//! at once, orders are taken as if there were none, and counted.
 
 use super::presence_routes::{find, stored};
 use crate::MetricReading;

@@ -59,7 +59,7 @@ fn all_failed(outcomes: &[(DeviceId, Outcome)]) -> bool {
     !outcomes.is_empty() && outcomes.iter().all(|(_, outcome)| failed(*outcome))
 }
 
-/// Whom a push is for, for the audit log.
+/// Receivers of a push, for the audit log.
 fn about(order: &PushOrder) -> String {
     let (id, product) = (order.id.0, order.product.as_str());
     match &order.target {

@@ -1,8 +1,8 @@
 //! Traces as server-sent events.
 //!
 //! A trace ends by itself after a time, with its caller's token or session, when the server is told
-//! to stop, and when its reader goes. What a slow reader misses is told where it is missing.
-//! Invariant: the trace goes on exactly as long as its stream is read.
+//! to stop, and when its reader goes. Events that a slow reader misses are reported at the place
+//! where they are missing. Invariant: the trace goes on exactly as long as its stream is read.
 
 use super::{Asked, asked};
 use crate::answers::trace::{TracedEnd, TracedEvent, TracedLeftOut};

@@ -1,4 +1,4 @@
-//! Whatever a client or a topic may be called, the API shows it and is rid of it.
+//! A client or topic of any name is shown by the API and can be removed by it.
 
 use super::description::check_answer;
 use super::*;

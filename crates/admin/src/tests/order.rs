@@ -1,8 +1,8 @@
 //! Events of one device against an application that fails, answers nothing, and does things late.
 //!
 //! A batch that is not answered in time is posted again, though the application may have done it,
-//! or may do it after later ones. What holds: no device's event is ever done first after a later
-//! one of that device, and by versions an application discards everything that comes again.
+//! or may do it after later ones. The rule: no device's event is ever done first after a later one
+//! of that device, and by versions an application discards everything that comes again.
 
 use super::outgoing::backlog::Waiting;
 use super::*;

@@ -1,10 +1,10 @@
 //! Posts the events of the feed, or its messages, to one webhook.
 //!
-//! The feed's ring is in memory. What was not posted when the server stops is tried once more, and
-//! given up if it is not taken even then. A webhook that is nearly a whole ring behind has the
-//! oldest given up before the ring loses them; messages are lost instead, for they are as many as
-//! clients publish. It takes no Reports where there is a backlog of them. Invariant: a batch is
-//! posted again until it is taken or given up, and nothing later is posted before it.
+//! The feed's ring is in memory. Events that were not posted when the server stops are tried once
+//! more, and given up if they are not taken even then. A webhook that is nearly a whole ring behind
+//! has the oldest given up before the ring loses them; messages are lost instead, for they are as
+//! many as clients publish. It takes no Reports where there is a backlog of them. Invariant: a
+//! batch is posted again until it is taken or given up, and nothing later is posted before it.
 
 use super::dead::shelf::Why;
 use super::{Address, BATCH_EVENTS_MAX, Backoff, GATHER, HookSettings};

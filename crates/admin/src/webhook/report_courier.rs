@@ -1,13 +1,13 @@
 //! Posts the Reports of the backlog to one webhook.
 //!
 //! Reports wait on stable storage, on each shard a timeline a webhook, and are taken off when the
-//! application has taken them: a stop or a crash between the two has them posted again. Shards
-//! take turns at being first, so that a full one holds up no other. It keeps no Report in memory
-//! between two posts. What is lost is known by the gap it leaves behind the backlog's cursor, which
-//! moves only when a batch was taken: so a restart hides no loss. What is too old becomes dead
-//! letters before it leaves the store; a crash between the two makes them twice. Invariant: Reports
-//! of one shard, so those of one device, are posted in the order of their places, and none is taken
-//! off that was neither taken nor too old.
+//! application has taken them: a stop or a crash between the two has them posted again. Shards take
+//! turns at being first, so that a full one holds up no other. It keeps no Report in memory between
+//! two posts. Lost Reports are known by the gap behind the backlog's cursor, which moves only when
+//! a batch was taken: so a restart hides no loss. Reports that are too old become dead letters
+//! before they leave the store; a crash between the two makes them twice. Invariant: Reports of one
+//! shard, so those of one device, are posted in the order of their places, and none is taken off
+//! that was neither taken nor too old.
 
 use super::dead::shelf::Why;
 use super::{Address, BATCH_EVENTS_MAX, Backoff, GATHER};

@@ -8,7 +8,7 @@
 //! | `listen PUSHES MILLISECONDS` | `listening`, then `done PUSHES` |
 //! | `close` | `done 0` |
 //!
-//! Whatever fails is answered by `failed` and why. The end of the input ends the caller.
+//! A failed order is answered by `failed` and the reason. The end of the input ends the caller.
 //! [`Remote`] is the other end: it starts a caller and gives it orders.
 
 use super::Caller;

@@ -30,7 +30,8 @@ pub fn descriptors() -> u64 {
     limit.maximum.or(limit.current).unwrap_or(u64::MAX)
 }
 
-/// Whom the kernel gives huge pages: `always` everybody, `madvise` who asks, `never` nobody.
+/// Programs to which the kernel gives huge pages: `always` all, `madvise` those that ask, `never`
+/// none.
 pub fn huge_pages() -> String {
     let text = read("/sys/kernel/mm/transparent_hugepage/enabled");
     let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));

@@ -1,8 +1,8 @@
 //! The kernel's memory for sockets: `/proc/slabinfo`, cache by cache.
 //!
-//! MemAvailable is useless on a shared machine; objects of a cache are exact. What other programs
-//! do meanwhile shows in some caches (dentries above all): a cache whose growth is no line over
-//! the connections is left out, and named. Both ends of a loopback connection are in here: whoever
+//! MemAvailable is useless on a shared machine; objects of a cache are exact. Other programs show
+//! in some caches meanwhile (dentries above all): a cache whose growth is no line over the
+//! connections is left out, and named. Both ends of a loopback connection are in here: whoever
 //! wants one end subtracts a reference taken in the same run (`floor hold`). Only root may read it.
 
 use super::slope::{self, Slope};

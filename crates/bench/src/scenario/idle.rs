@@ -1,9 +1,9 @@
 //! Idle: what devices cost that do nothing but ping, as a share of one core; and what it costs to
 //! look at them, at the console and by a trace.
 //!
-//! 15,000 devices that ping every 60 s are 250 pings a second, evenly spread: each wakes the
-//! server alone, which is the dearest way they can come. Binding is not measured. Who looks is a
-//! reader of the stream that an open page of the console reads, and is no part of the server.
+//! 15,000 devices that ping every 60 s are 250 pings a second, evenly spread: each wakes the server
+//! alone, which is the dearest way they can come. Binding is not measured. The onlooker is a reader
+//! of the stream that an open page of the console reads, and is no part of the server.
 
 use super::{CALLER_CORE, SERVER_CORE, Scale};
 use crate::api::Followed;

@@ -82,7 +82,7 @@ pub fn websocket(scale: Scale) -> io::Result<Outcome> {
     Ok(outcome)
 }
 
-/// Whoever opens connections.
+/// Opener of connections.
 trait Opener {
     /// Opens `count` more, for the devices from `first` on.
     fn open(&mut self, count: u32, first: u32) -> io::Result<()>;

@@ -3,7 +3,7 @@
 //! Requests come over the API and each push is done when its device's acknowledgement was taken.
 //! *Lists*: each request names 1,000 online devices, one push for each, four requests at a time.
 //! *Streams*: eight pushes to the whole product follow each other at once, so that a device has
-//! several in its window. What a request itself costs is measured by lists of devices that are
+//! several in its window. The cost of a request itself is measured by lists of devices that are
 //! offline (nothing is delivered) and by requests for one device.
 
 use super::Scale;

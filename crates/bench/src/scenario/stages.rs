@@ -2,8 +2,8 @@
 //!
 //! `bench stages [--clients N] [--only STAGE|TARGET ...] [--redis none]` starts each server afresh
 //! on loopback, runs `holdline load` against it as anyone would, and keeps the summary, and the run
-//! without its series and distributions, in `bench/results/lab`. What a stage finds is its result:
-//! nothing is judged here.
+//! without its series and distributions, in `bench/results/lab`. The findings of a stage are its
+//! result: nothing is judged here.
 //!
 //! In the stage `exception` Holdline has a Redis beside it as its directory of who is online, which
 //! the stage breaks, unless `--redis none` says otherwise. A server that a stage killed and started

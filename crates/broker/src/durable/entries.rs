@@ -10,7 +10,7 @@
 //!  of a release         2 | 2 | packet identifier 2 | place of the message 8
 //! ```
 //! Little endian. One message may stand in many timelines; among a publisher's exchanges it is no
-//! message but the mark that its packet identifier is taken. What makes no sense is `None`.
+//! message but the mark that its packet identifier is taken. A malformed entry is `None`.
 
 use super::bytes::text;
 use crate::peer_message::OldPlace;

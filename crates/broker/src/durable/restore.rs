@@ -4,8 +4,8 @@
 //! session the head is enough: the rest is read when its client is back, and sent again with DUP
 //! where it may have been sent, under the packet identifier it had. Entries are read of exchanges,
 //! and of members of shared groups: what they got from other members may stand there still. Every
-//! connection was lost: wills are published, with their delay. What cannot be read stays in the
-//! log.
+//! connection was lost: wills are published, with their delay. An unreadable row or entry stays in
+//! the log.
 
 use super::entries::{Label, Said, exchanges_of, timeline_of};
 use super::rows::{self, SessionRow, SubscriptionRow};

@@ -2,8 +2,9 @@
 //!
 //! A will belongs to the connection it came with. It is published when its delay is over or its
 //! session ends, whichever is first; a return before that, or a farewell, discards it (MQTT5
-//! 3.1.2-8). Its row outlives the process: after a restart the connection is as lost. When many
-//! are due at once they are published some a turn. What was put by waits in [`Later`].
+//! 3.1.2-8). Its row outlives the process: after a restart the connection is as lost. When many are
+//! due at once they are published some a turn. A will or message that is put off waits in
+//! [`Later`].
 
 use super::answers::{After, Origin, PendingAnswer};
 use super::publish::DELAYED;

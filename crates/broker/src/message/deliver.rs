@@ -1,8 +1,8 @@
 //! Delivery from a client's queue, as far as its window allows, and what the client answers.
 //!
-//! In order, with the packet identifier it had if it was sent before. What has expired before it
-//! was sent is dropped; what was sent does not expire (MQTT5 4.3.3-7). What is in the log alone
-//! comes back from there in time; until the next message is here the pump stands still.
+//! In order, with the packet identifier it had if it was sent before. A message that expired before
+//! it was sent is dropped; one that was sent does not expire (MQTT5 4.3.3-7). A message in the log
+//! alone is read back in time; until the next message is here the pump stands still.
 //!
 //! A message of the log is removed from it when the client has it, in batches: one that is removed
 //! too late is sent once more after a crash, which QoS 1 allows. At QoS 2 the log is told first

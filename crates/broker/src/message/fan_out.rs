@@ -4,10 +4,10 @@
 //! publisher, or to the same topic. The first of the line goes on where its last slice ended: it
 //! goes through the filters that match, and then by the numbers of sessions and groups that hold
 //! them, so that it keeps one number of each filter however many get it, and those behind it
-//! nothing. Whoever subscribes meanwhile may get it, too; nobody gets it twice. Its publisher is
-//! answered when the last slice is where it has to be. A message of QoS 2 whose packet identifier
-//! is to be marked waits for that, and goes in a way that makes a repetition after a crash
-//! harmless.
+//! nothing. A client that subscribes meanwhile may get it, too; no client gets it twice. Its
+//! publisher is answered when the last slice is where it has to be. A message of QoS 2 whose packet
+//! identifier is to be marked waits for that, and goes in a way that makes a repetition after a
+//! crash harmless.
 
 use super::route::hits::Merge;
 use crate::session::record::Exchange;

@@ -1,7 +1,8 @@
 //! The shared groups that a shard owns, found by number and by `$share/group/filter`.
 //!
-//! A group is open while it has members, and its filter stands in the table exactly so long. Who is
-//! next is the group's to say ([`SharedGroup`]); here it is looked at who may read what.
+//! A group is open while it has members, and its filter stands in the table exactly so long. The
+//! group ([`SharedGroup`]) chooses the next member; this module checks which members may read the
+//! message.
 
 use super::subscriptions::Subscriptions;
 use crate::group::{MemberStanding, SharedGroup};

@@ -203,7 +203,7 @@ impl Broker {
         self.give_on(now, key, fx);
     }
 
-    /// There is no room for an entry now: all from there on are looked at again.
+    /// Puts an entry off for lack of room: all from there on are looked at again.
     fn offer_later(&mut self, key: Key, seq: Seq) {
         if let Some(handover) = self.handovers.open.get_mut(&key) {
             (handover.busy, handover.is_read) = (true, false);

@@ -77,8 +77,9 @@ pub(crate) struct Queue {
 }
 
 /// Windows of messages that are taken for sent after a restart of a client that was connected, at
-/// most. What it acknowledged at QoS 2 has left by then, so that of the rest no more than the
-/// window was sent; how much of QoS 1 was sent and acknowledged meanwhile is not known.
+/// most. Messages that it acknowledged at QoS 2 have left by then, so that of the rest no more than
+/// the window was sent; the number of messages of QoS 1 that were sent and acknowledged meanwhile
+/// is unknown.
 const SENT_WINDOWS: usize = 8;
 
 /// The packet identifier of what stands at a place: the same after a restart.
@@ -352,8 +353,8 @@ impl Queue {
         here.chain(beside.map(|(_, entry)| entry))
     }
 
-    /// The highest place that was sent, or may have been before a restart. What is over may stand
-    /// up to there too, for the log may not know that it is.
+    /// The highest place that was sent, or may have been before a restart. Finished messages may
+    /// stand up to there too, for the log may not know that they are finished.
     pub fn sent_upto(&self) -> Seq {
         self.sent_upto
     }

@@ -3,9 +3,9 @@
 //! A session replays for one subscription at a time; the others wait as their filters' numbers. A
 //! replay asks one owner after the other for a page, hands it out, and asks for the next when the
 //! last one is gone: at QoS 0 when the socket has taken all, at QoS 1 and 2 when the window has
-//! room again. There is no limit to how many messages there are. What came live meanwhile does not
-//! come again, and nothing older behind it: see `newcomers`. What is kept while pages are on their
-//! way comes behind them: see `askers`.
+//! room again. The number of messages has no limit. A message that came live meanwhile does not
+//! come again, and nothing older behind it: see `newcomers`. A message that is retained while pages
+//! are on their way comes behind them: see `askers`.
 
 mod askers;
 mod newcomers;
@@ -283,8 +283,8 @@ impl Broker {
         self.sessions.rest(key);
     }
 
-    /// Asks for the next pages, if it is time, and looks at so many topics, nearly. What all calls
-    /// between two turns look at is bounded: a session that finds nothing left goes on in the turn,
+    /// Asks for the next pages, if it is time, and looks at so many topics, nearly. The looks of
+    /// all calls between two turns are bounded: a session that finds none left goes on in the turn,
     /// and so does one that had enough before, whatever its client asks for meanwhile.
     pub(crate) fn replay_on(&mut self, now: Now, key: Key, most: usize, fx: &mut Effects) {
         let Some(more) = self.sessions.more(key) else { return };

@@ -5,8 +5,8 @@
 //! sessions' timelines, which say on which shard they are. A client whose session ended and who is
 //! back is the same member: the session that ends leaves its groups before the next one of that
 //! name begins. A member that may not read all of the filter is passed over for what it may not
-//! read. What a member has not answered when it goes (QoS 1), or was not sent, comes back and goes
-//! to another one; a QoS 2 delivery that began stays with its member.
+//! read. Messages that a member has not answered when it goes (QoS 1), or was not sent, come back
+//! and go to another one; a QoS 2 delivery that began stays with its member.
 
 use super::answers::{Origin, PendingAnswer, receipt_of};
 use super::deliver::straight;

@@ -1,9 +1,9 @@
 //! Subscriptions come and go, packet by packet.
 //!
-//! The first filters of a packet are looked at when it comes, those of a long one a slice a turn.
-//! A filter is held once by a session; the same one again replaces it (MQTT5 3.8.4-3). A durable
-//! session's subscription is granted when its row is on stable storage. What is refused is refused
-//! alone: the others of the packet are granted all the same (MQTT5 3.8.4-5).
+//! The first filters of a packet are looked at when it comes, those of a long one a slice a turn. A
+//! filter is held once by a session; the same one again replaces it (MQTT5 3.8.4-3). A durable
+//! session's subscription is granted when its row is on stable storage. A filter is refused alone:
+//! the others of the packet are granted all the same (MQTT5 3.8.4-5).
 
 use super::answers::Origin;
 use super::groups::{SHARE, shared_filter};

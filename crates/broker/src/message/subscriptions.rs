@@ -307,8 +307,8 @@ impl Subscriptions {
         true
     }
 
-    /// Takes the first that a filter has left, or some where it is the only filter; the next one.
-    /// Whoever held it when the walk came by may hold it with other options by now.
+    /// Takes the first that a filter has left, or some where it is the only filter; the next one. A
+    /// session that held it when the walk came by may hold it with other options by now.
     fn take_held(
         &self,
         (number, filter): (u64, u32),

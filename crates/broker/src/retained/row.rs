@@ -14,8 +14,8 @@ const VERSION: u8 = 1;
 const RETAIN: u8 = 4;
 const HEAD_BYTES: usize = 32;
 
-/// The two keys of the hash that names a topic's row: fixed, for rows outlive the process. Who
-/// finds two topics of one hash (2^64 tries) makes one of his own messages replace the other.
+/// The two keys of the hash that names a topic's row: fixed, for rows outlive the process. A client
+/// that finds two topics of one hash (2^64 tries) makes one of its own messages replace the other.
 const ROW_KEYS: [HashKey; 2] = [
     HashKey::new(0x686f_6c64_6c69_6e65, 0x7265_7461_696e_6564),
     HashKey::new(0x746f_7069_6320_726f, 0x7720_6b65_7920_0002),

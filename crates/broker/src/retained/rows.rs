@@ -1,9 +1,9 @@
 //! Retained messages of a shard, and those of them whose rows the log has not answered yet.
 //!
-//! A message is retained in memory when it comes, for whoever subscribes meanwhile. What the log
-//! refuses goes again: its publisher is told that it is not kept. The topic has then what the log
-//! took last, or what it may still take. Invariant: a topic is open while one of its rows is asked
-//! for.
+//! A message is retained in memory when it comes, for whoever subscribes meanwhile. A message that
+//! the log refuses is removed again: its publisher is told that it is not kept. The topic has then
+//! what the log took last, or what it may still take. Invariant: a topic is open while one of its
+//! rows is asked for.
 
 use super::{Retained, RetainedFull, encode, row_key};
 use base::hash::HashKey;

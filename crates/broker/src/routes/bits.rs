@@ -26,7 +26,7 @@ pub(super) struct Bits {
     block_buckets: usize,
     /// The number of blocks, as a power of two.
     blocks_log: u32,
-    /// Shards whose filters are all here. Who is not among them has them in the table before.
+    /// Shards whose filters are all here. The other shards have them in the table before.
     moved: Box<[AtomicU64]>,
     /// How many are still to come.
     to_come: AtomicU32,

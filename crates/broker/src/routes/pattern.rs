@@ -88,7 +88,7 @@ impl Patterns {
         levels.join("/")
     }
 
-    /// Tells every form that matches a topic name, with the name in its place. Whoever has that
+    /// Tells every form that matches a topic name, with the name in its place. The client of that
     /// name is subscribed if its record has the form.
     pub fn each_match<'t>(&self, topic: &'t str, visit: &mut impl FnMut(FormId, &'t str)) {
         let mut form = |number: u64| {

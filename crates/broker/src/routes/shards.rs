@@ -1,7 +1,7 @@
 //! Sets of shards: an answer of the summary, which is asked for every message.
 //!
-//! Below 64 shards a set is one word and nothing is allocated. What the shards have is not known
-//! here.
+//! Below 64 shards a set is one word and nothing is allocated. This module does not know the
+//! content of the shards.
 
 use model::id::ShardId;
 

@@ -106,8 +106,8 @@ impl RouteSummary {
         view.bits.heap_bytes() + view.old.as_ref().map_or(0, |old| old.heap_bytes())
     }
 
-    /// How many pages of retained messages a shard has given out. Who reads this and then looks
-    /// for a filter that is not here yet finds that filter's pages given out later.
+    /// How many pages of retained messages a shard has given out. A shard that reads this and then
+    /// looks for a filter that is not here yet finds that filter's pages given out later.
     pub fn pages(&self, shard: ShardId) -> u64 {
         self.pages[usize::from(shard.0)].load(Ordering::Acquire)
     }

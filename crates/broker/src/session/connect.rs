@@ -78,8 +78,8 @@ impl Broker {
 
     /// The client was let in: its session is found or made. One that takes its own connection over
     /// too often has to wait for that: two clients with one identifier would end each other without
-    /// a pause. Who comes behind its own farewell may come as often as it likes. Only who has shown
-    /// who it is counts: a stranger who knows the identifier must not delay its owner.
+    /// a pause. A client that comes behind its own farewell may come as often as it likes. Only who
+    /// has shown who it is counts: a stranger who knows the identifier must not delay its owner.
     pub(crate) fn attach(&mut self, now: Now, from: ConnRef, mut proven: Proven, fx: &mut Effects) {
         if let Err(why) = self.may_attach(&mut proven, fx) {
             return self.turn_away(now, from, &proven.connect.client_id, why, fx);
@@ -103,7 +103,7 @@ impl Broker {
         }
     }
 
-    /// A client that had to wait has waited. What was true of it may have changed meanwhile.
+    /// A client that had to wait has waited. Facts about it may have changed meanwhile.
     pub(crate) fn attach_waited(
         &mut self,
         now: Now,
@@ -398,7 +398,7 @@ enum FirstRow {
     Known,
     /// The row is being written.
     Written,
-    /// There is none any more: the session that had it was ended by this connection.
+    /// The row is gone: the session that had it was ended by this connection.
     Gone,
 }
 

@@ -166,7 +166,7 @@ impl Sessions {
         self.at(key)?.online()
     }
 
-    /// Whoever lives in a slot.
+    /// The session in a slot, if there is one.
     pub fn tenant(&self, slot: u32) -> Option<(Key, &Session)> {
         self.slab.tenant(slot).filter(|(_, session)| !session.is_grave())
     }

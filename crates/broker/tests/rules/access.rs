@@ -241,7 +241,7 @@ fn away_with_mail(world: &mut BrokerHarness, door: &Door) {
     world.leave(&source);
 }
 
-/// Whoever is ann now finds nothing of the session before.
+/// Checks that the present ann finds nothing of the session before.
 fn finds_nothing(world: &mut BrokerHarness) {
     let a = world.client(user("a", "ann"));
     assert!(!a.connected.present);

@@ -228,7 +228,7 @@ impl BrokerHarness {
         panic!("the world does not come to rest");
     }
 
-    /// Takes in who came and went. What brokers know of somebody is the last of it.
+    /// Takes in who came and went. The last of these must be the brokers' own view.
     fn call_roll(&mut self) {
         self.nodes.iter_mut().for_each(|node| self.roll.take(node.fx.transitions.drain(..)));
         for told in self.roll.all() {

@@ -1,8 +1,8 @@
 //! Unknown outcomes: the stream is read from the last batch that is known to count.
 //!
 //! That batch must be there: a stream that lacks it, or has another one there, has forgotten.
-//! What counts behind it and is the queue's is acknowledged. Any other batch that counts is a later
-//! leader's. At the end of the stream the rest is published again.
+//! Batches of the queue that count behind it are acknowledged. Any other batch that counts is a
+//! later leader's. At the end of the stream the rest is published again.
 
 use super::{PAUSE, ShipEnd, Shipper, State};
 use crate::batch::StreamBatch;

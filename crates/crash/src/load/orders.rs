@@ -125,7 +125,7 @@ pub fn ask(scene: &Scene, api: &Api, order: &Order, seen: &mut Seen) -> bool {
     true
 }
 
-/// Whom an order names: a tag, or its devices.
+/// Target of an order: a tag, or its devices.
 fn target(order: &Order) -> (&'static str, Value) {
     match order.group {
         Some(group) => ("tag", json!(format!("group-{group}"))),

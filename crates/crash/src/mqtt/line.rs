@@ -23,8 +23,8 @@ pub struct Line {
 }
 
 impl Line {
-    /// Connects, and says whether the session was present. Whoever is told to come back does, for
-    /// some seconds.
+    /// Connects, and says whether the session was present. A client that is told to come back does,
+    /// for some seconds.
     pub fn connect(address: SocketAddr, connect: &Connect<'_>) -> io::Result<(Line, bool)> {
         let until = clock::now_us() + PATIENCE.as_micros() as u64;
         loop {

@@ -12,7 +12,8 @@ use model::link::Source;
 use proto_xmpp::peer::{DialbackProof, DomainPair};
 use std::collections::HashMap;
 
-/// Keys that are asked about at once. Who shows one more is told that nobody could say.
+/// Keys that are asked about at once. A server that shows one more is told that no answer was
+/// available.
 const SHOWING_MAX: usize = 1_024;
 
 /// Routes by the domains between which they are.

@@ -23,7 +23,7 @@ pub(super) struct Person {
 }
 
 impl AccessControl {
-    /// There are so many shards, each of whose services says what it has [renewed].
+    /// Sets the number of shards, each of whose services reports what it has [renewed].
     ///
     /// [renewed]: model::ports::access::Access::renewed
     pub fn serve(&self, shards: u16) {

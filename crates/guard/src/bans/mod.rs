@@ -16,7 +16,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Whom a connection or a login is about, as far as it is known.
+/// Subject of a connection or a login, as far as it is known.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct BanQuery<'a> {
     /// Its address.

@@ -7,10 +7,10 @@
 //! ```
 //! Password and keys for SCRAM, by their hash, are texts (`passwords.rs`), empty where there are
 //! none; the rules are JSON, `[["allow","both","a/#"],…]`, and nothing where nothing is said of
-//! them. Rows that begin with 2 have no keys of SHA-1: they are read as well. What a start needs of
-//! a row (its standing, its rules, what shows of its keys) is read without the rest. The row of `*`
-//! holds rules of everybody and nothing else. It writes nothing: whoever does puts a row here after
-//! it is on stable storage. Invariant: what is made by [`UserEntry::ordered`] is read again by
+//! them. Rows that begin with 2 have no keys of SHA-1: they are read as well. A start reads only a
+//! part of a row: its standing, its rules, and the visible part of its keys. The row of `*` holds
+//! rules of everybody and nothing else. It writes nothing: whoever does puts a row here after it is
+//! on stable storage. Invariant: what is made by [`UserEntry::ordered`] is read again by
 //! [`UserEntry::read`].
 
 pub mod columns;

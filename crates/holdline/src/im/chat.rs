@@ -89,8 +89,8 @@ struct Talk {
     number: u32,
 }
 
-/// How far the other side is with the conversation. Who has read a message has it, so that of two
-/// receipts that come in the wrong order only the further one is shown.
+/// How far the other side is with the conversation. An account that has read a message has it, so
+/// that of two receipts that come in the wrong order only the further one is shown.
 #[derive(Default)]
 struct Receipts {
     delivered: Seq,

@@ -1,7 +1,7 @@
 //! `holdline im chatrooms`: chatrooms are made and changed, and people talk in them.
 //!
-//! Whoever talks is in the room until standard input ends, or the room does. What was not sent to
-//! this device, since it did not read fast enough, is said as a number.
+//! A device that talks is in the room until standard input ends, or the room does. Messages that
+//! this device was not sent, since it did not read fast enough, are printed as a number.
 
 use super::keyboard::{Keyboard, LOOK, all_answered};
 use super::send::addressee;

@@ -1,7 +1,7 @@
 //! `holdline im contacts`: whom an account knows, who sees whom, and who is blocked (IM 12).
 //!
-//! Each command gives its orders and waits until they are stored. What is so already is done: a
-//! script may give it again. The device that gives them is seen by nobody.
+//! Each command gives its orders and waits until they are stored. An order that changes nothing
+//! succeeds: a script may give it again. The device that gives them is seen by nobody.
 
 use super::{Common, Failure, answer, goodbye};
 use base::text::escaped;
@@ -60,7 +60,7 @@ struct List {
     json: bool,
 }
 
-/// Whom it concerns.
+/// Users that an order concerns.
 #[derive(clap::Args)]
 struct Named {
     #[command(flatten)]
@@ -70,7 +70,7 @@ struct Named {
     names: Vec<String>,
 }
 
-/// Whom it concerns, and what they are told.
+/// Users that an order concerns, and its greeting.
 #[derive(clap::Args)]
 struct Greeted {
     #[command(flatten)]
@@ -80,7 +80,7 @@ struct Greeted {
     greeting: String,
 }
 
-/// Whom it concerns, and how they are kept.
+/// Users that an order concerns, and their names and groups.
 #[derive(clap::Args)]
 struct Kept {
     #[command(flatten)]

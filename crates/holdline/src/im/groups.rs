@@ -80,7 +80,7 @@ enum Command {
     Unpersist(Changed),
 }
 
-/// Whom a group is made of.
+/// Members of a new group.
 #[derive(clap::Args)]
 struct Made {
     #[command(flatten)]

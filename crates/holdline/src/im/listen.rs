@@ -1,5 +1,5 @@
-//! `holdline im listen`: all that arrives, messages and events, a line of JSON each. What came
-//! while nobody listened comes first: the server remembers how far this device is.
+//! `holdline im listen`: all that arrives, messages and events, a line of JSON each. Missed
+//! messages come first: the server remembers how far this device is.
 
 use super::follower::{Came, Follower};
 use super::{Common, Failure, goodbye};

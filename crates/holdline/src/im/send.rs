@@ -72,7 +72,7 @@ pub(super) fn id_of(given: Option<&str>) -> Result<ClientMessageId, Failure> {
     id.ok_or_else(|| format!("{text}: an id must have 32 hex digits").into())
 }
 
-/// Whom a word of the command line names.
+/// The address that a word of the command line names.
 pub(super) fn addressee(text: &str) -> Result<Addressee, Failure> {
     Addressee::parse(text).map_err(|fault| format!("{text}: {fault}").into())
 }

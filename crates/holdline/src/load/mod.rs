@@ -2,8 +2,8 @@
 //!
 //! The four stages of the field method (`link-limit`, `stability`, `ladder`, `exception`), any plan
 //! (`run`), the plans that come along (`plans`, `plan`), Coolpy7's line, and what is done with runs
-//! that were made (`report`, `compare`). What each does lives in `load`; here words of the command
-//! line are turned into calls, and what came out into an exit code.
+//! that were made (`report`, `compare`). The work of each lives in `load`; here words of the
+//! command line are turned into calls, and their results into an exit code.
 
 mod agent;
 mod asked;

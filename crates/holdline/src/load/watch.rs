@@ -18,7 +18,7 @@ use view::{Press, RunFrame, RunState, Screen, lines};
 pub struct Title {
     /// The plan's name.
     pub name: String,
-    /// Whom it tests, without secrets.
+    /// Target of the test, without secrets.
     pub target: String,
     /// Lines, even on a terminal.
     pub plain: bool,

@@ -1,8 +1,8 @@
 //! `holdline store`: what an operator does with a data folder.
 //!
-//! Everything but the backup wants a folder that no server uses. What is found goes to standard
-//! output, what is under way to standard error. It ends with 0, with 1 if damage was found, and
-//! with 2 if nothing could be done.
+//! Everything but the backup wants a folder that no server uses. Findings go to standard output,
+//! progress to standard error. It ends with 0, with 1 if damage was found, and with 2 if nothing
+//! could be done.
 
 mod copies;
 

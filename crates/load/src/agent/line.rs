@@ -1,7 +1,7 @@
 //! The connection to one agent: what it said, what is known of its clock, and whether it is there.
 //!
-//! Two threads a connection: one hears, the other pings. What they find out is behind one lock, and
-//! whoever waits for it is woken. It does not know the other agents. Invariant: a lost agent stays
+//! Two threads a connection: one hears, the other pings. Their findings are behind one lock, and
+//! waiting threads are woken. It does not know the other agents. Invariant: a lost agent stays
 //! lost, and what it held open is in its counts as ended.
 
 use super::offset::{Estimate, Exchange, Offset};

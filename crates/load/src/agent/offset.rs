@@ -5,10 +5,10 @@
 //!                     \             /               error = ((back - asked) - (told - heard)) / 2
 //!  agent               heard ─► told
 //! ```
-//! Whatever the two ways took, the truth lies within `error` of `ahead` (RFC 5905, 8). The exchange
-//! with the least error is believed; an old one loses, since clocks drift apart. Pure: times are
-//! arguments. Invariant: the interval contains the truth as long as clocks drift less than
-//! [`DRIFT`] and do not step; a step is noticed by the first interval that does not touch the
+//! However long the two ways took, the truth lies within `error` of `ahead` (RFC 5905, 8). The
+//! exchange with the least error is believed; an old one loses, since clocks drift apart. Pure:
+//! times are arguments. Invariant: the interval contains the truth as long as clocks drift less
+//! than [`DRIFT`] and do not step; a step is noticed by the first interval that does not touch the
 //! believed one.
 
 use std::collections::VecDeque;

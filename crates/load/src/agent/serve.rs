@@ -1,8 +1,8 @@
 //! Server loop of an agent: listens, has callers prove themselves, works for one at a time.
 //!
-//! Every caller gets a thread for the proof; strangers are few and have little time. Who has proved
-//! itself while another is at work is told who that is. It does not know what load is: the roof's
-//! [`Hands`] make it.
+//! Every caller gets a thread for the proof; strangers are few and have little time. A caller that
+//! has proved itself while another is at work is told who that is. It does not know what load is:
+//! the roof's [`Hands`] make it.
 
 use super::PROOF_WAIT;
 use super::proof::{self, Role};

@@ -2,8 +2,8 @@
 //!
 //! `net` counts by [`CloseReason`], which is the server's list; the kernel's answer, the class of a
 //! TLS failure and the status of a refused upgrade lie beside it as a [`Detail`]. Here both become
-//! one [`Cause`], for the phase in which it happened. What only the logic can know it counts
-//! itself: refusals and kicks in the protocol's words, cuts by plan, names without address.
+//! one [`Cause`], for the phase in which it happened. The logic itself counts ends that only it
+//! knows: refusals and kicks in the protocol's words, cuts by plan, names without address.
 //!
 //! The invariant: every reason with every detail has exactly one cause, so sums agree.
 

@@ -1,8 +1,8 @@
 //! The client machines of all protocols in one type, and what they are told.
 //!
 //! A [`FleetProfile`] says what the clients of a fleet have in common; a [`Client`] is one of them.
-//! What a client needs besides its seat is boxed, so that one of MIOP or MQTT costs what it alone
-//! needs.
+//! State that a client needs besides its seat is boxed, so that one of MIOP or MQTT costs only its
+//! own.
 
 pub mod http;
 pub mod im;

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Plan of a fleet.
 #[derive(Clone)]
 pub struct FleetPlan {
-    /// Whom to call; virtual clients take the addresses in turn.
+    /// Addresses to call; virtual clients take them in turn.
     pub to: Vec<SocketAddr>,
     /// Virtual clients at the beginning; more may be called up later.
     pub count: u32,

@@ -186,7 +186,7 @@ impl ClientPool {
     }
 
     /// Looks at some virtual clients for answers that are overdue, at each at least once a second.
-    /// What those online wait for their owner knows.
+    /// Its owner knows the answers that clients online wait for.
     pub fn sweep<L: ShardLogic>(
         &mut self,
         now: Now,

@@ -1,6 +1,6 @@
 //! Shards of simulated clients: one a thread, nothing shared on their clients' way.
 //!
-//! Whoever drives clients, the fleet or wrk, brings a logic for each thread and runs the shards on
+//! The driver of clients, the fleet or wrk, brings a logic for each thread and runs the shards on
 //! threads of its own.
 
 use base::hash::HashKey;

@@ -3,8 +3,8 @@
 //! Each thread keeps one of these for its virtual clients; they are merged when asked,
 //! distributions included. Times are microseconds. A shard reads its clock once a turn, so a time
 //! is the difference of two turns: the sending turn's time (raw) or the planned time (corrected),
-//! and the receiving turn's. What a turn takes is its error; `turn_us_max` of the threads bounds
-//! it.
+//! and the receiving turn's. The duration of a turn is its error; `turn_us_max` of the threads
+//! bounds it.
 
 use super::effort::ThreadUse;
 use lab::cause::{Causes, Phase};

@@ -1,8 +1,8 @@
-//! Whom clients call: the URL of a target, and the one table of schemes.
+//! Target of clients: its URL, and the one table of schemes.
 //!
 //! `SCHEME://[USER[:PASSWORD]@]HOST[:PORT][/PATH][?KEY=VALUE&…]`. A protocol joins the laboratory
-//! by its line in [`SCHEMES`] and its arm in [`Profile`](crate::client::FleetProfile). What is
-//! inside a WebSocket is said by the key `protocol` (`miop`, `mqtt`, `im`); without it the group's
+//! by its line in [`SCHEMES`] and its arm in [`Profile`](crate::client::FleetProfile). The key
+//! `protocol` names the protocol inside a WebSocket (`miop`, `mqtt`, `im`); without it the group's
 //! other keys decide (`product` means MIOP, else MQTT). The key `ca` names a file of authorities to
 //! trust.
 
@@ -75,7 +75,7 @@ const fn scheme(
     UrlScheme { name, speech, is_encrypted, port }
 }
 
-/// Whom to call.
+/// URL of a target.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Url {
     /// Scheme, which says the protocol and its layers.

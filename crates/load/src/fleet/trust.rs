@@ -1,4 +1,4 @@
-//! Whom a calling fleet trusts: an authority's certificates, or anybody.
+//! Trust of a calling fleet: an authority's certificates, or anybody.
 //!
 //! A load tester measures; it is often pointed at a test server with a certificate of its own
 //! making. Anybody is therefore allowed, as wrk allows it, but a wrong signature is not believed,

@@ -1,9 +1,9 @@
 //! A plan out of TOML, with messages that say where it is wrong, what is allowed and what to do.
 //!
 //! The text is read twice: as a [`Plan`], whose fields say what they take, and as a tree with the
-//! place of every key, by which [`check`](super::check)'s problems find their line. What the
-//! command line changes (`--set stage.hold.hold=10s`) is checked like the file itself. Parameters
-//! are put in before.
+//! place of every key, by which [`check`](super::check)'s problems find their line. Changes by the
+//! command line (`--set stage.hold.hold=10s`) are checked like the file itself. Parameters are put
+//! in before.
 
 mod parameters;
 

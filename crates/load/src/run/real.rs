@@ -119,9 +119,9 @@ struct Watched {
 }
 
 impl Observers {
-    /// Whatever of the target can be observed from here; and what cannot, and why. `port_here` is
-    /// the target's port if it is on this machine. The tester's own machine is left out when agents
-    /// make the load: each looks at its own.
+    /// Observers of the target's parts that can be observed from here; and notes on the others,
+    /// with reasons. `port_here` is the target's port if it is on this machine. The tester's own
+    /// machine is left out when agents make the load: each looks at its own.
     pub fn of(target: &Target, port_here: Option<u16>, own: bool) -> (Observers, Vec<String>) {
         let mut notes = Vec::new();
         let by_port = |port: u16| Process::of_port(port);

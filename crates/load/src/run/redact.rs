@@ -27,7 +27,7 @@ pub(super) fn plan(plan: &Plan) -> String {
     toml::to_string(&shown).unwrap_or_else(|error| format!("# cannot be shown: {error}\n"))
 }
 
-/// Whom the plan calls, without secrets.
+/// Targets of the plan, without secrets.
 pub fn targets(plan: &Plan) -> Vec<String> {
     let groups = plan.groups.iter().flat_map(|group| &group.url);
     let mut all: Vec<String> = Vec::new();

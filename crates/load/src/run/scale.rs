@@ -1,9 +1,9 @@
 //! A plan made smaller (or larger) for another machine: one factor for all counts and rates.
 //!
 //! Clients, clients a step, rates of arrivals and messages, counted messages and spare descriptors
-//! are multiplied; times, windows, sizes of bodies and shares stay. What counts *all clients of a
-//! group* (`hears`, `among`, members of conversations) stays equal to them; how many conversations
-//! there are stays. The invariant: nothing that was above zero becomes zero.
+//! are multiplied; times, windows, sizes of bodies and shares stay. Counts of *all clients of a
+//! group* (`hears`, `among`, members of conversations) stay equal to them; the number of
+//! conversations stays. The invariant: nothing that was above zero becomes zero.
 
 use lab::plan::{Arrival, FaultKind, Pace, Plan, Stage, Traffic};
 use std::collections::BTreeSet;

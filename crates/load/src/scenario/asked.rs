@@ -13,8 +13,7 @@ use lab::plan::{Arrival, Plan, Span, Stage, Target, Traffic, What};
 /// Demands of the command line on a plan.
 #[derive(Clone, Default, Debug)]
 pub struct Asked {
-    /// Whom to call, and what may be asked about it and broken; what is not named here is what
-    /// the plan says.
+    /// The target, and what may be asked about it and broken; the plan decides the rest.
     pub target: Target,
     /// Clients of the largest stage (link-limit: of the last step).
     pub clients: Option<u32>,
@@ -111,8 +110,8 @@ pub fn ready(name: &str, text: &str, asked: &Asked, shipped: bool) -> Result<Rea
     Ok(ready)
 }
 
-/// Holds a stage so long. What it breaks keeps its order, and its share of a hold that is shorter;
-/// true: it was shortened.
+/// Holds a stage so long. Its faults keep their order, and their share of a shorter hold; true: it
+/// was shortened.
 fn hold_for(stage: &mut Stage, hold: Span) -> bool {
     let share = hold.0.as_secs_f64() / stage.hold.0.as_secs_f64();
     stage.hold = hold;

@@ -4,9 +4,9 @@
 //! rooms%2eexample%2ecom/ config   ROOM.dat    _jid, _data, _affiliation_data, and affiliations
 //!                        muc_log  ROOM.list   items of lists, of mod_muc_mam
 //! ```
-//! Who said something stands in it twice, if at all: as the occupant's id, which Prosody makes of
-//! the address and a salt of the room's (XEP-0421), and, where the room showed addresses to all at
-//! that time, as the address itself, in the element that Prosody adds last. Clients may say the
+//! The sender of a message stands in it twice, if at all: as the occupant's id, which Prosody makes
+//! of the address and a salt of the room's (XEP-0421), and, where the room showed addresses to all
+//! at that time, as the address itself, in the element that Prosody adds last. Clients may say the
 //! like of that one, which is kept as it came: such a stanza has a receiver, or something behind
 //! it. Invariant: what is given as an address of a room that shows them no client has written.
 

@@ -1,6 +1,6 @@
 //! A source that lets one step read so many bytes, and counts lines.
 //!
-//! Whoever reads pieces of a file into memory says when one begins. Invariant: between two of these
+//! The reader of pieces of a file into memory says when one begins. Invariant: between two of these
 //! it gives at most so many bytes, and then an error.
 
 use std::io::{BufRead, Error, Read, Result};

@@ -205,7 +205,7 @@ pub enum ChatroomOut {
     Kicked,
     /// Likewise, for good.
     Banned,
-    /// There is no such chatroom any more.
+    /// The chatroom was closed.
     Closed,
 }
 

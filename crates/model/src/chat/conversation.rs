@@ -2,9 +2,8 @@
 //! each conversation; also recalls of messages.
 //!
 //! Of an account and a conversation there is one **read cursor**, whichever device moves it: a
-//! place of the conversation up to which the account has read. It never falls. What changes here
-//! takes a place in the account's inbox, as messages do, so that all devices hear of it in one
-//! order.
+//! place of the conversation up to which the account has read. It never falls. A change takes a
+//! place in the account's inbox, as messages do, so that all devices hear of it in one order.
 
 use super::{Content, TargetMessage};
 use crate::account::{AccountAddress, Addressee};
@@ -147,7 +146,7 @@ pub struct ConversationsPage {
     pub upto: Seq,
     /// Conversations.
     pub conversations: Vec<Conversation>,
-    /// There are older ones.
+    /// Whether older ones follow.
     pub more: bool,
 }
 

@@ -170,7 +170,7 @@ pub struct RoomWord {
     pub to: Arc<[AccountAddress]>,
     /// Those of them who have come by themselves, and are members while they are there.
     pub guests: Arc<[AccountAddress]>,
-    /// Whoever knows the group's address may become a member.
+    /// Whether anybody who knows the group's address may become a member.
     pub unlocked: bool,
 }
 
@@ -255,8 +255,8 @@ pub struct HandingOn {
     pub to: Option<AccountAddress>,
     /// The stanza.
     pub stanza: ForeignStanza,
-    /// If it says somebody elsewhere whether the device is there: whom, and whether it is. Whoever
-    /// was told that is told when the session ends.
+    /// If it says somebody elsewhere whether the device is there: whom, and whether it is.
+    /// Addressees that got the presence are told when the session ends.
     pub directed: Option<(Box<str>, bool)>,
     /// Error stanza that the device is sent, unchanged, if it has blocked the recipient.
     pub refusal: Option<Arc<[u8]>>,
@@ -304,8 +304,8 @@ impl ForeignArrival {
     }
 }
 
-/// Kind of an arrival. What is told is [`ChatAnswer::Told`](crate::ports::chat::ChatAnswer::Told)
-/// or [`ChatAnswer::Reached`](crate::ports::chat::ChatAnswer::Reached).
+/// Kind of an arrival. The answer is [`ChatAnswer::Told`](crate::ports::chat::ChatAnswer::Told) or
+/// [`ChatAnswer::Reached`](crate::ports::chat::ChatAnswer::Reached).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ArrivalWhat {
     /// The foreign account, whose home it is, says something.
@@ -331,8 +331,8 @@ pub enum ArrivalWhat {
         /// Account that asks.
         from: AccountAddress,
     },
-    /// The foreign account, whose home it is, asks something of a room here. What comes of it is
-    /// told as to a device.
+    /// The foreign account, whose home it is, asks something of a room here. The result is
+    /// delivered as to a device.
     Ask {
         /// On which device.
         device: Box<str>,

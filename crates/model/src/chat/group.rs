@@ -162,7 +162,7 @@ impl GroupChange {
         if self.verb.has_title() { "" } else { &self.title }
     }
 
-    /// Whom of the group it is about; of one that is dissolved nobody in particular.
+    /// Members that the change is about; of a group that is dissolved nobody in particular.
     pub fn concerned(&self) -> &[GroupMember] {
         if self.verb == GroupVerb::Dissolve { &[] } else { &self.members }
     }

@@ -69,7 +69,7 @@ pub struct MembersPage {
     pub description: Box<str>,
     /// Only owner and admins may say something.
     pub closed: bool,
-    /// Whoever knows its address may become a member.
+    /// Whether anybody who knows its address may become a member.
     pub unlocked: bool,
     /// Whether the group is in the list of its domain.
     pub public: bool,
@@ -81,7 +81,7 @@ pub struct MembersPage {
     pub from: u32,
     /// Members, in an order that stays while the version does.
     pub members: Vec<MemberStatus>,
-    /// Whoever asks, on the first page of several, if it is a member and not among these.
+    /// The asking account, on the first page of several, if it is a member and not among these.
     pub own: Option<Box<MemberStatus>>,
 }
 

@@ -2,9 +2,9 @@
 //! the service through that machine.
 //!
 //! Words of the model, not of a wire. A **session** is what one device of an account has on one
-//! connection; it lives on the shard where the account is at home. What concerns an account stands
+//! connection; it lives on the shard where the account is at home. Entries about an account stand
 //! in its **inbox**, in one order for all its devices; each device goes through it at its own pace
-//! and says how far it has come. What is there is said once, in its conversation:
+//! and says how far it has come. A message is stored once, in its conversation:
 //!
 //! ```text
 //! device ─► Send ─► conversation (stored, answered) ─► inboxes of both ─► Message, or Notify
@@ -141,8 +141,8 @@ pub enum ChatRequest {
     Proceed(Box<[u8]>),
     /// The connection ended before it had a session.
     Gone,
-    /// Name a session that was begun without a name ([`Login::binds`]). Whoever of the account has
-    /// that name ends. Answered by `Bound`.
+    /// Name a session that was begun without a name ([`Login::binds`]). A session of the account
+    /// that has that name ends. Answered by `Bound`.
     Bind {
         /// Session that asks.
         session: SessionRef,
@@ -375,7 +375,7 @@ pub enum ChatRequest {
     /// Which nodes a device is interested in. Not answered.
     Profile(Box<ProfileRequest>),
     /// Something about a chatroom. Answered by [`ChatDelivery::ChatroomJoined`], `Done` or
-    /// `Failed`. What is said there is sent as to an account.
+    /// `Failed`. Messages to it are sent as to an account.
     Chatroom(Box<ChatroomRequest>),
     /// Messages of a chatroom were not sent to a device that does not read. Not answered.
     ChatroomMissed {
@@ -467,7 +467,7 @@ pub struct Content {
     pub counts: bool,
     /// The message that it quotes.
     pub quote: Option<Box<Quote>>,
-    /// Whom it mentions.
+    /// Accounts that the message mentions.
     pub mentions: Option<Box<Mentions>>,
 }
 
@@ -647,7 +647,7 @@ pub enum ChatDelivery {
         /// Where, and until when.
         slot: Box<UploadSlot>,
     },
-    /// There is more in the inbox, up to this place: to be pulled.
+    /// The inbox has more entries, up to this place: to be pulled.
     Notify {
         /// The last place.
         head: Seq,
@@ -684,7 +684,7 @@ pub enum ChatDelivery {
     Token(Box<FastAnswer>),
     /// The connection has the session that it asked for.
     Resumed(Box<Resumed>),
-    /// There is no such session, or no more.
+    /// The session does not exist, or not any more.
     NotResumed {
         /// Stanzas of the client that it had handled, where that is known.
         handled: Option<u32>,
@@ -794,7 +794,7 @@ pub struct HistoryPage {
     pub number: u32,
     /// Messages.
     pub messages: Vec<Arc<ChatMessage>>,
-    /// There are more in this direction.
+    /// Whether more follow in this direction.
     pub more: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Sessions and numbers of requests, and of their answers.
 //!
-//! Whoever carries requests of a protocol in another one's messages gives them numbers of its own,
-//! for what comes back; each variant is named here, so that none is forgotten.
+//! A carrier of requests of a protocol in another one's messages gives them numbers of its own, to
+//! match answers; each variant is named here, so that none is forgotten.
 
 use super::{ChatDelivery, ChatRequest};
 use crate::id::SessionRef;

@@ -244,7 +244,7 @@ pub struct ContactsPage {
     pub contacts: Vec<Arc<Contact>>,
     /// The version up to which this is all.
     pub upto: u64,
-    /// There are more behind it.
+    /// Whether more follow behind it.
     pub more: bool,
 }
 

@@ -268,7 +268,7 @@ pub struct NotifiedMessage {
     /// Names the conversation to devices of its account: a later notification of the same name
     /// takes the place of this one.
     pub collapse: Box<str>,
-    /// Whom the conversation is with, if that may be told.
+    /// The other side of the conversation, if that may be told.
     pub conversation: Option<AccountAddress>,
     /// Sender, if that may be shown.
     pub sender: Option<AccountAddress>,

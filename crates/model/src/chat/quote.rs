@@ -25,7 +25,7 @@ pub struct Quote {
     pub text: Box<str>,
 }
 
-/// Whom a message mentions.
+/// Accounts that a message mentions.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Mentions {
     /// Accounts; whole, in what is stored.

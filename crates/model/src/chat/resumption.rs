@@ -4,9 +4,9 @@
 //! Keep ─► (the connection ends) ─► Detach ─► kept, for a time ─► Resume ─► Resumed
 //!                                                 └─► over: the session ends, as if it had closed
 //! ```
-//! The service does not know what a machine keeps of a session; it keeps it for the machine. What
-//! it would have told the session meanwhile waits beside it, within bounds, but for what stands in
-//! the inbox, which waits there.
+//! The service does not know what a machine keeps of a session; it keeps it for the machine.
+//! Deliveries to the session wait beside it meanwhile, within bounds, but for entries of the inbox,
+//! which wait there.
 
 use super::ChatDelivery;
 use crate::close::CloseReason;

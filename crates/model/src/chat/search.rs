@@ -36,7 +36,7 @@ pub struct SearchPage {
     pub found: Vec<(Seq, Arc<ChatMessage>)>,
     /// All of the inbox from here on was looked through: where to go on.
     pub before: Seq,
-    /// There is more of the inbox before that.
+    /// Whether the inbox has more before that.
     pub more: bool,
 }
 

@@ -67,7 +67,7 @@ pub struct Transient {
 pub struct GroupAside {
     /// Which group.
     pub group: AccountAddress,
-    /// Whom it is about.
+    /// Account that the notice is about.
     pub who: AccountAddress,
     /// The notice itself.
     pub what: AsideWhat,

@@ -11,8 +11,8 @@ pub struct DialLimits {
     pub addresses_max: usize,
     /// Milliseconds for the answer to a look-up. After it, the host counts as not found.
     pub resolve_ms_max: u32,
-    /// Milliseconds until TCP is connected to one address. After it, the next one is tried. What
-    /// follows, TLS above all, is limited by `Limits::bind_ms_max`.
+    /// Milliseconds until TCP is connected to one address. After it, the next one is tried. Later
+    /// steps, TLS above all, are limited by `Limits::bind_ms_max`.
     pub connect_ms_max: u32,
     /// Milliseconds after which a second address is tried in parallel to the first (RFC 8305 8).
     pub attempt_delay_ms: u32,

@@ -1,10 +1,11 @@
 //! Reports that wait for webhooks, on the durable log.
 //!
 //! A Report that a webhook wants is appended to that webhook's timeline of the device's shard
-//! before the device hears that it was taken. Whoever posts to the webhook reads the timelines of
-//! all shards through this port and takes off what the application has taken. It is at least once:
-//! after a crash, what was posted and not taken off is posted again. A cursor says how far the
-//! application knows of everything; a gap behind it was lost, and is told, also after a restart.
+//! before the device hears that it was taken. The courier of the webhook reads the timelines of all
+//! shards through this port and removes Reports that the application has taken. It is at least
+//! once: after a crash, what was posted and not taken off is posted again. A cursor says how far
+//! the application knows of everything; a gap behind it was lost, and is told, also after a
+//! restart.
 
 use crate::id::ProductKey;
 use crate::ports::log::{Page, StoreError};

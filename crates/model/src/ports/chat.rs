@@ -2,8 +2,8 @@
 //! shard of that account.
 //!
 //! An [`Errand`] is something that is done in the name of an account as one of its devices would do
-//! it, without one being here; it is answered by the very delivery that a device would get. What an
-//! operator does is done whatever stands in the way of an account: roles in a group, blocks,
+//! it, without one being here; it is answered by the very delivery that a device would get. An
+//! operator's errand is carried out whatever restricts the account: roles in a group, blocks,
 //! mutes, limits.
 
 use crate::account::{AccountAddress, AccountId, Addressee};

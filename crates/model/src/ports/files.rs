@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A file that is being read. What was written is seen at once, synced or not, and also after the
+/// A file that is being read. Written bytes are seen at once, synced or not, and also after the
 /// file's name is gone.
 pub trait ReadFile: Send + Sync {
     /// Reads into all of `into` from `offset`; an error of the kind `UnexpectedEof` when the file

@@ -1,9 +1,9 @@
 //! Port of the durable log: append, notify, pull, acknowledge; and rows of state.
 //!
-//! Whoever asks hands over calls with tickets and goes on; each ticket is completed once. Writes
-//! of one party are carried out and completed in the order in which they were handed over; a read
-//! sees every write before it, may be completed later than writes after it, and may see those too.
-//! A write is completed with `Ok` only when it is on stable storage (as the operator's choice of
+//! A caller hands over calls with tickets and goes on; each ticket is completed once. Writes of one
+//! party are carried out and completed in the order in which they were handed over; a read sees
+//! every write before it, may be completed later than writes after it, and may see those too. A
+//! write is completed with `Ok` only when it is on stable storage (as the operator's choice of
 //! `fsync` means it). A write is all or nothing, also across a crash.
 
 use crate::id::ShardId;
@@ -572,7 +572,7 @@ pub struct Page {
     /// Places between them whose messages are damaged on the disk, in that direction. They count
     /// as messages of the page do.
     pub damaged: Vec<Seq>,
-    /// There are more in this direction.
+    /// Whether more follow in this direction.
     pub more: bool,
 }
 
@@ -630,8 +630,8 @@ pub enum Restored<'a> {
         /// Its value.
         value: &'a [u8],
     },
-    /// A timeline, as its head says. Whoever is told answers whether its entries are wanted: what
-    /// waits in the log need not be read for it.
+    /// A timeline, as its head says. The receiver answers whether its entries are wanted: messages
+    /// that wait in the log need not be read for it.
     Timeline {
         /// Which.
         timeline: TimelineId,

@@ -52,7 +52,7 @@ pub struct ServiceRecord {
 /// Reason why a question has no records for an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NameFault {
-    /// There is no such name, or it has no records of this kind.
+    /// The name does not exist, or it has no records of this kind.
     Absent,
     /// The servers of names did not answer in time, or could not.
     Failed,

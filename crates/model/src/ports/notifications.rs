@@ -1,12 +1,12 @@
 //! Port of notifications: what a service wants devices to be told that are not connected.
 //!
-//! An order is handed out and answered once, later, on the same shard. Whoever carries it keeps
-//! nothing of it beyond its answer: what is to be told again is the service's to know.
+//! An order is handed out and answered once, later, on the same shard. The carrier keeps nothing of
+//! it beyond its answer: the service decides what is to be sent again.
 
 use crate::chat::{Notification, PushService};
 use crate::id::{DeviceId, ProductKey};
 
-/// Whom a notification is for.
+/// Receivers of a notification.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NotificationTargets {
     /// Devices of one application, by what the gateway knows them by.
@@ -39,7 +39,7 @@ pub enum NotificationWhat {
 /// Order to tell devices something.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NotificationOrder {
-    /// Whom.
+    /// Receivers.
     pub targets: NotificationTargets,
     /// The content.
     pub what: NotificationWhat,
@@ -82,8 +82,8 @@ pub enum Notified {
         /// Milliseconds.
         rest_ms: u32,
     },
-    /// Whoever is to carry it has answered that it cannot now: try again, and if it never can, the
-    /// device is to be told nothing any more.
+    /// The carrier has answered that it cannot now: try again, and if it never can, the device is
+    /// to be told nothing any more.
     Failing,
     /// The gateway refused the order for good.
     Refused,

@@ -1,9 +1,9 @@
 //! Reviews: somebody outside is asked about a message before it is stored.
 //!
 //! A service hands a [`Review`] over and goes on; the verdict comes later, or never. It is the
-//! service that keeps the time. Whoever asks outside may be slow, dead or talk nonsense: all of
-//! that is one verdict, [`ReviewVerdict::None`], and what becomes of the message then is the
-//! operator's [`Unreviewed`].
+//! service that keeps the time. The external reviewer may be slow, dead or talk nonsense: all of
+//! that is one verdict, [`ReviewVerdict::None`], and the operator's [`Unreviewed`] decides what
+//! becomes of the message then.
 
 use crate::account::AccountAddress;
 use crate::chat::{ClientMessageId, Content};

@@ -1,7 +1,7 @@
 //! The contract of traces: what connections say and hear, decoded, live, for an operator.
 //!
-//! Whoever asks names a [`TraceScope`] and hands over where what is seen goes; it ends when the
-//! [`Trace`] is let go of. It does not know shards, codecs nor HTTP. Invariant: no value here has a
+//! The caller names a [`TraceScope`] and hands over a sink for events; the trace ends when the
+//! [`Trace`] is dropped. It does not know shards, codecs nor HTTP. Invariant: no value here has a
 //! secret in it: what proves somebody's identity is a [`TraceValue::Redacted`].
 
 use crate::id::{DeviceRef, SessionRef};

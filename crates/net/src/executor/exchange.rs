@@ -114,7 +114,7 @@ impl<T> ShardExchange<T> {
         std::mem::take(&mut tray.shards)
     }
 
-    /// The thread takes nothing more. What is there by now is still its own.
+    /// The thread takes nothing more. Shards that are there by now are still its own.
     pub(super) fn close(&self, number: usize) -> Vec<Box<T>> {
         let mut tray = self.inboxes[number].tray();
         tray.is_open = false;

@@ -36,8 +36,8 @@ pub struct Expiry {
     pub subject: String,
 }
 
-/// Of all files of a listener's TLS; the first to expire comes first. What cannot be read is left
-/// out: whoever uses it says so.
+/// Of all files of a listener's TLS; the first to expire comes first. An unreadable file is left
+/// out: its user reports it.
 pub fn of_files(files: &TlsFiles) -> Vec<Expiry> {
     let others = files.others.iter().map(|(certificate, _)| certificate);
     let own = [&files.certificate].into_iter().chain(others);

@@ -1,9 +1,9 @@
 //! Paths of a listener that somebody beside the shards answers.
 //!
 //! As soon as the head of a request for one of them has come, its connection leaves the shard, with
-//! what was read of it, what is still to be written, and its TLS. What is behind such a path is not
-//! known here. Invariant: a connection that was handed over has its place among all connections
-//! until whoever took it lets it go.
+//! what was read of it, what is still to be written, and its TLS. This module does not know the
+//! service behind such a path. Invariant: a connection that was handed over has its place among all
+//! connections until whoever took it lets it go.
 
 use crate::layer::tls::TlsSession;
 use crate::shard::Census;
@@ -45,7 +45,7 @@ pub struct HandedStream {
     pub said: Vec<u8>,
     /// Bytes that were still to be written to it.
     pub unsent: Vec<u8>,
-    /// Whom it is connected to.
+    /// Address of the peer.
     pub peer: SocketAddr,
     /// Its place among the connections.
     pub place: CensusPlace,

@@ -183,8 +183,8 @@ impl Handshake {
         wires.iter().any(|wire| Some(wire.protocol) == said && wire.text_messages)
     }
 
-    /// Whether there is room for it with whoever answers what it asks for. Who was let in to be
-    /// told that it is full is told so.
+    /// Whether there is room for it with whoever answers what it asks for. A client that was let in
+    /// to be told that the server is full is told so.
     fn may_leave(&self, to: u8) -> bool {
         let Side::Accepted(door, _) = &self.side else { return false };
         let has_room = |handed: &HandedPaths| handed.taker.has_room(self.link.peer);

@@ -31,9 +31,9 @@ pub struct ListenerSetup {
     pub tls: Option<Arc<TlsServer>>,
     /// Nothing comes but in TLS, whatever `protocol` says.
     pub tls_only: bool,
-    /// The paths of WebSocket upgrades, `*` for any; without any, and without paths that are
-    /// handed on, HTTP is not served. What is inside is what `protocol` says, or is told by the
-    /// subprotocol, else by its first bytes.
+    /// The paths of WebSocket upgrades, `*` for any; without any, and without paths that are handed
+    /// on, HTTP is not served. `protocol` names the protocol inside, or the subprotocol does, else
+    /// its first bytes.
     pub paths: Vec<String>,
     /// Origins that a browser's upgrade may come from, besides those of the host that it asks for;
     /// `*`: any.

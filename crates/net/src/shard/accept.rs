@@ -118,7 +118,7 @@ where
         (bucket, beyond)
     }
 
-    /// There is not even room to say that there is none.
+    /// Closes a socket for which there is not even room for a BUSY.
     fn reject(&mut self, door: u8, bucket: u16, (socket, peer): (N::Socket, SocketAddr)) {
         self.settings.census.leave();
         self.settings.census.leave_source(bucket);

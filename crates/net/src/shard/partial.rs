@@ -64,8 +64,8 @@ where
         }
     }
 
-    /// Whether a frame of this connection has begun and does not go on. What is held back by our
-    /// own will is not held against the peer.
+    /// Whether a frame of this connection has begun and does not go on. A frame that is held back
+    /// by our own will is not held against the peer.
     pub(super) fn is_stuck(&self, conn: &Conn<N, H>) -> bool {
         let ours = Conn::<N, H>::HELD | Conn::<N, H>::DEFERRED | Conn::<N, H>::DIALLED;
         let Some(extra) = conn.extra.as_ref().filter(|_| conn.flags & ours == 0) else {

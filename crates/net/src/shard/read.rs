@@ -1,8 +1,8 @@
 //! From the socket to the machine.
 //!
 //! Bytes land in the shard's one buffer, go through the layers if there are any, and are shown to
-//! the machine. What it leaves is kept until more comes, or until the inside has answered what the
-//! machine asked.
+//! the machine. Input that it leaves is kept until more comes, or until the service has answered
+//! what the machine asked.
 
 use super::{Conn, READ_BYTES, Shard, ShardMessageOf};
 use crate::detail::Detail;

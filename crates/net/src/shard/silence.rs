@@ -110,7 +110,7 @@ struct Told {
     ahead: Option<(u32, u64)>,
     moved: u32,
     moved_at: u64,
-    /// There is one in the mailbox.
+    /// Whether the mailbox has one.
     has_mail: bool,
 }
 

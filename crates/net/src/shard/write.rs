@@ -184,9 +184,9 @@ where
         }
     }
 
-    /// Tells those machines that wanted to know that all is written. What they say now is written
-    /// at once; those it drains again wait for the next turn, so that nobody is alone with a fast
-    /// reader.
+    /// Tells those machines that wanted to know that all is written. Their further output is
+    /// written at once; those that wait for it again wait for the next turn, so that a fast reader
+    /// does not keep the shard to itself.
     pub(super) fn tell_drained(&mut self) {
         if self.drained.is_empty() {
             return;

@@ -86,7 +86,7 @@ enum Heard {
     More,
     /// The datagram was the last.
     All,
-    /// Whoever asked wants no more.
+    /// The caller wants no more.
     Enough,
 }
 

@@ -253,7 +253,7 @@ pub enum ImEvent {
         /// The event; `None`: a later version added it.
         event: Option<Arc<InboxEvent>>,
     },
-    /// There is more in the inbox.
+    /// The inbox has more entries.
     Notify(Seq),
     /// A part of the inbox.
     Page {
@@ -274,7 +274,7 @@ pub enum ImEvent {
         number: u32,
         /// Messages.
         messages: Vec<Arc<ChatMessage>>,
-        /// There are more.
+        /// Whether more follow.
         more: bool,
     },
     /// The change of a group is stored.

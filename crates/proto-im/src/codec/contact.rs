@@ -55,7 +55,7 @@ pub struct ContactsPageFields<'a> {
     pub upto: u64,
     /// Contacts.
     pub contacts: Vec<ContactFields<'a>>,
-    /// There are more.
+    /// Whether more follow.
     pub more: bool,
 }
 

@@ -17,7 +17,7 @@ pub struct ConversationsPageFields<'a> {
     pub upto: Seq,
     /// Conversations.
     pub conversations: Vec<ConversationFields<'a>>,
-    /// There are older ones.
+    /// Whether older ones follow.
     pub more: bool,
 }
 

@@ -84,7 +84,7 @@ pub struct MembersPageFields<'a> {
     pub members: Vec<MemberFields<'a>>,
     /// The group's description.
     pub description: &'a str,
-    /// Whoever knows its address may become a member.
+    /// Whether anybody who knows its address may become a member.
     pub unlocked: bool,
     /// Whether the group is in the list of its domain.
     pub public: bool,

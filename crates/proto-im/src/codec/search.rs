@@ -36,7 +36,7 @@ pub struct FoundFields<'a> {
     pub found: Vec<EntryFields<'a>>,
     /// Where to go on.
     pub before: Seq,
-    /// There is more of the inbox.
+    /// Whether the inbox has more.
     pub more: bool,
 }
 

@@ -35,7 +35,7 @@ pub enum ServerFrame<'a> {
     Failed(FailedFields<'a>),
     /// The next of the inbox (IM 5.2).
     Message(EntryFields<'a>),
-    /// There is more in the inbox (IM 5.3).
+    /// The inbox has more entries (IM 5.3).
     Notify(Seq),
     /// A part of the inbox (IM 5.4).
     Page(PageFields<'a>),
@@ -202,7 +202,7 @@ pub struct HistoryPageFields<'a> {
     pub number: u32,
     /// Messages.
     pub messages: Vec<MessageFields<'a>>,
-    /// There are more.
+    /// Whether more follow.
     pub more: bool,
 }
 

@@ -1,6 +1,6 @@
 //! From the first byte to LoggedIn (IM 1.1, 3).
 //!
-//! A Login is read where it arrives, to find the shard of its account, and again there. What comes
+//! A Login is read where it arrives, to find the shard of its account, and again there. Input
 //! behind it is left untaken until the service has answered; while the client has a challenge to
 //! answer, only Proceed and Goodbye are taken.
 

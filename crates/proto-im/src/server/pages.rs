@@ -1,7 +1,7 @@
 //! Pages of an inbox, a conversation and a list of conversations, as they go out (IM 5.4, 6, 11.4).
 //!
-//! A page ends with what brings it beyond [`PAGE_BYTES_MAX`], and says where to go on. Who does not
-//! read the last one is put off, and asks again.
+//! A page ends with what brings it beyond [`PAGE_BYTES_MAX`], and says where to go on. A device
+//! that does not read the last one is put off, and asks again.
 
 use super::Out;
 use super::session::write_failed;

@@ -24,7 +24,7 @@ pub mod flag {
     pub const MORE: u8 = 0x10;
     /// The frame may have been sent before.
     pub const DUP: u8 = 0x20;
-    /// Whoever does not understand this bit must refuse the frame. No one does yet.
+    /// A receiver that does not understand this bit must refuse the frame. No one does yet.
     pub const MUST_UNDERSTAND: u8 = 0x80;
 }
 

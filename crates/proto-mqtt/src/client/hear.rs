@@ -149,7 +149,7 @@ impl Client {
         self.beat(now, out)
     }
 
-    /// A message (MQTT5 4.3). What has come before at QoS 2 is only acknowledged again.
+    /// A message (MQTT5 4.3). A message that has come before at QoS 2 is only acknowledged again.
     fn message<U: EventTranslator>(
         &mut self,
         now: Now,

@@ -8,9 +8,9 @@
 //!    ◄── PUBCOMP n ──      ◄── PUBCOMP n ──
 //! ```
 //! A message goes out under the packet identifier under which it came in, and each step of its
-//! exchange is passed on when it has come. What has happened to a message is therefore known by the
-//! sessions of both brokers, which outlive this process: after a restart the source repeats
-//! PUBLISH or PUBREL, and the target knows the identifier (MQTT5 4.3.3, 4.4.0-1).
+//! exchange is passed on when it has come. The state of a message is therefore known by the
+//! sessions of both brokers, which outlive this process: after a restart the source repeats PUBLISH
+//! or PUBREL, and the target knows the identifier (MQTT5 4.3.3, 4.4.0-1).
 //!
 //! The client of the source reports PUBREL and answers it when it is told to; the client of the
 //! target reports PUBREC and PUBCOMP, and sends PUBREL when it is told to. After each CONNACK it
@@ -270,8 +270,8 @@ impl Client {
         }
     }
 
-    /// The session of the target is lost. What it has not answered is sent as new, under the same
-    /// identifier; what it had taken is completed.
+    /// The session of the target is lost. Messages that it has not answered are sent as new, under
+    /// the same identifier; those it had taken are completed.
     pub(super) fn discard_relayed<U: EventTranslator>(
         &mut self,
         now: Now,

@@ -429,8 +429,8 @@ impl Client {
         self.pump(now, out);
     }
 
-    /// The session is over: nothing of it is known any more (MQTT5 3.2.2-5). What was not sent
-    /// goes on waiting.
+    /// The session is over: nothing of it is known any more (MQTT5 3.2.2-5). Messages that were not
+    /// sent go on waiting.
     pub(super) fn discard_session<U: EventTranslator>(&mut self, now: Now, out: &mut Outbox<U>) {
         let Some(work) = &mut self.work else { return };
         work.unsent = 0;

@@ -215,7 +215,7 @@ impl PacketFault {
     }
 
     /// The answer to a first packet that has this fault, in the words of the version that its
-    /// bytes, as far as they have come, ask for. What is no CONNECT hears nothing.
+    /// bytes, as far as they have come, ask for. A packet that is no CONNECT gets no answer.
     pub fn answer_to_first(self, bytes: &[u8]) -> FaultAnswer {
         let first = bytes.first().and_then(|byte| PacketKind::of(byte >> 4));
         let Some(level) = peek_version(bytes).filter(|_| first == Some(PacketKind::Connect)) else {

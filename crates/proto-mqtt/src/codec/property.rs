@@ -1,8 +1,8 @@
 //! Properties of 5.0 (MQTT5 2.2.2): identifier, value, the packets that may carry them.
 //!
 //! Declared once, in the table below: from it follow reading, writing, the places where a property
-//! may stand, and the question for its value in a [`Properties`]. What depends on other fields of
-//! the packet, or on what the ends agreed on, is not known here.
+//! may stand, and the question for its value in a [`Properties`]. Rules that depend on other fields
+//! of the packet, or on what the ends agreed on, are not known here.
 
 use super::block::Properties;
 use super::header::write_varint;

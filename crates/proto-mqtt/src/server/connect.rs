@@ -1,9 +1,9 @@
 //! From the first byte to CONNACK (MQTT5 3.1.4, 3.2, 4.12.0; MQTT3 3.1.4, 3.2).
 //!
 //! A CONNECT is decoded where it arrives, to find the shard of its client identifier, and again
-//! there. What comes behind it is left untaken until the broker has answered; while the client has
-//! a challenge to answer, only AUTH and DISCONNECT are taken. A refusal is a CONNACK in the words
-//! of the client's version, or the end alone where it has none.
+//! there. Input behind it is left untaken until the broker has answered; while the client has a
+//! challenge to answer, only AUTH and DISCONNECT are taken. A refusal is a CONNACK in the words of
+//! the client's version, or the end alone where it has none.
 
 use super::state::{AuthStep, Bound, Marks};
 use super::{End, Out, denial, tolerated};

@@ -1,7 +1,7 @@
 //! The broker's words for no, as reason codes of 5.0 (MQTT5 2.4).
 //!
 //! Each has a list, best first; a packet carries the first code that its table allows, and 0x80
-//! where none is allowed. What 3.1 and 3.1.1 are told in CONNACK follows from the code
+//! where none is allowed. The return code for 3.1 and 3.1.1 in CONNACK follows from the code
 //! ([`ReasonCode::return_code`]).
 
 use crate::codec::ReasonCode::{self, *};

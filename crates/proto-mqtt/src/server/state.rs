@@ -155,7 +155,7 @@ pub(super) struct More {
 /// Where a new authentication is (MQTT5 4.12.1).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum AuthStep {
-    /// There is none.
+    /// No exchange is under way.
     Idle,
     /// The broker has the word.
     Asked,

@@ -63,7 +63,8 @@ pub struct ArchiveQuery {
 }
 
 impl ArchiveQuery {
-    /// Reads one about the archive of an account. What was said in rooms is in theirs.
+    /// Reads one about the archive of an account. Messages in rooms are in the archives of the
+    /// rooms.
     pub fn read(query: &Element<'_, '_>) -> Result<ArchiveQuery, StanzaFault> {
         ArchiveQuery::of(query, None)
     }

@@ -28,7 +28,7 @@ pub enum BoshFault {
     ImproperAddressing,
     /// The request is for a domain that is not served.
     HostUnknown,
-    /// There is no such session, or the request has no place in it.
+    /// The session does not exist, or the request has no place in it.
     ItemNotFound,
     /// The request exceeds a limit.
     PolicyViolation,

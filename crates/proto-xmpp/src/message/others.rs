@@ -38,7 +38,7 @@ pub fn is_said(child: &Element<'_, '_>) -> bool {
     }
 }
 
-/// Whom a `message` mentions, as many as any content may.
+/// Mentions of a `message`, as many as any content may have.
 pub fn mentions_of(message: &Element<'_, '_>) -> Option<Box<Mentions>> {
     let (mut accounts, mut everybody) = (Vec::new(), false);
     let most = usize::from(MENTIONS_HARD_MAX) + 1;
@@ -135,7 +135,7 @@ enum Mentioned {
     Everybody,
 }
 
-/// Whom a child of a `message` mentions; `None`: it does not, or nobody who is known here.
+/// The mention in a child of a `message`; `None`: it is none, or names nobody who is known here.
 fn mentioned(child: &Element<'_, '_>) -> Option<Mentioned> {
     let is_mention =
         child.is("reference", REFERENCES) && child.attribute("type").as_deref() == Some("mention");

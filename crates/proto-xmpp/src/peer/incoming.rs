@@ -33,7 +33,7 @@ const KEY_BYTES_MAX: usize = 256;
 /// A stream that another server has begun.
 #[derive(Default)]
 pub(super) struct IncomingStream {
-    /// Whoever made it tells it from others by this.
+    /// Number by which its owner tells it from others.
     number: u64,
     /// The domain that its header names.
     says: Option<Box<str>>,

@@ -190,7 +190,7 @@ pub enum PeerOrder {
     Write(Box<[u8]>, u32),
     /// All that came over the stream up to this place is taken.
     Taken(u64),
-    /// Whoever showed a key for such a domain is of it, or not; none: nobody could say.
+    /// Answer to a shown key: it is the domain's, or not; `None`: the domain could not be asked.
     Shown(DomainPair, Option<bool>),
     /// Ask whether a key is right.
     Verify(Box<DialbackProof>),
@@ -224,7 +224,7 @@ pub struct Peer {
     is_waiting: bool,
     /// When it must be of a domain; none: it is.
     due: Option<Instant>,
-    /// Whoever made it tells it from others by this.
+    /// Number by which its owner tells it from others.
     number: u64,
     pace: ReadPace,
     kind: Kind,

@@ -205,7 +205,7 @@ impl StanzaArrival<'_, '_, '_> {
     }
 }
 
-/// Whom an address is of that has a contact's place here: an account, or a domain itself.
+/// Account of an address that can be a contact here: an account, or a domain itself.
 fn sender_of(jid: &Jid) -> Option<AccountAddress> {
     match &jid.account {
         Some(account) => Some(account.clone()),

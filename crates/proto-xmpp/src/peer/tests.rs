@@ -473,8 +473,8 @@ const PARTS: [&str; 18] = [
     "<a",
 ];
 
-/// Whatever comes, a stream answers, waits or ends; and says no stanza to be of a domain that it
-/// was not shown.
+/// For any input, a stream answers, waits or ends; and passes on no stanza of a domain that it was
+/// not shown.
 #[test]
 fn whatever_comes_no_stanza_is_of_a_domain_that_was_not_shown() {
     let (mut streams, mut stanzas) = (0, 0);

@@ -3,10 +3,9 @@
 //! The text is one `<body>` ([`text_of`]); what else a stanza has is kept as it came, in
 //! `Content::extra`, as a `message` without addresses and without that body ([`Content::STANZA`]).
 //! If the body has a language, an empty `<body xml:lang='…'/>` keeps it there; bodies in other
-//! languages (RFC 6121 5.2.3) stand there whole.
-//! A stanza that says no more than a text is a plain text, the same as IM's. Infoset-lossless but
-//! for what a client may not say in the server's name ([`is_forged`]). What somebody else put into
-//! `extra` is checked before it is shown: it may come from any protocol.
+//! languages (RFC 6121 5.2.3) stand there whole. A stanza that says no more than a text is a plain
+//! text, the same as IM's. Infoset-lossless but for what a client may not say in the server's name
+//! ([`is_forged`]). A stanza that another protocol put into `extra` is checked before it is shown.
 
 pub mod room;
 

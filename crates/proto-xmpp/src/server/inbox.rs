@@ -5,11 +5,11 @@
 //!   (nothing) ────────► Standing ─► Pull ◄──► drained ─► in step ─────────► Pull …
 //! ```
 //! A device that is there is first given what waits, page by page, each when the one before is
-//! written; then each message as it comes. What was written is acknowledged to the service when the
-//! socket has taken it: that is all that is known without XEP-0198. A device that does not read is
+//! written; then each message as it comes. Written messages are acknowledged to the service when
+//! the socket has taken them: more is not known without XEP-0198. A device that does not read is
 //! given nothing more until it does. With XEP-0198 what the client says it has is acknowledged
-//! instead ([`acks`](super::stream_management::acks)). Invariant: stanzas come
-//! in the order of the inbox, each once.
+//! instead ([`acks`](super::stream_management::acks)). Invariant: stanzas come in the order of the
+//! inbox, each once.
 
 use super::Out;
 use super::session::Session;
@@ -165,7 +165,7 @@ impl Session {
         }
     }
 
-    /// There is more.
+    /// Handles the notice that the inbox has more.
     pub(super) fn notified(&mut self, head: Seq, out: &mut Out) {
         if self.has(Session::AVAILABLE) {
             self.knows_of(head);

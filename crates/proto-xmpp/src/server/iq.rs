@@ -46,7 +46,7 @@ const ACCOUNT_FEATURES: [&str; 7] = {
     [DISCO_INFO, DISCO_ITEMS, STANZA_IDS, PUSH, mam, extended, groups]
 };
 
-/// Whom a question is for.
+/// Address that a question is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Server,

@@ -1,10 +1,10 @@
 //! A stream in WebSocket messages (RFC 7395): each element is a message of its own, and stands for
 //! itself.
 //!
-//! The machine writes one stream, as over TCP. What it has written in a call is taken apart here:
-//! its header becomes `<open/>`, its end `<close/>`, and an element says its namespaces itself.
-//! What is heard needs no such work, but for those two ([`crate::stream`]). Invariant: nothing but
-//! whole elements is in the lane when it is framed.
+//! The machine writes one stream, as over TCP. Its output of a call is taken apart here: the header
+//! becomes `<open/>`, the end `<close/>`, and an element declares its namespaces itself. Input
+//! needs no such work, but for those two ([`crate::stream`]). Invariant: nothing but whole elements
+//! is in the lane when it is framed.
 
 use super::Out;
 use crate::stanza::put_attribute;

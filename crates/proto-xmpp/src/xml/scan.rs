@@ -3,8 +3,8 @@
 //! Strict, and small: no DTD, comment or processing instruction, no entities but the five and
 //! numbers; names, attributes, nesting and prefixes must be right. Elements are kept as far down as
 //! anybody here asks ([`KEPT_DEPTH`]); what is below is checked and stays text. Nothing is copied:
-//! an element is a place in what came. What a piece may have of anything is bounded by the
-//! constants here, whose answer is `policy-violation`.
+//! an element is a place in what came. Constants here bound everything that a piece may have; a
+//! piece beyond them is answered by `policy-violation`.
 
 mod parse;
 

@@ -35,7 +35,7 @@ pub(crate) enum Serving {
     Given,
     /// The server, whose logs run.
     Open(Arc<Logs>),
-    /// The server, which closes the logs, since then. What was written is still acknowledged; none
+    /// The server, which closes the logs, since then. Written batches are still acknowledged; none
     /// if the logs did not run yet.
     Leaving(Instant, Option<Arc<Logs>>),
     /// Nobody; the last acknowledgements are waited for until then.

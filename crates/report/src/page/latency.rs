@@ -16,7 +16,7 @@ const STAGES_MAX: usize = 10;
 /// Points of a curve for one more nine, and nines at most.
 const POINTS_A_NINE: usize = 24;
 const NINES_MAX: f64 = 7.0;
-/// Where a curve begins: at 11 %. What is below says little and would take half the height.
+/// Where a curve begins: at 11 %. The part below says little and would take half the height.
 const FIRST_NINES: f64 = 0.05;
 
 /// One chart a timing: percentiles of each second, over where the times lay.

@@ -44,8 +44,8 @@ impl<'a> FigureSource<'a> {
         read.filter(|(_, value)| value.abs() < SENSIBLE).collect()
     }
 
-    /// Lines of these figures, by name and words, in the colours' order. What was never read or
-    /// was always zero has none.
+    /// Lines of these figures, by name and words, in the colours' order. A figure that was never
+    /// read or was always zero has none.
     pub fn lines(&self, figures: &[(&str, &str)]) -> Vec<PlotLine> {
         let mut lines = Vec::new();
         for (colour, (name, words)) in figures.iter().enumerate() {

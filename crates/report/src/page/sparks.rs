@@ -66,7 +66,7 @@ pub fn counters(out: &mut String, source: &FigureSource, columns: &[&Column], to
     more(out, rows.len(), ROWS_MAX, "figures");
 }
 
-/// Whatever else changed.
+/// Other figures that changed.
 pub fn others(out: &mut String, source: &FigureSource, columns: &[&Column], to_s: f64) {
     let mut rows = Vec::new();
     for column in columns {

@@ -2,7 +2,7 @@
 //!
 //! A ban is on stable storage before it is answered; then it holds, and the shards are woken to end
 //! the connections that it is about. Bans of rules are stored by a thread of their own, as many at
-//! once as wait: a shard never waits for the log. Who is banned is `guard`'s part. Invariants: one
+//! once as wait: a shard never waits for the log. `guard` decides who is banned. Invariants: one
 //! change at a time, and rules ban neither this machine nor what is exempt.
 
 use super::row_logs::RowLogs;

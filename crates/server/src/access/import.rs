@@ -1,8 +1,9 @@
 //! Many accounts at once: lines of a file become rows, a batch in one write a log.
 //!
 //! A batch is what one call may take: so many lines, so many plain passwords (each of which is
-//! derived here, on the caller's thread), no name twice. Whoever has more goes on behind what is
-//! done. Invariant: a line counts as done when its account is on stable storage and can log in.
+//! derived here, on the caller's thread), no name twice. A caller with more lines goes on behind
+//! those that are done. Invariant: a line counts as done when its account is on stable storage and
+//! can log in.
 
 use super::user_book::{Numbers, UserBook};
 use guard::accounts::ImportLine;

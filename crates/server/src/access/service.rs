@@ -22,7 +22,7 @@ const FETCH_MS_MAX: u64 = 10_000;
 /// Bytes of a set of keys, at most.
 const SET_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Whom to call, with what was told of it.
+/// Services to call, with their settings.
 pub(super) struct Service {
     http: Option<(Http, ureq::Agent)>,
     keys: Option<(String, u32, ureq::Agent)>,

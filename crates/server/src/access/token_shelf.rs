@@ -1,7 +1,7 @@
 //! The rows of the API's tokens: what is put is on stable storage before the answer.
 //!
-//! The rows are in the first log. What is in a row is the API's own. Invariant: the shelf holds
-//! what the log has, and never before it has it.
+//! The rows are in the first log. The API alone knows the content of a row. Invariant: the shelf
+//! holds what the log has, and never before it has it.
 
 use super::row_logs::RowLogs;
 use model::ports::log::{RowHome, Table, Write};

@@ -3,9 +3,9 @@
 //! A row is in the log of its account's home; one more, in every log, says up to where numbers of
 //! accounts may have been given. One change at a time; whoever changes waits for the log, on a
 //! thread of its own. Where a database has the book, it has a change first, and gives numbers; the
-//! rows of the logs are a copy then (`database`). What accounts mean is `guard`'s part. Invariants:
-//! access control holds what the log has, and never before it has it; a number is given once,
-//! whatever happens.
+//! rows of the logs are a copy then (`database`). `guard` knows the meaning of accounts.
+//! Invariants: access control holds what the log has, and never before it has it; a number is given
+//! once, whatever happens.
 
 use super::database::{BookDatabase, CopyMark, CopyStage, TRIES_MAX};
 use super::row_logs::{LogFailed, RowLogs};
@@ -30,8 +30,8 @@ const PAGE_MAX: usize = 10_000;
 /// Key of the row of given numbers; no account's key is like it.
 const NUMBERS: &[u8] = b"uids";
 
-/// Numbers that are spoken for in advance, by one write. What is left of them at the end of the
-/// process is never given.
+/// Numbers that are spoken for in advance, by one write. Numbers that are left at the end of the
+/// process are never given.
 const NUMBERS_AT_ONCE: u64 = 65_536;
 
 /// Bits of a number below the node's: with its ten, 53 in all, as many as every reader of JSON
@@ -288,7 +288,7 @@ impl UserBook {
         }
     }
 
-    /// The logs are there. What is here is known to be whole, or not.
+    /// The logs are there. The copy in them is known to be whole, or not.
     pub(super) fn begin(&self) -> Result<(), UserFault> {
         let mark = self.copy_mark();
         match (&self.database, mark) {

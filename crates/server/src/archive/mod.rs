@@ -259,8 +259,9 @@ impl Archive {
     }
 
     /// The places of a page, the messages that it has, and of those that amend others, by their
-    /// places in the list, the rows that say what these are by now. What is missing between them
-    /// was dropped by retention, and what is damaged is dropped now: both are counted and told.
+    /// places in the list, the rows that say what these are by now. Places missing between them
+    /// were dropped by retention, and damaged messages are dropped now: both are counted and
+    /// reported.
     fn unpack(&self, page: &Page, cursor: Seq) -> (Vec<Seq>, Vec<ArchivedMessage>, Amended) {
         let mut seqs: Vec<Seq> = page.messages.iter().map(|placed| placed.seq).collect();
         let mut messages = Vec::with_capacity(seqs.len());

@@ -32,7 +32,7 @@ pub(super) struct LegId(pub u16);
 /// Where a leg is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LegState {
-    /// There is no connection; one is begun at this time.
+    /// No connection exists; one is begun at this time.
     Away(Instant),
     /// A call is under way, which must have come through by then.
     Calling(Instant),
@@ -209,7 +209,7 @@ impl Leg {
     }
 
     /// The broker has ended a connection without accepting it: another version is spoken on the
-    /// next, if there is one. What was accepted once stays.
+    /// next, if there is one. A version that was accepted once stays.
     pub fn try_other_version(&mut self) -> bool {
         let Some(older) = self.plan.older.take() else { return false };
         let newer = std::mem::replace(&mut self.plan.profile, older);
@@ -246,7 +246,7 @@ impl Leg {
         self.token
     }
 
-    /// Gives an order to the machine at rest. What it says on the wire is for nobody.
+    /// Gives an order to the machine at rest. Its output on the wire is discarded.
     pub fn order(&mut self, now: Now, order: ClientOrder, out: &mut Outbox<MqttEvent>) {
         if let Some(client) = &mut self.resting {
             // Nothing ends: there is no connection.

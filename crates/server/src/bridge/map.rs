@@ -45,7 +45,7 @@ pub enum BridgeSide {
 }
 
 impl Topic {
-    /// Reads a line, without the word `topic`. What is wrong with it, in words.
+    /// Reads a line, without the word `topic`. An error says in words what is wrong with it.
     pub fn parse(line: &str) -> Result<Topic, String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let word = |at: usize| match words.get(at) {

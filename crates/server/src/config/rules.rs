@@ -127,7 +127,7 @@ fn unshared(config: &Config) -> Vec<String> {
     warnings
 }
 
-/// Whoever makes an account takes its name: nobody else may have it by another proof.
+/// Checks that a registered name cannot be had by another proof.
 fn registration(config: &Config, reader: &mut Reader<'_>) {
     let certified = config.listen.iter().any(|it| it.methods.contains(&Method::Certificate));
     let access = &config.access;

@@ -1,6 +1,6 @@
 //! The log's printer: to standard error, as text or JSON, with a filter that can be changed.
 //!
-//! Whoever reads the log may have gone, stopped reading, or have a full disk: a line that cannot be
+//! The reader of the log may have gone, stopped reading, or have a full disk: a line that cannot be
 //! written at once is lost and counted ([`lost`]). Invariant: nobody who logs waits for a reader,
 //! hears of an error, or ends by one.
 

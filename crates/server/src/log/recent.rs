@@ -16,7 +16,7 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
-/// Bytes of one line. What is longer is cut.
+/// Bytes of one line. A longer line is cut.
 const LINE_BYTES_MAX: usize = 2_048;
 
 static RECENT: Mutex<Recent> = Mutex::new(Recent::new(0));

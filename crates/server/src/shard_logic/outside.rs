@@ -86,8 +86,8 @@ pub trait Outside {
         review: Box<Review>,
     ) -> Result<(), ReviewVerdict>;
 
-    /// Hands an order to the book of accounts over; or says at once why it is not carried out. What
-    /// became of it comes by mail.
+    /// Hands an order to the book of accounts over; or says at once why it is not carried out. The
+    /// result comes by mail.
     fn order_book(
         &mut self,
         service: ServiceKind,
@@ -112,8 +112,8 @@ pub trait Outside {
         (ForeignRefused::default(), words)
     }
 
-    /// Hands over what is to be written to the directory. What became of it comes by mail; an
-    /// error: it was not taken.
+    /// Hands over what is to be written to the directory. The result comes by mail; an error: it
+    /// was not taken.
     fn copy(&mut self, batches: Vec<Batch>) -> Result<(), DirectoryError>;
 
     /// Whether a history of transitions is kept.

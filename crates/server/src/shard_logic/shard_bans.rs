@@ -1,8 +1,8 @@
 //! Bans on one shard: who is refused before its service is asked, and what rules count.
 //!
 //! Addresses are judged where connections come in, users and clients of topics and chat by access
-//! control. Devices of MIOP are judged here, before the hub is asked. Who is banned the outside
-//! knows.
+//! control. Devices of MIOP are judged here, before the hub is asked. The outside knows who is
+//! banned.
 
 use super::outside::Outside;
 use super::{Around, ServerLogic};

@@ -1,8 +1,8 @@
 //! Presence on one shard: what came and went goes to its tracker, and out.
 //!
 //! Services say every transition; the tracker notes it, and where a topic is configured it is
-//! published there too. What the tracker wants of the directory leaves by the outside, what it
-//! wants of the services is done before they are asked anything else. Invariant: nothing here
+//! published there too. Batches of the tracker for the directory leave by the outside; its orders
+//! to the services are carried out before these are asked anything else. Invariant: nothing here
 //! waits, and a tracker hears of every batch that it handed out.
 
 pub mod history_line;

@@ -35,8 +35,8 @@ impl Bosh {
         Bosh { door: OnceLock::new(), boxes: boxes.clone() }
     }
 
-    /// Has the listener of this number hand on what belongs to BOSH. What BOSH knows of the
-    /// listener then is to be given to [`serve`](Self::serve).
+    /// Has the listener of this number hand on what belongs to BOSH. The result is BOSH's view of
+    /// the listener, for [`serve`](Self::serve).
     pub(super) fn furnish(
         &self,
         config: &Config,

@@ -1,7 +1,7 @@
 //! Bridges, and the door through which they come to our own broker.
 //!
-//! That door is a socket file in the data folder that only the server's own user can open. Who
-//! comes through it with the name that is derived from the cluster's secret may do everything;
+//! That door is a socket file in the data folder that only the server's own user can open. A client
+//! that comes through it with the name that is derived from the cluster's secret may do everything;
 //! nobody knows that name who does not have the secret. It is there only when a bridge is.
 
 use super::StartError;

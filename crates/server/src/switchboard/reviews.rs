@@ -5,11 +5,11 @@
 //! POST     {"from", "device", "to", "group", "client_id", "kind", "text", "extra_base64", "at_ms"}
 //! 200      {"action": "allow" | "change" | "refuse", "text", "extra_base64", "reason"}
 //! ```
-//! What is not understood, too large, late or no 200 is no verdict. The service keeps the time of
-//! each message; here only so many calls go on, and what nobody waits for any more is not called
-//! about. After some failures in a row nobody is called for a while (the circuit is open), then one
-//! is. Invariant: a shard that hands a message over never waits, and is told at most one verdict of
-//! it.
+//! An answer that is not understood, too large, late or no 200 is no verdict. The service keeps the
+//! time of each message; here only so many calls go on, and what nobody waits for any more is not
+//! called about. After some failures in a row nobody is called for a while (the circuit is open),
+//! then one is. Invariant: a shard that hands a message over never waits, and is told at most one
+//! verdict of it.
 
 use crate::clock;
 use admin::outward;
@@ -42,7 +42,7 @@ const WAITING_A_CALL_MAX: usize = 256;
 /// Receiver of verdicts: service, shard, number, verdict. It must not wait.
 pub type TellVerdict = Box<dyn Fn((ServiceKind, ShardId), u64, ReviewVerdict) + Send + Sync>;
 
-/// Whom to ask, and how.
+/// External reviewer, and how to call it.
 pub struct ReviewHook {
     /// Where.
     pub url: String,

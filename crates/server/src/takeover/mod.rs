@@ -3,9 +3,9 @@
 //! The running one listens at a socket file in its data folder. The new one asks it there for its
 //! listeners, which come as descriptors, and looks whether it could serve with them; then it
 //! commits itself. From there on the old one takes nobody in, lets its clients go at a pace and
-//! closes its logs, and the new one opens the folder and serves. Who calls meanwhile waits in the
-//! queues of the listeners, which are never closed: the old one keeps them until the new one says
-//! that it serves, and serves again itself if that one dies before.
+//! closes its logs, and the new one opens the folder and serves. Clients that call meanwhile wait
+//! in the queues of the listeners, which are never closed: the old one keeps them until the new one
+//! says that it serves, and serves again itself if that one dies before.
 //!
 //! ```text
 //! new                                old
@@ -53,7 +53,7 @@ const HELLO: &str = "TAKE-OVER 1";
 /// Listeners that are handed over at most: those of any configuration, on as many shards as any.
 const LISTENERS_MAX: usize = 4_096;
 
-/// Longest word, bytes: a name, or the reason of a refusal. What is beyond is cut off.
+/// Longest word, bytes: a name, or the reason of a refusal. The rest is cut off.
 const WORD_BYTES_MAX: usize = 1_024;
 
 /// How long the other side may take for its next word, where it has nothing to wait for itself.

@@ -1,8 +1,8 @@
 //! The running server's part: it offers its place at a socket file, hands out its listeners, and
 //! hears whether who takes them commits itself.
 //!
-//! Whoever asks and does not commit itself has changed nothing. One is heard at a time, within a
-//! time; a further one waits. Invariant: after a commitment nobody else is heard.
+//! A successor that asks and does not commit itself has changed nothing. One is heard at a time,
+//! within a time; a further one waits. Invariant: after a commitment nobody else is heard.
 
 use super::{FILE, HELLO, Link, PATIENCE, at_file};
 use model::{event, tell};

@@ -18,7 +18,7 @@ pub(super) enum Arrival {
     End,
     /// The link is broken.
     Broken(CloseReason),
-    /// There is room again for what the holder sends.
+    /// The holder's output has room again.
     Room,
 }
 

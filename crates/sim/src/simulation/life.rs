@@ -165,8 +165,8 @@ impl Server {
         *before = held;
     }
 
-    /// Whether a thread let shards go in its round, which is what its load asked for. What came to
-    /// another one than the first stays for a while, whatever there is to do.
+    /// Whether a thread let shards go in its round, which is what its load asked for. A shard that
+    /// came to another thread than the first stays for a while, whatever there is to do.
     fn note_move(&mut self, at: usize) {
         let (before, since) = &self.holds[at];
         let stays =

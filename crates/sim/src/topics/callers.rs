@@ -1,8 +1,9 @@
 //! The callers of a world of topics: clients of MQTT whose sessions outlive their connections.
 //!
 //! Each has one subscription and publishes to a few topics. The client machine that is shipped is
-//! kept over connections, session and all. What clients sent, were promised and heard stands in a
-//! [`Book`]. Invariant: whoever was told that it is subscribed finds its session at every return.
+//! kept over connections, session and all. A [`Book`] has the messages that clients sent, were
+//! promised and heard. Invariant: whoever was told that it is subscribed finds its session at every
+//! return.
 
 use super::book::Book;
 use base::hash::HashKey;

@@ -5,7 +5,7 @@
 //! begin: log-00.copy/list ─► chunks, any order ─► install: state/ from rows ─► whole
 //!        ─► log-00 goes, log-00.copy is log-00     killed from `whole` on: the next start ends it
 //! ```
-//! What is there is known by reading it: a chunk whose checksum is not the list's is wanted. It
+//! Present chunks are known by reading them: one whose checksum is not the list's is wanted. It
 //! knows no network. Invariant: after a kill at any step either the copy is not used, and goes on
 //! from what it has, or it is the log.
 

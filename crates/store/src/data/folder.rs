@@ -322,7 +322,7 @@ impl Place {
         self.write_format_of(&self.path, logs, switching)
     }
 
-    /// Says what a folder of the same cluster is. What is said before is on stable storage.
+    /// Says what a folder of the same cluster is. Everything written before is on stable storage.
     pub(crate) fn write_format_of(
         &self,
         folder: &Path,

@@ -43,7 +43,7 @@ impl Gathering {
         calls <= CALLS_FEW_MAX && (self.trust > 0 || (calls > 1 && self.left == 0))
     }
 
-    /// There were so many calls before a wait, and so many after it.
+    /// Notes how many calls were waiting before a pause, and how many after it.
     pub(crate) fn gathered(&mut self, before: usize, after: usize) {
         if after >= TIMES_MIN * before {
             (self.trust, self.pause) = (MISSES_MAX, PAUSE_MIN);

@@ -7,9 +7,9 @@
 //! list: | version u8 | segment u32 | offset u32 | epoch u32 | index u64 | chain u32 | files u32 |
 //!       each: name length u8, name, bytes u64, a CRC-32 for each chunk | crc32 of all u32 |
 //! ```
-//! It is made as a backup is, while the log goes on, and has nothing that is not acknowledged.
-//! Whoever wants it asks for its list and then for chunks in any order, again and again. It knows
-//! no network. Invariant: as long as a [`Base`] is kept its chunks stay as its list says.
+//! It is made as a backup is, while the log goes on, and has nothing that is not acknowledged. A
+//! follower that wants it asks for its list and then for chunks in any order, again and again. It
+//! knows no network. Invariant: as long as a [`Base`] is kept its chunks stay as its list says.
 
 use crate::OpenError;
 use crate::data::alive::state_failed;

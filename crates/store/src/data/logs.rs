@@ -1,8 +1,8 @@
 //! The running logs: calls go in by [`Logs::submit`], completions come out of a closure.
 //!
-//! Each log has three threads: a writer, a reader and an upkeep thread; one ticker serves all.
-//! Whoever submits never waits. Invariant: every ticket that was taken is completed once, also when
-//! the logs are closed.
+//! Each log has three threads: a writer, a reader and an upkeep thread; one ticker serves all. A
+//! caller that submits never waits. Invariant: every ticket that was taken is completed once, also
+//! when the logs are closed.
 
 use crate::data::Place;
 use crate::data::folder::{OpenLog, log_folder};
@@ -138,8 +138,8 @@ impl Logs {
         sizes.collect()
     }
 
-    /// Copies the folder to another that is new or empty, while the logs go on. What had been
-    /// completed before is in the copy.
+    /// Copies the folder to another that is new or empty, while the logs go on. Calls that had been
+    /// completed before are in the copy.
     pub fn backup(&self, to: &Path) -> Result<Copied, OpenError> {
         let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         let place = place.as_ref().ok_or_else(|| closed(to))?;

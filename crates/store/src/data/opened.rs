@@ -54,8 +54,8 @@ impl OpenFolder {
     }
 
     /// Gives everything alive in a log, in the order of the port. `each` says of a timeline whether
-    /// its entries are wanted; what it says of anything else means nothing. What
-    /// [`OpenFolder::commit`] wrote is among it only after the next start.
+    /// its entries are wanted; what it says of anything else means nothing. Writes of
+    /// [`OpenFolder::commit`] are among it only after the next start.
     pub fn restore(
         &self,
         log: u16,

@@ -80,7 +80,7 @@ pub struct Settings {
     /// Seconds after which one begins when anything changed.
     pub checkpoint_s: u32,
     /// Bytes before the checkpoints of all logs whose checksums an opening looks at, the newest
-    /// first. What is older is looked at by who reads it.
+    /// first. Older bytes are checked when they are read.
     pub inspect_bytes_max: u64,
 }
 

@@ -26,9 +26,9 @@ pub(super) struct Follower {
 }
 
 impl Engine {
-    /// Opens the log in `folder` to follow another node's, after cutting off what stands behind
-    /// the record with the index `keep`, if that is given. What is not known to be acknowledged
-    /// ([`Engine::awaited`]) state is not told of.
+    /// Opens the log in `folder` to follow another node's, after cutting off what stands behind the
+    /// record with the index `keep`, if that is given. Batches that are not known to be
+    /// acknowledged ([`Engine::awaited`]) are kept from state.
     pub fn open_to_follow(
         files: Arc<dyn FileSystem>,
         folder: &Path,

@@ -9,8 +9,9 @@
 //! A member takes 16 bytes in the list and then the bytes of its seq in each post. The list stands
 //! behind the last checkpoint's place and in the segment of the post, so neither a start nor
 //! compaction asks what a roster once was: a version lives as long as the segments that name it.
-//! What an append names is a list likewise, which later appends to the same timelines name again.
-//! Invariant: a post is in all of its members' timelines or in none, and all of it is in one batch.
+//! The timelines of an append are a list likewise, which later appends to the same timelines name
+//! again. Invariant: a post is in all of its members' timelines or in none, and all of it is in one
+//! batch.
 
 use super::Engine;
 use super::commit::Batch;

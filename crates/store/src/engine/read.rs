@@ -1,9 +1,9 @@
 //! Reads: what memory knows is gathered on the log's thread, the rest is done on any thread.
 //!
-//! A plan sees every write before it. What it reads from state later may be newer: then the
-//! entries are those of the moment of the plan, without some that left meanwhile. Invariant: a
-//! page never has a gap of entries that were there all the time, and a message that cannot be read
-//! is named and never left out.
+//! A plan sees every write before it. A later read from state may see newer rows: then the entries
+//! are those of the moment of the plan, without some that left meanwhile. Invariant: a page never
+//! has a gap of entries that were there all the time, and a message that cannot be read is named
+//! and never left out.
 
 pub(crate) mod body;
 pub(crate) mod inspection;

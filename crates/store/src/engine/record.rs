@@ -43,7 +43,7 @@ pub(crate) struct Claim {
 /// Place of a record's message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Whereabouts {
-    /// There is none.
+    /// The message is nowhere.
     Nowhere,
     /// In this record.
     Here,

@@ -63,8 +63,8 @@ pub(super) type OpenLog = fn(
 ) -> Result<(Log, OpenedLog), OpenError>;
 
 impl Engine {
-    /// Opens the log in `folder` and its state. What the log says since the last checkpoint is
-    /// carried out, and state told of it.
+    /// Opens the log in `folder` and its state. Records since the last checkpoint are carried out,
+    /// and written into state.
     pub fn open(
         files: Arc<dyn FileSystem>,
         folder: &Path,

@@ -12,8 +12,8 @@
 //! the checksums of the records. So it holds for everything before it: a batch that is missing,
 //! exchanged or of another history does not follow.
 //!
-//! Whoever wants the log "from index n" finds the segment by the index in its first record, goes
-//! from batch to batch by `bytes`, and begins with the batch that has n.
+//! A reader that wants the log "from index n" finds the segment by the index in its first record,
+//! goes from batch to batch by `bytes`, and begins with the batch that has n.
 //!
 //! A batch knows no payload but its own. Invariant: [`BatchWalk`] lets a batch pass only if it is
 //! whole and follows everything that passed before.

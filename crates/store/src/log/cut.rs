@@ -12,7 +12,8 @@ use std::io;
 use std::path::Path;
 
 /// Cuts everything behind the record with this index, which must be the last of a batch, unless the
-/// log ends before it. What was promised, or told to state (up to `told`), is not cut.
+/// log ends before it. Batches that were promised, or written into state (up to `told`), are not
+/// cut.
 pub(crate) fn cut_behind(
     files: &dyn FileSystem,
     folder: &Path,

@@ -64,7 +64,7 @@ pub enum FollowError {
     },
     /// The batch belongs to another history than this log.
     Fork {
-        /// Up to here the log is acknowledged. What is behind may be cut off
+        /// Up to here the log is acknowledged. Batches behind it may be cut off
         /// ([`crate::engine::Engine::open_to_follow`]).
         acknowledged: u64,
         /// In what it differs.
@@ -161,8 +161,8 @@ pub(super) fn confirmed(
 }
 
 impl Log {
-    /// Opens the segments as [`Log::open`] does, to follow: no epoch begins. What is behind the
-    /// last answer that was promised is not acknowledged.
+    /// Opens the segments as [`Log::open`] does, to follow: no epoch begins. Batches behind the
+    /// last answer that was promised are not acknowledged.
     pub(crate) fn open_to_follow(
         files: Arc<dyn FileSystem>,
         folder: &Path,

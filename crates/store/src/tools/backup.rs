@@ -113,7 +113,7 @@ impl Still {
 pub(crate) enum Rest {
     /// This is to be done, on any thread.
     Task(UpkeepTask),
-    /// There is more to be done.
+    /// More must be done.
     More,
     /// The log is at rest.
     Still(Still),

@@ -1,7 +1,7 @@
 //! A data folder in parts by slots, and parts as one folder again.
 //!
 //! A part has everything of its slots: rows, timelines with seqs and cursors, in the log in which
-//! they were, and what is remembered under once keys. What every log has, every part has. Names say
+//! they were, and what is remembered under once keys. Every part has what every log has. Names say
 //! which slot something is of, so nobody is asked. A part says which slots it has, and no server
 //! starts over it. Each is a folder of its own, so a part can go to another machine. Invariant:
 //! parts joined are equal, line by line of an export, to the folder that was split.

@@ -40,7 +40,7 @@ pub enum Op {
 pub enum Error {
     /// The disk failed (`EIO`).
     Io,
-    /// There is no room (`ENOSPC`).
+    /// The disk is full (`ENOSPC`).
     NoSpace,
     /// The quota is used up (`EDQUOT`).
     Quota,

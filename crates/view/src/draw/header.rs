@@ -1,4 +1,4 @@
-//! Whom and how far: the run, its stage with a bar, and the verdict so far.
+//! Target and progress: the run, its stage with a bar, and the verdict so far.
 
 use super::{BAD, BOLD, FAINT, GOOD, WEAK, cut};
 use crate::state::RunState;

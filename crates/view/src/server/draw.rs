@@ -1,8 +1,8 @@
 //! A server's state as cells of a screen: a pure function, whatever the size.
 //!
 //! From above: which server and how it is, who is there, what goes in and out with a chart of it,
-//! what waits, and why connections ended and messages were dropped. What there is no room for is
-//! left out from below; the bottom line always stays.
+//! what waits, and why connections ended and messages were dropped. Parts without room are left out
+//! from below; the bottom line always stays.
 
 use super::{ReasonRate, ServerState};
 use crate::draw::{BAD, BOLD, FAINT, GOOD, WEAK, cut, part};

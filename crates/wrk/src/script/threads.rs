@@ -40,7 +40,7 @@ impl ThreadShare {
         Arc::new(ThreadShare { addr: Mutex::new(addr), stop: AtomicBool::new(false) })
     }
 
-    /// Whom it calls.
+    /// Address that it calls.
     pub fn addr(&self) -> SocketAddr {
         *self.addr.lock().unwrap_or_else(PoisonError::into_inner)
     }

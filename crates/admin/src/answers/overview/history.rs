@@ -1,7 +1,7 @@
 //! Figures of the last hour, for charts that have a past when they are opened.
 //!
-//! A list for each figure, in the order of the moments. What is counted is the count of a step, not
-//! a sum since the start, so that a restart or a moment that is missing does no harm.
+//! A list for each figure, in the order of the moments. Each value is the count of a step, not a
+//! sum since the start, so that a restart or a missing moment does no harm.
 
 use schemars::JsonSchema;
 use serde::Serialize;

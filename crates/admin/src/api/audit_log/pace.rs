@@ -1,7 +1,7 @@
 //! Entries that are alike, gathered: the first of a window is told, the others are counted.
 //!
-//! Alike are those of one token, one action and one answer. What was counted is told with the next
-//! one that is told, or when somebody flushes. It reads no clock: entries bring their time.
+//! Alike are those of one token, one action and one answer. Counted entries are reported with the
+//! next one of their kind, or when the caller flushes. It reads no clock: entries bring their time.
 //! Invariant: the entries told, with their `more`, are as many as came.
 
 use super::Entry;

@@ -1,13 +1,12 @@
 //! Slots of the API's connections: who has one, and who gives it up when there is none left.
 //!
-//! A caller becomes known when a request of its brought a token that opens something. Who was
-//! never known gives way first: of the address that has most of them, the one that came first, so
-//! that one stranger's crowd costs its own. Then whoever is known and has asked nothing for
-//! longest. Those whose request is being answered, or whose answer is being taken, stay. Of a
+//! A caller becomes known when a request of its brought a token that opens something. Connections
+//! that were never known give way first: of the address that has most of them, the one that came
+//! first, so that one stranger's crowd costs its own. Then whoever is known and has asked nothing
+//! for longest. Those whose request is being answered, or whose answer is being taken, stay. Of a
 //! source that has its share one of its own gives way, in the same order. It reads no clock and
-//! knows no socket.
-//! Invariant: no more than `connections_max`, and of one source no more than its share, hold a seat
-//! that was not taken back.
+//! knows no socket. Invariant: no more than `connections_max`, and of one source no more than its
+//! share, hold a seat that was not taken back.
 
 use model::limits::seats::share_of;
 use model::link::Source;
@@ -111,8 +110,8 @@ impl Table {
         Arc::new(table)
     }
 
-    /// Others from now on. Who is here beyond them stays until it ends, or until it gives way to
-    /// somebody who comes.
+    /// Others from now on. Connections beyond them stay until they end, or until they give way to a
+    /// newcomer.
     pub(super) fn set_max(&self, max: u32, share: u32) {
         let mut places = self.lock();
         places.max = max.max(1) as usize;

@@ -59,7 +59,7 @@ pub(crate) struct Job {
     over: Mutex<Option<Result<Ending, String>>>,
 }
 
-/// How one ended that did not fail. What is asked of it afterwards changes nothing.
+/// How one ended that did not fail. Later requests to a finished job change nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ending {
     /// All were sent to.

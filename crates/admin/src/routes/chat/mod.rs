@@ -354,7 +354,7 @@ pub(crate) fn made_up(api: &Shared) -> ClientMessageId {
     ClientMessageId(bytes)
 }
 
-/// Whom a call was about, for the audit log: nothing of what was said.
+/// Subject of a call, for the audit log: without the content of messages.
 fn about(whom: &AccountAddress, what: &str, other: &str) -> Extension<About> {
     Extension(About(format!("{whom} {what} {other}").trim_end().to_owned()))
 }

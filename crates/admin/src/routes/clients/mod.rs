@@ -1,7 +1,7 @@
 //! Clients of topics: their state and subscriptions, and what an operator does to them.
 //!
-//! A client is known while it has a session, online or not. Whatever a client may be called can be
-//! named here: in the path, or, for what a path does not carry, in the query. Invariant: an
+//! A client is known while it has a session, online or not. A client of any identifier can be named
+//! here: in the path, or, for characters that a path does not carry, in the query. Invariant: an
 //! identifier or filter is checked before a shard hears of it.
 
 pub(crate) mod disconnections;

@@ -1,7 +1,7 @@
 //! Which alarms are raised, by a look at the server every ten seconds; and the routes of alarms.
 //!
-//! Whoever listens to events is notified, and the log has a line, when one is raised or cleared.
-//! It knows no shard. Invariant: a look raises and clears alarms, and nothing else does.
+//! An alarm that is raised or cleared is an event for listeners, and a line in the log. It knows no
+//! shard. Invariant: a look raises and clears alarms, and nothing else does.
 
 use super::super::operations::readings;
 use super::super::{Asked, Part, asked, page, part};

@@ -1,8 +1,8 @@
 //! How the server is, once or every second.
 //!
-//! Whoever looks sees the same figures: they are asked for and written once a second, however many
-//! look, and not at all while nobody does. A reader that does not keep up misses some. Invariant:
-//! a stream ends with its caller's session or token, and when the server is told to stop.
+//! All readers see the same figures: they are read and written once a second, however many readers
+//! there are, and not at all without one. A reader that does not keep up misses some. Invariant: a
+//! stream ends with its caller's session or token, and when the server is told to stop.
 
 pub(crate) mod alarms;
 pub(crate) mod history;

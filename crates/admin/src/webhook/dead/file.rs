@@ -21,7 +21,7 @@ pub(crate) struct DeadFile {
 }
 
 impl DeadFile {
-    /// Opens or makes a file; with what is in it. Whoever read it says where its whole lines end.
+    /// Opens or makes a file; with what is in it. The caller says where the whole lines end.
     pub(crate) fn open(path: PathBuf) -> io::Result<(DeadFile, Vec<u8>)> {
         let mut file = options().create(true).truncate(false).open(&path)?;
         let mut found = Vec::new();

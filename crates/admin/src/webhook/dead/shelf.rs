@@ -64,7 +64,7 @@ pub(crate) struct DeadLetter {
 }
 
 impl DeadLetter {
-    /// The event. What stands in the file was JSON when it was written.
+    /// The event. The text in the file was JSON when it was written.
     pub(crate) fn as_json(&self) -> Value {
         serde_json::from_str(&self.event).unwrap_or_default()
     }

@@ -2,7 +2,7 @@
 //! memory, pushes and media, and Tigase's test of XMPP.
 //!
 //! The server is the shipped one, on a core of its own where CPU is told; what speaks to it is on
-//! the other. What people say to each other by a plan of `holdline load` is measured beside this.
+//! the other. Messages between people are measured beside this, by a plan of `holdline load`.
 //! Invariant: what was acknowledged is looked for and found, or there is no figure.
 
 pub mod accounts;

@@ -6,10 +6,9 @@
 //! the server's process's, from the first send until it is at rest, the log's included. A figure is
 //! only given where the plan's audit held: acknowledged = stored = observed. A distribution of a
 //! group is an entry that the audit has pulled from a member's inbox; of groups that are read there
-//! is none. Of a chatroom nothing is
-//! distributed: delivered is what its members had, and what they were told that they had not is a
-//! figure beside it. What Wildfire reports is
-//! divided by all cores of its server and its database.
+//! is none. Of a chatroom nothing is distributed: delivered is what its members had, and what they
+//! were told that they had not is a figure beside it. Wildfire's reported figures are divided by
+//! all cores of its server and its database.
 
 use super::talk::{self, Talked};
 use crate::holdline::Setup;

@@ -1,9 +1,9 @@
 //! The highest rate that the laboratory plans and keeps before it says that it is saturated.
 //!
 //! Holdline with one shard on one core, the laboratory on the other. The rate is doubled until the
-//! run is not valid, then halved in between. What a run says of itself is taken: its exit code is
-//! 3 where the tester was saturated, 1 where a rule did not hold, and then the server, not the
-//! tester, was the limit, which is told.
+//! run is not valid, then halved in between. The run's own verdict is taken: its exit code is 3
+//! where the tester was saturated, 1 where a rule did not hold, and then the server, not the
+//! tester, was the limit, which is reported.
 
 use super::super::{CALLER_CORE, SERVER_CORE, Scale};
 use crate::child::Child;

@@ -23,7 +23,7 @@ pub fn read_by_us() -> io::Result<u64> {
 }
 
 /// Writes all files below `folder` back and asks the kernel to drop their pages
-/// (`POSIX_FADV_DONTNEED`), which needs no rights. What lies below the kernel may still have them.
+/// (`POSIX_FADV_DONTNEED`), which needs no rights. Caches below the kernel may still have them.
 pub fn forget(folder: &Path) -> io::Result<()> {
     each(folder, &mut |file| {
         file.sync_all()?;

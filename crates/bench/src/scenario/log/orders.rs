@@ -8,8 +8,8 @@
 //! | `append NAME FAN WINDOW SECONDS` | one contestant alone, as JSON; by hand, for a profiler |
 //!
 //! The word behind `fill` says when a checkpoint is made. A process of its own is what can be
-//! killed, and whose memory is its own. What was stored is read back: by `open` as after every
-//! measurement, by `touch` a part of it.
+//! killed, and whose memory is its own. Stored messages are read back: by `open` as after every
+//! measurement, by `touch` a part of them.
 
 use super::lane::Ordered;
 use super::ours::{Direct, Tuning};
@@ -141,7 +141,7 @@ fn touch(folder: &Path, most: u32, heads: usize) -> io::Result<()> {
 }
 
 /// Timeline `number` of those that are touched: their ids rise, so that state is written in the
-/// order that costs it least. What a head costs in memory does not depend on it.
+/// order that costs it least. The memory of a head does not depend on it.
 fn in_order(number: u32) -> TimelineId {
     let mut id = timeline(number).to_bytes();
     id[1..5].copy_from_slice(&number.to_be_bytes());

@@ -2,8 +2,8 @@
 //!
 //! One process fills a log without a checkpoint and is killed; another opens what it left, and
 //! reads every acknowledged message back. The files are in the kernel's cache, as they are when a
-//! process dies; once more they are not, as after a reboot. What was read is the process's own
-//! account of it (`rchar`), state included.
+//! process dies; once more they are not, as after a reboot. The bytes read are the process's own
+//! account (`rchar`), state included.
 
 use super::disk;
 use super::ours;

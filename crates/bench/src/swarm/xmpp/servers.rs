@@ -52,7 +52,7 @@ impl People {
         format!("u{at}")
     }
 
-    /// Whom somebody has as contacts: those next to it, in a ring.
+    /// Contacts of an account: those next to it, in a ring.
     fn contacts_of(self, at: u32) -> impl Iterator<Item = u32> {
         let half = self.contacts / 2;
         let count = self.count;

@@ -11,7 +11,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Whoever says nothing for so long will not.
+/// Longest silence before a wait is given up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const SASL: &str = "urn:ietf:params:xml:ns:xmpp-sasl";

@@ -1,10 +1,9 @@
 //! When messages expire that wait in the log alone: how many, and what they weigh.
 //!
 //! A queue that is full knows by it how much of it has expired, before the log is read to remove
-//! it: what has expired takes no room. Moments close to each other are one, the later: a message
-//! is never taken for expired too early. What is said here of messages that left the queue by
-//! another way than [`Expiries::take`] is wrong until the log was read, so it is never trusted for
-//! longer.
+//! it: what has expired takes no room. Moments close to each other are one, the later: a message is
+//! never taken for expired too early. The figures for messages that left the queue by another way
+//! than [`Expiries::take`] are wrong until the log was read, so they are never trusted for longer.
 
 use std::collections::VecDeque;
 
@@ -85,8 +84,8 @@ impl Expiries {
         self.expired
     }
 
-    /// The log is read from its beginning: what waits is told anew. What has expired stays known
-    /// until it was removed.
+    /// The log is read from its beginning: what waits is told anew. Expired messages stay known
+    /// until they were removed.
     pub fn begin(&mut self) {
         self.moments.clear();
     }

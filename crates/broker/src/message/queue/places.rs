@@ -44,7 +44,7 @@ impl Places {
         self.ranges.splice(at..=at, parts.into_iter().filter(|(first, last)| first <= last));
     }
 
-    /// A place need not be known any more: nothing is there. There are no more ranges than before.
+    /// A place need not be known any more: nothing is there. The number of ranges does not grow.
     pub fn shrink(&mut self, seq: Seq) {
         if let Ok(at) = self.at(seq)
             && (self.ranges[at].0 == seq || self.ranges[at].1 == seq)

@@ -367,8 +367,8 @@ impl Queue {
         Some(stored.unread.upto())
     }
 
-    /// A message was found there, the so many-th. True: it has expired, and waits no more. What was
-    /// sent, or may have been, does not expire (MQTT5 4.3.3-7).
+    /// A message was found there, the so many-th. True: it has expired, and waits no more. A
+    /// message that was sent, or may have been, does not expire (MQTT5 4.3.3-7).
     pub fn sweep(&mut self, entry: &Entry, (unix_s, nth): (u32, u64), totals: &mut Totals) -> bool {
         let sent_upto = self.sent_upto;
         let Some(stored) = self.stored.as_mut() else { return false };

@@ -5,7 +5,8 @@
 //! what is kept. A subscription that comes behind the look may have its page before the message is
 //! kept; nobody would give it to it. So owners count the pages that they give out and remember for
 //! whom; the publisher's shard reads the count before it looks, and the owner sends the message to
-//! those who had a page since. Whoever has it already does not get it twice: see `newcomers`.
+//! those who had a page since. A subscriber that has it already does not get it twice: see
+//! `newcomers`.
 
 use crate::peer_message::Asker;
 use base::time::{Instant, Now};

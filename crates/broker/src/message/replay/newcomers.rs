@@ -4,8 +4,8 @@
 //! its topic's owner, in either order, and an older one behind a newer. For a while after each
 //! subscription it is noted what a session was given last of each topic, so that neither happens.
 //! Numbers of one shard are in the order in which it published; those of two shards are not, and
-//! the owner is asked then. What is forgotten, because there is too much of it, costs a copy too
-//! many, never one too few.
+//! the owner is asked then. A note that is forgotten for lack of room costs a copy too many, never
+//! one too few.
 
 use base::slab::Key;
 use base::time::{Instant, Now};

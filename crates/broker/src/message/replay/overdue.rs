@@ -1,7 +1,7 @@
 //! Pages of other shards that do not come.
 //!
-//! A replay waits for one page at a time. What is asked for once more has a new number, so the page
-//! that comes late means nothing.
+//! A replay waits for one page at a time. A repeated request has a new number, so a page that comes
+//! late means nothing.
 
 use super::{LOOKS_MAX, Stage};
 use crate::{Broker, Effects};

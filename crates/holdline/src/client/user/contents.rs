@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 const BATCH_MAX: usize = 256;
 const BATCH_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes of one thing: a call takes more. What is larger no account could have.
+/// Bytes of one thing: a call takes more. A larger thing could not belong to an account.
 const ORDER_BYTES_MAX: usize = 3 << 20;
 
 /// Places that are told of one reason.

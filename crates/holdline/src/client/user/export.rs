@@ -3,8 +3,8 @@
 //! ```text
 //! GET /v1/users, /v1/users/NAME/keys, /v1/chat/accounts/NAME/export ─► a file
 //! ```
-//! What the API tells line by line is written as it comes. Invariant: what is written is XML, in
-//! one element what belongs together; a file that is whole ends with the end of its root.
+//! Lines of the API are written as they come. Invariant: what is written is XML, in one element
+//! what belongs together; a file that is whole ends with the end of its root.
 
 use super::text;
 use crate::client::{Server, encoded, query};

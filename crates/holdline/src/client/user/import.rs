@@ -1,9 +1,9 @@
 //! `holdline user import`: the users of a file, or of another server's, become accounts, a slice at
 //! a time.
 //!
-//! A slice is as many lines as one call takes. What was done is done: an import that breaks off is
-//! started again from the beginning, and goes over what is so already. It prints what there is to
-//! wait for on standard error.
+//! A slice is as many lines as one call takes. Finished slices stay: an import that breaks off is
+//! started again from the beginning, and passes over lines that are done already. It prints what
+//! there is to wait for on standard error.
 
 use super::contents::{Contents, ContentsSum};
 use super::talk::Talk;

@@ -5,8 +5,8 @@
 //!   └──► ids of occupants ─► whose are they? ─► who said it ─┴► batches ─► POST /v1/chat/moves
 //! ```
 //! A nick does not say who has it: anybody takes it whose bearer is away. An occupant's id does,
-//! for it is made of an address, so whoever is known is tried. What nothing names the sender of is
-//! said by the server itself, with the nick before the text. Invariants: what stands under an
+//! for it is made of an address, so whoever is known is tried. A message without a known sender is
+//! sent by the server itself, with the nick before the text. Invariants: what stands under an
 //! account's name the other server knew to be by that one; the same archive gives the same times
 //! and ids; of what is remembered there is so much and no more.
 

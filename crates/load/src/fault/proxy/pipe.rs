@@ -29,7 +29,7 @@ pub(super) const UP: usize = 0;
 pub(super) struct Pipe {
     /// The client's socket and, once it is called, the target's.
     pub ends: [Option<OwnedFd>; 2],
-    /// Whom the client came from.
+    /// Address of the client.
     pub peer: SocketAddr,
     /// Its place among all, of 2^32: below the share, the fault is its own.
     pub lot: u32,

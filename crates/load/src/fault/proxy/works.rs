@@ -1,8 +1,8 @@
 //! The proxy's thread: who comes, what is ready, what is due, what it was told.
 //!
-//! Sockets are registered once, by their edges. What the edges said is kept with a pipe, so that
-//! one that was silenced goes on when it may. Towards an IPv4 loopback target a call comes from
-//! the same loopback address as the client's, whose ports are then as many as the client's own.
+//! Sockets are registered once, by their edges. The state of the edges is kept with a pipe, so that
+//! one that was silenced goes on when it may. Towards an IPv4 loopback target a call comes from the
+//! same loopback address as the client's, whose ports are then as many as the client's own.
 
 use super::pipe::{FAREWELL, Loan, Next, Pipe, UP};
 use super::{Order, PIPES_MAX, ProxyCounts, QUEUED_BYTES_MAX};

@@ -6,12 +6,12 @@
 //!                               ▲                                                 │
 //!                               └──────────── a page that reaches the head ───────┘
 //! ```
-//! In step it acknowledges what comes, many at once; else it pulls up to the head. What it sends it
-//! keeps until that is answered, and sends it again with the same id on the next connection, or
-//! where the server was too busy: so each message is said once, whatever breaks. What it hands on
-//! of a message is what a body of any other protocol is: `extra`, and the text behind it. A client
-//! that is *lite* only sends: what is for it it leaves where it is. Chatrooms it joins at login,
-//! and what is said there, or what it is told that it was not sent, it hands on likewise.
+//! In step it acknowledges what comes, many at once; else it pulls up to the head. A message is
+//! kept until it is answered, and sent again with the same id on the next connection, or where the
+//! server was too busy: so each message is said once, whatever breaks. The body that it reports has
+//! the form of any other protocol: `extra`, and the text behind it. A client that is *lite* only
+//! sends: what is for it it leaves where it is. Chatrooms it joins at login, and what is said
+//! there, or what it is told that it was not sent, it hands on likewise.
 //!
 //! The invariant: each place of the inbox is handed on once, unless the server itself says it
 //! twice; what happened in a group never is, and what its own account says only to groups, and
@@ -177,7 +177,7 @@ impl Client {
         Ok(())
     }
 
-    /// Carries out an action that every protocol knows. There is no word for the others.
+    /// Carries out an action that every protocol knows. Other actions do nothing.
     pub(super) fn act(&mut self, action: &Action, out: &mut Out) -> Told {
         match action {
             Action::Ping if self.machine.is_logged_in() => ClientFrame::Ping.write(out.bytes()),

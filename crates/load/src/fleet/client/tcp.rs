@@ -1,6 +1,7 @@
 //! A client of bare TCP: it is there once it is connected, and counts what comes back.
 //!
-//! A request is bytes; its answer is as many. What comes while nothing is asked is a message.
+//! A request is bytes; its answer is as many. Bytes that come without an open request are a
+//! message.
 
 use model::close::CloseReason;
 use model::machine::{Input, Outbox};

@@ -4,11 +4,11 @@
 //!  Opening ─ features ─► (Encrypting ─ proceed, TLS ─► Opening) Proving ─ success ─► Restarting
 //!     ─ features ─► Binding ─ result ─► (Enabling ─ enabled) ─► There
 //! ```
-//! It begins TLS where the server wants that, or offers no other way to log in (RFC 6120 5).
-//! Once it is bound it asks for its roster and says that it is there (RFC 6121 2.2, 4.2). What it
-//! sends has its answer in the count of stream management (XEP-0198 4), or, at a server without
-//! that, in the answer to a ping behind each message (XEP-0199). A message's body is its front in
-//! base64, and behind a space the text. What has no answer is lost with its connection.
+//! It begins TLS where the server wants that, or offers no other way to log in (RFC 6120 5). Once
+//! it is bound it asks for its roster and says that it is there (RFC 6121 2.2, 4.2). Its messages
+//! are answered by the count of stream management (XEP-0198 4), or, at a server without that, by
+//! the answer to a ping behind each message (XEP-0199). A message's body is its front in base64,
+//! and behind a space the text. A message without an answer is lost with its connection.
 //!
 //! The invariant: each message of somebody else is handed on once for each time it came; `sent` and
 //! `received` count the stanzas of both directions from `<enable/>` on.
@@ -207,7 +207,7 @@ impl Client {
         self.open(Stage::Opening, out);
     }
 
-    /// Carries out an action that every protocol knows. There is no word for the others.
+    /// Carries out an action that every protocol knows. Other actions do nothing.
     pub(super) fn act(&mut self, action: &Action, out: &mut Out) -> Told {
         match action {
             Action::Ping if self.stage == Stage::There => self.ping(HEARTBEAT, out),
@@ -453,7 +453,7 @@ impl Client {
         }
     }
 
-    /// Whoever asks has an answer (RFC 6120 8.2.3): a ping its own, all else that nobody does that.
+    /// Answers a request (RFC 6120 8.2.3): a ping with a result, all others with an error.
     fn answer(&mut self, iq: &Element<'_, '_>, id: &str, out: &mut Out) {
         let is_ping = iq.child("ping", "urn:xmpp:ping").is_some();
         let bytes = out.bytes();

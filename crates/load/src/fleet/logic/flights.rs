@@ -119,8 +119,8 @@ impl FleetLogic {
         matches!(self.pool.plan.profile, FleetProfile::Http(_) | FleetProfile::Tcp)
     }
 
-    /// Notes what is about to be sent. What the server does not answer (QoS 0) counts as taken once
-    /// the socket has it, and is not timed.
+    /// Notes what is about to be sent. A message without an answer of the server (QoS 0) counts as
+    /// taken once the socket has it, and is not timed.
     pub(super) fn flights_begin(
         &mut self,
         virtual_client: u32,

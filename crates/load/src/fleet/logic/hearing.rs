@@ -3,7 +3,7 @@
 //! Every message whose body bears a proof is known by its publisher and number, whatever its topic:
 //! it is the first of its kind, a copy, or late. Where each client hears one sender, its numbers
 //! tell besides what is missing. A number that is passed over may still come: it is missing once it
-//! has not for a while. What cannot be told of a message is counted, as unjudged.
+//! has not for a while. A message that cannot be judged is counted as unjudged.
 
 use super::lately::{Rank, key};
 use super::pairs::{mark_of, pair_of};

@@ -492,7 +492,8 @@ fn others(among: u32, contacts: Option<u32>) -> u32 {
     contacts.unwrap_or(u32::MAX).min(among - 1).max(1)
 }
 
-/// Whom a client speaks to that draws this: nobody speaks to itself while there is anybody else.
+/// Receiver for a client that draws this number: nobody speaks to itself while there is anybody
+/// else.
 fn behind(own: u32, drawn: u32, among: u32) -> u32 {
     ((u64::from(own) + 1 + u64::from(drawn)) % u64::from(among)) as u32
 }

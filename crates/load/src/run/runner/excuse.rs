@@ -105,8 +105,8 @@ fn echo_ms(group: &Group) -> u64 {
     u64::try_from(longest.as_millis()).unwrap_or(u64::MAX).min(ECHO_MS_MAX)
 }
 
-/// Whether whatever ends with this cause while a fault stands is its doing. What the proxy counts
-/// is not here.
+/// Whether whatever ends with this cause while a fault stands is its doing. Ends that the proxy
+/// counts are not among these.
 fn makes(what: &FaultKind, cause: Cause, is_proxied: bool) -> bool {
     let timed_out = [
         Cause::SynTimedOut,

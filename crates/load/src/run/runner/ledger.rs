@@ -1,10 +1,11 @@
 //! The audit of inboxes: whether what the target acknowledged is what its accounts have.
 //!
-//! Groups that audit have pulled all that their accounts were ever sent. What they found is held
-//! against what every sender of the run had acknowledged, once for a message to one, and for one to
-//! a group once for each member that audits: as many entries, and by the sums of their marks the
-//! same. The invariant: where something is not known (a message without an end, an auditor that has
-//! not read everything) the audit has no result, and says why in a note.
+//! Groups that audit have pulled all that their accounts were ever sent. Their sums are compared
+//! with the acknowledged messages of every sender of the run: one entry for a message to one
+//! account, and for one to a group one for each member that audits; the number of entries and the
+//! sums of their marks must agree. The invariant: where something is not known (a message without
+//! an end, an auditor that has not read everything) the audit has no result, and says why in a
+//! note.
 
 use super::{Runner, audience};
 use lab::plan::{Group, Traffic, What};

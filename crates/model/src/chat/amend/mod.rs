@@ -2,8 +2,8 @@
 //!
 //! Each of these is a message of its own in the conversation, which names its target: place and
 //! number, and the name by which XMPP knows it. In `extra` that is ASCII, `seq id name`; behind a
-//! newline may stand what XMPP said beside. What a message is by now is told with it wherever it is
-//! read ([`Amended`]). Invariant: what is written of a target is read as it was.
+//! newline may stand what XMPP said beside. The present state of a message comes with it wherever
+//! it is read ([`Amended`]). Invariant: what is written of a target is read as it was.
 
 mod emoji;
 

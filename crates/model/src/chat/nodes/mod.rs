@@ -1,9 +1,9 @@
 //! Nodes: what an account publishes about itself, and what its clients keep with the server.
 //!
 //! A **node** has a name and **items**, each an id and bytes that nobody here looks into, in the
-//! order in which they were published. Who may read one, how many items it keeps and what is told
-//! of it is its configuration. Nodes stand at the home of their account; whoever asks for those of
-//! another is answered by that home, as far as its account lets it.
+//! order in which they were published. Its configuration says who may read it, how many items it
+//! keeps and which notifications it causes. Nodes stand at the home of their account; whoever asks
+//! for those of another is answered by that home, as far as its account lets it.
 
 mod bookmark;
 mod displayed;
@@ -58,7 +58,7 @@ pub enum NodeSpace {
 /// Readers of a node beside its account.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum NodeAccess {
-    /// Whoever is not blocked.
+    /// All accounts that are not blocked.
     Open,
     /// Those who may see the account's presence.
     #[default]
@@ -302,7 +302,7 @@ pub enum NodesAsk {
     KeptNames,
     /// How a node is. Answered by [`NodesFound::Node`].
     Node(Box<str>),
-    /// Whoever asks wants to be told of a node.
+    /// Subscribes the asking account to a node.
     Subscribe(Box<str>),
     /// The account unsubscribes from a node.
     Unsubscribe(Box<str>),

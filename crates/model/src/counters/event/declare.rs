@@ -62,7 +62,7 @@ macro_rules! counter {
 
 /// Tells a line of the log: of a kind, with fields as those of `tracing`.
 ///
-/// Whoever calls it has `tracing`. A field that the kind does not declare does not compile, and
+/// The calling crate has `tracing`. A field that the kind does not declare does not compile, and
 /// neither does a kind that is no line of the log. The kind's name comes last, as `event`.
 #[macro_export]
 macro_rules! tell {

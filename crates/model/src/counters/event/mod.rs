@@ -1,10 +1,10 @@
 //! The vocabulary of events: everything that the server tells of itself, declared once each.
 //!
 //! A line of the log is told by [`tell!`](crate::tell), which takes level, words and names of
-//! fields from here and from nowhere else. What applications hear by streams and webhooks has its
-//! name from here. The log's page and figures in console and metrics, and `docs/events.md`, are
-//! made of [`all`]. It does not know who listens. Invariant: a name belongs to one kind, and no
-//! line is told with a field that its kind does not declare.
+//! fields from here and from nowhere else. Events that applications get by streams and webhooks
+//! have their names from here. The log's page and figures in console and metrics, and
+//! `docs/events.md`, are made of [`all`]. It does not know who listens. Invariant: a name belongs
+//! to one kind, and no line is told with a field that its kind does not declare.
 
 #[macro_use]
 mod declare;

@@ -171,7 +171,7 @@ pub struct GrantedAccount {
     pub epoch: u64,
 }
 
-/// Whom a rule is about.
+/// Client that a rule is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Who<'a> {
     /// The client identifier.

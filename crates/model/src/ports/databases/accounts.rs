@@ -2,14 +2,14 @@
 //!
 //! The book of accounts is kept there where an operator says so; each server has a copy and lets in
 //! by it. A change is carried out only if the account still is what it was changed from. Every call
-//! ends within its time, and blocks until then: never on a shard's thread. What the texts of a row
-//! mean is known to whoever keeps the book.
+//! ends within its time, and blocks until then: never on a shard's thread. The keeper of the book
+//! knows the meaning of a row's texts.
 
 use crate::ports::users::UserFault;
 use std::fmt;
 
-/// An account as its row in the tables has it. What it is to prove is in texts of the forms of a
-/// password file; empty where there is none.
+/// An account as its row in the tables has it. Its credentials are texts of the forms of a password
+/// file; empty where there are none.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct AccountColumns {
     /// Its number; never given twice, for it is the table's own count. 0: not given yet.

@@ -1,9 +1,9 @@
 //! Port of an archive outside: tables of messages.
 //!
 //! The log acknowledges; what it has stored goes there behind that, in the order in which it was
-//! stored in each conversation. Whatever was given may be given again: a message is there once, and
-//! what was called back does not come back. Every call ends within its time, and blocks until then:
-//! never on a shard's thread.
+//! stored in each conversation. A message may be given again: it is there once, and a recalled one
+//! does not come back. Every call ends within its time, and blocks until then: never on a shard's
+//! thread.
 
 use super::accounts::DatabaseFault;
 use std::fmt;
@@ -38,7 +38,7 @@ pub struct ArchivedMessage {
     pub extra: Box<[u8]>,
     /// The number of the message that it edits, reacts to or quotes.
     pub about: Option<u64>,
-    /// Whom it mentions: addresses with blanks between, `*` for everybody.
+    /// Accounts that it mentions: addresses with blanks between, `*` for everybody.
     pub mentions: Box<str>,
     /// Number of the message that this one recalls: that message has no content from then on.
     pub recalls: Option<u64>,

@@ -2,7 +2,7 @@
 //! line change of it.
 //!
 //! Accounts of the book stand beside the users of files. A row lives in the log of its account's
-//! home ([`account_home`]), where everything of the account is. What is put is on stable storage
+//! home ([`account_home`]), where everything of the account is. A change is on stable storage
 //! before the answer, holds at once on every shard, and is there again after a restart. Calls may
 //! block.
 
@@ -195,8 +195,8 @@ pub enum UserFault {
     Busy,
     /// The log did not take it, or did not answer.
     StoreFailed,
-    /// The database of accounts is away or refuses, in words. What was under way may have been
-    /// done.
+    /// The database of accounts is away or refuses, in words. A change under way may have been
+    /// carried out.
     DatabaseFailed(String),
 }
 

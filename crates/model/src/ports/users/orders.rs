@@ -257,7 +257,7 @@ pub enum BookFault {
     Forbidden,
     /// Somebody has the name, or it is kept for somebody.
     Conflict,
-    /// There is no such account.
+    /// The account does not exist.
     Unknown(Box<str>),
     /// The order breaks a rule: which, in words for people.
     Wrong(Box<str>),

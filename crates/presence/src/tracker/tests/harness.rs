@@ -1,4 +1,4 @@
-//! Whatever a directory does, tracker and directory agree when all is quiet.
+//! Under any fault of a directory, tracker and directory agree when all is quiet.
 //!
 //! A world is a hub of a few principals, a plain map as the directory, another node that claims
 //! them too, and a stranger who changes records behind everybody's back, all drawn from a seed.

@@ -25,7 +25,7 @@ pub struct ContentFields<'a> {
     pub uncounted: bool,
     /// Quote of another message.
     pub quote: Option<QuoteFields<'a>>,
-    /// Whom it mentions.
+    /// Accounts that the message mentions.
     pub mentions: Vec<&'a str>,
     /// Whether the message mentions everybody.
     pub everybody: bool,

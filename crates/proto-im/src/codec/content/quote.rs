@@ -64,7 +64,7 @@ impl Body for QuoteFields<'_> {
     }
 }
 
-/// Whom a message mentions; `None`: one of these is no address.
+/// Accounts that a message mentions; `None`: one of these is no address.
 pub(super) fn mentions_of(names: &[&str], everybody: bool) -> Option<Option<Box<Mentions>>> {
     let accounts = names.iter().map(|name| Addressee::parse(name).ok()).collect::<Option<_>>()?;
     Some(Mentions::of(accounts, everybody))

@@ -119,8 +119,7 @@ fn what_is_wrong_with_a_large_publish_shows_before_its_payload_has_come() {
     assert!(shown > 40, "{shown}");
 }
 
-/// Whatever these bytes are, reading them ends well; what they mean is written so that it reads
-/// the same.
+/// For any bytes, reading ends well; the result is written so that it reads the same.
 pub fn read_and_write_again(bytes: &[u8], rules: &DecodeRules) -> Result<(), PacketFault> {
     let DecodeStep::Packet { packet, bytes: length, .. } = decode(bytes, rules)? else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Whatever clients really send, wherever it is split: the machine does the same.
+//! Bytes of real clients, split in any way: the machine does the same.
 
 use super::harness::ServerHarness;
 use crate::codec::tests::vectors::{Case, good};

@@ -58,7 +58,8 @@ impl Session {
         Ok((What::Order, asks))
     }
 
-    /// Whom an item names: an account, or a domain, which is not ours if it is to be blocked.
+    /// Account that an item names: an account, or a domain, which is not ours if it is to be
+    /// blocked.
     fn blockable(&self, jid: Option<&str>, is_block: bool) -> Result<AccountAddress, StanzaFault> {
         let jid = jid.ok_or(StanzaFault::BadRequest)?;
         let Jid { account, domain, resource } = Jid::parse(jid).ok_or(StanzaFault::JidMalformed)?;

@@ -188,8 +188,8 @@ impl Session {
         }
     }
 
-    /// Whom a JID of a contact names: an account, not a device of it; or a domain that somebody
-    /// else serves, such as that of a gateway.
+    /// Account that a contact's JID names: an account, not a device of it; or a domain that another
+    /// server serves, such as that of a gateway.
     fn contact_of(&self, jid: Option<&str>) -> Result<AccountAddress, StanzaFault> {
         let domain = jid.and_then(Jid::parse).filter(|jid| jid.account.is_none());
         let is_foreign = |domain: &str| self.domains().is_some_and(|it| it.is_foreign(domain));

@@ -1,10 +1,10 @@
 //! Services beside XMPP that the operator names for his people, such as relays of calls (XEP-0215).
 //!
-//! Whoever is logged in is told of them by the server of the own domain, with what lets it in
-//! there: a user name and a password, or such as are made anew for each question and hold for a
-//! time (draft-uberti-behave-turn-rest), which the service can check by a secret that it shares
-//! with this server. Which services there are is the listener's to know. Invariant: a secret goes
-//! to nobody, and nothing at all to other domains.
+//! A client that is logged in gets them from the server of its own domain, with credentials for
+//! each: a user name and a password, or such as are made anew for each question and hold for a time
+//! (draft-uberti-behave-turn-rest), which the service can check by a secret that it shares with
+//! this server. Which services there are is the listener's to know. Invariant: a secret goes to
+//! nobody, and nothing at all to other domains.
 
 use crate::fault::StanzaFault;
 use crate::stanza::{put_attribute, timestamp};

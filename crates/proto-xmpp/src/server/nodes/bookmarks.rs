@@ -1,8 +1,8 @@
 //! Bookmarks of rooms, as they are published (XEP-0402) and as they were kept before (XEP-0048 in
 //! XEP-0049): one and the same.
 //!
-//! Whoever stores the old form has those replaced that say something else in it; what the new form
-//! says beyond (`extensions`) stays. Addresses of pages, which only the old form has, are kept
+//! A client that stores the old form replaces those bookmarks that differ in it; further parts of
+//! the new form (`extensions`) stay. Addresses of pages, which only the old form has, are kept
 //! beside them.
 
 use super::private::{self, PRIVATE};

@@ -1,8 +1,8 @@
 //! Questions of people of other domains about what accounts here publish: vCards, avatars, nodes
 //! (XEP-0163 6, 0054, 0084).
 //!
-//! Whoever asks is answered as one of ours is whom the account does not have among its contacts, or
-//! has. Nothing is changed from elsewhere, and nobody subscribes: notifications go to contacts.
+//! A foreign account is answered as one of ours that the account does not have among its contacts,
+//! or has. Nothing is changed from elsewhere, and nobody subscribes: notifications go to contacts.
 //! Invariant: each question is answered once.
 
 use super::{Want, Wanted, gets, is_of_nodes, put_refusal, render};

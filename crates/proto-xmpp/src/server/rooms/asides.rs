@@ -5,8 +5,8 @@
 //! form of a visitor   ─► the group's home, at its pace ─► form for each moderator in the room
 //! form of a moderator ─► allows? ─► Unmute, as by `participant` of an admin
 //! ```
-//! None of it is kept: a form is answered by what it says, whether it was ever asked. Who has a
-//! voice is what the session was shown last; the group judges anew. Invariant: of a room nobody is
+//! None of it is kept: a form is answered by what it says, whether it was ever asked. The session
+//! uses the roles that it was shown last; the group judges anew. Invariant: of a room nobody is
 //! told who asks for voice but moderators who are in it.
 
 use super::administration::Ordering;
@@ -42,7 +42,7 @@ pub(super) type Standing = (GroupRole, bool);
 
 /// A form about voice.
 enum VoiceForm {
-    /// Whoever sends it wants one.
+    /// The sender asks for a voice.
     Asks,
     /// This one is to have one.
     Allows(AccountAddress),

@@ -92,8 +92,8 @@ impl Session {
         }
     }
 
-    /// Whoever asks for its own occupant wants to know whether it is in the room still
-    /// (XEP-0410 3); the others answer nothing.
+    /// Answers an account that asks for its own occupant whether it is in the room still (XEP-0410
+    /// 3); other occupants answer nothing.
     fn asks_occupant(
         &mut self,
         room: &AccountAddress,

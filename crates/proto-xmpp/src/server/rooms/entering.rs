@@ -53,7 +53,7 @@ pub(super) struct Entering {
     wished: Wished,
     /// The end of the conversation; it comes newest first.
     said: Vec<Arc<ChatMessage>>,
-    /// Whoever enters may make it.
+    /// Whether the entering account may make it.
     may_make: bool,
     /// The room was not there before.
     pub(super) is_made: bool,

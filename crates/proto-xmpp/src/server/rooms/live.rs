@@ -4,10 +4,10 @@
 //! presence ─► Join ─► oneself, what was said last, the subject      message ─► Send ─► Said ─► all
 //! ```
 //! Of who is there nothing is shown but oneself: a room of ten thousand would be nothing else (7.1
-//! leaves presence to the room). What is said is for whoever is in it now, has no stanza-id and is
-//! in no archive. A device that does not read is not sent what is said, and is told how much that
-//! was, by a message of the room itself. Invariant: of each message that the service hands over
-//! either a stanza goes out or the service hears that none did.
+//! leaves presence to the room). A message is for devices that are in it now, has no stanza-id and
+//! is in no archive. A device that does not read is not sent what is said, and is told how much
+//! that was, by a message of the room itself. Invariant: of each message that the service hands
+//! over either a stanza goes out or the service hears that none did.
 
 use super::entering::Wished;
 use super::{MUC, refuse_place};
@@ -45,7 +45,7 @@ pub(super) struct LiveAsk {
     stanza: &'static str,
     id: Option<Box<str>>,
     to: Box<str>,
-    /// Whoever enters: the name it wants there, and what of the past.
+    /// If the device is entering: the name it wants there, and the part of the history.
     enters: Option<(Box<str>, Wished)>,
 }
 

@@ -94,7 +94,7 @@ impl Session {
         self.orders_live("iq", about, what, out);
     }
 
-    /// Whom an item is about, by its address or by its name in the room.
+    /// Account that an item is about, by its address or by its name in the room.
     fn named_in_live(
         &self,
         room: &AccountAddress,

@@ -4,9 +4,9 @@
 //! presence, iq ─► line of questions ─► the first is with the service ─► its next step, or answered
 //! message      ─► Send ─► the group ─► inbox ─► of a room that was entered: a stanza of the room
 //! ```
-//! What a session asks about rooms is asked one after the other, so that it has one reading under
-//! way besides its inbox's. Kept of a room is its address and the last place that was shown; both
-//! go with [`Busy`](super::busy::Busy) when no room is left. Knows nothing of who looks at a
+//! A session's questions about rooms are asked one after the other, so that it has one reading
+//! under way besides its inbox's. Kept of a room is its address and the last place that was shown;
+//! both go with [`Busy`](super::busy::Busy) when no room is left. Knows nothing of who looks at a
 //! group at the moment: an occupant is a member. Invariant: each question is answered once; of a
 //! room that was entered each message of the group is shown once, in the group's order.
 
@@ -86,7 +86,7 @@ struct Room {
     is_muted: bool,
     /// Only owner and admins may say something.
     is_closed: bool,
-    /// Whoever wants may enter.
+    /// Whether anybody may enter.
     is_unlocked: bool,
     /// How its occupants are there, as far as they have said so.
     shows: Shows,

@@ -2,8 +2,8 @@
 //!
 //! Each member is one, by the name of its account, whether a device of it is here or not: chat
 //! knows who is a member, and not who looks. Affiliation and role follow from the member's role.
-//! What happens to somebody is shown as it happens; who may speak after a mute, or in a room that
-//! was closed, is read from the group.
+//! Changes of members are shown as they happen; who may speak after a mute, or in a room that was
+//! closed, is read from the group.
 
 use super::walk::Walk;
 use super::{RoomAnswer, RoomAsk, RoomWhat, Step};
@@ -156,7 +156,7 @@ fn destroyed(why: &str, venue: Option<&AccountAddress>) -> String {
 /// A repeated question about roles, after somebody was muted, or a room closed.
 pub(super) struct Refreshing {
     pub(super) walk: Walk,
-    /// Whom it is about; none: all.
+    /// Members that it is about; empty: all.
     whom: Vec<AccountAddress>,
     /// Author and reason, if all of it is one change.
     why: Option<(AccountAddress, Box<str>)>,

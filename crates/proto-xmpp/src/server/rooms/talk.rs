@@ -228,7 +228,7 @@ fn inviter(
     Ok(inviter.filter(|it| !it.is_group()))
 }
 
-/// Whom an `x` invites, and why.
+/// Accounts that an `x` invites, and the reasons.
 fn invited(x: &Element<'_, '_>) -> Result<Vec<(Addressee, Box<str>)>, StanzaFault> {
     let invites: Vec<_> = x.children().filter(|it| it.is("invite", MUC_USER)).collect();
     match invites.len() {

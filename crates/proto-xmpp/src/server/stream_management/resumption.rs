@@ -32,8 +32,8 @@ use model::timeline::Seq;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How long a client that resumes waits for answers to what it said before. What is not answered
-/// then is not counted, and it may say it again.
+/// How long a client that resumes waits for answers to what it said before. A stanza that is not
+/// answered then is not counted, and the client may send it again.
 const SETTLES: Duration = Duration::from_secs(10);
 
 /// Bytes that are written again before the rest is put off until they are gone.
@@ -373,7 +373,7 @@ impl Session {
         self.place = begins;
     }
 
-    /// Whatever was put off goes on as far as it may, at the end of each call.
+    /// Continues everything that was put off as far as it may, at the end of each call.
     pub(in crate::server) fn settles(&mut self, now: Now, out: &mut Out) {
         let answered = self.busy.as_ref().is_none_or(|busy| busy.first_unanswered().is_none());
         let place = self.place;

@@ -98,8 +98,8 @@ impl UserBook {
         Ok(news)
     }
 
-    /// Raises epochs in the database that should have been. Whoever was changed again meanwhile is
-    /// left to the word of that change.
+    /// Raises epochs in the database that should have been. Accounts that were changed again
+    /// meanwhile are left to the word of that change.
     fn raise(&self, database: &BookDatabase, news: Vec<News>) -> Result<Vec<News>, UserFault> {
         let late: Vec<AccountChange> =
             news.iter().filter(|it| it.is_late()).map(News::change).collect();

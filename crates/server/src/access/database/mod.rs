@@ -148,7 +148,7 @@ impl BookDatabase {
         Err(UserFault::DatabaseFailed(format!("{why}; nothing was done")))
     }
 
-    /// Asks it for those who change the book. What it says of itself is remembered.
+    /// Asks it for those who change the book. Its answer about itself is remembered.
     pub(super) fn asked<T>(
         &self,
         ask: impl FnOnce(&dyn AccountTables) -> Result<T, DatabaseFault>,

@@ -6,10 +6,10 @@
 //! ```
 //! The MQTT machine does not know what stands in its messages, the IM machine not in what they
 //! came: this hands what the one has read to the other, and plays the broker's part towards the
-//! MQTT machine. A session of chat begins when it is first needed. What chat says goes to this
-//! connection alone, at QoS 0, and never through the tree of topics; what does not go out is told
-//! by one Notify, and pulled. Invariant: each request that was taken is answered once, by chat, by
-//! the end of its time or by the connection's.
+//! MQTT machine. A session of chat begins when it is first needed. Chat's deliveries go to this
+//! connection alone, at QoS 0, and never through the tree of topics; those that do not go out are
+//! announced by one Notify, and pulled. Invariant: each request that was taken is answered once, by
+//! chat, by the end of its time or by the connection's.
 
 mod call;
 mod json;
@@ -64,7 +64,7 @@ pub struct ChatOverMqtt {
 }
 
 enum Step {
-    /// There is no session of chat.
+    /// No session of chat exists.
     Out,
     /// The session was asked for; an answer is due at this time.
     Asked(Instant),
@@ -377,8 +377,8 @@ impl ChatOverMqtt {
         self.publish(now, &pending.reply.message(&frame), out)
     }
 
-    /// Something happens in the account. What has a place in the inbox may be told later by it; a
-    /// device that does not read what has none is not one that can be told of it.
+    /// Something happens in the account. An event with a place in the inbox may be sent later by
+    /// it; one without a place is not sent to a device that does not read.
     fn happens(&mut self, now: Now, word: ChatDelivery, out: &mut Out) -> Done {
         let place = place_of(&word);
         let is_told = self.events().any() && !is_slow(out) && self.untold == 0;

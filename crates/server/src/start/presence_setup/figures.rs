@@ -3,8 +3,8 @@
 //! ```text
 //! a shard that turns ─► its cell, once a second ─► added up, at each full second ─► rings
 //! ```
-//! Nobody is asked, for that would wake a shard that has nothing to say. What a shard counts in the
-//! second that it has not told yet falls into the next.
+//! Nobody is asked, for that would wake a shard that has nothing to say. Counts that a shard has
+//! not reported within the second fall into the next.
 
 use super::super::periodic::{PeriodicTask, to_next_second};
 use crate::clock;

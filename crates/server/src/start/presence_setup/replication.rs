@@ -1,9 +1,9 @@
 //! The thread that carries records to the directory.
 //!
 //! Shards hand it what is to be written over a bounded channel and never wait: one that finds it
-//! full is told that the directory is slow, and its tracker offers the same again. What became of
-//! it goes back by mail. All decisions are the [`Replicator`]'s: here it gets a clock, a directory
-//! and somebody to tell. Invariant: calls to a directory are made here, and in the queries' own
+//! full is told that the directory is slow, and its tracker offers the same again. The result goes
+//! back by mail. All decisions are the [`Replicator`]'s: here it gets a clock, a directory and
+//! somebody to tell. Invariant: calls to a directory are made here, and in the queries' own
 //! connections, and nowhere else.
 
 use crate::clock;
@@ -71,7 +71,7 @@ pub struct ReplicatorParts {
     pub replicator: Replicator,
     /// Directory that records are written to.
     pub directory: Box<dyn Directory>,
-    /// Whom to tell.
+    /// Sink for results.
     pub sink: Box<dyn ReplicationSink + Send>,
     /// Unwritten entries.
     pub digests: Arc<Digests>,

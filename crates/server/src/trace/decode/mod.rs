@@ -1,7 +1,7 @@
 //! Bytes of a connection, as people read them: frames with their names and main fields.
 //!
 //! Machines take whole frames and say whole frames, so each string of bytes that was seen is some
-//! of them. What cannot be read is told as so many bytes. It knows no shard and no trace.
+//! of them. Bytes that cannot be read are shown as their number. It knows no shard and no trace.
 //! Invariant: passwords, tokens, signatures and what SASL says leave here as a length
 //! ([`TraceValue::Redacted`]), and bytes that cannot be read not at all, for one may be among them.
 

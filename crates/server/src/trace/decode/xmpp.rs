@@ -14,8 +14,8 @@ use proto_xmpp::xml::scan::{CLIENT, Element, Scan};
 /// Elements within another that are told.
 const CHILDREN_MAX: usize = 16;
 
-/// Attributes that are told. What names a stream that can be resumed is a secret: `id` and `previd`
-/// of stream management are left out ([`told_attributes`]).
+/// Attributes that are told. The name of a stream that can be resumed is a secret: `id` and
+/// `previd` of stream management are left out ([`told_attributes`]).
 const PLAIN: &[&str] = &["type", "id", "from", "to", "mechanism", "version", "h", "xml:lang"];
 
 pub(super) fn read(mut bytes: &[u8]) -> Vec<Decoded<'_>> {

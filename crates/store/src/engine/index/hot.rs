@@ -23,7 +23,7 @@ type Pointers = HashMap<usize, Arc<Stored>, BuildHasherDefault<PointerHasher>>;
 pub(crate) struct Hot {
     /// In the order of their places.
     messages: VecDeque<(Place, Arc<Message>)>,
-    /// Of the newest of them, and of those that are about to be held. What grows old goes with its
+    /// Of the newest of them, and of those that are about to be held. Old pointers go with their
     /// generation: taking pointers out one by one costs more than putting them in.
     young: Pointers,
     old: Pointers,

@@ -88,7 +88,7 @@ pub(crate) struct Limits {
     /// In memory and in state.
     pub(crate) count_max: usize,
     pub(crate) age_s_max: u32,
-    /// Of memory. What state was not told of stays beyond it.
+    /// Of memory. Appends that state does not have yet stay beyond it.
     pub(crate) bytes_max: usize,
 }
 
@@ -231,8 +231,8 @@ impl Once {
         untold
     }
 
-    /// How many keys state is told of at once, of so many at most. What an earlier build left is
-    /// told anew as a whole: new rows may have the keys of its rows.
+    /// How many keys state is told of at once, of so many at most. The rows of an earlier build are
+    /// written anew as a whole: new rows may have the keys of its rows.
     pub(crate) fn at_once(&self, most: usize) -> usize {
         if self.left.is_empty() { most } else { usize::MAX }
     }

@@ -152,8 +152,8 @@ impl Index {
         Ok(roster)
     }
 
-    /// A roster is so from now on; of version 0 it is gone. What its row was before, if that had
-    /// changed.
+    /// A roster is so from now on; of version 0 it is gone. Returns the row's former change, if it
+    /// had changed.
     pub(crate) fn set_roster(&mut self, id: RosterId, roster: Roster) -> Option<Option<Box<[u8]>>> {
         let key = row_key(Table::Rosters, &id.row_key());
         self.rosters.forget(ListName::Roster(id));

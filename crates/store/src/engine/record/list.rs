@@ -7,11 +7,11 @@
 //! in an Append with form bit 16, in place of the named timelines:
 //!         list: offset u32, length u32 | count | ranges | ranges × (gap, length) | count × seq
 //! ```
-//! What has no size is a small number. A list stands in the same segment as what names it, before
-//! it, and behind the place from which a start would read; so whoever reads a segment, or a log
-//! from its checkpoint on, has met the list. `offset` and `length` are those of its record. A range
-//! skips `gap` timelines of the list and names the next `length`. It knows no roster's rules.
-//! Invariant: what is read back is what was written, or `None`.
+//! A value without a stated size is a small number. A list stands in the same segment as what names
+//! it, before it, and behind the place from which a start would read; so whoever reads a segment,
+//! or a log from its checkpoint on, has met the list. `offset` and `length` are those of its
+//! record. A range skips `gap` timelines of the list and names the next `length`. It knows no
+//! roster's rules. Invariant: what is read back is what was written, or `None`.
 
 use super::bytes::{Bytes, put_small};
 use model::ports::log::{RosterChange, RosterId};

@@ -30,7 +30,7 @@ impl Stored {
     }
 }
 
-/// A message at its place in a timeline. What one append gave to many timelines is shared.
+/// A message at its place in a timeline. Timelines share what one append gave to all of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
     pub(crate) seq: Seq,

@@ -116,7 +116,7 @@ pub(in crate::engine) fn is_loading(state: &dyn State) -> Result<bool, StateErro
     Ok(state.get(Keep::Meta, LOADING)?.is_some())
 }
 
-/// There is no load, or it is over.
+/// The change that notes that no load is under way.
 pub(super) fn no_load() -> StateChange {
     StateChange::delete(Keep::Meta, LOADING)
 }

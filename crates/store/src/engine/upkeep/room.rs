@@ -4,8 +4,8 @@
 //! much is alive ─► weighed: how many bytes were made when ─► a sweep with a second before which
 //!                  all goes, and how many bytes are enough (`retention.rs`)
 //! ```
-//! What is alive counts, not what the log has: the rest is compaction's. Invariant: what gives way
-//! is older than what of its kind stays, within the grain of the times.
+//! Only living entries count, not the whole log: the rest is compaction's. Invariant: what gives
+//! way is older than what of its kind stays, within the grain of the times.
 
 use super::Work;
 use super::retention::{Sweep, spaces_giving_way, walk};

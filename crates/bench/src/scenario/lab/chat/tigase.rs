@@ -83,7 +83,7 @@ fn run(scale: Scale, hold_s: u32, database: Option<MariaDb>, more: String) -> io
     Ok(outcome)
 }
 
-/// The figures. What depends on the machine is one of them; everything else must have held.
+/// The figures. Those that depend on the machine are among them; all other rules must have held.
 fn tell(talked: &Talked, hold_s: f64, outcome: &mut Outcome) -> io::Result<()> {
     let rules = ["delivery.mean <= 25ms", "delivery.p99 <= 100ms"];
     let of_the_machine = talked.held_but(&rules)?;

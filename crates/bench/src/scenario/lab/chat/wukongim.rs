@@ -5,8 +5,8 @@
 //! answers with 403); its own protocol is encrypted, so that both are spoken to by HTTP. Nobody is
 //! online. Four connections post one message after the other, to each group in turn, and each is
 //! answered when the server says that it has it: ours when it is on stable storage, theirs when it
-//! is written to a file, which nothing syncs. Ours has a place in a hundred inboxes besides. What
-//! was acknowledged is then looked for: in our inboxes' count, in their groups' last number.
+//! is written to a file, which nothing syncs. Ours has a place in a hundred inboxes besides.
+//! Acknowledged messages are then looked for: in our inboxes' count, in their groups' last number.
 
 use super::person::Person;
 use super::{rest, rest_of};

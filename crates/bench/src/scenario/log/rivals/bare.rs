@@ -1,9 +1,9 @@
 //! A write and fdatasync of the same bytes: the floor under every engine.
 //!
-//! A record is length, checksum, key, body and sixteen bytes a row (timeline, place). There is no
-//! index, nothing can be pulled from it, and nothing is ever freed. One file, whose length is set
-//! in steps beforehand: fdatasync need not write a length then, which saves a third of the CPU of
-//! a small append.
+//! A record is length, checksum, key, body and sixteen bytes a row (timeline, place). This store
+//! has no index, cannot be read by key, and never frees anything. One file, whose length is set in
+//! steps beforehand: fdatasync need not write a length then, which saves a third of the CPU of a
+//! small append.
 
 use crate::scenario::log::audit::Seen;
 use crate::scenario::log::lane::Ordered;

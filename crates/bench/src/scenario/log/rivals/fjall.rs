@@ -1,7 +1,7 @@
 //! fjall 3: an LSM tree with a journal; messages and rows are two keyspaces, a batch is one write.
 //!
-//! The journal is synced as fdatasync does (`SyncData`), like everyone's. What its workers flush
-//! and compact meanwhile and afterwards is in its CPU.
+//! The journal is synced as fdatasync does (`SyncData`), like everyone's. Work that its threads
+//! flush and compact meanwhile and afterwards is in its CPU.
 
 use crate::scenario::log::audit::Seen;
 use crate::scenario::log::lane::Ordered;

@@ -192,8 +192,8 @@ impl Session {
         jid.account.filter(|_| is_here).ok_or(StanzaFault::ItemNotFound)
     }
 
-    /// Whoever executes a command may: it is shown the form, or what came of it where there is
-    /// none.
+    /// Begins a command of an account that may execute it: with its form, or with its result where
+    /// it has none.
     pub(super) fn begins(
         &mut self,
         command: &'static Command,

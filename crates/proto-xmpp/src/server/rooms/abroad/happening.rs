@@ -50,7 +50,7 @@ impl RoomsAbroad {
         self.takes_guests_out(now);
     }
 
-    /// Whoever was added by somebody, and is not there, is invited (7.8.2).
+    /// Invites accounts that somebody added and that are not in the room (7.8.2).
     fn invites(&mut self, word: &RoomWord) {
         let message = &*word.message;
         let change = GroupChange::of(&message.content);

@@ -5,10 +5,11 @@
 //! stanza of another server ─► question ─► asked of chat in its account's name ─► next step, end
 //! message of a group ─► each seat of its room: a stanza for its domain
 //! ```
-//! Whoever enters is a member of the group, as an occupant of this server is; what it asks is what
-//! a session asks ([`super`]), as an errand of its account. Kept is a **seat** for each device that
-//! has entered. It knows no stream, no route and no store. Invariant: seats and questions are
-//! within their limits; whoever could not be sent something has no seat any more, and is told.
+//! A device that enters is a member of the group, as an occupant of this server is; its requests
+//! are those of a session ([`super`]), as errands of its account. Kept is a **seat** for each
+//! device that has entered. It knows no stream, no route and no store. Invariant: seats and
+//! questions are within their limits; whoever could not be sent something has no seat any more, and
+//! is told.
 
 mod asides;
 mod asking;

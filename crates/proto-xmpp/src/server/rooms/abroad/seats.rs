@@ -37,7 +37,7 @@ pub(super) struct ShowPace {
     waiting: Option<MemberShow>,
 }
 
-/// How often a device says in a minute how it is there. What it says beyond waits, the last of it.
+/// How often a device says in a minute how it is there. Further presence waits, the last of it.
 const SHOWS_A_MINUTE: u8 = 10;
 
 const MINUTE: Duration = Duration::from_secs(60);

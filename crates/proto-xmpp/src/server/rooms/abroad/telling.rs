@@ -29,8 +29,8 @@ pub(super) const MISSED_MAX: usize = 256;
 pub(super) const MISSED: &str = "<status code='333'/>";
 
 impl RoomsAbroad {
-    /// Somebody begins to enter. False: it does so already. Whoever left before the answer came
-    /// begins anew, and the answers come in the order of the questions.
+    /// Somebody begins to enter. False: it does so already. A device that left before the answer
+    /// came begins anew, and the answers come in the order of the questions.
     pub(super) fn begins_to_enter(&mut self, room: &AccountAddress, who: &Who) -> bool {
         let entrants = self.entering.entry(room.clone()).or_default();
         let is_new = !entrants.iter().any(|it| it.who == *who && !it.is_left);

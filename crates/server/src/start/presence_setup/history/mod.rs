@@ -48,7 +48,7 @@ pub struct HistoryInbox {
 }
 
 impl HistoryInbox {
-    /// Hands lines over. What has found no room stays with the shard until it is too much.
+    /// Hands lines over. Lines without room stay with the shard until they are too many.
     pub fn offer(&self, lines: &mut String) {
         match self.words.try_send(Word::Lines(std::mem::take(lines))) {
             Ok(()) => {}

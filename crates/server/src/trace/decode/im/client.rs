@@ -1,4 +1,4 @@
-//! Frames of clients. What is searched for is not shown, nor what is secret in a registration.
+//! Frames of clients. Search terms are not shown, nor the secrets of a registration.
 
 use super::super::{Decoded, Fields};
 use super::{change, content, numbered, place, said, transient};

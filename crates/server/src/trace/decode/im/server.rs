@@ -1,5 +1,5 @@
-//! Frames of servers. What people call each other and say of themselves is not shown, nor what was
-//! announced in a chatroom.
+//! Frames of servers. Names that people give each other and their own status texts are not shown,
+//! nor announcements in a chatroom.
 
 use super::super::{Decoded, Fields};
 use super::{change, content, numbered, said, transient};
@@ -151,7 +151,7 @@ fn found(it: &FoundFields<'_>) -> Fields {
     fields.set("before", it.before).set("more", it.more)
 }
 
-/// Whoever has an address has the file: neither is shown.
+/// The address of a file gives the file to anybody: neither is shown.
 fn slot(it: &SlotFields<'_>) -> Fields {
     let fields = numbered(it.number).secret("put_url", it.put_url.as_bytes());
     fields.secret("get_url", it.get_url.as_bytes())
