@@ -189,7 +189,7 @@ pub type Backup = Arc<dyn Fn(&Path) -> Result<u64, String> + Send + Sync>;
 /// The newest lines of the log that were kept, oldest first. Must not block.
 pub type RecentLog = Arc<dyn Fn() -> Vec<LogLine> + Send + Sync>;
 
-/// How often each kind of trouble was told in the log, by its name. Must not block.
+/// Number of log lines of each kind of trouble, by its name. Must not block.
 pub type LogEvents = Arc<dyn Fn() -> BTreeMap<&'static str, u64> + Send + Sync>;
 
 /// Reads the configuration again and applies what can change while the server runs; an error says

@@ -295,7 +295,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    /// A counter at which flows add up what they are told.
+    /// A counter at which flows add up the answers that they get.
     struct Sum {
         flows: Flows<Sum>,
         asked: Vec<WaitKey>,

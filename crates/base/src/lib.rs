@@ -1,12 +1,11 @@
 //! Ground floor: what the standard library could have had.
 //!
-//! Time that is told and never read, slots whose ids cannot be mistaken for a later tenant, a hash
-//! index that never pauses to grow, a wheel for short timers, bytes that are taken off the front,
-//! straight-line functions that wait for answers, the pace at which a crowd is let in, rates of
-//! many names, strangers' text made fit to be shown, bytes as hexadecimal digits, the word that a
-//! typing error meant, keys of a configuration with all that is said of them, the secret of a
-//! cluster.
-//! Nothing here knows a protocol, a socket, a file or the clock; everything is memory.
+//! Time that is an argument and never read, slots whose ids cannot be mistaken for a later tenant,
+//! a hash index that never pauses to grow, a wheel for short timers, bytes that are taken off the
+//! front, straight-line functions that wait for answers, the pace at which a crowd is let in, rates
+//! of many names, strangers' text made fit to be shown, bytes as hexadecimal digits, the word that
+//! a typing error meant, keys of a configuration with their texts and types, the secret of a
+//! cluster. Nothing here knows a protocol, a socket, a file or the clock; everything is memory.
 //!
 //! Read [`time`] first, then [`slab`]: every long-lived record of the server lives in one.
 

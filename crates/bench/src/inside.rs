@@ -37,7 +37,7 @@ const DRAWN: u64 = 0x686f_6c64;
 const BACK_A_SECOND: u32 = 600;
 /// An emulated machine takes so long at most to start over what a million have left.
 const START_S: u32 = 900;
-/// How often progress is told.
+/// Time between two reports of progress.
 const TELL_EVERY: Duration = Duration::from_secs(15);
 
 /// Runs it: `miop|mqtt|mqtt-kept|xmpp|lab DEVICES HOLD_SECONDS PATIENCE_SECONDS`, the last for

@@ -98,7 +98,7 @@ fn small(work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     work()
 }
 
-/// Runs scenarios one after the other; one that fails is told and the others still run.
+/// Runs scenarios one after the other; one that fails is reported and the others still run.
 fn run(arguments: &[String]) -> io::Result<()> {
     let (scale, scenarios) = chosen(arguments)?;
     let mut failed = Vec::new();

@@ -1,8 +1,8 @@
 //! The rules of topics and sessions over one shard's part of them.
 //!
-//! A [`Broker`] is pure and synchronous: it is told the time, takes one request, peer message,
-//! command, admission or completion, and says in [`Effects`] what is to be done. It knows no
-//! packet, socket, file or clock. Its invariants, looked at by [`Broker::audit`] and by tests:
+//! A [`Broker`] is pure and synchronous: it gets the time as an argument, takes one request, peer
+//! message, command, admission or completion, and says in [`Effects`] what is to be done. It knows
+//! no packet, socket, file or clock. Its invariants, looked at by [`Broker::audit`] and by tests:
 //!
 //! - One connection a session; what an older one says changes nothing.
 //! - An answer that says "taken" is given when the message is on stable storage, wherever a session

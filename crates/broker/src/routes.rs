@@ -47,7 +47,7 @@ pub struct Routes {
 /// Where a subscription is kept: its owner has to remember it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum RoutePlace {
-    /// In the table, under its filter, which is told apart by this, and number.
+    /// In the table, under its filter, which this identifies, and number.
     Table(FilterRef),
     /// As a form: the owner's record has to hold the form's number, for a match names only the
     /// form and the client. Its filter is [`Routes::filter`].
@@ -161,9 +161,9 @@ impl Routes {
     }
 
     /// Tells every form that matches a topic name, and every filter of this shard, from `place` on.
-    /// When `visit` breaks, the walk stops in front of what it was told: with that the next walk
-    /// from `place` begins. It may not break at a form. It stops, too, when it has looked at as
-    /// much as `place` allows.
+    /// When `visit` breaks, the walk stops in front of the match that it was called with: with that
+    /// the next walk from `place` begins. It may not break at a form. It stops, too, when it has
+    /// looked at as much as `place` allows.
     pub fn each_match<'t>(
         &self,
         topic: &'t str,

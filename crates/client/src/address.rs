@@ -26,7 +26,7 @@ pub struct BrokerAddress {
     pub path: String,
 }
 
-/// Where Holdline serves instant messaging, without TLS and with it, unless it is told otherwise.
+/// Default port of Holdline's instant messaging, without TLS.
 pub const IM_PORT: u16 = 7005;
 /// The same with TLS.
 pub const IMS_PORT: u16 = 7006;

@@ -174,7 +174,7 @@ impl Session {
         token
     }
 
-    /// Acknowledges a message, where the profile says that this is told.
+    /// Acknowledges a message, where the profile leaves that to the caller.
     pub fn acknowledge(&mut self, token: u32, reason: ReasonCode) {
         self.order(ClientOrder::Ack { token, reason });
     }

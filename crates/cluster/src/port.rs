@@ -241,7 +241,7 @@ pub enum LogEvent {
     /// The answer to [`LogCommand::Open`]; it does not come after [`LogCommand::Close`].
     Opened,
     /// The answer to [`LogCommand::Close`]: nothing is written any more, and every batch that is on
-    /// the disk was told by [`LogEvent::Written`] before.
+    /// the disk was reported by [`LogEvent::Written`] before.
     Closed,
     /// The log's writer has put a batch on the disk.
     Written {

@@ -8,7 +8,7 @@
 //! The stream is the fence: a claim in the table says who tries, a Lead that counts says who leads.
 //! So two claimants, or a table that goes back to older values, do no harm. A leader whose stream
 //! forgot what it had acknowledged ends that stream and goes on with another generation, without
-//! closing. It knows neither NATS nor the store: it is told events and gives commands.
+//! closing. It knows neither NATS nor the store: it gets events and gives commands.
 //!
 //! Invariant: [`LogCommand::Open`] comes only when the node's own Lead counts and its log has
 //! everything that counts before it.

@@ -25,7 +25,7 @@ const START_PATIENCE: Duration = Duration::from_secs(30);
 const STOP_PATIENCE_MS: u64 = 15_000;
 /// Starts a program that dies with its parent, and becomes it (util-linux).
 const SETPRIV: &str = "/usr/bin/setpriv";
-/// Bytes of its log that are told with a violation.
+/// Bytes of its log that are printed with a violation.
 const LOG_TAIL_BYTES: usize = 4_000;
 
 /// Where a server lives.

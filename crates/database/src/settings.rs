@@ -1,7 +1,6 @@
 //! Settings of whoever uses MySQL, and what is made of them.
 //!
-//! Files are read elsewhere: here certificates are bytes. Nothing here is told with a password in
-//! it.
+//! Files are read elsewhere: here certificates are bytes. No error here has a password in it.
 
 use mysql_async::{Opts, OptsBuilder, SslOpts};
 use std::fmt;

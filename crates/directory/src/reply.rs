@@ -50,7 +50,7 @@ pub(crate) fn list(value: Value) -> Result<Vec<Value>, DirectoryError> {
     }
 }
 
-/// A list of pairs, as hashes are told.
+/// A list of pairs, as Redis sends hashes.
 pub(crate) fn pairs(value: Value) -> Result<Vec<(Value, Value)>, DirectoryError> {
     let mut values = list(value)?.into_iter();
     let mut pairs = Vec::with_capacity(values.len() / 2);

@@ -1,8 +1,8 @@
 //! A socket on which nothing takes longer than a call may, encrypted or not.
 //!
 //! A limit of the kernel's is for one read or write, so a peer that sends a byte now and then would
-//! never exceed it: here what is left of the call's time is told to the kernel before each. Bytes
-//! are counted as they are before encryption.
+//! never exceed it: here the rest of the call's time is set in the kernel before each. Bytes are
+//! counted as they are before encryption.
 
 use crate::clock::Deadline;
 use crate::names;

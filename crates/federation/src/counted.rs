@@ -1,7 +1,7 @@
 //! Acknowledgements for other servers: up to which stanza of a stream all are taken in (XEP-0198).
 //!
 //! Stanzas of a stream are taken in by accounts in whatever order these answer. Invariant: a place
-//! is told when it and all before it are taken, answered or refused.
+//! is acknowledged when it and all before it are taken, answered or refused.
 
 use model::id::ConnRef;
 use proto_xmpp::peer::StreamPlace;
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 #[derive(Default)]
 pub(crate) struct CountedStreams {
     streams: HashMap<u64, Counted>,
-    /// Streams that are to be told.
+    /// Streams that must get an acknowledgement.
     news: Vec<u64>,
 }
 

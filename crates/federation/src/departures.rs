@@ -1,8 +1,8 @@
 //! Messages that are with their servers, or were refused, leave the queues in which they stand.
 //!
-//! Queues are told a turn's worth at once. One that could not be told is told again. Invariant: a
-//! place that has left is told until its queue has taken it, or the process ends; then it is found
-//! there, and its message goes out once more.
+//! Queues are notified a turn's worth at once. A queue that could not be notified is notified
+//! again. Invariant: a place that has left is reported until its queue has taken it, or the process
+//! ends; then it is found there, and its message goes out once more.
 
 use crate::{FederationMail, WayOut};
 use model::chat::foreign::QueuePlace;
@@ -17,7 +17,7 @@ pub(crate) struct Departures {
     control: Arc<dyn Control + Send + Sync>,
     way: WayOut,
     left: Vec<QueuePlace>,
-    /// Of these they could not be told.
+    /// Places whose queues could not be notified.
     again: Vec<QueuePlace>,
 }
 
@@ -31,7 +31,7 @@ impl Departures {
         self.left.extend(places);
     }
 
-    /// A queue could not be told.
+    /// Takes places back whose queue could not be notified.
     pub(crate) fn come_back(&mut self, queue: TimelineId, seqs: &[Seq]) {
         self.again.extend(seqs.iter().map(|&seq| QueuePlace { queue, seq }));
     }
@@ -41,7 +41,7 @@ impl Departures {
         self.left.append(&mut self.again);
     }
 
-    /// Whether nothing is to be told again.
+    /// Whether no queue must be notified again.
     pub(crate) fn is_idle(&self) -> bool {
         self.again.is_empty()
     }

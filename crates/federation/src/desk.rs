@@ -1,8 +1,8 @@
 //! Stanzas from other domains, on their way to accounts, or answered for the domain itself.
 //!
-//! A stanza is handed to the shard of the account that it concerns, and what is heard of it decides
-//! whether its sender is told of an error. It knows no stream. Invariant: what is being taken in is
-//! within its limit, and each of it is answered once, or needs no answer.
+//! A stanza is handed to the shard of the account that it concerns, and the answer decides whether
+//! its sender gets an error. It knows no stream. Invariant: what is being taken in is within its
+//! limit, and each of it is answered once, or needs no answer.
 
 use crate::TakenStanza;
 use base::time::{Instant, Now};
@@ -47,7 +47,7 @@ pub struct ArrivalDesk {
 /// A stanza that is being taken in.
 struct Taking {
     xml: Box<[u8]>,
-    /// Whether somebody is told if nobody is there.
+    /// Whether the sender gets an error if nobody is there.
     is_asking: bool,
     since: Instant,
     /// If it asks about what an account publishes, how that is answered.
@@ -62,7 +62,7 @@ struct Taking {
 pub enum Judged {
     /// Nothing, or nothing yet.
     Nothing,
-    /// Its sender is told of an error.
+    /// The sender gets this error.
     Refused(Box<[u8]>, StanzaFault),
     /// The stanza is a question to the domain.
     Question(Box<[u8]>),

@@ -7,8 +7,8 @@
 //! Stanzas of accounts to other domains come by the [`WayOut`] of every shard, wait in the route of
 //! their domain and go over its stream ([`route`], [`logic`]); incoming stanzas are handed to the
 //! homes of accounts ([`desk`]). Streams are machines of `proto-xmpp`; calls by name are `net`'s.
-//! It knows no account's state and no store. Invariant: of a stanza that waits for a domain it is
-//! known what becomes of it: it is written, or whoever said it is told why not.
+//! It knows no account's state and no store. Invariant: every stanza that waits for a domain has an
+//! end: it is written, or its sender gets an error.
 
 mod counted;
 mod departures;
@@ -59,7 +59,7 @@ type FederationMailbox = Arc<Mailbox<ShardMessageOf<FederationLogic, OwnedFd>>>;
 pub enum FederationMail {
     /// Something is to go out.
     Out(Vec<ForeignWord>),
-    /// A push service is to be told something.
+    /// A notification for a push service.
     Push(Box<NotificationOrder>, PushReply),
     /// Names were looked up.
     Names(u64, NameAnswer),
@@ -133,7 +133,7 @@ impl WayOut {
         (before, Vec::new())
     }
 
-    /// A push service is to be told something; or why it cannot be.
+    /// Sends a notification to a push service; an error says why it cannot be sent.
     pub fn notify(&self, order: Box<NotificationOrder>, reply: PushReply) -> Result<(), Notified> {
         let bytes = order.weight() as u64;
         let handed = self.handed.fetch_add(bytes, Ordering::Relaxed);

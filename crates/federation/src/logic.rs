@@ -83,7 +83,7 @@ pub struct FederationLogic {
     calls: HashMap<u64, DomainPair>,
     /// Streams on which somebody shows a key, until its domain has answered.
     showing: Vec<Showing>,
-    /// Streams of other servers that are told what is taken of what they say.
+    /// Streams of other servers that get acknowledgements for their stanzas.
     counted: CountedStreams,
     /// Notifications for push services of other domains.
     pushes: PushDesk,
@@ -179,7 +179,7 @@ impl FederationLogic {
         self.rooms_go_on(now, handle);
     }
 
-    /// A push service is told something.
+    /// Sends a notification to a push service.
     fn pushes(
         &mut self,
         now: Now,
@@ -208,9 +208,9 @@ impl FederationLogic {
         }
     }
 
-    /// A stanza does not go out: whoever said it is told why. Of a server that stops nobody hears,
-    /// so what is stored stays where it is, and goes out after the next start. Of what that has
-    /// found the device may have another name by now.
+    /// A stanza does not go out: its sender gets the error. Of a server that stops nobody hears, so
+    /// what is stored stays where it is, and goes out after the next start. Of what that has found
+    /// the device may have another name by now.
     fn gives_back(&mut self, now: Now, stanza: &OutgoingStanza, fault: StanzaFault) {
         if stanza.place.is_some() && self.ends_at.is_some() {
             return;

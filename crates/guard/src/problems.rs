@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-/// Problems that are told of one file.
+/// Problems of one file that are reported.
 pub const PROBLEMS_MAX: usize = 20;
 
 /// Everything that is wrong with a file.

@@ -5,10 +5,10 @@
 //! client-first ─► server-first ─► client-final ─► server-final, or a refusal
 //! ```
 //! State between the two answers of the client is the dialogue's bytes; the server keeps them and
-//! shows them to nobody. Whether an exchange is bound to its connection (the methods whose names
-//! end in `-PLUS`, RFC 5802 6), and by what, is told to it. It knows no users: keys are given to
-//! it, and which hash is theirs they say. Names and passwords are taken as they are (of RFC 5802's
-//! SASLprep, only that ASCII stays as it is).
+//! shows them to nobody. The caller says whether an exchange is bound to its connection (the
+//! methods whose names end in `-PLUS`, RFC 5802 6), and by what. It knows no users: keys are given
+//! to it, and which hash is theirs they say. Names and passwords are taken as they are (of RFC
+//! 5802's SASLprep, only that ASCII stays as it is).
 
 use base::words;
 use base64::prelude::{BASE64_STANDARD, Engine};

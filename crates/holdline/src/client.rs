@@ -93,7 +93,7 @@ pub fn named(text: &str) -> Result<String, String> {
 /// one that is too large without reading it, and the end of the connection would hide the answer.
 const ASKED_BODY_BYTES: usize = 64 * 1024;
 
-/// Bytes of an answer: ten thousand differences with all that is told of them, and room.
+/// Bytes of an answer: ten thousand differences with all their details, and room.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Pages that are asked for, whatever the server says: some may be empty.
@@ -305,8 +305,8 @@ impl Server {
     }
 
     /// Asks to delete each of these, whose paths are so, and tells a line for each: the answer as
-    /// JSON, or what became of it in a word. The first that fails ends it, and those before it are
-    /// told.
+    /// JSON, or what became of it in a word. The first that fails ends it; the lines of those
+    /// before it are printed.
     pub fn delete_each(
         &self,
         names: &[String],

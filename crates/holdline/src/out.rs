@@ -74,7 +74,7 @@ pub fn settle(code: ExitCode) -> ExitCode {
 }
 
 /// Standard output as it is, for what is meant byte by byte: a payload, an export. Its errors are
-/// told, and remembered besides.
+/// returned, and remembered besides.
 pub struct Raw;
 
 impl Write for Raw {

@@ -16,7 +16,7 @@ pub enum Side {
     Tester,
     /// The server that is tested.
     Target,
-    /// Something between the two, or either of them: it cannot be told from here.
+    /// Something between the two, or either of them: the tester cannot know.
     Between,
     /// The tester's own wish: the plan says so, or the run is over.
     Plan,

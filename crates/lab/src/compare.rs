@@ -56,7 +56,7 @@ pub enum Better {
     Better,
     /// The two differ, and neither is better: it was planned so, or is a matter of taste.
     Differs,
-    /// No difference can be told.
+    /// No difference can be shown.
     #[default]
     NoDifference,
 }

@@ -412,7 +412,7 @@ pub enum Gravity {
 pub struct Finding {
     /// How grave it is.
     pub gravity: Gravity,
-    /// On whose side; empty: it cannot be told.
+    /// Side of the cause; empty: unknown.
     pub side: String,
     /// In a sentence, e.g. `The server's accept queue overflowed.`
     pub what: String,

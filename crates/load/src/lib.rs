@@ -1,4 +1,4 @@
-//! The laboratory: fleets of simulated clients, what they are told, and what they measure.
+//! The laboratory: fleets of simulated clients, their orders, and their measurements.
 //!
 //! A [`Fleet`] is the client machines of a protocol under the same shards as the server's: it tests
 //! whatever speaks the protocol and does not know how a server is built. [`LocalGenerator`] is a

@@ -6,9 +6,8 @@
 //!     salt, iteration_count, stored_key, server_key     with internal_hashed; keys in hexadecimal
 //!     disabled                                          since 13.0
 //! ```
-//! Names of files are escaped as `%xx`. Of which hash keys are is told by their length. [`walk`]
-//! reads other data of the accounts. Invariant: a file that is not understood is named and changes
-//! nothing.
+//! Names of files are escaped as `%xx`. The length of keys tells their hash. [`walk`] reads other
+//! data of the accounts. Invariant: a file that is not understood is named and changes nothing.
 
 mod element;
 mod list;

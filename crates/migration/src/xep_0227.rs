@@ -10,8 +10,9 @@
 //! ```
 //! Two more forms are ejabberd's: keys in base64 of their base64 (23.01 writes them so), and
 //! `password='scram:STORED,SERVER,SALT,ROUNDS'` of old. Everything else of a user is passed over as
-//! it is read, so that archives may be of any size. It opens no other file: what `xi:include` names
-//! is told. Invariant: one element or text, and how deep they stand in each other, have a limit.
+//! it is read, so that archives may be of any size. It opens no other file: a name in `xi:include`
+//! is reported. Invariant: one element or text, and how deep they stand in each other, have a
+//! limit.
 
 use crate::Moving;
 use crate::account::{Account, Found, Keys};
@@ -89,7 +90,7 @@ impl Reading {
         Err(format!("{wanted} not found{there}"))
     }
 
-    /// Whether a host's users are taken; in words, why that cannot be told.
+    /// Whether a host's users are taken; an error says why that cannot be decided.
     fn takes(&mut self, jid: &str) -> Result<bool, String> {
         let jid = jid.to_lowercase();
         if self.wanted.as_ref().is_some_and(|wanted| *wanted != jid) {

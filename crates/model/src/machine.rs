@@ -302,7 +302,7 @@ impl<Up> Outbox<Up> {
         self.backlog_max
     }
 
-    /// Both are told by whoever drives the machine, before each input.
+    /// The driver of the machine sets both, before each input.
     pub fn set_backlog(&mut self, bytes: usize, bytes_max: usize) {
         (self.backlog, self.backlog_max) = (bytes, bytes_max);
     }
@@ -380,7 +380,7 @@ impl<Up> Outbox<Up> {
         self.frame_kinds.drain(..).for_each(|kind| counters.frame(kind));
     }
 
-    /// Takes whether the machine wants to be told when all is written.
+    /// Takes whether the machine wants a call when all is written.
     pub fn take_tell_drained(&mut self) -> bool {
         std::mem::take(&mut self.tell_drained)
     }

@@ -32,7 +32,7 @@ impl UploadWish {
         if self.media_type.is_empty() { UNKNOWN_TYPE } else { &self.media_type }
     }
 
-    /// The headers with which it is put: its type, if it was told.
+    /// The headers of the upload: its type, if it is known.
     pub fn headers(&self) -> Vec<(Box<str>, Box<str>)> {
         let told = Some(&self.media_type).filter(|told| !told.is_empty());
         told.map(|told| ("Content-Type".into(), told.clone())).into_iter().collect()
@@ -51,7 +51,7 @@ pub struct UploadSlot {
     pub put_url: Box<str>,
     /// Headers that the request must have, by name and value; at most [`UPLOAD_HEADERS_MAX`].
     pub headers: Vec<(Box<str>, Box<str>)>,
-    /// Where it is got, by whoever is told.
+    /// URL from which receivers of the message get it.
     pub get_url: Box<str>,
     /// Until when it may be put there, Unix seconds.
     pub put_until_s: u64,

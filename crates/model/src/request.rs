@@ -329,7 +329,7 @@ pub struct Refused {
 pub struct Kick {
     /// Which Bind of the connection.
     pub term: u16,
-    /// Reason of the kick, as the device is told it.
+    /// Reason of the kick for the device.
     pub why: Refusal,
     /// Epoch of the session that took over, for `Replaced`.
     pub epoch: u64,

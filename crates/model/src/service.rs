@@ -1,10 +1,10 @@
 //! The third contract: what a service is on a shard.
 //!
 //! A service is the rules of one kind of messaging over one shard's part of it: pushes and devices,
-//! topics and sessions. It is pure and synchronous: it is told the time, takes one request,
-//! command, completion or peer message, and says in [`Effects`] what is to be done. The roof holds
-//! a list of services and treats all of them alike. [`calls`](crate::ports::calls) is what
-//! each needs of its log.
+//! topics and sessions. It is pure and synchronous: it gets the time as an argument, takes one
+//! request, command, completion or peer message, and says in [`Effects`] what is to be done. The
+//! roof holds a list of services and treats all of them alike. [`calls`](crate::ports::calls) is
+//! what each needs of its log.
 //!
 //! Every word that passes between a service and the rest has one variant a service: [`Request`],
 //! [`Delivery`], [`Event`], and [`Command`] and [`Answer`] of the control port. A new service is a

@@ -342,8 +342,8 @@ pub enum SessionDelivery {
         /// In the order of the filters.
         results: Box<[Result<bool, Denial>]>,
     },
-    /// A message that chat is to answer. The publisher is told what became of it by `Taken`, as by
-    /// the broker, and all that chat says to it by `Publish`.
+    /// A message that chat is to answer. The publisher gets its result by `Taken`, as from the
+    /// broker, and all deliveries of chat by `Publish`.
     Call(Box<ChatCall>),
     /// The account of the client's device has changed, or the events that it wants.
     Device(Box<AccountDevice>),

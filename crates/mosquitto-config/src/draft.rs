@@ -112,7 +112,7 @@ pub(super) struct Draft {
     file: usize,
     outer: Option<(Option<usize>, Option<usize>, Option<Plugin>)>,
     general: Vec<(&'static str, Entry)>,
-    /// Levels that the log was told to have, by mosquitto's words.
+    /// Levels that the log was set to, by mosquitto's words.
     pub(super) log_types: Vec<String>,
     pub(super) log_from: String,
 }
@@ -317,7 +317,7 @@ impl Draft {
 }
 
 impl Listener {
-    /// Closes it: the first reason is told.
+    /// Closes it: the first reason is reported.
     pub(super) fn close(&mut self, why: &str, at: &Line) {
         self.closed.get_or_insert((why.to_owned(), from(at)));
     }

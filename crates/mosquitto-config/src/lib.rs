@@ -104,7 +104,7 @@ impl Translation {
     }
 }
 
-/// Translates the file, and those that it includes; all that is wrong with them is told at once.
+/// Translates the file, and those that it includes; all errors in them are reported at once.
 pub fn translate(path: &Path) -> Result<Translation, Vec<OptionFault>> {
     let (lines, mut faults) = lines::read(path);
     let mut draft = Draft::default();

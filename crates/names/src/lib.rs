@@ -84,7 +84,7 @@ impl Resolver {
         Ok(Resolver { ask })
     }
 
-    /// Somebody who asks, and is told the answers by `tell`, on another thread.
+    /// A client of the resolver, whose answers go to `tell`, on another thread.
     pub fn asker(&self, tell: TellName) -> NameAsker {
         NameAsker { ask: self.ask.clone(), tell }
     }

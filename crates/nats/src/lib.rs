@@ -89,7 +89,7 @@ pub enum NatsEvent {
     },
     /// A value of the table that is watched, as it is or as it becomes.
     Table(TableValue),
-    /// Every value that there was has been told.
+    /// Every value of the table has been reported.
     TableWhole,
     /// The table does not exist.
     TableGone,

@@ -132,9 +132,9 @@ struct Watcher {
     prefix: String,
     /// The last revision that there was when it began.
     until: u64,
-    /// The last revision that was told.
+    /// The last revision that was reported.
     last: u64,
-    /// All that was there at the beginning was told.
+    /// Whether every value that was there at the beginning was reported.
     is_whole: bool,
 }
 

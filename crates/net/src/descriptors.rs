@@ -21,7 +21,7 @@ pub struct TooFew {
     pub connections: u64,
     /// Connections that would fit.
     pub fit: u64,
-    /// Those of the crowd that is told BUSY, and those that are spare.
+    /// Descriptors for the crowd that only gets BUSY, and spare ones.
     pub besides: (u64, u64),
 }
 

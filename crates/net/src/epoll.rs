@@ -461,7 +461,7 @@ fn abort(socket: OwnedFd) {
     let _ = net::sockopt::set_socket_linger(socket.as_fd(), Some(Duration::ZERO));
 }
 
-/// Begins a call of TCP, from this address if one is told. The socket does not wait.
+/// Begins a call of TCP, from this address if one is given. The socket does not wait.
 ///
 /// # Errors
 /// The kernel's answer, where it comes at once.

@@ -92,8 +92,8 @@ impl ListenError {
 
 /// Opens `count` sockets for each door, one a shard, unless sockets of it are in `kept`: then it
 /// has those, and nobody who waits at them is refused. The first of a door is opened without
-/// sharing, so that an address another server holds (even one that shares its ports) is told as in
-/// use. Port 0 is resolved once, for all shards: the address that came out is in the result.
+/// sharing, so that an address another server holds (even one that shares its ports) is reported as
+/// in use. Port 0 is resolved once, for all shards: the address that came out is in the result.
 pub fn open(
     doors: &[ListenerSetup],
     count: usize,
@@ -284,7 +284,7 @@ impl OpenListeners {
     }
 
     /// Sockets that were opened now, each with the name to keep it under. A socket that several
-    /// shards have is told once.
+    /// shards have is listed once.
     pub fn fresh<'a>(
         &'a self,
         doors: &'a [ListenerSetup],

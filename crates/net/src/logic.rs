@@ -240,7 +240,8 @@ pub struct Dial {
 }
 
 /// Servers that clients are to use instead of this one, by the name of the listener through which
-/// they came: the address, and what clients of MQTT 5 and XMPP are told (`OtherServer::denial`).
+/// they came: the address, and the reason code for clients of MQTT 5 and XMPP
+/// (`OtherServer::denial`).
 pub type OtherServers = BTreeMap<Arc<str>, (Box<str>, Option<Denial>)>;
 
 /// Fate of a shard's connections during a drain.
@@ -331,8 +332,8 @@ impl<H: ShardLogic> ShardHandle<H> {
         self.mail.push((to, mail));
     }
 
-    /// Tells the operator that this connection was turned away, at a bounded rate. To be called
-    /// before its machine is told.
+    /// Tells the operator that this connection was turned away, at a bounded rate. Call it before
+    /// its machine is told.
     pub fn turned_away(&mut self, conn: ConnRef, reason: &'static str, who: Option<&str>) {
         self.turned_away.push((conn, reason, who.map(Box::from)));
     }
@@ -362,7 +363,7 @@ impl<H: ShardLogic> ShardHandle<H> {
         self.detail
     }
 
-    /// How far the connection had come, while the logic is told of its end.
+    /// How far the connection had come, while the logic handles its end.
     pub fn reached(&self) -> Reached {
         self.reached
     }

@@ -230,7 +230,7 @@ columns! { PROCESS "Figures of a process, or of it and its children together.":
 /// is `metric.x` beside the sum over all, `metric`.
 pub const LABELS: &[&str] = &["reason", "result"];
 
-/// Totals that stand still on a machine that is well: one that rises is told.
+/// Totals that stand still on a machine that is well: one that rises is reported.
 pub const ALARMS: &[&str] = &[
     "process.restarts",
     "process.listen_drops",
@@ -272,7 +272,7 @@ pub const ALARMS: &[&str] = &[
     "cgroup.throttled",
 ];
 
-/// Figures of a machine's cores that are told one by one, at most.
+/// Figures of a machine's cores that are reported one by one, at most.
 pub(crate) const CORES_MAX: usize = 64;
 
 /// All figures but those of metrics pages, with what they mean, in the order of the docs.

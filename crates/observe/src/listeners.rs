@@ -24,10 +24,10 @@ pub struct ListeningSocket {
     pub inode: u64,
     /// Connections that wait for accept: Recv-Q of `ss -lt`.
     pub waiting: u32,
-    /// How many may wait: Send-Q of `ss -lt`; `None`: it cannot be told.
+    /// Most connections that may wait: Send-Q of `ss -lt`; `None`: unknown.
     pub backlog: Option<u32>,
-    /// SYNs and connections that it has dropped, most often because too many waited; `None`: it
-    /// cannot be told.
+    /// SYNs and connections that it has dropped, most often because too many waited; `None`:
+    /// unknown.
     pub drops: Option<u32>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Samples of a metric are summed over their labels, but for the labels in [`LABELS`], which make
 //! figures of their own beside the sum. Summaries and histograms give their sum and count. Names,
-//! bytes and time are bounded. A server that does not answer is told of once, until it answers.
+//! bytes and time are bounded. A server that does not answer is reported once, until it answers.
 
 use crate::columns::LABELS;
 use lab::series::{Column, FigureKind, Reading, Unit};
@@ -14,7 +14,7 @@ use std::time::Duration;
 const PAGE_BYTES_MAX: u64 = 4 << 20;
 /// Figures of a page, at most: half as many again as Holdline's own page has.
 pub(crate) const FIGURES_MAX: usize = 1_100;
-/// Names of figures that were left out and are told, at most.
+/// Names of figures that were left out and are reported, at most.
 const LEFT_OUT_TOLD: usize = 3;
 /// Characters of a figure's name, at most.
 const NAME_MAX: usize = 96;

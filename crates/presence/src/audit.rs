@@ -3,9 +3,9 @@
 //! Digests first: a million principals are sixteen thousand sums, and only buckets whose sums
 //! differ are read. Differing principals are read again after the settle time, for a copy that is
 //! written behind always differs a little; only one that has stood still meanwhile is a difference.
-//! It does not know shards nor clocks: memory is a trait, and waiting is told. Invariants: nothing
-//! is changed unless a repair is ordered, and then by memory's own way of writing; what is kept
-//! between the two readings is four words a difference.
+//! It does not know shards nor clocks: memory is a trait, and the caller does the waiting.
+//! Invariants: nothing is changed unless a repair is ordered, and then by memory's own way of
+//! writing; what is kept between the two readings is four words a difference.
 
 mod differ;
 

@@ -1,9 +1,10 @@
 //! The directory that lives in the process: for one node alone, and for tests of many.
 //!
 //! Handles share the records; each connection to them ([`MemoryDirectory::another`]) has faults of
-//! its own, on order. Its clock is told, for leases end by it. It keeps the contract to the letter,
-//! so that what holds over it must hold over any other directory. Knows nothing of who writes, or
-//! why. Invariant: a record only ever gives way to a newer one, except where a test says otherwise.
+//! its own, on order. The caller sets its clock, for leases end by it. It keeps the contract to the
+//! letter, so that what holds over it must hold over any other directory. Knows nothing of who
+//! writes, or why. Invariant: a record only ever gives way to a newer one, except where a test says
+//! otherwise.
 
 mod fault;
 mod store;
@@ -65,7 +66,7 @@ impl MemoryDirectory {
         self.store().lose(ms);
     }
 
-    /// A lie: the record of `key` is this one, or none, and nobody is told.
+    /// A lie: the record of `key` is this one, or none, without a notice.
     pub fn tamper(&self, key: &str, record: Option<PresenceRecord>) {
         self.store().tamper(key, record);
     }

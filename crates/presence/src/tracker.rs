@@ -75,8 +75,8 @@ pub struct Effects {
     /// Principals that another node has, and its record: their connections here are stale. The
     /// transition by which the hub ends one is noted as any other, and is not written.
     pub outvoted: Vec<(Principal, PresenceRecord)>,
-    /// A version that was seen in the directory or given here. Hub and broker are told at once:
-    /// what they say from now on is to be above it.
+    /// A version that was seen in the directory or given here. Hub and broker get it at once: their
+    /// later transitions must be above it.
     pub observed: Option<PresenceVersion>,
 }
 
@@ -215,8 +215,8 @@ impl PresenceTracker {
         &self.counts
     }
 
-    /// Late words are told by the history, which has what hub and broker said; where it has
-    /// forgotten them, by the entry, unless its version was given here.
+    /// The history, which has the transitions of hub and broker, decides whether a transition is
+    /// late; where it has forgotten them, the entry does, unless its version was given here.
     fn is_late(&self, hash: u64, place: Option<Key>, version: PresenceVersion) -> bool {
         let entry = place.and_then(|place| self.ledger.at(place));
         let written = entry.filter(|entry| !entry.is(RAISED)).map(|entry| entry.version);

@@ -7,7 +7,7 @@
 //! any bytes, a machine answers, waits or ends with a reason; it keeps nothing of them between
 //! calls.
 //!
-//! The protocol is told in `docs/wire/im.md`; clauses are cited as `IM 4.2`.
+//! `docs/wire/im.md` describes the protocol; clauses are cited as `IM 4.2`.
 
 use codec::frame::{client_bytes_max, server_bytes_max};
 use model::limits::Limits;

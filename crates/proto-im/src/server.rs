@@ -264,7 +264,7 @@ impl Machine for Server {
 
 /// Why no further frame is taken.
 enum End {
-    /// The peer's fault, which it is told.
+    /// The peer's fault, which is sent to it.
     Fault(WireFault),
     /// Anything else; what is to be said has been said.
     Close(CloseReason),

@@ -29,7 +29,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// The version at the front of `bytes`; `None` when it cannot be told yet.
+    /// The version at the front of `bytes`; `None` when it is not known yet.
     pub fn sniff(bytes: &[u8]) -> Result<Option<Version>, FrameFault> {
         match *bytes {
             [] | [0] => Ok(None),

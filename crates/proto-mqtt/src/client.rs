@@ -7,7 +7,7 @@
 //! idle. The client knows no socket, keeps no list of its subscriptions, and computes no proof: an
 //! authentication's steps come from its driver.
 //!
-//! The invariant: every message it was told to publish is answered once, or is still on its way.
+//! The invariant: every message it was ordered to publish is answered once, or is still on its way.
 
 mod ask;
 mod hear;
@@ -120,7 +120,7 @@ struct Work {
     releasing_before: usize,
     /// Topics that the server named by alias; the first has alias 1.
     aliases_in: Vec<Box<str>>,
-    /// Topics that it is told by alias, likewise.
+    /// Topics that the server has given aliases, likewise.
     aliases_out: Vec<Box<str>>,
     /// Identifiers that the server is freeing.
     clearing: Option<Clearing>,
@@ -147,7 +147,8 @@ impl Work {
     }
 }
 
-/// Why a client ends its connection: what a server of 5.0 is told, and the reason it counts under.
+/// Why a client ends its connection: the reason code for a server of 5.0, and the reason it counts
+/// under.
 struct End {
     code: Option<ReasonCode>,
     reason: CloseReason,

@@ -282,7 +282,7 @@ impl Machine for Server {
 
 /// Why no further packet is taken.
 enum End {
-    /// The peer's fault, and what it is to be told.
+    /// The peer's fault, which is sent to it.
     Fault(PacketFault),
     /// Anything else; what is to be said has been said.
     Close(CloseReason),

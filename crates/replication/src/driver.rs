@@ -3,7 +3,7 @@
 //! ```text
 //! NATS, the logs' writers, copies ──► inputs ──► machines ──► commands ──► NATS, the folder, Logs
 //! ```
-//! It is told everything by one channel, and waits for nothing else but its own disk. Commands are
+//! It gets everything by one channel, and waits for nothing else but its own disk. Commands are
 //! carried out in the order in which they were given. Invariant: the folder is followed, led (then
 //! the server has it), or neither.
 

@@ -18,7 +18,7 @@ pub struct ClusterSettings {
     /// Where clients reach the node: `host`, or `protocol=host:port` for each protocol. At most 16
     /// of 255 bytes.
     pub advertise: Vec<String>,
-    /// Copies beside the leader's that there should be. Fewer are told by an alert.
+    /// Copies beside the leader's that there should be. Fewer raise an alert.
     pub followers: u16,
     /// Disks that must have what is removed from a stream: 2, or 1 where a nearly full stream may
     /// be emptied although the leader's disk alone has its content.

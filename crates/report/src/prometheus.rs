@@ -11,7 +11,7 @@ use lab::series::{FigureKind, Reading, Unit};
 use lab::timing::Spectrum;
 use std::fmt::Write;
 
-/// Quantiles that are told of each timing, in percent.
+/// Quantiles that are shown of each timing, in percent.
 const QUANTILES: [f64; 5] = [50.0, 90.0, 99.0, 99.9, 100.0];
 
 /// The figures.

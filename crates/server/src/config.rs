@@ -542,7 +542,7 @@ fn listeners(
     listeners
 }
 
-/// The listeners of a server that was told of none.
+/// The default listeners of a server whose configuration has none.
 fn usual_listeners(has_certificate: bool) -> Vec<ListenSection> {
     let on = |name: &str, port: u16, protocol: ListenerProtocol| {
         let address = ListenAddress::Tcp(([127, 0, 0, 1], port).into());

@@ -67,7 +67,7 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use store::LostMessage;
 
-/// Commands that may wait for their answers on one shard. More are told that it is busy.
+/// Commands that may wait for their answers on one shard. More are refused as busy.
 const ASKS_MAX: usize = 65_536;
 
 /// Mail that shards, the API and the store send to a shard's logic.
@@ -336,7 +336,8 @@ impl<O: Outside> ServerLogic<O> {
         }
     }
 
-    /// Somebody may have begun to listen a moment ago: services are told before each of their acts.
+    /// Somebody may have begun to listen a moment ago: services learn of it before each of their
+    /// acts.
     fn look_outside(&mut self) {
         let outside = &self.around.outside;
         let (messages_wanted, pressure) = (outside.messages_wanted(), outside.pressure());

@@ -1,4 +1,4 @@
-//! An application that orders pushes through the control port and believes what it is told.
+//! An application that orders pushes through the control port and believes the answers.
 //!
 //! The application keeps every order, every answer and every promise: a device whose outcome was
 //! "stored" must see the push, or the push must be over for a reason the application gave (a short
@@ -61,7 +61,7 @@ pub struct Application {
     asks: u64,
     ordered: BTreeMap<MessageId, Ordered>,
     outcomes: BTreeMap<(MessageId, DeviceId), Outcome>,
-    /// Ends that were told as events.
+    /// Ends that were reported as events.
     ends: BTreeSet<(MessageId, DeviceId)>,
     epochs: BTreeMap<DeviceId, (u64, bool)>,
     /// Whether it blocks devices; else it repeats orders.
@@ -120,7 +120,7 @@ impl Application {
         self.answers.clone()
     }
 
-    /// How often each outcome and answer was told.
+    /// Number of each outcome and answer.
     pub fn told(&self) -> &BTreeMap<&'static str, u64> {
         &self.told
     }
@@ -236,7 +236,7 @@ impl Application {
         }
     }
 
-    /// Takes in events. Panics at an end that was told twice in one life of the server or that
+    /// Takes in events. Panics at an end that was reported twice in one life of the server or that
     /// `seen` contradicts, and at an offline or online that does not follow from the one before.
     pub fn hear(&mut self, events: Vec<DeviceEvent>, seen: impl Fn(&DeviceId, MessageId) -> bool) {
         for event in events {
@@ -294,7 +294,8 @@ impl Application {
         }
     }
 
-    /// Panics where a device is not as the application was told; believes what it sees.
+    /// Panics where a device differs from the answers that the application got; believes what it
+    /// sees.
     pub fn check_states(&mut self, states: &[DeviceState]) {
         for device in &self.devices {
             let state = states.iter().find(|state| state.device == *device);
@@ -307,7 +308,7 @@ impl Application {
         }
     }
 
-    /// Panics at a Report that was told and not posted.
+    /// Panics at a Report that was announced and not posted.
     pub fn check_reports(&self, posted: &BTreeSet<Posted>) {
         let lost: Vec<_> = self.reports.difference(posted).collect();
         assert!(lost.is_empty(), "Reports were taken and never posted: {lost:?}");

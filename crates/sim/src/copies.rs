@@ -193,12 +193,12 @@ impl SimReplicators {
         }
     }
 
-    /// Takes what shards are to be told, each in its order.
+    /// Takes the notices for shards, each in its order.
     pub fn words(&mut self) -> VecDeque<(ShardId, SimNotice)> {
         std::mem::take(&mut self.life.words)
     }
 
-    /// Some found no room: they are told before anything else.
+    /// Puts back notices that found no room: they go before anything else.
     pub fn words_again(&mut self, mut words: VecDeque<(ShardId, SimNotice)>) {
         words.append(&mut self.life.words);
         self.life.words = words;

@@ -367,7 +367,7 @@ impl Simulation {
         }
     }
 
-    /// The replicator does what is due, and shards hear what they are to be told.
+    /// Has the replicator do its due work, and shards take their notices.
     fn copy(&mut self) {
         let now = self.fabric.borrow().now();
         let words = {
@@ -383,7 +383,7 @@ impl Simulation {
         self.copies.borrow_mut().words_again(full.0);
     }
 
-    /// The application hears what it was told.
+    /// Has the application take its events.
     fn listen(&mut self) {
         let events = std::mem::take(&mut self.events.borrow_mut().heard);
         let (logic, names) = (self.virtual_clients.logic(), &self.names);

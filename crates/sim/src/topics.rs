@@ -236,7 +236,7 @@ impl TopicSimulation {
         }
     }
 
-    /// The replicator does what is due, and shards hear what they are to be told.
+    /// Has the replicator do its due work, and shards take their notices.
     fn copy(&mut self) {
         let now = self.fabric.borrow().now();
         let words = {

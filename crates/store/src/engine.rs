@@ -4,8 +4,8 @@
 //! before it; together they answer reads. Checkpoints, compaction and retention are done in slices:
 //! [`Engine::upkeep_task`] gives one out, any thread runs it, [`Engine::finished`] takes what came
 //! of it, so the thread that owns the engine never waits for state. It knows no party, ticket or
-//! thread, and time is told. Invariant: what [`Engine::commit`] answered with `Ok` is found after a
-//! crash, under the operator's choice of `fsync`, and what it refused is not.
+//! thread, and time is an argument. Invariant: what [`Engine::commit`] answered with `Ok` is found
+//! after a crash, under the operator's choice of `fsync`, and what it refused is not.
 //!
 //! Read `record.rs` first, then `commit.rs` and `recovery.rs`, which mirror each other.
 
@@ -92,7 +92,7 @@ pub struct Sizes {
     pub segments: u64,
     /// Heads in memory.
     pub heads_resident: u64,
-    /// Timelines that changed since state was told of them.
+    /// Timelines that changed since they were written into state.
     pub timelines_changed: u64,
     /// Rows, likewise.
     pub rows_changed: u64,

@@ -1,7 +1,7 @@
 //! The door to the disk: timelines and rows that must survive, in one data folder.
 //!
-//! Parties submit calls ([`model::ports::log`]) and are told of each when it is on stable storage.
-//! A folder has one log a shard; a log is [`log`] (records in segments, committed in batches) with
+//! Parties submit calls ([`model::ports::log`]) and get each answer when it is on stable storage. A
+//! folder has one log a shard; a log is [`log`] (records in segments, committed in batches) with
 //! [`engine`] over it (what the records mean, and where everything is). [`data`] is the folder and
 //! the threads, [`tools`] what an operator does with a folder that is not in use, [`files`] the
 //! disk. The store does not know what a message means or who is online, and reads no clock. The

@@ -71,8 +71,8 @@ const ROOM_AGAIN_PART: u64 = 64;
 /// ... or so many bytes, if that is less.
 const ROOM_AGAIN_BYTES: u64 = 1 << 20;
 
-/// A log is told to fill when it has so many percent of what it may store, and again when it had
-/// fewer than so many in between.
+/// A log is reported to fill at so many percent of its limit, and again when it had fewer than so
+/// many in between.
 const FILLS_PERCENT: u64 = 70;
 const FILLS_AGAIN_PERCENT: u64 = 60;
 
@@ -165,7 +165,7 @@ pub(crate) struct Log {
     /// Bytes that may be written before the disk is asked again what it has.
     unlooked: u64,
     state: State,
-    /// Somebody was told that it fills.
+    /// Whether it was reported that it fills.
     fills: bool,
     reader: Reader,
     /// Of a log that has copies on other nodes; a lone node's has none.

@@ -1,4 +1,4 @@
-//! Messages that were stored and cannot be read any more, and who is told of them.
+//! Messages that were stored and cannot be read any more, and the callback for them.
 
 use model::timeline::{Seq, TimelineId};
 use std::sync::Arc;

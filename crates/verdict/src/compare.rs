@@ -1,5 +1,5 @@
 //! Two runs, or two sets of runs of one plan, side by side: what is better, what is worse, and
-//! where no difference can be told.
+//! where no difference can be shown.
 //!
 //! One run a side: intervals come from within the runs, so they hold chance within a run and not
 //! what changes from run to run; several a side: from run to run (Welch's t). Every interval is of

@@ -225,7 +225,7 @@ fn around(bursts: &[(u64, u64, f64)]) -> Option<(u64, u64, f64)> {
     Some((first.0, last.1, bursts.iter().map(|burst| burst.2).sum()))
 }
 
-/// Growth that is less apart than this is told as one.
+/// Growth that is less apart than this is reported as one.
 const GAP_MS: u64 = 5_000;
 
 #[cfg(test)]

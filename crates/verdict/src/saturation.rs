@@ -177,7 +177,7 @@ fn turns(case: &Case, said: &mut Vec<String>) {
     }
 }
 
-/// A machine that only makes load. One that is shared is told of by the findings.
+/// A machine that only makes load. The findings report one that is shared.
 fn cores(case: &Case, said: &mut Vec<String>) {
     if case.shared {
         return;

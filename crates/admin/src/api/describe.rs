@@ -160,14 +160,14 @@ described!(A B C D);
 
 /// An argument of a handler.
 pub(crate) trait Takes {
-    /// Parts of the path are told by the path, and most arguments are none of the request.
+    /// A path's parameters are described by the path, and most arguments are none of the request.
     fn takes(_: &mut Operation<'_>) {}
 }
 
 impl<S> Takes for State<S> {}
 impl<T> Takes for Extension<T> {}
 impl<T> Takes for Result<Path<T>, PathRejection> {}
-/// A header is told where the route is.
+/// A header is described where the route is.
 impl Takes for HeaderMap {}
 
 impl<T: JsonSchema> Takes for Result<Query<T>, QueryRejection> {

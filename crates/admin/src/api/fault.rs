@@ -294,7 +294,7 @@ impl Fault {
         }
     }
 
-    /// The same of a message, with what its sender is told.
+    /// The same of a message, with the reason for its sender.
     pub(crate) fn rejected(rejected: &SendRejected) -> Fault {
         let SendRejected { why, reason, retry_after_ms, .. } = rejected;
         let message = if reason.is_empty() { why.meaning() } else { reason };

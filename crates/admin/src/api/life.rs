@@ -1,7 +1,7 @@
 //! The API's life: it serves, finishes what it was asked, ends.
 //!
 //! While it finishes nobody is accepted, who asks nothing is closed, and each request that had come
-//! is answered with `Connection: close`; only streams of events go on, for what is told last. It
+//! is answered with `Connection: close`; only streams of events go on, for their last events. It
 //! knows no routes. Invariant: no request is cut off within its own limits ([`longest`]).
 
 use crate::api::{ANSWER, Shared, router};

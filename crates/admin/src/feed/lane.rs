@@ -1,9 +1,9 @@
 //! A bounded ring of happenings between the shards and whoever listens.
 //!
 //! Each reader has its own place in the ring, so a slow one costs nobody else anything: it loses
-//! the oldest and is told how many. Places are numbers that rise by one. Only what some reader
-//! wants is kept. Invariant: a reader sees everything it wants from its place on, in order, or at
-//! least the count of what it has lost.
+//! the oldest and learns how many. Places are numbers that rise by one. Only what some reader wants
+//! is kept. Invariant: a reader sees everything it wants from its place on, in order, or at least
+//! the count of what it has lost.
 
 use super::{Happening, Wish};
 use std::collections::{HashMap, VecDeque};
@@ -89,7 +89,7 @@ struct Ring {
 struct Place {
     /// Place of the next entry that it takes.
     at: u64,
-    /// Lost beside what the ring lost: it is told with what it takes next.
+    /// Events lost beside those that the ring lost: reported with the next ones that it takes.
     owed: u64,
     wish: Wish,
 }

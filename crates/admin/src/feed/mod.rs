@@ -25,7 +25,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Bytes of published messages that wait for readers, and as many of events of chat. Beyond, the
-/// oldest are dropped, and the readers that have not taken them are told.
+/// oldest are dropped, and readers that have not taken them learn how many.
 pub const MESSAGES_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Entry of the feed: an event, or what happened to a client.

@@ -57,7 +57,7 @@ pub struct StreamCourier {
     feed: Arc<Feed>,
     backoff: Backoff,
     tally: Arc<StreamTally>,
-    /// The fault that was told last.
+    /// The fault that was logged last.
     told: Option<DirectoryError>,
 }
 

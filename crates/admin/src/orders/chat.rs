@@ -177,7 +177,7 @@ pub(crate) struct ChangeBody {
     /// The new title, for `rename`, or description, for `describe`; at most 256 bytes.
     #[serde(default)]
     title: String,
-    /// Why, for all other verbs: it is told to the members. At most 512 bytes.
+    /// Reason, for all other verbs: the members see it. At most 512 bytes.
     #[serde(default)]
     #[schemars(length(max = REASON_BYTES_MAX))]
     reason: String,

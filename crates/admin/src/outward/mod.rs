@@ -3,8 +3,8 @@
 //! Webhooks, the push gateway, the collector of metrics, the hook before sending and the service
 //! that decides about clients are called like this. It keeps nothing: what waits, how long a caller
 //! rests after failures, and what a status means are the callers'. Invariant: no redirect is
-//! followed, for who is told is where the operator said; the environment's proxy has no say unless
-//! its caller lets it; a failure's words have no URL in them.
+//! followed, for the receiver is the one that the operator named; the environment's proxy has no
+//! say unless its caller lets it; a failure's words have no URL in them.
 
 pub(crate) mod redact;
 

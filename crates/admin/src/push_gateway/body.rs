@@ -1,6 +1,6 @@
 //! Notifications as JSON, for a push gateway or a device of MIOP; and the answers of a gateway.
 //!
-//! Invariant: what is told is what `docs/wire/push.md` says, and nothing of a message beside.
+//! Invariant: a notification has what `docs/wire/push.md` says, and nothing else of a message.
 
 use model::chat::{Loudness, Notification};
 use model::ports::notifications::{NotificationOrder, NotificationTargets, NotificationWhat};

@@ -1,4 +1,4 @@
-//! The operator's push gateway: what devices are told that are not connected, by one POST each.
+//! The operator's push gateway: notifications for devices that are not connected, one POST each.
 //!
 //! ```text
 //! offer ─► queue (bounded) ─► a thread ─► POST, signed as webhooks are ─► taken, gone, refused
@@ -39,7 +39,7 @@ pub type NotifiedReply = Box<dyn FnOnce(Notified) + Send>;
 
 /// Settings of the gateway.
 pub struct PushGatewaySettings {
-    /// `https://…` or `http://…`; empty: there is none, and only the hub is told.
+    /// `https://…` or `http://…`; empty: no gateway exists, and only the hub gets notifications.
     pub url: String,
     /// Key of the signature in `Holdline-Signature`. Empty: nothing is signed.
     pub secret: Vec<u8>,

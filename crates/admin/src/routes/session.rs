@@ -26,7 +26,7 @@ use std::sync::Arc;
 const TOKEN_BYTES_MAX: usize = 1_024;
 
 /// Bytes of a log-in: strangers send it, and it has little to say. A token one too long fits,
-/// however its characters are escaped (RFC 8259 7), and is told so.
+/// however its characters are escaped (RFC 8259 7), and gets that error.
 pub(crate) const LOG_IN_BYTES_MAX: usize = 16 * TOKEN_BYTES_MAX;
 
 /// A log-in: either a token, or a user who has a role, with its password.

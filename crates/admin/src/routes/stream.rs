@@ -1,7 +1,7 @@
 //! Events as server-sent events (WHATWG HTML 9.2).
 //!
-//! Each event has its id; a reader that comes back with `Last-Event-ID` goes on from there, or is
-//! told by an event `gap` how many it has missed. A reader that is too slow is told the same way.
+//! Each event has its id; a reader that comes back with `Last-Event-ID` goes on from there, or
+//! learns by an event `gap` how many it has missed. A reader that is too slow gets the same event.
 //! Invariant: between two events of a stream there is either nothing missing or a `gap`.
 
 use super::{Asked, asked};

@@ -4,11 +4,11 @@
 //! they are wanted and, where Reports are wanted and there is a backlog of them, one for Reports
 //! ([`report_courier`]), so that none waits for another's source. A batch that is not taken (no
 //! 2xx) is posted again after a growing, jittered wait, until it is older than the operator allows;
-//! then it is given up: counted, and kept as [dead letters](dead), which are posted again
-//! when somebody says so ([`redelivery`]). Which webhooks there are changes while the server runs
-//! ([`roster`]). They know neither shards nor the API. Invariant: what an
-//! application gets of each is in order, with gaps only where it is told `lost`, and nothing is
-//! posted while something older may still be posted again.
+//! then it is given up: counted, and kept as [dead letters](dead), which are posted again when
+//! somebody says so ([`redelivery`]). Which webhooks there are changes while the server runs
+//! ([`roster`]). They know neither shards nor the API. Invariant: what an application gets of each
+//! is in order, with gaps only where it gets `lost`, and nothing is posted while something older
+//! may still be posted again.
 
 pub(crate) mod dead;
 pub(crate) mod feed_courier;

@@ -52,8 +52,8 @@ struct Standing {
     after: Seq,
     /// Over, but still to be taken off. Nothing more is read here before they are.
     over: Vec<Seq>,
-    /// Up to here the application took everything, or was told that it is lost: the backlog's
-    /// cursor, absent before it was asked.
+    /// Up to here the application took everything, or learnt that it is lost: the backlog's cursor,
+    /// absent before it was asked.
     told: Option<Seq>,
     /// The cursor is still to be moved there. Nothing more is read here before it is.
     unsaid: bool,
@@ -227,13 +227,13 @@ impl ReportCourier {
         Ok(page)
     }
 
-    /// A batch with these was taken, and with it the application was told how many were lost: it
+    /// A batch with these was taken, and with it the application learnt how many were lost: it
     /// knows of everything up to where each shard stands now.
     ///
     /// A cursor moves before what was taken goes. After a crash between the two, the batch comes
-    /// again; the other way round, what was taken would be a gap behind the cursor and be told as
-    /// lost. Shards of which there is nothing in the batch come first, for the same reason: what
-    /// they lost is told again only if the batch comes again too. No order hides a loss.
+    /// again; the other way round, what was taken would be a gap behind the cursor and be reported
+    /// as lost. Shards of which there is nothing in the batch come first, for the same reason: what
+    /// they lost is reported again only if the batch comes again too. No order hides a loss.
     fn taken(&mut self, from: Vec<(usize, Vec<Seq>)>) {
         from.into_iter().for_each(|(shard, seqs)| self.shards[shard].end(seqs));
         for standing in &mut self.shards {

@@ -27,7 +27,7 @@ pub struct AdmissionPace {
 }
 
 impl AdmissionPace {
-    /// Longest time anybody is told to wait, jitter aside.
+    /// Longest wait that a client is asked for, jitter aside.
     pub const WAIT_MAX: Duration = Duration::from_secs(60);
 
     /// At most so many a second, at least one.

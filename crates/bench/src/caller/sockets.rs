@@ -24,7 +24,7 @@ pub struct Poller {
 }
 
 impl Poller {
-    /// None yet; at most so many are told ready at once.
+    /// No events yet; at most so many are reported ready at once.
     pub fn new(events_max: usize) -> io::Result<Poller> {
         Ok(Poller { poller: epoll::create(epoll::CreateFlags::CLOEXEC)?, events_max })
     }

@@ -73,8 +73,8 @@ impl Delayed {
 }
 
 impl Broker {
-    /// The session has this will from now on; its row, to be written before its client is told.
-    /// Its number makes a repetition after a crash harmless.
+    /// Sets the session's will; its row must be written before its client gets the answer. Its
+    /// number makes a repetition after a crash harmless.
     pub(crate) fn set_will(&mut self, now: Now, key: Key, mut will: Will) -> Option<Write> {
         let limits = &self.settings.limits.topics;
         will.delay_s = will.delay_s.min(limits.will_delay_s_max);

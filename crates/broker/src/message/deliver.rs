@@ -5,8 +5,8 @@
 //! alone is read back in time; until the next message is here the pump stands still.
 //!
 //! A message of the log is removed from it when the client has it, in batches: one that is removed
-//! too late is sent once more after a crash, which QoS 1 allows. At QoS 2 the log is told first
-//! that the client has the message, and only then the client that it is released, so it is never
+//! too late is sent once more after a crash, which QoS 1 allows. At QoS 2 the log stores first that
+//! the client has the message, and only then the client is told that it is released, so it is never
 //! sent again (MQTT5 4.3.3-6).
 //!
 //! An answer of another kind than the exchange awaits ends the connection (MQTT5 4.13.1, MQTT3
@@ -194,7 +194,7 @@ impl Broker {
         }
     }
 
-    /// The log is told that the client has a message.
+    /// Stores in the log that the client has a message.
     pub(crate) fn mark_received(&mut self, now: Now, exchange: Exchange, fx: &mut Effects) {
         let Exchange { session: key, id } = exchange;
         let more = self.sessions.more_mut(key);

@@ -378,9 +378,9 @@ impl Broker {
         self.arrived(now, wait, result, fx);
     }
 
-    /// The client went, and has not released what it published at QoS 2. Where the message is
-    /// wherever it has to be, the log is told so: whenever the client says it again, nobody has to
-    /// find out who has it, however much was published meanwhile.
+    /// The client went, and has not released what it published at QoS 2. If every log that must
+    /// store the message has it, that is stored, too: whenever the client sends it again, no search
+    /// for its receivers is needed, however much was published meanwhile.
     pub(crate) fn mark_taken(&mut self, now: Now, key: Key, fx: &mut Effects) {
         let Some(session) = self.sessions.at(key).filter(|session| session.is_durable()) else {
             return;

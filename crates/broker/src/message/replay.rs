@@ -217,7 +217,8 @@ impl Replays {
         (owed >= BYTES_OWED_MAX).then(|| now.mono + (owed - BYTES_OWED_MAX) + BYTES_PAUSE)
     }
 
-    /// The number of the next page: what was asked for before may still come, and is told apart.
+    /// The number of the next page: an earlier page may still come, and is recognised by its
+    /// number.
     fn next_page(&mut self) -> u32 {
         self.last_page = self.last_page.wrapping_add(1);
         self.last_page

@@ -2,7 +2,7 @@
 //!
 //! At each level of a topic name a filter has `#`, `+` or the level itself, in this order. Where a
 //! walk stopped is the branch it took at each level, so that it goes on rightly though the table
-//! was changed meanwhile: filters that are there all the time are told once.
+//! was changed meanwhile: filters that are there all the time are visited once.
 
 use super::record::{EXACT, NOTHING, flag, level_end};
 use super::table::{FilterTable, LEVELS_MAX, ROOT};
@@ -84,9 +84,9 @@ impl WalkPlace {
 
 impl FilterTable {
     /// Tells the number of every filter that matches a topic name and has a subscription, from
-    /// `place` on. When `visit` breaks, the walk stops in front of the filter it was told: with
-    /// that one the next walk from `place` begins. It stops, too, when it has looked at as many
-    /// records as it may.
+    /// `place` on. When `visit` breaks, the walk stops in front of the filter that it was called
+    /// with: with that one the next walk from `place` begins. It stops, too, when it has looked at
+    /// as many records as it may.
     pub fn each_match(
         &self,
         topic: &str,

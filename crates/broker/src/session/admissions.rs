@@ -66,7 +66,7 @@ impl Proven {
     }
 }
 
-/// A client that is let in, before it is told.
+/// A client that is let in, before its welcome is sent.
 pub(crate) struct Welcome {
     pub key: Key,
     pub conn: ConnRef,

@@ -78,7 +78,7 @@ impl Broker {
         fx.deliveries.push((conn, SessionDelivery::Device(Box::new(device))));
     }
 
-    /// A client is back that may have wanted to be told what happens.
+    /// Sends the device of a returning client its events again, if it may have wanted some.
     pub(crate) fn tell_device_again(&mut self, key: Key, fx: &mut Effects) {
         if self.device_of(key).is_ok_and(|device| device.events.any()) {
             self.tell_device(key, fx);

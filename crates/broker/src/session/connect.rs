@@ -345,7 +345,7 @@ impl Broker {
         self.turn_away(now, welcome.conn, &id, Denial::StoreFull, fx);
     }
 
-    /// The client is told that it is connected, and gets what waited for it.
+    /// Sends the client its welcome, and the messages that waited for it.
     fn welcome(&mut self, now: Now, welcome: Welcome, fx: &mut Effects) {
         let Welcome { key, conn, connected } = welcome;
         let present = connected.present;
@@ -372,7 +372,7 @@ impl Broker {
         self.resume(now, key, fx);
     }
 
-    /// Writes the row of a session; with a welcome, the client is told when it is written.
+    /// Writes the row of a session; a welcome is sent when it is written.
     pub(crate) fn put_session_row(
         &mut self,
         key: Key,
@@ -402,5 +402,5 @@ enum FirstRow {
     Gone,
 }
 
-/// How response topics begin that clients are told.
+/// Prefix of response topics that clients get.
 const RESPONSES: &str = "$response/";

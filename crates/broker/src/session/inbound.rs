@@ -68,8 +68,9 @@ pub(crate) enum InboundState {
     /// The message came before a restart, or a log refused a part of it: not all receivers may have
     /// it.
     Halfway,
-    /// Its release is being written; whether this connection asked for it and is to be told. One
-    /// that is told of another's release may have a new message under the identifier.
+    /// Its release is being written; whether this connection asked for it and gets the answer. A
+    /// client that gets the answer to another's release may have a new message under the
+    /// identifier.
     Releasing { asked: bool },
 }
 

@@ -1,7 +1,7 @@
 //! The keep-alive that is agreed on: the client's wish within the server's range, and apart from
 //! others'.
 //!
-//! A client that can be told another keep-alive than it wishes for gets at least the shortest, and
+//! A client that can be given another keep-alive than it wishes for gets at least the shortest, and
 //! spread, so that clients that came together do not ping together. Other clients keep their wish.
 //! Pure.
 

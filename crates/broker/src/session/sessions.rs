@@ -271,7 +271,7 @@ impl Sessions {
         self.versions.last()
     }
 
-    /// The client of a session is told that it is connected.
+    /// Marks a session's client as connected, and informed of it.
     pub fn go_online(&mut self, now: Now, key: Key) {
         let version = self.next_version(now);
         if let Some(session) = self.at_mut(key) {

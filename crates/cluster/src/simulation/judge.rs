@@ -6,7 +6,7 @@
 //! Two losses are allowed, and no other, where nobody who has the batch was there as the claim was
 //! made whose Lead goes on without it: of a batch that a stream forgot; and of a deposed leader's
 //! batch that counts because this stream forgot the Lead that deposed it. In the second case alone
-//! both leaders may have acknowledged a batch of the same place. A loss must be told, unless a
+//! both leaders may have acknowledged a batch of the same place. A loss must be reported, unless a
 //! power cut took the knowledge that the batch was acknowledged. Nor was somebody there whom it
 //! took from, but where a new generation begins: there copies tell what they have.
 
@@ -257,7 +257,7 @@ impl Judge {
         self.told.push((first, last));
     }
 
-    /// At the end, when everybody is back: 1, 3, and losses are told if and only if there are any.
+    /// At the end, when everybody is back: 1, 3, and losses are reported if and only if some exist.
     pub(super) fn end(&mut self, disks: &[&[StreamBatch]]) {
         let longest = disks.iter().max_by_key(|disk| disk.len()).expect("a disk");
         for disk in disks {

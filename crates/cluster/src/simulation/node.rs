@@ -88,7 +88,8 @@ impl SimDisk {
 pub(super) struct SimEngine {
     pub(super) epoch: u32,
     pub(super) is_open: bool,
-    /// Nothing is written any more; what is being written is told before it has closed.
+    /// Whether nothing is written any more; a write under way is reported before the engine has
+    /// closed.
     pub(super) is_closing: bool,
     pub(super) released: u64,
 }

@@ -18,7 +18,7 @@ pub(super) enum Climate {
     Wipes,
     /// Streams forget and vanish while nodes are well, or as all lose their power together.
     Forgets,
-    /// Streams forget while nodes die and hang: what only they have may be lost, and is told.
+    /// Streams forget while nodes die and hang: what only they have may be lost, and is reported.
     Loses,
 }
 

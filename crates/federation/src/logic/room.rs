@@ -12,7 +12,7 @@ use model::link::Source;
 use proto_xmpp::peer::{DialbackProof, DomainPair};
 use std::collections::HashMap;
 
-/// Keys that are asked about at once. A server that shows one more is told that no answer was
+/// Keys that are asked about at once. A server that shows one more gets the answer that none was
 /// available.
 const SHOWING_MAX: usize = 1_024;
 

@@ -110,8 +110,8 @@ impl AccessControl {
         people.is_named(name) || people.standing_anywhere(name).is_super
     }
 
-    /// Whether the book is all there. Until it is, nobody knows who a name is that it does not
-    /// have: whoever brings one is told to come again.
+    /// Whether the book is all there. Until it is, the owner of a name that it does not have is
+    /// unknown: a client with such a name is told to come again.
     pub fn set_whole(&self, is_whole: bool) {
         let people = self.people_mut();
         let was_whole = self.is_whole.swap(is_whole, Ordering::AcqRel);

@@ -9,8 +9,8 @@
 
 use crate::scram::{ScramHash, ScramKeys};
 
-/// Kinds of a hash that are told apart. Servers make all of theirs alike; whoever is of a further
-/// kind can be told from nobody.
+/// Kinds of a hash that are distinguished. Servers make all of theirs alike; whoever is of a
+/// further kind can be told from nobody.
 const KINDS_MAX: usize = 8;
 
 /// How many are counted of a hash; then all counts are halved.

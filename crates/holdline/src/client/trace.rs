@@ -62,7 +62,7 @@ enum Shown {
     Whole,
 }
 
-/// Prints what is told until the trace is over.
+/// Prints the trace's events until it is over.
 pub fn trace(arguments: &Arguments) -> ExitCode {
     for signal in [SIGINT, SIGTERM] {
         // Without it the signal ends the process all the same, less quietly.

@@ -6,7 +6,7 @@ use lab::series::{Reading, Series, Unit};
 use observe::columns::{ALARMS, kernel_name, meaning};
 use std::fmt::Write;
 
-/// Figures whose greatest value is told.
+/// Figures whose greatest value is printed.
 const HEIGHTS: &[(&str, &str)] = &[
     ("cores busy", "cpu.busy"),
     ("busiest core", "cpu.busiest"),

@@ -29,7 +29,7 @@ const CONNECT_WAIT: Duration = Duration::from_secs(5);
 const PULSE: Duration = Duration::from_millis(500);
 /// Pings before anything else is said, for a first idea of the clock.
 const FIRST_PINGS: u32 = 16;
-/// The offset is told to an agent when it has changed by so much, microseconds.
+/// Change of the offset, microseconds, at which an agent gets the new one.
 const CLOCK_STEP_US: u64 = 10;
 /// Parts of accounts that are not over yet.
 const UNDER_WAY: [&str; 4] = ["connecting", "asking", "online", "open"];
@@ -42,7 +42,7 @@ pub(super) struct Line {
     pub(super) place: Option<u32>,
     pub(super) shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-    /// Whether its loss was told.
+    /// Whether its loss was reported.
     pub(super) told_lost: bool,
     pub(super) told_steps: u32,
 }

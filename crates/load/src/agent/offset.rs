@@ -25,7 +25,7 @@ pub struct Exchange {
     pub asked_us: u64,
     /// When it was heard, by the agent's clock.
     pub heard_us: u64,
-    /// When the answer was told, by the agent's clock.
+    /// Time of the answer, by the agent's clock.
     pub told_us: u64,
     /// When the answer came back, by the coordinator's clock.
     pub back_us: u64,

@@ -9,7 +9,7 @@ use lab::order::Order;
 use lab::plan::{Arrival, Group, Pace, Traffic};
 use std::collections::BTreeMap;
 
-/// How far an agent's share of a group's clients may change before its rates are told anew.
+/// Change of an agent's share of a group's clients at which its rates are sent anew.
 const DRIFT: f64 = 0.01;
 
 /// Numbers dealt out to agents so far.

@@ -47,7 +47,7 @@ impl Sender {
         stream.write_all(&line).map_err(|error| format!("cannot send: {error}"))
     }
 
-    /// Ends the connection in both directions; whoever waits for a line is told.
+    /// Ends the connection in both directions; waiting readers are woken.
     pub(super) fn end(&self) {
         let stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // It may have ended already.

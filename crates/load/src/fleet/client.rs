@@ -1,4 +1,4 @@
-//! The client machines of all protocols in one type, and what they are told.
+//! The client machines of all protocols in one type, and their orders.
 //!
 //! A [`FleetProfile`] says what the clients of a fleet have in common; a [`Client`] is one of them.
 //! State that a client needs besides its seat is boxed, so that one of MIOP or MQTT costs only its

@@ -34,7 +34,7 @@ use std::time::Duration;
 pub const TICK: Duration = Duration::from_millis(100);
 /// Virtual clients looked at in one tick, at least; a tenth of all if that is more.
 const SWEEP_SLICE: usize = 4_096;
-/// Longest time that is told apart, microseconds: an hour. Longer ones count as one.
+/// Longest time that is measured, microseconds: an hour. Longer ones count as one.
 const TIME_US_MAX: u128 = 3_600 * 1_000_000;
 
 /// The virtual clients of one thread.

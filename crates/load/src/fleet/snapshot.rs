@@ -288,7 +288,7 @@ fn account(what: &str, total: u64, parts: &[(&str, u64)]) -> Balance {
 pub struct Codes(BTreeMap<String, u64>);
 
 impl Codes {
-    /// Words that are told apart.
+    /// Words that are counted apart.
     pub const KINDS_MAX: usize = 128;
     /// Stands for all words beyond.
     pub const OTHER: &str = "other";

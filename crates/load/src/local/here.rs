@@ -22,7 +22,7 @@ const THREADS: Column = Column::gauge("tester.engine.threads", Unit::Count);
 const TURN_US_MAX: u64 = 100_000;
 /// The shortest time of which the share that a thread was busy means something.
 const SPAN_MIN: Duration = Duration::from_millis(200);
-/// Threads whose effort is told one by one, at most.
+/// Threads whose effort is reported one by one, at most.
 const THREADS_TOLD_MAX: usize = 32;
 /// Reasons for saturation told at once, at most.
 const REASONS_MAX: usize = 8;

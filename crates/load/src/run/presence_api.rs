@@ -16,9 +16,9 @@ use std::time::Duration;
 const STANDING_MAX: Duration = Duration::from_secs(10);
 /// Longest time that an audit may take, beside the settle time.
 const AUDIT_MAX: Duration = Duration::from_secs(90);
-/// Differences that are told one by one.
+/// Differences that are reported one by one.
 const TOLD: u32 = 10;
-/// Letters of an answer that was not expected which are told, at most.
+/// Letters of an unexpected answer that are reported, at most.
 const WORDS_MAX: usize = 200;
 
 /// The part of a target that knows who is online.

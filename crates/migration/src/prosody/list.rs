@@ -4,8 +4,8 @@
 //! item({ … });
 //! item({ … });
 //! ```
-//! Invariant: one item is in memory, of a limited size; one that is not understood is told, and the
-//! next is read.
+//! Invariant: one item is in memory, of a limited size; one that is not understood is reported, and
+//! the next is read.
 
 use crate::lua::Table;
 use std::fs::File;

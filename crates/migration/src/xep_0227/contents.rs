@@ -8,8 +8,8 @@
 //!   <archive xmlns='urn:xmpp:pie:0#mam'> <result xmlns='urn:xmpp:mam:2'/> …
 //!   <offline-messages> <message/> …
 //! ```
-//! Messages come one by one, so archives may be of any size. Invariant: what is taken at once is
-//! one element of at most [`ELEMENT_BYTES_MAX`]; a larger one is told, and stepped over.
+//! Messages come one by one, so archives may be of any size. Invariant: one element of at most
+//! [`ELEMENT_BYTES_MAX`] is in memory at once; a larger one is reported, and stepped over.
 
 use super::{DEPTH_MAX, PIE, Pace, Reading, TOKEN_BYTES_MAX, attribute};
 use crate::element::{MovedElement, MovedInner};
@@ -212,7 +212,7 @@ impl<R: BufRead> Contents<'_, R> {
         }
     }
 
-    /// Likewise; too large a one is told.
+    /// Likewise; too large a one is reported.
     fn taken(&mut self, owner: &str, begun: &MovedElement) -> Result<Option<MovedElement>, String> {
         let place = self.told(owner);
         let whole = self.whole(begun)?;

@@ -1,10 +1,10 @@
-//! Chatrooms: what is asked of one, and what its members are told.
+//! Chatrooms: requests to one, and notifications to its members.
 //!
 //! A chatroom has an address as an account has, `id@live.domain`. Its members are sessions that are
 //! in it now; what is said there is for them, and for nobody later but as far as the room keeps its
 //! last messages. Of a message nothing is promised: a room that is too loud refuses some, a member
-//! that does not read is skipped, and told how many it missed. Invariant: what a member was sent
-//! and what it was told it missed is together all that was said while it was there.
+//! that does not read is skipped, and told how many it missed. Invariant: the messages that a
+//! member was sent and the count of those it missed make up all messages while it was there.
 
 use super::{ChatFault, ChatMessage, GroupRole};
 use crate::account::{AccountAddress, Addressee};
@@ -174,7 +174,7 @@ pub struct ChatroomMissed {
     pub room: AccountAddress,
     /// Names it.
     pub timeline: TimelineId,
-    /// How many, since it was told last.
+    /// Number of messages missed since the last notice.
     pub missed: u32,
 }
 

@@ -105,7 +105,7 @@ pub enum ForeignWord {
         /// Of whom.
         to: AccountAddress,
     },
-    /// A device of somebody is gone, of which somebody elsewhere had been told that it is there.
+    /// A device has gone, of which an account elsewhere had been told that it is available.
     Gone {
         /// Account whose device is gone.
         from: AccountAddress,
@@ -179,7 +179,7 @@ pub struct RoomWord {
 pub struct ShownWord {
     /// The member, and its new state.
     pub shown: Arc<MemberShown>,
-    /// Members of other servers that are told.
+    /// Members of other servers that are notified.
     pub to: Arc<[AccountAddress]>,
 }
 
@@ -188,7 +188,7 @@ pub struct ShownWord {
 pub struct AsideWord {
     /// The aside itself.
     pub aside: Arc<GroupAside>,
-    /// Members of other servers that are told.
+    /// Members of other servers that are notified.
     pub to: Arc<[AccountAddress]>,
 }
 

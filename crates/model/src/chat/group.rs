@@ -72,7 +72,8 @@ verbs! {
 }
 
 impl GroupVerb {
-    /// Those whom it concerns are members no more; they are told so, and nothing after.
+    /// Those whom it concerns are members no more; they are notified of this change, and of none
+    /// after.
     pub const fn ends_membership(self) -> bool {
         matches!(self, GroupVerb::Remove | GroupVerb::Leave | GroupVerb::Ban | GroupVerb::Dissolve)
     }
@@ -89,7 +90,7 @@ impl GroupVerb {
         self.makes_members() || matches!(self, GroupVerb::Ban | GroupVerb::Invite)
     }
 
-    /// Those whom it concerns are no members behind it, though they are told of it.
+    /// Those whom it concerns are no members behind it, though they are notified.
     pub const fn leaves_outside(self) -> bool {
         self.ends_membership() || matches!(self, GroupVerb::Invite)
     }
@@ -129,9 +130,9 @@ pub struct GroupOrder {
     /// The title, of those that have one; of others the reason, for people. At most
     /// [`GroupVerb::text_bytes_max`].
     pub title: Box<str>,
-    /// To whom, at most [`GROUP_NAMED_MAX`]. For [`GroupVerb::Dissolve`] where to go instead, if
-    /// there is such a place; for [`GroupVerb::Leave`] whoever had invited the one who goes, if it
-    /// goes since it does not want to be there: that one is told so.
+    /// To whom, at most [`GROUP_NAMED_MAX`]. For [`GroupVerb::Dissolve`] the group to go to
+    /// instead, if one exists; for [`GroupVerb::Leave`] the inviter of an account that declines:
+    /// the inviter is notified.
     pub members: Vec<Addressee>,
 }
 

@@ -2,8 +2,8 @@
 //! domain, for accounts of this server and of others.
 //!
 //! A list belongs to a **version** of its group, the number of the message that told of its last
-//! change. Pages of one version are parts of one list. Invariant: whoever goes on with a list that
-//! is no longer the group's is told so, by a page of the present one from its beginning on.
+//! change. Pages of one version are parts of one list. Invariant: a client that goes on with a list
+//! that is no longer the group's gets a page of the present one from its beginning on.
 
 use super::{ChatDelivery, ChatRequest, GroupMember, Show};
 use crate::account::{AccountAddress, Addressee};
@@ -203,7 +203,7 @@ pub struct LookAtGroup {
 /// How a device looks at a group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum GroupLook {
-    /// From now on. Nobody is told.
+    /// From now on. Nobody is notified.
     Begins,
     /// Its owner is there like this, it says.
     Shows(MemberShow),

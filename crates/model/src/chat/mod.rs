@@ -766,7 +766,7 @@ pub struct LoginRefused {
 /// A session is ended by the server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SessionEnd {
-    /// Reason, as the device is told it.
+    /// Reason for the device.
     pub why: Denial,
     /// How the connection is counted.
     pub reason: CloseReason,

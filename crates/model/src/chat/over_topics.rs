@@ -24,7 +24,7 @@ pub const CHAT_TOPICS: &str = "$im/";
 /// How topics begin to which requests are published; behind it stands which.
 pub const CHAT_REQUESTS: &str = "$im/req/";
 
-/// The filter of a client that wants to be told what happens.
+/// The filter of a client that wants events of its account.
 pub const CHAT_EVENTS: &str = "$im/evt";
 
 /// The same, told as JSON.
@@ -57,7 +57,7 @@ pub struct AccountDevice {
     pub limits: Arc<Limits>,
 }
 
-/// In which forms a device wants to be told what happens.
+/// Forms in which a device wants events.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct EventsWanted {
     /// As the protocol has it.
@@ -74,7 +74,7 @@ pub struct EventsForm {
 }
 
 impl EventsWanted {
-    /// Whether it wants to be told at all.
+    /// Whether it wants any events.
     pub const fn any(self) -> bool {
         self.plain.is_some() || self.json.is_some()
     }
@@ -104,7 +104,7 @@ impl NoDevice {
 pub struct ChatCall {
     /// The publisher's packet identifier; 0 at QoS 0.
     pub id: u16,
-    /// How the publisher is told that it was taken.
+    /// QoS of the answer to the publisher.
     pub qos: Qos,
     /// The message.
     pub message: Arc<Publication>,

@@ -336,19 +336,19 @@ pub struct PeopleRequest {
 /// [`Failed`](super::ChatDelivery::Failed).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PeopleAsk {
-    /// The contacts, or what has changed behind a version. From now on the session is told of
-    /// changes.
+    /// The contacts, or what has changed behind a version. From now on the session gets changes.
     Contacts {
         /// The version that the device has.
         after: Option<u64>,
     },
-    /// A part of the contacts. From now on the session is told of changes, and unless it has said
-    /// how it is there, it is there.
+    /// A part of the contacts. From now on the session gets changes, and unless it has sent
+    /// presence, it is available.
     Page(ContactsRange),
     /// Something is wanted of a contact. Done when it is stored; a block, when the other's home
     /// knows it, too.
     Wish(Box<ContactWish>),
-    /// The session is there, like this; none: not any more. From now on it is told who is there.
+    /// The session is there, like this; none: not any more. From now on it gets the presence of
+    /// others.
     Present(Option<Box<Availability>>),
 }
 

@@ -1,4 +1,5 @@
-//! Push of those who are away: how a device wants to be woken, and what it is told then.
+//! Push notifications for offline accounts: how a device wants to be woken, and the content of a
+//! notification.
 //!
 //! A registration names a way to a device that is not connected: through the operator's gateway, by
 //! a token that only that understands, through Holdline's own pushes, by product and device, or
@@ -268,11 +269,11 @@ pub struct NotifiedMessage {
     /// Names the conversation to devices of its account: a later notification of the same name
     /// takes the place of this one.
     pub collapse: Box<str>,
-    /// The other side of the conversation, if that may be told.
+    /// The other side of the conversation, if it may be shown.
     pub conversation: Option<AccountAddress>,
     /// Sender, if that may be shown.
     pub sender: Option<AccountAddress>,
-    /// The beginning of what was said, if that may be told.
+    /// The beginning of the text, if it may be shown.
     pub text: Option<Box<str>>,
     /// The server's number for the message; 0: not told.
     pub id: u64,

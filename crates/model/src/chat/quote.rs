@@ -1,7 +1,7 @@
 //! References of a message beside its text: the message that it quotes, the users it mentions.
 //!
 //! A quote names a message of the same conversation by place and number; it has no copy of its
-//! text, so that what is called back is gone from where it was quoted, too. Only what is told live
+//! text, so that what is called back is gone from where it was quoted, too. Only a live delivery
 //! has the beginning of the text beside. A mention names accounts, or everybody of a group; where
 //! in the text that is, nobody says. Invariant: neither changes when the message is edited.
 
@@ -21,7 +21,7 @@ pub struct Quote {
     pub target: TargetMessage,
     /// Sender; unknown for a message that has not been stored.
     pub from: Option<AccountAddress>,
-    /// The beginning of its text; empty, but in what is told live.
+    /// The beginning of its text; empty, except in a live delivery.
     pub text: Box<str>,
 }
 

@@ -1,17 +1,17 @@
 //! Receipts: how far others have got what an account said, and read it.
 //!
 //! Of a reader and a conversation there is one position that rises, never one a message: up to here
-//! it is **delivered** (on some device of the reader), up to here it is **read**. A position that
-//! is told as it comes to be is told once and lost if nobody hears it; who wants to know asks.
+//! it is **delivered** (on some device of the reader), up to here it is **read**. A change of a
+//! position is announced once and lost if nobody listens; a client that wants to know it asks.
 
 use crate::account::{AccountAddress, Addressee};
 use crate::timeline::Seq;
 use base::words;
 
-/// Most readers that are told in one answer.
+/// Most readers in one answer.
 pub const READERS_PAGE_MAX: u16 = 256;
 
-/// Most members that a group may have of which it is told who has read what.
+/// Most members of a group whose readers may be asked for.
 pub const READERS_HARD_MAX: u64 = 1_000;
 
 /// Readers of a conversation whose positions are requested.

@@ -74,7 +74,7 @@ pub struct Detaching {
     pub kept: KeptSession,
     /// Weight of that, bytes.
     pub bytes: usize,
-    /// Stanzas of the client that are handled: it is told so if the session cannot be resumed.
+    /// Stanzas of the client that are handled: it gets the number if the session cannot be resumed.
     pub handled: u32,
     /// Reason why the connection ended.
     pub reason: CloseReason,

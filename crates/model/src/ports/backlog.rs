@@ -4,7 +4,7 @@
 //! before the device hears that it was taken. The courier of the webhook reads the timelines of all
 //! shards through this port and removes Reports that the application has taken. It is at least
 //! once: after a crash, what was posted and not taken off is posted again. A cursor says how far
-//! the application knows of everything; a gap behind it was lost, and is told, also after a
+//! the application knows of everything; a gap behind it was lost, and is reported, also after a
 //! restart.
 
 use crate::id::ProductKey;
@@ -32,8 +32,8 @@ pub trait Backlog: Send + Sync {
     /// message's body is a Report of [`crate::ports::events`], encoded by the hub.
     fn pull(&self, timeline: TimelineId, shard: u16, after: Seq) -> Result<Page, StoreError>;
 
-    /// Up to where the application knows of every Report on a shard: it took it, or was told that
-    /// it is lost. Zero when it knows of none.
+    /// Up to where the application knows of every Report on a shard: it took it, or learnt that it
+    /// is lost. Zero when it knows of none.
     fn cursor(&self, timeline: TimelineId, shard: u16) -> Result<Seq, StoreError>;
 
     /// First the cursor goes up to `known` (it never goes back), then these leave the timeline:

@@ -194,7 +194,7 @@ pub enum ChatWhat {
         /// Its number.
         id: AccountId,
     },
-    /// Somebody says something with a word that is to be told. It may be refused yet.
+    /// Somebody sends a message with a word that is to be reported. It may be refused yet.
     Flagged {
         /// Sender of the message.
         from: AccountAddress,

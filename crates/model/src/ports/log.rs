@@ -46,7 +46,7 @@ pub const PAGE_MESSAGES_MAX: usize = 1_024;
 /// Names a call until its completion. Rises by one within a party.
 pub type Ticket = u64;
 
-/// Party that is told of a completion.
+/// Party that gets a completion.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Party {
     /// A service of a shard, by the shard's mailbox.

@@ -1,4 +1,4 @@
-//! Port of notifications: what a service wants devices to be told that are not connected.
+//! Port of notifications: orders of a service to notify devices that are not connected.
 //!
 //! An order is handed out and answered once, later, on the same shard. The carrier keeps nothing of
 //! it beyond its answer: the service decides what is to be sent again.
@@ -82,8 +82,8 @@ pub enum Notified {
         /// Milliseconds.
         rest_ms: u32,
     },
-    /// The carrier has answered that it cannot now: try again, and if it never can, the device is
-    /// to be told nothing any more.
+    /// The carrier has answered that it cannot now: try again, and if it never can, the device gets
+    /// no more notifications.
     Failing,
     /// The gateway refused the order for good.
     Refused,

@@ -51,7 +51,7 @@ words! {
     pub enum Unreviewed {
         /// The server stores the message.
         Allow = "allow",
-        /// Its sender is told that it is not allowed now.
+        /// Its sender gets the error that it is not allowed now.
         Refuse = "refuse",
     }
 }

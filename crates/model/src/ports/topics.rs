@@ -111,7 +111,7 @@ pub struct ClientState {
     pub client_id: Box<str>,
     /// Its user.
     pub user: Option<Arc<str>>,
-    /// Whether the client is connected, and has been told so.
+    /// Whether the client is connected, and has been welcomed.
     pub online: bool,
     /// `mqtt31`, `mqtt311`, `mqtt5`.
     pub protocol: &'static str,

@@ -1,4 +1,4 @@
-//! Observations of a client machine, and actions that it is told to take: the laboratory's words.
+//! Observations of a client machine, and its orders: the laboratory's words.
 //!
 //! The same for every protocol, so that a scenario is written once.
 
@@ -141,7 +141,7 @@ pub enum Observation {
     Overcounted,
 }
 
-/// Action that a simulated client is told to take.
+/// Order to a simulated client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Send a heartbeat.

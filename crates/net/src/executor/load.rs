@@ -2,7 +2,8 @@
 //!
 //! Busy is the time spent in turns; what is left is sleep. A thread that is busy for most of two
 //! short windows in a row hands over half of its work, one that could do little for a long window
-//! gives all of it back to the first. It knows no threads and reads no clock: it is told both.
+//! gives all of it back to the first. It knows no threads and reads no clock: its caller passes
+//! both.
 //!
 //! Two windows, since one may be a turn during which the kernel ran somebody else. Between the
 //! thresholds nothing moves: work costs no less on two threads than on one, so that what is given

@@ -28,7 +28,8 @@ pub struct HandedPaths {
 
 /// The receiver of such connections.
 pub trait StreamTaker: Send + Sync {
-    /// Whether one more from there would be taken. A no is counted: whoever asks is told it.
+    /// Whether one more from there would be taken. A refusal is counted, and the caller gets the
+    /// answer.
     fn has_room(&self, peer: SocketAddr) -> bool;
 
     /// Takes a connection; false: it was let go.

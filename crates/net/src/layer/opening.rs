@@ -184,7 +184,7 @@ impl Handshake {
     }
 
     /// Whether there is room for it with whoever answers what it asks for. A client that was let in
-    /// to be told that the server is full is told so.
+    /// only for the answer BUSY gets it.
     fn may_leave(&self, to: u8) -> bool {
         let Side::Accepted(door, _) = &self.side else { return false };
         let has_room = |handed: &HandedPaths| handed.taker.has_room(self.link.peer);

@@ -1,8 +1,8 @@
 //! Protocol sniffing: which protocol begins with these bytes.
 //!
-//! TLS and HTTP, in which WebSockets begin, are told here; every other protocol tells how it begins
-//! ([`WireProfile`]). The first bytes of all protocols served are disjoint, so that one listener
-//! can take them all.
+//! TLS and HTTP, in which WebSockets begin, are recognised here; every other protocol says how it
+//! begins ([`WireProfile`]). The first bytes of all protocols served are disjoint, so that one
+//! listener can take them all.
 
 use model::close::CloseReason;
 use model::link::{Protocol, WireProfile};

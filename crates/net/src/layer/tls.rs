@@ -75,7 +75,7 @@ pub struct ClientTls {
     /// Trusted authorities.
     pub config: Arc<ClientConfig>,
     /// Name that the certificate must have: the domain that was asked for, whatever host a look-up
-    /// gave for it (RFC 6125 6.2.1). A DNS name is told to the server too (RFC 6066 3).
+    /// gave for it (RFC 6125 6.2.1). A DNS name is sent to the server too (RFC 6066 3).
     pub name: ServerName<'static>,
     /// The protocol inside asks for the server's names and for channel bindings.
     asks: bool,

@@ -332,7 +332,8 @@ pub struct UpgradeOffer<'a> {
 }
 
 /// Looks at a request head: is it an upgrade that is taken? Of the subprotocols that the caller
-/// offers, the first one that is served is chosen; one that offers none is told by what it sends.
+/// offers, the first one that is served is chosen; for a caller that offers none, its first bytes
+/// decide.
 pub fn answer(bytes: &[u8], offer: &UpgradeOffer<'_>) -> Upgrade {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut request = httparse::Request::new(&mut headers);

@@ -4,7 +4,7 @@
 //! services ──records──► places, by priority ──addresses──► attempts, two at most ──► opened
 //!     └─none: the host itself ─┘     └──────── the next when one fails ───────┘
 //! ```
-//! It is a part that a shard's logic has. The logic passes on what it is told of calls
+//! It is a part that a shard's logic has. The logic passes on reports of calls
 //! ([`ShardLogic::dialling`] and its like), of answers, and of its turns; connections, layers and
 //! counters are the shard's as those of any connection. It knows no resolver and no clock.
 //!

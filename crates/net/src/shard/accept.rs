@@ -148,7 +148,8 @@ where
         beyond
     }
 
-    /// A proxy has told who it is. One too many is told so, as others are when they are accepted.
+    /// A proxy has told who it is. One beyond the limit is refused, as others are when they are
+    /// accepted.
     pub(super) fn count_told(&mut self, key: Key, link: &mut Link) -> Result<(), CloseReason> {
         let Some(conn) = self.conns.at(key) else { return Ok(()) };
         let told = !conn.has(Conn::<N, H>::DIALLED)

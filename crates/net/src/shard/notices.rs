@@ -2,7 +2,7 @@
 //! those that followed.
 //!
 //! A line a client would be an outage by itself when a million come. It knows reasons by their
-//! names and reads no clock. Invariant: a kind is told at most twice in [`WINDOW`], and nothing
+//! names and reads no clock. Invariant: a kind is logged at most twice in [`WINDOW`], and nothing
 //! that was seen goes uncounted.
 
 use base::time::Instant;
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// After the first of a kind, others are only counted for so long.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// Kinds that are told apart; there are fewer reasons. One more is counted as the last of them.
+/// Kinds that are counted apart; the reasons are fewer. One more is counted as the last of them.
 const KINDS_MAX: usize = 64;
 
 /// One shard's.
@@ -25,7 +25,7 @@ struct Kind {
 }
 
 impl Notices {
-    /// One was seen; whether it is told now.
+    /// Counts one; returns whether it is logged now.
     pub(super) fn see(&mut self, now: Instant, reason: &'static str) -> bool {
         let full = self.0.len() >= KINDS_MAX;
         let found = self.0.iter().position(|kind| kind.reason == reason);
@@ -46,8 +46,8 @@ impl Notices {
         self.0.iter().map(|kind| kind.until).min()
     }
 
-    /// Kinds whose time is over, with how many more came in it. The next of one that was quiet is
-    /// told at once again.
+    /// Kinds whose time is over, with how many more came in it. The next of a kind that was quiet
+    /// is logged at once again.
     pub(super) fn due(&mut self, now: Instant) -> Vec<(&'static str, u64)> {
         let mut due = Vec::new();
         self.0.retain_mut(|kind| {

@@ -1,8 +1,7 @@
 //! Remedies carried out: settings of the kernel, and limits of processes, when somebody says so.
 //!
-//! Only what a row's remedy says is done, and only where it is one of three commands; everything
-//! else is told as what cannot be done from here. A kernel setting holds until the machine starts
-//! again.
+//! Only a row's remedy is carried out, and only if it is one of three commands; every other is
+//! reported as not possible from here. A kernel setting holds until the machine starts again.
 
 use crate::place::KernelFiles;
 use lab::host::{Fitness, HostRow};

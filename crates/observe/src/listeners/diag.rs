@@ -56,8 +56,8 @@ pub(crate) fn states(mask: u32, max: u32) -> Option<[u32; 16]> {
     Some(by_state)
 }
 
-/// Asks for the sockets in the states of a mask, and hands on each until it is told that there are
-/// enough; `None`: no answer, or not one of these.
+/// Asks for the sockets in the states of a mask, and hands on each until the callee has enough;
+/// `None`: no answer, or not one of these.
 fn ask(states: u32, mut each: impl FnMut(&[u8]) -> Option<bool>) -> Option<()> {
     let protocol = Some(netlink::SOCK_DIAG);
     let kind = (AddressFamily::NETLINK, SocketType::DGRAM, SocketFlags::CLOEXEC);

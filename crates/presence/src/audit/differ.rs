@@ -49,7 +49,7 @@ impl FoundDifference {
         FirstReading { memory: version(&self.memory), stored: version(&self.stored) }
     }
 
-    /// The difference as it is told, without a history yet.
+    /// The difference for the report, without a history yet.
     pub fn tell(self) -> Difference {
         let FoundDifference { kind, key, memory, stored } = self;
         Difference { key, kind, memory, stored, history: Vec::new() }

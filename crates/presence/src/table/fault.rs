@@ -1,8 +1,8 @@
 //! Faults on order: what a connection to a [`MemoryDirectory`] does to the calls over it.
 //!
-//! For tests and simulation. Knows calls and not records. A paused directory does later what it
-//! was told meanwhile, as a stopped process does with what its socket holds; calls that were held
-//! back are done in the reverse of their order, as over several connections of a pool.
+//! For tests and simulation. Knows calls and not records. A paused directory carries out later the
+//! calls that came meanwhile, as a stopped process does with what its socket holds; calls that were
+//! held back are done in the reverse of their order, as over several connections of a pool.
 
 use super::MemoryDirectory;
 use super::store::TableStore;

@@ -129,9 +129,9 @@ impl PresenceTracker {
         self.wait(now, place);
     }
 
-    /// The directory says that one is online here of whom nothing is known: it is told that the
-    /// principal has gone, with the lowest version that is above, so that whatever the hub says
-    /// from now on is above that.
+    /// The directory says that a principal is online here of which nothing is known: it gets a
+    /// record that the principal has gone, with the lowest version above, so that later transitions
+    /// of the hub are above that.
     fn extra(&mut self, now: Now, hash: u64, bucket: u16, (key, stored): (&str, &PresenceRecord)) {
         let Some(who) = Principal::parse(key) else {
             return self.digests.count(TrackerCounter::Nonsense);
@@ -200,9 +200,8 @@ impl PresenceTracker {
     }
 
     /// The directory keeps another record than this entry's, which has not changed since. Ours is
-    /// written above it if that one is of this node or says offline, or if nothing can be told by
-    /// the versions, for the other node's clock is ahead: then ours is the news, if it was never
-    /// taken.
+    /// written above it if that one is of this node or says offline, or if the versions decide
+    /// nothing, for the other node's clock is ahead: then ours is the news, if it was never taken.
     fn kept(&mut self, now: Now, place: Key, stored: &PresenceRecord, fx: &mut Effects) {
         self.observe(now, stored.version);
         match self.meaning(now, place, stored) {
@@ -262,7 +261,7 @@ impl PresenceTracker {
         version
     }
 
-    /// Hub and broker are to be told of a version.
+    /// Notes that hub and broker must get a version.
     fn observe(&mut self, now: Now, version: PresenceVersion) {
         if !is_far(now, version) {
             self.clock.observe(version);

@@ -8,8 +8,8 @@ use model::ports::presence::queries::{
 use model::presence::{Principal, bucket};
 
 impl PresenceTracker {
-    /// Answers from memory. Of principals that are asked for by name, those that have an entry
-    /// are told by `Find`, and those remembered by `Histories`: others may be known to the hub.
+    /// Answers from memory. Of principals that are asked for by name, `Find` answers those that
+    /// have an entry, and `Histories` those remembered: others may be known to the hub.
     pub fn answer(&self, command: &PresenceCommand) -> PresenceAnswer {
         match command {
             PresenceCommand::Find(who) => {

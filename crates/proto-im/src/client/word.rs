@@ -135,7 +135,7 @@ pub enum ImOrder {
         /// The message's place there.
         seq: Seq,
     },
-    /// Ask for contacts. From now on the device is told of people, and is there.
+    /// Ask for contacts. From now on the device gets the changes of contacts, and is available.
     Contacts {
         /// Given back with the answer.
         number: u32,
@@ -353,7 +353,7 @@ pub enum ImEvent {
     ChatroomMissed {
         /// The room.
         room: AccountAddress,
-        /// How many, since it was told last.
+        /// Number of messages missed since the last notice.
         missed: u32,
     },
     /// A chatroom is otherwise, or the device is in it no more.

@@ -1,6 +1,7 @@
 //! Chatrooms, as both directions have them (IM 18).
 //!
-//! Of the names of an order one more is kept than may be there: who names more is told so.
+//! Of the names of an order one more is kept than is allowed, so that an order with too many is
+//! refused.
 
 use super::WireFault;
 use super::content::MessageFields;

@@ -1,7 +1,7 @@
 //! Contacts: orders and lists of them, as both directions have them (IM 12.1 to 12.3).
 //!
 //! A contact is said whole whenever something of it changes. Of the groups of an order one more is
-//! kept than may be there: who names more is told so.
+//! kept than is allowed, so that an order with too many is refused.
 
 use super::WireFault;
 use super::group::contact_address;

@@ -1,6 +1,6 @@
 //! Faults of bytes that a peer sent: the only list of them.
 //!
-//! Each fault has a name, which the peer is told as the word of an End, with the reason that stands
+//! Each fault has a name, which the peer gets as the word of an End, with the reason that stands
 //! beside it (IM 8.1), and ends the connection with one [`CloseReason`].
 
 use super::EndReason;

@@ -1,4 +1,4 @@
-//! Presence: what a device says of itself, and is told of others (IM 12.4).
+//! Presence: that of a device itself, and that of others (IM 12.4).
 
 use super::WireFault;
 use super::group::contact_address;
@@ -61,7 +61,7 @@ impl Body for SetPresenceFields<'_> {
 }
 
 impl<'a> PresenceFields<'a> {
-    /// Of what is told of somebody.
+    /// Fields of a delivered presence.
     pub fn of(presence: &'a Presence) -> PresenceFields<'a> {
         let how = presence.availability.as_deref();
         PresenceFields {

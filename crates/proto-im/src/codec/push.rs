@@ -1,4 +1,4 @@
-//! How an account's devices are woken: what a device says of it, and is told (IM 15).
+//! How an account's devices are woken: orders of a device, and their answers (IM 15).
 
 use super::WireFault;
 use super::protobuf::{Body, Sink, Value};
@@ -41,7 +41,8 @@ pub struct RegistrationFields<'a> {
 pub struct PushSettingsFields {
     /// For the answer.
     pub number: u32,
-    /// The hours of quiet are to be these, or none; else all that there is is told.
+    /// Whether the quiet hours are set to these, or none; otherwise the present settings are asked
+    /// for.
     pub sets: bool,
     /// These.
     pub quiet: Option<QuietFields>,
@@ -182,7 +183,7 @@ impl Body for RegistrationFields<'_> {
 }
 
 impl PushSettingsFields {
-    /// Of a wish about hours, or to be told all.
+    /// Fields of a wish about quiet hours, or of a question for all settings.
     pub fn of(number: u32, wish: &PushWish) -> Option<PushSettingsFields> {
         match wish {
             PushWish::Show => Some(PushSettingsFields { number, sets: false, quiet: None }),
@@ -331,7 +332,7 @@ pub struct RegisteredPushes {
     pub quiet: Option<QuietHours>,
 }
 
-/// A registration, as a client is told.
+/// A registration, as a client gets it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RegisteredPush {
     /// Its name.

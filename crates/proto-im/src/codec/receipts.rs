@@ -276,7 +276,7 @@ impl Body for ReaderFields<'_> {
 }
 
 impl<'a> DeliveredFields<'a> {
-    /// Of what is told.
+    /// Fields of a receipt.
     pub fn of(news: &'a DeliveredNews) -> DeliveredFields<'a> {
         DeliveredFields { with: news.with.as_str(), upto: news.upto }
     }

@@ -1,4 +1,4 @@
-//! Transients: what is told and kept nowhere (IM 16.1).
+//! Transients: notices that are stored nowhere (IM 16.1).
 
 use super::WireFault;
 use super::content::ContentFields;
@@ -24,7 +24,7 @@ pub struct TransientFields<'a> {
 }
 
 impl<'a> TransientFields<'a> {
-    /// Of a transient that is told.
+    /// Fields of a delivered transient.
     pub fn of(it: &'a Transient) -> TransientFields<'a> {
         let Content { text, extra, .. } = &it.content;
         let is_empty = text.is_empty() && extra.is_empty();
@@ -38,7 +38,7 @@ impl<'a> TransientFields<'a> {
         }
     }
 
-    /// The transient that is told, if it can be one. A state that a later version added is none.
+    /// The transient, if the fields are valid. A state that a later version added is none.
     pub fn transient(&self) -> Result<Transient, WireFault> {
         Ok(Transient {
             from: address(self.from)?,

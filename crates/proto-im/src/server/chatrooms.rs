@@ -1,4 +1,4 @@
-//! Chatrooms, at the seam: what is asked of one, and what its members are told (IM 18).
+//! Chatrooms, at the seam: requests to one, and notifications to its members (IM 18).
 //!
 //! A message of a chatroom is encoded once for all connections of a shard. A device that does not
 //! read is not sent messages of chatrooms, and the service gets a notice: it counts them, and tells

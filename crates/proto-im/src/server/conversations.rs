@@ -66,7 +66,7 @@ pub(super) fn write_marked(number: u32, upto: Seq, out: &mut Out) {
     ServerFrame::MarkedRead(MarkedFields { number, upto }).write(out.bytes());
 }
 
-/// A device that does not read is told that there is more, and pulls (IM 5.3).
+/// A device that does not read gets a notice of more entries, and pulls (IM 5.3).
 pub(super) fn write_event(seq: Seq, event: &InboxEvent, out: &mut Out) {
     if out.backlog() > out.backlog_max() {
         return ServerFrame::Notify(seq).write(out.bytes());

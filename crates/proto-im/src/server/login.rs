@@ -164,7 +164,7 @@ impl Asked {
     }
 }
 
-/// The server's terms, as a device is told of them that may be silent for so long.
+/// The server's terms for a device that may be silent for so long.
 pub(super) fn terms(limits: &Limits, silence_s: u32) -> LoggedInFields<'static> {
     let chat = &limits.chat;
     LoggedInFields {

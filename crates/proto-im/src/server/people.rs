@@ -1,7 +1,7 @@
 //! People, at the seam: contacts, wishes about them, and presence become the model's words (IM 12).
 //!
-//! A device that asks for none of it is told nothing of it: that is the service's to know, as are
-//! the limits of texts. Requests that are invalid by themselves are answered here, and counted.
+//! A device that asks for none of it gets none of it: that is the service's to know, as are the
+//! limits of texts. Requests that are invalid by themselves are answered here, and counted.
 
 use super::Out;
 use super::pages::fitting;

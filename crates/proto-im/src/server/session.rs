@@ -264,7 +264,7 @@ pub(super) fn failed(number: u32, why: ChatFault) -> FailedFields<'static> {
     FailedFields { number, fault, word, ..FailedFields::default() }
 }
 
-/// A device that does not read is told that there is more, and pulls (IM 5.3).
+/// A device that does not read gets a notice of more entries, and pulls (IM 5.3).
 fn write_message(seq: Seq, message: &ChatMessage, out: &mut Out) {
     if out.backlog() > out.backlog_max() {
         return ServerFrame::Notify(seq).write(out.bytes());

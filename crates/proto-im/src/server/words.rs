@@ -35,8 +35,8 @@ impl Session {
         self.ask(ChatRequest::Search { session, number, range }, out);
     }
 
-    /// Something is told that is kept nowhere. It is answered if it has a number; of one without,
-    /// what makes no sense is dropped.
+    /// Handles a transient of the device. It is answered if it has a number; of one without, what
+    /// makes no sense is dropped.
     pub(super) fn transient(&mut self, fields: &TransientFields<'_>, out: &mut Out) {
         let parts = (Addressee::parse(fields.to), fields.content.content());
         let number = fields.number;

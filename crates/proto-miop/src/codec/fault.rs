@@ -1,8 +1,8 @@
 //! Faults of bytes that a peer sent: the only list of them.
 //!
 //! Each fault has a name for vectors and logs, ends the connection with one [`CloseReason`] and is
-//! told to a version 7 peer as one result code before that (MIOP 9). Classic peers are told
-//! nothing: their format has no frame for it.
+//! sent to a version 7 peer as one result code before that (MIOP 9). Classic peers get nothing:
+//! their format has no frame for it.
 
 use super::result::ResultCode;
 use model::close::CloseReason;

@@ -1,8 +1,8 @@
 //! Versions 5 and 6 at the server: which frame is allowed when, and what can be said to classic
 //! devices at all (MIOP 4).
 //!
-//! A BindAck with a code stops a version 6 device for good, so one that is meant to come back is
-//! told nothing: it reconnects by itself when the connection ends.
+//! A BindAck with a code stops a version 6 device for good, so one that is meant to come back gets
+//! none: it reconnects by itself when the connection ends.
 
 use super::many::{Many, name_hash};
 use super::{Asked, Out, Server, State, bind};

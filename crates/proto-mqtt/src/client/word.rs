@@ -37,7 +37,7 @@ pub enum Heard<'a> {
     },
     /// A message.
     Message {
-        /// By which it is acknowledged, if that is told.
+        /// Token by which it is acknowledged, if the caller does that.
         token: u32,
         /// Where it was published.
         topic: &'a str,
@@ -131,7 +131,7 @@ pub enum MqttEvent {
     Refused(Box<Farewell>),
     /// A message.
     Message {
-        /// By which it is acknowledged, if that is told.
+        /// Token by which it is acknowledged, if the caller does that.
         token: u32,
         /// QoS of this delivery.
         qos: Qos,
@@ -332,7 +332,7 @@ pub enum ClientOrder {
         /// User properties, for 5.0.
         properties: Block,
     },
-    /// Acknowledges a message, where that is told. Before 5.0 a failure cannot be said.
+    /// Acknowledges a message, where the caller does that. Before 5.0 a failure cannot be said.
     Ack {
         /// Of which message.
         token: u32,

@@ -1,10 +1,10 @@
 //! Faults of bytes that a peer sent, and how each is answered: the only list.
 //!
 //! A fault has a name for vectors, counters and logs, the clause of each standard that it breaks,
-//! and one row that decides its answer: the reason code that a 5.0 peer is told, the CONNACK
-//! return code that an older one is told if its CONNECT has the fault (0: none, the connection
-//! just ends, MQTT3 3.1.4-1), and the close reason. A fault that a lenient profile lets pass is
-//! the same fault, reported in a [`FaultSet`] instead of ending the connection.
+//! and one row that decides its answer: the reason code for a 5.0 peer, the CONNACK return code for
+//! an older one if its CONNECT has the fault (0: none, the connection just ends, MQTT3 3.1.4-1),
+//! and the close reason. A fault that a lenient profile lets pass is the same fault, reported in a
+//! [`FaultSet`] instead of ending the connection.
 
 use super::header::peek_version;
 use super::{PacketKind, ReasonCode, Version};

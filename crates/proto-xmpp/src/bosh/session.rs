@@ -21,8 +21,8 @@ use std::sync::Arc;
 /// Requests that a client may have under way: one that is held, and one that says something.
 pub const REQUESTS_MAX: u64 = 2;
 
-/// Milliseconds after which a request without a stanza is told to the stream: its server would ask
-/// else whether anybody is there.
+/// Milliseconds after which a request without a stanza is passed to the stream: its server would
+/// ask else whether anybody is there.
 const SIGN_OF_LIFE_MS: u64 = 15_000;
 
 /// Milliseconds that the end of a stream waits for a request that hears of it.
@@ -332,7 +332,7 @@ impl BoshSession {
         }
     }
 
-    /// Everybody is told that it ends.
+    /// Tells all waiting requests that the session ends.
     fn finish(&mut self, out: &mut BoshOutput) {
         while !self.held.is_empty() || !self.early.is_empty() {
             self.held.extend(self.early.drain(..));

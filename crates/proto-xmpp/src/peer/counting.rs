@@ -121,7 +121,7 @@ pub(super) struct Taking {
     /// Stanzas that came since it is.
     came: u64,
     taken: u64,
-    /// The other server was told of less, and is told when so many are taken.
+    /// A higher count that the other server gets as soon as so many are taken.
     owed: Option<u64>,
 }
 
@@ -166,8 +166,8 @@ impl Taking {
         }
     }
 
-    /// The stream ends in peace: what is taken is told, whether or not it was asked for, so that
-    /// nobody says it again.
+    /// The stream ends in peace: the count of taken stanzas is sent, whether or not it was asked
+    /// for, so that none is sent again.
     pub(super) fn ends(&self, out: &mut Vec<u8>) {
         if self.is_on {
             self.answers(out);

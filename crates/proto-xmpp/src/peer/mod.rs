@@ -138,7 +138,7 @@ pub enum PeerWord {
         from: Box<str>,
         /// The stanza.
         xml: Box<[u8]>,
-        /// Where it stands, if the other server is told what is taken ([`PeerOrder::Taken`]).
+        /// Its place, if the other server gets acknowledgements ([`PeerOrder::Taken`]).
         place: Option<StreamPlace>,
     },
     /// Somebody shows a key that it is of a domain: is it? Answered by [`PeerOrder::Shown`].
@@ -202,7 +202,7 @@ type Out = Outbox<PeerWord>;
 
 /// Why a stream ends.
 enum PeerEnd {
-    /// A fault, which the peer is told.
+    /// A fault, which is sent to the peer.
     Fault(StreamFault),
     /// The peer's farewell, or an end that needs no word.
     Quiet(CloseReason),

@@ -5,8 +5,8 @@
 //!                          <publish-options> what the device gave for the service
 //! result: taken │ error that may pass: failing │ any other: the device is gone
 //! ```
-//! The domain says it, in the name of no account. Invariant: of a message no more is told than the
-//! notification has.
+//! The domain says it, in the name of no account. Invariant: a service gets no more of a message
+//! than the notification has.
 
 use crate::forms::{FORMS, field};
 use crate::stanza::{STANZA_ERRORS, StanzaReply, kind};
@@ -34,7 +34,7 @@ const PASSING: [&str; 6] = [
     "service-unavailable",
 ];
 
-/// Writes what a service is told; `id` is given back with the answer.
+/// Writes the stanza for a service; `id` is given back with the answer.
 pub fn write(it: &Notification, service: &PushService, id: &str, out: &mut Vec<u8>) {
     let said = it.said.as_ref();
     let mut form = typed(SUMMARY);

@@ -97,7 +97,7 @@ pub struct OccupantItem<'a> {
     pub room: &'a AccountAddress,
     /// Account of the occupant.
     pub account: &'a AccountAddress,
-    /// Its address as it is told.
+    /// Its address as others see it.
     pub jid: &'a str,
     /// `unavailable`, or empty.
     pub kind: &'static str,

@@ -43,7 +43,7 @@ pub(super) struct Busy {
     pub(super) commands: Vec<OpenCommand>,
     /// Messages that the client has displayed and that are being looked for.
     pub(super) markings: VecDeque<Marking>,
-    /// Messages of its own of which it is to be told, in the order of their places.
+    /// Messages of its own whose receipts it wants, in the order of their places.
     pub(super) awaited: VecDeque<Awaited>,
     /// Questions about the archive that are not answered, in their order.
     pub(super) archive: VecDeque<ArchiveAsking>,
@@ -59,7 +59,7 @@ pub(super) struct Busy {
     pub(super) last: u32,
     /// The last place of the inbox that is known to be taken.
     pub(super) head: Seq,
-    /// Presence of others that it is told of when somebody looks at it.
+    /// Presence of others that it gets when somebody looks at it.
     pub(super) quiet: Vec<Presence>,
     /// The same of occupants of rooms.
     pub(super) quiet_rooms: Vec<Arc<MemberShown>>,

@@ -1,8 +1,8 @@
 //! A client that nobody looks at (XEP-0352): how others are there is kept back until somebody does.
 //!
 //! Of each resource the newest presence is kept, as many as [`KEPT_MAX`]; with one more all are
-//! written. Messages, answers and what is said of subscriptions come as ever. Invariant: who looks
-//! again is told how things are, in the order in which they came to be so.
+//! written. Messages, answers and what is said of subscriptions come as ever. Invariant: a user
+//! that looks again gets the present state, in the order in which it came about.
 
 use super::Out;
 use super::session::Session;
@@ -27,7 +27,7 @@ impl Session {
         true
     }
 
-    /// Somebody is there otherwise: it is told so, or will be.
+    /// Handles presence of somebody: the device gets it now, or later.
     pub(super) fn hears_of(&mut self, presence: Presence, out: &mut Out) {
         if !self.has(Session::INACTIVE) {
             return self.write_presence(&presence, out);
@@ -41,7 +41,7 @@ impl Session {
         self.keeps_so_much(out);
     }
 
-    /// An occupant of a room is there otherwise: it is told so, or will be.
+    /// Handles presence of an occupant of a room: the device gets it now, or later.
     pub(super) fn hears_of_member(&mut self, shown: Arc<MemberShown>, out: &mut Out) {
         if !self.has(Session::INACTIVE) {
             return self.write_shown(&shown, out);

@@ -6,8 +6,9 @@
 //!                                                     <received id/> ◄──┴──► <displayed id/>
 //! ```
 //! A client's `<received/>` says nothing that is not known: what is written to it and acknowledged
-//! is delivered. Neither is kept nor relayed as a message. Invariants: a client is told of what it
-//! asked for, each once; of those read together only the last is said to be displayed (XEP-0333 1).
+//! is delivered. Neither is kept nor relayed as a message. Invariants: a client gets the receipts
+//! that it asked for, each once; of those read together only the last is said to be displayed
+//! (XEP-0333 1).
 
 use super::Out;
 use super::messages::SentAs;
@@ -26,7 +27,7 @@ pub const RECEIPTS: &str = "urn:xmpp:receipts";
 /// The namespace of chat markers (XEP-0333 10).
 pub const MARKERS: &str = "urn:xmpp:chat-markers:0";
 
-/// Messages of a device of which it is to be told, the newest.
+/// Messages of a device whose receipts it wants, the newest.
 const AWAITED_MAX: usize = 64;
 
 /// Receipts that are written at once; of more, the last ones.
@@ -47,7 +48,7 @@ pub(super) struct Wants {
     displayed: bool,
 }
 
-/// A message of which a client is to be told.
+/// A message whose receipts a client wants.
 pub(super) struct Awaited {
     to: AccountAddress,
     id: Box<str>,

@@ -39,7 +39,7 @@ pub(crate) struct Slot {
     /// The last index that the writer has put on the disk.
     pub(crate) written: u64,
     pub(crate) is_failed: bool,
-    /// The log was told that the stream is full.
+    /// Whether the log knows that the stream is full.
     pub(crate) is_told_full: bool,
     sent: VecDeque<(PublishNumber, Instant)>,
     pub(crate) acknowledgements: u64,

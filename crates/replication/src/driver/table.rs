@@ -26,7 +26,7 @@ pub(super) const BUCKET: u64 = u64::MAX - 2;
 /// The table as its watcher tells.
 #[derive(Default)]
 pub(crate) struct Table {
-    /// All that was there was told.
+    /// Whether all entries that were there have been reported.
     is_whole: bool,
     cluster: Option<ClusterEntry>,
     pub(super) nodes: BTreeMap<u16, (u64, NodeEntry)>,

@@ -82,7 +82,7 @@ pub struct Plot {
     pub per_s: bool,
     /// The lines.
     pub lines: Vec<PlotLine>,
-    /// Lines that are told in the table only: the cells are drawn from them.
+    /// Lines that are in the table only: the cells are drawn from them.
     pub told_only: Vec<PlotLine>,
     /// Cells below the lines.
     pub heat: Option<Heat>,

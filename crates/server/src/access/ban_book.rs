@@ -101,7 +101,7 @@ pub(crate) struct BanBook {
 /// Failed logins.
 struct Failures {
     of_sources: Offences<Source>,
-    /// A second, and the lines that were told in it.
+    /// A second, and the lines that were logged in it.
     told: (u32, u32),
 }
 

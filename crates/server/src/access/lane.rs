@@ -1,7 +1,7 @@
 //! Questions that wait for a thread, and the threads.
 //!
-//! A lane has a bounded queue: whoever is one too many is told at once, and nobody waits longer
-//! than a client has patience. Those who are known come first, and among those who are known
+//! A lane has a bounded queue: a question beyond its limit is refused at once, and nobody waits
+//! longer than a client has patience. Those who are known come first, and among those who are known
 //! equally well the sources take turns, so that a thousand questions of one keep nobody else
 //! waiting for more than one. It has one thread, and further ones when questions wait for it. The
 //! caller decides what is done with a question. Invariant: every question that was taken is handed

@@ -25,7 +25,7 @@ struct Recent {
     lines: VecDeque<LogLine>,
     next: u64,
     max: usize,
-    /// How often each kind was told, by its name.
+    /// Number of lines of each kind, by its name.
     told: BTreeMap<&'static str, u64>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn lines() -> Vec<LogLine> {
     ring().lines.iter().cloned().collect()
 }
 
-/// How often each kind of trouble was told since the start, by its name; the others never were.
+/// Number of lines of each kind of trouble since the start, by its name; others are absent.
 pub(crate) fn told() -> BTreeMap<&'static str, u64> {
     ring().told.clone()
 }

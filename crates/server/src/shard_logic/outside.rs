@@ -22,7 +22,7 @@ pub trait Outside {
     /// completion for them.
     fn call(&mut self, service: ServiceKind, calls: Vec<(Ticket, Call)>) -> Vec<Ticket>;
 
-    /// The log has completed these, and the service is told next.
+    /// The log has completed these, and the service gets them next.
     fn completed(&mut self, service: ServiceKind, completions: &[Completion]);
 
     /// Whether somebody listens to events of this service.

@@ -30,7 +30,7 @@ pub struct PeerBacklog {
 struct Line {
     words: AtomicUsize,
     bytes: AtomicU64,
-    /// A service there hands out more slowly than it is told to.
+    /// A service there works more slowly than messages come.
     behind: AtomicBool,
 }
 

@@ -141,10 +141,10 @@ pub trait AnyService: Send {
     fn notified(&mut self, now: Now, number: u64, what: Notified);
     /// A message of the server's own is published.
     fn publish(&mut self, now: Now, message: &Publication);
-    /// Goes on with whatever goes on, if it was told anything since its last turn, or had wanted to
-    /// go on by now.
+    /// Has a service take its turn, if it got anything since its last turn, or had wanted one by
+    /// now.
     fn turn(&mut self, now: Now) -> Option<Instant>;
-    /// Has it turn next time, whatever it was told.
+    /// Has it turn next time, whatever it got.
     fn stir(&mut self);
     /// Does what it wants done; that may make it want more. Whether there was anything.
     fn carry_out(&mut self, now: Now, carrier: &mut dyn Carrier) -> bool;

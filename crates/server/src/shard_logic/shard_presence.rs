@@ -42,7 +42,7 @@ pub struct ShardPresence {
     noted: bool,
     /// The directory did not take what was handed out last.
     refused: bool,
-    /// Where this shard's totals are told, and when they are next.
+    /// Sink of this shard's totals, and the time of the next ones.
     figures: FiguresCell,
     figures_due: Instant,
 }
@@ -51,7 +51,7 @@ pub struct ShardPresence {
 pub type FiguresCell = Arc<Mutex<Figures>>;
 
 impl ShardPresence {
-    /// Nobody has come yet; totals are told in there.
+    /// Presence before anybody has come; `figures` takes its totals.
     pub fn new(
         tracker: PresenceTracker,
         topic: Option<EventTopic>,
@@ -282,8 +282,8 @@ impl<O: Outside> ServerLogic<O> {
         self.services.iter().find_map(|service| service.find(now, who))
     }
 
-    /// Tells this shard's totals, once in a while; when they are to be told again, if they may have
-    /// changed since. A shard that does not turn has none that are new.
+    /// Sends this shard's totals, once in a while; returns when they are due again, if they may
+    /// have changed since. A shard that does not turn has none that are new.
     pub(super) fn tell_figures(&mut self, now: Now, handle: &ShardHandle<Self>) -> Option<Instant> {
         let due = self.around.shard_presence.figures_due;
         if now.mono < due {

@@ -118,7 +118,7 @@ pub(super) fn is_served(config: &Config) -> bool {
     served.any(|listener| !listener.bosh.is_empty())
 }
 
-/// The path at which a listener has XMPP in WebSockets, if it can be told.
+/// The path at which a listener has XMPP in WebSockets, if it is known.
 fn web_socket(listener: &ListenSection) -> Option<&str> {
     let [others @ .., usual] = WEB_SOCKET_PATHS;
     let carries = [ListenerProtocol::Any, ListenerProtocol::Http, ListenerProtocol::Xmpp];

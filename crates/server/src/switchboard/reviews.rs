@@ -8,7 +8,7 @@
 //! An answer that is not understood, too large, late or no 200 is no verdict. The service keeps the
 //! time of each message; here only so many calls go on, and what nobody waits for any more is not
 //! called about. After some failures in a row nobody is called for a while (the circuit is open),
-//! then one is. Invariant: a shard that hands a message over never waits, and is told at most one
+//! then one is. Invariant: a shard that hands a message over never waits, and gets at most one
 //! verdict of it.
 
 use crate::clock;

@@ -21,7 +21,7 @@ use std::thread::Builder;
 pub struct TraceTally {
     /// Traces that go on.
     pub running: AtomicU32,
-    /// Events that were told.
+    /// Events that were sent.
     pub events: AtomicU64,
     /// Events that were not.
     pub left_out: AtomicU64,

@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 
 /// Connections that are remembered. With one more all of them are forgotten: those that go on are
-/// told without the names of whoever speaks there.
+/// shown without the names of their clients.
 const REMEMBERED_MAX: usize = 65_536;
 
 /// Parts of a trace's thread.
@@ -30,7 +30,7 @@ pub(super) struct Follower {
     pub(super) sink: TraceSink,
     pub(super) tally: Arc<TraceTally>,
     pub(super) connections: HashMap<u64, Remembered>,
-    /// The second that goes on, and how many events were told in it.
+    /// The present second, and the number of events sent in it.
     pub(super) pace: (u64, u32),
     /// Events of it that were left out.
     pub(super) hurried: u64,
@@ -96,7 +96,7 @@ impl Follower {
         goes_on
     }
 
-    /// Tells an event, unless too many were told in its second.
+    /// Sends an event, unless too many were sent in its second.
     fn tell(&mut self, event: TraceEvent) -> bool {
         let second = event.at_ms / 1_000;
         if self.pace.0 != second {

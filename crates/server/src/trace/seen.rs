@@ -21,7 +21,7 @@ const ENTRY_BYTES: usize = 128;
 
 /// Something that a shard saw on a connection.
 pub(super) struct Seen {
-    /// Number of the connection; 0: a message that is told of without one.
+    /// Number of the connection; 0: a message without one.
     pub(super) connection: u64,
     /// Unix millisecond.
     pub(super) at_ms: u64,

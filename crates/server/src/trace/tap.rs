@@ -1,4 +1,4 @@
-//! A shard's side of traces: which connections are followed, and what is told of them.
+//! A shard's side of traces: which connections are followed, and the events of them.
 //!
 //! The identity of a connection comes from its service ([`AnyService::identity`]), or, before there
 //! is a session, from the login that its machine asks for. It is looked up again at each event of a
@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 mod words;
 
-/// A trace with what it is to be told at the end of the turn.
+/// A trace with its events for the end of the turn.
 struct Running {
     trace: Arc<ActiveTrace>,
     batch: Vec<Arc<Seen>>,
@@ -293,7 +293,7 @@ impl TraceTap {
         }
     }
 
-    /// Whether one more connection is followed; if not, these traces are told that it is left out.
+    /// Whether one more connection is followed; if not, these traces learn that it is left out.
     fn has_room_for(&self, traces: &[u64]) -> bool {
         if self.has_room() {
             return true;

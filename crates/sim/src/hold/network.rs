@@ -28,7 +28,7 @@ const PREFACE: [u8; 4] = [0xc4, b'I', b'M', 1];
 /// Simulated time after which a client that was refused calls again.
 const AGAIN_NS: u64 = 1_000_000_000;
 
-/// Sockets that are told of in a turn, the first first: as many as epoll is asked for.
+/// Sockets that are reported in a turn, the first first: as many as epoll is asked for.
 const EVENTS: usize = 128;
 
 /// Protocol of the clients that are held.
@@ -127,7 +127,7 @@ pub struct StormTally {
     pub back: u64,
     /// Simulated milliseconds until all had.
     pub ms: u64,
-    /// Times that a client was told to come later.
+    /// Times that a client was asked to come later.
     pub refused: u64,
     /// Times that a connection ended without an answer.
     pub silent: u64,

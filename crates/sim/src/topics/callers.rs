@@ -2,8 +2,8 @@
 //!
 //! Each has one subscription and publishes to a few topics. The client machine that is shipped is
 //! kept over connections, session and all. A [`Book`] has the messages that clients sent, were
-//! promised and heard. Invariant: whoever was told that it is subscribed finds its session at every
-//! return.
+//! promised and heard. Invariant: a client whose subscription was granted finds its session at
+//! every return.
 
 use super::book::Book;
 use base::hash::HashKey;

@@ -65,7 +65,7 @@ pub(crate) type OpenEngine<'a> = &'a (
     );
 
 /// Removes everything in a folder, as far as it can: what is left of one whose making failed, with
-/// an error of its own that is told.
+/// an error of its own that is returned.
 pub(crate) fn empty_folder(files: &dyn FileSystem, path: &Path) {
     for name in files.names(path).unwrap_or_default() {
         if name != "lost+found" {

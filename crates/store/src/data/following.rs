@@ -93,7 +93,7 @@ impl FollowingFolder {
     }
 
     /// The folder as one that is written, when each of its logs leads and all of it is
-    /// acknowledged: what it replayed is told to state first, so that it can be restored.
+    /// acknowledged: replayed records are written into state first, so that it can be restored.
     pub fn lead(self, now_s: u32) -> Result<OpenFolder, OpenError> {
         let FollowingFolder { place, settings, logs } = self;
         let path = place.path.clone();

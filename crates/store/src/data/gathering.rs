@@ -2,9 +2,9 @@
 //!
 //! A sync costs as much for one call as for many. Where calls come by themselves, a short wait
 //! makes fewer commits of them; where each caller waits for its answer, it only makes them slower.
-//! The two are told apart by trial: callers that wait can at most double what is there, for the
-//! others had come while the last commit was under way. It reads no clock. Invariant: who calls
-//! alone never waits.
+//! Trials tell the two apart: callers that wait can at most double what is there, for the others
+//! had come while the last commit was under way. It reads no clock. Invariant: who calls alone
+//! never waits.
 
 /// From so many calls a commit is worth its sync, and nothing is waited for.
 pub(crate) const CALLS_ENOUGH: usize = 64;

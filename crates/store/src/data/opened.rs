@@ -1,7 +1,7 @@
 //! An open data folder before its threads start: what is alive in it, and what must be done first.
 //!
-//! In this order: rehome, if the number of logs changed; restore; start. Invariant: nothing is told
-//! to anybody from here; all answers are return values.
+//! In this order: rehome, if the number of logs changed; restore; start. Invariant: this module
+//! notifies nobody; all answers are return values.
 
 use crate::data::folder::OpenLog;
 use crate::data::{Logs, Place, Secrets, Settings};

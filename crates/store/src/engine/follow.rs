@@ -1,9 +1,9 @@
 //! An engine with copies on other nodes: recovery without an end, and what comes after it.
 //!
 //! A follower carries out each batch of its leader as a start does, and makes its own checkpoints;
-//! what compaction and retention do comes as records. State is told only of what is acknowledged,
-//! so the end of a log can be cut off and state knows nothing of it. Invariant: after a batch was
-//! followed, index and state together are as they were in the leader after it.
+//! what compaction and retention do comes as records. Only acknowledged batches are written into
+//! state, so the end of a log can be cut off and state knows nothing of it. Invariant: after a
+//! batch was followed, index and state together are as they were in the leader after it.
 
 use super::recovery::{Lists, read_checkpoint, replay};
 use super::{Engine, EngineFound, EngineSettings, State};

@@ -84,7 +84,7 @@ impl Engine {
         Ok((engine, found))
     }
 
-    /// Reads the log by `open`, from the checkpoint in state on. State is told nothing.
+    /// Reads the log by `open`, from the checkpoint in state on. State is not changed.
     pub(super) fn recover(
         files: Arc<dyn FileSystem>,
         folder: &Path,

@@ -75,7 +75,7 @@ pub struct Retention {
     pub gives_way: bool,
     /// Nothing goes that this reader of the timeline has not acknowledged.
     pub behind: Option<ReaderId>,
-    /// This reader of the timeline is told what went: its cursor is at the last of it.
+    /// The reader of the timeline that learns what went: its cursor is at the last of it.
     pub marks: Option<ReaderId>,
     /// Rows of this table stand in place of messages: their keys are the timeline and a place. They
     /// go with the messages around them.

@@ -1,9 +1,9 @@
 //! Content of a damaged log from derived state and records, as far as they can be read.
 //!
-//! As recovery, but nothing has to be whole, or follow what is before it: what makes no sense is
-//! told and passed over. Places of messages are in memory, some hundred bytes each, and bodies are
-//! not. It reads no segment by itself. Invariant: a record changes what records behind it left, and
-//! nothing that state knows to be later.
+//! As recovery, but nothing has to be whole, or follow what is before it: invalid content is
+//! reported and passed over. Places of messages are in memory, some hundred bytes each, and bodies
+//! are not. It reads no segment by itself. Invariant: a record changes what records behind it left,
+//! and nothing that state knows to be later.
 
 use super::import::OnceRecord;
 use super::index::heads::read_row;

@@ -5,7 +5,7 @@
 //! torn tail when it is in the last segment and no batch behind it says that it was on stable
 //! storage: its whole batch is cut off. Anything else is a corrupt middle, or a file that belongs
 //! elsewhere, and nothing is changed. Invariant: when [`recover`] returns, everything that it gave
-//! to `each` is on stable storage, whatever an earlier process was told by a failed sync.
+//! to `each` is on stable storage, whatever a failed sync reported to an earlier process.
 
 use crate::log::batch::{self, BATCH_HEAD_BYTES, BatchWalk};
 use crate::log::record::{self, SEGMENT_BYTES, SegmentHead};

@@ -140,8 +140,8 @@ impl Replica {
     }
 }
 
-/// How far a log that is opened to follow is acknowledged for certain: `promised`, or what state
-/// was told. An error if that is more than the log has.
+/// How far a log that is opened to follow is acknowledged for certain: `promised`, or what was
+/// written into state. An error if that is more than the log has.
 pub(super) fn confirmed(
     found: &OpenedLog,
     from: Position,

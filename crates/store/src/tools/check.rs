@@ -2,7 +2,7 @@
 //!
 //! First all segments are read as they are, and nothing is changed. Only if their records are whole
 //! the logs are opened, as a start does, and everything alive is read. It mends nothing. Invariant:
-//! each damage is told with its file and byte, and one does not hide another of another record.
+//! each damage is reported with its file and byte, and one does not hide another of another record.
 
 use super::{Means, settings, take};
 use crate::OpenError;
@@ -20,7 +20,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Damages of one segment that are told; behind so many nobody reads on.
+/// Damages of one segment that are reported; behind so many nobody reads on.
 const DAMAGES_MAX: usize = 100;
 
 /// Damage: a place that is not as it was written.

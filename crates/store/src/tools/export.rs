@@ -13,7 +13,7 @@ use crate::data::alive::Alive;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Messages left out that are told; more are only counted.
+/// Messages left out that are reported; more are only counted.
 const TOLD_MAX: usize = 1_000;
 
 /// Result of an export.

@@ -3,8 +3,8 @@
 //! The folder is read as it is: derived state, if it can be read, and the records behind its
 //! checkpoint; else all records there are. Nothing in it is mended, and no order is asked for:
 //! segments that are missing, chains that are broken and records that are damaged cost what they
-//! said, and nothing else. Invariant: what was found and is not in the new folder is told, with its
-//! file and byte.
+//! said, and nothing else. Invariant: content that was found and is not in the new folder is
+//! reported, with its file and byte.
 
 use super::Means;
 use super::check::Damage;
@@ -26,7 +26,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Damages that are told; more are only counted.
+/// Damages that are reported; more are only counted.
 const TOLD_MAX: usize = 1_000;
 
 /// Bytes in which the next batch is looked for at once.

@@ -9,7 +9,7 @@ use crate::window;
 use crate::words;
 use lab::run::{Finding, Gravity, StageRun};
 
-/// Clients that a slope is told of, at least.
+/// Clients from which a slope is computed, at least.
 const CLIENTS: f64 = 100.0;
 /// How straight it must be to be called a line.
 const STRAIGHT: f64 = 0.98;

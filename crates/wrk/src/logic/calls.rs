@@ -1,4 +1,4 @@
-//! How clients come, are told no and go, as far as scripts and requests have to do with it.
+//! How clients come, are refused and go, as far as scripts and requests have to do with it.
 //!
 //! Unlike wrk's own, a client whose call or connection failed waits before it comes back, each time
 //! longer. One whose server said that it would close comes back at once: that is no failure.

@@ -48,7 +48,7 @@ pub(crate) struct Figures<'a> {
     /// Those of the roof.
     pub(crate) readings: &'a [MetricReading],
     pub(crate) certificates: &'a [CertificateStatus],
-    /// How often each kind of trouble was told in the log.
+    /// Number of log lines of each kind of trouble.
     pub(crate) log_events: &'a BTreeMap<&'static str, u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Entries that are alike, gathered: the first of a window is told, the others are counted.
+//! Entries that are alike, gathered: the first of a window is reported, the others are counted.
 //!
 //! Alike are those of one token, one action and one answer. Counted entries are reported with the
 //! next one of their kind, or when the caller flushes. It reads no clock: entries bring their time.
@@ -7,8 +7,8 @@
 use super::Entry;
 use std::collections::HashMap;
 
-/// Kinds that are remembered. Beyond, those whose window is over are told and forgotten; where
-/// none is, an entry is told as it comes.
+/// Kinds that are remembered. Beyond, those whose window is over are reported and forgotten; where
+/// none is, an entry is reported as it comes.
 const KINDS_MAX: usize = 4_096;
 
 type Kind = (Option<String>, String, u16, Option<&'static str>);
@@ -25,7 +25,7 @@ struct Window {
 }
 
 impl Pace {
-    /// Takes one in; gives what is to be told now.
+    /// Takes one in; returns the entries to report now.
     pub(super) fn take(&mut self, window_ms: u64, mut entry: Entry) -> Vec<Entry> {
         let now_ms = entry.at_ms;
         let kind = (entry.token.clone(), entry.action.clone(), entry.status, entry.code);

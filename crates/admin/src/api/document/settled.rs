@@ -176,8 +176,8 @@ fn whole(all: &Map<String, Value>, mut choice: Value, is_told: bool) -> Value {
     choice
 }
 
-/// Any of schemas with names is one of them, if these are told apart; and any of several such is
-/// one of all.
+/// A choice of schemas with names is one of them, if a field tells them apart; and a choice of
+/// several such choices is one of all.
 fn join(all: &mut Map<String, Value>, parent: &str) {
     let Some(choices) = all[parent].get("anyOf").and_then(Value::as_array) else { return };
     let (mut named, mut told) = (Vec::new(), Map::new());

@@ -34,9 +34,10 @@ pub struct SeatTally {
     /// Connections that gave up their seat for another one, because they had not shown a token, or
     /// asked nothing.
     pub(crate) evicted: AtomicU64,
-    /// All others were being answered: it was told to come back.
+    /// Requests refused while all others were being answered: the client was told to come back.
     pub(crate) refused: AtomicU64,
-    /// Its source had its share: one of its own gave way, or it was told to come back.
+    /// Requests of a source that had its share: one of its own gave way, or it was told to come
+    /// back.
     pub(crate) beyond_source: AtomicU64,
     /// A head, the next request or a reader did not come in time.
     pub(crate) timed_out: AtomicU64,

@@ -6,7 +6,7 @@ use crate::routes::chat::{export, moves};
 use crate::routes::{broadcasts, chat};
 use crate::tokens::scope::Scope::{Admin, Chat, Manage, Read};
 
-/// Of a route that finds something and may be told no.
+/// Refusals of a route that finds something and may be refused by chat.
 const CHANGES: &[Refusal] = &[NotFound, ChatRefused, Busy, NoAnswer];
 
 /// Of one that sends.

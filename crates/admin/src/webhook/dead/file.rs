@@ -1,8 +1,8 @@
 //! The file of one webhook's dead letters.
 //!
-//! The file stores lines where it is told and does not know their meaning. Invariant: a write that
-//! succeeded is on stable storage; a failed write leaves nothing behind that is read as written,
-//! because the next one begins by cutting the file off.
+//! The file stores lines where its caller says and does not know their meaning. Invariant: a write
+//! that succeeded is on stable storage; a failed write leaves nothing behind that is read as
+//! written, because the next one begins by cutting the file off.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};

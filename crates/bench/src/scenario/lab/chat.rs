@@ -1,8 +1,8 @@
 //! Instant messaging beside Wildfire's and others' own tests: accounts, archive, pulls, logins,
 //! memory, pushes and media, and Tigase's test of XMPP.
 //!
-//! The server is the shipped one, on a core of its own where CPU is told; what speaks to it is on
-//! the other. Messages between people are measured beside this, by a plan of `holdline load`.
+//! The server is the shipped one, on a core of its own where CPU is measured; what speaks to it is
+//! on the other. Messages between people are measured beside this, by a plan of `holdline load`.
 //! Invariant: what was acknowledged is looked for and found, or there is no figure.
 
 pub mod accounts;

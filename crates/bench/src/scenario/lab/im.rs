@@ -6,9 +6,9 @@
 //! the server's process's, from the first send until it is at rest, the log's included. A figure is
 //! only given where the plan's audit held: acknowledged = stored = observed. A distribution of a
 //! group is an entry that the audit has pulled from a member's inbox; of groups that are read there
-//! is none. Of a chatroom nothing is distributed: delivered is what its members had, and what they
-//! were told that they had not is a figure beside it. Wildfire's reported figures are divided by
-//! all cores of its server and its database.
+//! is none. Of a chatroom nothing is distributed: delivered is what its members had, and the
+//! messages reported to them as missed are a figure beside it. Wildfire's reported figures are
+//! divided by all cores of its server and its database.
 
 use super::talk::{self, Talked};
 use crate::holdline::Setup;
@@ -25,7 +25,7 @@ const LOOPS_IN_LOCK_STEP: u32 = 2;
 const GROUPS: u32 = 100;
 /// Messages without an answer that a pipelined sender has.
 const WINDOW: u32 = 64;
-/// Rules whose end depends on the machine: they are told with the figures.
+/// Rules whose end depends on the machine: they are reported with the figures.
 const OF_THE_MACHINE: [&str; 3] =
     ["cpu_limited == 1", "target.process.cpu.last < 0.1", "messages.tail_ms <= 1000"];
 

@@ -40,7 +40,7 @@ const BYTES: u32 = 36;
 const W11_A_CORE: f64 = 2_500.0;
 const W12_A_CORE: f64 = 12_500.0;
 const W13_A_CORE: f64 = 1_700_000.0;
-/// Rules whose end depends on the machine: they are told with the figures.
+/// Rules whose end depends on the machine: they are reported with the figures.
 const OF_THE_MACHINE: [&str; 3] =
     ["cpu_limited == 1", "target.process.cpu.last < 0.1", "messages.tail_ms <= 1000"];
 

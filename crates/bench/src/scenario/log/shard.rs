@@ -31,7 +31,7 @@ pub struct Felt {
     pub acks: Vec<f64>,
 }
 
-/// The quantiles that are told, by name and share.
+/// The quantiles that are reported, by name and share.
 pub const QUANTILES: [(&str, f64); 4] =
     [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("longest", 1.0)];
 

@@ -1,8 +1,8 @@
 //! A directory that is away for an hour while ten percent of a million devices flap each second.
 //!
-//! The hour is told, not waited for; the work is real. If the work takes longer than its time the
-//! hour is cut short, and the result says how long it was. Then the directory comes back, and what
-//! it takes until it agrees is measured.
+//! The hour is simulated, not waited for; the work is real. If the work takes longer than its time
+//! the hour is cut short, and the result says how long it was. Then the directory comes back, and
+//! what it takes until it agrees is measured.
 
 use super::DEVICES;
 use super::rig::{Rig, at, nanos_each, worked};

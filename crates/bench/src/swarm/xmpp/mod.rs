@@ -3,7 +3,7 @@
 //!
 //! Each server in turn has the same people and the same orders. Clients are blocking streams that
 //! do not parse; what is measured is the server's own CPU by the scheduler's accounting. TLS is
-//! left out. A server that is not installed is told and left out.
+//! left out. A server that is not installed is reported and left out.
 
 pub mod room;
 mod servers;

@@ -1,8 +1,8 @@
 //! Cost of messages in a room of XMPP that reach all who are in it: in one of a thousand, of each
 //! server that is compared; and in one of ten thousand, of ours, with what entering costs.
 //!
-//! Members are made by the API before anybody enters: whoever would make itself one by entering is
-//! told to all who are there.
+//! Members are made by the API before anybody enters: a client that becomes a member by entering is
+//! announced to all who are there.
 
 use super::servers::{Kind, People, Server};
 use super::session::{DOMAIN, Session};

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-/// Moments that are told from each other.
+/// Moments that are distinguished.
 const MOMENTS_MAX: usize = 16;
 
 /// Messages and their bytes.
@@ -84,8 +84,8 @@ impl Expiries {
         self.expired
     }
 
-    /// The log is read from its beginning: what waits is told anew. Expired messages stay known
-    /// until they were removed.
+    /// The log is read from its beginning: waiting messages are added anew. Expired messages stay
+    /// known until they were removed.
     pub fn begin(&mut self) {
         self.moments.clear();
     }

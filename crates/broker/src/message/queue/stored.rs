@@ -85,7 +85,7 @@ impl Stored {
         }
     }
 
-    /// Nothing, of a timeline whose last place that was told is this one.
+    /// No messages, of a timeline whose last known place is this one.
     fn none(told: Seq) -> Box<Stored> {
         Box::new(Stored { unread: Unread::none(told), ..Stored::default() })
     }

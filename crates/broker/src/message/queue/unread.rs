@@ -4,12 +4,12 @@
 //!  the timeline   1 ............... upto | upto + 1 .................. told | told + 1 ...
 //!                 in memory, or over     | unread, but what is passed over  | not known of
 //! ```
-//! A message of the log comes into memory in two ways: it is told, by the answer to its append,
-//! while nothing is unread; or it is unread, and found in a page. Invariant: a place that was told
-//! is unread, or in memory, or lent, or over, and no two of these; it is found once, and what is in
-//! memory or over is found no more unless [`Unread::give_back`] names it. So a message comes once
-//! and in its order, whenever pages are answered, and whatever they show: what was removed
-//! meanwhile, what is in memory, what is not told yet.
+//! A message of the log comes into memory in two ways: by the answer to its append, while nothing
+//! is unread; or it is unread, and found in a page. Invariant: a known place is unread, or in
+//! memory, or lent, or over, and no two of these; it is found once, and what is in memory or over
+//! is found no more unless [`Unread::give_back`] names it. So a message comes once and in its
+//! order, whenever pages are answered, and whatever they show: what was removed meanwhile, what is
+//! in memory, what is not told yet.
 
 use super::places::Places;
 use model::timeline::Seq;
@@ -23,7 +23,7 @@ pub(super) struct Unread {
 }
 
 impl Unread {
-    /// None, of a timeline whose last place that was told is this one.
+    /// No places, of a timeline whose last known place is this one.
     pub fn none(told: Seq) -> Unread {
         Unread { upto: told, told, passed: Places::default() }
     }
@@ -126,7 +126,7 @@ mod tests {
         of.iter().nth(rng.below(of.len().max(1) as u64) as usize).copied()
     }
 
-    /// A timeline, and where its messages are: what is told and nowhere is over.
+    /// A timeline, and where its messages are: a known one that is nowhere is over.
     #[derive(Default)]
     struct Model {
         log: BTreeSet<Seq>,

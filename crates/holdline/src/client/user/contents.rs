@@ -6,8 +6,8 @@
 //!       └► messages ─► sorted by time ─► copies of one told apart ─► batches; then `seen`
 //!       └► rooms ─► batches; then what was said in them
 //! ```
-//! Invariant: memory is that of the accounts, rooms, one batch and ten minutes of messages; what
-//! could not be taken is counted by its reason, and the first places of each are told.
+//! Invariant: memory is that of the accounts, rooms, one batch and ten minutes of messages; items
+//! that could not be taken are counted by reason, and the first places of each are printed.
 
 use super::copies::{Copies, Times, Waiting};
 use super::import::sent;
@@ -29,10 +29,10 @@ const BATCH_BYTES_MAX: usize = 1 << 20;
 /// Bytes of one thing: a call takes more. A larger thing could not belong to an account.
 const ORDER_BYTES_MAX: usize = 3 << 20;
 
-/// Places that are told of one reason.
+/// Places that are printed for one reason.
 const TOLD_MAX: u64 = 10;
 
-/// Reasons that are told apart.
+/// Reasons that are distinguished.
 const REASONS_MAX: usize = 64;
 
 /// Rooms of one import.
@@ -246,7 +246,7 @@ impl<'a> Contents<'a> {
         }
     }
 
-    /// Rooms come last: who is made a member of one is told so in its inbox.
+    /// Rooms come last: a new member gets a message about it in its inbox.
     fn make_rooms(&mut self) -> Result<(), String> {
         let items = std::mem::take(&mut self.rooms);
         let mut plans = Vec::new();

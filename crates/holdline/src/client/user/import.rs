@@ -81,7 +81,7 @@ struct Sum {
     changed: u64,
     same: u64,
     began: Instant,
-    /// When the progress was told.
+    /// Time of the last progress report.
     told: Instant,
 }
 

@@ -1,4 +1,4 @@
-//! The proxy's thread: who comes, what is ready, what is due, what it was told.
+//! The proxy's thread: new connections, ready sockets, timers and orders.
 //!
 //! Sockets are registered once, by their edges. The state of the edges is kept with a pipe, so that
 //! one that was silenced goes on when it may. Towards an IPv4 loopback target a call comes from the

@@ -10,8 +10,8 @@
 //! kept until it is answered, and sent again with the same id on the next connection, or where the
 //! server was too busy: so each message is said once, whatever breaks. The body that it reports has
 //! the form of any other protocol: `extra`, and the text behind it. A client that is *lite* only
-//! sends: what is for it it leaves where it is. Chatrooms it joins at login, and what is said
-//! there, or what it is told that it was not sent, it hands on likewise.
+//! sends: what is for it it leaves where it is. Chatrooms it joins at login, and their messages,
+//! and the counts of those it was not sent, it hands on likewise.
 //!
 //! The invariant: each place of the inbox is handed on once, unless the server itself says it
 //! twice; what happened in a group never is, and what its own account says only to groups, and

@@ -1,4 +1,4 @@
-//! Ends of virtual clients: how they are told no, go, and come back.
+//! Ends of virtual clients: how they are refused, go, and come back.
 //!
 //! Every end is counted once, by how far the client had come and by its cause. Where the protocol
 //! says why (a refusal, a kick), that is the end, and the connection's own end that follows is not

@@ -21,7 +21,7 @@ pub(super) struct Filled {
     pub sets: Vec<String>,
 }
 
-/// Puts the values in. A text that cannot be read has no parameters: it is told later why.
+/// Puts the values in. A text that cannot be read has no parameters: its error is reported later.
 pub(super) fn fill(text: &str, sets: &[String]) -> Result<Filled, String> {
     let tree = text.parse::<Table>().unwrap_or_default();
     let mut parameters = BTreeMap::new();

@@ -13,9 +13,9 @@ use verdict::presence_figures;
 const SETTLE_MS: u32 = 2_000;
 /// Longest time that an audit is waited for, milliseconds.
 const AUDIT_MS_MAX: u64 = 120_000;
-/// Differences that are told one by one, at most.
+/// Differences that are reported one by one, at most.
 const TOLD_MAX: usize = 10;
-/// Letters of a key that are told, at most.
+/// Letters of a key that are reported, at most.
 const KEY_CHARS_MAX: usize = 80;
 
 impl Runner<'_> {

@@ -7,8 +7,8 @@ use super::{End, LOOK_MS, ROW_MS, Runner};
 use crate::run::{RunTick, StagePart, row};
 use lab::series::{FigureKind, Reading, Unit};
 
-/// Two looks have so many milliseconds between them at least: what a thread did in less cannot be
-/// told.
+/// Two looks have so many milliseconds between them at least: a thread's activity in less cannot be
+/// measured.
 const LOOK_MS_MIN: u64 = 20;
 
 impl Runner<'_> {

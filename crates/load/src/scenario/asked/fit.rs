@@ -144,7 +144,7 @@ fn rules(ready: &mut ReadyPlan) {
     });
 }
 
-/// Leaves out rules, each with a note; `which` is told the hold of a stage's rule.
+/// Leaves out rules, each with a note; `which` gets the hold of a stage's rule.
 fn leave_out(ready: &mut ReadyPlan, why: &str, which: impl Fn(&str, Option<Span>) -> bool) {
     let mut left: Vec<String> = Vec::new();
     let mut keep = |rule: &String, hold: Option<Span>| {

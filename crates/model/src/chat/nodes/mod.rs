@@ -69,7 +69,7 @@ pub enum NodeAccess {
     Members,
 }
 
-/// When somebody is told of a node's last item without asking.
+/// When a subscriber gets a node's last item without asking.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum SendLast {
     /// Never.
@@ -88,18 +88,18 @@ pub struct NodeConfig {
     pub access: NodeAccess,
     /// Groups of contacts, each once, if they say who may read it.
     pub groups: Box<[Box<str>]>,
-    /// Items are kept; else they are told, and nothing is left of them.
+    /// Whether items are kept; otherwise subscribers are notified of them, and nothing is stored.
     pub persists: bool,
     /// Items that are kept, at least one: with one more the oldest goes. [`u32::MAX`]: as many as
     /// there may be.
     pub items_max: u32,
-    /// When the last item is told.
+    /// When subscribers get the last item.
     pub send_last: SendLast,
     /// Whether subscribers are notified when the node is deleted or purged.
     pub tells_deletes: bool,
     /// Whether subscribers are notified when an item is retracted.
     pub tells_retracts: bool,
-    /// Items are told whole; else their ids.
+    /// Whether subscribers get whole items; otherwise their ids.
     pub tells_payloads: bool,
 }
 
@@ -165,12 +165,12 @@ pub struct NodeItem {
     pub payload: Box<[u8]>,
 }
 
-/// Something about a node, as it is told.
+/// Event of a node for its subscribers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NodeEvent {
     /// An item was published; or is the last, for whoever has come.
     Published(Arc<NodeItem>),
-    /// One was, and its id is all that is told.
+    /// An item was published, and the subscriber gets only its id.
     Named(Box<str>),
     /// An item was retracted.
     Retracted(Box<str>),
@@ -180,7 +180,7 @@ pub enum NodeEvent {
     Deleted,
 }
 
-/// A session is told of a node.
+/// Events of a node for a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NodeNews {
     /// Owner of the node.
@@ -447,7 +447,8 @@ pub enum ProfileSaid {
         /// Nodes that a device of it is interested in, at most [`INTERESTS_MAX`]; none: the device
         /// does not tell.
         interests: Option<Box<[Box<str>]>>,
-        /// The name follows from what was told, so it is true of every device of this profile.
+        /// Whether the name follows from the device's answer, so that it is true of every device of
+        /// this profile.
         is_proved: bool,
     },
 }

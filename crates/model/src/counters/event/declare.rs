@@ -1,4 +1,4 @@
-//! How a kind of event is declared, and how a line of the log is told.
+//! Declaration of a kind of event, and of a line of the log.
 
 /// Declares kinds of events, by group: a constant each, and all of them as `KINDS`.
 ///

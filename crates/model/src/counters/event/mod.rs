@@ -1,10 +1,10 @@
 //! The vocabulary of events: everything that the server tells of itself, declared once each.
 //!
-//! A line of the log is told by [`tell!`](crate::tell), which takes level, words and names of
+//! A line of the log is written by [`tell!`](crate::tell), which takes level, words and names of
 //! fields from here and from nowhere else. Events that applications get by streams and webhooks
 //! have their names from here. The log's page and figures in console and metrics, and
 //! `docs/events.md`, are made of [`all`]. It does not know who listens. Invariant: a name belongs
-//! to one kind, and no line is told with a field that its kind does not declare.
+//! to one kind, and no line is written with a field that its kind does not declare.
 
 #[macro_use]
 mod declare;
@@ -32,7 +32,7 @@ pub struct EventKind {
     pub name: &'static str,
     /// Subject of the event.
     pub of: EventGroup,
-    /// Where it is told.
+    /// Place where the event is reported.
     pub told: Told,
     /// Names of its fields.
     pub fields: &'static [&'static str],
@@ -42,7 +42,7 @@ pub struct EventKind {
     pub meaning: &'static [&'static str],
 }
 
-/// Where a kind of event is told.
+/// Place where a kind of event is reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Told {
     /// In the log, at this level, with these words.

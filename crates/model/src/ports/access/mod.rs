@@ -1,7 +1,7 @@
 //! Port of access: what the broker asks before it lets anybody connect, publish or subscribe.
 //!
 //! An answer is at hand (a cached password, a certificate, nobody allowed) or takes a while (a slow
-//! hash, a question to another server): then the broker hands the question out and is told
+//! hash, a question to another server): then the broker hands the question out and gets the answer
 //! later, on the same shard. Rules are looked at where a subscription is made, not for each
 //! message, unless the filter reaches beyond what may be read.
 

@@ -201,7 +201,7 @@ pub struct AuditOrder {
     pub settle_ms: u32,
     /// Whether differences are written over, from memory.
     pub repair: bool,
-    /// Differences that are told one by one.
+    /// Differences that are reported one by one.
     pub told_max: u32,
 }
 

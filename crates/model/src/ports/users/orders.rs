@@ -6,7 +6,7 @@
 //! machine ◄─ ChatDelivery::Book ◄─ chat ◄──────── BookAnswer ◄─────────┘
 //! ```
 //! Invariant: whoever carries an order out looks again at whose it is, for its account may have
-//! become another one's, or have been told to go, on the way.
+//! become another one's, or have been ended, on the way.
 
 use super::UserOrder;
 use crate::account::AccountAddress;
@@ -223,7 +223,7 @@ pub enum BookOrder {
 /// Result of an order.
 pub type BookAnswer = Result<BookDone, BookFault>;
 
-/// Done, and what is to be told of it.
+/// Result of an order that was carried out.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BookDone {
     /// The change is on stable storage and in force.

@@ -170,7 +170,7 @@ impl TlsSession {
         Ok(flow)
     }
 
-    /// The peer is told by an alert why it failed (RFC 8446 6.2), if there is one to send.
+    /// Sends the peer an alert with the reason of the failure (RFC 8446 6.2), if one is due.
     fn alert(&mut self, out: &mut Vec<u8>) {
         // rustls gives out what waits to be said, and nothing else is asked of it: it panics where
         // it is shown again what was the fault.

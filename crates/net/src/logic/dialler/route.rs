@@ -1,6 +1,6 @@
 //! The order in which the places of a service, and the addresses of a host, are tried.
 //!
-//! Pure: records in, an order out. Weights are drawn from a generator that is told.
+//! Pure: records in, an order out. Weights are drawn from a generator that is an argument.
 
 use base::prng::Prng;
 use model::ports::names::ServiceRecord;

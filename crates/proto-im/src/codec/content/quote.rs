@@ -16,7 +16,7 @@ pub struct QuoteFields<'a> {
     pub id: u64,
     /// Full address of the quoted message's sender; a client leaves it out.
     pub from: &'a str,
-    /// The beginning of its text, of what is told live.
+    /// The beginning of its text, in a live delivery.
     pub text: &'a str,
 }
 

@@ -3,8 +3,8 @@
 //!
 //! How its operator is reached (XEP-0157) and services elsewhere are a matter of settings, and with
 //! them what the server says that it does; so its capabilities (XEP-0115, XEP-0390) are made once,
-//! of whatever it says. Invariant: what is told under the name of a capability comes to that name's
-//! hash.
+//! of whatever it says. Invariant: the features sent under the name of a capability have that
+//! name's hash.
 
 use super::accounts::REGISTER;
 use super::capabilities::Capabilities;
@@ -54,13 +54,13 @@ impl Advertised {
         advertised
     }
 
-    /// Capabilities that are told with a stream's features (XEP-0115 6.3, XEP-0390 3.5), as XML.
+    /// Capabilities that are sent with a stream's features (XEP-0115 6.3, XEP-0390 3.5), as XML.
     /// `registers`: with what it does for accounts.
     pub(in crate::server) fn stream_capabilities(&self, registers: bool) -> &str {
         self.capabilities[usize::from(registers)].as_ref().map_or("", |it| &it.elements)
     }
 
-    /// The answer to a question of another domain, if it is one of what is told here.
+    /// The answer to a question of another domain, if this module answers it.
     pub(in crate::server) fn answer_elsewhere(
         &self,
         now: Now,
@@ -110,7 +110,7 @@ impl Advertised {
 }
 
 impl Session {
-    /// The answer to a question of the server, if it is one of what is told here.
+    /// The answer to a question to the server, if this module answers it.
     pub(in crate::server) fn answer_of_server(
         &self,
         now: Now,

@@ -30,7 +30,7 @@ pub(in crate::server) fn write_blocked_fault(reply: &StanzaReply<'_>, out: &mut 
 }
 
 impl Session {
-    /// The block list is wanted (3.2); from now on changes are told (3.3).
+    /// Asks for the block list (3.2); from now on the resource gets changes (3.3).
     pub(super) fn wants_blocked(&mut self) -> Wanted {
         self.set(Session::BLOCKS, true);
         (What::Blocked, vec![PeopleAsk::Contacts { after: None }])
@@ -96,7 +96,7 @@ impl Session {
         self.ask_people((What::Order, about), asks, out);
     }
 
-    /// A resource that has asked for the block list is told of each change of it.
+    /// Sends a resource that has asked for the block list a change of it.
     pub(super) fn tell_block(&mut self, contact: &Contact, out: &mut Out) {
         if self.has(Session::BLOCKS) {
             let verb = if contact.is_blocked { "block" } else { "unblock" };

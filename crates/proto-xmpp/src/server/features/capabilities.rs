@@ -142,8 +142,7 @@ pub(crate) fn named(caps: &Element<'_, '_>) -> Option<String> {
     Some(format!("{NEW_NODE}{ALGORITHM}.{}", hash.text().trim()))
 }
 
-/// Capabilities in both forms, and under which nodes what they are of is told, of what is said to
-/// a question for it.
+/// Capabilities in both forms, and the nodes under which the features are listed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Capabilities {
     /// As XML.
@@ -166,7 +165,7 @@ impl Capabilities {
         Some(Capabilities { elements, nodes })
     }
 
-    /// Whether it is told under this node.
+    /// Whether they are listed under this node.
     pub(crate) fn is_at(&self, node: &str) -> bool {
         self.nodes.iter().any(|it| it == node)
     }

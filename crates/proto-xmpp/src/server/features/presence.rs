@@ -1,5 +1,5 @@
-//! Presence and subscriptions (RFC 6121 3, 4): what a resource says of itself and to contacts, and
-//! what it is told of them.
+//! Presence and subscriptions (RFC 6121 3, 4): a resource's own presence, to all and to contacts,
+//! and that of others.
 
 use super::{What, wish};
 use crate::fault::StanzaFault;

@@ -37,13 +37,13 @@ pub(super) struct Sending {
     pub(super) wants: Wants,
 }
 
-/// As what something was sent, to be told if it came to nothing.
+/// Kind of a stanza, for the error if it came to nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SentAs {
     Message,
     /// A question.
     Iq,
-    /// Nothing is told of it: it is an answer itself, or for whoever happens to be there.
+    /// No error is sent: it is an answer itself, or for whoever happens to be there.
     Quiet,
 }
 

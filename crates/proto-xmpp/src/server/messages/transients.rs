@@ -26,7 +26,7 @@ impl Session {
         out.say(ChatRequest::Transient { session, number, transient });
     }
 
-    /// Whether it is told what is kept nowhere: it wants messages, and reads them.
+    /// Whether it gets transients: it wants messages, and reads them.
     pub(in crate::server) fn hears_of_now(&self, out: &Out) -> bool {
         self.has(Session::AVAILABLE) && out.backlog() <= out.backlog_max()
     }

@@ -19,7 +19,7 @@ use model::chat::{
 /// How ids of questions for a profile begin.
 const QUESTION: &str = "caps:";
 
-/// How what a device wants to be told of ends (XEP-0060 9.2).
+/// Ending of the features that name interests (XEP-0060 9.2).
 const NOTIFY: &str = "+notify";
 
 impl Session {

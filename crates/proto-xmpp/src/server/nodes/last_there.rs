@@ -1,7 +1,7 @@
 //! When somebody was last there, and for how long the server has been (XEP-0012).
 //!
-//! The service answers of each account to those who see its presence. Invariant: whoever does not
-//! is told the same, whether there is such an account or not.
+//! The service answers of each account to those who see its presence. Invariant: all others get the
+//! same answer, whether such an account exists or not.
 
 use super::Want;
 use base::time::Now;

@@ -91,7 +91,8 @@ impl Ordering {
         Ordering::new(room, [order])
     }
 
-    /// Somebody who was added goes, since it does not want to be there; who had invited it is told.
+    /// The order by which an added account leaves, since it does not want to be there; its inviter
+    /// is notified.
     pub(super) fn decline(
         room: AccountAddress,
         inviter: Option<AccountAddress>,
@@ -123,7 +124,7 @@ impl Ordering {
         Ordering::new(room, orders)
     }
 
-    /// The room is to be no more (10.9): why, and where to go instead, is told.
+    /// The order that destroys a room (10.9), with the reason, and the room to go to instead.
     pub(super) fn destroy(
         room: AccountAddress,
         destroy: &Element<'_, '_>,
@@ -265,7 +266,7 @@ fn order_of(
 }
 
 /// The reason that an element gives for what it wants, in its namespace; nothing, if it has none.
-/// One that is too long is refused: nobody is told half of it.
+/// One that is too long is refused: half of it is shown to nobody.
 pub(super) fn reason_of(
     element: &Element<'_, '_>,
     namespace: &str,

@@ -6,8 +6,8 @@
 //! form of a moderator ─► allows? ─► Unmute, as by `participant` of an admin
 //! ```
 //! None of it is kept: a form is answered by what it says, whether it was ever asked. The session
-//! uses the roles that it was shown last; the group judges anew. Invariant: of a room nobody is
-//! told who asks for voice but moderators who are in it.
+//! uses the roles that it was shown last; the group judges anew. Invariant: only moderators who are
+//! in a room see who asks for voice.
 
 use super::administration::Ordering;
 use crate::fault::StanzaFault;
@@ -128,7 +128,7 @@ impl Voiced {
     }
 }
 
-/// Appends what somebody is told.
+/// Appends the stanza of an aside.
 pub(super) fn put_aside(to: &str, aside: &GroupAside, out: &mut Vec<u8>) {
     let GroupAside { group, who, what } = aside;
     let head = StanzaReply { name: "message", from: Some(group.as_str()), to, id: None };

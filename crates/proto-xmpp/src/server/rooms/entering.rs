@@ -11,7 +11,7 @@
 //! ```
 //! Invariant: what is written of a room has all that its conversation has up to the history's end,
 //! and what comes behind that follows from the inbox, which waits meanwhile. A change of the group
-//! between history and members is told twice, and never missed.
+//! between history and members is shown twice, and never missed.
 
 use super::listing::name_of;
 use super::occupants::{Gone, Occupant, account_of};

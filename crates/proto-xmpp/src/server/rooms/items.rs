@@ -5,9 +5,9 @@
 //! Conversations (pages) ─► rooms that the account is in ┐
 //!                             PublicGroups ─► public ones ┴► a page, by names ─► titles ─► told
 //! ```
-//! A place in the list is the address of a room, which need not be there any more; whoever goes on
-//! by one is told the others in the same order. Of what the account is in the titles are asked for
-//! one by one. Invariant: a room is listed once, whether the account is in it or it is public.
+//! A place in the list is the address of a room, which need not be there any more; a client that
+//! goes on by one gets the others in the same order. Of what the account is in the titles are asked
+//! for one by one. Invariant: a room is listed once, whether the account is in it or it is public.
 
 use super::listing::name_of;
 use super::walk::Walk;

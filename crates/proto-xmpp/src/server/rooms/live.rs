@@ -5,9 +5,9 @@
 //! ```
 //! Of who is there nothing is shown but oneself: a room of ten thousand would be nothing else (7.1
 //! leaves presence to the room). A message is for devices that are in it now, has no stanza-id and
-//! is in no archive. A device that does not read is not sent what is said, and is told how much
-//! that was, by a message of the room itself. Invariant: of each message that the service hands
-//! over either a stanza goes out or the service hears that none did.
+//! is in no archive. A device that does not read is not sent messages, and gets their number, by a
+//! message of the room itself. Invariant: of each message that the service hands over either a
+//! stanza goes out or the service hears that none did.
 
 use super::entering::Wished;
 use super::{MUC, refuse_place};

@@ -126,9 +126,8 @@ impl<'a> Gone<'a> {
         }
     }
 
-    /// Its affiliation then, who did it and why, and by which code that is told, as XML (8.2:
-    /// kicked; 9.4: a room for members alone, and no member any more; 9.1: banned; 10.9:
-    /// destroyed).
+    /// Its affiliation then, who did it and why, and the status code for it, as XML (8.2: kicked;
+    /// 9.4: a room for members alone, and no member any more; 9.1: banned; 10.9: destroyed).
     pub(super) fn told(
         self,
         of: (&AccountAddress, &AccountAddress),

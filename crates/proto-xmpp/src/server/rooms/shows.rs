@@ -1,4 +1,4 @@
-//! How occupants are there (XEP-0045 7.7): what a session says of itself, and what it is told.
+//! How occupants are there (XEP-0045 7.7): a session's own presence, and that of others.
 //!
 //! Presence is separate from membership, and is passed on in groups that are not large. A room that
 //! was entered keeps the presence it knows, so that an occupant whose role changes is shown again

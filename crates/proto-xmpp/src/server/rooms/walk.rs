@@ -74,8 +74,8 @@ impl Walk {
         (self.is_closed, self.is_unlocked) = (true, true);
     }
 
-    /// A page has come, of which those members are kept for whom `keeps` says so; it is told how
-    /// many there are already. Whether it was the last.
+    /// A page has come, of which those members are kept for whom `keeps` says so; it gets the
+    /// number of those kept already. Whether it was the last.
     pub(super) fn take(
         &mut self,
         page: &MembersPage,

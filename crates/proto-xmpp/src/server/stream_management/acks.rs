@@ -36,7 +36,7 @@ pub(in crate::server) struct Acks {
     pub(in crate::server) placed: usize,
     /// The client was asked what it has.
     pub(in crate::server) has_asked: bool,
-    /// The client has asked, and was told less than this.
+    /// A count that the client has asked for and not got yet.
     pub(in crate::server) owed: Option<u32>,
     /// End of the bytes written in this call that are not counted later.
     pub(in crate::server) mark: usize,
@@ -182,7 +182,8 @@ impl Session {
         self.marks(out);
     }
 
-    /// A stanza was answered: a client that has asked is told so when it is the last it asked of.
+    /// A stanza was answered: a client that has asked gets the count when it is the last it asked
+    /// of.
     pub(in crate::server) fn pay_ack(&mut self, out: &mut Out) {
         let owed = self.acks.as_ref().and_then(|acks| acks.owed);
         if owed.is_some_and(|owed| reaches(self.handled(), owed)) {

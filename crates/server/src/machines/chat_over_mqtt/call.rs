@@ -168,7 +168,7 @@ pub(super) fn frame_of(
     Ok((frame.into(), number_of(field, &request)))
 }
 
-/// A message to the device, in one form or the other. One that cannot be told in JSON goes as it
+/// A message to the device, in one form or the other. One that cannot be written as JSON goes as it
 /// is: the server has written it.
 pub(super) fn outgoing(
     topic: &str,

@@ -215,7 +215,7 @@ impl ChatOverMqtt {
         remind(due, out);
     }
 
-    /// The broker says whose device the client is, and what it wants to be told.
+    /// Takes the broker's word on the client's device, and on the events that it wants.
     fn told(&mut self, now: Now, device: AccountDevice, out: &mut Out) -> Done {
         let (before, wants) = (self.events(), device.events);
         self.device = Some(device);

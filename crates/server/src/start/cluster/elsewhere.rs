@@ -1,4 +1,4 @@
-//! A listener of a node that follows: every connection is told where the leader is, or refused.
+//! A listener of a node that follows: every connection gets the leader's address, or is refused.
 //!
 //! Machines of all protocols run as on a server, up to the login: that is answered at once, and the
 //! connection ends. Nothing is asked of a service, a log or another shard. Invariant: no client is
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 
-/// Shortest time after which a client comes back that is told no address.
+/// Shortest time after which a client without an address comes back.
 const RETRY_MS: u32 = 1_000;
 
 /// Mail for a listener.

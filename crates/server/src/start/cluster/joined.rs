@@ -1,7 +1,7 @@
 //! A node as a member of its cluster: its folder is open, its logs follow.
 //!
-//! Invariant: a data folder that no cluster was told of is never published, and one of a cluster is
-//! never served alone.
+//! Invariant: a data folder that does not belong to a cluster is never published, and one of a
+//! cluster is never served alone.
 
 use super::elsewhere;
 use super::following::FollowingView;

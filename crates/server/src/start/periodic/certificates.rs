@@ -15,12 +15,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Days before the end from which on it is told.
+/// Days before the end from which on it is logged.
 const DAYS: i64 = 30;
 
 const DAY_S: i64 = 86_400;
 
-/// Time between two times that it is told.
+/// Time between two log lines about it.
 const EVERY: Duration = Duration::from_secs(DAY_S as u64);
 
 /// When everything that is in use expires, the first first; each file once, with its listeners.

@@ -180,7 +180,7 @@ mod tests {
     use model::ports::control::Reply;
     use std::sync::Mutex;
 
-    /// Answers with what it was told to, and keeps what was published.
+    /// Answers as the test set it to, and keeps the publications.
     #[derive(Default)]
     struct Notes {
         published: Mutex<Vec<(String, String)>>,

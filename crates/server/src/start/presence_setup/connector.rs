@@ -108,7 +108,7 @@ pub(crate) fn pem(path: &Path) -> Result<Vec<u8>, String> {
     std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// A table that is told the time before each call: leases end by it.
+/// A table whose clock is set before each call: leases end by it.
 struct Clocked(MemoryDirectory);
 
 impl Clocked {

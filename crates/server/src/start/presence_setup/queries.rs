@@ -22,7 +22,7 @@ use std::time::Duration;
 /// How long shards may take to answer.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// Tells all shards what the directory has in a bucket; false when some could not be told.
+/// Sends all shards the directory's content of a bucket; false when some could not be reached.
 pub type CompareAll = Box<dyn Fn(u16, Arc<Vec<DirectoryEntry>>) -> bool + Send + Sync>;
 
 /// The process's queries for presence.
@@ -31,7 +31,7 @@ pub struct DirectoryQueries {
     pub lease: Lease,
     /// The copy; absent without a directory.
     pub copy: Option<Copy>,
-    /// The history, where one is kept, and how many transitions of it are told at once.
+    /// The history, where one is kept, and the number of its transitions in one answer.
     pub history: (Option<HistoryInbox>, usize),
     /// Figures over time.
     pub statistics: Arc<Mutex<Statistics>>,

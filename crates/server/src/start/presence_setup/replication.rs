@@ -1,10 +1,10 @@
 //! The thread that carries records to the directory.
 //!
 //! Shards hand it what is to be written over a bounded channel and never wait: one that finds it
-//! full is told that the directory is slow, and its tracker offers the same again. The result goes
-//! back by mail. All decisions are the [`Replicator`]'s: here it gets a clock, a directory and
-//! somebody to tell. Invariant: calls to a directory are made here, and in the queries' own
-//! connections, and nowhere else.
+//! full gets the error that the directory is slow, and its tracker offers the same again. The
+//! result goes back by mail. All decisions are the [`Replicator`]'s: here it gets a clock, a
+//! directory and somebody to tell. Invariant: calls to a directory are made here, and in the
+//! queries' own connections, and nowhere else.
 
 use crate::clock;
 use base::time::{Instant, Now};

@@ -1,8 +1,8 @@
 //! Damage found at a start before its checkpoints: its owners, and whether the server goes on.
 //!
-//! A message that was stored and cannot be read any more is lost, whatever is done; who sent it was
-//! told otherwise. So whoever runs the server is told whose it was, and decides. It mends nothing.
-//! Invariant: a start that found a lost message serves only where it was told to.
+//! A message that was stored and cannot be read any more is lost, whatever is done; its sender got
+//! another answer. So the operator learns whose it was, and decides. It mends nothing. Invariant: a
+//! start that found a lost message serves only if the operator allowed it.
 
 use super::StartError;
 use base::hash::HashKey;

@@ -357,7 +357,7 @@ struct Post {
 
 impl Post {
     /// A shard names whose message is lost. One that has no room for it is not waited for: file and
-    /// byte are told already.
+    /// byte are logged already.
     fn lost(&self, log: u16, lost: LostMessage) {
         if let Some(mailbox) = self.mailboxes.get(usize::from(log)) {
             drop(mailbox.put(ShardMessage::Mail(Mail::Lost(Box::new(lost)))));

@@ -1,5 +1,5 @@
-//! The words between a server and its supervisor: what is told (sd_notify(3)), and what the
-//! environment says was handed over (sd_listen_fds(3), sd_watchdog_enabled(3)).
+//! The words between a server and its supervisor: notices (sd_notify(3)), and what the environment
+//! says was handed over (sd_listen_fds(3), sd_watchdog_enabled(3)).
 //!
 //! Pure. Invariant: a name or a status never begins a line of its own.
 
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// Something that a supervisor is told.
+/// Notice for a supervisor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LifeSign<'a> {
     /// The server serves.

@@ -1,5 +1,5 @@
-//! The supervisor that started this process, the service manager of systemd or whoever speaks as
-//! it does: what it handed over, and what it is told.
+//! The supervisor that started this process, the service manager of systemd or whoever speaks as it
+//! does: what it handed over, and the notices that it gets.
 //!
 //! The server informs its supervisor by datagrams to the socket that `NOTIFY_SOCKET` names
 //! (sd_notify(3)): that it serves, reads its configuration again, closes its connections; that its

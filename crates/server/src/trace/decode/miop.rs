@@ -1,6 +1,6 @@
 //! MIOP, frames of all versions.
 //!
-//! Of the text properties of the classic versions those are told that are known to be no secret.
+//! Of the text properties of the classic versions, those are shown that are known to be no secret.
 
 use super::{Decoded, Fields};
 use model::ports::trace::TraceValue;
@@ -13,13 +13,13 @@ use proto_miop::codec::text::Text;
 use proto_miop::codec::{FrameFault, Version};
 use std::borrow::Cow;
 
-/// Pushes of a frame that are told by their ids.
+/// Pushes of a frame that are shown by their ids.
 const PUSHES_MAX: usize = 16;
 
-/// Tags of a frame that are told.
+/// Tags of a frame that are shown.
 const TAGS_MAX: usize = 64;
 
-/// Text properties that are told.
+/// Text properties that are shown.
 const PLAIN: &[&str] = &["u", "id", "r", "t", "ts", "ack", "authtype"];
 
 /// Text properties that prove something.

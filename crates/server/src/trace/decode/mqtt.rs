@@ -1,7 +1,7 @@
 //! MQTT, every packet of it, in both directions.
 //!
 //! Of properties that are the application's own (user properties, correlation data) the names are
-//! told and not the values.
+//! shown and not the values.
 
 use super::{Decoded, Fields};
 use model::ports::trace::{TraceDirection, TraceValue};
@@ -19,7 +19,7 @@ use std::collections::HashMap;
 /// Topic aliases that are remembered of a connection, each way.
 const ALIASES_MAX: usize = 256;
 
-/// Filters of a packet that are told.
+/// Filters of a packet that are shown.
 const FILTERS_MAX: usize = 64;
 
 /// Terms agreed on a connection.
@@ -178,7 +178,7 @@ fn wish(filter: &str, options: SubscribeOptions) -> String {
     told
 }
 
-/// As many as are told, and how many there are besides.
+/// The shown ones, and the number of the others.
 fn some_of(all: impl Iterator<Item = String>) -> TraceValue {
     let mut told: Vec<String> = all.collect();
     if told.len() > FILTERS_MAX {
@@ -232,5 +232,5 @@ fn property(property: Property<'_>) -> String {
     format!("{name}={value}")
 }
 
-/// How user properties are told: by their names.
+/// User properties as they are shown: by their names.
 const NAME: &str = "user_property";

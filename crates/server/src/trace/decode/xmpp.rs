@@ -1,7 +1,7 @@
 //! XMPP, the pieces of a stream: stanzas by name, kind and what stands in them.
 //!
-//! Of a message its body is the payload. Of everything else names and namespaces of what stands in
-//! it are told and no text, for in an `iq` there may be a password, and in an element of SASL there
+//! Of a message its body is the payload. Of everything else names and namespaces of its elements
+//! are shown and no text, for in an `iq` there may be a password, and in an element of SASL there
 //! is one.
 
 use super::{Decoded, Fields};
@@ -11,10 +11,10 @@ use proto_xmpp::stream::SM;
 use proto_xmpp::xml::framer::{Framer, StreamPiece};
 use proto_xmpp::xml::scan::{CLIENT, Element, Scan};
 
-/// Elements within another that are told.
+/// Elements within another that are shown.
 const CHILDREN_MAX: usize = 16;
 
-/// Attributes that are told. The name of a stream that can be resumed is a secret: `id` and
+/// Attributes that are shown. The name of a stream that can be resumed is a secret: `id` and
 /// `previd` of stream management are left out ([`told_attributes`]).
 const PLAIN: &[&str] = &["type", "id", "from", "to", "mechanism", "version", "h", "xml:lang"];
 

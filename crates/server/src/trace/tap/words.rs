@@ -1,7 +1,7 @@
 //! Words between machines and services, as far as traces tell of them: logins, messages on topics,
 //! what was refused and dropped.
 //!
-//! Invariant: a message is told as delivered when its machine has written it, and not before.
+//! Invariant: a message is shown as delivered when its machine has written it, and not before.
 
 use super::{Moment, Names, Seen, SeenWhat, TraceTap, WireKind};
 use crate::shard_logic::AnyService;

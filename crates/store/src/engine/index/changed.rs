@@ -1,5 +1,5 @@
-//! The timelines that changed since state was told of them, in a table that grows by pieces: no
-//! append waits until a large one has been copied, and what is empty gives its memory back.
+//! The timelines that changed since they were written into state, in a table that grows by pieces:
+//! no append waits until a large one has been copied, and what is empty gives its memory back.
 //!
 //! The table knows places in itself and nothing of heads. Invariant: a place that was given stays
 //! until it is given back.

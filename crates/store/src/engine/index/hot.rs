@@ -27,7 +27,7 @@ pub(crate) struct Hot {
     /// generation: taking pointers out one by one costs more than putting them in.
     young: Pointers,
     old: Pointers,
-    /// Messages of the young generation; a pointer may have been told more than once.
+    /// Messages of the young generation; a pointer may have been noted more than once.
     told: usize,
     bytes: usize,
     bytes_max: usize,

@@ -74,7 +74,7 @@ pub(crate) struct Once {
     sealed: u64,
     /// Keys in what a checkpoint tells state now.
     in_slice: u64,
-    /// Rows of an earlier build that are in state, until all that they have was told anew.
+    /// Rows of an earlier build that are in state, until all their content was written anew.
     left: BTreeSet<Vec<u8>>,
     limits: Limits,
 }
@@ -217,7 +217,7 @@ impl Once {
         }
     }
 
-    /// Whether state has been told of everything up to a place.
+    /// Whether everything up to a place has been written into state.
     fn is_told(&self, place: Place) -> bool {
         let untold = self.untold.front().map(|(place, _)| *place);
         [untold, self.telling].into_iter().flatten().all(|first| place < first)
@@ -231,8 +231,8 @@ impl Once {
         untold
     }
 
-    /// How many keys state is told of at once, of so many at most. The rows of an earlier build are
-    /// written anew as a whole: new rows may have the keys of its rows.
+    /// Number of keys to write into state at once, of so many at most. The rows of an earlier build
+    /// are written anew as a whole: new rows may have the keys of its rows.
     pub(crate) fn at_once(&self, most: usize) -> usize {
         if self.left.is_empty() { most } else { usize::MAX }
     }
@@ -245,7 +245,7 @@ impl Once {
         }
     }
 
-    /// State knows the slice that it was told of last; the rest of what was taken comes behind it.
+    /// The last slice is in state; the rest of what was taken comes behind it.
     pub(crate) fn told(&mut self, rest: &Untold) {
         self.stored += std::mem::take(&mut self.in_slice);
         self.telling = rest.front().map(|(place, _)| *place);
@@ -319,7 +319,8 @@ impl Once {
         self.sealed = self.sealed.saturating_sub(keys);
     }
 
-    /// Takes into memory what an earlier build left in state, to be told as it is now.
+    /// Takes into memory the rows that an earlier build left in state, to be written in the present
+    /// form.
     fn take_over(&mut self, state: &dyn State) -> Result<(), StateError> {
         let (mut rows, mut sense) = (Vec::new(), true);
         state.range(Keep::Once, (&[], &[u8::MAX; 17]), false, &mut |key, value| {

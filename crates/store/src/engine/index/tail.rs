@@ -37,7 +37,7 @@ pub(crate) struct Old {
     pub(crate) forgot: bool,
 }
 
-/// A part in the hands of an upkeep task, with all that state is told of its timeline.
+/// A part in the hands of an upkeep task, with all changes of its timeline for state.
 #[derive(Debug)]
 pub(crate) struct Flush {
     pub(crate) timeline: TimelineId,
@@ -63,7 +63,7 @@ pub(crate) struct Touched {
     pub(crate) flushing: Option<Arc<Flush>>,
     /// Entries of `flushing` that `part` says are gone.
     pub(crate) flushing_gone: u32,
-    /// The last seq that was given when state was told.
+    /// The last seq that was given when state was written.
     pub(crate) base: Seq,
     pub(crate) doubtful: bool,
 }

@@ -10,7 +10,7 @@ use crate::engine::state::{Keep, StateError};
 use model::timeline::TimelineId;
 use std::collections::BTreeMap;
 
-/// Problems that are told; more are only counted.
+/// Problems that are reported; more are only counted.
 const TOLD_MAX: usize = 100;
 
 /// Result of a verification: what was looked at, and what is wrong.
@@ -22,7 +22,7 @@ pub struct Verified {
     pub entries: u64,
     /// Messages that were read.
     pub messages: u64,
-    /// Problems, of which the first hundred are told.
+    /// Problems, of which the first hundred are reported.
     pub problems: u64,
     /// In words, with file and place where there is one.
     pub told: Vec<String>,

@@ -1,5 +1,5 @@
-//! Checkpoints: state is told what changed, slice by slice, and from where on the log is read at
-//! the next start.
+//! Checkpoints: changes are written into state, slice by slice, with the place from which the next
+//! start reads the log.
 //!
 //! ```text
 //! begin: place and counts ─► names … ─► timelines …, or many at once (`bulk.rs`)
@@ -62,7 +62,7 @@ pub(in crate::engine) struct Checkpoint {
 /// A timeline, and its place among those that changed.
 type Named = (TimelineId, u32);
 
-/// Rows, and the last key that state was told of.
+/// Rows, and the last key that was written into state.
 type Told = (Arc<RowMap>, Option<Box<[u8]>>);
 
 /// A slice of one.

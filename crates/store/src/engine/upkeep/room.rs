@@ -17,7 +17,7 @@ use model::timeline::Space;
 use model::{event, tell};
 use std::collections::BTreeMap;
 
-/// Different times that are told apart; with more, neighbours become one.
+/// Times that are distinguished; with more, neighbours become one.
 const TIMES_MAX: usize = 16_384;
 
 /// Percent of what a log may have that are made free at once.

@@ -18,7 +18,7 @@ const FACTOR: f64 = 8.0;
 const LEAST_US: f64 = 100_000.0;
 /// Rows that must be there to know what is usual.
 const ROWS: usize = 10;
-/// Stalls of which a period is told, at least.
+/// Stalls of which a period is reported, at least.
 const PERIODS: usize = 3;
 /// By what share the times between stalls may differ from their middle to be a period.
 const EVEN: f64 = 0.25;

@@ -30,8 +30,8 @@ const AWAY: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(50);
 /// The longest wait until the table has everything.
 const PATIENCE: Duration = Duration::from_secs(900);
-/// Rules whose end depends on the machine: they are told with the figures. Behind its answers the
-/// server goes on for the table, so that it may be at work when it is looked at.
+/// Rules whose end depends on the machine: they are reported with the figures. Behind its answers
+/// the server goes on for the table, so that it may be at work when it is looked at.
 const OF_THE_MACHINE: [&str; 3] =
     ["cpu_limited == 1", "target.process.cpu.last < 0.1", "messages.tail_ms <= 1000"];
 

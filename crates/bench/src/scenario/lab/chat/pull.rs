@@ -1,10 +1,10 @@
 //! Pulls of what came while somebody was away: from memory, from the kernel's page cache, from the
 //! disk; each page asked for by IM and answered in frames.
 //!
-//! Two hundred people are told a thousand messages each while they are away, by a plan of
-//! `holdline load`. Then each of them comes with a new device and pulls all of it, page by page,
-//! one person after the other. *Memory*: the server has just stored it. *Page cache*: after a
-//! restart, the second time. *Disk*: after a restart, the kernel was asked to forget the files
+//! Two hundred people get a thousand messages each while they are away, by a plan of `holdline
+//! load`. Then each of them comes with a new device and pulls all of it, page by page, one person
+//! after the other. *Memory*: the server has just stored it. *Page cache*: after a restart, the
+//! second time. *Disk*: after a restart, the kernel was asked to forget the files
 //! (`POSIX_FADV_DONTNEED`; what lies below the kernel may still have them). CPU is the server's;
 //! every message is counted.
 

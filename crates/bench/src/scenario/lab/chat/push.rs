@@ -88,7 +88,7 @@ fn setup(gateway: &str, requests: u32) -> Setup {
     Setup { shards: 1, core: Some(SERVER_CORE), more, ..Setup::default() }
 }
 
-/// An error unless each message was told of once.
+/// An error unless each message was notified once.
 fn all_told(server: &Holdline, gateway: &mut Gateway, messages: u64) -> io::Result<()> {
     let (sent, taken) =
         (server.api.count("chat_push_sent_total")?, server.api.count("chat_push_taken_total")?);

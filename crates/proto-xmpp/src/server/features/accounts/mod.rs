@@ -115,7 +115,7 @@ impl Session {
     }
 }
 
-/// Why the book did not do something, and what people are told of it.
+/// Error for a refusal of the book, with its text.
 pub(in crate::server) fn fault_of(fault: &BookFault) -> (StanzaFault, &str) {
     match fault {
         BookFault::Off => (StanzaFault::NotAllowed, ""),

@@ -1,7 +1,7 @@
 //! Asides of a room to some occupants of other servers, and requests for voice (XEP-0045 7.8.2,
 //! 7.13, 8.6): as in [`super::super::asides`], for seats.
 //!
-//! Invariant: who asks for voice is told to seats of moderators alone.
+//! Invariant: requests for voice go to seats of moderators alone.
 
 use super::asking::Who;
 use super::{Asked, AskedWhat, RoomsAbroad};

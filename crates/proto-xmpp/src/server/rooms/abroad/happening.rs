@@ -1,8 +1,8 @@
 //! Events in rooms, for occupants of other servers: messages, arrivals and departures, changes of
 //! roles.
 //!
-//! Invariant: of a room that was entered each message of the group behind its history is shown
-//! once to each seat, while its account is a member; whoever misses one is out, and is told so.
+//! Invariant: of a room that was entered each message of the group behind its history is shown once
+//! to each seat, while its account is a member; a seat that misses one is out, and gets notice.
 
 use super::RoomsAbroad;
 use super::asking::Who;

@@ -8,8 +8,8 @@
 //! A device that enters is a member of the group, as an occupant of this server is; its requests
 //! are those of a session ([`super`]), as errands of its account. Kept is a **seat** for each
 //! device that has entered. It knows no stream, no route and no store. Invariant: seats and
-//! questions are within their limits; whoever could not be sent something has no seat any more, and
-//! is told.
+//! questions are within their limits; a device that could not be sent something has no seat any
+//! more, and gets notice.
 
 mod asides;
 mod asking;
@@ -46,7 +46,7 @@ const LEAVES_MAX: usize = 32;
 /// Something that rooms want of those around them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AbroadWord {
-    /// Chat is asked this in the name of an account, and its answer is told under the number.
+    /// A request to chat in the name of an account; its answer comes under the number.
     Ask {
         /// The number.
         number: u64,
@@ -64,7 +64,7 @@ pub enum AbroadWord {
         /// The stanza.
         xml: Box<[u8]>,
     },
-    /// The home of a group is told whether anybody of another server is in its room.
+    /// Whether anybody of another server is in a group's room, for the group's home.
     Attendance(AttendanceTold),
 }
 
@@ -344,7 +344,7 @@ impl RoomsAbroad {
         }
     }
 
-    /// A stanza is refused, and whoever said it is told why.
+    /// Refuses a stanza, and sends its sender the reason.
     fn refuse(
         &mut self,
         who: &Who,

@@ -33,7 +33,7 @@ impl RoomsAbroad {
         }
     }
 
-    /// The home of the group is told; none: the device is there no more.
+    /// Sends the home of the group a device's presence; `None`: the device is gone.
     pub(super) fn shows(
         &mut self,
         now: Now,
@@ -67,7 +67,7 @@ impl RoomsAbroad {
         self.tells_show(word, None);
     }
 
-    /// Each seat of the room is told, or this one, while its account is a member.
+    /// Sends each seat of the room the presence, or this one, while its account is a member.
     pub(super) fn tells_show(&mut self, word: &ShownWord, whom: Option<(&AccountAddress, &str)>) {
         let shown = &*word.shown;
         let members: HashSet<_> = word.to.iter().collect();

@@ -1,8 +1,8 @@
 //! Deliveries to occupants of other servers, and to those who want to enter: answers of chat, a
 //! room's present state, and notices that they are out.
 //!
-//! Invariant: each question is answered once; whoever has no seat any more is told, where that
-//! gets there.
+//! Invariant: each question is answered once; a device that has no seat any more gets notice, if it
+//! can be reached.
 
 use super::asking::Who;
 use super::seats::{Seat, ShowPace};
@@ -22,7 +22,8 @@ use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::{ChatDelivery, ChatFault, GroupRole};
 
-/// Words of a room that somebody may miss while it enters. With more it is told to try again.
+/// Words of a room that somebody may miss while it enters. With more it gets the answer to try
+/// again.
 pub(super) const MISSED_MAX: usize = 256;
 
 /// Status of who is out of a room since something did not reach it (XEP-0045 17.3).
@@ -278,7 +279,7 @@ impl RoomsAbroad {
         self.takes_guests_out(now);
     }
 
-    /// A seat is empty: whoever had it is told, and a guest with no other one is no member more.
+    /// Empties a seat: its device gets notice, and a guest with no other one is no member more.
     pub(super) fn is_gone(&mut self, now: Now, room: &AccountAddress, seat: Seat, more: &str) {
         self.takes_show_back(now, room, &seat);
         let who = (seat.account, seat.device);
