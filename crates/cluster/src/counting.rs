@@ -9,9 +9,9 @@
 //!   Before it may be parts of it, which are published again; no other batch counts behind those;
 //! - behind an End of the last Lead's epoch or a later one nothing counts.
 //!
-//! Everything else is passed over. Followers, the settling of unknown outcomes and claims read by
-//! this one reader. Invariant: what counts depends on the stream alone, not on where or when it is
-//! read.
+//! All other batches are passed over. Followers, the settling of unknown outcomes and claims read
+//! by this one reader. Invariant: what counts depends on the stream alone, not on where or when it
+//! is read.
 
 use crate::batch::{BATCH_BYTES_MAX, HEAD_BYTES, LogEnd, LogLeader, StreamBatch};
 use crate::rules::Rule;

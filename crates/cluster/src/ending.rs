@@ -33,7 +33,7 @@ pub(crate) struct Ending {
     round: u64,
 }
 
-/// How it stands.
+/// State of the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum EndingStep {
     Waits,

@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 pub struct Follow {
     name: LogName,
     generation: u32,
-    /// None before the first page.
+    /// Count of batches; `None` before the first page.
     counting: Option<Counting>,
     held: Held,
     ask: Ask,

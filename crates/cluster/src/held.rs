@@ -92,7 +92,7 @@ impl Held {
         (below > self.entries[0].first).then_some(DuePurge { below, is_one_disk })
     }
 
-    /// Everything below this sequence is purged.
+    /// Notes that everything below this sequence is purged.
     pub fn purged(&mut self, below: u64) {
         while let Some(entry) = self.entries.pop_front_if(|entry| entry.last < below) {
             self.bytes -= entry.bytes;

@@ -116,7 +116,7 @@ pub enum LogCommand {
     },
     /// Stop serving the log: end waits, send clients away.
     Close {
-        /// Why.
+        /// Reason for closing.
         why: ClosedBy,
     },
     /// Answers to everything up to here may be given.
@@ -162,7 +162,7 @@ pub enum LogNotice {
     PurgedBehindOneDisk,
     /// A new generation of the stream begins.
     NewGeneration {
-        /// Which.
+        /// Number of the generation.
         generation: u32,
     },
     /// The log is in no table. Nodes wait for `cluster recover`.
@@ -185,7 +185,7 @@ pub enum LogEvent {
     Published {
         /// Of the stream of this generation.
         generation: u32,
-        /// Which message.
+        /// Number of the message.
         number: PublishNumber,
         /// The sequence of the message.
         result: Result<u64, StreamError>,

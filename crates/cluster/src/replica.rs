@@ -205,7 +205,7 @@ impl Replica {
         earliest([self.ship.as_ref().and_then(Shipper::deadline)])
     }
 
-    /// Something happened.
+    /// Handles an event.
     pub fn on(&mut self, view: &NodeView<'_>, event: LogEvent, out: &mut Vec<LogCommand>) {
         let now = view.now;
         if now.since(std::mem::replace(&mut self.last, now)) >= HUNG {

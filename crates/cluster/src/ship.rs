@@ -42,7 +42,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Why nothing more can be shipped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ShipEnd {
-    /// Somebody else leads, or has ended the generation.
+    /// Another node leads, or has ended the generation.
     Deposed,
     /// The stream lacks what it had acknowledged, or does not exist.
     Forgot,
@@ -68,7 +68,7 @@ pub struct Shipper {
     held: Held,
     /// Batches that are not acknowledged, oldest first, and since when they are there.
     queue: VecDeque<(StreamBatch, Instant)>,
-    /// Of these, how many are in messages of this round.
+    /// Number of batches in the queue that are in messages of this round.
     cut: usize,
     /// Messages that are cut and not sent.
     ready: VecDeque<Outgoing>,

@@ -130,7 +130,7 @@ enum Step {
     Done(Admission),
 }
 
-/// Somebody has proved who it is.
+/// Proof of a client's identity.
 #[derive(Default)]
 struct Proof {
     user: Option<Box<str>>,
@@ -394,7 +394,7 @@ impl AccessControl {
         }
     }
 
-    /// Nobody has decided.
+    /// Admission of a client that no proof was decisive for.
     fn unproved(
         &self,
         door: &ListenerPolicy,

@@ -74,7 +74,7 @@ impl Accounts {
         self.users.keys().map(|name| &**name)
     }
 
-    /// All of them.
+    /// All accounts.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Account> {
         self.users.values()
     }

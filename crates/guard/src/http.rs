@@ -34,7 +34,7 @@ pub enum ServiceVerdict {
     },
     /// Stay out.
     Deny,
-    /// Somebody else has to decide.
+    /// The next method decides.
     Ignore,
 }
 

@@ -91,7 +91,7 @@ pub struct Hashing {
     /// and the user cannot authenticate by SCRAM. They are only as hard to guess from as their
     /// rounds make them, whatever the other hash costs.
     pub scram_iterations: u32,
-    /// Those of SHA-1 are kept beside those of SHA-256.
+    /// Whether SHA-1 keys are stored beside SHA-256 keys.
     pub scram_sha_1: bool,
 }
 

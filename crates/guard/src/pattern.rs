@@ -20,7 +20,7 @@ pub struct Pattern {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Part {
-    /// These bytes of the text.
+    /// Range of the text that is taken literally.
     Plain(u16, u16),
     Client,
     User,
@@ -49,7 +49,7 @@ impl Pattern {
         Pattern::cut(text, names)
     }
 
-    /// The same, where `%c` and `%u` stand for themselves.
+    /// As [`parse`](Self::parse), but `%c` and `%u` stand for themselves.
     pub fn literal(text: &str) -> Result<Pattern, String> {
         Pattern::cut(text, |level, at, parts| plain(at, at + level.len(), parts))
     }
@@ -141,7 +141,7 @@ impl Pattern {
         rest.is_empty()
     }
 
-    /// How it stands to a filter.
+    /// Relation of the pattern to a filter.
     pub(crate) fn relation(&self, who: &Who<'_>, filter: &str) -> Relation {
         let Some(own) = self.filled(who) else { return Relation::Apart };
         let (own_is_reserved, is_reserved) = (self.text.starts_with('$'), filter.starts_with('$'));

@@ -1,4 +1,4 @@
-//! Everybody who is known, and what they may do: files and the book, compiled.
+//! All known users and their rights: files and the book, compiled.
 //!
 //! Of the book it has who is there, what they are and the rules of those who have some; passwords
 //! are in the rows. A user with lines of its own has rules of its own; all other users share one
@@ -52,7 +52,7 @@ static CLOSED: ListenerPolicy = ListenerPolicy::CLOSED;
 /// Rules as they are granted; `None`: everything.
 pub(crate) type Granted = Option<Arc<dyn Rules>>;
 
-/// Everybody who is known.
+/// All known users and their rights.
 pub(crate) struct People {
     pub(crate) settings: Arc<Settings>,
     pub(crate) files: Arc<PeopleFiles>,

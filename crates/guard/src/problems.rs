@@ -8,7 +8,7 @@ use std::fmt;
 /// Problems of one file that are reported.
 pub const PROBLEMS_MAX: usize = 20;
 
-/// Everything that is wrong with a file.
+/// Problems of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Problems {
     file: String,
@@ -17,7 +17,7 @@ pub struct Problems {
 }
 
 impl Problems {
-    /// None so far.
+    /// Makes an empty list for a file.
     pub(crate) fn of(file: &str) -> Problems {
         Problems { file: file.into(), lines: Vec::new(), more: 0 }
     }

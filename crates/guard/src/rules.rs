@@ -22,7 +22,7 @@ pub struct RuleLine {
     pub publish: bool,
     /// Whether the rule is about reading.
     pub read: bool,
-    /// Of which topics.
+    /// Topics that the line applies to.
     pub pattern: Pattern,
 }
 
@@ -54,7 +54,7 @@ pub struct List {
     headed: Box<[u32]>,
     /// The rest, in order; likewise.
     open: Box<[u32]>,
-    /// Somebody whose name has a wildcard is forbidden everything.
+    /// Whether users whose names have wildcards are forbidden everything.
     wants_plain_names: bool,
 }
 
@@ -68,8 +68,8 @@ impl List {
         list
     }
 
-    /// The same, and whoever has a wildcard in its name is forbidden everything that was not
-    /// decided before: as mosquitto holds it with patterns.
+    /// As [`new`](Self::new), but forbids users whose names have wildcards everything that was not
+    /// decided before, as mosquitto does for patterns.
     pub fn for_plain_names(lines: Vec<RuleLine>) -> List {
         List { wants_plain_names: true, ..List::new(lines) }
     }

@@ -159,7 +159,7 @@ pub enum ScramFault {
 }
 
 impl KeysByHash {
-    /// Those of a hash.
+    /// Keys for this hash.
     pub fn find(&self, hash: ScramHash) -> Option<&ScramKeys> {
         self.iter().find(|keys| keys.hash == hash)
     }
@@ -177,7 +177,7 @@ impl KeysByHash {
 }
 
 impl ScramKeys {
-    /// Those of a password. Slow.
+    /// Derives keys from a password. Slow.
     pub fn derive(hash: ScramHash, password: &[u8], salt: &[u8], iterations: u32) -> ScramKeys {
         let rounds = NonZeroU32::new(iterations.max(1)).expect("one at least");
         let salted = hash.salted(password, salt, rounds);
@@ -213,7 +213,7 @@ impl ScramKeys {
         format!("{}${salt}${stored}${server}", self.iterations)
     }
 
-    /// Those of a hash that a text says.
+    /// Parses keys for this hash.
     pub fn parse(hash: ScramHash, text: &str) -> Option<ScramKeys> {
         let mut words = text.split('$');
         let iterations = words.next()?.parse().ok()?;

@@ -11,7 +11,7 @@ use crate::token::TokenPolicy;
 use base::words;
 use std::collections::HashSet;
 
-/// Everything that is chosen, besides files and the book.
+/// Settings beside files and the book.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
     /// Users who may do everything.
@@ -75,7 +75,7 @@ pub struct ListenerPolicy {
 }
 
 impl ListenerPolicy {
-    /// Nobody comes in.
+    /// Policy that admits nobody.
     pub const CLOSED: ListenerPolicy =
         ListenerPolicy { anonymous: Anonymous::No, methods: Vec::new(), believe_names: false };
 }
@@ -94,11 +94,11 @@ words! {
     /// Clients that may log in without a name.
     #[derive(Hash)]
     pub enum Anonymous {
-        /// Nobody.
+        /// No client.
         No = "no",
         /// Clients of this machine.
         Loopback = "loopback",
-        /// Everybody.
+        /// All clients.
         Yes = "yes",
     }
 }

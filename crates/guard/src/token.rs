@@ -103,7 +103,7 @@ pub struct TokenPolicy {
     pub equal: Vec<(String, String)>,
     /// The claim with all that the client may do; empty: none is looked at.
     pub acl_claim: String,
-    /// Somebody fetches keys when one is not known.
+    /// Whether unknown keys are fetched.
     pub fetches_keys: bool,
 }
 

@@ -69,7 +69,8 @@ impl<M, S> ConnectionRecord<M, S> {
     pub(crate) const RESET: u16 = 4_096;
     /// A look at its silence is due at its time, for the sweep would come too late.
     pub(crate) const WATCHED: u16 = 8_192;
-    /// Somebody beside the shards gave it: its socket is of this process, and no TLS begins on it.
+    /// The connection was handed over by code outside the shards: its socket is of this process,
+    /// and no TLS begins on it.
     pub(crate) const GIVEN: u16 = 16_384;
     /// The given connection is encrypted on the way to its peer.
     pub(crate) const ENCRYPTED: u16 = 32_768;

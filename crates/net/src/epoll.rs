@@ -37,7 +37,7 @@ const BELL: u64 = 1 << 62;
 const TIMER: u64 = 1 << 61;
 const NESTED: u64 = 1 << 60;
 
-/// One shard's sockets.
+/// Sockets of one shard.
 pub struct Epoll<L> {
     shard: ShardId,
     poller: OwnedFd,

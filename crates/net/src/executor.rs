@@ -55,7 +55,7 @@ pub struct Executor<N: NestedWait, H: ShardLogic> {
 
 struct Held<N: NestedWait, H: ShardLogic> {
     shard: Box<Shard<N, H>>,
-    /// Something is ready at its network.
+    /// Whether its network is ready.
     ready: bool,
     /// A shard of this thread has posted to it.
     mail: bool,
@@ -151,7 +151,7 @@ where
         self.held.iter().map(|held| &*held.shard).chain(self.ended.iter().map(|shard| &**shard))
     }
 
-    /// The same, to change.
+    /// As [`shards`](Self::shards), mutable.
     pub fn shards_mut(&mut self) -> impl Iterator<Item = &mut Shard<N, H>> {
         let held = self.held.iter_mut().map(|held| &mut *held.shard);
         held.chain(self.ended.iter_mut().map(|shard| &mut **shard))

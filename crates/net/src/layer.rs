@@ -59,7 +59,7 @@ pub struct Handshake {
 /// A look at the address of a PROXY header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum HeaderLook {
-    /// Nobody looks.
+    /// The address is not looked at.
     Unwanted,
     /// The opening stops behind the header.
     Wanted,

@@ -132,7 +132,7 @@ pub trait ShardLogic: Sized {
     ) {
     }
 
-    /// Something passed on a connection, while it wants to see that.
+    /// Handles traffic of a connection that the logic follows.
     fn tapped(
         &mut self,
         _now: Now,
@@ -231,7 +231,7 @@ impl From<SocketAddr> for DialAddress {
 pub struct Dial {
     /// Address that is called.
     pub to: DialAddress,
-    /// From which address, of TCP; the kernel chooses when absent.
+    /// Local address, of TCP; `None`: the kernel chooses.
     pub from: Option<IpAddr>,
     /// Layers around the protocol.
     pub layers: ClientLayers,
@@ -374,7 +374,8 @@ impl<H: ShardLogic> ShardHandle<H> {
         self.drain_to(over_ms, Arc::default());
     }
 
-    /// The same, and each client is sent to another server, if there is one for its listener.
+    /// As [`drain`](Self::drain), and sends each client to another server, if there is one for its
+    /// listener.
     pub fn drain_to(&mut self, over_ms: u32, to: Arc<OtherServers>) {
         self.drain = Some(DrainOrder::Stop { over_ms, to });
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Time between two attempts to put a message into a full box.
 const FULL: Duration = Duration::from_millis(1);
 
-/// One shard's shard messages.
+/// Mailbox of one shard.
 pub struct Mailbox<L> {
     shard_messages: Mutex<Vec<L>>,
     messages_max: usize,

@@ -94,7 +94,7 @@ pub struct Moved<M, S> {
     record: ConnectionRecord<M, S>,
     /// Bytes the machine has not taken yet.
     unread: Vec<u8>,
-    /// Where it is counted by its source.
+    /// Bucket of its source in the counts.
     bucket: u16,
     /// Notes of the trace that follows it.
     notes: Option<TapNotes>,
@@ -196,7 +196,7 @@ pub struct Shard<N: Net, H: ShardLogic> {
     slow: slow::SlowLooks,
     /// Bytes that pass.
     passed: Sampler,
-    /// Of whom the logic told last: its end is not told once more.
+    /// Connection whose end the logic reported itself: it is not reported again.
     last_away: Option<Key>,
     ban_walk: bans::BanWalk,
     changes: listeners::Changes,

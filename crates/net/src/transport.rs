@@ -125,11 +125,11 @@ pub enum ReadyEvent {
         /// The peer's end: read until nothing is left.
         ended: bool,
     },
-    /// Somebody waits at this listener.
+    /// A connection waits at this listener.
     Door(u8),
     /// The mailbox has shard messages.
     Mailbox,
-    /// Something is ready at the network of this shard, which is nested in this one.
+    /// The network of this shard, which is nested in this one, is ready.
     Nested(ShardId),
 }
 
@@ -138,16 +138,16 @@ pub enum ReadyEvent {
 pub enum Accepted<S> {
     /// A connection.
     Socket(S, SocketAddr),
-    /// Nobody waits.
+    /// No connection waits.
     Nobody,
-    /// Somebody waited and was reset: no descriptor or memory is left but the spare.
+    /// A waiting connection was reset, because only the spare descriptor or memory is left.
     NoDescriptor,
 }
 
 /// Result of a read or write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Got {
-    /// So many bytes, at least one.
+    /// Number of bytes, at least one.
     Bytes(usize),
     /// Nothing now.
     Later,

@@ -12,7 +12,7 @@
 pub struct DateTime {
     /// Unix milliseconds, the rest left away.
     pub floor_ms: u64,
-    /// The same, if it is not between two; else the next.
+    /// Unix milliseconds, rounded up.
     pub ceil_ms: u64,
 }
 

@@ -22,11 +22,11 @@ const AMENDS: &str = "it corrects, retracts or reacts to another message";
 pub struct KeptMessage {
     /// Sender; absent: the owner of the archive.
     pub from: Option<(AccountAddress, Box<str>)>,
-    /// To whom; absent: whose archive it is.
+    /// Recipient; `None`: the owner of the archive.
     pub to: Option<AccountAddress>,
     /// The id that its sender gave it, whatever that is.
     pub id: Option<Box<str>>,
-    /// The same, if it is one that tells a resend.
+    /// The sender's id, if it is one by which a repeated message is recognised.
     pub client_id: Option<ClientMessageId>,
     /// Content of the message.
     pub content: Content,

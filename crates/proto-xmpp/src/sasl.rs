@@ -129,7 +129,7 @@ pub fn decoded(text: &str) -> Result<Vec<u8>, SaslFailure> {
     }
 }
 
-/// The same to be written.
+/// Encodes data of an exchange; empty data is a lone `=` (RFC 6120 6.4.2).
 pub fn encoded(bytes: &[u8]) -> String {
     if bytes.is_empty() { "=".into() } else { BASE64_STANDARD.encode(bytes) }
 }

@@ -156,8 +156,7 @@ pub fn write_fault(fault: StreamFault, told: &str, out: &mut Vec<u8>) {
     write_fault_whole(fault, (told, ""), out);
 }
 
-/// The same with more in it beside a text for people: a condition of its own, as XML (RFC 6120
-/// 4.9.4).
+/// As [`write_fault`], with a further condition as XML (RFC 6120 4.9.4).
 pub fn write_fault_whole(fault: StreamFault, (told, more): (&str, &str), out: &mut Vec<u8>) {
     let condition = fault.name();
     let head = format!("<stream:error><{condition} xmlns='{STREAM_ERRORS}'/>");

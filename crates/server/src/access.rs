@@ -141,7 +141,7 @@ impl Entrance {
         Entrance::with_tables(settings, seed, tables)
     }
 
-    /// The same with the tables that the book is kept in, where a database keeps it.
+    /// As [`new`](Self::new), with the tables of the book, where a database keeps it.
     fn with_tables(
         settings: Settings,
         seed: [u8; 32],
@@ -191,12 +191,12 @@ impl Entrance {
         self.shared.book.restored()
     }
 
-    /// The same of [`model::ports::log::Table::ApiTokens`].
+    /// Takes a row of [`model::ports::log::Table::ApiTokens`] at the start. False: it is invalid.
     pub fn restore_token(&self, key: &[u8], value: &[u8]) -> bool {
         self.tokens.restore(key, value)
     }
 
-    /// The same of [`model::ports::log::Table::Bans`].
+    /// Takes a row of [`model::ports::log::Table::Bans`] at the start. False: it is invalid.
     pub fn restore_ban(&self, key: &[u8], value: &[u8]) -> bool {
         self.bans.restore(key, value)
     }
@@ -207,7 +207,7 @@ impl Entrance {
         self.start_following()
     }
 
-    /// The same but for the thread that follows a database.
+    /// As [`begin`](Self::begin), without the thread that follows a database.
     fn begin_alone(&self, outbound: Outbound) -> Result<(), String> {
         let shards = outbound.logs.shards;
         self.shared.access_control.serve(shards);
@@ -250,7 +250,7 @@ impl Entrance {
         self.bans.clone()
     }
 
-    /// The same for shards.
+    /// The list of bans, for shards.
     pub(crate) fn ban_book(&self) -> &BanBook {
         &self.bans
     }
@@ -362,7 +362,7 @@ impl Entrance {
         }
     }
 
-    /// Those that are wanted and do not run.
+    /// Starts the wanted threads that do not run yet.
     fn start_threads(&self) -> Result<(), String> {
         let settings =
             self.shared.settings.read().unwrap_or_else(PoisonError::into_inner).0.clone();

@@ -375,7 +375,7 @@ fn follow<S: Section>(old: &mut S, new: &S) {
     }
 }
 
-/// The same of sections with names, as far as they are in both.
+/// As [`follow`], for sections with names that are in both trees.
 fn follow_each<S: Section>(old: &mut [S], new: &[S], name: fn(&S) -> &String) {
     for section in old {
         if let Some(new) = new.iter().find(|new| name(new) == name(section)) {

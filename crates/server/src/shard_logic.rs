@@ -1,4 +1,4 @@
-//! One shard's inside: machines on one side, services on the other.
+//! Logic of one shard: machines on one side, services on the other.
 //!
 //! Requests go to the service they are for, on the shard that owns what they are about; deliveries
 //! to the shard where the connection lives; mostly both are this one. Services say who came and
@@ -94,15 +94,15 @@ pub enum Mail {
     Written(Result<Vec<Put>, DirectoryError>),
     /// All that the directory has in a bucket.
     Compare(u16, Arc<Vec<DirectoryEntry>>),
-    /// Somebody wants to know whether this shard turns.
+    /// Asks whether the shard's thread runs; it answers with its number.
     Turns(SyncSender<ShardId>),
     /// A retained message of an earlier start says that this principal is online.
     Recall(Principal, PresenceVersion),
-    /// Something was noted behind the tracker's last turn.
+    /// Wakes the shard because of a transition that was noted after the tracker's last turn.
     Attend,
     /// A message that was stored here cannot be read any more.
     Lost(Box<LostMessage>),
-    /// Somebody follows connections from now on.
+    /// Follows connections for a trace from now on.
     Trace(Arc<ActiveTrace>),
     /// From configuration: these webhooks want Reports from now on. The sender is dropped once that
     /// is so.
@@ -118,7 +118,7 @@ pub enum Mail {
     Evacuate(Option<u32>),
 }
 
-/// One shard's inside.
+/// Logic of one shard.
 pub struct ServerLogic<O: Outside> {
     shard: ShardId,
     shards: u16,
@@ -196,15 +196,15 @@ impl<O: Outside> ServerLogic<O> {
         all.next().expect("it is in the list")
     }
 
-    /// The same, to prepare it before the first turn.
+    /// As [`service`](Self::service), to prepare it before the first turn.
     pub fn service_mut<S: Service>(&mut self) -> &mut S {
         let all = self.services.iter_mut();
         let mut all = all.filter_map(|service| service.inner_mut().downcast_mut());
         all.next().expect("it is in the list")
     }
 
-    /// Everything that the logs kept has been given to the services. Gives how many calls they hand
-    /// to the log before anything else: until they are completed nobody is admitted.
+    /// Ends the start, once the services have got what the logs kept. Returns the number of calls
+    /// that they hand to the log first: until these are completed no client is admitted.
     pub fn restored(&mut self, now: Now) -> usize {
         self.services.iter_mut().for_each(|service| service.restored(now));
         self.begin(now)
@@ -293,8 +293,7 @@ impl<O: Outside> ServerLogic<O> {
         self.services.iter_mut().for_each(|service| service.set_draining(now, draining));
     }
 
-    /// Everything on this shard that has limits of the configuration gets the new ones, between two
-    /// of its acts.
+    /// Gives new limits to everything on this shard that has some, between two of its acts.
     fn configure(
         &mut self,
         limits: Arc<Limits>,
@@ -336,8 +335,8 @@ impl<O: Outside> ServerLogic<O> {
         }
     }
 
-    /// Somebody may have begun to listen a moment ago: services learn of it before each of their
-    /// acts.
+    /// Notes whether events are wanted and how short memory is, so that services learn of it before
+    /// each of their acts.
     fn look_outside(&mut self) {
         let outside = &self.around.outside;
         let (messages_wanted, pressure) = (outside.messages_wanted(), outside.pressure());

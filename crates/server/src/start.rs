@@ -192,7 +192,7 @@ pub fn start(config: Config) -> Started {
     start_with(config, StartOptions::default())
 }
 
-/// The same with options.
+/// Starts a server with options.
 pub fn start_with(
     mut config: Config,
     StartOptions { inherited, load, further, lead }: StartOptions<'_>,
@@ -349,7 +349,7 @@ pub fn start_with(
 }
 
 impl RunningServer {
-    /// Where it listens: the name of each listener with its address.
+    /// Addresses of the listeners, by name.
     pub fn listening(&self) -> Vec<(String, ListenEndpoint)> {
         self.files.0.listening()
     }
@@ -495,7 +495,7 @@ struct Seeds {
     seed: u64,
     /// By shard, the key of the secrets that it draws.
     drawn: Vec<[u8; 32]>,
-    /// The same of the identifiers that its broker gives clients.
+    /// By shard, the key of the identifiers that its broker gives clients.
     client_ids: Vec<[u8; 32]>,
     secrets: Secrets,
     node: NodeId,

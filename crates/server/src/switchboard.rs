@@ -118,7 +118,7 @@ impl<O: Outside + Send> Switchboard<O> {
         }
     }
 
-    /// The same command for every shard.
+    /// Sends the same command to every shard.
     fn gather_from_all(&self, command: Command, reply: Reply) {
         let commands = self.all().map(|shard| (shard, command.clone()));
         self.gather(commands.collect(), reply);
@@ -163,7 +163,7 @@ impl<O: Outside + Send> Control for Switchboard<O> {
     }
 }
 
-/// One shard's part of a question. Answers when it is dropped, if it has not before.
+/// One shard's part of an answer. Answers when it is dropped, if it has not before.
 pub struct ShardPart(Option<Arc<Gather>>);
 
 impl ShardPart {

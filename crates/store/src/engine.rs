@@ -86,7 +86,7 @@ impl Since {
 pub struct Sizes {
     /// Bytes of all segments.
     pub log_bytes: u64,
-    /// Of these, bytes that are alive, about.
+    /// Bytes of them that are alive, about.
     pub live_bytes: u64,
     /// Segments.
     pub segments: u64,
@@ -106,7 +106,7 @@ pub struct Sizes {
     pub excess: u64,
     /// Entries that retention dropped since the start.
     pub dropped: u64,
-    /// Of these, the oldest of a log that came near its limit.
+    /// Entries among them that gave way, as the oldest of a log near its limit.
     pub gave_way: u64,
     /// Unix second of the first change since the last checkpoint began.
     pub changed_s: Option<u32>,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Reason why a data folder cannot be used.
 #[derive(Debug)]
 pub enum OpenError {
-    /// Something else has the folder's name.
+    /// The folder's name is that of something else.
     NotAFolder {
         /// The folder.
         path: PathBuf,
@@ -84,7 +84,7 @@ pub enum OpenError {
         path: PathBuf,
         /// Log and cluster that the file names.
         found: LogIdentity,
-        /// Where it was found.
+        /// Log and cluster of the folder that it was found in.
         wanted: LogIdentity,
     },
     /// The content of a file is not what was written.

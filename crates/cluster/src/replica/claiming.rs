@@ -59,7 +59,7 @@ impl Claim {
 pub(super) enum Say {
     /// All answered, and none has more.
     GoFirst,
-    /// Those who answered have no more; others are silent.
+    /// The copies that answered have no more batches; others do not answer.
     Silent,
     /// Another one leads, or has more.
     GiveWay,

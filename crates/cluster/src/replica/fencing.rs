@@ -245,7 +245,7 @@ impl Replica {
         self.step(view, Step::Shipper { lead }, out);
     }
 
-    /// Everything that a claimer ships was acknowledged: it leads.
+    /// Begins to lead if everything that the claimer ships was acknowledged.
     pub(super) fn look_at_lead(&mut self, out: &mut Vec<LogCommand>) {
         let Phase::Fencing(Fencing { step: Step::Shipper { lead }, .. }) = &self.phase else {
             return;

@@ -17,7 +17,7 @@ pub(super) struct Settling {
     ask: Ask,
     /// When the question is asked again.
     again: Instant,
-    /// None before the first page.
+    /// Count of batches; `None` before the first page.
     counting: Option<Counting>,
     /// The batch that must be there was found.
     is_anchored: bool,

@@ -67,7 +67,7 @@ fn places(first: u64, last: u64) -> RangeInclusive<Mark> {
 /// The past events that must not be undone.
 #[derive(Default)]
 pub(super) struct Judge {
-    /// Everything that ever counted, and the batch before it.
+    /// Batches that ever counted, each with the batch before it.
     counted: BTreeMap<Mark, Mark>,
     /// Records that streams forgot.
     forgotten: BTreeSet<Mark>,

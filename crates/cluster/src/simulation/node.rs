@@ -96,7 +96,7 @@ pub(super) struct SimEngine {
 
 pub(super) struct SimNode {
     pub(super) me: LogLeader,
-    /// None: the process does not run.
+    /// Replica; `None` while the process does not run.
     pub(super) replica: Option<Replica>,
     pub(super) proof: MajorityProof,
     pub(super) peers: PeerBeats,

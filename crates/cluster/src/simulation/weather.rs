@@ -45,7 +45,7 @@ pub(super) enum Fault {
     Promote,
     /// A stream elects another leader: nobody answers for it.
     StreamElects,
-    /// Nobody answers for the table.
+    /// The table does not answer.
     TableSilent,
     /// All of NATS is away.
     NatsAway,
@@ -61,7 +61,7 @@ pub(super) enum Fault {
     PowerCutOfAll,
     /// The table has older values.
     TableGoesBack,
-    /// Somebody else writes to a stream.
+    /// A stranger writes to a stream.
     Stranger,
 }
 
@@ -334,7 +334,7 @@ impl World {
         self.weather.stream_until = self.span(4_000);
     }
 
-    /// Everything is well from now on.
+    /// Ends all faults.
     pub(super) fn heal(&mut self) {
         let now = self.now;
         for it in &mut self.nodes {

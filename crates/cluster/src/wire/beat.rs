@@ -44,7 +44,7 @@ impl LogRole {
 /// A log as a node has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogBeat {
-    /// Which log.
+    /// Number of the log.
     pub log: u16,
     /// The node's role for it.
     pub role: LogRole,

@@ -1,4 +1,4 @@
-//! Everything that comes from outside, bent at random: it is refused or read, and nothing panics.
+//! Input from outside, altered at random, is refused or read, and never causes a panic.
 
 use crate::accounts::Accounts;
 use crate::acl::AclFile;
@@ -11,7 +11,7 @@ use crate::token::{self, Keys, Signed, TokenPolicy};
 use base::prng::Prng;
 use model::ports::access::Who;
 
-/// Something right of each kind.
+/// Valid inputs, of each kind.
 fn seeds() -> Vec<Vec<u8>> {
     let vectors = include_str!("../token/vectors.json");
     let vectors: serde_json::Value = serde_json::from_str(vectors).expect("JSON");

@@ -14,7 +14,7 @@ use std::sync::{Arc, PoisonError};
 /// Times that an account is read which changes while it is read.
 const READS_MAX: u32 = 4;
 
-/// Somebody who was looked up.
+/// Account that was looked up.
 #[derive(Default)]
 pub(super) struct Person {
     pub(super) account: Account,

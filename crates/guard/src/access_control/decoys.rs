@@ -30,7 +30,7 @@ pub(crate) struct KeyKind {
 /// Form of a salt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SaltForm {
-    /// So many bytes of any kind.
+    /// A salt of so many arbitrary bytes.
     Bytes(usize),
     /// The text of a random UUID.
     Uuid,

@@ -137,7 +137,7 @@ impl AccessControl {
         }
     }
 
-    /// Those of a hash that are kept, or those of a plain password.
+    /// SCRAM keys of a user: stored ones for the hash, or ones derived from a plain password.
     fn scram_keys(&self, hash: ScramHash, user: &str, errands: &mut dyn Errands) -> Found {
         let kept = match self.person(user, errands) {
             Ok(person) => person.map(|person| person.account.kept),

@@ -105,7 +105,7 @@ impl Hasher for AsItIs {
     }
 }
 
-/// Everybody's marks.
+/// Marks of all accounts.
 pub(crate) struct KnownNames {
     key: HashKey,
     parts: Box<[HashSet<Mark, BuildHasherDefault<AsItIs>>]>,
@@ -113,7 +113,7 @@ pub(crate) struct KnownNames {
 }
 
 impl KnownNames {
-    /// Nobody. `key` is the process's own.
+    /// Makes an empty set. `key` is the process's own.
     pub(crate) fn new(key: HashKey) -> KnownNames {
         let parts = (0..PARTS).map(|_| HashSet::default()).collect();
         KnownNames { key, parts, count: 0 }

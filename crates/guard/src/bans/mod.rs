@@ -176,7 +176,8 @@ impl BanList {
         has.then_some(()).ok_or(BanFault::Full)
     }
 
-    /// These hold from now on, each in place of the one with its subject. Not by two at once.
+    /// Puts these bans in force, each in place of the one with its subject. Callers must not
+    /// overlap.
     pub fn put(&self, bans: impl IntoIterator<Item = Ban>) -> u64 {
         let mut held = Held::clone(&self.held.load());
         bans.into_iter().for_each(|ban| held.put(Entry::new(ban)));
@@ -184,7 +185,7 @@ impl BanList {
         self.version.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// These hold no more. Not by two at once.
+    /// Lifts the bans of these subjects. Callers must not overlap.
     pub fn remove<'a>(&self, subjects: impl IntoIterator<Item = &'a BanSubject>) {
         let mut held = Held::clone(&self.held.load());
         for subject in subjects {

@@ -25,7 +25,7 @@ pub struct Offences<K> {
 }
 
 impl<K: Eq + Hash> Offences<K> {
-    /// None; so many offenders are remembered.
+    /// Makes an empty count that remembers so many offenders.
     pub fn new(room: usize) -> Offences<K> {
         Offences { room, seen: HashMap::new() }
     }

@@ -121,7 +121,7 @@ impl Sources {
         }
     }
 
-    /// Somebody was answered.
+    /// Notes the answer to a client's attempt to log in.
     pub fn answered(&self, now_s: u32, question: &Question, admission: &Admission) {
         let failed = matches!(admission, Admission::Refused(Denial::BadCredentials));
         let good = matches!(admission, Admission::Granted(grant, _) if grant.user.is_some());

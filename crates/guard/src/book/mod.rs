@@ -113,7 +113,7 @@ impl UserEntry {
         changed
     }
 
-    /// The same account with its sessions ended.
+    /// The account with its sessions ended.
     pub fn kicked(&self) -> UserEntry {
         UserEntry { epoch: self.epoch + 1, ..self.clone() }
     }
@@ -196,7 +196,7 @@ impl UserEntry {
         keys.map(|keys| format!("${}${}", keys.hash.mark(), keys.text())).collect()
     }
 
-    /// The same for whoever asks.
+    /// State of the account for callers of the book.
     pub fn state(&self, name: &str) -> UserState {
         UserState {
             name: name.into(),

@@ -20,7 +20,7 @@ const NO_TRIAL: u64 = u64::MAX;
 pub struct AwakeThreads(AtomicU32);
 
 impl AwakeThreads {
-    /// So many.
+    /// Number of threads that are awake.
     pub fn count(&self) -> u32 {
         self.0.load(Ordering::Relaxed)
     }
@@ -60,7 +60,7 @@ struct Tray<T> {
 }
 
 impl<T> ShardExchange<T> {
-    /// As many threads as shards; all shards wait for the first.
+    /// Makes an exchange with as many threads as shards; all shards wait for the first thread.
     pub fn new(shards: Vec<Box<T>>, awake: Arc<AwakeThreads>) -> Arc<ShardExchange<T>> {
         let count = shards.len();
         let inbox = |shards: Vec<Box<T>>| Inbox {

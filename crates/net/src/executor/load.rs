@@ -102,7 +102,7 @@ impl LoadMeter {
         }
     }
 
-    /// So much more was spent in turns, until `now`. `moved` are the bytes that the thread's
+    /// Adds `busy`, the time spent in turns until `now`. `moved` are the bytes that the thread's
     /// shards have moved since their beginning; it is called at the end of a window.
     pub fn note(&mut self, now: Instant, busy: Duration, moved: impl Fn() -> u64) -> LoadReading {
         let mut reading = LoadReading::default();
@@ -176,7 +176,7 @@ pub struct Trials {
 }
 
 impl Trials {
-    /// None was made.
+    /// Makes a state in which no trial was made.
     pub fn new(now: Instant) -> Trials {
         Trials { next: now, pause: PAUSE_MIN, gave: None }
     }

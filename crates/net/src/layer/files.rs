@@ -40,7 +40,7 @@ impl StaticFile {
         StaticFile { path, media_type, body, tag, also: Box::default() }
     }
 
-    /// The same, which may show pictures of these origins and reach them, too.
+    /// The file with leave to show pictures of these origins, and to connect to them.
     pub fn reaching(self, origins: &[String]) -> StaticFile {
         let also: String = origins.iter().map(|origin| format!(" {origin}")).collect();
         StaticFile { also: also.into(), ..self }

@@ -27,7 +27,8 @@ pub struct ListenerSetup {
     pub address: ListenEndpoint,
     /// `None`: told apart by the first bytes. `Http`: whatever comes in a WebSocket.
     pub protocol: Option<Protocol>,
-    /// With it, what protocol there is may (or, when one is named, must) come in TLS.
+    /// TLS of the listener: its protocol may (or, if it is named in TLS only, must) be spoken in
+    /// TLS.
     pub tls: Option<Arc<TlsServer>>,
     /// Nothing comes but in TLS, whatever `protocol` says.
     pub tls_only: bool,

@@ -87,7 +87,7 @@ impl ClientTls {
         ClientTls { config, name, asks: false }
     }
 
-    /// The same with a full handshake each time, and never on from an earlier session.
+    /// A copy that makes a full handshake each time, and never resumes a session.
     pub fn afresh(&self) -> ClientTls {
         let mut config = ClientConfig::clone(&self.config);
         config.resumption = Resumption::disabled();
@@ -99,7 +99,7 @@ impl ClientTls {
         self.asks
     }
 
-    /// The same for a protocol that asks TLS (`WireProfile::asks_tls`]).
+    /// A copy for a protocol that asks TLS (`WireProfile::asks_tls`]).
     pub fn asking(self) -> ClientTls {
         let mut config = ClientConfig::clone(&self.config);
         config.key_log = Arc::new(BindingLog);
@@ -153,7 +153,7 @@ impl TlsServer {
         Ok(TlsServer { config, files, expiries, clients, identity, wires })
     }
 
-    /// The same with another name of a client's certificate as its identity.
+    /// The server with this field of a client's certificate as the client's identity.
     pub fn identity(self, identity: CertificateIdentity) -> TlsServer {
         TlsServer { identity, ..self }
     }

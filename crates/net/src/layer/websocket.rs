@@ -93,7 +93,7 @@ impl WebSocket {
         WebSocket { client: true, ..WebSocket::server() }
     }
 
-    /// The same for a protocol that is text, or bytes.
+    /// The layer for a protocol of text messages, or of binary ones.
     pub fn of_text(self, is_text: bool) -> Self {
         WebSocket { is_text, ..self }
     }
@@ -319,7 +319,7 @@ fn unmask(payload: &[u8], mask: [u8; 4], into: &mut Vec<u8>) {
 
 /// Upgrades that a listener takes.
 pub struct UpgradeOffer<'a> {
-    /// To these paths; `*`: to any.
+    /// Paths that are upgraded; `*`: any.
     pub paths: &'a [String],
     /// From these origins besides the host's own, if the caller names one; `*`: from any.
     pub origins: &'a [String],

@@ -30,7 +30,7 @@ pub struct KeptSocket {
 pub struct TakenSockets {
     /// Address of the first.
     pub address: ListenEndpoint,
-    /// All of them.
+    /// The sockets.
     pub sockets: Vec<OwnedFd>,
     /// Names under which they were kept.
     pub names: Vec<String>,

@@ -48,10 +48,10 @@ pub struct NamedCall {
     pub services: Vec<(&'static str, ClientLayers)>,
     /// Port and layers of the domain's own host, where no service has a record, or none is asked.
     pub host: Option<(u16, ClientLayers)>,
-    /// From which address; the kernel chooses when absent.
+    /// Local address; `None`: the kernel chooses.
     pub from: Option<IpAddr>,
-    /// Somebody else said the name: it is no address, and leads to public ones alone. Else anybody
-    /// could have this server call what only this server reaches.
+    /// Whether the name comes from outside: it must not be an address, and only public addresses of
+    /// it are called. Else anybody could have this server call what only this server reaches.
     pub public_only: bool,
     /// Given back with the connection or the fault.
     pub tag: u64,

@@ -11,7 +11,7 @@ use model::link::Link;
 use model::machine::Outbox;
 use std::any::Any;
 
-/// Something that passes at a tap.
+/// Traffic or event of a connection that is followed.
 pub enum Tapped<'a, Up> {
     /// The protocol begins.
     Opened(&'a Link),

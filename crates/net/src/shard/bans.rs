@@ -36,7 +36,7 @@ where
     N: Net<Socket = S, Message = ShardMessageOf<H, S>>,
     S: Send,
 {
-    /// Somebody who is banned came: nothing is read of it, and nothing said.
+    /// Closes a banned client's socket without reading or writing.
     pub(super) fn refuse_banned(&mut self, socket: N::Socket, peer: SocketAddr) {
         self.handle.counters.closed(CloseReason::Banned);
         self.notice(CloseReason::Banned.name(), Some(peer), None);

@@ -19,7 +19,7 @@ pub(crate) const NO_BUCKET: u16 = 0;
 #[derive(Debug)]
 pub struct Census {
     open: AtomicU32,
-    /// As many as there may be, while memory is short.
+    /// The most connections while memory is short.
     most: AtomicU32,
     partial_bytes: AtomicU64,
     sources: OnceLock<Box<[AtomicU32]>>,
@@ -56,7 +56,7 @@ impl Census {
         }
     }
 
-    /// As many connections as there may be while memory is short.
+    /// The most connections while memory is short.
     pub(crate) fn most(&self) -> u32 {
         self.most.load(Ordering::Relaxed)
     }

@@ -14,7 +14,7 @@ const WINDOW: Duration = Duration::from_secs(10);
 /// Kinds that are counted apart; the reasons are fewer. One more is counted as the last of them.
 const KINDS_MAX: usize = 64;
 
-/// One shard's.
+/// Notices of one shard.
 #[derive(Default)]
 pub(super) struct Notices(Vec<Kind>);
 

@@ -26,7 +26,7 @@ const DRAIN_S: u64 = 3;
 /// In so many looks, one after the other.
 const LOOKS: u8 = 3;
 
-/// One shard's suspects.
+/// Suspects of one shard.
 #[derive(Default)]
 pub(super) struct SlowLooks {
     /// By key.

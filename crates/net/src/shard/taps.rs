@@ -15,7 +15,7 @@ where
     N: Net<Socket = S, Message = ShardMessageOf<H, S>>,
     S: Send,
 {
-    /// Something passed.
+    /// Shows traffic of a connection to the logic.
     pub(super) fn tap(&mut self, key: Key, tapped: Tapped<'_, <H::Machine as Machine>::Up>) {
         let from = self.conn_ref(key);
         let machine = self.conns.at_mut(key).and_then(|conn| conn.machine.as_mut());

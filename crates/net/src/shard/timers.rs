@@ -29,7 +29,7 @@ const SWEEP_PASS: Duration = Duration::from_secs(4);
 const SWEEP_EVERY: Duration = Duration::from_millis(250);
 /// Records looked at in one turn.
 const SWEEP_SLICE: u32 = 16 * 1024;
-/// So many records, or fewer, are looked at all at once: no more of a turn than a slice.
+/// Number of records up to which all are looked at at once: no more of a turn than a slice.
 const SWEPT_AT_ONCE_MAX: u32 = 8 * 1024;
 /// A silence allowed that is shorter is looked at in its own time: of a longer one, a sixth is more
 /// than the sweep may be late by, with three quarters of a second left for a busy shard.
@@ -68,7 +68,7 @@ pub(super) struct Drain {
     span: Duration,
     /// Connections when it began.
     total: u64,
-    /// Those let go.
+    /// Number of connections that were let go.
     gone: u64,
     slot: u32,
     next: Instant,

@@ -74,7 +74,7 @@ where
         tell!(event::TLS_FAILED, shard, listener, reason, peer);
     }
 
-    /// Somebody was turned away, or a limit was reached.
+    /// Notes that a client was refused, or that a limit was reached.
     pub(super) fn notice(
         &mut self,
         reason: &'static str,

@@ -271,7 +271,7 @@ pub fn id_text(id: ArchiveId) -> String {
     id.text()
 }
 
-/// The same read; `None`: nobody has given it.
+/// Reads an archive id; `None`: no server of this kind wrote the text.
 pub fn read_id(text: &str) -> Option<ArchiveId> {
     let bytes = BASE64_URL_SAFE_NO_PAD.decode(text).ok()?;
     let all = u128::from_be_bytes(bytes.try_into().ok()?);

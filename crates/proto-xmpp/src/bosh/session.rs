@@ -35,7 +35,7 @@ pub struct BoshTerms {
     pub wait_s_max: u32,
     /// Seconds without a request after which a session ends.
     pub inactivity_s: u32,
-    /// Those that a client may wish for in advance, once.
+    /// The longest pause, seconds, that a client may announce once.
     pub pause_s_max: u32,
     /// Bytes of stanzas that may wait for a request. Beyond, nothing more is read of the stream.
     pub waiting_bytes_max: usize,

@@ -17,7 +17,7 @@ pub use xeps::{RFCS, XEPS};
 /// How much of an extension is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Completeness {
-    /// Everything that a server has to do.
+    /// All that a server must do.
     Complete,
     /// Some of it.
     Partial,

@@ -44,7 +44,7 @@ pub struct AmendmentStanza {
 pub enum AmendmentVerb {
     /// The message has a new text.
     Corrected,
-    /// Somebody reacts so, by emoji with blanks between.
+    /// Reacts with these emoji, separated by blanks.
     Reacts(String),
     /// The message is retracted.
     Retracted,

@@ -35,7 +35,7 @@ fn state_of(child: &Element<'_, '_>) -> Option<ChatState> {
     known.filter(|_| child.namespace() == CHAT_STATES).find(|it| it.word() == child.name())
 }
 
-/// To whom a transient is shown, and as whose.
+/// Recipient of a transient, and the address that it is shown to be from.
 #[derive(Clone, Copy, Debug)]
 pub struct TransientView<'a> {
     /// Sender, as the reader sees it.

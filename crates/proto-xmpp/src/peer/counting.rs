@@ -23,7 +23,7 @@ pub(super) struct Saying {
     written: u64,
     /// The other server counts from here on; none: it does not.
     from: Option<u64>,
-    /// So many are taken, of all.
+    /// Number of all stanzas that were taken.
     taken: u64,
     /// The open request for an acknowledgement, which must exceed the one before.
     asked: Option<Asked>,
@@ -60,7 +60,7 @@ impl Saying {
         (self.from, self.asked) = (None, None);
     }
 
-    /// So many stanzas were written.
+    /// Notes that so many stanzas were written.
     pub(super) fn writes(&mut self, count: u32, how: (Now, u32), out: &mut Vec<u8>) {
         self.written += u64::from(count);
         self.asks(how, out);

@@ -36,7 +36,7 @@ use pace::ReadPace;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// These streams as the transport sees them.
+/// Profile of these streams for the transport.
 pub const PEER_WIRE: WireProfile = WireProfile {
     protocol: Protocol::Xmpp,
     begins: |bytes| bytes[0] == b'<',
@@ -80,7 +80,7 @@ pub struct PeerProfile {
 /// Domains whose servers are spoken with.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PeerDomains {
-    /// These; none: all.
+    /// Domains that are allowed; none: all.
     pub allow: Box<[Box<str>]>,
     /// But not these.
     pub deny: Box<[Box<str>]>,
@@ -141,13 +141,14 @@ pub enum PeerWord {
         /// Its place, if the other server gets acknowledgements ([`PeerOrder::Taken`]).
         place: Option<StreamPlace>,
     },
-    /// Somebody shows a key that it is of a domain: is it? Answered by [`PeerOrder::Shown`].
+    /// The peer presents a key as proof of its domain, to be verified. Answered by
+    /// [`PeerOrder::Shown`].
     Shows {
         /// The key.
         proof: Box<DialbackProof>,
         /// The number of the stream.
         number: u64,
-        /// Where it comes from.
+        /// Source of the connection.
         source: Source,
     },
     /// The stream to a domain is ours to say something on, in the name of one of ours.
@@ -186,7 +187,7 @@ pub struct DialbackProof {
 /// Order to a stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PeerOrder {
-    /// So many stanzas, to be written.
+    /// Stanzas to write, and their number.
     Write(Box<[u8]>, u32),
     /// All that came over the stream up to this place is taken.
     Taken(u64),

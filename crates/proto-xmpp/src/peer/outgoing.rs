@@ -39,7 +39,7 @@ pub(super) struct OutgoingStream {
     saying: Saying,
     /// When it is woken for that.
     wakes: Option<Instant>,
-    /// Something was written since it was looked at last.
+    /// Whether anything was written since the last look.
     has_said: bool,
     /// How many times it was looked at.
     looks: u32,
@@ -81,7 +81,7 @@ impl OutgoingStream {
         }
     }
 
-    /// So many stanzas have been said on it.
+    /// Notes that so many stanzas were written.
     pub(super) fn says(&mut self, count: u32, (now, profile): (Now, &PeerProfile), out: &mut Out) {
         self.has_said = true;
         self.saying.writes(count, (now, profile.acknowledged_ms_max), out.bytes());
@@ -122,7 +122,7 @@ impl OutgoingStream {
         std::mem::take(&mut self.has_said).then_some(ms)
     }
 
-    /// From which domain it is, and to which.
+    /// Domain that it is from, and domain that it leads to.
     pub(super) fn pair(&self) -> &DomainPair {
         &self.pair
     }
@@ -274,7 +274,7 @@ impl OutgoingStream {
         Ok(())
     }
 
-    /// Somebody shows a key elsewhere: is it right (XEP-0220 2.1.2)?
+    /// Asks the other server whether it issued a key that a peer presented (XEP-0220 2.1.2).
     pub(super) fn verify(
         &mut self,
         proof: DialbackProof,

@@ -65,7 +65,7 @@ pub enum StanzaPurpose {
     Nodes(ForeignArrival, NodesQuestion),
     /// A question to this domain itself, or to the server in the name of an account.
     Question,
-    /// Nobody hears of it.
+    /// The stanza is ignored.
     Nothing,
 }
 
@@ -104,9 +104,9 @@ pub fn read(stanza: &Element<'_, '_>, made: ClientMessageId) -> Result<StanzaPur
 /// A stanza for an account here.
 struct StanzaArrival<'s, 't, 'a> {
     stanza: &'s Element<'t, 'a>,
-    /// None: an address that has no place here, of which nothing can be stored.
+    /// Address of the sender; `None`: one that is invalid here and cannot be stored.
     from: Option<Jid>,
-    /// Of whom it is: an account, or a domain itself.
+    /// Sender: an account, or a domain itself.
     sender: Option<AccountAddress>,
     to: Jid,
     home: AccountAddress,
@@ -223,7 +223,7 @@ fn availability(presence: &Element<'_, '_>) -> Availability {
     Availability { badge: None, ..how }
 }
 
-/// As much of a text as there is room for.
+/// The beginning of a text, at most so many bytes.
 fn cut(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max)]
 }

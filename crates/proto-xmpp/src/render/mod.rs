@@ -406,7 +406,7 @@ pub fn write_out(message: &ChatMessage, out: &mut Vec<u8>) -> bool {
     says
 }
 
-/// Likewise, as it stands in an archive.
+/// Writes a message as it stands in an archive; returns false if it is not written.
 pub(crate) fn put_kept(message: &ChatMessage, kept: &KeptStanza<'_>, out: &mut Vec<u8>) -> bool {
     put_said(message, kept, out)
 }

@@ -105,7 +105,7 @@ pub struct OccupantItem<'a> {
     pub affiliation: &'static str,
     /// Its role in the room.
     pub role: &'static str,
-    /// How it is there, if it has said so.
+    /// Availability, if the occupant has said so.
     pub show: Option<&'a MemberShow>,
 }
 

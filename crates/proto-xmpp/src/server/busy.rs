@@ -27,9 +27,9 @@ pub(super) struct Busy {
     pub(super) framer: Framer,
     /// Messages that are with the service.
     pub(super) sends: Vec<Sending>,
-    /// Of these, those whose messages are being looked for.
+    /// Messages of `sends` whose targets are being looked up.
     pub(super) finds: Vec<Finding>,
-    /// Of these, those that are for one device.
+    /// Messages of `sends` that are for one device.
     pub(super) knocks: Vec<Knock>,
     /// Questions of people that are with the service.
     pub(super) asks: Vec<Asking>,
@@ -61,7 +61,7 @@ pub(super) struct Busy {
     pub(super) head: Seq,
     /// Presence of others that it gets when somebody looks at it.
     pub(super) quiet: Vec<Presence>,
-    /// The same of occupants of rooms.
+    /// Presence of occupants of rooms that it gets when somebody looks at it.
     pub(super) quiet_rooms: Vec<Arc<MemberShown>>,
     /// Rooms that it is in, or asks about.
     pub(super) rooms: Option<Box<Rooms>>,

@@ -222,7 +222,8 @@ impl Opening {
         Ok(true)
     }
 
-    /// Somebody is let in by SASL 2: what it asked for is asked of the service.
+    /// Continues after login by SASL 2: asks the service for what the client requested along with
+    /// it.
     pub(super) fn goes_inline(&mut self, data: Option<Box<[u8]>>, out: &mut Out) {
         let (Some(inline), Some(granted)) = (&mut self.inline, &self.granted) else { return };
         inline.data = data;

@@ -84,7 +84,7 @@ pub(super) enum Stage {
     Resuming(u32),
 }
 
-/// Somebody who may bind a resource.
+/// Client that may bind a resource.
 pub(super) struct Granted {
     pub(super) session: SessionRef,
     pub(super) address: AccountAddress,

@@ -262,14 +262,14 @@ impl Session {
         }
     }
 
-    /// Something happened that is no message: somebody may have read what the device said.
+    /// Handles an event of the inbox that is no message: a peer may have read what the device sent.
     pub(super) fn happens(&mut self, event: &InboxEvent, out: &mut Out) {
         if let InboxChange::PeerRead(upto) = event.what {
             self.is_with(&event.with, upto, true, out);
         }
     }
 
-    /// Somebody has what the device said up to a place, and has perhaps read it.
+    /// Handles a peer's receipt: a device of it has, and has perhaps read, messages up to a place.
     pub(super) fn is_with(
         &mut self,
         with: &AccountAddress,

@@ -77,13 +77,13 @@ impl Session {
 
     /// The device has asked for the roster, and gets its changes.
     pub(super) const FOLLOWS: u16 = 128;
-    /// Likewise, for the block list.
+    /// The device has asked for the block list, and gets its changes.
     pub(super) const BLOCKS: u16 = 256;
     /// The device has sent available presence, with whatever priority.
     pub(super) const THERE: u16 = 512;
     /// The end of a room's conversation is being read: what is placed meanwhile comes behind it.
     pub(super) const ENTERING: u16 = 1_024;
-    /// Nobody looks at it (XEP-0352).
+    /// The device is inactive: nobody looks at it (XEP-0352).
     pub(super) const INACTIVE: u16 = 2_048;
     /// The device exceeded its rate, and is not read for a while.
     pub(super) const SLOWED: u16 = 1 << 12;
@@ -308,7 +308,7 @@ impl Session {
         self.refuse_saying(name, (id, to), (fault, ""), out);
     }
 
-    /// The same with a text for people.
+    /// Refuses a stanza with a text for people.
     pub(super) fn refuse_saying(
         &mut self,
         name: &str,
@@ -489,7 +489,8 @@ impl Session {
         Ok(())
     }
 
-    /// Something is done: a stanza has reached a device, or what was asked of a chatroom or people.
+    /// Handles `Done`: a stanza has reached a device, or a request about a chatroom or people was
+    /// carried out.
     fn done(&mut self, number: u32, out: &mut Out) {
         if self.has_sent(number) {
             self.answered(number, None, out);
@@ -524,7 +525,7 @@ impl Session {
         }
     }
 
-    /// Something was answered: more may be read.
+    /// Reads the stream again, once an answer has made room for requests.
     pub(super) fn releases(&mut self, out: &mut Out) {
         if self.has(Session::HELD) && !self.has(Session::SLOWED) {
             self.set(Session::HELD, false);
@@ -532,7 +533,7 @@ impl Session {
         }
     }
 
-    /// So many numbers for questions of people or archives: the first of them.
+    /// Draws so many numbers for requests about people or archives, and returns the first.
     pub(super) fn numbers(&mut self, count: u32) -> u32 {
         let busy = self.busy();
         let first = PEOPLE + busy.asked;

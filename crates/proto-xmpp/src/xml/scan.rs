@@ -86,8 +86,8 @@ impl<'a> Scan<'a> {
         parse::alone(text)
     }
 
-    /// The same of a stream between servers, or with a component: a stanza is of those namespaces'
-    /// names for it, and is seen as one of a client.
+    /// Parses a stanza of a stream between servers, or with a component; its namespace is seen as
+    /// that of a client's stream.
     pub fn of_peer(bytes: &'a [u8]) -> Result<Scan<'a>, StreamFault> {
         let text = std::str::from_utf8(bytes).map_err(|_| StreamFault::NotWellFormed)?;
         parse::whole_of_peer(text)

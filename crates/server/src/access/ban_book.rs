@@ -324,7 +324,7 @@ impl BanBook {
         Ok((ban, versions))
     }
 
-    /// Those that are over leave the log and the list.
+    /// Removes expired bans from the log and the list.
     fn remove_over(&self, now_s: u32) {
         let _one = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let over = self.list.over(now_s);

@@ -22,7 +22,7 @@ pub(super) struct ConsoleDoor {
     pub(super) access_control: Arc<AccessControl>,
 }
 
-/// Somebody who may log in if the password is right.
+/// User who may log in if the password is right.
 struct Found {
     number: u64,
     /// The account in the file, where its password counts.

@@ -24,7 +24,7 @@ use crate::clock;
 /// How long a question may wait: no client is patient for longer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Somebody's question.
+/// Question that waits for a thread.
 pub(super) struct Asked {
     /// The service that asks, and its shard.
     pub(super) by: (ServiceKind, ShardId),
@@ -48,7 +48,7 @@ pub(super) enum Turn {
 pub(super) struct LaneLimits {
     /// In all. One more is refused, or one who is known less.
     pub(super) waiting_max: u32,
-    /// Of one source. One more is refused.
+    /// Limit for one source. One more is refused.
     pub(super) a_source_max: u32,
 }
 

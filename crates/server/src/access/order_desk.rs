@@ -50,7 +50,7 @@ pub type TellBooked = Box<dyn Fn((ServiceKind, ShardId), u64, BookAnswer) + Send
 pub struct OrderWays {
     /// To the shards that ordered something.
     pub tell: TellBooked,
-    /// To all shards.
+    /// Way to all shards.
     pub control: Arc<dyn Control>,
     /// Limits of registrations and passwords.
     pub limits: Mutex<ChatLimits>,
@@ -376,7 +376,7 @@ fn online(ways: &OrderWays, count: u16) -> BookAnswer {
     }
 }
 
-/// Something is said to all who are here.
+/// Sends an announcement to all devices that are online.
 fn announce(ways: &OrderWays, announcement: Arc<Announcement>) -> BookAnswer {
     match asked(ways, ChatCommand::Announce(announcement)) {
         Some(ChatAnswer::Announcing) => Ok(BookDone::Done),

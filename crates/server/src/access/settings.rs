@@ -22,7 +22,7 @@ const FILE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// Bytes of a file of keys, at most.
 const KEY_FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Everything that is chosen.
+/// Settings of access, with the names of its files.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Settings {
     /// `[access]`.

@@ -140,7 +140,7 @@ impl UserBook {
         self.read_each(&[name])?.pop().ok_or(LogFailed)
     }
 
-    /// The same of several.
+    /// As [`read`](Self::read), for several accounts.
     pub(super) fn read_each(&self, names: &[&str]) -> Result<Vec<Option<UserEntry>>, LogFailed> {
         let home = self.logs.way()?.home;
         let keys = names.iter().map(|name| account_key(home, DOMAIN, name)).collect();
@@ -168,7 +168,7 @@ impl UserBook {
         Ok(entry.filter(|_| is_right).map(|entry| entry.state(name)))
     }
 
-    /// The same for access control.
+    /// As [`read`](Self::read), for access control.
     pub(super) fn entry(&self, name: &str) -> Result<Option<UserEntry>, NotRead> {
         self.read(name).map_err(|_| NotRead)
     }

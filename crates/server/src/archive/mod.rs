@@ -42,7 +42,7 @@ pub(crate) const READER: ReaderId = ReaderId(0);
 /// Where messages wait for the archive: a log, and a timeline of it.
 pub type ArchivePlace = (u16, TimelineId);
 
-/// All of them.
+/// Places of the archive.
 pub struct ArchivePlaces {
     /// Where an earlier number of shards has left some, and nothing comes any more.
     pub earlier: Vec<ArchivePlace>,
@@ -158,7 +158,7 @@ impl Archive {
         }
     }
 
-    /// How it stands.
+    /// Counts of the archive.
     pub fn counts(&self) -> ArchiveCounts {
         let ArchiveTally { up, taken, lost, faults, waiting } = &self.tally;
         let waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);

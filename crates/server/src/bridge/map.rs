@@ -25,7 +25,7 @@ pub enum Direction {
 pub struct Topic {
     /// The pattern: a topic filter, or nothing.
     pub filter: String,
-    /// Which way.
+    /// Direction in which messages cross.
     pub direction: Direction,
     /// Highest QoS.
     pub qos: Qos,

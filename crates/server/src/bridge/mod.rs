@@ -107,7 +107,7 @@ fn asker(names: &Resolver, mailbox: BridgeMailbox) -> names::NameAsker {
     }))
 }
 
-/// Nobody to ask, for there are no names: only addresses and socket files.
+/// Resolver that is never asked, as only addresses and socket files are called.
 struct NoNames;
 
 impl NameResolver for NoNames {
@@ -202,7 +202,7 @@ impl Bridges {
         Ok(RunningBridge { settings, status, shard: Some((mailbox, thread)) })
     }
 
-    /// How they are, whenever it is asked.
+    /// Function that returns the bridges' present states.
     pub fn statuses(&self) -> admin::BridgeStatuses {
         let statuses: Vec<_> = self.running.iter().map(|bridge| bridge.status.clone()).collect();
         let status = |status: &Arc<Mutex<BridgeStatus>>| {
@@ -211,7 +211,7 @@ impl Bridges {
         Arc::new(move || statuses.iter().map(status).collect())
     }
 
-    /// How they are now.
+    /// Present states of the bridges.
     pub fn status(&self) -> Vec<BridgeStatus> {
         (self.statuses())()
     }

@@ -123,7 +123,7 @@ pub(super) struct LegPlan {
     pub tls: Option<Arc<ClientConfig>>,
     /// Content of CONNECT, and how messages are acknowledged.
     pub profile: Profile,
-    /// The same for brokers that do not speak that version.
+    /// CONNECT for brokers that do not speak the version of `profile`.
     pub older: Option<Profile>,
     /// When to reconnect.
     pub retry: Backoff,

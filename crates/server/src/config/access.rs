@@ -148,7 +148,7 @@ section! {
 pub struct HiddenList(Vec<String>);
 
 impl HiddenList {
-    /// These texts.
+    /// A list of these texts.
     pub fn of(texts: Vec<String>) -> HiddenList {
         HiddenList(texts)
     }

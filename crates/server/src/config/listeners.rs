@@ -291,7 +291,7 @@ impl ListenSection {
         ListenSection { name: name.into(), ..ListenSection::default() }
     }
 
-    /// The same; an error says why the name is invalid.
+    /// As [`named`](Self::named), but fails with the reason if the name is invalid.
     pub(super) fn checked(name: &str) -> Result<ListenSection, String> {
         let allowed = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
         if name.is_empty() || name.len() > 32 || !name.bytes().all(allowed) {

@@ -24,7 +24,7 @@ const COLUMNS: usize = 98;
 pub struct Changes {
     /// A reload brings these about.
     pub live: Vec<SettingChange>,
-    /// These wait for a restart.
+    /// Changes that need a restart.
     pub restart: Vec<SettingChange>,
 }
 

@@ -37,7 +37,7 @@ impl fmt::Display for ConfigProblem {
     }
 }
 
-/// Everything that is wrong with a configuration; never empty. Prints a line for each problem.
+/// Problems of a configuration; never empty. Prints a line for each problem.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConfigError {
     /// In the order of the tree.

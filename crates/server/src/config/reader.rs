@@ -180,7 +180,7 @@ impl<'a> Reader<'a> {
         self.single_from(root, name, S::default())
     }
 
-    /// The same, with what holds where the file is silent.
+    /// As [`single`](Self::single), with the values that hold where the file is silent.
     pub(super) fn single_from<S: Section>(
         &mut self,
         root: &dyn TableLike,

@@ -38,7 +38,7 @@ pub struct DoorProfile {
 }
 
 impl DoorProfile {
-    /// Everything strict; accounts are of this domain, unless they say another.
+    /// A profile that tolerates no faults; accounts are of this domain, unless they name another.
     pub fn strict(bind_ms_max: u32, domain: &str) -> DoorProfile {
         let im = Arc::new(ImListener { bind_ms_max, domain: domain.into() });
         let xmpp = Arc::new(XmppListener {

@@ -23,7 +23,7 @@ struct Mark {
 }
 
 impl CallClock {
-    /// These are handed to the log.
+    /// Notes that these calls were handed to the log.
     pub(super) fn handed(&mut self, now: Now, tickets: impl Iterator<Item = Ticket>) {
         let Some((first, last, left)) = tickets.fold(None, |range, ticket| match range {
             None => Some((ticket, ticket, 1)),

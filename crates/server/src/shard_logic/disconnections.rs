@@ -32,7 +32,7 @@ fn share(limits: &Limits, shards: u16) -> usize {
     limits.disconnections_max.div_ceil(u32::from(shards.max(1))) as usize
 }
 
-/// One shard's.
+/// Ended connections of one shard.
 pub(super) struct Disconnections {
     shard: ShardId,
     ring: VecDeque<(DisconnectionPlace, Disconnection)>,

@@ -43,7 +43,7 @@ impl Line {
 }
 
 impl PeerBacklog {
-    /// None, between so many shards.
+    /// Makes an empty backlog between so many shards.
     pub fn new(shards: u16, limits: &Limits) -> PeerBacklog {
         let bytes_max = limits.topics.peer_messages_bytes_max;
         PeerBacklog { lines: (0..shards).map(|_| Line::default()).collect(), bytes_max }

@@ -84,7 +84,7 @@ pub trait Carrier {
     /// For whoever listens; how many were dropped.
     fn tell(&mut self, events: Vec<Event>) -> usize;
 
-    /// Somebody came or went.
+    /// Notes that a principal came online or went offline.
     fn note(&mut self, transition: Transition);
 
     /// A session or device is about to leave its connection.
@@ -117,7 +117,7 @@ pub trait AnyService: Send {
     fn restore(&mut self, now: Now, restored: Restored<'_>) -> bool;
     /// Whether the entries of a timeline are wanted.
     fn wants_entries(&self, timeline: TimelineId) -> bool;
-    /// Everything that the log kept has been given.
+    /// Ends the start: the log has handed over everything.
     fn restored(&mut self, now: Now);
     /// State outside the shard, before the service acts.
     fn look(&mut self, surroundings: Surroundings);
@@ -129,7 +129,7 @@ pub trait AnyService: Send {
     fn command(&mut self, now: Now, ask: u64, command: Command);
     /// The log answers calls.
     fn complete(&mut self, now: Now, completions: Vec<Completion>);
-    /// The same service of another shard says something.
+    /// Handles messages from the same service of another shard.
     fn peer_messages(&mut self, now: Now, bag: PeerBag);
     /// The answer to a question about access.
     fn admitted(&mut self, now: Now, number: u64, answer: Admission);

@@ -66,7 +66,7 @@ impl<O: Outside> ServerLogic<O> {
 }
 
 impl<O: Outside> Around<O> {
-    /// Somebody is refused: a device whose proof was wrong is counted.
+    /// Handles a refusal: a device whose proof was wrong counts as a failed login.
     pub(super) fn heed_refusal(&mut self, now: Now, to: ConnRef, why: &str) {
         let Some(knock) = self.knock.take_if(|knock| knock.conn == to) else { return };
         if why == Refusal::AuthFailed.name() {
@@ -75,7 +75,7 @@ impl<O: Outside> Around<O> {
         }
     }
 
-    /// Somebody came or went: who goes too often is banned by a rule.
+    /// Handles a departure: a client that disconnects too often is banned by a rule.
     pub(super) fn heed_leaving(&mut self, now: Now, transition: &Transition) {
         let OnlineState::Offline(reason) = transition.state else { return };
         if ORDERED.contains(&reason) {

@@ -38,7 +38,7 @@ pub struct ShardPresence {
     topic: Option<EventTopic>,
     /// Lines for the history that were not handed over.
     lines: String,
-    /// Something was noted since the tracker's last turn.
+    /// Whether a transition was noted since the tracker's last turn.
     noted: bool,
     /// The directory did not take what was handed out last.
     refused: bool,
@@ -75,7 +75,7 @@ impl ShardPresence {
         &self.tracker
     }
 
-    /// Somebody came or went. The message that says so, if it is to be published.
+    /// Notes a transition, and returns the message about it, if one is to be published.
     pub(super) fn note(
         &mut self,
         now: Now,
@@ -177,7 +177,7 @@ impl ShardPresence {
         self.effects.observed.take()
     }
 
-    /// Those whose connections here are stale.
+    /// Principals whose connections here are stale.
     pub(super) fn outvoted(&mut self) -> Vec<(Principal, PresenceRecord)> {
         std::mem::take(&mut self.effects.outvoted)
     }
@@ -207,14 +207,14 @@ impl ShardPresence {
     }
 }
 
-/// One shard's totals since the process began.
+/// Totals of one shard since the process began.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Figures {
     /// By product and protocol.
     pub counts: PresenceCounts,
     /// Heartbeats that came.
     pub heartbeats: u64,
-    /// Of these, those that came later than agreed.
+    /// Heartbeats among them that came later than agreed.
     pub late: u64,
     /// Connections ended because none came.
     pub lost: u64,

@@ -23,7 +23,7 @@ const QUIET: Duration = Duration::from_secs(10);
 /// Time between two looks at the rows.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// One shard's.
+/// Slow clients of one shard.
 pub(super) struct SlowList {
     shard: ShardId,
     rows: BTreeMap<u64, Row>,
@@ -58,7 +58,7 @@ impl SlowList {
         SlowList { shard, rows, max: max as usize, due, quiet_until, more, is_told }
     }
 
-    /// So many rows at most from now on.
+    /// Sets the most rows.
     pub(super) fn set_max(&mut self, max: u32) {
         self.max = max as usize;
     }

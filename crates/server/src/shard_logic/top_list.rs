@@ -22,7 +22,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 const KINDS: usize = TopKind::ALL.len();
 
-/// One shard's.
+/// Top talkers of one shard.
 #[derive(Default)]
 pub(super) struct TopList {
     heard: Sampler,

@@ -152,8 +152,8 @@ pub(super) struct Peers {
 }
 
 impl Peers {
-    /// Those that a configuration has, with the sockets of their listeners, which no other shard
-    /// has then. None: there are no other domains.
+    /// The peers of a configuration. Takes their listeners out of `sockets`, so that no other shard
+    /// has them. `None`: there are no other domains.
     pub(super) fn of(
         config: &Config,
         (secret, advertised): (ClusterSecret, &Arc<Advertised>),

@@ -22,8 +22,7 @@ const API: &str = "api";
 pub(super) struct Opened {
     pub(super) listeners: OpenListeners,
     pub(super) api: Option<TcpListener>,
-    /// The same sockets once more, for a server that takes over and for a reload that changes
-    /// them.
+    /// Duplicates of the sockets, for a server that takes over and for a reload that changes them.
     pub(super) copies: Vec<KeptSocket>,
 }
 

@@ -22,7 +22,7 @@ use std::sync::atomic::AtomicBool;
 pub(super) struct Notices {
     pub(super) gateway: Arc<PushGateway>,
     boxes: Mailboxes<ServerOutside>,
-    /// Nobody reads the mailboxes any more.
+    /// Whether the mailboxes are no longer read.
     over: Arc<AtomicBool>,
 }
 

@@ -60,8 +60,8 @@ pub(super) fn spawn(
     Ok(threads)
 }
 
-/// These shards have let everybody go: their services say what they still have to say to the log,
-/// unless that takes nothing any more.
+/// Ends shards without connections: lets their services write their last calls to the log, unless
+/// that takes nothing any more.
 fn wind_up(
     mut shards: Vec<Box<ServerShard>>,
     (boxes, abandoned): (&Mailboxes<ServerOutside>, &AtomicBool),

@@ -79,7 +79,7 @@ impl Moderation {
         Ok(count)
     }
 
-    /// Nobody is asked any more.
+    /// Stops asking the hook.
     pub fn close(&self) {
         if let Some(desk) = &self.desk {
             desk.close();

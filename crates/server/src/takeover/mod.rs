@@ -134,7 +134,7 @@ fn at_file<T>(data: &Path, then: impl FnOnce(&SocketAddrUnix) -> Result<T>) -> R
     }
 }
 
-/// The same listeners once more, for who may be asked for them.
+/// Duplicates listeners, for a server that may ask for them.
 pub(crate) fn copies(sockets: &[KeptSocket]) -> std::io::Result<Vec<KeptSocket>> {
     let copy = |kept: &KeptSocket| {
         Ok(KeptSocket { name: kept.name.clone(), socket: kept.socket.try_clone()? })

@@ -16,7 +16,7 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 
-/// Something that whoever runs a server hears while it serves.
+/// Event for the code that runs a server while it serves.
 pub enum TakeOverEvent {
     /// A signal of this number.
     Signal(i32),
@@ -46,7 +46,7 @@ pub struct GivenListeners {
 /// Reason why a server's listeners stay as they are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ListenerHold {
-    /// None: they may change.
+    /// No reason: they may change.
     #[default]
     Free,
     /// A new server has been given them and decides whether it takes them.
@@ -56,7 +56,7 @@ pub enum ListenerHold {
 }
 
 impl GivenListeners {
-    /// Those of a server that runs.
+    /// Listeners of a running server.
     pub fn of(sockets: Vec<KeptSocket>) -> Given {
         Arc::new(Mutex::new(GivenListeners { sockets, hold: ListenerHold::Free }))
     }

@@ -215,7 +215,7 @@ impl Remembered {
     }
 }
 
-/// Something that is not on the wire.
+/// Event that is not on the wire.
 fn noticed(kind: &'static str, fields: Vec<TraceField>) -> Decoded<'static> {
     Decoded { kind: kind.into(), bytes: 0, fields, payload: None }
 }

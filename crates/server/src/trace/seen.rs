@@ -19,7 +19,7 @@ pub(super) const BATCHES_MAX: usize = 1_024;
 /// Weight of an entry beside its bytes.
 const ENTRY_BYTES: usize = 128;
 
-/// Something that a shard saw on a connection.
+/// Event that a shard saw on a connection.
 pub(super) struct Seen {
     /// Number of the connection; 0: a message without one.
     pub(super) connection: u64,
@@ -46,9 +46,9 @@ pub(super) enum SeenWhat {
     Is(Names),
     /// Bytes that a machine took or said.
     Bytes(TraceDirection, Box<[u8]>),
-    /// So many bytes that were too many to be copied.
+    /// Number of bytes that were too many to be copied.
     TooMany(TraceDirection, usize),
-    /// So many bytes that were not taken.
+    /// Number of bytes that were not taken.
     Untaken(usize),
     /// The server noticed or decided something.
     Noticed(&'static str, Vec<TraceField>),
@@ -75,7 +75,7 @@ pub(super) struct Names {
 }
 
 impl Seen {
-    /// The same moment, with something else said of it.
+    /// An event of the same moment.
     pub(super) fn with(&self, what: SeenWhat) -> Seen {
         Seen { what, ..*self }
     }
@@ -137,7 +137,7 @@ impl ActiveTrace {
         self.waiting.fetch_sub(weight, Ordering::Relaxed);
     }
 
-    /// So much is not told.
+    /// Counts events that are left out of the trace.
     pub(super) fn leave_out(&self, count: u64) {
         if self.left_out.fetch_add(count, Ordering::Relaxed) == 0 {
             self.wake();
@@ -154,7 +154,7 @@ impl ActiveTrace {
         self.left_out.swap(0, Ordering::Relaxed)
     }
 
-    /// Nobody wants more of it.
+    /// Ends the trace: its reader is gone.
     pub(super) fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
         self.wake();

@@ -60,7 +60,7 @@ pub struct TraceTap {
     connections: u64,
 }
 
-/// Something on a connection, as its machine and the clock have it.
+/// Moment of an event on a connection, by its machine and the clock.
 #[derive(Clone, Copy)]
 struct Moment {
     at_ms: u64,
@@ -108,7 +108,7 @@ impl TraceTap {
         self.is_active()
     }
 
-    /// Something passed on a connection.
+    /// Handles traffic of a connection.
     pub(crate) fn tapped(
         &mut self,
         now: Now,

@@ -1,4 +1,4 @@
-//! Everything alive in one log, message by message: what tools and rehoming carry elsewhere.
+//! Live content of one log, message by message: what tools and rehoming carry elsewhere.
 //!
 //! Rows, names of timelines and cursors are read from derived state, messages are pulled from the
 //! engine as anybody pulls them. The engine must have made a checkpoint and written nothing since.
@@ -59,7 +59,7 @@ pub(crate) enum Alive {
 }
 
 impl Alive {
-    /// Where it lives.
+    /// Home of the item.
     pub(crate) fn home(&self) -> RowHome {
         match self {
             Alive::Row { key, .. } => RowHome::of(key),

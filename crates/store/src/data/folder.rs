@@ -129,7 +129,7 @@ pub(crate) struct Layout {
     pub(crate) node: NodeId,
     /// Slots of which everything is here.
     pub(crate) slots: SlotRange,
-    /// Those logs with `.new` count.
+    /// Whether the logs with `.new` count.
     pub(crate) switching: bool,
 }
 
@@ -143,7 +143,7 @@ impl Folder {
         Folder::open_with(path, settings, files, Arc::new(fjall))
     }
 
-    /// The same with another upkeep thread of derived state.
+    /// As [`open`](Self::open), with another upkeep thread of derived state.
     pub fn open_with(
         path: &Path,
         settings: Settings,
@@ -164,7 +164,7 @@ impl Folder {
         Folder::open_to_follow_with(path, settings, files, Arc::new(fjall))
     }
 
-    /// The same with another kind of derived state.
+    /// As [`open_to_follow`](Self::open_to_follow), with another kind of derived state.
     pub fn open_to_follow_with(
         path: &Path,
         settings: Settings,

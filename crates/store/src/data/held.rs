@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 /// their queue, and are refused with `Busy` when that is full.
 const WAITING_BYTES_MAX: usize = 2 << 20;
 
-/// Something on its way out of the writer.
+/// Output that leaves the writer.
 pub(crate) enum Leaving {
     /// Answers to writes, and to reads from memory.
     Answers(Vec<Answered>),
@@ -54,7 +54,7 @@ impl Held {
         Awaited { is_full: self.is_full, has_task }
     }
 
-    /// All of it.
+    /// Removes and returns all that waits.
     pub(crate) fn give_up(&mut self) -> impl Iterator<Item = Leaving> + '_ {
         self.waiting.drain(..).map(|(_, leaving)| leaving)
     }

@@ -32,11 +32,11 @@ pub(crate) struct Reading {
 /// The meeting place of one log.
 pub(crate) struct LogQueue {
     state: Mutex<State>,
-    /// Something for the writer to do.
+    /// Signals work for the writer.
     writing: Condvar,
-    /// Something for the upkeep thread to do, or no upkeep task any more.
+    /// Signals work for the upkeep thread, or that it has no task any more.
     keeping: Condvar,
-    /// Something for the reader to do.
+    /// Signals work for the reader.
     reading: Condvar,
     calls_max: usize,
     bytes_max: usize,
@@ -86,7 +86,7 @@ pub(crate) struct Work {
 /// Event that the writer waits for beside work.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Awaited {
-    /// So much is not acknowledged by copies that no calls are taken.
+    /// Whether so much is not acknowledged by copies that no calls are taken.
     pub(crate) is_full: bool,
     /// Whether the log has an upkeep task that may be handed out only once the batches so far are
     /// acknowledged.
@@ -295,7 +295,7 @@ impl LogQueue {
         state.readings.drain(..count).collect()
     }
 
-    /// So many reads have been answered.
+    /// Notes that so many reads have been answered.
     pub(crate) fn answered(&self, reads: usize) {
         self.lock().calls -= reads;
     }
@@ -344,7 +344,7 @@ impl LogQueue {
 }
 
 impl State {
-    /// Something but calls.
+    /// Whether the writer has work other than calls.
     fn has_work(&self) -> bool {
         !self.visits.is_empty()
             || self.finished.is_some()

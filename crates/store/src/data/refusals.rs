@@ -32,7 +32,7 @@ impl Refusals {
         self.0.get(&party).is_some_and(|refused| *refused >= heard)
     }
 
-    /// These were answered so.
+    /// Notes the answers to these writes.
     pub(super) fn note(
         &mut self,
         names: &[Name],

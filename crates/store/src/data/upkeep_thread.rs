@@ -12,7 +12,7 @@ use std::time::Duration;
 /// How often a writer looks at what is due when nothing else wakes it.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The same where all logs are at rest: what time alone makes due is this late at most.
+/// Longest delay of that look where all logs are at rest.
 const LOOK_AT_REST: Duration = Duration::from_secs(5);
 
 /// The upkeep thread's life, in the background.

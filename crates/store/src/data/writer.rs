@@ -26,7 +26,7 @@ pub(crate) type Clock = Arc<dyn Fn() -> u32 + Send + Sync>;
 pub(crate) struct Writer<F> {
     pub(crate) engine: Engine,
     pub(crate) queue: Arc<LogQueue>,
-    /// None: a commit is no sync.
+    /// Commits that share a sync; `None`: a commit is no sync.
     pub(crate) gathering: Option<Gathering>,
     pub(crate) sizes: Arc<Mutex<Sizes>>,
     pub(crate) refusals: Refusals,

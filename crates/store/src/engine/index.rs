@@ -112,7 +112,7 @@ impl Index {
         self.changed.at(self.heads.at(slot).touched()?)
     }
 
-    /// The same, to change it.
+    /// As [`touched`](Self::touched), mutable; adds the change if there is none.
     pub(crate) fn touch(&mut self, slot: u32) -> &mut Touched {
         let at = self.touch_at(slot);
         self.changed.at_mut(at).expect("heads name only what is there")
@@ -335,7 +335,7 @@ impl Index {
         std::hint::black_box(changed.fold(0, |seen, it| seen ^ self.heads.at(it.head).last));
     }
 
-    /// The same of what appends to these timelines change.
+    /// As [`look_at`](Self::look_at), for what appends to these timelines change.
     pub(crate) fn look_for(&self, timelines: impl Iterator<Item = TimelineId>) {
         let slots = timelines.filter_map(|timeline| self.heads.find(timeline));
         let seen = slots.fold(0, |seen, slot| {

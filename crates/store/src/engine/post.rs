@@ -34,7 +34,7 @@ pub(super) const SLICE_MEMBERS: usize = 4_096;
 struct Posted<'a> {
     message: &'a Arc<Message>,
     claim: Option<Claim>,
-    /// Those of the list alone that stand at these places in it.
+    /// Places in the list of the timelines that get the entry; `None`: all.
     only: Option<&'a [u32]>,
 }
 

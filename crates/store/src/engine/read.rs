@@ -78,7 +78,7 @@ impl Engine {
         })
     }
 
-    /// The same, done at once.
+    /// As [`plan`](Self::plan), but reads at once.
     pub fn read(&mut self, read: Read) -> Result<Done, StoreError> {
         self.plan(read).finish()
     }

@@ -117,7 +117,7 @@ impl<'a> Said<'a> {
         out.extend_from_slice(self.body);
     }
 
-    /// The same, with targets that a list has.
+    /// As [`write`](Self::write), with targets that a list has.
     pub(crate) fn write_listed(&self, posting: &Posting<'_>, out: &mut Vec<u8>) {
         out.reserve(96 + self.label.len() + posting.seqs.len() * 4 + self.body.len());
         self.write_head(FORM_LISTED, out);
@@ -125,7 +125,7 @@ impl<'a> Said<'a> {
         out.extend_from_slice(self.body);
     }
 
-    /// Everything before the targets.
+    /// Writes all that precedes the targets.
     fn write_head(&self, listed: u8, out: &mut Vec<u8>) {
         let form = match self.whereabouts {
             Whereabouts::Nowhere => 0,

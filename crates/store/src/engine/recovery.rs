@@ -160,9 +160,9 @@ impl Engine {
         true
     }
 
-    /// Everything that is alive, in the order of the port. `each` says of a timeline whether its
-    /// entries are wanted; what it says of anything else means nothing. Only right after opening,
-    /// while state knows everything.
+    /// Hands over all that is alive, in the order of the port. `each` says of a timeline whether
+    /// its entries are wanted; what it says of anything else means nothing. Only right after
+    /// opening, while state knows everything.
     pub fn restore(&self, each: &mut dyn FnMut(Restored<'_>) -> bool) -> Result<(), StateError> {
         restore(&*self.index.state, each)
     }
@@ -174,7 +174,7 @@ const HEADS_TOGETHER: usize = 1_024;
 /// Receiver of each live item.
 type Each<'a> = &'a mut dyn FnMut(Restored<'_>) -> bool;
 
-/// Everything that state knows and is given back, as [`Engine::restore`].
+/// Hands over all that state restores, as [`Engine::restore`].
 pub fn restore(state: &dyn State, each: Each<'_>) -> Result<(), StateError> {
     for table in Table::ALL.into_iter().filter(|table| table.is_restored()) {
         let (from, to) = all_of(table as u8);
@@ -189,7 +189,7 @@ pub fn restore(state: &dyn State, each: Each<'_>) -> Result<(), StateError> {
     Ok(())
 }
 
-/// Everything whose key begins with this byte.
+/// Bounds of all keys that begin with this byte.
 fn all_of(first: u8) -> (Vec<u8>, Vec<u8>) {
     (vec![first], [&[first][..], &[u8::MAX; 600]].concat())
 }
@@ -320,7 +320,7 @@ pub(super) struct Lists {
 }
 
 impl Lists {
-    /// None yet of the log in this folder.
+    /// Makes an empty set of lists of the log in this folder.
     pub(super) fn new(files: Arc<dyn FileSystem>, folder: &Path) -> Lists {
         let reader = Reader::new(files, folder.into(), Place::default());
         Lists { reader: Some(reader), ..Lists::default() }

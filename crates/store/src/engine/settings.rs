@@ -52,9 +52,9 @@ pub struct EngineSettings {
 /// Which messages a rule is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RetentionRule {
-    /// Those of timelines of this space.
+    /// Space of the timelines.
     pub space: Space,
-    /// Those alone whose labels begin with this byte. All messages of one timeline are of one kind.
+    /// First byte of the labels; `None`: any. All messages of one timeline are of one kind.
     pub kind: Option<u8>,
     /// Limits of these messages.
     pub retention: Retention,
@@ -106,12 +106,12 @@ impl EngineSettings {
         }
     }
 
-    /// The same with this rule for a space.
+    /// The settings with this rule for a space.
     pub fn keep(self, space: Space, retention: Retention) -> EngineSettings {
         self.keep_kind(RetentionRule { space, kind: None, retention })
     }
 
-    /// The same with this rule for a kind of messages of a space.
+    /// The settings with this rule for a kind of messages of a space.
     pub fn keep_kind(mut self, rule: RetentionRule) -> EngineSettings {
         self.retention.retain(|it| (it.space, it.kind) != (rule.space, rule.kind));
         if rule.retention.is_any() {
@@ -131,7 +131,7 @@ impl EngineSettings {
     }
 }
 
-/// Of these rules, that of a message with this label.
+/// The rule among these for a message with this label.
 pub(crate) fn rule_of(rules: &[RetentionRule], space: Space, label: &[u8]) -> Retention {
     let of_space = || rules.iter().filter(|rule| rule.space == space);
     let of_kind =

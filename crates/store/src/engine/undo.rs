@@ -11,7 +11,7 @@ use model::timeline::{ReaderId, Seq};
 
 /// One step back.
 pub(super) enum Undo {
-    /// So many entries whose message stands in a segment were pushed: the last of
+    /// Number of pushed entries whose message stands in a segment: the last of
     /// [`super::commit::Batch::pushed`].
     Append {
         count: usize,
@@ -39,7 +39,7 @@ pub(super) enum Undo {
         segment: u32,
         bytes: u32,
     },
-    /// So many entries were moved from one segment to the other.
+    /// Number of entries that were moved from one segment to the other.
     Moved {
         from: u32,
         to: u32,

@@ -74,7 +74,7 @@ pub struct UpkeepTask {
 pub enum CheckpointStep {
     /// A slice to be done, on any thread; its result comes with [`Engine::finished`].
     Task(UpkeepTask),
-    /// Something was done at once, and there is more.
+    /// A slice was done, and there is more.
     More,
     /// The checkpoint is at its end; whether it succeeded.
     Done(bool),
@@ -108,7 +108,7 @@ impl UpkeepTask {
         self.awaits
     }
 
-    /// Does it.
+    /// Runs the task.
     pub fn run(self) -> Finished {
         let UpkeepTask { state, reader, work, .. } = self;
         Finished(match work {

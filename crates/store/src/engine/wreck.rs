@@ -30,7 +30,7 @@ pub(crate) struct Wreck {
     /// By table and key.
     pub(crate) rows: BTreeMap<Box<[u8]>, Box<[u8]>>,
     pub(crate) timelines: BTreeMap<TimelineId, Remains>,
-    /// Those that state knows with their places.
+    /// Once keys that state knows with their places.
     once: BTreeMap<OnceKey, (Place, OnceRecord)>,
     /// Of the segment that is read.
     lists: Lists,

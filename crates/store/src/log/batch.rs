@@ -84,9 +84,9 @@ impl BatchHead {
 /// A whole batch as it stands in its segment, its Batch record first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogBatch<'a> {
-    /// Where it stands.
+    /// Place of the batch.
     pub place: Place,
-    /// In which epoch it was written.
+    /// Epoch in which it was written.
     pub epoch: u32,
     /// Indices of its first and last record.
     pub first: u64,
@@ -96,7 +96,7 @@ pub struct LogBatch<'a> {
     pub chain: u32,
     /// Node that begins the epoch, if this is the batch of the one Epoch record.
     pub lead: Option<Origin>,
-    /// All of it.
+    /// Bytes of the batch.
     pub bytes: &'a [u8],
 }
 
@@ -242,8 +242,8 @@ impl BatchWalk {
         self.open.is_none()
     }
 
-    /// Something here cannot be read: it goes on with the next batch that can, or the next segment,
-    /// and knows no more than that these are behind.
+    /// Skips what cannot be read here: goes on with the next batch that can be, or with the next
+    /// segment, and knows no more than that these are behind.
     pub(crate) fn lose(&mut self) {
         (self.open, self.is_lost) = (None, true);
     }

@@ -16,7 +16,7 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// Those behind this position.
+    /// Batches behind this position.
     pub(crate) fn behind(reader: Reader, at: Position) -> Batches {
         Batches { reader, at, bytes: Vec::new() }
     }

@@ -35,7 +35,7 @@ struct End {
 
 /// Why a segment cannot be read on.
 enum Break {
-    /// Something is not whole.
+    /// A record is incomplete.
     Torn(u64, &'static str),
     /// The damage is no torn tail, whatever follows it.
     Error(OpenError),

@@ -55,7 +55,7 @@ pub enum FollowError {
         /// The batch's first.
         found: u64,
     },
-    /// Somebody leads in a later epoch already.
+    /// Another node leads in a later epoch already.
     Epoch {
         /// The epoch of the last batch here.
         known: u32,

@@ -29,7 +29,7 @@ pub(crate) struct Reserve {
 }
 
 impl Reserve {
-    /// None yet: what an earlier process kept is given up.
+    /// Makes an empty reserve, and gives up what an earlier process kept.
     pub(crate) fn new(files: Arc<dyn FileSystem>, path: PathBuf) -> io::Result<Reserve> {
         let mut reserve = Reserve { files, path, bytes: RESERVE_BYTES };
         match reserve.keep(0) {

@@ -29,7 +29,7 @@ static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 pub(super) struct Last {
     pub(super) number: u32,
     pub(super) bytes: u64,
-    /// Of these, on stable storage.
+    /// Bytes of it that are on stable storage.
     pub(super) synced: u64,
     /// Of the file, of which what is behind those is zeros.
     pub(super) length: u64,

@@ -133,7 +133,7 @@ struct Look<'a> {
     bad: Vec<Bad>,
 }
 
-/// Something that is wrong.
+/// Damage that was found.
 struct Bad {
     damage: Damage,
     /// Behind the last batch before it that follows.

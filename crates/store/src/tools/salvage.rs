@@ -39,7 +39,7 @@ pub struct Salvaged {
     pub sums: Sums,
     /// Damages of the old folder, the first thousand.
     pub damages: Vec<Damage>,
-    /// All of them.
+    /// Number of all damages.
     pub count: u64,
     /// Messages that were to be there and cannot be read.
     pub lost: u64,

@@ -1,6 +1,6 @@
 //! The secret of the cluster whose a data folder is: to be shown, and to be given to a new node.
 //!
-//! Everything stored is named under it, so it is set before anything is stored and never changed.
+//! All that is stored is named under it, so it is set before anything is stored and never changed.
 //! Invariant: a folder that has data keeps the secret it has.
 
 use super::Means;

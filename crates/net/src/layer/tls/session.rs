@@ -187,7 +187,7 @@ impl TlsSession {
         }
     }
 
-    /// Something was said aside during the handshake.
+    /// Takes facts that were learnt during the handshake.
     fn hear(&mut self, aside: Aside) {
         let Aside { server_name, end_point, exporter } = aside;
         if server_name.is_some() {

@@ -8,7 +8,7 @@ use std::fmt;
 /// Reason why a call did not come about: that of its last attempt, or why there was none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CallFault {
-    /// As many calls are under way as may be.
+    /// The limit of calls under way is reached.
     Busy,
     /// No address was found.
     Name(NameFault),

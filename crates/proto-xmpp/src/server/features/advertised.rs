@@ -45,7 +45,7 @@ impl Default for Advertised {
 }
 
 impl Advertised {
-    /// These addresses and services.
+    /// Makes features from these contacts and services.
     pub fn new(contacts: Vec<ServerContact>, services: Vec<ExternalService>) -> Advertised {
         let (contacts, services) = (contacts.into(), services.into());
         let mut advertised = Advertised { contacts, services, capabilities: [None, None] };

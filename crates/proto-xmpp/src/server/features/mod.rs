@@ -51,7 +51,7 @@ pub(super) struct Asking {
     fault: Option<ChatFault>,
 }
 
-/// How it is answered.
+/// Form of the answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum What {
     /// The roster; whether the client knows versions.

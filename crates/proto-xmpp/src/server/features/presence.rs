@@ -82,7 +82,7 @@ impl Session {
         self.counts_sent(out);
     }
 
-    /// Somebody came, went or is there otherwise.
+    /// Writes the presence of another account or of one of its devices.
     pub(in crate::server) fn write_presence(&mut self, presence: &Presence, out: &mut Out) {
         let Presence { from, device, availability } = presence;
         let device = device.as_deref();

@@ -42,7 +42,7 @@ pub struct ExternalService {
 pub enum ServiceCredentials {
     /// Nothing is asked for.
     Open,
-    /// The same for everybody.
+    /// The same credentials for everybody.
     Same {
         /// The user name.
         username: Box<str>,

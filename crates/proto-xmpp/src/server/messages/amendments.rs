@@ -202,7 +202,7 @@ fn nowhere() -> TargetMessage {
     TargetMessage { seq: 0, id: 0, name: "".into() }
 }
 
-/// The same about another target.
+/// The content with another target.
 fn with_target(content: &Content, target: &TargetMessage) -> Content {
     let beside = TargetMessage::read(&content.extra).map_or(&[][..], |(_, beside)| beside);
     Content { extra: target.extra(beside), ..content.clone() }

@@ -29,7 +29,7 @@ impl Echoes {
         self.0.iter().map(|it| size_of::<Echo>() + it.whole.len()).sum()
     }
 
-    /// None of them is answered by an error any more.
+    /// Forgets all echoes: no stanza can be answered by an error any more.
     pub(in crate::server) fn clear(&mut self) {
         self.0.clear();
     }

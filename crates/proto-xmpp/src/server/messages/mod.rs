@@ -48,7 +48,7 @@ pub(super) enum SentAs {
 }
 
 impl Session {
-    /// Somebody says something (RFC 6121 5).
+    /// Handles a message of the device (RFC 6121 5).
     pub(super) fn message(&mut self, now: Now, message: &Element<'_, '_>, out: &mut Out) {
         let (id, to) = (message.attribute("id"), message.attribute("to"));
         // A message that is nothing but a forged carbon or result would be empty without it.
@@ -101,7 +101,7 @@ impl Session {
         }
     }
 
-    /// Something is said: what it replies to, if it does, is found first.
+    /// Sends a message, and looks up the message that it replies to first.
     pub(super) fn says(
         &mut self,
         now: Now,
@@ -126,7 +126,7 @@ impl Session {
         }
     }
 
-    /// Something is said to an account or a group: the service is to store it.
+    /// Sends a message to an account or a group: the service stores it.
     pub(super) fn sends(
         &mut self,
         now: Now,

@@ -40,8 +40,8 @@ pub(super) fn resource_of(to: Option<&str>) -> Option<Box<str>> {
 }
 
 impl Session {
-    /// Something is for one device of somebody, if that is there. Those of other domains are known
-    /// to their own server.
+    /// Sends a message to one device of an account, if that is online. Devices of other domains are
+    /// known to their own server.
     pub(super) fn knocks(
         &mut self,
         now: Now,

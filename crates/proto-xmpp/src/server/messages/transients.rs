@@ -31,7 +31,7 @@ impl Session {
         self.has(Session::AVAILABLE) && out.backlog() <= out.backlog_max()
     }
 
-    /// Somebody tells it something.
+    /// Writes a transient from another session.
     pub(in crate::server) fn write_transient(&mut self, transient: &Transient, out: &mut Out) {
         let is_out = transient.to.is_group() && !self.is_in_room(&transient.to);
         if is_out || !self.hears_of_now(out) {

@@ -10,7 +10,7 @@ use crate::xml::scan::Scan;
 use model::account::AccountAddress;
 use model::chat::{DISPLAYED_NODE, NodeItem, NodesAsk};
 
-/// With whom the account has read up to which message, by what is published.
+/// Conversations that a published item marks as read, each with the id of the last message read.
 pub(super) fn published(ask: &NodesAsk) -> Vec<(AccountAddress, Box<str>)> {
     let NodesAsk::Change(changes) = ask else { return Vec::new() };
     let ours = changes.iter().filter(|change| *change.node == *DISPLAYED_NODE);

@@ -90,7 +90,7 @@ pub(super) struct NodesAsking {
     want: Want,
 }
 
-/// How it is answered.
+/// Form of the answer.
 enum Want {
     /// By "done".
     Order,
@@ -174,7 +174,7 @@ pub(super) fn is_of_nodes(asked: &Element<'_, '_>) -> bool {
 }
 
 impl Session {
-    /// Something is wanted of the nodes of an account; absent: the own.
+    /// Handles a request about the nodes of an account; `None`: its own.
     pub(super) fn asks_of_nodes(
         &mut self,
         now: Now,

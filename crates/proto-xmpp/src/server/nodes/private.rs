@@ -22,7 +22,7 @@ pub(super) fn change(node: Box<str>, payload: Box<[u8]>) -> NodeChange {
     NodeChange { publish, options, ..NodeChange::of(NodeSpace::Kept, node) }
 }
 
-/// Something is kept, or wanted.
+/// Order to store or return private data.
 pub(super) fn asks(query: &Element<'_, '_>, is_set: bool) -> Wanted {
     let elements: Vec<_> = query.children().collect();
     let is_named = |it: &Element<'_, '_>| !matches!(it.namespace(), "" | PRIVATE);

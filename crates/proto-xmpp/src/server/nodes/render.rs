@@ -110,7 +110,7 @@ fn node_info(node: &str, found: &NodeFound) -> String {
 }
 
 impl Session {
-    /// Something happened to a node (XEP-0060 7.1.2.1, 7.2.2.1, 8.4.2, 8.5.2).
+    /// Writes a notification of a node's change (XEP-0060 7.1.2.1, 7.2.2.1, 8.4.2, 8.5.2).
     pub(in crate::server) fn node_news(&mut self, news: &NodeNews, out: &mut Out) {
         let node = escaped(&news.node);
         for event in &*news.events {

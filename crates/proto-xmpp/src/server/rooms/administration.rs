@@ -51,13 +51,13 @@ struct Order {
 enum Goal {
     /// This one is done.
     Verb,
-    /// Somebody is a member, and no more.
+    /// The account is a member, and no more.
     Member,
-    /// Somebody is an admin at the least.
+    /// The account is at least an admin.
     Admin,
-    /// Somebody is the owner.
+    /// The account is the owner.
     Owner,
-    /// Somebody is neither a member nor banned.
+    /// The account is neither a member nor banned.
     None,
 }
 
@@ -103,13 +103,13 @@ impl Ordering {
         Ordering::new(room, [Order { goal, verb, title: reason, members }])
     }
 
-    /// Somebody may speak again.
+    /// Order that lets an account speak again.
     pub(super) fn unmute(room: AccountAddress, whom: AccountAddress) -> Ordering {
         let (goal, verb, members) = (Goal::Verb, GroupVerb::Unmute, vec![whom.into()]);
         Ordering::new(room, [Order { goal, verb, title: Box::default(), members }])
     }
 
-    /// These are to be members, for these reasons: those for one reason by one order.
+    /// Orders that add these accounts, each with a reason: one order for each reason.
     pub(super) fn add(room: AccountAddress, invited: Vec<(Addressee, Box<str>)>) -> Ordering {
         let mut orders: Vec<Order> = Vec::new();
         for (one, reason) in invited {

@@ -46,7 +46,7 @@ enum VoiceForm {
     Asks,
     /// This one is to have one.
     Allows(AccountAddress),
-    /// Somebody is not, or it is not said.
+    /// The form denies voice, or says nothing.
     Denies,
     /// The form was cancelled.
     Cancelled,

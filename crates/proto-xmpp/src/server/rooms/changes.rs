@@ -68,7 +68,7 @@ impl Session {
         self.write_invitation(of, (&id, &delay), out);
     }
 
-    /// Something happened to a room that was entered.
+    /// Handles a change of a room that the session is in.
     fn room_changes(
         &mut self,
         now: Now,

@@ -44,7 +44,7 @@ const HISTORY_MAX: u16 = 50;
 /// Bytes of a history after which no older message is shown.
 const HISTORY_BYTES_MAX: usize = 64 * 1024;
 
-/// Somebody enters a room.
+/// State of a session that is entering a room.
 pub(super) struct Entering {
     pub(super) walk: Walk,
     stage: Stage,
@@ -101,7 +101,7 @@ impl Wished {
         }
     }
 
-    /// So many messages.
+    /// Number of messages.
     pub(super) fn stanzas(&self) -> u16 {
         self.stanzas
     }
@@ -114,7 +114,7 @@ impl Wished {
 }
 
 impl Entering {
-    /// Somebody wants to enter; one who may make no room joins it where it is unlocked.
+    /// Begins to enter; a session that may create no rooms joins a group only if it is unlocked.
     pub(super) fn new(
         room: &AccountAddress,
         nick: &str,

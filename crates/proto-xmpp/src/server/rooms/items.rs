@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 /// Rooms of an account that are listed.
 const ROOMS_LISTED_MAX: usize = 256;
 
-/// Somebody wants to know which rooms a service has.
+/// Request for the rooms of a service.
 pub(super) struct Items {
     range: PublicRange,
     /// A part of the list is wanted, and not all of it.
@@ -39,7 +39,7 @@ pub(super) struct Items {
     seen: usize,
     /// The page has as many as are wanted: there may be more.
     is_full: bool,
-    /// Those of the page, by their names; the title, where it is known.
+    /// Rooms of the page, by name, with their titles where known.
     rooms: BTreeMap<Box<str>, (AccountAddress, Option<Box<str>>)>,
 }
 

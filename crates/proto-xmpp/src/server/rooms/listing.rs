@@ -20,7 +20,7 @@ const MEMBERS_LISTED_MAX: usize = 1_024;
 /// Bytes of reasons in a list of those who are banned, as XML; who has no room is there without.
 const REASONS_BYTES_MAX: usize = 128 * 1024;
 
-/// Somebody wants to know what a room is, or to have it otherwise.
+/// Request for the state or the settings of a room.
 pub(super) struct Looking {
     pub(super) walk: Walk,
     pub(super) what: Glance,
@@ -63,7 +63,7 @@ impl Looking {
     }
 }
 
-/// Somebody wants to know who has a role in a room.
+/// Request for the members of a room that have a role.
 pub(super) struct Listing {
     pub(super) walk: Walk,
     wanted: Wanted,
@@ -71,7 +71,7 @@ pub(super) struct Listing {
 
 enum Wanted {
     Affiliation(GroupRole),
-    /// Those who are banned (XEP-0045 9.2).
+    /// Banned accounts (XEP-0045 9.2).
     Outcasts,
     Role(&'static str),
 }

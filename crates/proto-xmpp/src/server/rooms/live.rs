@@ -38,7 +38,7 @@ pub(super) struct LiveRoom {
     pub(super) state: Arc<ChatroomState>,
 }
 
-/// Something that a session has asked of a chatroom.
+/// Request of a session to a chatroom.
 pub(super) struct LiveAsk {
     number: u32,
     /// The name of the stanza that asks, its id, and to whom it is.
@@ -253,7 +253,7 @@ impl Session {
         self.ask_live(ask, ChatroomAsk::Order(order), out);
     }
 
-    /// Somebody says something in a chatroom.
+    /// Writes a message of a chatroom.
     pub(in crate::server) fn live_said(&mut self, said: &ChatroomMessage, out: &mut Out) {
         let most = out.backlog_max() / if said.important { 1 } else { 2 };
         if out.backlog() > most {
@@ -299,7 +299,7 @@ impl Session {
         }
     }
 
-    /// Somebody showed the session out (9.1, 8.2, 10.9).
+    /// Writes that the session was removed from a chatroom (9.1, 8.2, 10.9).
     fn live_out(&mut self, room: &AccountAddress, why: ChatroomOut, out: &mut Out) {
         let Some(rooms) = self.busy.as_mut().and_then(|busy| busy.rooms.as_mut()) else { return };
         rooms.live.retain(|it| it.address != *room);

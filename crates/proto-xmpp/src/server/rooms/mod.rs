@@ -138,7 +138,7 @@ enum RoomAnswer<'a> {
 
 /// Next step of a question.
 enum Step {
-    /// Something else is asked.
+    /// Asks the next question.
     Ask,
     Done,
     Refused(StanzaFault),
@@ -373,7 +373,7 @@ impl Session {
         }
     }
 
-    /// Somebody does not enter a room: that it was about one is said besides (XEP-0045 7.2).
+    /// Refuses entry to a room with an error that names the room's protocol (XEP-0045 7.2).
     fn refuse_entry(
         &mut self,
         (id, from): (Option<&str>, Option<&str>),

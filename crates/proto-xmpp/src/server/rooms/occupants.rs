@@ -32,7 +32,7 @@ pub(super) struct Occupant<'a> {
     pub(super) role: GroupRole,
     /// Whether it may not speak.
     pub(super) is_silent: bool,
-    /// How it is there, if it has said so.
+    /// Availability, if the occupant has said so.
     pub(super) show: Option<&'a MemberShow>,
 }
 
@@ -44,7 +44,7 @@ impl<'a> Occupant<'a> {
         Occupant { room, account, role: member.role, is_silent, show }
     }
 
-    /// Somebody whose show has changed.
+    /// Occupant whose availability has changed.
     pub(super) fn shown(shown: &'a MemberShown) -> Occupant<'a> {
         let MemberShown { group: room, closed, status } = shown;
         let (account, is_silent) = (&status.member.address, is_silent(status, *closed));

@@ -32,7 +32,7 @@ pub(super) fn shown(presence: &Element<'_, '_>) -> Result<MemberShow, StatusTooL
 pub(super) struct Shows(Vec<(AccountAddress, Arc<MemberShow>)>);
 
 impl Shows {
-    /// Those of these members.
+    /// Availability of these members.
     pub(super) fn of(all: &[MemberStatus]) -> Shows {
         let said = all.iter().filter_map(|it| Some((it.member.address.clone(), it.show.clone()?)));
         Shows(said.collect())

@@ -71,7 +71,7 @@ impl Session {
         self.refuse_here("message", about, fault, out);
     }
 
-    /// Something is said to all, or the room is called otherwise.
+    /// Sends a message to a room, or changes its title.
     fn says_in(
         &mut self,
         now: Now,
@@ -95,7 +95,7 @@ impl Session {
         }
     }
 
-    /// Something is said to one occupant (7.5): to its account, for a room hides nobody.
+    /// Sends a message to one occupant (7.5): to its account, since rooms are not anonymous.
     fn says_privately(
         &mut self,
         now: Now,

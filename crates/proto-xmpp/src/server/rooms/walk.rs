@@ -25,7 +25,7 @@ pub(super) struct Walk {
     pub(super) is_unlocked: bool,
     pub(super) is_public: bool,
     pub(super) is_temporary: bool,
-    /// Of those who are banned, instead of members.
+    /// Whether it lists banned accounts instead of members.
     is_of_banned: bool,
     pub(super) total: u32,
     /// Members that are wanted.

@@ -28,9 +28,9 @@ pub(in crate::server) struct Acks {
     pub(in crate::server) received: u32,
     /// Stanzas to the client.
     pub(in crate::server) sent: u32,
-    /// Of those, how many it says that it has.
+    /// Stanzas to the client that it has acknowledged.
     pub(in crate::server) had: u32,
-    /// Those among the others that are owed.
+    /// Unacknowledged stanzas that are kept to be sent again.
     pub(in crate::server) unacked: VecDeque<Unacked>,
     /// How many of them have a place in the inbox.
     pub(in crate::server) placed: usize,

@@ -303,7 +303,7 @@ impl<'a> Parser<'a> {
         if !value.bytes().all(is_of_uri) {
             return Err(StreamFault::PolicyViolation);
         }
-        /// Those that need no declaration: `xml`, and none.
+        /// Number of prefixes that need no declaration: `xml`, and the empty one.
         const KNOWN: usize = 2;
         if self.bindings.len() >= PREFIXES_MAX + KNOWN {
             return Err(StreamFault::PolicyViolation);
@@ -325,7 +325,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// None is there twice, by its name or by its namespace; all prefixes are bound.
+    /// Checks that all prefixes are bound, and that no attribute occurs twice, by its name or by
+    /// its namespace.
     fn check_attributes(&mut self, first: usize) -> Parsed<()> {
         self.names.clear();
         for at in first..self.scan.attributes.len() {

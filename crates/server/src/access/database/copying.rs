@@ -63,7 +63,7 @@ impl UserBook {
         tell!(event::ACCOUNT_ROW_IS_NONE, %name, why);
     }
 
-    /// Those that differ from what is here.
+    /// Rows that differ from the copies here.
     fn news(
         &self,
         database: &BookDatabase,

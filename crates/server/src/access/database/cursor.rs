@@ -23,7 +23,7 @@ const LATE_S: u32 = 5;
 /// Applied part of a table of changes.
 #[derive(Default)]
 pub(super) struct NewsCursor {
-    /// Everything up to here.
+    /// Number up to which all changes are carried out.
     floor: u64,
     /// And these, with the second at which each came into sight.
     seen: BTreeMap<u64, u32>,
@@ -52,7 +52,7 @@ impl NewsCursor {
         seq > self.floor && !self.seen.contains_key(&seq)
     }
 
-    /// These were carried out.
+    /// Notes that these changes were carried out.
     pub(super) fn carried_out(&mut self, now_s: u32, seqs: impl IntoIterator<Item = u64>) {
         for seq in seqs.into_iter().filter(|seq| *seq > self.floor) {
             self.seen.entry(seq).or_insert(now_s);

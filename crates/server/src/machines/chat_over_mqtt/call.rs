@@ -134,7 +134,7 @@ fn number_of(field: &SchemaLine, request: &[u8]) -> u32 {
     own
 }
 
-/// The same of a call that is not looked at further.
+/// The request's own number, of a call that is not decoded further.
 pub(super) fn own_number(call: &ChatCall, reply: &Reply) -> u32 {
     let number = |field| Some(number_of(field, &said(field, call, reply).ok()?));
     named(call).ok().and_then(number).unwrap_or_default()

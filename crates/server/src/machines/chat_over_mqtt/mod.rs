@@ -377,8 +377,8 @@ impl ChatOverMqtt {
         self.publish(now, &pending.reply.message(&frame), out)
     }
 
-    /// Something happens in the account. An event with a place in the inbox may be sent later by
-    /// it; one without a place is not sent to a device that does not read.
+    /// Handles an event of the account. An event with a place in the inbox may be sent later by it;
+    /// one without a place is not sent to a device that does not read.
     fn happens(&mut self, now: Now, word: ChatDelivery, out: &mut Out) -> Done {
         let place = place_of(&word);
         let is_told = self.events().any() && !is_slow(out) && self.untold == 0;

@@ -35,7 +35,7 @@ impl EventTopic {
         (both && plain && topic.fill("p", "d").is_some()).then_some(topic)
     }
 
-    /// The same, said by this server.
+    /// The topic with this server as the sender.
     #[must_use]
     pub fn of(self, node: &NodeName) -> EventTopic {
         EventTopic { node: node.as_str().into(), ..self }

@@ -27,7 +27,7 @@ const RETRY_MS: u32 = 1_000;
 pub(super) enum ElsewhereMail {
     /// Take nobody more, and end.
     Stop,
-    /// Somebody wants to know whether it turns.
+    /// Asks whether the listener's thread runs; it answers with its number.
     Turns(SyncSender<ShardId>),
 }
 

@@ -109,7 +109,7 @@ impl FollowingServer {
         Ok(FollowingServer { doors, files: open.files, copies, api, addresses, supervisor })
     }
 
-    /// Where it listens: the name of each listener with its address, and the API's.
+    /// Addresses of the listeners, by name, and of the API.
     pub(super) fn listening(&self) -> (&[(String, ListenEndpoint)], Option<SocketAddr>) {
         (&self.addresses, self.api.as_ref().map(FollowerApi::addr))
     }

@@ -22,7 +22,7 @@ pub(super) struct LeaderSeat {
 }
 
 impl LeaderSeat {
-    /// Nobody is known to lead.
+    /// Makes a seat without a known leader.
     pub(super) fn new(config: &Config) -> LeaderSeat {
         let ports = listeners(config).map(|(name, port)| (name.to_owned(), port)).collect();
         LeaderSeat { ports, leader: Mutex::default() }

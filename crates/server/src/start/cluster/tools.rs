@@ -1,10 +1,10 @@
 //! An operator's changes of a cluster, from a node that need not run: create it, join it, list it,
 //! move the lead, remove a node, and make its table anew.
 //!
-//! Everything is planned first and told in lines; nothing changes before the plan is carried out.
-//! The data folder is changed before NATS, and has the node's number then: what is left half done
-//! is done by the same command again. It prints nothing. Invariant: a data folder with data never
-//! gets another secret, and never another number of logs.
+//! Each change is planned first and described in lines; nothing changes before the plan is carried
+//! out. The data folder is changed before NATS, and has the node's number then: what is left half
+//! done is done by the same command again. It prints nothing. Invariant: a data folder with data
+//! never gets another secret, and never another number of logs.
 
 use crate::config::Config;
 use crate::start::cluster::joined::{nats_settings, node_name};
@@ -23,10 +23,10 @@ use store::tools::{self, Means};
 /// Most logs of a cluster.
 pub const LOGS_MAX: u16 = replication::LOGS_MAX as u16;
 
-/// Something that will be done, once it is agreed to.
+/// Plan of a change, to be carried out once it is agreed to.
 pub struct ClusterPlan {
     lines: Vec<String>,
-    /// None: the cluster is not asked.
+    /// Change of the cluster; `None`: none.
     remote: Option<OperationPlan>,
     local: Local,
 }
@@ -46,7 +46,7 @@ impl ClusterPlan {
         &self.lines
     }
 
-    /// Does it, with this data folder.
+    /// Carries out the plan with this data folder.
     pub fn carry_out(self, data: &Path) -> Result<(), String> {
         let means = Means::default();
         let done = match self.local {
@@ -186,7 +186,7 @@ pub fn secret_of(bytes: &[u8]) -> Option<ClusterSecret> {
     raw.or_else(text)
 }
 
-/// Something about the NATS servers of a cluster, for `holdline doctor`.
+/// Fact about the NATS servers of a cluster, for `holdline doctor`.
 pub struct NatsFact {
     /// The item.
     pub item: String,

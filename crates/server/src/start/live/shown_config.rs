@@ -43,7 +43,7 @@ impl ShownConfig {
         load().map_err(|error| error.to_string())
     }
 
-    /// All of it. Reads the file.
+    /// Returns the configuration. Reads the file.
     pub(in crate::start) fn show(&self) -> Configuration {
         let in_force = self.in_force();
         let sections = in_force.shown();

@@ -45,7 +45,7 @@ pub(in crate::start) fn report_hooks(config: &Config, home: HashKey) -> Vec<Repo
 }
 
 impl ReportPlaces {
-    /// Those of a server that was started with this configuration.
+    /// Places of a server that was started with this configuration.
     pub(in crate::start) fn new(
         boxes: &Mailboxes<ServerOutside>,
         storage: &Arc<Storage>,

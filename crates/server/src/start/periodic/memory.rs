@@ -78,7 +78,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// So much is used.
+    /// Judges the memory in use, in bytes.
     fn look(&self, bytes: u64) {
         let (before, memory_max) = (self.gauge.now(), self.most);
         let level = before.after(bytes, memory_max);

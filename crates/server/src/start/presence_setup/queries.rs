@@ -39,7 +39,7 @@ pub struct DirectoryQueries {
 
 /// State of the copy, and who can find out more.
 pub struct Copy {
-    /// How it stands.
+    /// State of the copy.
     pub latest: Latest,
     /// Memory's own sums.
     pub digests: Arc<Digests>,

@@ -56,7 +56,7 @@ pub fn recall(topic: &EventTopic, control: &dyn Control, ask: &AskOwner) -> u64 
     }
 }
 
-/// Does it on a thread of its own, which ends by itself.
+/// Starts the recall on a thread of its own, which ends by itself.
 pub fn begin(topic: EventTopic, control: Arc<dyn Control>, ask: AskOwner) -> std::io::Result<()> {
     let run = move || {
         let count = recall(&topic, control.as_ref(), &ask);

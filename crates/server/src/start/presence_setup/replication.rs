@@ -100,7 +100,7 @@ impl ReplicatorThread {
         self.copies.clone()
     }
 
-    /// How it stands.
+    /// State of the replication.
     pub fn latest(&self) -> Latest {
         self.latest.clone()
     }
@@ -212,6 +212,6 @@ impl<F: FnMut(ShardNotice)> ReplicationSink for ShardMailboxes<F> {
 pub enum ShardNotice {
     /// To one: what became of its batches.
     Written(ShardId, Result<Vec<Put>, DirectoryError>),
-    /// To all: what the directory has in a bucket.
+    /// For all shards: the directory's content of a bucket.
     Compare(u16, Arc<Vec<DirectoryEntry>>),
 }

@@ -46,7 +46,7 @@ pub struct HookBacklog {
     /// How long a log's answer is waited for.
     answer: Duration,
     state: Mutex<BacklogState>,
-    /// Something was answered or appended, or all is over.
+    /// Signals an answer, an append or the end.
     told: Condvar,
 }
 

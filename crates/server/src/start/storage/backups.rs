@@ -84,7 +84,7 @@ struct RunningBackups {
 }
 
 impl Backups {
-    /// None yet.
+    /// Makes the schedule before any backup.
     pub(in crate::start) fn new(storage: &Arc<Storage>) -> Backups {
         let storage = Arc::downgrade(storage);
         Backups { storage, tally: Arc::default(), running: Mutex::default(), one: Arc::default() }

@@ -53,7 +53,7 @@ pub(super) struct Folder {
 pub struct Storage {
     pub(super) logs: Arc<Logs>,
     pub(super) backlog: Arc<HookBacklog>,
-    /// Nobody reads the shards' mailboxes any more.
+    /// Whether the shards' mailboxes are no longer read.
     pub(super) over: Arc<AtomicBool>,
 }
 

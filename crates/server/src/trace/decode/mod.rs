@@ -28,7 +28,7 @@ pub(super) struct Decoded<'a> {
 #[derive(Default)]
 pub(super) struct FrameMemory {
     mqtt: MqttMemory,
-    /// Of its last frame, where versions show in frames.
+    /// Name of the last frame, where versions show in frames.
     name: Option<&'static str>,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Decoded<'a> {
         self
     }
 
-    /// So many bytes that cannot be read.
+    /// Bytes that cannot be decoded.
     fn unread(bytes: usize, why: &str) -> Decoded<'a> {
         Decoded::new("undecoded", bytes, Fields::default().set("why", why))
     }

@@ -53,7 +53,7 @@ impl Counts {
         self.0.entry(segment).or_default().bytes -= u64::from(bytes);
     }
 
-    /// So many entries came.
+    /// Adds so many live entries to a segment.
     pub(crate) fn fill(&mut self, segment: u32, entries: u64) {
         let count = self.0.entry(segment).or_default();
         count.live += entries;
@@ -67,7 +67,7 @@ impl Counts {
         count.ever -= entries;
     }
 
-    /// So many entries left. False if there were not as many.
+    /// Removes so many live entries of a segment. Returns false if there were not as many.
     #[must_use]
     pub(crate) fn free(&mut self, segment: u32, entries: u64) -> bool {
         let count = self.0.entry(segment).or_default();

@@ -38,7 +38,7 @@ pub(crate) struct Head {
     pub(crate) last: Seq,
     pub(crate) bytes: u64,
     pub(crate) count: u32,
-    /// Where it stands among what changed, and whether it was used lately.
+    /// Place of the head in the list of changes, and whether it was used lately.
     touched: u32,
 }
 

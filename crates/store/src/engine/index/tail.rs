@@ -120,7 +120,7 @@ impl Touched {
         flushing.chain(after_in(&self.part, after))
     }
 
-    /// Those with seqs below `before`, backwards.
+    /// Entries that are not in runs, with seqs below `before`, in descending order.
     pub(crate) fn tail_before(&self, before: Seq) -> impl Iterator<Item = &Entry> {
         let flushing = self.flushing.iter().flat_map(move |flush| before_in(&flush.part, before));
         let flushing = flushing.filter(|entry| !self.part.is_gone(entry.seq));

@@ -127,7 +127,7 @@ impl Finder {
         Ok(at.ok().map(|at| entries[at].clone()))
     }
 
-    /// The same, as a removal names it.
+    /// As [`find`](Self::find), in the form that a removal needs.
     pub(crate) fn leaving(
         &mut self,
         state: &dyn State,

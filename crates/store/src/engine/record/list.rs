@@ -22,16 +22,16 @@ pub(crate) struct Posting<'a> {
     /// Where the list stands in the segment, and its record's length.
     pub(crate) list: (u32, u32),
     pub(crate) members: Members<'a>,
-    /// Of those members, in their order.
+    /// Seqs in the timelines of the members, in their order.
     pub(crate) seqs: &'a [Seq],
 }
 
 /// Which of a list.
 #[derive(Clone, Copy)]
 pub(crate) enum Members<'a> {
-    /// As many as there are seqs, from this one on.
+    /// As many members as there are seqs, from this place on.
     From(u32),
-    /// These, which rise.
+    /// Members at these places, which are in ascending order.
     At(&'a [u32]),
 }
 

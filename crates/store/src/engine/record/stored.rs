@@ -41,7 +41,7 @@ pub(crate) struct Entry {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Leaving {
     pub(crate) seq: Seq,
-    /// Of its message.
+    /// Segment of its message.
     pub(crate) segment: u32,
     /// As [`Stored::weight`].
     pub(crate) weight: u32,

@@ -186,7 +186,7 @@ impl State for FjallState {
         writer.persist(&opened)
     }
 
-    /// Nobody waits for it while the database is opened anew.
+    /// Returns nothing while the database is being reopened, instead of waiting for it.
     fn memory(&self) -> StateMemory {
         let Ok(open) = self.open.try_read() else { return StateMemory::default() };
         let of = |Opened { database, .. }: &Opened| StateMemory {

@@ -41,7 +41,7 @@ impl MemoryState {
         self.inner().writes_left = writes;
     }
 
-    /// Everything is gone, as when its folder was removed.
+    /// Removes all state, as when its folder is removed.
     pub fn clear(&self) {
         *self.inner() = Inner::default();
     }

@@ -53,7 +53,7 @@ pub(in crate::engine) struct Checkpoint {
     /// Timelines not told of yet, the lowest last: state goes through them in its order, which
     /// costs it a third less.
     timelines: Vec<Named>,
-    /// So many that state takes them together.
+    /// Changes that are so many that state takes them together.
     bulk: Option<Bulk>,
     rows: Option<Told>,
     once: Untold,

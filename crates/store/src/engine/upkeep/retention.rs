@@ -187,7 +187,7 @@ pub(in crate::engine) struct Sweep {
     rules: Vec<RetentionRule>,
     /// Of what gives way those go that were made before this second, until they had so many bytes.
     giving_way: Option<(u32, u64)>,
-    /// Those that are still to be walked through, the next last.
+    /// Tables and spaces still to be walked, the next last.
     walks: Vec<(SweepTable, Space)>,
     /// Where to go on in that one.
     from: Vec<u8>,

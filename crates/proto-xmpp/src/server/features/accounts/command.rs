@@ -32,9 +32,9 @@ pub(super) struct Command {
 /// Kind of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum CommandWhat {
-    /// Something with one account, and a password of it.
+    /// Order about one account and its password.
     One(UserVerb),
-    /// Something with accounts.
+    /// Order about accounts.
     Many(UserVerb),
     /// How many accounts there are.
     Registered,
@@ -44,7 +44,7 @@ pub(super) enum CommandWhat {
     Online,
     /// Statistics of a user.
     Statistics,
-    /// Something is said to all who are here.
+    /// Sends an announcement to all devices that are online.
     Announce,
 }
 

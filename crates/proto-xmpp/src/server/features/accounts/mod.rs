@@ -32,7 +32,7 @@ pub(in crate::server) struct BookAsking {
     what: BookWhat,
 }
 
-/// How it is answered.
+/// Form of the answer.
 enum BookWhat {
     /// By "done".
     Own,
@@ -137,7 +137,7 @@ fn password(text: &str) -> Result<NewPassword, StanzaFault> {
 /// A request to the book; `None`: the session is answered at once.
 type Wanted = Result<Option<(BookWhat, BookWish)>, StanzaFault>;
 
-/// So many, where it was a count.
+/// The count, if the answer is one.
 fn count_of(done: &BookDone) -> u64 {
     match done {
         BookDone::Count(count) | BookDone::Online { count, .. } => *count,

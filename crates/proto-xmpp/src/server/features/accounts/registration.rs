@@ -78,7 +78,7 @@ impl Session {
 }
 
 impl Opening {
-    /// Somebody who has not logged in asks about an account (XEP-0077 3.1).
+    /// Handles a client's question about registration before login (XEP-0077 3.1).
     pub(in crate::server) fn registers(
         &mut self,
         stanza: &Element<'_, '_>,

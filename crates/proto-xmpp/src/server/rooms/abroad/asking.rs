@@ -83,7 +83,8 @@ impl RoomsAbroad {
         }
     }
 
-    /// Somebody enters a room, or says how it is there (7.2, 7.6).
+    /// Handles presence from a device that enters a room, or that changes its availability there
+    /// (7.2, 7.6).
     fn presence(
         &mut self,
         now: Now,
@@ -134,7 +135,7 @@ impl RoomsAbroad {
         self.ask_room(now, about, RoomAsk { stanza: name, id, to, what, place: None });
     }
 
-    /// Something is said in a room, or to one who is there (7.4, 7.5, 7.8, 8.1).
+    /// Handles a message to a room, or to an occupant (7.4, 7.5, 7.8, 8.1).
     fn message(
         &mut self,
         now: Now,

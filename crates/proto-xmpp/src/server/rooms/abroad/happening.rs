@@ -28,7 +28,7 @@ const NOBODY: &[u8] = b" to=''";
 const GHOSTS_MAX: usize = 16;
 
 impl RoomsAbroad {
-    /// Something was said in a group, or happened there.
+    /// Handles a message of a group, or a change of the group.
     pub fn said(&mut self, now: Now, word: &RoomWord) {
         let room = &word.message.to;
         // Rooms of one domain speak with other servers: what another one said would be a stanza in
@@ -118,7 +118,7 @@ impl RoomsAbroad {
         }
     }
 
-    /// Something happened to a group.
+    /// Handles a change of a group.
     fn happens(&mut self, now: Now, message: &ChatMessage, change: &GroupChange, all: &[Who]) {
         let (room, by, why) = (&message.to, &message.from, Why::of(message, change));
         let role = match change.verb {

@@ -43,7 +43,7 @@ const ASKED_TIME: Duration = Duration::from_secs(120);
 /// Guests who are being taken out of their groups at once.
 const LEAVES_MAX: usize = 32;
 
-/// Something that rooms want of those around them.
+/// Request of rooms to the parts around them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AbroadWord {
     /// A request to chat in the name of an account; its answer comes under the number.
@@ -52,7 +52,7 @@ pub enum AbroadWord {
         number: u64,
         /// The account, of another server.
         account: AccountAddress,
-        /// On which device.
+        /// Device of the account.
         device: Box<str>,
         /// The request.
         what: Box<ErrandWhat>,
@@ -75,12 +75,12 @@ pub struct RoomsAbroad {
     service: Box<str>,
     limits: FederationLimits,
     seats: Seats,
-    /// Those who are about to have one, by room.
+    /// Devices that are entering, by room.
     entering: HashMap<AccountAddress, Vec<Entrant>>,
     asked: HashMap<u64, Asked>,
     /// Guests who are there no more, and are still members.
     leaving: VecDeque<Guest>,
-    /// Those guests, and the ones whose leave chat has not answered.
+    /// Guests of `leaving`, and those whose leave chat has not answered.
     departing: HashSet<Guest>,
     leaves: usize,
     last: u64,
@@ -90,7 +90,7 @@ pub struct RoomsAbroad {
     refused: ForeignRefused,
 }
 
-/// Somebody who is about to be in a room.
+/// Device that is entering a room.
 struct Entrant {
     who: Who,
     /// Messages in the room meanwhile.
@@ -101,7 +101,7 @@ struct Entrant {
     is_left: bool,
 }
 
-/// Something that chat was asked.
+/// Request to chat that is unanswered.
 struct Asked {
     account: AccountAddress,
     device: Box<str>,
@@ -113,7 +113,7 @@ struct Asked {
 enum AskedWhat {
     /// A question about the room, as a session has it.
     Room(RoomAsk),
-    /// Something is said: its id, and to whom.
+    /// Message: its id, and its recipient.
     Say(Option<Box<str>>, Box<str>),
     /// A part of the room's archive, for the question with this id.
     Archive(Option<Box<str>>, Box<ArchiveQuery>),
@@ -121,12 +121,12 @@ enum AskedWhat {
     Leave,
     /// How somebody is there was said.
     Show,
-    /// Somebody asks for voice.
+    /// Request for voice.
     Voice,
 }
 
 impl RoomsAbroad {
-    /// Those of this domain.
+    /// Makes the rooms of this domain.
     pub fn new(own: &str, limits: &FederationLimits, seed: u64) -> RoomsAbroad {
         RoomsAbroad {
             own: own.into(),
@@ -224,7 +224,7 @@ impl RoomsAbroad {
         self.takes_guests_out(now);
     }
 
-    /// Nobody waits longer for what chat did not answer.
+    /// Gives up requests that chat did not answer in time.
     pub fn sweep(&mut self, now: Now) {
         let is_over = |it: &Asked| now.mono >= it.since + ASKED_TIME;
         let over = self.asked.iter().filter(|(_, it)| is_over(it)).map(|(number, _)| *number);

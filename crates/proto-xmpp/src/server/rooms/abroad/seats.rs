@@ -68,7 +68,7 @@ impl ShowPace {
     }
 }
 
-/// Somebody who became a member of a group by entering its room.
+/// Account that became a member of a group by entering its room.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Guest {
     pub room: AccountAddress,
@@ -85,7 +85,7 @@ pub(super) struct SeatedRoom {
     pub shows: Shows,
 }
 
-/// All of them.
+/// Seats of all rooms.
 #[derive(Default)]
 pub(super) struct Seats {
     rooms: HashMap<AccountAddress, SeatedRoom>,
@@ -101,7 +101,7 @@ impl Seats {
         std::mem::take(&mut self.emptied)
     }
 
-    /// Somebody is not in a room after all.
+    /// Notes that a device did not enter a room after all.
     pub(super) fn is_missed(&mut self, room: &AccountAddress) {
         self.emptied.insert(room.clone());
     }
@@ -170,7 +170,7 @@ impl Seats {
         taken.pop()
     }
 
-    /// These are in a room no more.
+    /// Removes seats from a room, and returns them.
     pub(super) fn take_from(
         &mut self,
         room: &AccountAddress,
@@ -207,7 +207,7 @@ impl Seats {
         due
     }
 
-    /// Nobody of a domain is in any room any more: who was, and where.
+    /// Removes all seats of a domain, and returns them with their rooms.
     pub(super) fn take_domain(&mut self, domain: &str) -> Vec<(AccountAddress, Seat)> {
         if self.of_domain(domain) == 0 {
             return Vec::new();

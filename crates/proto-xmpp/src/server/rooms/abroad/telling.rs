@@ -30,8 +30,8 @@ pub(super) const MISSED_MAX: usize = 256;
 pub(super) const MISSED: &str = "<status code='333'/>";
 
 impl RoomsAbroad {
-    /// Somebody begins to enter. False: it does so already. A device that left before the answer
-    /// came begins anew, and the answers come in the order of the questions.
+    /// Notes that a device begins to enter. Returns false if it is entering already. A device that
+    /// left before the answer came begins anew, and the answers come in the order of the questions.
     pub(super) fn begins_to_enter(&mut self, room: &AccountAddress, who: &Who) -> bool {
         let entrants = self.entering.entry(room.clone()).or_default();
         let is_new = !entrants.iter().any(|it| it.who == *who && !it.is_left);
@@ -99,7 +99,7 @@ impl RoomsAbroad {
         }
     }
 
-    /// Somebody is in a room now, or not: what is to be seen of it is written, in the order of 7.1.
+    /// Finishes entering: writes the room's present state, in the order of 7.1, or the fault.
     fn enters(
         &mut self,
         now: Now,

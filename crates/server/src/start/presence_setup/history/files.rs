@@ -136,7 +136,8 @@ impl Search {
         }
     }
 
-    /// Of one that went it is known from where it had come, if that was in the same start.
+    /// Keeps a transition. One that went offline gets the address that it came from, if both were
+    /// in the same start.
     fn keep(&mut self, mut one: PastTransition) {
         let before = self.found.back().filter(|it| it.online && it.lease == one.lease);
         if !one.online && one.peer.is_none() {
