@@ -259,7 +259,7 @@ impl Shared {
         self.ask_within(command, Duration::ZERO).await
     }
 
-    /// The same for a command that may itself wait for `more`.
+    /// As [`ask`](Self::ask), for a command that may itself wait for `more`.
     pub(crate) async fn ask_within(
         &self,
         command: Command,

@@ -1,7 +1,7 @@
 //! Happenings by id, and which of them somebody wants.
 //!
-//! The same words serve the stream and the webhooks ([`crate::answers::events`]). 64-bit numbers
-//! are text, for many a reader of JSON keeps only 53 bits. Invariant: an id made by [`id`] names a
+//! The stream and the webhooks use the same words ([`crate::answers::events`]). 64-bit numbers are
+//! text, for many a reader of JSON keeps only 53 bits. Invariant: an id made by [`id`] names a
 //! place in this process's feed and no other's, and [`message_id`] never makes the same one.
 
 use crate::answers::events::{self as bodies, AnyEvent};
@@ -75,7 +75,7 @@ impl Filter {
         self.types.contains(&name) || self.types.is_empty() && is_usual()
     }
 
-    /// The same without one type; nothing if no other is left.
+    /// The filter without one type; `None` if no other is left.
     pub(crate) fn without(&self, name: &str) -> Option<Filter> {
         self.without_those(|known| known == name)
     }
@@ -102,7 +102,7 @@ impl Filter {
         self.product.is_none() && TYPES.iter().any(|name| is_chat(name) && self.wants_type(name))
     }
 
-    /// The same without events of chat; nothing if no other type is left.
+    /// The filter without events of chat; `None` if no other type is left.
     pub(crate) fn without_chat(&self) -> Option<Filter> {
         self.without_those(is_chat)
     }
@@ -137,7 +137,7 @@ pub(crate) fn place_after(boot: u64, id: &str) -> Option<u64> {
     (of.parse() == Ok(boot)).then(|| place.saturating_add(1))
 }
 
-/// The same for one of chat.
+/// As [`place_after`], for an event of chat.
 pub(crate) fn chat_place_after(boot: u64, id: &str) -> Option<u64> {
     place_after(boot, &id.replacen("-c", "-", 1)).filter(|_| id.contains("-c"))
 }

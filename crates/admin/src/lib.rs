@@ -92,7 +92,7 @@ pub trait ConsolePeople: Send + Sync {
     /// name that nobody has.
     fn check(&self, name: &str, password: &str) -> Result<Option<u64>, UserFault>;
 
-    /// The same, whatever its password is.
+    /// Epoch of the user with this name, whatever its password, if it is not disabled.
     fn standing(&self, name: &str) -> Result<Option<u64>, UserFault>;
 }
 
@@ -348,7 +348,7 @@ impl RunningApi {
         move |note| audit_log::note(&shared, note)
     }
 
-    /// Where it listens, in the order of its listeners.
+    /// Addresses that it listens at, in the order of its listeners.
     pub fn addrs(&self) -> &[SocketAddr] {
         &self.addrs
     }

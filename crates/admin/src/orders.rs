@@ -317,7 +317,7 @@ pub(crate) struct EventsQuery {
     pub(crate) types: Option<String>,
     /// With type=message_published: only messages on topics that match this filter.
     pub(crate) topic: Option<String>,
-    /// The same as the header, for those who cannot set it.
+    /// As the header, for clients that cannot set it.
     pub(crate) last_event_id: Option<String>,
 }
 

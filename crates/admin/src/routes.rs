@@ -36,7 +36,7 @@ fn part(part: Part) -> Result<String, Fault> {
     part.map(|Path(text)| text).map_err(|error| Fault::bad(error.body_text()))
 }
 
-/// The same for two of them.
+/// Two percent-decoded parts of a path.
 type Pair = Result<Path<(String, String)>, PathRejection>;
 
 fn pair(pair: Pair) -> Result<(String, String), Fault> {
@@ -74,7 +74,7 @@ fn topics(answer: Answer) -> Result<TopicAnswer, Fault> {
     }
 }
 
-/// The same where the answer is whether it was done.
+/// As `ask`, for a command whose answer is whether it was done.
 async fn done(api: &Shared, command: TopicCommand) -> Result<bool, Fault> {
     match ask(api, command).await? {
         TopicAnswer::Done(done) => Ok(done),

@@ -25,7 +25,7 @@ impl<'a> ByteReader<'a> {
         self.0
     }
 
-    /// So many bytes.
+    /// Takes so many bytes; `None` if there are fewer.
     pub fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;

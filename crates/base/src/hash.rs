@@ -32,7 +32,7 @@ impl HashKey {
         self.of_short(parts).unwrap_or_else(|| self.of_any(parts))
     }
 
-    /// The same for parts that fit into a buffer together, without the streaming in between.
+    /// As `of_any`, for parts that fit into a buffer together, without the streaming in between.
     fn of_short(&self, parts: &[&[u8]]) -> Option<u64> {
         let mut buffer = [SEPARATOR; SHORT_BYTES_MAX];
         let mut end = 0;
@@ -102,7 +102,7 @@ impl SlotRange {
     /// All slots.
     pub const ALL: SlotRange = SlotRange { first: Slot(0), last: Slot::LAST };
 
-    /// Those from one to another; `None` if that one is before.
+    /// Slots from `first` to `last`; `None` if `last` is before.
     pub fn new(first: Slot, last: Slot) -> Option<SlotRange> {
         (first <= last).then_some(SlotRange { first, last })
     }
@@ -117,7 +117,8 @@ impl SlotRange {
         (self.first..=self.last).contains(&slot)
     }
 
-    /// As many parts, in order, as even as can be; fewer if there are fewer slots.
+    /// Splits the range into so many parts, in order, as even as can be; fewer if there are fewer
+    /// slots.
     pub fn parts(self, count: u16) -> Vec<SlotRange> {
         let slots = u32::from(self.last.0 - self.first.0) + 1;
         let count = u32::from(count.max(1)).min(slots);
@@ -126,7 +127,8 @@ impl SlotRange {
         (0..count).map(part).collect()
     }
 
-    /// These and their neighbours behind them; `None` if those are no neighbours.
+    /// Range of these slots and of those directly behind them; `None` if `behind` does not begin
+    /// there.
     pub fn joined(self, behind: SlotRange) -> Option<SlotRange> {
         let SlotRange { first, last } = self;
         let meet = last.0 + 1 == behind.first.0;

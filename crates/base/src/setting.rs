@@ -46,7 +46,7 @@ pub enum Reload {
 /// How much of a value may be seen in messages, logs and printed configurations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shown {
-    /// All of it.
+    /// The whole value.
     Whole,
     /// The value is a URL: all of it is shown but the user, the password and other secrets.
     WithoutSecrets,

@@ -54,7 +54,7 @@ impl<K: Ord, V> SmallMap<K, V> {
         self.0.iter().map(|(_, value)| value)
     }
 
-    /// The same, to change.
+    /// Values, mutable.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
         self.0.iter_mut().map(|(_, value)| value)
     }

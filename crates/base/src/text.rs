@@ -13,7 +13,7 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     escape(text, is_obeyed)
 }
 
-/// The same for a text of several lines: line ends and tabs stay.
+/// As [`escaped`], for a text of several lines: line ends and tabs stay.
 pub fn escaped_lines(text: &str) -> Cow<'_, str> {
     escape(text, |char| is_obeyed(char) && char != '\n' && char != '\t')
 }

@@ -58,7 +58,8 @@ impl Wheel {
         self.expire_some(now, usize::MAX, due);
     }
 
-    /// The same, moving about so many at most; true: there are more whose time may have come.
+    /// As [`expire`](Self::expire), but moves about `most` tokens at most. Returns true if there
+    /// are more whose time may have come.
     pub fn expire_some(&mut self, now: Instant, most: usize, due: &mut Vec<u64>) -> bool {
         let end = now.nanos() / TICK_NS + 1;
         if self.len == 0 {

@@ -45,7 +45,7 @@ impl Api {
         Api { agent: config.build().new_agent(), address, base, authorization }
     }
 
-    /// Where it is.
+    /// URL of the API.
     pub fn url(&self) -> String {
         self.base.clone()
     }

@@ -43,7 +43,7 @@ impl Child {
         Child::start_quiet_on(command, None)
     }
 
-    /// The same, on core `core` alone if there is one.
+    /// As [`start_quiet`](Self::start_quiet), on core `core` alone if there is one.
     pub fn start_quiet_on(command: &mut Command, core: Option<usize>) -> io::Result<Child> {
         command.stdin(Stdio::piped()).stdout(Stdio::null());
         let mut process = match core {

@@ -80,7 +80,7 @@ pub fn profile(heartbeat_s: u16) -> io::Result<Profile> {
     Ok(profile)
 }
 
-/// Everything that went wrong, by cause; nothing if nothing did.
+/// All errors, by cause; empty without any.
 pub fn errors(seen: &Snapshot) -> Vec<(String, u64)> {
     let ends = seen
         .causes

@@ -40,8 +40,8 @@ const START_S: u32 = 900;
 /// Time between two reports of progress.
 const TELL_EVERY: Duration = Duration::from_secs(15);
 
-/// Runs it: `miop|mqtt|mqtt-kept|xmpp|lab DEVICES HOLD_SECONDS PATIENCE_SECONDS`, the last for
-/// everything but what is held.
+/// Runs a measurement inside the VM: `miop|mqtt|mqtt-kept|xmpp|lab DEVICES HOLD_SECONDS
+/// PATIENCE_SECONDS`, the last for everything but what is held.
 pub fn run(arguments: &[String]) -> io::Result<()> {
     let Some((protocol, arguments)) = arguments.split_first() else {
         let usage = "miop|mqtt|mqtt-kept|xmpp|lab DEVICES HOLD_SECONDS PATIENCE_SECONDS";
@@ -141,8 +141,8 @@ impl Held<'_> {
 struct Sample {
     online: u64,
     memory: Memory,
-    /// Of it, what the store's indexes have, whose limits are no session's: blocks that were read,
-    /// and rows that wait to be written.
+    /// Memory of the store's indexes among it, whose limits are no session's: blocks that were
+    /// read, and rows that wait to be written.
     cached: u64,
     unwritten: u64,
     slabs: Option<Slabs>,

@@ -1,6 +1,6 @@
 //! Measurements: memory as a slope, CPU by the scheduler's accounting.
 //!
-//! Everything is read from `/proc`, by parsers that take text, so that they are tested without a
+//! All figures are read from `/proc`, by parsers that take text, so that they are tested without a
 //! process. Nothing here knows Holdline: a pid is all it is given.
 
 pub mod cpu;

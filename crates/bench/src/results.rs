@@ -19,7 +19,7 @@ use std::path::PathBuf;
 pub struct Figure {
     /// Name of the figure, unique within the scenario.
     pub name: String,
-    /// How much.
+    /// Value of the figure.
     pub value: f64,
     /// Unit of the figure.
     pub unit: &'static str,

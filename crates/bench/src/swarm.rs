@@ -72,7 +72,7 @@ pub struct Wanted {
     pub clean: bool,
     /// Filter and QoS that it subscribes to.
     pub filter: Option<(String, u8)>,
-    /// Where it publishes.
+    /// Topic that it publishes to.
     pub topic: String,
 }
 
@@ -92,7 +92,7 @@ pub struct Load {
 }
 
 impl Swarm {
-    /// Nobody yet.
+    /// Makes a swarm without clients.
     pub fn new(to: SocketAddr) -> io::Result<Swarm> {
         Ok(Swarm {
             to,

@@ -40,7 +40,7 @@ pub struct BoshListener {
 
 /// Why a body was not read.
 enum Unread {
-    /// As much is being read as may be, in all or of one source.
+    /// The limit of bodies being read is reached, in all or of one source.
     Full(NoSeat),
     /// The body is larger than the limit, or broke off.
     TooLarge,

@@ -62,7 +62,7 @@ impl Sessions {
         }
     }
 
-    /// So many from now on. Those beyond stay.
+    /// Sets the most sessions. Those beyond stay.
     pub(crate) fn set_max(&self, limits: &BoshLimits) {
         self.seats.set_max(limits.sessions_max, limits.sessions_a_source_max);
     }

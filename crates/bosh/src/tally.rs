@@ -11,7 +11,7 @@ macro_rules! outcomes {
         pub enum BoshOutcome { $(#[doc = $help] $variant,)+ }
 
         impl BoshOutcome {
-            /// All of them.
+            /// All outcomes.
             pub const ALL: &'static [BoshOutcome] = &[$(BoshOutcome::$variant,)+];
 
             /// The metric's name, without the prefix `holdline_`.
@@ -41,7 +41,7 @@ outcomes! {
 }
 
 impl BoshOutcome {
-    /// How it is counted that there is no room.
+    /// Outcome that a lack of room is counted as.
     pub(crate) fn of(why: NoSeat) -> BoshOutcome {
         match why {
             NoSeat::Full => BoshOutcome::Full,

@@ -28,7 +28,7 @@ pub struct BrokerAddress {
 
 /// Default port of Holdline's instant messaging, without TLS.
 pub const IM_PORT: u16 = 7005;
-/// The same with TLS.
+/// Default port of Holdline's instant messaging, with TLS.
 pub const IMS_PORT: u16 = 7006;
 
 /// Endpoint that is called.
@@ -65,7 +65,7 @@ impl BrokerAddress {
         }
     }
 
-    /// The same of a server of instant messaging.
+    /// Address of a server of instant messaging.
     pub fn im(host: &str, port: u16) -> BrokerAddress {
         BrokerAddress { protocol: Protocol::Im, ..BrokerAddress::tcp(host, port) }
     }

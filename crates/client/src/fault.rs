@@ -11,13 +11,13 @@ use proto_mqtt::codec::{PacketKind, ReasonCode};
 pub enum ConnectErrorKind {
     /// The settings cannot work: a file, an address.
     Settings,
-    /// Nobody answered at the address.
+    /// The address did not answer.
     Unreachable,
     /// TLS did not come about.
     Tls,
     /// The WebSocket did not come about, or broke.
     WebSocket,
-    /// Something took longer than it may.
+    /// A step took longer than allowed.
     TimedOut,
     /// The broker said no.
     Refused(ReasonCode),

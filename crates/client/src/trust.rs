@@ -189,7 +189,7 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, ConnectError> {
 #[derive(Debug)]
 struct Believer {
     inner: Option<Arc<WebPkiServerVerifier>>,
-    /// Those that were named, and are not the system's.
+    /// Named authorities, without the system's.
     own: Vec<CertificateDer<'static>>,
     /// Whether names are looked at.
     names: bool,

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const WAITS_MAX_US: u64 = 30_000_000;
 /// After so long nothing more comes of what was there before.
 const SILENCE: Duration = Duration::from_millis(1_000);
-/// The same of a count that is only asked for, and wrong more often.
+/// That silence for classic versions, whose count is asked for beforehand and is wrong more often.
 const SILENCE_CLASSIC: Duration = Duration::from_millis(400);
 
 /// Which devices are visited, and how.

@@ -27,12 +27,12 @@ const FORGET_LIVES: u32 = 20;
 /// How late a push may be whose time is short: the clocks of both sides are cut to seconds.
 const LATE_US: u64 = 2_500_000;
 
-/// Something that must not be.
+/// Broken promise.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
     /// Kind of the violation.
     pub kind: &'static str,
-    /// In which life of the server it was seen.
+    /// Life of the server in which it was seen.
     pub life: u32,
     /// All that is known.
     pub text: String,
@@ -85,7 +85,7 @@ struct Entry {
 #[derive(Default)]
 struct Device {
     entries: HashMap<u64, Entry>,
-    /// Those that may still come.
+    /// Pushes that may still come.
     open: BTreeSet<u64>,
     /// By collapse key.
     alike: HashMap<u8, Vec<u64>>,
@@ -96,7 +96,7 @@ struct Device {
     written: u64,
 }
 
-/// Everything that is known of a run.
+/// All that is known of a run.
 pub struct Book {
     seed: u64,
     life: u32,

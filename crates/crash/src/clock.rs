@@ -1,7 +1,7 @@
 //! The harness's clock: microseconds since its start.
 //!
-//! Everything that is written down bears a time of this one monotonic clock, so that "answered
-//! before it was asked" can be said of two threads. The wall clock dates the stored result alone.
+//! All records bear a time of this one monotonic clock, so that "answered before it was asked" can
+//! be said of two threads. The wall clock dates the stored result alone.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

@@ -41,7 +41,7 @@ pub struct Came {
 pub enum Heard {
     /// The device is bound. Classic versions do not say more.
     Bound {
-        /// So many pushes wait.
+        /// Number of pushes that wait.
         waiting: Option<u32>,
         /// The session's number.
         epoch: Option<u64>,
@@ -76,7 +76,7 @@ impl Line {
         Line::bind_as(address, (device, &product, &name), tags)
     }
 
-    /// The same under other names than those of the number.
+    /// As [`bind`](Self::bind), under other names than those of the number.
     pub fn bind_as(
         address: SocketAddr,
         (device, product, name): (DeviceNumber, &str, &str),
@@ -104,8 +104,8 @@ impl Line {
         Ok(line)
     }
 
-    /// The same, and the answer. A device that is told to come back does, for some seconds: a
-    /// server that has just started may want a moment.
+    /// As [`bind_as`](Self::bind_as), and waits for the answer. A device that is told to come back
+    /// does, for some seconds: a server that has just started may want a moment.
     pub fn bind_patiently(
         address: SocketAddr,
         named: (DeviceNumber, &str, &str),

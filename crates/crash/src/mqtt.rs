@@ -1,6 +1,6 @@
 //! MQTT in a cycle: publishers, durable subscribers, shared groups, retained messages and wills.
 //!
-//! Everything is seen from outside, through a client of our own. Sessions are the server's to
+//! All facts are seen from outside, through a client of our own. Sessions are the server's to
 //! remember: whoever had one demands it back after each kill. [`book`] judges; nothing here does.
 
 mod author;

@@ -378,7 +378,8 @@ impl<'a> Run<'a> {
         std::fs::write(folder.join("facts.txt"), facts)
     }
 
-    /// Everything is drained, the Reports are waited for, and after a clean stop nothing is left.
+    /// Drains everything, waits for the Reports, and checks that nothing is left after a clean
+    /// stop.
     fn last_audit(&mut self) -> io::Result<()> {
         let mut dice = Dice::new(self.plan.seed, 1);
         for turn in 0..2 {

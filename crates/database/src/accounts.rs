@@ -144,7 +144,7 @@ pub(crate) fn places(rows: usize, columns: usize) -> String {
     vec![row; rows].join(",")
 }
 
-/// Those of these names; `lock` is what stands behind.
+/// Reads the accounts with these names; `lock` is appended to the query.
 async fn find(
     conn: &mut Conn,
     names: &[&str],

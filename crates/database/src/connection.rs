@@ -121,7 +121,7 @@ impl Connection {
         self.call_within(OPEN, async |conn| schema::make(conn, part, steps).await)
     }
 
-    /// The same as a call within another time.
+    /// As [`call`](Self::call), with another time limit.
     fn call_within<T>(
         &self,
         limit: Duration,

@@ -10,7 +10,7 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
-    /// So many milliseconds from now.
+    /// Deadline so many milliseconds from now.
     pub(crate) fn after(ms: u32) -> Deadline {
         Deadline { end: now() + Duration::from_millis(u64::from(ms.max(1))) }
     }

@@ -51,7 +51,7 @@ impl Course {
         &self.map
     }
 
-    /// Something is not as it was thought to be: the next call looks.
+    /// Notes that the topology may have changed: the next call looks.
     pub(crate) fn doubt(&mut self) {
         self.is_stale = true;
     }

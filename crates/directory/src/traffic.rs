@@ -10,12 +10,12 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// So many bytes were handed to a connection.
+    /// Counts bytes that were handed to a connection.
     pub(crate) fn sent(&self, bytes: usize) {
         self.sent.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// So many bytes came from one.
+    /// Counts bytes that came from a connection.
     pub(crate) fn received(&self, bytes: usize) {
         self.received.fetch_add(bytes as u64, Relaxed);
     }

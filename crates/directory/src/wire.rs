@@ -52,7 +52,7 @@ impl Wire {
         Ok(wire)
     }
 
-    /// Where it leads.
+    /// Address of the server.
     pub(crate) fn place(&self) -> &HostPort {
         &self.place
     }

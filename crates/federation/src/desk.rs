@@ -52,7 +52,7 @@ struct Taking {
     since: Instant,
     /// If it asks about what an account publishes, how that is answered.
     question: Option<NodesQuestion>,
-    /// Where it stands in a stream that is counted.
+    /// Place of the stanza in a stream that is counted.
     place: Option<StreamPlace>,
     /// If the device that it is for is not there, all of the account's hear it.
     for_others: Option<ForeignArrival>,
@@ -207,7 +207,7 @@ impl ArrivalDesk {
     }
 }
 
-/// The same for all devices of its account, if it is a stanza for one.
+/// The arrival for all devices of its account, if it is a stanza for one device.
 fn for_all(arrival: &ForeignArrival) -> Option<ForeignArrival> {
     let ArrivalWhat::Stanza { from, device: Some(_), xml } = &arrival.what else { return None };
     let what = ArrivalWhat::Stanza { from: from.clone(), device: None, xml: xml.clone() };

@@ -57,7 +57,7 @@ type FederationMailbox = Arc<Mailbox<ShardMessageOf<FederationLogic, OwnedFd>>>;
 
 /// Messages to the shard of other domains.
 pub enum FederationMail {
-    /// Something is to go out.
+    /// Traffic to other domains.
     Out(Vec<ForeignWord>),
     /// A notification for a push service.
     Push(Box<NotificationOrder>, PushReply),
@@ -67,9 +67,9 @@ pub enum FederationMail {
     Taken(TakenStanza),
     /// Chat's answer to a request of a room, under this number.
     Asked(u64, Answer),
-    /// These limits are in force from now on: federation's, and those of the process.
+    /// New limits: federation's, and those of the process.
     Configure(Box<(FederationLimits, Limits)>),
-    /// These listeners change, each with what it is for here from then on.
+    /// Changes of listeners, each with the purpose that it has here from then on.
     Listeners(Vec<(ListenerChange, Option<PeerDoor>)>),
     /// The home of a queue was not told that these have left it.
     NotLeft(TimelineId, Box<[Seq]>),
@@ -107,8 +107,8 @@ impl WayOut {
         Ok(WayOut { mailbox, handed, handed_max, refused, invalid })
     }
 
-    /// Something is to go out. Returns the counts of earlier refusals, and these words, if there is
-    /// no room for them.
+    /// Sends traffic to other domains. Returns the counts of earlier refusals, and these words, if
+    /// there is no room for them.
     pub fn put(&self, words: Vec<ForeignWord>) -> (ForeignRefused, Vec<ForeignWord>) {
         let bytes = weight_of(&words);
         let before = ForeignRefused {
@@ -355,7 +355,7 @@ fn asker(names: &Resolver, way: WayOut) -> names::NameAsker {
     }))
 }
 
-/// Nobody to ask, for nobody is called.
+/// Resolver that is never asked, as no server is called.
 struct NoNames;
 
 impl NameResolver for NoNames {

@@ -104,7 +104,7 @@ impl PushDesk {
         true
     }
 
-    /// Those that nobody answers have failed.
+    /// Fails the notifications that were not answered in time.
     pub fn sweep(&mut self, now: Instant) {
         let is_late = |(number, open): (&u64, &OpenPush)| (open.until <= now).then_some(*number);
         let late: Vec<u64> = self.open.iter().filter_map(is_late).collect();

@@ -66,7 +66,7 @@ impl From<Box<[u8]>> for OutgoingStanza {
 
 /// The way to one domain.
 pub struct DomainRoute {
-    /// Where it is.
+    /// State of the route.
     pub state: RouteState,
     waiting: VecDeque<(Instant, OutgoingStanza)>,
     /// Stanzas that were written over the stream and are kept until they are acknowledged.
@@ -176,7 +176,7 @@ impl DomainRoute {
         self.has(upto)
     }
 
-    /// So many of the stream's stanzas need not be kept any more.
+    /// Drops the stream's stanzas up to this number, which need not be kept any more.
     fn has(&mut self, upto: u64) -> Vec<QueuePlace> {
         let mut places = Vec::new();
         while self.gone < upto

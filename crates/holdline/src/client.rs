@@ -117,7 +117,7 @@ impl Server {
         self.call_within(Some(PATIENCE), method, path, body)
     }
 
-    /// The same with another time for the answer; any time when absent.
+    /// As [`call`](Self::call), with another time limit for the answer; none when absent.
     pub fn call_within(
         &self,
         patience: Option<Duration>,
@@ -174,7 +174,7 @@ impl Server {
         self.told(status, json).map(Some)
     }
 
-    /// Where it is, without secrets.
+    /// URL of the server, without secrets.
     pub fn place(&self) -> String {
         admin::shown_url(self.url.trim_end_matches('/'))
     }
@@ -280,7 +280,7 @@ impl Server {
         Ok(page.found)
     }
 
-    /// The same in silence, for whoever says itself that there are more.
+    /// As [`pages`](Self::pages), without a note that there are more.
     pub fn page(&self, query: &str, list: &str, limit: u32) -> Result<Page, String> {
         let mut found = Vec::new();
         let mut after = String::new();

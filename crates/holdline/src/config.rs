@@ -30,7 +30,7 @@ enum Action {
     },
 }
 
-/// Does it. Notes are on standard error, for the result may be on standard output.
+/// Carries out the command. Notes are on standard error, for the result may be on standard output.
 pub fn config(arguments: Arguments) -> ExitCode {
     let Action::Import { file, out, strict } = arguments.action;
     match import(&file, out.as_deref(), strict) {

@@ -18,7 +18,7 @@ pub fn seconds(text: &str) -> Result<u32, String> {
     u32::try_from(duration.as_secs()).map_err(|_| format!("`{text}` is too long"))
 }
 
-/// The same, but not 0.
+/// As [`seconds`], but refuses 0.
 pub fn some_seconds(text: &str) -> Result<u32, String> {
     match seconds(text)? {
         0 => Err("must be longer than 0, as in 90s".into()),

@@ -134,7 +134,7 @@ impl From<ConnectError> for Failure {
     }
 }
 
-/// Does it.
+/// Carries out the command.
 pub fn im(arguments: Arguments) -> ExitCode {
     let result = match arguments.command {
         Command::Login(common) => login(&common),

@@ -92,7 +92,7 @@ impl Watched {
         Ok(Watched { host, process, page })
     }
 
-    /// Everything, with the names of the docs; the page's under `server.`.
+    /// All figures, with the names of the docs; the page's under `server.`.
     fn read(&mut self) -> Reading {
         let mut all = self.host.read();
         if let Some(process) = &mut self.process {

@@ -80,7 +80,7 @@ enum Step {
     Minute,
 }
 
-/// Does it, and prints what came of it.
+/// Carries out the command, and prints the result.
 pub fn presence(arguments: Arguments) -> ExitCode {
     tell(act(&arguments))
 }

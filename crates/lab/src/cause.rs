@@ -16,7 +16,7 @@ pub enum Side {
     Tester,
     /// The server that is tested.
     Target,
-    /// Something between the two, or either of them: the tester cannot know.
+    /// The network between the two, or either of them: the tester cannot know.
     Between,
     /// The tester's own wish: the plan says so, or the run is over.
     Plan,
@@ -236,7 +236,7 @@ impl Cause {
 pub struct Causes([[u64; Cause::COUNT]; Phase::ALL.len()]);
 
 impl fmt::Debug for Causes {
-    /// Those that happened.
+    /// Causes that occurred.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ends = self.iter().map(|(phase, cause, count)| ((phase, cause), count));
         f.debug_map().entries(ends).finish()

@@ -25,7 +25,7 @@ pub struct ComparisonRow {
     pub meaning: String,
     /// Value on each side: microseconds, bytes, shares or plain numbers.
     pub values: [f64; 2],
-    /// The same for people, with units.
+    /// Values for people, with units.
     pub shown: [String; 2],
     /// By how much the second differs from the first, as a share of the first; `None`: of nothing.
     pub change: Option<f64>,

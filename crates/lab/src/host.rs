@@ -21,7 +21,7 @@ pub struct Environment {
     pub version: String,
 }
 
-/// On which end of the connections a machine stands.
+/// End of the connections that a machine is at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -49,7 +49,7 @@ pub struct Need {
 }
 
 impl Need {
-    /// So many connections, in one process, to one port, from one address.
+    /// Need of so many connections, in one process, to one port, from one address.
     pub fn of(connections: u64, role: Role) -> Need {
         Need { connections, role, sources: 1, targets: 1, processes: 1, pid: None }
     }

@@ -78,7 +78,7 @@ pub enum Cut {
 /// Request of an onlooker.
 #[derive(Clone, PartialEq, Debug)]
 pub enum OnlookerRequest {
-    /// So many more clients of a group.
+    /// Adds clients to a group.
     Add {
         /// The group's name; empty: the plan's first group.
         group: String,

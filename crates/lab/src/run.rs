@@ -135,7 +135,7 @@ pub struct Counts {
     pub accounts: Vec<Balance>,
     /// Times.
     pub timings: Timings,
-    /// Everything else that was counted, by name: `messages.sent`, `heartbeats.late` ...
+    /// All other counts, by name: `messages.sent`, `heartbeats.late` ...
     pub figures: BTreeMap<String, f64>,
 }
 
@@ -361,7 +361,7 @@ impl Balance {
     }
 }
 
-/// Something that happened from outside.
+/// Event from outside the run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Note {
     /// Milliseconds since the run began.
@@ -407,7 +407,7 @@ pub enum Gravity {
     Invalid,
 }
 
-/// Something that was found out, with what shows it.
+/// Finding, with the figures that show it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Finding {
     /// How grave it is.

@@ -33,9 +33,9 @@ pub enum FigureKind {
     Total,
     /// The figure goes up and down; of two rows the later counts.
     Gauge,
-    /// Likewise; of two rows the higher counts.
+    /// The figure goes up and down; of two rows the higher counts.
     Peak,
-    /// Likewise; of two rows the lower counts.
+    /// The figure goes up and down; of two rows the lower counts.
     Low,
 }
 
@@ -71,7 +71,7 @@ impl Column {
         Column { name: Cow::Borrowed(name), unit, kind: FigureKind::Low }
     }
 
-    /// The same figure of somebody: `of("target")` of `tcp.resets` is `target.tcp.resets`.
+    /// The figure of a party: `of("target")` of `tcp.resets` is `target.tcp.resets`.
     pub fn of(&self, whose: &str) -> Column {
         Column { name: Cow::Owned(format!("{whose}.{}", self.name)), ..*self }
     }
@@ -102,7 +102,7 @@ impl Reading {
         self.0.extend(other.0);
     }
 
-    /// The same figures, of somebody.
+    /// The figures, as those of a party.
     pub fn of_whom(self, whose: &str) -> Reading {
         Reading(self.0.into_iter().map(|(column, value)| (column.of(whose), value)).collect())
     }

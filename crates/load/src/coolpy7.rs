@@ -32,7 +32,7 @@ pub struct Coolpy7Arguments {
     pub duration: Option<Span>,
     /// The server's process on this machine, by its number; ours.
     pub pid: Option<u32>,
-    /// The same, by a port that it listens on; ours.
+    /// The server's process, by a port that it listens on; ours.
     pub port: Option<u16>,
     /// The server's own page of metrics; ours.
     pub metrics: Option<String>,
@@ -40,7 +40,7 @@ pub struct Coolpy7Arguments {
     pub token: Option<String>,
 }
 
-/// How it is called.
+/// Usage of the command.
 pub const USAGE: &str = "\
 usage: holdline load coolpy7 -workers=N -url=tcp://HOST:PORT
   -workers=N       clients (1)

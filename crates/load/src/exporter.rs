@@ -76,7 +76,7 @@ impl Exporter {
         Ok(Exporter { addr, shared, stop, thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// Address that it listens at.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }

@@ -58,13 +58,13 @@ impl From<HttpError> for CloseReason {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Next {
     Head,
-    /// So many bytes of the body.
+    /// Bytes of the body.
     Body(u64),
     /// Body until the connection ends.
     UntilClose,
     /// A chunk's size.
     Size,
-    /// So many bytes of a chunk, and its line's end.
+    /// Bytes of a chunk, with its line's end.
     Chunk(u64),
     /// The lines behind the last chunk.
     Trailer,
@@ -89,7 +89,7 @@ impl AnswerReader {
         AnswerReader { next: Next::Head, answer, asked: VecDeque::new(), keeps }
     }
 
-    /// These requests go out now: for each whether it is a HEAD.
+    /// Notes that these requests are sent: for each whether it is a HEAD.
     pub fn asked(&mut self, heads: impl IntoIterator<Item = bool>) {
         self.asked.extend(heads);
     }

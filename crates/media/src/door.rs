@@ -148,7 +148,7 @@ async fn answer(
     desk.answer(source, request).await
 }
 
-/// How it is counted that there is no room.
+/// Outcome that a lack of room is counted as.
 pub(crate) fn outcome(why: NoSeat) -> TransferOutcome {
     match why {
         NoSeat::Full => TransferOutcome::Busy,

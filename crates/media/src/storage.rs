@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// A folder of this machine.
 #[derive(Clone)]
 pub struct FolderSettings {
-    /// Where it is.
+    /// Path of the folder.
     pub folder: PathBuf,
     /// Bytes of all files in it. One that would be more is refused.
     pub folder_bytes_max: u64,

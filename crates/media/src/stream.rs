@@ -117,7 +117,7 @@ impl<S> Handed<S> {
         }
     }
 
-    /// Something went on.
+    /// Notes progress: the time without any begins anew.
     fn goes_on(&mut self) {
         self.quiet.as_mut().set(sleep(self.silence));
     }

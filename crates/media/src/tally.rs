@@ -10,7 +10,7 @@ macro_rules! outcomes {
         pub enum TransferOutcome { $(#[doc = $help] $variant,)+ }
 
         impl TransferOutcome {
-            /// All of them.
+            /// All outcomes.
             pub const ALL: &'static [TransferOutcome] = &[$(TransferOutcome::$variant,)+];
 
             /// The metric's name, without the prefix `holdline_`.

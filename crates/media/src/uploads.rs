@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Those of a folder.
+/// Uploads to a folder that are under way.
 #[derive(Debug)]
 pub(crate) struct Uploads {
     seats: Arc<SourceSeats>,
@@ -29,7 +29,7 @@ impl Uploads {
         Arc::new(Uploads { seats, most_an_account, open: Mutex::default() })
     }
 
-    /// So many from now on, so many of them of one source, and so many of one account.
+    /// Sets the most uploads in all, of one source, and of one account.
     pub(crate) fn set_max(&self, (most, of_source): (u32, u32), of_account: usize) {
         self.seats.set_max(most, of_source);
         self.most_an_account.store(of_account, Ordering::Relaxed);

@@ -105,12 +105,12 @@ impl Found {
         Ok(())
     }
 
-    /// Something that is not taken over.
+    /// Notes an item that is not taken over.
     pub(crate) fn leave(&mut self, place: String, why: impl Into<String>) {
         self.moving.left.push(LeftOut { place, why: why.into() });
     }
 
-    /// All of it. Lines of one form follow each other.
+    /// Returns all that was found. Lines of one form follow each other.
     pub(crate) fn into_moving(mut self) -> Moving {
         self.moving.lines.sort_by_key(|line| line.form.name());
         self.moving

@@ -4,7 +4,7 @@ use crate::lua::Table;
 use crate::xep_0227;
 use base::prng::Prng;
 
-/// Something right of each kind.
+/// Valid inputs, one of each kind.
 const SEEDS: [&[u8]; 4] = [
     b"return {\n\t[\"iteration_count\"] = 10000;\n\t[\"salt\"] = \"c\\195\\164\\n\";\n\
       \t[\"stored_key\"] = \"0a0b\";\n\t[\"more\"] = { \"x\"; { [7] = -1.5e3 }; y = nil };\n};\n",

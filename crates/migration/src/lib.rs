@@ -44,7 +44,7 @@ pub struct Moving {
 /// An account as a line of an import.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MovingLine {
-    /// Where it stands there, for messages.
+    /// Place in the source, for messages.
     pub place: String,
     /// Format of the line.
     pub form: ImportForm,
@@ -62,7 +62,7 @@ impl fmt::Debug for MovingLine {
 /// An account that cannot be taken over.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeftOut {
-    /// Where it stands there.
+    /// Place in the source.
     pub place: String,
     /// The reason, in words.
     pub why: String,

@@ -1,8 +1,8 @@
 //! Data of accounts on another server beside the accounts themselves.
 //!
-//! Everything is named by whose it is and comes one thing at a time, in no order, to whoever takes
-//! it. Stanzas are XML as they were kept. Invariant: nothing here is more than one stanza, one
-//! roster's item or one node with what it keeps.
+//! Each item names its owner; items come one at a time, in no order, to a receiver. Stanzas are XML
+//! as they were kept. Invariant: nothing here is more than one stanza, one roster's item or one
+//! node with what it keeps.
 
 use crate::element::MovedElement;
 use crate::prosody::OccupantIds;
@@ -10,7 +10,7 @@ use crate::prosody::OccupantIds;
 /// One thing that somebody has.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MovedItem {
-    /// Where it stands there, for messages.
+    /// Place in the source, for messages.
     pub place: String,
     /// Owner of the item: the name of an account; of a room, its address.
     pub owner: String,
@@ -21,9 +21,9 @@ pub struct MovedItem {
 /// Kind of an item.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MovedWhat {
-    /// Somebody in the roster.
+    /// A contact in the roster.
     Contact(MovedContact),
-    /// Somebody who is blocked, by a JID: an account, or a domain.
+    /// A blocked JID: an account, or a domain.
     Blocked(String),
     /// A vCard (XEP-0054).
     VCard(MovedElement),
@@ -35,11 +35,11 @@ pub enum MovedWhat {
     Message(MovedStanza),
     /// A room.
     Room(MovedRoom),
-    /// Something that was said in a room.
+    /// A message in a room.
     Said(MovedSaid),
 }
 
-/// Somebody in a roster (RFC 6121 2.1.2).
+/// Contact in a roster (RFC 6121 2.1.2).
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct MovedContact {
     /// Address of the contact.
@@ -114,7 +114,7 @@ pub struct MovedRoom {
     pub shows_addresses: bool,
 }
 
-/// Something that was said in a room to all.
+/// Message in a room to all.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MovedSaid {
     /// When.
@@ -142,6 +142,6 @@ pub trait Taking {
     /// One thing more. In words, why no more is taken.
     fn take(&mut self, item: MovedItem) -> Result<(), String>;
 
-    /// Something that cannot be taken over, with the reason.
+    /// Takes an item that cannot be taken over, with the reason.
     fn leave(&mut self, place: String, why: String);
 }

@@ -46,7 +46,7 @@ pub struct SortedRecords {
 type Head = (u64, usize, Box<[u8]>);
 
 impl Sorting {
-    /// None yet; files, if any are needed, are in this folder, without a name.
+    /// Makes an empty sorting; files, if any are needed, are in this folder, without a name.
     pub fn new(folder: PathBuf) -> Sorting {
         Sorting::of_runs(folder, RUN_BYTES_MAX)
     }

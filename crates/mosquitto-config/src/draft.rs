@@ -47,7 +47,7 @@ pub(super) struct Security {
 /// A listener, as far as it was said.
 #[derive(Default)]
 pub(super) struct Listener {
-    /// Where it began.
+    /// Place at which it began.
     pub(super) from: String,
     pub(super) port: u16,
     pub(super) host: Option<String>,
@@ -98,7 +98,7 @@ pub(super) enum Plugin {
 pub(super) struct Draft {
     pub(super) per_listener: bool,
     pub(super) everywhere: Security,
-    /// Those that were said, in their order.
+    /// Listeners that were named, in their order.
     pub(super) listeners: Vec<Listener>,
     pub(super) bridges: Vec<Bridge>,
     /// Messages on the way, of clients and of bridges.

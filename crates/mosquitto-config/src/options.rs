@@ -82,15 +82,16 @@ type Act = fn(&mut Draft, &Line, Arg<'_>) -> Result<Told, String>;
 /// Handling of an option.
 #[derive(Clone, Copy)]
 pub(super) enum Plan {
-    /// These keys.
+    /// The option becomes these keys.
     Becomes(&'static str, Act),
     /// The option changes nothing, for this reason.
     Ignored(&'static str),
     /// With any value but these: not supported, do that instead.
     Lost(&'static [&'static str], &'static str),
-    /// The same, and its listener is not opened: without it there would be less protection.
+    /// As `Lost`, and its listener is not opened: without the option there would be less
+    /// protection.
     Closes(&'static [&'static str], &'static str),
-    /// The same, and nothing is translated.
+    /// As `Lost`, and nothing is translated.
     Refused(&'static [&'static str], &'static str),
 }
 

@@ -90,7 +90,7 @@ impl Resolver {
     }
 }
 
-/// Somebody who asks.
+/// Way to ask the look-up thread.
 pub struct NameAsker {
     ask: Sender<Asked>,
     tell: TellName,
@@ -128,7 +128,7 @@ fn resolver(settings: &NameSettings) -> Result<TokioResolver, String> {
     builder.build().map_err(wrong)
 }
 
-/// These servers, by UDP and, where an answer does not fit, TCP.
+/// Configuration with these servers, by UDP and, where an answer does not fit, TCP.
 fn told(servers: &[SocketAddr]) -> ResolverConfig {
     let mut config = ResolverConfig::from_parts(None, Vec::new(), Vec::new());
     for server in servers {

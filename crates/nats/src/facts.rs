@@ -33,7 +33,7 @@ pub enum NatsSync {
     Unknown,
     /// Before it acknowledges.
     Always,
-    /// So many seconds later.
+    /// So many seconds after the acknowledgement.
     Seconds(u64),
 }
 

@@ -27,7 +27,7 @@ pub struct NatsTls {
 /// Proof of identity to NATS.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub enum NatsLogin {
-    /// None, or a name and a password in the addresses.
+    /// No proof, or a name and a password in the addresses.
     #[default]
     None,
     /// A credentials file: a JSON Web Token and the seed of its NKey.

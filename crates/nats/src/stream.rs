@@ -91,7 +91,7 @@ pub(crate) async fn purge(client: &Client, name: &str, below: u64) -> Result<(),
     ask(client, &format!("STREAM.PURGE.{name}"), &json!({"seq": below}), ANSWER).await.map(|_| ())
 }
 
-/// How it stands.
+/// State of a stream.
 pub(crate) async fn state(client: &Client, name: &str) -> Result<StreamState, NatsError> {
     let info = ask(client, &format!("STREAM.INFO.{name}"), &nothing(), ANSWER).await?;
     let last = number(&info, "/state/last_seq");

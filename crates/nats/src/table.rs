@@ -24,7 +24,7 @@ pub struct TableValue {
     pub key: String,
     /// Its revision, by which it can be changed. 0: it was never there.
     pub revision: u64,
-    /// None: it was removed.
+    /// The value; `None`: it was removed.
     pub value: Option<Vec<u8>>,
 }
 

@@ -47,7 +47,7 @@ impl Folder {
         fs::read_to_string(self.0.path().join(path)).expect("it is there")
     }
 
-    /// Where it is.
+    /// Files of the folder's machine.
     pub(crate) fn place(&self) -> KernelFiles {
         KernelFiles::at(self.0.path())
     }
@@ -83,7 +83,7 @@ pub(crate) fn golden(name: &str, text: &str) {
     same(&fixtures().join(name), text);
 }
 
-/// The same with a file wherever it is.
+/// As [`golden`], with a file at any path.
 pub(crate) fn same(path: &Path, text: &str) {
     let known = fs::read_to_string(path).unwrap_or_default();
     if known != text {

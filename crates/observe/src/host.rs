@@ -46,7 +46,7 @@ impl ObservedHost {
         ObservedHost::at(KernelFiles::real())
     }
 
-    /// The same machine as a process sees it: the network and control group are the process's own.
+    /// This machine as a process sees it: the network and control group are the process's own.
     pub fn around(pid: u32) -> ObservedHost {
         ObservedHost::seen_by(KernelFiles::real(), Some(pid))
     }

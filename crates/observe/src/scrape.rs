@@ -47,7 +47,7 @@ impl Scrape {
         Scrape { url: url.to_owned(), bearer: None, agent, clock: None, trouble: None }
     }
 
-    /// The same with a clock that tells microseconds: among the figures is then how long the page
+    /// The scrape with a clock that tells microseconds: among the figures is then how long the page
     /// took (`scrape_us`). A server that is slow to show its figures, or disturbed by being asked,
     /// is known by it.
     pub fn timed(mut self, clock: fn() -> u64) -> Scrape {
@@ -55,7 +55,7 @@ impl Scrape {
         self
     }
 
-    /// The same, with a token to show.
+    /// The scrape, with a token to show.
     pub fn bearer(mut self, token: Option<String>) -> Scrape {
         self.bearer = token;
         self

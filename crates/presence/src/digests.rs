@@ -72,7 +72,7 @@ tallies! {
 }
 
 impl Digests {
-    /// Those of nobody.
+    /// Makes empty digests.
     pub fn new() -> Arc<Digests> {
         Arc::new(Digests {
             buckets: (0..BUCKETS).map(|_| Bucket::default()).collect(),

@@ -148,7 +148,7 @@ impl Ledger {
         self.slab.at(place)
     }
 
-    /// The same, to change.
+    /// As [`at`](Self::at), mutable.
     pub(crate) fn at_mut(&mut self, place: Key) -> Option<&mut Entry> {
         self.slab.at_mut(place)
     }

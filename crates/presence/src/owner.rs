@@ -1,7 +1,7 @@
 //! Partitioning: which shard a principal belongs to.
 //!
-//! The same hash as the one by which a connection finds its home, so that whoever notes a
-//! transition is whoever is asked about it. Knows nothing of shards but how many they are.
+//! The hash is the one by which a connection finds its home, so that whoever notes a transition is
+//! whoever is asked about it. Knows nothing of shards but how many they are.
 
 use base::hash::{self, HashKey};
 use model::id::ShardId;

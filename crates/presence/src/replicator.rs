@@ -102,7 +102,7 @@ pub struct Replicator {
     /// Until when the lease holds that was renewed last.
     leased_until: Instant,
     history: Option<History>,
-    /// Something failed since the lease was last renewed: what was written may be gone.
+    /// Whether a call failed since the lease was last renewed: what was written may be gone.
     doubt: bool,
     /// When a part of the directory did not answer last, while others did.
     untaken_at: Option<Instant>,

@@ -39,7 +39,7 @@ impl MemoryDirectory {
         MemoryDirectory { store: Arc::new(Mutex::new(TableStore::new())), link: Arc::default() }
     }
 
-    /// The same records over another connection: another node's, or one for looking on.
+    /// Another connection to the same records: another node's, or one for looking on.
     #[must_use]
     pub fn another(&self) -> MemoryDirectory {
         MemoryDirectory { store: Arc::clone(&self.store), link: Arc::default() }
@@ -50,7 +50,7 @@ impl MemoryDirectory {
         self.store().tell(ms);
     }
 
-    /// Everything is gone, as after FLUSHALL.
+    /// Removes all records, as FLUSHALL does.
     pub fn flush(&self) {
         self.store().flush();
     }

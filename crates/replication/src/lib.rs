@@ -132,7 +132,7 @@ impl Replication {
         self.tell(Input::Leave);
     }
 
-    /// How it stands, as of the last second.
+    /// Status of the node, as of the last second.
     pub fn status(&self) -> ClusterStatus {
         self.shared.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -298,7 +298,7 @@ impl Operations {
         read(&self.nats, &self.names)
     }
 
-    /// None: no table, or one that was not made to its end.
+    /// Reads the table; `None`: it does not exist, or was not made to its end.
     fn read_if_made(&self) -> Result<Option<Read>, OperationError> {
         match self.read() {
             Ok(there) => Ok(Some(there)),
@@ -369,7 +369,7 @@ impl OperationPlan {
         self.logs
     }
 
-    /// Does it.
+    /// Carries out the plan.
     pub fn carry_out(self) -> Result<(), OperationError> {
         let OperationPlan { nats, names, steps, .. } = self;
         for step in steps {

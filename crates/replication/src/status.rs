@@ -55,7 +55,7 @@ impl ClusterStatus {
 /// A log of a node.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LogStatus {
-    /// Which.
+    /// Number of the log.
     pub log: u16,
     /// The node's role for it.
     pub role: LogRole,

@@ -10,14 +10,14 @@ pub enum Turn {
     Lead(Box<OpenFolder>),
     /// This node leads no more: take nothing more, send clients away, close the logs.
     Leave {
-        /// Why.
+        /// Reason for leaving.
         why: LeaveReason,
         /// The present or next leader, if it is known.
         to: Option<LeaderAddress>,
     },
-    /// Somebody else leads, or nobody does any more: for redirects while following.
+    /// Another node leads, or none does any more: for redirects while following.
     Follow(Option<LeaderAddress>),
-    /// Something that an operator should hear of.
+    /// Event that an operator should learn of.
     Notice(ClusterNotice),
 }
 
@@ -43,7 +43,7 @@ pub enum LeaveReason {
     LogFailed,
 }
 
-/// Something that an operator should hear of.
+/// Event that an operator should learn of.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ClusterNotice {
     /// NATS is connected, or is not any more.
@@ -66,7 +66,7 @@ pub enum ClusterNotice {
     NewGeneration {
         /// The log.
         log: u16,
-        /// Which.
+        /// Number of the generation.
         generation: u32,
     },
     /// The table lacks the log: nodes wait for `holdline cluster recover`.
@@ -94,7 +94,7 @@ pub enum ClusterNotice {
     CopiesAnew {
         /// The log.
         log: u16,
-        /// Why.
+        /// Reason for copying.
         why: String,
     },
     /// The copy is there.

@@ -115,7 +115,7 @@ pub(crate) fn write_ask(log: u16) -> Vec<u8> {
     vec![VERSION, low, high]
 }
 
-/// Of which log it is asked how far it is.
+/// Reads a question: the log whose progress is asked for.
 pub(crate) fn read_ask(bytes: &[u8]) -> Option<u16> {
     let mut from = ByteReader::of(VERSION, bytes)?;
     let log = from.u16()?;

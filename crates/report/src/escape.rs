@@ -21,12 +21,12 @@ pub fn html(text: &str) -> String {
     out
 }
 
-/// The same, of a text that is shown in one line of at most so many characters.
+/// As [`html()`], for a text that is shown in one line of at most so many characters.
 pub fn html_line(text: &str, chars_max: usize) -> String {
     html(&line(text, chars_max))
 }
 
-/// The same, where what stands between two backticks is code.
+/// As [`html_line`], but text between two backticks is code.
 pub fn html_prose(text: &str, chars_max: usize) -> String {
     let line = line(text, chars_max);
     let parts: Vec<&str> = line.split('`').collect();

@@ -43,7 +43,7 @@ pub fn count(value: f64) -> String {
     if rounded < 0.0 { format!("−{out}") } else { out }
 }
 
-/// The same in as few characters as an axis has: `420k`, `1.2M`.
+/// The figure in as few characters as an axis has: `420k`, `1.2M`.
 pub fn short(unit: Unit, value: f64) -> String {
     match unit {
         _ if value == 0.0 => "0".to_owned(),

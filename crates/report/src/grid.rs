@@ -2,7 +2,7 @@
 //!
 //! Widths are counted in characters. Input is expected to be free of control characters.
 
-/// On which side of its column a cell stands.
+/// Side of its column that a cell is at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Alignment {
     /// Words.

@@ -1,8 +1,8 @@
 //! A run as people and programs read it: a page, a terminal's text, rows, a file, live figures.
 //!
-//! Everything here is a pure function from a [`Run`] (or its figures) to text. It judges nothing:
-//! what held, what was found and what limit was met first stands in the run. It knows no file, no
-//! clock and no browser.
+//! All functions here are pure, from a [`Run`] (or its figures) to text. It judges nothing: what
+//! held, what was found and what limit was met first stands in the run. It knows no file, no clock
+//! and no browser.
 //!
 //! The invariants: a page needs nothing but itself and is no larger than [`PAGE_BYTES_MAX`],
 //! whatever the run; and no text from outside (a stage's name, an agent's, a cause's, a plan)

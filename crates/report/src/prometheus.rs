@@ -59,7 +59,7 @@ fn ends(out: &mut String, counts: &Counts) {
     }
 }
 
-/// Everything that is counted by a name of its own.
+/// Writes all counts that have a name of their own.
 fn figures(out: &mut String, counts: &Counts) {
     for (name, help) in FIGURES {
         let family = format!("{}_total", name.replace('.', "_"));

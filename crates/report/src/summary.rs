@@ -201,7 +201,8 @@ pub fn memory_a_connection(run: &Run, stage: &StageRun) -> Option<f64> {
     a_connection(run, stage, "target.process.rss")
 }
 
-/// The same of the kernel's objects on the target's machine.
+/// Bytes that the kernel's objects on the target's machine grew by for each client, from the run's
+/// beginning to a stage's end; `None`: they were not observed, or hardly any client came.
 pub fn kernel_memory_a_connection(run: &Run, stage: &StageRun) -> Option<f64> {
     a_connection(run, stage, "target.memory.slab")
 }

@@ -135,7 +135,7 @@ impl Application {
         self.asked.len()
     }
 
-    /// Something to ask of a server with so many shards.
+    /// The next question to a server with so many shards.
     pub fn next(&mut self, now: Now, shards: u16) -> Vec<ApplicationQuestion> {
         match self.rng.below(12) {
             0 => self.ask_all(shards, None, Command::Status),

@@ -209,7 +209,7 @@ impl SimReplicators {
         once_in != 0 && self.rng.one_in(once_in)
     }
 
-    /// Something befalls the directory.
+    /// Causes a fault of the directory.
     pub fn upset(&mut self, now: Now) {
         self.upsets += 1;
         let link = self.life.link.clone();

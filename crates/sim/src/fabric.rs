@@ -5,8 +5,9 @@
 //! is ready for it, and when it wants to be woken. Readiness follows epoll's edge-triggered rules:
 //! an arrival queues an edge, and what is reported is how the socket stands when it is looked at.
 //!
-//! Everything follows from the seed. The fabric knows no protocol and no shard message. Invariant:
-//! the bytes that arrive at an end are those that were sent at the other, in order, without gaps.
+//! All that happens follows from the seed. The fabric knows no protocol and no shard message.
+//! Invariant: the bytes that arrive at an end are those that were sent at the other, in order,
+//! without gaps.
 
 mod arrivals;
 mod listeners;

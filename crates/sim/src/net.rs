@@ -1,4 +1,4 @@
-//! One shard's view of the simulated network: `net::Net` over a [`Fabric`] and a post office.
+//! View of one shard of the simulated network: `net::Net` over a [`Fabric`] and a post office.
 //!
 //! Shards of one world share both; everything runs in one thread. A wait never blocks: when
 //! nothing is ready it tells the fabric how long the shard would sleep, and the world turns the
@@ -17,7 +17,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// One shard's view of the network. A call for a connection takes the time that the weather says,
+/// View of one shard of the network. A call for a connection takes the time that the weather says,
 /// so that a thread with much to do is busy.
 pub struct SimNet<L> {
     fabric: Rc<RefCell<Fabric>>,

@@ -1,5 +1,4 @@
-//! Everything at once: a server's shards, the virtual clients' shard, an application, logs, a
-//! network.
+//! A whole world: a server's shards, the virtual clients' shard, an application, logs, a network.
 //!
 //! A step is one turn of one shard, with whatever the outside does before it. After the wild part
 //! comes the finale: the weather clears, every device binds and fetches what waits for it, then all
@@ -150,7 +149,7 @@ impl Simulation {
         self.fabric.borrow_mut().stir(self.virtual_clients_host);
     }
 
-    /// Something befalls the directory.
+    /// Causes a fault of the directory.
     pub fn upset(&mut self) {
         let now = self.fabric.borrow().now();
         self.copies.borrow_mut().upset(now);
@@ -316,7 +315,7 @@ impl Simulation {
         self.fabric.borrow_mut().pass(Duration::from_micros(spent_us));
     }
 
-    /// Nobody is blocked any more: asked again where a mailbox was full.
+    /// Asks again all questions that were blocked by a full mailbox, until none is.
     fn unblock_all(&mut self) {
         for _ in 0..100 {
             let questions = self.application.unblock_all();

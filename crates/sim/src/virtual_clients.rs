@@ -39,9 +39,9 @@ pub enum ClientMood {
     Wild,
     /// One seat of each device binds, fetches what waits and stays.
     Calm,
-    /// Nobody calls, nobody acts; heartbeats go on.
+    /// No client calls or acts; heartbeats go on.
     Still,
-    /// Everybody says farewell.
+    /// All clients say farewell.
     Leaving,
 }
 

@@ -105,7 +105,7 @@ impl Weather {
         }
     }
 
-    /// The same network once its faults are over; what is slow or narrow stays so.
+    /// The weather once its faults are over; what is slow or narrow stays so.
     pub fn cleared(&self) -> Weather {
         Weather {
             latency_us: self.latency_us,

@@ -14,7 +14,7 @@ use lab::series::{FigureKind, Series, Unit};
 use lab::timing::Timing;
 use std::fmt;
 
-/// Something that can be known of a run or a stage.
+/// Figure of a run or a stage.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Figure {
     /// A count of its own.
@@ -55,7 +55,7 @@ macro_rules! named {
         pub enum $kind { $(#[doc = $meaning] $variant,)+ }
 
         impl $kind {
-            /// All of them.
+            /// All figures.
             pub const ALL: &'static [$kind] = &[$($kind::$variant,)+];
 
             /// The name in rules.

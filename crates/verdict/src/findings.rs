@@ -65,8 +65,8 @@ const DETECTORS: [Detector; 25] = [
 /// Limits that begin less than this apart, milliseconds, began together: rows are a second apart.
 const TOGETHER_MS: u64 = 2_000;
 
-/// Everything that was found out: the gravest first, and of the same gravity the earliest; but of
-/// the limits the one that [`first_limit`] names.
+/// All findings: the gravest first, and of the same gravity the earliest; but of the limits the one
+/// that [`first_limit`] names.
 pub fn findings(run: &Run) -> Vec<Finding> {
     let case = Case::of(run);
     let mut found = all(&case);

@@ -1,10 +1,10 @@
 //! The judge of a run: whether its rules held, which limit it met, whether its figures can be
 //! trusted, and what two runs differ in.
 //!
-//! Everything here is a function of values: a [`lab::run::Run`] goes in, sentences and numbers come
-//! out. It reads no clock and no file, knows no terminal and no page, and says the same about the
-//! same run every time. A column that a run does not have silences whoever would have looked at
-//! it; nothing is guessed from its absence.
+//! All functions here take values: a [`lab::run::Run`] goes in, sentences and numbers come out. It
+//! reads no clock and no file, knows no terminal and no page, and says the same about the same run
+//! every time. A column that a run does not have silences whoever would have looked at it; nothing
+//! is guessed from its absence.
 //!
 //! The invariant: what cannot be known is `None` and never a pass; every finding has the figures
 //! that show it; and a limit is named only where a counter or a setting stands behind the name.

@@ -30,7 +30,7 @@ pub const ENTRIES: &str = "audit.entries";
 pub const MISSING: &str = "audit.missing";
 /// Entries found of messages that were never acknowledged.
 pub const UNACKNOWLEDGED: &str = "audit.unacknowledged";
-/// As many as were acknowledged, and not the same.
+/// 1 if as many entries were found as were acknowledged, but not the same ones; else 0.
 pub const DIFFERS: &str = "audit.differs";
 /// Entries found once more.
 pub const REPEATED: &str = "audit.repeated";

@@ -29,7 +29,7 @@ impl Operator {
     const ALL: [Operator; 5] =
         [Operator::AtMost, Operator::AtLeast, Operator::Equal, Operator::Less, Operator::More];
 
-    /// How it is written.
+    /// Sign of the operator.
     pub const fn sign(self) -> &'static str {
         match self {
             Operator::Less => "<",

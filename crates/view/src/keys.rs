@@ -44,7 +44,7 @@ pub(crate) struct Asking {
 /// A question on the screen.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum Question {
-    /// None.
+    /// No question.
     #[default]
     Nothing,
     /// How many clients to add.

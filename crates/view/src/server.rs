@@ -128,7 +128,7 @@ impl ServerState {
         all
     }
 
-    /// How it stands, in a line: the same columns each time, for those who have no terminal.
+    /// State of the server, in a line: the same columns each time, for output without a terminal.
     pub fn line(&self) -> String {
         if let Some(why) = &self.fault {
             return format!("no answer: {why}");

@@ -33,7 +33,7 @@ pub enum Said {
     Settled(u32),
     /// A request was answered.
     Answer(Box<HttpAnswer>),
-    /// Something came that was not asked for.
+    /// A message that was not asked for.
     Message {
         /// Its topic, where it has one.
         topic: Box<str>,

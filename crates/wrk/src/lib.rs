@@ -32,7 +32,7 @@ use model::limits::{FRAME_BYTES_HARD_MAX, Limits};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// Where it prints. Neither may fail: whoever reads may have gone away.
+/// Output of the program. Neither may fail: the reader may have gone away.
 pub struct Lanes {
     /// Callback for results.
     pub out: fn(&str),

@@ -41,7 +41,7 @@ pub struct Job {
     pub duration: Duration,
     /// Requests a second of all threads.
     pub rate: Option<f64>,
-    /// Somebody wants it to end now.
+    /// Set when the run is to end now.
     pub stop: Arc<AtomicBool>,
 }
 

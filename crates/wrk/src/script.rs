@@ -54,7 +54,7 @@ pub type ScriptError = String;
 pub enum ScriptRequest {
     /// The protocol's own kind of request: a heartbeat.
     Nothing,
-    /// These bytes: HTTP requests, a report's body, a message's payload.
+    /// Bytes: HTTP requests, a report's body, a message's payload.
     Bytes(Vec<u8>),
     /// A message.
     Publish {

@@ -81,7 +81,7 @@ pub struct Reloaded {
 pub struct FailedChange {
     /// A section, a key or a listener.
     pub what: String,
-    /// Why.
+    /// Reason of the failure.
     pub error: String,
 }
 

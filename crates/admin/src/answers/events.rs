@@ -94,7 +94,7 @@ pub(crate) enum DeviceEvent {
         /// Its body.
         #[schemars(with = "Base64")]
         body_base64: String,
-        /// The same as text, if it is UTF-8.
+        /// The body as text, if it is UTF-8.
         #[serde(skip_serializing_if = "Option::is_none")]
         body: Option<String>,
     },
@@ -261,7 +261,7 @@ pub(crate) enum ClientEvent {
         /// The reason.
         #[schemars(extend("enum" = words(&Drop::ALL, Drop::name)))]
         reason: &'static str,
-        /// How many.
+        /// Number of messages.
         count: u64,
     },
 }

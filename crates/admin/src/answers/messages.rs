@@ -29,7 +29,7 @@ pub(crate) struct Message {
     /// The payload.
     #[schemars(with = "Base64")]
     payload_base64: String,
-    /// The same as text, if it is UTF-8.
+    /// The payload as text, if it is UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<String>,
     /// True: the payload is marked as text. Otherwise absent.

@@ -264,7 +264,7 @@ impl From<&directory::Lease> for Lease {
 /// The directory's records of many.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct StoredPresenceList {
-    /// Those with a record, in the order of the query.
+    /// Records of principals that have one, in the order of the query.
     pub(crate) found: Vec<StoredPresence>,
     /// Keys of the others, which are offline.
     pub(crate) unknown: Vec<String>,
@@ -334,7 +334,7 @@ pub(crate) struct Audit {
     buckets_differing: u64,
     /// Principals that differed at first.
     differing: u64,
-    /// Of these, those that still differed after the settle time.
+    /// Principals among them that still differed after the settle time.
     persistent: Differing,
     /// The first of the persistent ones, up to `told_max`.
     differences: Vec<PresenceDifference>,
@@ -421,7 +421,7 @@ struct PresenceTransition {
     at_ms: u64,
     #[serde(flatten)]
     state: State,
-    /// Of its last transition: 64 bits as sixteen hexadecimal digits, so that texts sort as
+    /// Version of the last transition: 64 bits as sixteen hexadecimal digits, so that texts sort as
     /// versions do.
     #[schemars(with = "Version")]
     version: String,
@@ -495,7 +495,7 @@ pub(crate) struct PresenceMoment {
     counts: PresenceCounts,
     /// Heartbeats that came, all of them answered.
     heartbeats: u64,
-    /// Of these, those later than agreed.
+    /// Heartbeats among them that came later than agreed.
     heartbeats_late: u64,
     /// Connections ended because none came.
     heartbeats_lost: u64,

@@ -53,7 +53,7 @@ pub(crate) struct TracedPayload {
     /// The part that is shown.
     #[schemars(with = "Base64")]
     shown_base64: String,
-    /// The same as text, if it is UTF-8; without an incomplete last character.
+    /// The shown part as text, if it is UTF-8; without an incomplete last character.
     #[serde(skip_serializing_if = "Option::is_none")]
     shown: Option<String>,
 }

@@ -46,7 +46,7 @@ pub(crate) struct Entry {
     pub(crate) status: u16,
     /// The code of what was answered, where that was a refusal.
     pub(crate) code: Option<&'static str>,
-    /// So many more were alike since the last entry of their kind.
+    /// Number of further calls that were alike since the last entry of their kind.
     pub(crate) more: u64,
 }
 

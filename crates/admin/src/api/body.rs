@@ -37,7 +37,7 @@ impl BodyRoom {
         BodyRoom { room: Arc::new(Semaphore::new(kib as usize)), kib: Mutex::new((kib, kib)) }
     }
 
-    /// So many from now on.
+    /// Sets the room, in KiB.
     pub(crate) fn set(&self, kib: u64) {
         let mut size = self.kib.lock().unwrap_or_else(PoisonError::into_inner);
         self.room.add_permits(kib.saturating_sub(size.0) as usize);

@@ -193,7 +193,7 @@ impl<T: DeserializeOwned> Body<T> {
     }
 }
 
-/// The same, where an empty one means an empty object.
+/// As [`Body`], where an empty body means an empty object.
 pub(crate) struct OptionalBody<T>(Bytes, PhantomData<fn() -> T>);
 
 impl<T: DeserializeOwned> OptionalBody<T> {

@@ -181,7 +181,7 @@ impl Fault {
         Fault { message, ..Fault::unknown("product") }
     }
 
-    /// The same with the key of the product, if it is the product that is unknown.
+    /// Fault that names the product's key, if the product is unknown.
     pub(crate) fn about_product(self, key: Option<&ProductKey>) -> Fault {
         match (key, self.code) {
             (Some(key), "unknown_product") => Fault::unknown_product(key),
@@ -246,7 +246,7 @@ impl Fault {
         Fault { retry_after_s: Some(1), ..fault }
     }
 
-    /// As many traces go on as may.
+    /// Fault: the limit of running traces is reached.
     pub(crate) fn traces_full(most: u32) -> Fault {
         let message = format!("{most} traces are running, the maximum: end one");
         let fault = Fault::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message);
@@ -294,7 +294,7 @@ impl Fault {
         }
     }
 
-    /// The same of a message, with the reason for its sender.
+    /// Fault of a refused message, with the reason for its sender.
     pub(crate) fn rejected(rejected: &SendRejected) -> Fault {
         let SendRejected { why, reason, retry_after_ms, .. } = rejected;
         let message = if reason.is_empty() { why.meaning() } else { reason };
@@ -318,7 +318,7 @@ impl Fault {
         Fault::new(StatusCode::CONFLICT, "mutes_full", message)
     }
 
-    /// As many broadcasts go on as may.
+    /// Fault: the limit of running broadcasts is reached.
     pub(crate) fn broadcasts_full(most: usize) -> Fault {
         let message = format!("{most} broadcasts are running, the maximum: wait, or cancel one");
         let fault = Fault::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message);

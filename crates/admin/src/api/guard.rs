@@ -30,7 +30,7 @@ use std::sync::Arc;
 /// Milliseconds in which messages that are alike share an entry of the audit log.
 const MESSAGES_MS: u64 = 10_000;
 
-/// The same for refusals.
+/// Milliseconds in which refusals that are alike share an entry of the audit log.
 const REFUSALS_MS: u64 = 1_000;
 
 /// The caller: its token, and its session where it is a browser. In the extensions of a request to
@@ -47,7 +47,7 @@ pub(crate) struct Visitor {
 }
 
 impl Visitor {
-    /// Where it comes from; those of whom nobody knows are one source.
+    /// Source of the request; all unknown addresses are one source.
     pub(crate) fn source(&self) -> Source {
         Source::of(self.address.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED)))
     }

@@ -50,7 +50,8 @@ pub struct DoorLimits {
     /// Connections of all its listeners. One more takes the seat of one that has not shown a
     /// token, else of one that has asked nothing for longest, else it is told to come back.
     pub connections_max: u32,
-    /// Of them, those of one source; 0 is half. One more takes the seat of another of its source.
+    /// Connections of one source; 0 is half of `connections_max`. One more takes the seat of
+    /// another of its source.
     pub connections_a_source_max: u32,
     /// Time for the head of a request. Then the connection ends.
     pub head: Duration,
@@ -96,7 +97,7 @@ impl Seats {
         &self.table.tally
     }
 
-    /// Something that is done although its caller may go; until that is dropped.
+    /// Marks work that goes on although its caller may go, until the mark is dropped.
     pub fn at_work(&self) -> AtWork {
         AtWork::new(&self.table)
     }

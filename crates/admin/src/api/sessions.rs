@@ -25,7 +25,7 @@ pub(crate) struct Session {
     pub(crate) token: Arc<Token>,
     /// Epoch of the user at log-in: the session ends when the user has another one. Of a token: 0.
     epoch: u64,
-    /// Where it was begun.
+    /// Source of the log-in.
     from: Source,
     /// From then on it opens nothing.
     pub(crate) ends_ms: u64,
@@ -56,10 +56,10 @@ impl Session {
     }
 }
 
-/// Those that go on, by the hash of their cookie.
+/// Open sessions, by the hash of their cookie.
 type Open = HashMap<[u8; 32], Arc<Session>>;
 
-/// All of them.
+/// Sessions of the console.
 pub(crate) struct Sessions {
     bounds: RwLock<Bounds>,
     open: Mutex<Open>,

@@ -48,7 +48,8 @@ pub(crate) struct Rule {
     pub(crate) of: Of,
     /// Its calls are kept in the audit log although it is open.
     pub(crate) is_log_in: bool,
-    /// The same although it changes nothing: it shows what people say.
+    /// Whether its calls are kept in the audit log although it changes nothing: it shows what users
+    /// say.
     pub(crate) is_watched: bool,
 }
 
@@ -146,7 +147,7 @@ impl Route {
         Route { id, summary, answers: vec![(200, answer)], ..self }
     }
 
-    /// The same body comes with another status.
+    /// Adds another status with the same body.
     fn unless(mut self, status: u16, answer: &'static str) -> Route {
         self.answers.push((status, answer));
         self
@@ -167,10 +168,10 @@ impl Route {
 /// Of a route that asks the shards.
 const ASKS: &[Refusal] = &[Refusal::Busy, Refusal::NoAnswer];
 
-/// Of one that asks them about something that may not be there.
+/// Refusals of a route that asks the shards about something that may not exist.
 const FINDS: &[Refusal] = &[Refusal::NotFound, Refusal::Busy, Refusal::NoAnswer];
 
-/// Of one that asks for dead letters.
+/// Refusals of a route about dead letters.
 const LETTERS: &[Refusal] = &[Refusal::NotFound, Refusal::NoDeadLetters, Refusal::Busy];
 
 /// Every route.

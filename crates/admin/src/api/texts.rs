@@ -75,8 +75,8 @@ forms! {
         "type": "string",
         "pattern": ACCOUNT,
     }
-    /// Somebody who is blocked: an account as above, or a whole domain of another server, `@` and
-    /// the domain.
+    /// Blocked address: an account as above, or a whole domain of another server, `@` and the
+    /// domain.
     BlockedName {
         "type": "string",
         "pattern": format!("({ACCOUNT})|({BLOCKED_DOMAIN})"),

@@ -60,7 +60,7 @@ pub(crate) struct TokenOrder {
 pub(crate) enum Wrong {
     /// The request has no token.
     Missing,
-    /// Nobody has it.
+    /// No token has this key.
     Unknown,
     /// No user with a role has this name and this password.
     NoSuchUser,
@@ -77,7 +77,7 @@ pub(crate) enum Wrong {
 pub(crate) enum TokenFault {
     /// A token of this name exists.
     Taken,
-    /// As many as there may be.
+    /// The limit of tokens is reached.
     Full,
     /// The store did not take it.
     NotKept,
@@ -258,7 +258,7 @@ impl Tokens {
         (Lock::new(key, token), Token::new(order, [0; 32], 0, String::new()))
     }
 
-    /// So many may be made from now on, beside the file's. Those that there are stay.
+    /// Sets the most tokens beside the file's. Existing tokens stay.
     pub(crate) fn set_max(&self, max: usize) {
         self.max.store(max, Ordering::Relaxed);
     }
@@ -340,7 +340,7 @@ impl Tokens {
         self.known().by_name.get(name).cloned()
     }
 
-    /// Those whose names come after this one, in the order of their names.
+    /// Tokens whose names come after this one, in the order of their names.
     pub(crate) fn list(&self, after: Option<&str>, count: usize) -> Vec<Arc<Token>> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let known = self.known();

@@ -134,8 +134,8 @@ impl Book {
         self.past.iter().chain(self.active.values()).cloned().collect()
     }
 
-    /// These conditions hold now, and no others. The answer is the alarms that are raised by it,
-    /// and those that are cleared.
+    /// Updates the alarms: these conditions hold now, and no others. Returns the alarms that are
+    /// raised by it, and those that are cleared.
     pub(crate) fn see(&mut self, now_ms: u64, found: Vec<Condition>) -> Vec<Alarm> {
         let key = |it: &Condition| (it.kind, it.subject.clone());
         let held: BTreeSet<_> = found.iter().map(key).collect();
@@ -187,7 +187,7 @@ impl Book {
         active
     }
 
-    /// Those that are wanted, the newest first.
+    /// Raised or past alarms, the newest first.
     pub(crate) fn list(&self, is_active: Option<bool>, count: usize) -> Vec<Alarm> {
         let active = self.active.values().filter(|_| is_active != Some(false));
         let past = self.past.iter().filter(|_| is_active != Some(true));

@@ -259,8 +259,8 @@ impl Ring {
         self.readers.values().fold(lingering, |sorts, place| sorts | Sorts::of(&place.wish))
     }
 
-    /// Nobody came back in time: whoever does later has lost something, and the skipped place
-    /// tells it so even if nothing more happens.
+    /// Forgets all happenings, since no reader came back in time: one that does later has lost
+    /// some, and the skipped place tells it so even if nothing more happens.
     fn forget(&mut self) {
         self.happenings.clear();
         self.bytes = 0;
@@ -319,7 +319,7 @@ impl Reader {
 }
 
 impl Reader {
-    /// The same reader, which ends once this flag is set and the feed was woken.
+    /// A reader that ends once this flag is set and the feed was woken.
     pub(crate) fn until(mut self, ended: &Arc<AtomicBool>) -> Reader {
         self.ended = Arc::clone(ended);
         self

@@ -1,8 +1,8 @@
 //! Topic names and filters as far as the API has to understand them (MQTT5 4.7).
 //!
-//! These checks need no answer of the broker, so that a slip is answered with its field; the broker
-//! has the last word. This module knows neither sessions nor rules. Invariant: [`matches()`] takes
-//! any two texts.
+//! The checks of names need no answer of the broker, so that a slip is answered with its field; the
+//! broker has the last word. This module knows neither sessions nor rules. Invariant: [`matches()`]
+//! takes any two texts.
 
 use model::limits::TopicLimits;
 

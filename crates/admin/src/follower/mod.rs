@@ -53,7 +53,7 @@ pub struct FollowerApi {
 }
 
 impl FollowerApi {
-    /// Where it listens.
+    /// Address that it listens at.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }

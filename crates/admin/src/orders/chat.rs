@@ -126,7 +126,7 @@ pub(crate) struct BroadcastBody {
     #[serde(default = "system_name")]
     #[schemars(with = "AccountName")]
     pub(crate) from: String,
-    /// To these accounts, at most 10,000. One of `accounts` and `all`.
+    /// Accounts that get the message, at most 10,000. One of `accounts` and `all`.
     #[schemars(with = "Option<Vec<AccountName>>", length(min = 1, max = BROADCAST_ACCOUNTS_MAX))]
     pub(crate) accounts: Option<Vec<String>>,
     /// When true: to every account of the book.
@@ -299,7 +299,7 @@ pub(crate) struct RecallBody {
 }
 
 impl RecallBody {
-    /// With whom.
+    /// Other side of the conversation.
     pub(crate) fn with(&self) -> Result<Option<Addressee>, Fault> {
         if self.seq == 0 {
             return Err(Fault::bad("`seq` must be at least 1"));
@@ -320,7 +320,7 @@ pub(crate) struct ConversationsQuery {
     /// The `next` of the page before.
     #[schemars(with = "Option<Decimal>")]
     pub(crate) before: Option<Seq>,
-    /// Those with groups alone, and hidden ones too.
+    /// Only conversations with groups, hidden ones included.
     pub(crate) groups: Option<bool>,
     /// Conversations on the page, 1 to 256; 50 when left out.
     #[schemars(range(min = 1, max = PAGE_MESSAGES_MAX))]
@@ -380,7 +380,7 @@ pub(crate) struct MembersQuery {
 }
 
 impl MembersQuery {
-    /// How many.
+    /// Number of members on the page.
     pub(crate) fn count(&self) -> Result<u16, Fault> {
         match self.limit.unwrap_or(MEMBERS_PAGE_MAX) {
             count @ 1..=MEMBERS_PAGE_MAX => Ok(count),

@@ -27,10 +27,10 @@ pub(crate) struct ChatroomBody {
     #[serde(default)]
     #[schemars(with = "Vec<AccountName>", length(max = CHATROOM_NAMED_MAX))]
     accounts: Vec<String>,
-    /// Of one that is created: messages that it keeps for those who join.
+    /// For a new chatroom: messages that it keeps for those who join.
     #[serde(default)]
     keeps: u16,
-    /// Of one that is created: it keeps them over a restart.
+    /// For a new chatroom: whether it keeps them over a restart.
     #[serde(default)]
     durable: bool,
 }

@@ -66,7 +66,7 @@ pub(crate) struct PublishBody {
     response_topic: Option<String>,
     /// Data that the response must repeat, as text.
     correlation_data: Option<String>,
-    /// The same as bytes.
+    /// Data that the response must repeat, as bytes.
     #[schemars(with = "Option<Base64>")]
     correlation_data_base64: Option<String>,
     /// Pairs of name and value, in order; a name may come again.
@@ -87,7 +87,7 @@ pub(crate) enum PublishOrder {
 }
 
 impl PublishBody {
-    /// Where it goes, as it was written.
+    /// Topic, as the caller wrote it.
     pub(crate) fn topic(&self) -> &str {
         &self.topic
     }

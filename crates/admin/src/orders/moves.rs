@@ -51,9 +51,9 @@ pub(crate) struct MoveBody {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[schemars(rename = "ChatMoveWhat")]
 pub(crate) enum MoveWhat {
-    /// Somebody whom it knows.
+    /// A contact of the account.
     Contact(ContactMove),
-    /// Somebody whom it has blocked.
+    /// An address that the account has blocked.
     Blocked(BlockedMove),
     /// A node that the account publishes, or keeps private.
     Node(NodeMove),
@@ -65,7 +65,7 @@ pub(crate) enum MoveWhat {
     Seen(SeenMove),
 }
 
-/// Somebody whom an account knows.
+/// Contact of an account.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ChatContactMove")]
@@ -90,7 +90,7 @@ pub(crate) struct ContactMove {
     saw: bool,
 }
 
-/// Somebody who is blocked.
+/// Blocked address of an account.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ChatBlockedMove")]
@@ -143,7 +143,7 @@ pub(crate) struct MessageMove {
     with: String,
     /// The account said it; else the other did. In a group it did.
     own: bool,
-    /// On which device it was said.
+    /// Device of the sender.
     #[serde(default)]
     device: String,
     /// When, Unix milliseconds; from 2020 on.

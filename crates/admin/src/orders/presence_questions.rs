@@ -24,7 +24,7 @@ pub(crate) const PRINCIPALS_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Longest time that a difference may be asked to last, milliseconds.
 const SETTLE_MS_MAX: u32 = 600_000;
 
-/// The same when the order does not say: longer than a write takes with a directory that works.
+/// Default of that time, milliseconds: longer than a write takes with a directory that works.
 const SETTLE_MS_DEFAULT: u32 = 2_000;
 
 /// Differences told one by one, at most and when the order does not say.
@@ -194,7 +194,7 @@ pub(crate) struct StatisticsQuery {
     /// `second`: the last fifteen minutes; `minute`: the last day.
     #[schemars(with = "Option<Step>", extend("default" = "second"))]
     step: Option<String>,
-    /// So many of the last moments, or fewer if the server is younger.
+    /// Number of the last moments, or fewer if the server is younger.
     #[schemars(range(min = 1, max = MOMENTS_MAX), extend("default" = MOMENTS_DEFAULT))]
     count: Option<u32>,
 }

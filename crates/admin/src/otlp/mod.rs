@@ -35,9 +35,9 @@ pub struct OtlpSettings {
 /// Counts of exports by their result.
 #[derive(Default)]
 pub(crate) struct OtlpTally {
-    /// Those that the collector took.
+    /// Exports that the collector took.
     pub(crate) taken: AtomicU64,
-    /// Those that it did not.
+    /// Exports that failed.
     pub(crate) failed: AtomicU64,
 }
 

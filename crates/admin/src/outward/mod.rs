@@ -22,7 +22,7 @@ pub fn agent(ms_max: u64, proxied: bool) -> Agent {
     config(ms_max, proxied).build().new_agent()
 }
 
-/// The same where more is to be said of it. An answer of any status is an answer.
+/// As [`agent`], for callers that set more options. An answer of any status is an answer.
 pub fn config(ms_max: u64, proxied: bool) -> ConfigBuilder<AgentScope> {
     // Of itself it would take every proxy of the environment, which then sees all that is posted.
     let proxy = if proxied { Proxy::try_from_env() } else { None };
@@ -39,7 +39,7 @@ pub fn post(agent: &Agent, url: &str) -> RequestBuilder<WithBody> {
     agent.post(url).header("Content-Type", "application/json")
 }
 
-/// The same with this body, signed at this second of Unix time. An empty secret signs nothing.
+/// Posts this body, signed at this second of Unix time. An empty secret signs nothing.
 pub fn post_signed(
     agent: &Agent,
     url: &str,

@@ -363,7 +363,7 @@ impl PushGateway {
         Ok(())
     }
 
-    /// How it is, for the metrics.
+    /// Readings of the gateway, for the metrics.
     pub fn readings(&self) -> Vec<MetricReading> {
         let reading = |name, help, value| MetricReading { name, help, value };
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);

@@ -144,7 +144,7 @@ pub(super) async fn find(api: &Shared, who: Vec<Principal>) -> Result<Vec<Presen
     }
 }
 
-/// Those asked for, what the directory has of each, and the leases in force.
+/// Requested principals, the directory's record of each, and the leases in force.
 pub(super) type Stored = (Vec<Principal>, Vec<Option<PresenceRecord>>, Vec<Lease>);
 
 pub(super) async fn stored(api: &Shared, who: Vec<Principal>) -> Result<Stored, Fault> {

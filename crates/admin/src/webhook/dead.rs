@@ -66,7 +66,7 @@ pub(crate) struct DeadTally {
 pub(crate) struct DeadLetters {
     state: Mutex<DeadLetterState>,
     pub(crate) tally: DeadTally,
-    /// Somebody redelivers.
+    /// Whether a redelivery is under way.
     is_lent: AtomicBool,
 }
 
@@ -80,7 +80,7 @@ struct DeadLetterState {
 /// Some letters in a row.
 #[derive(Default)]
 pub(crate) struct Page {
-    /// Those that make sense: one that was damaged since the start is passed over.
+    /// Undamaged letters: one that was damaged since the start is passed over.
     pub(crate) letters: Vec<DeadLetter>,
     /// Number of the last place that was looked at.
     pub(crate) last: u64,
@@ -182,7 +182,7 @@ impl DeadLetters {
 }
 
 impl Lent<'_> {
-    /// These, up to this number, were taken.
+    /// Removes the letters up to this number, which were taken.
     pub(crate) fn taken(&self, through: u64) -> io::Result<()> {
         let taken = self.0.end(through)?;
         self.0.tally.redelivered.fetch_add(taken, Ordering::Relaxed);
@@ -226,7 +226,8 @@ impl DeadTally {
     }
 }
 
-/// The same for a webhook's URL and product wherever it stands in the configuration.
+/// Name of the webhook's file, which depends on its URL and product, and not on its place in the
+/// configuration.
 fn file_name(hook: &Webhook) -> String {
     let product = hook.product.as_ref().map_or("", ProductKey::as_str);
     let name = Sha256::digest(format!("{}\0{product}", hook.url));

@@ -48,7 +48,7 @@ pub(crate) struct ReportCourier {
 /// Where the courier stands on one shard.
 #[derive(Default)]
 struct Standing {
-    /// Everything up to here is over.
+    /// Place up to which all Reports are done.
     after: Seq,
     /// Over, but still to be taken off. Nothing more is read here before they are.
     over: Vec<Seq>,
@@ -246,7 +246,7 @@ impl ReportCourier {
         without.into_iter().chain(with).for_each(|shard| self.settle(shard));
     }
 
-    /// These are too old: they are kept as dead letters, those that make sense.
+    /// Keeps Reports that are too old as dead letters, the undamaged ones.
     fn bury(&mut self, shard: usize, old: &[&Placed]) {
         let told = old.iter().filter_map(|placed| {
             let event = self.backlog.event(&placed.message.body)?;
@@ -258,8 +258,8 @@ impl ReportCourier {
         self.over(shard, old.iter().map(|placed| placed.seq).collect());
     }
 
-    /// These are over, though nobody took them. The cursor stays: they are lost until a batch that
-    /// says so was taken, even if that is after a restart.
+    /// Gives up Reports that the webhook did not take. The cursor stays: they are lost until a
+    /// batch that says so was taken, even if that is after a restart.
     fn give_up(&mut self, shard: usize, seqs: Vec<Seq>, why: &'static str) {
         self.lose(seqs.len() as u64, why);
         self.over(shard, seqs);
@@ -300,7 +300,7 @@ impl ReportCourier {
 }
 
 impl Standing {
-    /// These, the first behind `after`, are over.
+    /// Notes that these Reports, the first behind `after`, are done.
     fn end(&mut self, seqs: Vec<Seq>) {
         self.after = self.after.max(seqs.last().copied().unwrap_or(0));
         self.over.extend(seqs);

@@ -24,14 +24,14 @@ pub struct Buckets<K> {
 }
 
 impl<K: Copy + Eq + Hash> Buckets<K> {
-    /// So many tokens a second, so many saved up; zero a second: as many as they like. At most
+    /// Buckets of `per_s` tokens a second, with `burst` saved up; zero a second: no limit. At most
     /// `most` names are remembered.
     pub fn new((per_s, burst): (u64, u64), most: usize) -> Buckets<K> {
         let (full_at, span_ns) = (HashMap::new(), SECOND_NS);
         Buckets { full_at, count: per_s, span_ns, burst: burst.max(1), most: most.max(1) }
     }
 
-    /// So many a minute, likewise.
+    /// As [`new`](Self::new), with a rate a minute.
     pub fn a_minute(rate: (u64, u64), most: usize) -> Buckets<K> {
         Buckets { span_ns: 60 * SECOND_NS, ..Buckets::new(rate, most) }
     }
@@ -74,7 +74,7 @@ impl<K: Copy + Eq + Hash> Buckets<K> {
         Ok(())
     }
 
-    /// In which so many tokens come back.
+    /// Time in which so many tokens come back.
     fn time_of(&self, count: u64) -> Duration {
         let ns = u128::from(count) * u128::from(self.span_ns) / u128::from(self.count.max(1));
         Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))

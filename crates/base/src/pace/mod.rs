@@ -36,7 +36,7 @@ impl AdmissionPace {
         AdmissionPace { step_ns, next: Instant::default(), line: Instant::default() }
     }
 
-    /// The same from now on for another rate.
+    /// Changes the rate.
     pub fn set_rate(&mut self, per_s: u32) {
         self.step_ns = AdmissionPace::new(per_s).step_ns;
     }

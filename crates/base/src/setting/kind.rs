@@ -61,7 +61,7 @@ pub const fn text(what: &'static str, fits: fn(&str) -> bool) -> Kind {
     Kind::Text { what, fits }
 }
 
-/// The same, or `false`, or `true` for the usual one.
+/// As [`text()`], or `false`, or `true` for the usual text.
 pub const fn switch(what: &'static str, fits: fn(&str) -> bool) -> Kind {
     Kind::Switch { what, fits }
 }

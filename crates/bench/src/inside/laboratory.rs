@@ -10,7 +10,7 @@ use std::process::Stdio;
 /// Clients of the plan `million`.
 const PLANNED: u32 = 1_000_000;
 
-/// Runs it.
+/// Runs the measurement.
 pub fn run(clients: u32) -> io::Result<()> {
     let server = setup(clients).start()?;
     let folder = tempfile::tempdir()?;

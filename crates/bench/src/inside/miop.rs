@@ -13,7 +13,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Runs it.
+/// Runs the measurement.
 pub fn run(devices: u32, hold_s: u32, patience: Duration) -> io::Result<()> {
     let mut holdline = setup(devices).start()?;
     let profile = Arc::new(crowd::profile(HEARTBEAT_S)?);

@@ -26,7 +26,7 @@ const FIRST: u32 = 100_000_000;
 /// Seed of who is published to when all are gone.
 const DRAWN_AWAY: u64 = 0x6177_6179;
 
-/// Runs it, with sessions that are kept, or that end with their connection.
+/// Runs the measurement, with sessions that are kept, or that end with their connection.
 pub fn run(clients: u32, hold_s: u32, patience: Duration, is_kept: bool) -> io::Result<()> {
     let mut holdline = setup(clients).start()?;
     let mut plan = FleetPlan::new(holdline.mqtt, clients, Arc::new(profile(is_kept)));

@@ -14,7 +14,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Runs it.
+/// Runs the measurement.
 pub fn run(sessions: u32, hold_s: u32, patience: Duration) -> io::Result<()> {
     let mut holdline = setup(sessions).start()?;
     let imported_s = accounts::bring_people(&holdline, accounts::users())?;

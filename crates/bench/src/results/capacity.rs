@@ -28,7 +28,7 @@ enum How {
     Micros,
     /// Nanoseconds of CPU each.
     Nanos,
-    /// So many a second a core.
+    /// Events a second on one core.
     PerSecond,
 }
 

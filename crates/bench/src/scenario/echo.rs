@@ -1,9 +1,9 @@
 //! Echo: server CPU a message, Holdline's beside a minimal echo program's.
 //!
-//! The same caller talks to both over 500 connections, each on a core of its own; rounds take
-//! turns, so that what the machine does meanwhile falls on all alike. A Ping has 4 bytes, a Report
-//! and what the floor echoes 64. At depth 1 every message is a read and a write; at depth 16 what
-//! a program itself costs shows.
+//! One caller talks to both over 500 connections, each on a core of its own; rounds take turns, so
+//! that what the machine does meanwhile falls on all alike. A Ping has 4 bytes, a Report and what
+//! the floor echoes 64. At depth 1 every message is a read and a write; at depth 16 what a program
+//! itself costs shows.
 
 use super::{CALLER_CORE, SERVER_CORE, Scale};
 use crate::caller::orders::Remote;

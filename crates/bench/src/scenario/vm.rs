@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 /// Sessions of XMPP, unless the command says how many.
 const XMPP_SESSIONS: u32 = 30_000;
 
-/// How it is run.
+/// Options of a measurement in the VM.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
     /// Devices.
@@ -39,7 +39,7 @@ pub enum Callers {
     Devices,
     /// MQTT clients with a subscription each, held by this program.
     Mqtt,
-    /// The same with sessions that are kept.
+    /// MQTT clients with sessions that are kept, held by this program.
     MqttKept,
     /// XMPP sessions of accounts with a password each, held by this program.
     Xmpp,
@@ -101,7 +101,7 @@ impl Options {
     }
 }
 
-/// Runs it.
+/// Runs the measurement in the VM.
 pub fn run(options: &Options) -> io::Result<Outcome> {
     let root = results::root();
     let lab = std::env::var_os("HOLDLINE_LAB")

@@ -45,7 +45,7 @@ pub struct Peer {
     /// Where clients come in.
     pub address: SocketAddr,
     running: Running,
-    /// Of one that is not ours.
+    /// Folder of a broker that is not ours.
     _folder: Option<tempfile::TempDir>,
 }
 

@@ -1,5 +1,5 @@
-//! As much of MQTT 3.1.1 as load needs, written apart from the server's codec: a peer and Holdline
-//! are spoken to by the same few bytes, and a fault of ours does not meet itself.
+//! The part of MQTT 3.1.1 that load needs, written apart from the server's codec: a peer and
+//! Holdline are spoken to by the same few bytes, and a fault of ours does not meet itself.
 
 use std::io;
 

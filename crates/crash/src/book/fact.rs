@@ -46,7 +46,7 @@ pub enum Fate {
 /// An acknowledgement that a device said.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ack {
-    /// Of which push.
+    /// Id of the push.
     pub id: u64,
     /// When it was known that the server had read it: a heartbeat behind it was answered.
     pub read_at: Option<u64>,
@@ -69,7 +69,7 @@ pub struct Visit {
     pub acks: Vec<Ack>,
 }
 
-/// Something that happened.
+/// Event of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fact {
     /// An order was asked.
@@ -107,6 +107,6 @@ pub enum Fact {
         /// Way in which it was told to end.
         how: String,
     },
-    /// Something that is wrong by itself.
+    /// A fact that is a violation by itself.
     Wrong(&'static str, String),
 }

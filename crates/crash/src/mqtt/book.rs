@@ -39,7 +39,7 @@ pub struct Asked {
 pub struct Sight {
     /// Which of [`READERS`].
     pub reader: usize,
-    /// Which message.
+    /// Number of the message.
     pub number: u64,
     /// Its topic.
     pub topic: String,
@@ -55,7 +55,7 @@ pub struct Sight {
     pub at: u64,
 }
 
-/// Something that happened.
+/// Event of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fact {
     /// A message was asked for.
@@ -70,7 +70,7 @@ pub enum Fact {
     Due(u64),
     /// A client with a will said farewell, and the server may not have written that down.
     Farewell(u64),
-    /// The same, and it had the time to.
+    /// A client with a will said farewell, and the server had the time to write that down.
     Gone(u64),
     /// A reader asked for a filter, at that time.
     Wished(usize, String, u64),
@@ -84,7 +84,7 @@ pub enum Fact {
     Seen(Sight),
     /// All retained messages, by topic; an unreadable one has number 0.
     Retained(BTreeMap<String, u64>),
-    /// Something that is wrong by itself.
+    /// A fact that is a violation by itself.
     Wrong(&'static str, String),
 }
 
@@ -129,7 +129,7 @@ impl Unit {
     }
 }
 
-/// Everything that is known of a run's MQTT.
+/// All that is known of a run's MQTT.
 pub struct Book {
     life: u32,
     messages: HashMap<u64, Known>,
@@ -214,7 +214,7 @@ impl Book {
         all.flat_map(|(unit, it)| it.owed.iter().map(move |number| (unit, *number)))
     }
 
-    /// Everything that waited has come: what did not is lost.
+    /// Counts all messages that still wait for a unit as lost, once queues are drained.
     pub fn drained(&mut self) {
         self.tally.count("mqtt audits");
         for unit in 0..self.units.len() {

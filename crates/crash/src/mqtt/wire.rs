@@ -1,11 +1,12 @@
-//! As much of MQTT 3.1.1 and 5.0 as an honest client needs, written apart from the server's codec:
-//! a fault of ours does not meet itself. No properties are kept; what has them is passed over.
+//! The part of MQTT 3.1.1 and 5.0 that an honest client needs, written apart from the server's
+//! codec: a fault of ours does not meet itself. No properties are kept; what has them is passed
+//! over.
 
 use std::io;
 
 /// The protocol's level in CONNECT.
 pub const V4: u8 = 4;
-/// The same of version 5.0.
+/// The level of version 5.0.
 pub const V5: u8 = 5;
 
 /// A message as it came.

@@ -158,7 +158,7 @@ impl FederationLogic {
         }
     }
 
-    /// Somebody shows a key on a stream: the servers of its domain are asked.
+    /// Handles a key that a peer presents: asks the servers of its domain.
     pub(super) fn shows(
         &mut self,
         now: Now,
@@ -195,7 +195,7 @@ impl FederationLogic {
         }
     }
 
-    /// Nobody of a domain says anything about keys.
+    /// Answers all questions about keys of a domain that does not answer: no key is confirmed.
     fn unanswered(&mut self, pair: &DomainPair, handle: &mut Handle) {
         if let Some(route) = self.routes.get_mut(pair) {
             route.proofs.clear();

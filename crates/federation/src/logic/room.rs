@@ -1,9 +1,8 @@
 //! Room for domains: whose doing it is that one is called, and keys that are being asked about.
 //!
-//! Nobody who says something here, and nobody who comes from elsewhere, has more than a share of
-//! what everybody needs. It knows no stanza and no stream. Invariants: a domain that was reached
-//! counts for nobody; a key is asked about as long as the stream is there that shows it, and no
-//! longer than its time.
+//! No sender here, and no source elsewhere, has more than a share of what all need. It knows no
+//! stanza and no stream. Invariants: a domain that was reached counts for none; a key is asked
+//! about as long as the stream is there that shows it, and no longer than its time.
 
 use crate::route::{DomainRoute, RouteState};
 use base::time::Instant;
@@ -19,7 +18,7 @@ const SHOWING_MAX: usize = 1_024;
 /// Routes by the domains between which they are.
 pub(super) type Routes = HashMap<DomainPair, DomainRoute>;
 
-/// Somebody whose doing it is that a domain is called.
+/// Account or source because of which a domain is called.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum CallOpener {
     /// An account here, by its address.

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::Value;
 use std::process::ExitCode;
 
-/// Which entries.
+/// Filter of the entries.
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]

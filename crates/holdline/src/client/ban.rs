@@ -71,7 +71,7 @@ impl Kind {
     }
 }
 
-/// Does it, and prints what came of it.
+/// Carries out the command, and prints the result.
 pub fn ban(arguments: Arguments) -> ExitCode {
     tell(act(&arguments))
 }

@@ -25,7 +25,7 @@ enum Action {
     List,
 }
 
-/// Does it, and prints what came of it.
+/// Carries out the command, and prints the result.
 pub fn bridge(arguments: Arguments) -> ExitCode {
     tell(act(&arguments))
 }

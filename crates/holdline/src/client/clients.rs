@@ -69,7 +69,7 @@ enum Action {
     },
 }
 
-/// Does it, and prints what came of it.
+/// Carries out the command, and prints the result.
 pub fn clients(arguments: Arguments) -> ExitCode {
     tell(act(&arguments))
 }
@@ -130,7 +130,7 @@ fn act(arguments: &Arguments) -> Result<String, String> {
     }
 }
 
-/// So many with most of something, in order.
+/// The clients with most of something, in order.
 fn worst(mut clients: Vec<Value>, by: &str, limit: u32) -> Vec<Value> {
     clients.sort_by_key(|client| std::cmp::Reverse(client[by].as_u64()));
     clients.truncate(limit as usize);

@@ -51,7 +51,7 @@ impl Device {
     }
 }
 
-/// Does it, and prints what came of it.
+/// Carries out the command, and prints the result.
 pub fn device(arguments: Arguments) -> ExitCode {
     tell(act(&arguments))
 }

@@ -9,7 +9,7 @@ use lab::plan::Span;
 use serde_json::Value;
 use server::clock::wall_ms;
 
-/// Which disconnections.
+/// Filter of the disconnections.
 #[derive(Args)]
 pub struct Disconnections {
     /// Only of this client or device; `account/device` is a device of an account

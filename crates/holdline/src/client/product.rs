@@ -67,7 +67,7 @@ enum Action {
     },
 }
 
-/// Does it, and prints what came of it.
+/// Carries out the command, and prints the result.
 pub fn product(arguments: Arguments) -> ExitCode {
     if let Action::Remove { product, yes } = &arguments.action {
         let question = format!(

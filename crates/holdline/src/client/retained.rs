@@ -44,7 +44,7 @@ enum Action {
     },
 }
 
-/// Does it, and prints what came of it.
+/// Carries out the command, and prints the result.
 pub fn retained(arguments: Arguments) -> ExitCode {
     tell(act(&arguments))
 }

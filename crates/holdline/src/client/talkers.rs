@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 use std::process::ExitCode;
 
-/// Which list.
+/// The list to show, and its order.
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]

@@ -58,7 +58,7 @@ enum Shown {
     None,
     /// First 64 bytes
     Head,
-    /// Everything, up to the server's limit
+    /// Whole payloads, up to the server's limit
     Whole,
 }
 

@@ -40,7 +40,7 @@ enum Action {
     },
 }
 
-/// Does it, and prints what came of it.
+/// Carries out the command, and prints the result.
 pub fn webhook(arguments: Arguments) -> ExitCode {
     tell(act(&arguments))
 }

@@ -19,7 +19,7 @@ use model::chat::{
 use model::timeline::Seq;
 use std::collections::{HashMap, HashSet};
 
-/// With whom to talk.
+/// The conversation, and how much of it is shown first.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -193,7 +193,7 @@ impl Talk {
         }
     }
 
-    /// Somebody here writes something.
+    /// Prints that another member of the conversation is typing.
     fn tell_typing(&self, it: &Transient) {
         let is_here = it.to == self.peer || (it.from == self.peer && it.to == self.me);
         if is_here && it.from != self.me && it.state == Some(ChatState::Composing) {

@@ -117,7 +117,7 @@ impl ValueEnum for Verb {
     }
 }
 
-/// Does it.
+/// Carries out the command.
 pub(super) fn chatrooms(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
         Command::Make(made) => {
@@ -201,7 +201,7 @@ fn members(room: &Room) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Somebody who is in a room.
+/// Session that is in a chatroom.
 struct Guest {
     session: ImSession,
     me: AccountAddress,

@@ -93,7 +93,7 @@ struct Kept {
     groups: Vec<String>,
 }
 
-/// Does it.
+/// Carries out the command.
 pub(super) fn contacts(arguments: Arguments) -> Result<(), Failure> {
     use SubscriptionVerb::{Subscribe, Subscribed, Unsubscribe, Unsubscribed};
     let say = |verb| ContactOrder::Say(verb, Box::default());

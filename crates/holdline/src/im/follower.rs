@@ -19,7 +19,7 @@ pub const NUMBER: u32 = u32::MAX;
 pub enum Came {
     /// A message.
     Message(Arc<ChatMessage>),
-    /// Something else.
+    /// An event that is no message.
     Event(Arc<InboxEvent>),
 }
 

@@ -166,7 +166,7 @@ struct Order {
     id: Option<String>,
 }
 
-/// Does it.
+/// Carries out the command.
 pub(super) fn groups(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
         Command::Make(made) => make(made),

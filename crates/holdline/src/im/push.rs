@@ -91,7 +91,7 @@ struct Quiet {
     never: bool,
 }
 
-/// Does it.
+/// Carries out the command.
 pub(super) fn push(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
         Command::On(on) => {

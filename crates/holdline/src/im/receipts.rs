@@ -9,7 +9,7 @@ use model::chat::{Adding, PrivacyWish, READERS_PAGE_MAX, ReadersPage, ReadersRan
 use model::timeline::Seq;
 use serde_json::json;
 
-/// Of which conversation.
+/// The conversation whose readers are shown.
 #[derive(clap::Args)]
 pub struct Readers {
     #[command(flatten)]
@@ -25,7 +25,7 @@ pub struct Readers {
     json: bool,
 }
 
-/// How it is to be.
+/// Changes of the account's privacy.
 #[derive(clap::Args)]
 pub struct Privacy {
     #[command(flatten)]

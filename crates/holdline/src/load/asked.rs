@@ -39,7 +39,8 @@ pub struct Asked {
     /// PID of the server on this machine, to observe it and to inject faults
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// The same by a port the server listens on (default for a URL on loopback: its port)
+    /// Port that the server listens on, by which its process is found (default for a URL on
+    /// loopback: its port)
     #[arg(long, value_name = "PORT", conflicts_with = "pid")]
     port: Option<u16>,
     /// Command that restarts the server, for stages that kill it
@@ -98,7 +99,7 @@ pub struct Show {
 }
 
 impl Asked {
-    /// The same, for the laboratory.
+    /// These options, for the laboratory.
     pub fn asked(&self) -> scenario::Asked {
         scenario::Asked {
             target: Target {

@@ -107,7 +107,7 @@ pub fn code(run: &Run) -> u8 {
     }
 }
 
-/// The same as a word.
+/// Result of a run as a word.
 fn word(code: u8) -> &'static str {
     match code {
         PASSED => "passed",

@@ -77,7 +77,7 @@ enum Command {
     Recover,
 }
 
-/// Does it; whether it went well is in the exit code.
+/// Carries out the command; its result is in the exit code.
 pub fn cluster(arguments: Arguments) -> ExitCode {
     match run(arguments) {
         Ok(code) => code,

@@ -1,6 +1,6 @@
 //! `holdline store`: what an operator does with a data folder.
 //!
-//! Everything but the backup wants a folder that no server uses. Findings go to standard output,
+//! All commands but the backup want a folder that no server uses. Findings go to standard output,
 //! progress to standard error. It ends with 0, with 1 if damage was found, and with 2 if nothing
 //! could be done.
 
@@ -109,7 +109,7 @@ enum Command {
     },
 }
 
-/// Does it; whether it went well is in the exit code.
+/// Carries out the command; its result is in the exit code.
 pub fn store(arguments: Arguments) -> ExitCode {
     match run(arguments) {
         Ok(code) => code,

@@ -36,7 +36,7 @@ pub enum FaultKind {
     Cut {
         /// 0 to 1.
         share: f64,
-        /// How.
+        /// Kind of the cut.
         how: crate::order::Cut,
     },
     /// The target is killed and restarted by its `start` command.
@@ -74,7 +74,7 @@ pub enum Network {
     Reset,
     /// New connections are refused.
     Refuse,
-    /// Everything is delayed by this much.
+    /// All data is delayed by this much.
     Delay(Span),
     /// This many bytes a second for each connection.
     Throttle(u32),

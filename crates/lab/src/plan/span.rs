@@ -21,12 +21,12 @@ const UNITS: [(&str, u64); 7] = [
 ];
 
 impl Span {
-    /// So many seconds.
+    /// Span of so many seconds.
     pub const fn from_secs(seconds: u64) -> Span {
         Span(Duration::from_secs(seconds))
     }
 
-    /// So many milliseconds.
+    /// Span of so many milliseconds.
     pub const fn from_millis(millis: u64) -> Span {
         Span(Duration::from_millis(millis))
     }

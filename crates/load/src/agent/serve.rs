@@ -42,7 +42,7 @@ pub trait Hands: Send + Sync {
     /// coordinator's time.
     fn ahead(&self, ahead_us: i64);
 
-    /// Something happened that its owner may want to read.
+    /// Reports an event that the agent's owner may want to read.
     fn tell(&self, line: &str);
 }
 

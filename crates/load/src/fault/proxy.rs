@@ -47,10 +47,10 @@ pub struct Proxy {
 pub struct ProxyCounts {
     /// Connections taken in.
     pub accepted: u64,
-    /// Of them, those that are open.
+    /// Connections among them that are open.
     pub open: u64,
-    /// Of them, those that were reset at once because they were to be refused. (While all are to
-    /// be refused the kernel does it, uncounted.)
+    /// Connections among them that were reset at once because they were to be refused. (While all
+    /// are to be refused the kernel does it, uncounted.)
     pub refused: u64,
     /// Connections reset because the plan wants it.
     pub reset: u64,
@@ -89,7 +89,7 @@ impl Proxy {
         Ok(Proxy { address, bell, orders, thread })
     }
 
-    /// Where it listens.
+    /// Address that it listens at.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -8,9 +8,9 @@ use std::time::Duration;
 /// How often things happen.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Rate {
-    /// So many a second, evenly.
+    /// So many events a second, evenly.
     Even(f64),
-    /// So many a second on average, at random moments (exponential gaps).
+    /// So many events a second on average, at random moments (exponential gaps).
     Poisson(f64),
     /// A second, from a low over a high back to it, once in a period of seconds.
     Wave {

@@ -72,7 +72,7 @@ pub struct Hearing {
     pub hears_own: bool,
     /// One of all clients gets a message: a copy may come to another one.
     pub is_shared: bool,
-    /// Likewise, and some of these clients are of another process.
+    /// One of all clients gets a message, and some of these clients are of another process.
     pub is_shared_elsewhere: bool,
 }
 

@@ -52,7 +52,7 @@ pub struct ClientPool {
     sources: Arc<[IpAddr]>,
     begun: Option<Begun>,
     swept: usize,
-    /// Nobody comes back any more.
+    /// Whether clients no longer come back.
     pub stopping: bool,
     pub(crate) random: Prng,
     /// Counts so far.
@@ -68,7 +68,7 @@ struct Begun {
 }
 
 impl ClientPool {
-    /// Nobody yet.
+    /// Makes a pool without clients.
     pub fn new(plan: Arc<FleetPlan>, thread: u16) -> ClientPool {
         let seed = base::prng::scramble(plan.seed ^ u64::from(thread) << 32);
         ClientPool {

@@ -205,7 +205,7 @@ impl Snapshot {
         self.threads.extend_from_slice(&other.threads);
     }
 
-    /// The same in the laboratory's words. `open` are connections whose layers are open.
+    /// The snapshot in the laboratory's words. `open` are connections whose layers are open.
     pub fn counts(&self) -> Counts {
         let figures = [
             ("reconnects", self.reconnects),

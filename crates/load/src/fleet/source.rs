@@ -37,7 +37,7 @@ pub fn spread(sources: &[String], to: &[SocketAddr], clients: u32) -> Result<Vec
     spread_on(&SourceHost::read(), sources, to, clients)
 }
 
-/// The same on a machine that was looked at before.
+/// As [`spread`], on a machine that was looked at before.
 pub fn spread_on(
     host: &SourceHost,
     sources: &[String],
@@ -116,7 +116,7 @@ fn parse(source: &str) -> Result<(IpAddr, IpAddr), String> {
     Ok((from, until))
 }
 
-/// So many ones.
+/// Mask of so many ones.
 fn width_mask(ones: u32) -> u128 {
     1u128.checked_shl(ones).map_or(u128::MAX, |bit| bit - 1)
 }

@@ -76,11 +76,11 @@ impl PublishNote {
 const MARK: u64 = 0x4c54;
 /// The first eight bytes of a head.
 const MARK_HEAD: u64 = 0x4c48;
-/// Likewise, of an answer to a message with a head.
+/// The first eight bytes of the head of an answer to a message with a head.
 const MARK_ANSWER: u64 = 0x4c41;
 /// The first two bytes of a proof.
 const MARK_PROOF: u64 = 0x4c50;
-/// Likewise, of an answer with a proof of its own.
+/// The first two bytes of the proof of an answer.
 const MARK_PROOF_ANSWER: u64 = 0x4c51;
 const MARKS: [u64; 5] = [MARK, MARK_HEAD, MARK_ANSWER, MARK_PROOF, MARK_PROOF_ANSWER];
 const TIME_BITS: u32 = 48;
@@ -116,7 +116,7 @@ pub fn since_stamp(body: &[u8], wall_us: u64) -> Option<u64> {
 /// Sender of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum From {
-    /// Nobody's in particular.
+    /// No sender in particular.
     Nobody,
     /// The `number`th from one sender to one topic. Two groups of senders have different tags, as
     /// far as 127 tell them apart.
@@ -247,7 +247,7 @@ pub enum StampProof {
     Changed,
     /// The body is too short for a proof, or bears only a stamp.
     Short,
-    /// Nobody here made it, or it was changed beyond recognition.
+    /// The body is not of this laboratory, or was changed beyond recognition.
     Foreign,
 }
 

@@ -217,7 +217,7 @@ pub fn is_chat(urls: &[String]) -> bool {
     speaks(urls, |speech| matches!(speech, Speech::Im | Speech::Xmpp))
 }
 
-/// Likewise, by IM, which has conversations of many.
+/// Whether a group that calls these talks by IM, which has conversations of many.
 pub fn is_im(urls: &[String]) -> bool {
     speaks(urls, |speech| speech == Speech::Im)
 }

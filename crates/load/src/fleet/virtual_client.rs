@@ -50,7 +50,7 @@ pub(crate) struct VirtualClient {
     pub call_at: Instant,
     /// How much later than planned what it waits for began, microseconds.
     pub late_us: u32,
-    /// Likewise, of its call.
+    /// How much later than planned its call began, microseconds.
     pub call_late_us: u32,
     /// Number of the last message or request sent on this machine.
     pub sent: u32,

@@ -81,9 +81,9 @@ pub trait Auditor {
 pub struct Audited {
     /// Clients online by the target's memory.
     pub online: u64,
-    /// Those about whom memory and directory differed at first.
+    /// Clients about whom memory and directory differed at first.
     pub differing: u64,
-    /// Those about whom they still did, by how they differ.
+    /// Clients about whom they still differed, by how they differ.
     pub persistent: BTreeMap<String, u64>,
     /// The first of these: key and how it differs.
     pub first: Vec<(String, String)>,
@@ -107,7 +107,7 @@ pub trait Founder {
 pub struct WantedConversations {
     /// Their name in the plan.
     pub name: String,
-    /// How many.
+    /// Number of conversations.
     pub count: u32,
     /// Whether they are chatrooms.
     pub rooms: bool,
@@ -117,7 +117,7 @@ pub struct WantedConversations {
     pub members: Vec<String>,
 }
 
-/// Everything that a run is made with.
+/// Parts of a run.
 pub struct Parts<'a> {
     /// Generator of the load.
     pub generator: &'a mut dyn LoadGenerator,

@@ -143,7 +143,7 @@ pub struct Audits {
 }
 
 impl Audits {
-    /// Those of this one.
+    /// Audits by this API.
     pub fn of(presence_api: PresenceApi) -> Audits {
         Audits { presence_api, under_way: None }
     }

@@ -54,7 +54,7 @@ pub fn run<'a>(plan: &'a Plan, before: Before, parts: Parts<'a>) -> Result<Run, 
 enum End {
     /// A stage did not pass, and the plan says that this ends it.
     Failed(String),
-    /// Somebody wished it.
+    /// An onlooker wished it.
     Wished { now: bool },
     /// SIGINT or SIGTERM.
     Interrupted,

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// Wishes that are carried out in one second, at most; the rest is dropped with a note.
 pub const WISHES_MAX: usize = 64;
 
-/// Somebody who looks on.
+/// Onlooker of a run.
 pub trait Watch {
     /// A second has passed.
     fn tick(&mut self, tick: &RunTick);
@@ -28,7 +28,7 @@ pub trait Watch {
     }
 }
 
-/// Nobody looks on.
+/// No onlooker.
 pub struct Nobody;
 
 impl Watch for Nobody {
@@ -61,7 +61,7 @@ pub enum StagePart {
     Holding,
     /// Nothing is sent any more; answers that are under way come in.
     Settling,
-    /// Somebody has asked for a pause.
+    /// An onlooker paused the run.
     Paused,
 }
 

@@ -152,7 +152,7 @@ fn proxied(plan: &mut Plan, proxy: SocketAddr) -> Result<(), String> {
     Ok(())
 }
 
-/// The same URL, to another address.
+/// The URL with another address.
 fn through(url: &str, address: SocketAddr) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());

@@ -16,7 +16,7 @@ pub struct OccupantIds {
 }
 
 impl OccupantIds {
-    /// Those of a room with this salt.
+    /// Ids of a room with this salt.
     pub fn of_salt(salt: &str) -> OccupantIds {
         OccupantIds { salt: salt.into() }
     }

@@ -22,7 +22,7 @@ const LIST: &[u8] = b".list";
 const CLIENT: &str = "jabber:client";
 const NODES: &str = "pep_";
 
-/// Everything of a host's folder, and of its rooms, for whoever takes it.
+/// Hands all data of a host's folder, and of its rooms, to `taking`.
 pub fn walk(folder: &Path, taking: &mut dyn Taking) -> Result<(), String> {
     let host = folder.file_name().and_then(|name| unescaped(name, b""));
     taking.host(&host.ok_or("its name is not a Prosody host name")?);

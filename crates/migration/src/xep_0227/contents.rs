@@ -35,8 +35,8 @@ const BLOCKING: &str = "urn:xmpp:blocking";
 const PRIVATE: &str = "jabber:iq:private";
 const PIE_MAM: &str = "urn:xmpp:pie:0#mam";
 
-/// Everything of the users of files, each with its name in messages, for whoever takes it; of this
-/// host, or of the only one that is found. In words, why nothing can be taken over.
+/// Hands all data of the users of files to `taking`, each file with its name in messages; of this
+/// host, or of the only one that is found. Fails with the reason why nothing can be taken over.
 pub fn walk<R: BufRead>(
     files: Vec<(String, R)>,
     host: Option<&str>,
@@ -212,7 +212,7 @@ impl<R: BufRead> Contents<'_, R> {
         }
     }
 
-    /// Likewise; too large a one is reported.
+    /// As [`whole`](Self::whole), and reports an element that is too large.
     fn taken(&mut self, owner: &str, begun: &MovedElement) -> Result<Option<MovedElement>, String> {
         let place = self.told(owner);
         let whole = self.whole(begun)?;

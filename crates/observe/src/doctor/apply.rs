@@ -21,7 +21,7 @@ pub fn apply(rows: &[HostRow]) -> Vec<Applied> {
     apply_at(&KernelFiles::real(), rows)
 }
 
-/// The same on the machine whose files are there.
+/// As [`apply()`], on the machine whose files are given.
 pub fn apply_at(place: &KernelFiles, rows: &[HostRow]) -> Vec<Applied> {
     let wanted = rows.iter().filter(|row| row.fitness >= Fitness::Weak && !row.remedy.is_empty());
     wanted

@@ -55,7 +55,7 @@ pub(super) trait Say {
     fn by_root(self, command: impl Into<String>) -> HostRow;
     /// Remedy for any user, if one is needed.
     fn by_anyone(self, command: impl Into<String>) -> HostRow;
-    /// So many connections get through.
+    /// Bound on the number of connections.
     fn bounds(self, connections: u64) -> HostRow;
 }
 

@@ -12,7 +12,7 @@ use model::ports::presence::directory::{Directory, DirectoryEntry, DirectoryErro
 use model::presence::{NodeName, PresenceRecord};
 use std::time::Duration;
 
-/// Those who live are asked for anew when what is known is older.
+/// Age at which the known leases are asked for anew.
 const KNOWN: Duration = Duration::from_secs(1);
 
 /// Nodes that are alive.
@@ -55,7 +55,7 @@ impl Living {
         self.bury(now, kept, directory)
     }
 
-    /// The same for the records of a bucket.
+    /// As [`judge`](Self::judge), for the records of a bucket.
     pub fn judge_entries(
         &mut self,
         now: Now,

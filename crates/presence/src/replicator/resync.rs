@@ -144,7 +144,7 @@ impl Resync {
         }
     }
 
-    /// Something may have been lost: all buckets are owed a comparison.
+    /// Begins to compare all buckets, as records may have been lost.
     pub fn begin(&mut self) {
         self.pass.fill();
         self.owed.fill();

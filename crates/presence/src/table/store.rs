@@ -9,7 +9,7 @@ use model::ports::presence::directory::{Batch, DirectoryEntry, History, Lease, P
 use model::presence::{BUCKETS, Digest, NodeName, PresenceRecord, PresenceVersion, bucket};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Everything that is kept.
+/// All records and leases.
 pub struct TableStore {
     now_ms: u64,
     buckets: Vec<BTreeMap<Box<str>, PresenceRecord>>,

@@ -46,10 +46,10 @@ const LIST_BYTES_MAX: u64 = 256 << 20;
 /// A base that is handed out.
 pub(crate) struct Given {
     log: u16,
-    /// None: it is being made.
+    /// The base; `None`: it is being made.
     base: Option<Arc<Base>>,
     list: Vec<u8>,
-    /// Somebody was given the list.
+    /// Whether the list was handed out.
     is_listed: bool,
     used: Instant,
 }

@@ -38,7 +38,7 @@ pub(crate) enum Serving {
     /// The server, which closes the logs, since then. Written batches are still acknowledged; none
     /// if the logs did not run yet.
     Leaving(Instant, Option<Arc<Logs>>),
-    /// Nobody; the last acknowledgements are waited for until then.
+    /// No owner; the last acknowledgements are waited for until then.
     Over(Instant),
 }
 

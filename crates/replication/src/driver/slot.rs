@@ -18,7 +18,7 @@ const WEIGHT: u32 = 16;
 /// One log of the node.
 pub(crate) struct Slot {
     pub(crate) log: u16,
-    /// None: the copy cannot be used, or the table is not known yet.
+    /// Replica; `None`: the copy cannot be used, or the table is not known yet.
     pub(crate) replica: Option<Replica>,
     /// Which machine it is. Answers to one before it are void.
     pub(crate) life: u32,
@@ -34,7 +34,7 @@ pub(crate) struct Slot {
     pub(crate) purge: Option<(u32, u64)>,
     /// A machine is made again then.
     pub(crate) again: Option<Instant>,
-    /// Something was written since the last sync.
+    /// Whether data was written since the last sync.
     pub(crate) is_dirty: bool,
     /// The last index that the writer has put on the disk.
     pub(crate) written: u64,

@@ -139,7 +139,7 @@ pub fn curves(run: &Run) -> Vec<Plot> {
     plots
 }
 
-/// So many of these, from the first to the last.
+/// At most so many of these places, evenly from the first to the last.
 fn chosen(places: &[usize], most: usize) -> Vec<usize> {
     if places.len() <= most {
         return places.to_vec();

@@ -36,7 +36,7 @@ pub struct PlotLine {
     pub name: String,
     /// Which of the twelve colours.
     pub colour: usize,
-    /// How it is drawn.
+    /// Stroke of the line.
     pub stroke: Stroke,
     /// Whether it is only shown when asked for.
     pub hidden: bool,
@@ -320,7 +320,7 @@ impl Plot {
         figure::of(self.unit, value) + if self.per_s { "/s" } else { "" }
     }
 
-    /// The same in figures.
+    /// Writes the lines' figures as a table.
     fn table(&self, out: &mut String) {
         out.push_str(
             "<details class=\"figures\"><summary>Figures</summary><table><thead><tr>\

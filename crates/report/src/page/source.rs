@@ -21,7 +21,7 @@ pub struct FigureSource<'a> {
 }
 
 impl<'a> FigureSource<'a> {
-    /// Those of this series.
+    /// Figures of this series.
     pub fn new(series: &'a Series) -> FigureSource<'a> {
         FigureSource { series, taken: RefCell::default() }
     }

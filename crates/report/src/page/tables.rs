@@ -130,7 +130,7 @@ fn time_row(out: &mut String, name: &str, from: &str, times: &Spectrum) {
     out.push_str("</tr>");
 }
 
-/// Everything else that was counted.
+/// Writes all other counts.
 pub fn figures(out: &mut String, run: &Run) {
     out.push_str("<h3>Everything that was counted</h3><table><tbody>");
     for (name, meaning) in FIGURES {
@@ -302,7 +302,7 @@ pub fn notes_and_plan(out: &mut String, run: &Run) {
     }
 }
 
-/// In which loops a plan's clients come and send; `None`: its text does not tell.
+/// Kinds of loops in which a plan's clients come and send; `None`: its text does not tell.
 fn loops(plan: &str) -> Option<String> {
     let told = |after: &str, words: &[&'static str]| -> Vec<&'static str> {
         let mut found = Vec::new();

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::net::SocketAddr;
 
-/// Something that arrives at an end of a link.
+/// Data or event that arrives at an end of a link.
 pub(super) enum Arrival {
     /// A call, at the end that was called.
     Call(SocketAddr),
@@ -22,7 +22,7 @@ pub(super) enum Arrival {
     Room,
 }
 
-/// Everything on the way.
+/// All data and events on the way.
 #[derive(Default)]
 pub(super) struct Arrivals {
     order: BinaryHeap<Reverse<(u64, u64)>>,

@@ -53,7 +53,7 @@ pub enum HoldStage {
     Network,
     /// An index of as many slots.
     Index,
-    /// Everything: connections, machines and hub.
+    /// The whole server: connections, machines and hub.
     Whole,
 }
 
@@ -186,7 +186,8 @@ pub fn storm(plan: HoldPlan, cut: u32, limits: &Limits) -> StormTally {
 /// Answers of a shard's log.
 type Answers = Rc<RefCell<Vec<(ServiceKind, Completion)>>>;
 
-/// Nobody listens, and what is to be stored is stored at once, nowhere: there is nothing to read.
+/// Outside of a server without listeners or storage: calls to the log are completed at once, and
+/// there is nothing to read.
 #[derive(Default)]
 struct Nothing {
     /// Answers of the log before the shard's next turn.

@@ -123,7 +123,7 @@ pub(super) struct Storm {
 pub struct StormTally {
     /// Clients whose connections were cut at once.
     pub clients: u64,
-    /// Those that have a session again.
+    /// Clients that have a session again.
     pub back: u64,
     /// Simulated milliseconds until all had.
     pub ms: u64,
@@ -262,7 +262,7 @@ impl<L> Sparse<L> {
     }
 }
 
-/// One shard's view of it.
+/// View of one shard of it.
 pub(super) struct SparseNet<L> {
     pub shared: Rc<RefCell<Sparse<L>>>,
     pub host: HostId,

@@ -39,7 +39,7 @@ pub const ADDRESS: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCAL
 /// Plan of a world.
 #[derive(Clone, Debug)]
 pub struct SimPlan {
-    /// Everything follows from it.
+    /// Seed of all that happens.
     pub seed: u64,
     /// Shards of the server.
     pub shards: u16,
@@ -137,7 +137,7 @@ impl Simulation {
         Simulation::with(plan, |_, _| Vec::new())
     }
 
-    /// The same with further services on each shard, one of so many.
+    /// As [`new`](Self::new), with further services on each shard.
     pub fn with(
         plan: SimPlan,
         further: impl Fn(ShardId, u16) -> ShardServices + 'static,

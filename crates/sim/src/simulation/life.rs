@@ -88,7 +88,7 @@ impl Server {
         shard
     }
 
-    /// The same, to change.
+    /// As [`shard`](Self::shard), mutable.
     pub(super) fn shard_mut(&mut self, number: ShardId) -> &mut SimShard<SimLogic> {
         let mut all = self.threads.iter_mut().flat_map(Executor::shards_mut);
         all.find(|shard| shard.number() == number).expect("a shard belongs to a thread")
@@ -214,7 +214,7 @@ impl Server {
         (left, told)
     }
 
-    /// Those of whom hubs and brokers say that they are online.
+    /// Status of these principals, for those that hubs and brokers know.
     pub(crate) fn online(
         &self,
         now: Now,

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Publisher and number of a message.
 pub type MessageName = (u32, u32);
 
-/// Of one caller's messages of a publisher, on one topic, at one QoS.
+/// Key of one caller's messages from a publisher, on one topic, at one QoS.
 type Row = (u32, u32, String, u8);
 
 /// The book of a world.

@@ -66,7 +66,7 @@ pub struct CallerLogic {
 }
 
 impl CallerLogic {
-    /// So many callers of `to`.
+    /// Logic of so many callers of `to`.
     pub fn new(seed: u64, to: SocketAddr, count: u32) -> CallerLogic {
         let mut rng = Prng::new(seed);
         let seats = (0..count).map(|number| seat(&mut rng, number)).collect();
@@ -100,7 +100,7 @@ impl CallerLogic {
         (0..).zip(&self.seats).map(|(number, seat)| (number, seat.filter, seat.qos))
     }
 
-    /// How they are, for whoever wonders.
+    /// Describes the callers' states, for a failed test.
     pub fn describe(&self) -> String {
         let lines = self.seats.iter().enumerate().map(|(at, seat)| {
             let (conn, online, under_way) =

@@ -21,11 +21,11 @@ pub enum ConnectionScript {
     Proper,
     /// Nothing at all.
     Mute,
-    /// These bytes, and then nothing.
+    /// Sends these bytes, and then nothing.
     Noise(Vec<u8>),
     /// The client's Bind with a byte changed.
     Spoilt(u16),
-    /// So many bytes of the client's Bind, and then nothing.
+    /// Sends so many bytes of the client's Bind, and then nothing.
     Torn(u16),
     /// The client's Bind twice, then silence: a replay, or a second Bind on one connection.
     Twice,

@@ -14,9 +14,9 @@ use lab::timing::Spectrum;
 
 /// A change smaller than this is called none, however sure it is.
 const SMALLEST: f64 = 0.01;
-/// Likewise where one side has a single run, of what differs from run to run of the same server on
-/// the same machine: of a rate, processor time or memory; of the p50 and p90 of a time; of its
-/// tail. The interval of a single run does not know of it.
+/// Changes that are called none where one side has a single run, of a figure that differs from run
+/// to run of the same server on the same machine: of a rate, processor time or memory; of the p50
+/// and p90 of a time; of its tail. The interval of a single run does not know of it.
 const ONE_RUN: f64 = 0.1;
 const ONE_RUN_TIME: f64 = 0.25;
 const ONE_RUN_TAIL: f64 = 0.4;

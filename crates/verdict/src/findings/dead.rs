@@ -1,4 +1,4 @@
-//! Nobody answers there: no call of the whole run came through.
+//! The target does not answer: no call of the whole run came through.
 //!
 //! Then nothing is known about a server, and what else the machines did is no finding about one.
 

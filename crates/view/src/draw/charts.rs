@@ -1,7 +1,7 @@
 //! The last seconds as bars: who is online, how many came, what was sent, how long it took.
 //!
-//! As many charts side by side as the width carries; each shows the seconds that fit into it, and
-//! its title says the highest of those.
+//! Draws as many charts side by side as the width carries; each shows the seconds that fit into it,
+//! and its title says the highest of those.
 
 use super::{FAINT, part};
 use crate::state::{RunState, Second};

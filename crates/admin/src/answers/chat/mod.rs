@@ -514,7 +514,7 @@ pub(crate) struct Broadcast {
     pub(crate) state: &'static str,
     /// Accounts to which it was sent.
     pub(crate) sent: u64,
-    /// Of these, accounts that had received it before.
+    /// Accounts among them that had received it before.
     pub(crate) again: u64,
     /// Accounts that were skipped: unknown, or refused.
     pub(crate) refused: u64,

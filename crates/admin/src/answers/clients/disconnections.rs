@@ -119,7 +119,7 @@ pub(crate) struct SlowClient {
     queued: u32,
     /// Their bytes.
     queued_bytes: u64,
-    /// Of them, messages that were sent and that it has not acknowledged.
+    /// Messages among them that were sent and not acknowledged.
     inflight: u32,
     /// Bytes in the server's queue for its connection. Null, like `socket_bytes` and `bytes_per_s`:
     /// the server has not looked at its connection yet.
@@ -187,7 +187,7 @@ impl SlowClient {
 /// Clients that do not keep up.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct SlowClients {
-    /// Those with most waiting bytes first.
+    /// Clients, those with most waiting bytes first.
     clients: Vec<SlowClient>,
     /// How many there are in all.
     total: u64,

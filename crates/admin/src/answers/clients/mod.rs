@@ -143,7 +143,7 @@ impl From<&SubscriptionState> for Subscription {
 /// Subscriptions of a client.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Subscriptions {
-    /// All of them.
+    /// All subscriptions of the client.
     pub(crate) subscriptions: Vec<Subscription>,
 }
 

@@ -15,7 +15,7 @@ pub(crate) struct BridgeList {
 pub(crate) struct Bridge {
     #[serde(flatten)]
     of: BridgeStatus,
-    /// The same as `online`, in a word.
+    /// `online` as a word.
     #[schemars(extend("enum" = ["connected", "disconnected"]))]
     state: &'static str,
 }

@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// All of them.
+/// The server's certificates.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct CertificateList {
-    /// Those in use, the first to expire first.
+    /// Certificates in use, the first to expire first.
     pub(crate) certificates: Vec<CertificateStatus>,
 }
 

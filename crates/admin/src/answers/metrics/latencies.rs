@@ -21,7 +21,7 @@ pub(crate) struct Latencies {
 struct PhaseLatency {
     /// Owner of the phase: a protocol, a service or the shards.
     of: &'static str,
-    /// Which.
+    /// The phase.
     phase: &'static str,
     /// How many were in each bucket and in none before it.
     buckets: Vec<u64>,
@@ -29,9 +29,11 @@ struct PhaseLatency {
     sum_us: u64,
     /// Median duration, microseconds, as exact as the buckets are; null: no phase was measured.
     p50_us: Option<u64>,
-    /// The same for 99 of a hundred.
+    /// 99th percentile of the duration, microseconds, as exact as the buckets are; null: no phase
+    /// was measured.
     p99_us: Option<u64>,
-    /// The same for 999 of a thousand.
+    /// 99.9th percentile of the duration, microseconds, as exact as the buckets are; null: no phase
+    /// was measured.
     p999_us: Option<u64>,
 }
 

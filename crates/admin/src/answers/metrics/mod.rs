@@ -45,7 +45,7 @@ pub(crate) struct Figures<'a> {
     pub(crate) status: &'a Status,
     pub(crate) presence: &'a PresenceFigures,
     pub(crate) webhooks: &'a [Arc<Address>],
-    /// Those of the roof.
+    /// Readings that the program around the API adds.
     pub(crate) readings: &'a [MetricReading],
     pub(crate) certificates: &'a [CertificateStatus],
     /// Number of log lines of each kind of trouble.

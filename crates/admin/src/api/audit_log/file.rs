@@ -25,7 +25,7 @@ const PREVIOUS: &str = "previous.jsonl";
 #[derive(Default, Debug)]
 pub(crate) struct Page {
     pub(crate) entries: Vec<Value>,
-    /// There may be more behind the last of them.
+    /// Whether there may be more entries behind the last of them.
     pub(crate) more: bool,
 }
 

@@ -103,7 +103,7 @@ impl std::fmt::Debug for ApiSlot {
 }
 
 impl Table {
-    /// So many, of which one source has at most its share ([`share_of`]).
+    /// Makes a table of `max` slots, of which one source has at most `share` ([`share_of`]).
     pub(super) fn new(max: u32, share: u32) -> Arc<Table> {
         let (places, tally, changed) = Default::default();
         let table = Table { places, tally, changed };
@@ -317,7 +317,7 @@ impl ApiSlot {
     }
 }
 
-/// Something that is done although its caller may go.
+/// Mark of work that goes on although its caller may go.
 pub struct AtWork(Arc<Table>);
 
 impl AtWork {

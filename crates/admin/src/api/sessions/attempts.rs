@@ -33,7 +33,7 @@ impl Attempts {
         Attempts { failures_max: AtomicU32::new(failures_max), by_source: Mutex::default() }
     }
 
-    /// So many from now on.
+    /// Sets the most failures a minute.
     pub(crate) fn set_max(&self, failures_max: u32) {
         self.failures_max.store(failures_max, Ordering::Relaxed);
     }
@@ -70,7 +70,7 @@ impl Attempts {
     }
 }
 
-/// Those whose address nobody knows are one source.
+/// Source of a peer; all unknown addresses are one source.
 fn source(peer: Option<IpAddr>) -> Source {
     match peer.map(|peer| peer.to_canonical()) {
         None => 0,

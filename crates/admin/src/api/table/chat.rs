@@ -9,10 +9,10 @@ use crate::tokens::scope::Scope::{Admin, Chat, Manage, Read};
 /// Refusals of a route that finds something and may be refused by chat.
 const CHANGES: &[Refusal] = &[NotFound, ChatRefused, Busy, NoAnswer];
 
-/// Of one that sends.
+/// Refusals of a route that sends.
 const SENDS: &[Refusal] = &[NotFound, ChatRefused, TooFast, Busy, NoAnswer];
 
-/// Of one that looks.
+/// Refusals of a route that reads.
 const FINDS: &[Refusal] = &[NotFound, Busy, NoAnswer];
 
 /// Accounts.

@@ -18,7 +18,7 @@ pub(crate) enum Scope {
     Manage = 16,
     /// The book of users.
     Users = 32,
-    /// Everything, also products with their secrets, backups, tokens and the log of calls.
+    /// All rights, also products with their secrets, backups, tokens and the log of calls.
     Admin = 64,
     /// Look at configuration, users, tokens and the log of calls, secrets left out.
     View = 128,

@@ -68,7 +68,7 @@ enum Ending {
     Cancelled,
 }
 
-/// Those that are remembered, the oldest first.
+/// Remembered broadcasts, the oldest first.
 #[derive(Default)]
 pub(crate) struct Broadcasts(Mutex<VecDeque<Arc<Job>>>);
 

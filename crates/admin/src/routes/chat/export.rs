@@ -71,7 +71,7 @@ enum Step {
         before: Seq,
         groups: bool,
     },
-    /// Of these it is looked whether the account is still in them.
+    /// Groups of which it is asked whether the account is still a member.
     Members(VecDeque<AccountAddress>, Option<Seq>),
     Pushes,
     Nodes,

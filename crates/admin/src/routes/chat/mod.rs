@@ -278,7 +278,7 @@ pub(crate) fn errand(by: AccountAddress, what: ErrandWhat) -> Errand {
     Errand { by, is_operators: false, what }
 }
 
-/// The same, whatever stands in the way.
+/// In the name of an account, with the rights of an operator.
 fn operators(by: AccountAddress, what: ErrandWhat) -> Errand {
     Errand { by, is_operators: true, what }
 }

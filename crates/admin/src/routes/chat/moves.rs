@@ -105,7 +105,7 @@ struct Lane {
     /// About these something is under way.
     busy: BTreeSet<String>,
     results: Vec<Option<Result<bool, Fault>>>,
-    /// Something may be done later: what is behind it is not begun.
+    /// Whether an item is to be retried: the items behind it are not begun.
     comes_back: bool,
 }
 
@@ -160,7 +160,7 @@ async fn one(api: &Shared, order: &Move) -> Result<bool, Fault> {
     Ok(again)
 }
 
-/// So much stands in an inbox.
+/// Waits until the account's inbox has reached a place.
 async fn arrived(api: &Shared, account: &AccountAddress, upto: Seq) -> Result<(), Fault> {
     for _ in 0..TRIES_MAX {
         if routes::status(api, account).await?.head >= upto {

@@ -85,7 +85,7 @@ pub(crate) struct Alarms {
 }
 
 impl Alarms {
-    /// Those of this file, if there is one, which is read now.
+    /// Reads the alarms of this file, if there is one.
     pub(crate) fn open(path: Option<&Path>, now_ms: u64) -> Alarms {
         let opened = path.map(|path| AlarmFile::open(path.to_owned()));
         let (file, kept) = opened.map_or((None, Vec::new()), |(file, kept)| (Some(file), kept));

@@ -258,7 +258,7 @@ pub(crate) struct HistoryQuery {
     #[schemars(range(min = STEP_S, max = STEP_S * POINTS), extend("multipleOf" = STEP_S))]
     #[schemars(extend("default" = STEP_S))]
     step_s: Option<u32>,
-    /// So many of the last moments, or fewer if the server is younger.
+    /// Number of the last moments, or fewer if the server is younger.
     #[schemars(range(min = 1, max = POINTS), extend("default" = POINTS))]
     count: Option<u32>,
 }

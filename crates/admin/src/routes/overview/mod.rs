@@ -76,7 +76,7 @@ async fn look(api: Arc<Shared>) {
     }
 }
 
-/// How it is.
+/// The overview of this moment.
 async fn now(api: &Shared) -> Result<Overview, Fault> {
     let status = status_now(api).await?;
     let readiness = (api.settings.readiness)();

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct DeadFile {
     path: PathBuf,
     file: File,
-    /// There may be more in it than was written with success.
+    /// Whether there may be more in the file than was written with success.
     is_torn: bool,
     /// The folder's word of which file it is may not be on stable storage.
     is_unnamed: bool,

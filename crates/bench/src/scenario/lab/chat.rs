@@ -43,7 +43,7 @@ fn rest(server: &Holdline) -> io::Result<()> {
     rest_of(server.pid())
 }
 
-/// The same of any process.
+/// As [`rest`], for any process.
 fn rest_of(pid: u32) -> io::Result<()> {
     let began = clock::now();
     let mut quiet = 0;

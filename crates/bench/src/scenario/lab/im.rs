@@ -19,7 +19,7 @@ use std::io;
 
 /// Rounds of each sender over all receivers, pipelined: as many as Wildfire went.
 const LOOPS: u32 = 50;
-/// The same in lock step: a part.
+/// Rounds in lock step: a part of those.
 const LOOPS_IN_LOCK_STEP: u32 = 2;
 /// Groups of W3 to W5, as many as Wildfire had.
 const GROUPS: u32 = 100;
@@ -64,7 +64,7 @@ pub fn w5(scale: Scale) -> io::Result<Outcome> {
     groups(scale, ("im-w5", 8_750.0), (900, 2))
 }
 
-/// The same where groups of more than 200 are read: nothing of it is a distribution.
+/// As [`w5`], with groups of more than 200 read: no message of it is a distribution.
 pub fn w5_read(scale: Scale) -> io::Result<Outcome> {
     run(("im-w5-read", f64::NAN), sets_of_groups(scale, (900, 2)), Of::ReadGroups)
 }

@@ -26,7 +26,7 @@ const WINDOW: u32 = 64;
 /// The group of W12, and who of it is online.
 const LARGE: u32 = 10_000;
 const ONLINE: u32 = 5_000;
-/// Those of a large group, or of a room, who send.
+/// Senders of a large group, or of a room.
 const SPEAKERS: u32 = 4;
 /// Members of the room of W13: below a process's 20,000 descriptors.
 const ROOM: u32 = 15_000;

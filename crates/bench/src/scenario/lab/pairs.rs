@@ -47,9 +47,9 @@ const OF_THE_MACHINE: [&str; 2] = [UNSENT, "messages.reordered == 0"];
 /// Messages to send, and their pace.
 #[derive(Clone, Copy)]
 enum Pace {
-    /// So many in all, some of each sender unanswered.
+    /// So many messages in all, with some of each sender unanswered.
     Messages(u32),
-    /// So many a second, for so many seconds.
+    /// So many messages a second, for so many seconds.
     Rate(u32, u32),
 }
 

@@ -31,7 +31,7 @@ pub fn known(server: &Holdline, plan: &str, sets: &[String]) -> io::Result<Talke
     over(server, "im", plan, sets)
 }
 
-/// The same over another protocol, by its scheme.
+/// As [`known`], over another protocol, by its scheme.
 pub fn over(server: &Holdline, scheme: &str, plan: &str, sets: &[String]) -> io::Result<Talked> {
     go(server, scheme, Path::new(plan), sets)
 }

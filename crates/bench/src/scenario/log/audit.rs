@@ -63,7 +63,7 @@ impl<'a> Seen<'a> {
         whole.then_some(self.rows).ok_or_else(|| io::Error::other("acknowledged rows are missing"))
     }
 
-    /// The same, when messages were shown too: all of them must have been.
+    /// As [`rows_over`](Self::rows_over), when messages were shown too: all of them must have been.
     pub fn over(self) -> io::Result<u64> {
         let (there, made) = (self.messages, self.traffic.messages());
         if there != made {

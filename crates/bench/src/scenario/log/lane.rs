@@ -57,7 +57,7 @@ impl Mailbox {
         std::mem::swap(&mut *waiting, out);
     }
 
-    /// The same, and nothing for very long is an error.
+    /// As [`take`](Self::take), but fails if no append is completed for a minute.
     pub fn expect(&self, out: &mut Vec<Completion>) -> io::Result<()> {
         self.take(PATIENCE, out);
         let silent = || Err(io::Error::other("no append was completed for a minute"));
@@ -95,7 +95,7 @@ impl Group {
 }
 
 impl Inbox {
-    /// Everything that waits, as soon as something does; `None` at the end.
+    /// Takes all that waits, as soon as something does; `None` at the end.
     fn take(&self) -> Option<Vec<Ordered>> {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let idle = |waiting: &mut (Vec<Ordered>, bool)| waiting.0.is_empty() && !waiting.1;

@@ -116,7 +116,7 @@ impl Direct {
         Direct::open_with(folder, &Tuning::default())
     }
 
-    /// The same otherwise tuned.
+    /// As [`open`](Self::open), with another tuning.
     pub fn open_with(folder: &Path, tuning: &Tuning) -> io::Result<Direct> {
         std::fs::create_dir_all(folder)?;
         let state = FjallState::open(&folder.join("state"), STATE_CACHE_BYTES);
@@ -213,7 +213,7 @@ impl Threaded {
         Threaded::open_with(folder, &Tuning::default())
     }
 
-    /// The same otherwise tuned.
+    /// As [`open`](Self::open), with another tuning.
     pub fn open_with(folder: &Path, tuning: &Tuning) -> io::Result<Threaded> {
         let opened = Folder::open(folder, tuning.folder(), Arc::new(Disk));
         let opened = opened.map_err(io::Error::other)?;

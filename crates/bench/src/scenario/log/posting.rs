@@ -86,7 +86,7 @@ fn make_rosters(log: &ours::Threaded, traffic: &Traffic) -> io::Result<()> {
     Ok(())
 }
 
-/// So many posts, of which `window` are under way at once.
+/// Makes so many posts, of which `window` are under way at once.
 fn post(
     log: &ours::Threaded,
     traffic: &mut Traffic,

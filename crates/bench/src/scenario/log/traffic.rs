@@ -42,7 +42,7 @@ pub fn timelines(count: u32) -> Arc<[TimelineId]> {
     (0..count).map(timeline).collect()
 }
 
-/// As many timelines, none of which is among those that begin at 0.
+/// So many timelines, none of which is among those that begin at 0.
 pub fn other_timelines(count: u32) -> Arc<[TimelineId]> {
     (0..count).map(|number| timeline(u32::MAX - number)).collect()
 }
@@ -65,7 +65,7 @@ impl Traffic {
         self.append_to(group)
     }
 
-    /// The same as a post to the roster of the group.
+    /// The next message as a post to the roster of a group.
     pub fn post(&mut self) -> Post {
         let id = self.next;
         let group = self.group_of(id);

@@ -53,7 +53,7 @@ impl Way {
     }
 }
 
-/// Runs it.
+/// Runs the scenario.
 pub fn pages(scale: Scale) -> io::Result<Outcome> {
     let policy = machine::huge_pages();
     let room = machine::descriptors().saturating_sub(SPARE);

@@ -26,7 +26,7 @@ const TALK_PER_S: f64 = 0.25;
 /// Time that is looked at.
 const SPAN_S: u32 = 60;
 
-/// Nobody is there: memory and threads, beside mosquitto's.
+/// Measures a server without clients: memory and threads, beside mosquitto's.
 pub fn empty(scale: Scale) -> io::Result<Outcome> {
     let span = Duration::from_secs(u64::from(scale.of(SPAN_S)));
     let holdline = Setup::default().start()?;

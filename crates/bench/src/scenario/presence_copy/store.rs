@@ -75,7 +75,7 @@ struct Live {
     taken: u64,
 }
 
-/// All of it.
+/// Runs the scenario.
 pub fn run(scale: Scale) -> io::Result<Outcome> {
     let devices = scale.of(DEVICES);
     let server = RedisServer::start(RedisOptions { lines: quiet(), ..RedisOptions::default() });
@@ -210,7 +210,7 @@ impl Live {
         Ok(())
     }
 
-    /// As many as it takes.
+    /// Measures the highest rate of transitions that the directory takes.
     fn sustain(&mut self, outcome: &mut Outcome, scale: Scale, pid: u32) -> io::Result<()> {
         let (began, cpu_before, taken) = (clock::now(), cpu::used(pid)?, self.taken);
         let bytes = |traffic: &Traffic| {

@@ -22,12 +22,12 @@ const MESSAGES_TO_MANY: u32 = 20;
 /// The room.
 struct Room {
     address: String,
-    /// Those who are in it.
+    /// Sessions of the occupants.
     occupants: Vec<Session>,
 }
 
 impl Room {
-    /// These are made members, and log in.
+    /// Makes so many accounts members of a room, and logs them in.
     fn of(server: &Server, count: u32) -> io::Result<Room> {
         let names: Vec<String> = (0..count).map(People::name).collect();
         server.make_room("crowd", &names)?;

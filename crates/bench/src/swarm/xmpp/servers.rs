@@ -19,7 +19,7 @@ use std::time::Duration;
 /// A server that does not listen for so long has not started: it makes its people first.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Which server.
+/// Kind of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     Holdline,

@@ -164,7 +164,7 @@ enum Action {
     },
 }
 
-/// Does it, and prints what came of it.
+/// Carries out the command, and prints the result.
 pub fn chat(arguments: Arguments) -> ExitCode {
     match &arguments.action {
         Action::Export { account } => match export(&arguments.server, account) {

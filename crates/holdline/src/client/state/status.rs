@@ -85,7 +85,7 @@ fn readiness(server: &Server, patience: Duration) -> Result<Value, String> {
     }
 }
 
-/// The same and its status, within this time each.
+/// Answers to `/readyz` and `/v1/status`, within this time each.
 pub(super) fn ask(server: &Server, patience: Duration) -> Result<(Value, Value), String> {
     let readiness = readiness(server, patience)?;
     let mut status = server.call_within(Some(patience), "GET", "/v1/status", None)?;
@@ -96,7 +96,7 @@ pub(super) fn ask(server: &Server, patience: Duration) -> Result<(Value, Value),
     Ok((readiness, status))
 }
 
-/// The same as figures, asked at this moment.
+/// The answers as figures, asked at this moment.
 pub(super) fn reading(at_ms: u64, readiness: &Value, status: &Value) -> ServerReading {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let numbers = |value: &Value| {

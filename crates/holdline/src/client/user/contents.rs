@@ -60,7 +60,7 @@ struct Person {
     waits: bool,
 }
 
-/// Something in a batch.
+/// Item of a batch.
 pub(super) struct Batched {
     pub(super) place: String,
     pub(super) what: &'static str,
@@ -116,7 +116,8 @@ impl<'a> Contents<'a> {
         self.sum.add(what);
     }
 
-    /// Somebody's chat is there, and its domain known. False: its account is not imported.
+    /// Opens the chat of an account, and notes its domain. Returns false if the account is not
+    /// imported.
     pub(super) fn opened(&mut self, name: &str) -> Result<bool, String> {
         if !self.accounts.contains(name) {
             return Ok(false);
@@ -185,7 +186,7 @@ impl<'a> Contents<'a> {
         Ok(())
     }
 
-    /// Something came over.
+    /// Notes that an item was imported.
     fn is_done(&mut self, one: &Batched) {
         if !one.what.is_empty() {
             self.count(one.what);

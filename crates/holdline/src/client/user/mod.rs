@@ -130,7 +130,7 @@ fn file_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// Does it, and prints what came of it.
+/// Carries out the command, and prints the result.
 pub fn user(arguments: Arguments) -> ExitCode {
     tell(act(&arguments))
 }

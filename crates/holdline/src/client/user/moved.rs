@@ -14,7 +14,8 @@ use proto_xmpp::jid::Jid;
 use proto_xmpp::moving;
 use serde_json::{Value, json};
 
-/// Nobody who could choose what is hashed gains by two that are alike: one would be theirs.
+/// Key of hashes of imported data. It needs no secret: two texts with one hash would both be of the
+/// account that chose them.
 pub(super) const HASH: HashKey = HashKey::new(0x686f_6c64, 0x6d6f_7665);
 
 /// Items of a node in one order, and their bytes.

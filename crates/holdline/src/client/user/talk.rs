@@ -86,7 +86,7 @@ impl Talk {
         }
     }
 
-    /// Somebody elsewhere is known, who may have been in a room.
+    /// Notes an address elsewhere that may have been in a room.
     pub(super) fn knows(&mut self, jid: &str) {
         if self.is_wanted && self.known.len() < REMEMBERED_MAX && jid.len() <= NAME_BYTES_MAX {
             self.known.insert(jid.to_lowercase());
@@ -214,7 +214,7 @@ fn quoted(nick: &str, body: &str) -> String {
 }
 
 impl Contents<'_> {
-    /// Something was said in a room.
+    /// Imports a message of a room.
     pub(super) fn said(&mut self, item: &MovedItem, said: &MovedSaid) -> Result<(), String> {
         if !self.talk.is_wanted {
             return Ok(());

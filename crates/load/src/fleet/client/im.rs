@@ -59,7 +59,7 @@ pub struct ImProfile {
     pub nobody: Arc<Profile>,
 }
 
-/// Something to be said, over IM or XMPP.
+/// Message to send over IM or XMPP.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChatSay {
     /// Client that sends it: its place in the logic.
@@ -198,7 +198,7 @@ impl Client {
         self.keep(say);
     }
 
-    /// Something is to be said on the next connection.
+    /// Keeps a message to send on the next connection.
     pub(crate) fn keep(&mut self, say: ChatSay) {
         self.work().unanswered.push_back((say, false));
     }
@@ -326,7 +326,7 @@ impl Client {
         Ok(())
     }
 
-    /// Something was said in the chatroom, or left out there.
+    /// Handles a message in the chatroom, or a notice of messages left out there.
     fn in_chatroom(&self, frame: &ServerFrame<'_>, out: &mut Out) {
         if self.profile.is_lite {
             return;
@@ -388,7 +388,7 @@ impl Client {
         ClientFrame::Pull(PullFields { number: PULL, after: self.has, count }).write(out.bytes());
     }
 
-    /// Something has its answer; false: it had one before.
+    /// Notes the answer to a message. Returns false if it had one before.
     fn answered(&mut self, number: u32) -> bool {
         let Some(work) = &mut self.work else { return false };
         let at = work.unanswered.iter().position(|(say, _)| say.number == number);

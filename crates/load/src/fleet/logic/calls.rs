@@ -28,7 +28,7 @@ impl FleetLogic {
         self.dismiss(now, handle);
     }
 
-    /// Those that are too many say farewell, a slice of them in a turn.
+    /// Has clients that are too many say farewell, a slice of them in a turn.
     pub(super) fn dismiss(&mut self, now: Now, handle: &mut ShardHandle) {
         for _ in 0..DISMISSED_PER_TURN {
             let Some(virtual_client) = self.pool.next_dismissed() else { return };

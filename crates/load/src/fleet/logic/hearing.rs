@@ -29,9 +29,9 @@ const WAITED_FOR_MAX: usize = 1 << 20;
 #[derive(Default)]
 pub(super) struct Gaps {
     waited_for: HashSet<(u32, u32)>,
-    /// The same in the order of time.
+    /// Waited-for numbers in the order of time.
     since: VecDeque<(Instant, u32, u32)>,
-    /// Those that were waited for in vain.
+    /// Numbers that were waited for in vain.
     given_up: HashSet<(u32, u32)>,
 }
 

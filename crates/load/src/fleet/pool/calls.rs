@@ -222,7 +222,7 @@ impl ClientPool {
     }
 }
 
-/// So many microseconds, as far as 32 bits tell.
+/// The span in microseconds, as far as 32 bits tell.
 pub fn micros(span: Duration) -> u32 {
     u32::try_from(span.as_micros()).unwrap_or(u32::MAX)
 }

@@ -16,7 +16,7 @@ struct Accounts {
 }
 
 impl Accounts {
-    /// Those of a group's clients, from its first on; `None`: they are no row.
+    /// Accounts of a group's clients, from its first on; `None`: their names are not consecutive.
     fn of(group: &Group, clients: u32) -> Option<Accounts> {
         let formula = recruit::account(group);
         let first = u64::from(group.first);

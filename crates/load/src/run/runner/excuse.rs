@@ -27,7 +27,7 @@ pub(super) struct Excuses {
     moved: BTreeMap<String, BTreeMap<(Phase, Cause), u64>>,
     /// Counts of the proxy at the last look.
     broken: Broken,
-    /// Of it, what no client has told of yet.
+    /// Part of it that no client has reported yet.
     owed: Broken,
 }
 

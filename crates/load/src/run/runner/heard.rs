@@ -218,7 +218,7 @@ enum Met {
     Never,
     /// Each client's own.
     Own,
-    /// All of them.
+    /// The filter matches the topics of all clients.
     All,
     /// The match depends on the numbers.
     Perhaps,

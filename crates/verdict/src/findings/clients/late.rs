@@ -13,7 +13,7 @@ use lab::timing::{Spectrum, Timing};
 
 /// Longer than this is late for everybody, microseconds.
 const LATE_US: u64 = 1_000_000;
-/// So many times the middle is late, if it is at least [`LEAST_US`].
+/// Multiple of the median at which a time is late, if it is at least [`LEAST_US`].
 const TIMES: u64 = 20;
 /// Shortest time that is late, microseconds.
 const LEAST_US: u64 = 200_000;

@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(900);
 const OF_THE_MACHINE: [&str; 3] =
     ["cpu_limited == 1", "target.process.cpu.last < 0.1", "messages.tail_ms <= 1000"];
 
-/// Runs it.
+/// Runs the scenario.
 pub fn w1_mariadb(scale: Scale) -> io::Result<Outcome> {
     let mut database = MariaDb::start()?;
     let chat = format!("archive = \"{}\"\n", database.url());

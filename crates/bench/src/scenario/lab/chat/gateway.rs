@@ -20,7 +20,7 @@ const ANSWER: &[u8] =
 /// A gateway in a process of its own.
 pub struct Gateway {
     child: Child,
-    /// Where it is.
+    /// Address of the gateway.
     pub address: SocketAddr,
 }
 

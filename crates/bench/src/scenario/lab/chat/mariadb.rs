@@ -55,7 +55,7 @@ impl MariaDb {
         Ok(database)
     }
 
-    /// Where it is, for a server's configuration.
+    /// URL of the database, for a server's configuration.
     pub fn url(&self) -> String {
         format!("mysql://{WHO}@{}/{WHO}", self.address)
     }

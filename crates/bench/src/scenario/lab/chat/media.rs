@@ -32,7 +32,7 @@ const BUCKET: &str = "[media]\ns3_endpoint = \"http://127.0.0.1:9\"\ns3_bucket =
     s3_access_key = \"measurement\"\ns3_secret_key = \"measurement-secret\"\n\
     files_a_day_max = 1000000\nbytes_a_day_max = 1000000000000\n";
 
-/// Runs it.
+/// Runs the scenario.
 pub fn run(scale: Scale) -> io::Result<Outcome> {
     let (files, stored) = (scale.of(FILES), scale.of(STORED));
     let mut outcome = Outcome::new(json!({

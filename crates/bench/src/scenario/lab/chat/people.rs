@@ -35,10 +35,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(2);
 /// Text of each message: twelve Chinese characters.
 const TEXT: &str = "今天晚上一起吃饭好不好呀";
-/// As much as may be configured.
+/// The largest values that can be configured.
 const ALL_KNOWN: &str = "accounts_known_max = 16777216\nconversations_known_max = 1073741824\n";
 
-/// Runs it.
+/// Runs the scenario.
 pub fn memory(scale: Scale) -> io::Result<Outcome> {
     let groups = if scale.quick { QUICK_GROUPS } else { GROUPS };
     let mut outcome = Outcome::new(json!({

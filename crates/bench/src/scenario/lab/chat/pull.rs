@@ -35,7 +35,7 @@ const PAGE: u16 = 128;
 /// Notifications and pulls that Wildfire reports, a second a core.
 const WILDFIRE: f64 = 2_978.0;
 
-/// Runs it.
+/// Runs the scenario.
 pub fn run(scale: Scale) -> io::Result<Outcome> {
     let people = scale.of(PEOPLE);
     let mut server = setup().start()?;
@@ -61,7 +61,7 @@ fn setup() -> Setup {
     Setup { shards: 1, core: Some(SERVER_CORE), ..Setup::default() }
 }
 
-/// Everybody pulls all with a new device, named so.
+/// Has every account pull all with a new device, named after `from`.
 fn pull(server: &Holdline, from: &str, people: u32, outcome: &mut Outcome) -> io::Result<()> {
     let device = from.replace(' ', "-");
     let before = cpu::used(server.pid())?;
@@ -124,7 +124,7 @@ impl Pulled {
     }
 }
 
-/// Everybody comes once, and is away while it is talked to.
+/// Plan in which every receiver comes once, and is away while messages are sent to it.
 fn plan(people: u32) -> String {
     format!(
         "name = \"pull\"\npass = [\"accounts == 1\", \"unexplained == 0\"]\n\n\

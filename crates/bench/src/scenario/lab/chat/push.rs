@@ -35,7 +35,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Text of each message.
 const TEXT: &str = "今天晚上一起吃饭好不好呀";
 
-/// Runs it.
+/// Runs the scenario.
 pub fn run(scale: Scale) -> io::Result<Outcome> {
     let people = scale.of(PEOPLE);
     let messages = people * SENDERS;

@@ -37,7 +37,7 @@ const ROUNDS: u32 = 20;
 /// Restarts, of which each makes one login from the disk.
 const RESTARTS: u32 = 5;
 
-/// Runs it.
+/// Runs the scenario.
 pub fn run(scale: Scale) -> io::Result<Outcome> {
     let (rounds, restarts) = (scale.of(ROUNDS), scale.of(RESTARTS));
     let conversations = scale.of(CONVERSATIONS);
@@ -83,7 +83,7 @@ fn setup() -> Setup {
 
 /// Calls that follow a login.
 struct Sync {
-    /// So many messages are pulled; none: the list is asked for.
+    /// Number of messages to pull; `None`: the list is asked for.
     behind: Option<u64>,
     listed: usize,
 }

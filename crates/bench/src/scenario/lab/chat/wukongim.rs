@@ -36,7 +36,7 @@ const PROGRAM: &str = "WuKongIM";
 /// Another one that does not answer for so long has not started.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Runs it.
+/// Runs the scenario.
 pub fn api(scale: Scale) -> io::Result<Outcome> {
     let messages = scale.of(MESSAGES);
     let setup = Setup { shards: 1, core: Some(SERVER_CORE), ..Setup::default() };
