@@ -160,7 +160,7 @@ impl Addressee {
         AccountAddress::of_domain(domain).map(Addressee::from).ok_or(AddressFault::Domain)
     }
 
-    /// As it was written, but for a domain that was in other letters.
+    /// The address as the client wrote it, with the domain in lower case.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -109,8 +109,8 @@ impl MessageId {
         MessageId(number_after(last, wall_ms, node.0))
     }
 
-    /// The same where a node has several who give ids, each on its own: `giver` of so many. No two
-    /// of them give one id, at whatever time.
+    /// As [`after`](Self::after), for one of several generators of a node, each with ids of its
+    /// own: `giver` is its index and their number. No two of them ever generate the same id.
     pub fn after_of(
         last: u64,
         wall_ms: u64,
@@ -197,7 +197,7 @@ macro_rules! name {
                 Ok($name(text.into()))
             }
 
-            /// The same for bytes off the wire.
+            /// As [`parse`](Self::parse), for bytes that a peer sent.
             pub fn from_bytes(bytes: &[u8]) -> Result<Self, NameError> {
                 check(bytes, Self::BYTES_MAX)?;
                 let text = std::str::from_utf8(bytes).expect("checked names are ASCII");

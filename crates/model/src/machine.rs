@@ -112,7 +112,7 @@ pub struct OtherServer<'a> {
 }
 
 impl TurnAway<'_> {
-    /// For this reason, to no other server.
+    /// Turns a client away for this reason, and names no other server.
     pub fn of(why: Refusal, retry_after_ms: u32) -> TurnAway<'static> {
         TurnAway { why, retry_after_ms, server: None }
     }
@@ -312,8 +312,8 @@ impl<Up> Outbox<Up> {
         self.tell_drained = true;
     }
 
-    /// With `true`, nothing more is read from the socket and nothing more is shown, until `false`
-    /// is said: the peer's own window fills. Input that has come is shown again then.
+    /// With `true`, stops reading from the socket and passing input to the machine, until `false`
+    /// is said: the peer's own window fills. Input that was received by then is passed again.
     pub fn hold(&mut self, hold: bool) {
         self.hold = Some(hold);
     }
@@ -515,7 +515,7 @@ pub enum Piece<'a> {
 /// Bytes that nobody copies to send them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SharedBytes {
-    /// Of a frame.
+    /// Bytes of a frame.
     Frame(Arc<[u8]>),
     /// The payload of a publication, which stays where it came to stand when it was received.
     Payload(Arc<Publication>),

@@ -146,7 +146,7 @@ pub struct Transition {
     pub state: OnlineState,
     /// The protocol over which it came, or was connected until now: what it is counted under.
     pub protocol: &'static str,
-    /// Of one that came: the address that its connection has.
+    /// Address of the connection, if the principal came online.
     pub peer: Option<SocketAddr>,
     /// Above the version of every earlier transition of this principal.
     pub version: PresenceVersion,
@@ -158,13 +158,13 @@ pub type NodeName = ProductKey;
 /// Record of a principal in a directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PresenceRecord {
-    /// Of its last transition.
+    /// Version of its last transition.
     pub version: PresenceVersion,
     /// Whether that made it online.
     pub online: bool,
     /// The server that says so.
     pub node: NodeName,
-    /// Which start of that server.
+    /// Random number of the server's start.
     pub boot: u64,
     /// The protocol of one that is online, the reason's name of one that is not.
     pub detail: Box<str>,

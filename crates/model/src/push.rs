@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// Priority of a push: how urgently it is delivered when a device's connection is congested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, PartialOrd, Ord)]
 pub enum Priority {
-    /// In turn.
+    /// Delivered in turn.
     #[default]
     Normal,
     /// Before normal ones that have not been sent yet.

@@ -18,7 +18,7 @@ pub enum PushRequest {
     Bind(Box<Bind>),
     /// Detach it, with a farewell. Answered by `Unbound`.
     Unbind {
-        /// Which Bind of the connection.
+        /// Number of the Bind on its connection.
         term: u16,
         /// The device.
         device: DeviceRef,
@@ -44,7 +44,7 @@ pub enum PushRequest {
     /// Send up to `count` stored pushes that came after `after`. Answered by deliveries, then
     /// `Pulled`.
     Pull {
-        /// Which Bind of the connection.
+        /// Number of the Bind on its connection.
         term: u16,
         /// The device.
         device: DeviceRef,
@@ -53,9 +53,9 @@ pub enum PushRequest {
         /// The most it wants, at least 1.
         count: u16,
     },
-    /// Something the device reports. Answered by `ReportTaken` or `ReportRefused`.
+    /// A Report of the device. Answered by `ReportTaken` or `ReportRefused`.
     Report {
-        /// Which Bind of the connection.
+        /// Number of the Bind on its connection.
         term: u16,
         /// The device.
         device: DeviceRef,
@@ -105,11 +105,11 @@ pub fn owner((key, shards): (HashKey, u16), product: &ProductKey, device: &Devic
 /// Everything a Bind says.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Bind {
-    /// Which Bind of the connection.
+    /// Number of the Bind on its connection.
     pub term: u16,
     /// Product of the device.
     pub product: ProductKey,
-    /// Which device.
+    /// The device.
     pub device: DeviceId,
     /// Credentials of the device.
     pub proof: Proof,
@@ -163,7 +163,7 @@ pub enum Proof {
     None,
     /// HMAC-SHA256 over `signed` with one of the product's secrets.
     Hmac {
-        /// Which secret.
+        /// Number of the secret.
         key_id: u32,
         /// The bytes that were signed.
         signed: Box<[u8]>,
@@ -213,14 +213,14 @@ pub enum PushDelivery {
     Refused(Box<Refused>),
     /// The Bind must be repeated with this nonce in what it signs.
     Challenge {
-        /// Which Bind of the connection.
+        /// Number of the Bind on its connection.
         term: u16,
         /// The nonce.
         nonce: [u8; 16],
     },
     /// A push for the device.
     Push {
-        /// Which Bind of the connection.
+        /// Number of the Bind on its connection.
         term: u16,
         /// The push.
         push: Arc<Push>,
@@ -229,26 +229,26 @@ pub enum PushDelivery {
     },
     /// Say `Written` once all that was delivered before this has been written to the socket.
     TellWritten {
-        /// Which Bind of the connection.
+        /// Number of the Bind on its connection.
         term: u16,
     },
     /// The pull is answered; so many stored pushes remain.
     Pulled {
-        /// Which Bind of the connection.
+        /// Number of the Bind on its connection.
         term: u16,
         /// Stored pushes not sent yet.
         remaining: u32,
     },
     /// The hub took responsibility for the device's Reports up to this number.
     ReportTaken {
-        /// Which Bind of the connection.
+        /// Number of the Bind on its connection.
         term: u16,
         /// The device's number.
         seq: u32,
     },
     /// The Report was not taken.
     ReportRefused {
-        /// Which Bind of the connection.
+        /// Number of the Bind on its connection.
         term: u16,
         /// The device's number.
         seq: u32,
@@ -257,7 +257,7 @@ pub enum PushDelivery {
     },
     /// The device was detached as asked. A connection with no other bound device ends.
     Unbound {
-        /// Which Bind of the connection.
+        /// Number of the Bind on its connection.
         term: u16,
     },
     /// The device is detached by the server: `Replaced`, `AdminKick`, `Redirect`.
@@ -271,7 +271,7 @@ pub enum PushDelivery {
     },
     /// New terms for a bound device.
     Configure {
-        /// Which Bind of the connection.
+        /// Number of the Bind on its connection.
         term: u16,
         /// Seconds.
         heartbeat_s: u16,
@@ -283,7 +283,7 @@ pub enum PushDelivery {
 /// A device was bound.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Bound {
-    /// Which Bind of the connection.
+    /// Number of the Bind on its connection.
     pub term: u16,
     /// The device's record.
     pub device: DeviceRef,
@@ -312,7 +312,7 @@ pub struct Bound {
 /// A Bind was refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refused {
-    /// Which Bind of the connection.
+    /// Number of the Bind on its connection.
     pub term: u16,
     /// Reason of the refusal.
     pub why: Refusal,
@@ -327,7 +327,7 @@ pub struct Refused {
 /// A device was detached by the server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Kick {
-    /// Which Bind of the connection.
+    /// Number of the Bind on its connection.
     pub term: u16,
     /// Reason of the kick for the device.
     pub why: Refusal,

@@ -63,7 +63,7 @@ pub enum Request {
     Topics(SessionRequest),
     /// About an account and its conversations.
     Chat(ChatRequest),
-    /// To be said again.
+    /// Bytes to send back.
     Echo(Echo),
 }
 
@@ -80,7 +80,7 @@ pub enum Delivery {
     Echo(Echo),
 }
 
-/// Something an application may want to know.
+/// Event for applications.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// An event of a device.
@@ -233,7 +233,7 @@ impl Event {
     }
 }
 
-/// Something that is counted by its bytes while it is on its way.
+/// Size of a message in transit, by which queues are bounded.
 pub trait Weigh {
     /// Approximate memory, bytes.
     fn weight(&self) -> usize;
@@ -244,7 +244,7 @@ pub trait Weigh {
 /// Each call says in `fx` what is to be done; whoever calls empties it after every call. Every
 /// command is answered once, every ticket completed once.
 pub trait Service: Send + 'static {
-    /// Which one it is.
+    /// Kind of the service.
     const KIND: ServiceKind;
 
     /// Its requests.
@@ -291,7 +291,7 @@ pub trait Service: Send + 'static {
     /// The log answers a call.
     fn complete(&mut self, now: Now, completion: Completion, fx: &mut Effects<Self>);
 
-    /// The same service of another shard says something.
+    /// Handles a message from the same service of another shard.
     fn peer_message(
         &mut self,
         now: Now,
@@ -385,28 +385,27 @@ pub trait Service: Send + 'static {
 /// Actions that a service asks its shard for, in lanes that are emptied after every call;
 /// `counters` only grow. Order within a lane is the order of carrying out.
 pub struct Effects<S: Service + ?Sized> {
-    /// For the machines of these connections.
+    /// Deliveries for the machines of these connections.
     pub deliveries: Vec<(ConnRef, S::Delivery)>,
     /// Asked in the name of these connections, of whoever owns what it is about.
     pub requests: Vec<(ConnRef, S::Request)>,
-    /// To commands, under the number they came with.
+    /// Answers to commands, under the number of the command.
     pub answers: Vec<(u64, S::Answer)>,
-    /// For the log; each ticket is completed once.
+    /// Calls of the log; each ticket is completed once.
     pub calls: Vec<(Ticket, Call)>,
-    /// For the same service of other shards, in order for each of them.
+    /// Messages to the same service of other shards, in order for each shard.
     pub peer_messages: Vec<(ShardId, S::PeerMessage)>,
-    /// For whoever can find out; the answer comes by [`Service::admitted`].
+    /// Questions of access; the answer comes by [`Service::admitted`].
     pub questions: Vec<(u64, Box<Question>)>,
-    /// For whoever is asked about messages; the verdict comes by [`Service::reviewed`], or never.
+    /// Reviews of messages; the verdict comes by [`Service::reviewed`], or never.
     pub reviews: Vec<(u64, Box<Review>)>,
-    /// For whoever keeps the book of accounts; the answer comes by [`Service::booked`].
+    /// Orders to the book of accounts; the answer comes by [`Service::booked`].
     pub book_orders: Vec<(u64, Box<BookOrder>)>,
-    /// For whoever reaches devices that are not connected; the answer comes by
-    /// [`Service::notified`].
+    /// Orders to notify devices that are not connected; the answer comes by [`Service::notified`].
     pub notifications: Vec<(u64, Box<NotificationOrder>)>,
-    /// For other domains, in order for each of them.
+    /// Traffic to other domains, in order for each domain.
     pub foreign: Vec<ForeignWord>,
-    /// For whoever listens.
+    /// Events for applications.
     pub events: Vec<S::Event>,
     /// Principals that came or went, whether or not anybody listens: for presence.
     pub transitions: Vec<Transition>,

@@ -46,7 +46,7 @@ pub enum SessionRequest {
         session: SessionRef,
         /// The packet identifier of the delivery.
         id: u16,
-        /// Which answer.
+        /// Step of the acknowledgement.
         step: AckStep,
     },
     /// Answered by `Subscribed`.
@@ -267,7 +267,7 @@ pub struct SubscribeRequest {
     pub id: u16,
     /// The number that deliveries shall name, 1 to 268,435,455.
     pub subscription_id: Option<u32>,
-    /// In order.
+    /// Filters with their options, in the order of the packet.
     pub wishes: Vec<SubscriptionOptions>,
 }
 
@@ -278,7 +278,7 @@ pub struct UnsubscribeRequest {
     pub session: SessionRef,
     /// The packet identifier.
     pub id: u16,
-    /// In order.
+    /// Filters, in the order of the packet.
     pub filters: Vec<Box<str>>,
 }
 
@@ -332,14 +332,14 @@ pub enum SessionDelivery {
     Subscribed {
         /// The packet identifier.
         id: u16,
-        /// In the order of the wishes.
+        /// Result for each wish, in the order of the wishes.
         results: Box<[Result<Qos, Denial>]>,
     },
     /// Each filter: whether it was there, or why not.
     Unsubscribed {
         /// The packet identifier.
         id: u16,
-        /// In the order of the filters.
+        /// Result for each filter, in the order of the filters.
         results: Box<[Result<bool, Denial>]>,
     },
     /// A message that chat is to answer. The publisher gets its result by `Taken`, as from the
@@ -354,9 +354,9 @@ pub enum SessionDelivery {
 /// Reach of a message when it was taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Routed {
-    /// Somebody may want it.
+    /// Some session is subscribed.
     Matched,
-    /// Nobody is subscribed.
+    /// No session is subscribed.
     NoSubscriber,
 }
 
@@ -375,7 +375,7 @@ pub struct Outgoing {
     pub retain: bool,
     /// Others on this shard get it too: its frame is worth keeping for them.
     pub shared: bool,
-    /// Which subscriptions it is for.
+    /// Identifiers of the subscriptions that the message matches.
     pub subscription_ids: SubscriptionIds,
 }
 

@@ -123,7 +123,7 @@ impl TimelineId {
         (u128::from(self.0.get()) << 64 | u128::from(self.1)).to_be_bytes()
     }
 
-    /// Which kind it is.
+    /// Kind of the timeline.
     pub fn space(self) -> Space {
         Space::from_byte((self.0.get() >> 56) as u8).unwrap_or(Space::Other)
     }

@@ -44,9 +44,10 @@ pub struct Publication {
     pub at_s: u32,
     /// Unix second after which it must not be delivered; 0: it does not expire.
     pub expire_at: u32,
-    /// As published.
+    /// QoS of the publication.
     pub qos: Qos,
-    /// As published: it is to be kept for later subscribers. An empty payload clears.
+    /// Retain flag of the publication: the message is kept for later subscribers. An empty payload
+    /// clears it.
     pub retain: bool,
     topic_bytes: u16,
     properties_bytes: u32,
@@ -119,7 +120,7 @@ impl Publication {
         self.bytes.len() + size_of::<Publication>() + 16
     }
 
-    /// The same under another topic.
+    /// The publication under another topic.
     pub fn renamed(&self, topic: &str) -> Publication {
         let Publication { id, publisher, at_s, expire_at, qos, retain, .. } = *self;
         let same = Publication::new(topic, self.properties(), self.payload());

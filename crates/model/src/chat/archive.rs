@@ -21,7 +21,7 @@ pub const ARCHIVE_NAMED_MAX: usize = 16;
 /// Part of a conversation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HistoryRange {
-    /// With whom.
+    /// Other side of the conversation: an account or a group.
     pub with: Addressee,
     /// Where to begin: forwards, what comes after this place; backwards, before it ([`Seq::MAX`]
     /// for the end).
@@ -39,8 +39,8 @@ pub struct ArchiveId {
     pub number: u64,
     /// Its place in its conversation.
     pub seq: Seq,
-    /// Which conversation that is, as far as so many bits tell: conversations of two shards may
-    /// give one number, and one place, in one millisecond.
+    /// High bits of the conversation's hash. Messages of two shards may have the same `number` and
+    /// `seq` if they are of the same millisecond; this tells them apart.
     pub pair: u32,
 }
 
@@ -53,8 +53,8 @@ impl ArchiveId {
         ArchiveId::at((message.id, message.seq), &message.from, &message.to)
     }
 
-    /// As archives of XMPP have it, 22 letters and digits of Base64 (RFC 4648 5): number 64 bits,
-    /// pair 24, place in the conversation 40.
+    /// The id as archives of XMPP have it, 22 letters and digits of Base64 (RFC 4648 5): number 64
+    /// bits, pair 24, place in the conversation 40.
     pub fn text(self) -> String {
         const DIGITS: &[u8; 64] =
             b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -87,22 +87,22 @@ impl ArchiveId {
 /// Part of an account's archive: what all of this is true of.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ArchiveRange {
-    /// Said with this one; none: with anybody, in no group.
+    /// Other side of the conversation: an account or a group; `None`: all accounts, and no group.
     pub with: Option<Addressee>,
-    /// Behind each of these, at most [`ARCHIVE_BOUNDS_MAX`]. One that is not there:
-    /// [`ChatFault::UnknownMessage`](super::ChatFault::UnknownMessage).
+    /// Only messages behind each of these, at most [`ARCHIVE_BOUNDS_MAX`]. An id of no message is
+    /// refused with [`ChatFault::UnknownMessage`](super::ChatFault::UnknownMessage).
     pub after: Vec<ArchiveId>,
-    /// Before each of these, likewise.
+    /// Only messages before each of these, likewise.
     pub before: Vec<ArchiveId>,
-    /// Of these alone, if there are any, at most [`ARCHIVE_NAMED_MAX`]; each must be there.
+    /// If not empty, only these messages, at most [`ARCHIVE_NAMED_MAX`]; each must exist.
     pub named: Vec<ArchiveId>,
-    /// Said at this time or later, Unix milliseconds.
+    /// Only messages sent at this time or later, Unix milliseconds.
     pub since_ms: u64,
-    /// Said at this time or before, Unix milliseconds.
+    /// Only messages sent at this time or before, Unix milliseconds.
     pub until_ms: u64,
-    /// The last of it is wanted; else the first.
+    /// Whether to answer with the last messages of the range; else with the first.
     pub backwards: bool,
-    /// The most that is wanted, 1 to [`PAGE_MESSAGES_MAX`](super::PAGE_MESSAGES_MAX).
+    /// The most messages to return, 1 to [`PAGE_MESSAGES_MAX`](super::PAGE_MESSAGES_MAX).
     pub count: u16,
 }
 
@@ -146,7 +146,7 @@ pub struct MovedMessage {
     pub with: Addressee,
     /// The account said it; else the other did. In a group it did.
     pub is_own: bool,
-    /// On which device it was said; may be empty.
+    /// Device of the sender; may be empty.
     pub device: Box<str>,
     /// When, Unix milliseconds.
     pub at_ms: u64,

@@ -78,17 +78,17 @@ impl ChatroomVerb {
 /// Request to a chatroom.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChatroomOrder {
-    /// Which; without a domain, of the asker's own.
+    /// Address of the chatroom; without a domain, one of the asker's own.
     pub room: Addressee,
     /// Operation to carry out.
     pub verb: ChatroomVerb,
     /// Title or announcement, of those that have one, at most [`CHATROOM_TEXT_BYTES_MAX`] bytes.
     pub text: Box<str>,
-    /// To whom, at most [`CHATROOM_NAMED_MAX`].
+    /// Accounts that the request is about, at most [`CHATROOM_NAMED_MAX`].
     pub accounts: Vec<Addressee>,
-    /// Of one that is made: how many messages it keeps for those who join.
+    /// For a new chatroom: number of messages that it keeps for those who join.
     pub keeps: u16,
-    /// Of one that is made: it keeps them over a restart, too.
+    /// For a new chatroom: whether it keeps them over a restart, too.
     pub durable: bool,
 }
 
@@ -97,7 +97,7 @@ pub struct ChatroomOrder {
 pub struct ChatroomRequest {
     /// Session that asks.
     pub session: SessionRef,
-    /// For the answer.
+    /// Number that the answer repeats.
     pub number: u32,
     /// The request itself.
     pub ask: ChatroomAsk,
@@ -106,14 +106,14 @@ pub struct ChatroomRequest {
 /// Requested action on a chatroom.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ChatroomAsk {
-    /// To be in it. Answered by [`ChatroomJoined`].
+    /// Joins a chatroom. Answered by [`ChatroomJoined`].
     Join {
-        /// Which.
+        /// Address of the chatroom.
         room: Addressee,
         /// The most of its last messages that are wanted.
         history: u16,
     },
-    /// To be in it no more. Answered by `Done`.
+    /// Leaves a chatroom. Answered by `Done`.
     Leave(Addressee),
     /// A change. Answered by `Done`.
     Order(ChatroomOrder),
@@ -178,7 +178,7 @@ pub struct ChatroomMissed {
     pub missed: u32,
 }
 
-/// Something about a chatroom, for its members.
+/// Event of a chatroom, for its members.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChatroomNews {
     /// The room's whole address.
@@ -201,9 +201,9 @@ pub enum ChatroomWhat {
 /// Why a session is in a chatroom no more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChatroomOut {
-    /// A moderator said so.
+    /// A moderator removed it; it may join again.
     Kicked,
-    /// Likewise, for good.
+    /// A moderator removed it and banned its account.
     Banned,
     /// The chatroom was closed.
     Closed,

@@ -1,9 +1,9 @@
 //! An account's view of its conversations: its read cursors, its unread counts and its settings for
 //! each conversation; also recalls of messages.
 //!
-//! Of an account and a conversation there is one **read cursor**, whichever device moves it: a
-//! place of the conversation up to which the account has read. It never falls. A change takes a
-//! place in the account's inbox, as messages do, so that all devices hear of it in one order.
+//! An account has one **read cursor** in a conversation, whichever device moves it: the place of
+//! the conversation up to which the account has read. It never falls. A change takes a place in the
+//! account's inbox, as messages do, so that all devices learn of changes in one order.
 
 use super::{Content, TargetMessage};
 use crate::account::{AccountAddress, Addressee};
@@ -31,13 +31,13 @@ pub enum ConversationChange {
     Draft(Box<str>),
 }
 
-/// Which messages of a conversation make no noise.
+/// Messages of a conversation that make no noise.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum MuteLevel {
     /// All of them make noise.
     #[default]
     Off,
-    /// Those that mention the account do, the others do not.
+    /// All but those that mention the account.
     ButMentions,
     /// None does. Only XMPP can set this; the other protocols show it as muted.
     Everything,
@@ -57,7 +57,7 @@ impl From<bool> for MuteLevel {
     }
 }
 
-/// Something other than a message that has a place in an inbox.
+/// Event that takes a place in an inbox and is not a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InboxEvent {
     /// The conversation, by whom it is with: an account or a group.
@@ -80,7 +80,7 @@ pub enum InboxChange {
 /// A conversation as an account has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Conversation {
-    /// With whom: an account or a group.
+    /// Other side of the conversation: an account or a group.
     pub with: AccountAddress,
     /// The place in the inbox of the last that was said; of a conversation in which nothing was,
     /// that of its last change. By this they are in order.
@@ -98,7 +98,7 @@ pub struct Conversation {
     /// Messages behind `read` that count and are others', among the last [`UNREAD_PLACES_MAX`]
     /// places.
     pub unread: u16,
-    /// Those of them that mention the account.
+    /// Number of unread messages that mention the account.
     pub mentions: u16,
     /// Whether clients show the conversation before the others.
     pub pinned: bool,
@@ -171,7 +171,7 @@ pub struct RecallOrder {
 /// behind its target and a newline.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Moderated {
-    /// By whom: an admin of the group, or its owner.
+    /// Account that recalled it: an admin of the group, or its owner.
     pub by: AccountAddress,
     /// When, Unix milliseconds.
     pub at_ms: u64,
@@ -190,7 +190,7 @@ impl Moderated {
         }
     }
 
-    /// As it stands in `extra`.
+    /// Text of the recall for a message's `extra`.
     pub fn write(&self) -> Box<[u8]> {
         let Moderated { by, at_ms, reason } = self;
         format!("{by} {at_ms} {reason}").into_bytes().into()
@@ -219,7 +219,7 @@ impl Recall {
         self.moderated(name, None)
     }
 
-    /// The same, by somebody else than who said it.
+    /// As [`content`](Self::content), for a recall by somebody else than the message's author.
     pub fn moderated(self, name: &str, by: Option<&Moderated>) -> Content {
         let beside = by.map(Moderated::write).unwrap_or_default();
         let extra = TargetMessage { seq: self.seq, id: self.id, name: name.into() }.extra(&beside);

@@ -25,7 +25,7 @@ impl fmt::Debug for FastSecret {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum FastBinding {
-    /// To none.
+    /// To no connection: the token is good on any.
     None = 0,
     /// `tls-exporter` (RFC 9266).
     Exporter = 1,

@@ -71,16 +71,16 @@ impl ForeignDomains {
     }
 }
 
-/// Something that goes out to a foreign account, or to a foreign domain.
+/// Traffic to a foreign account, or to a foreign domain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ForeignWord {
     /// A message that was stored, and stands in a queue until it is with its server.
     Message(QueuedMessage),
-    /// Something of a subscription.
+    /// Request or answer about a subscription to presence.
     Subscription {
         /// Account that sends it.
         from: AccountAddress,
-        /// To whom.
+        /// Recipient.
         to: AccountAddress,
         /// Step of the subscription.
         verb: SubscriptionVerb,
@@ -91,7 +91,7 @@ pub enum ForeignWord {
     Presence {
         /// Account whose presence it is.
         from: AccountAddress,
-        /// On which device; none: on no device any more.
+        /// Device of the sender; `None`: the account has no device online any more.
         device: Option<Box<str>>,
         /// How; none: it went.
         availability: Option<Arc<Availability>>,
@@ -102,14 +102,14 @@ pub enum ForeignWord {
     Probe {
         /// Account that asks.
         from: AccountAddress,
-        /// Of whom.
+        /// Account whose presence is asked for.
         to: AccountAddress,
     },
     /// A device has gone, of which an account elsewhere had been told that it is available.
     Gone {
         /// Account whose device is gone.
         from: AccountAddress,
-        /// On which device.
+        /// Device that has gone.
         device: Box<str>,
         /// Receiver: an address of XMPP.
         to: Box<str>,
@@ -154,9 +154,9 @@ pub struct QueuedMessage {
 /// Refused traffic between this server and others, which is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ForeignRefused {
-    /// So much found no room.
+    /// Stanzas and streams that were dropped for want of room.
     pub dropped: u64,
-    /// So much made no sense.
+    /// Stanzas that were invalid.
     pub invalid: u64,
 }
 
@@ -168,7 +168,7 @@ pub struct RoomWord {
     /// Recipients: whoever is a member when the message is said, or was until then. Shared by all
     /// messages between two changes of the members.
     pub to: Arc<[AccountAddress]>,
-    /// Those of them who have come by themselves, and are members while they are there.
+    /// Recipients who joined by themselves, and are members only while they are there.
     pub guests: Arc<[AccountAddress]>,
     /// Whether anybody who knows the group's address may become a member.
     pub unlocked: bool,
@@ -251,7 +251,7 @@ impl ForeignStanza {
 pub struct HandingOn {
     /// Session that hands it on.
     pub session: SessionRef,
-    /// For whom: an account, or the domain itself.
+    /// Recipient: an account, or `None` for the domain itself.
     pub to: Option<AccountAddress>,
     /// The stanza.
     pub stanza: ForeignStanza,
@@ -262,7 +262,7 @@ pub struct HandingOn {
     pub refusal: Option<Arc<[u8]>>,
 }
 
-/// Something that comes from a foreign account, or from a foreign domain.
+/// Traffic from a foreign account, or from a foreign domain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ForeignArrival {
     /// At whose home it is done.
@@ -310,7 +310,7 @@ impl ForeignArrival {
 pub enum ArrivalWhat {
     /// The foreign account, whose home it is, says something.
     Send {
-        /// On which device.
+        /// Device of the sender.
         device: Box<str>,
         /// The message.
         message: Box<NewMessage>,
@@ -321,7 +321,7 @@ pub enum ArrivalWhat {
     Presence {
         /// The foreign account.
         from: AccountAddress,
-        /// On which device; none: on none any more.
+        /// Device of the sender; `None`: the account has no device online any more.
         device: Option<Box<str>>,
         /// How; none: it went.
         availability: Option<Box<Availability>>,
@@ -334,7 +334,7 @@ pub enum ArrivalWhat {
     /// The foreign account, whose home it is, asks something of a room here. The result is
     /// delivered as to a device.
     Ask {
-        /// On which device.
+        /// Device of the sender.
         device: Box<str>,
         /// The request.
         what: Box<ErrandWhat>,
@@ -343,14 +343,14 @@ pub enum ArrivalWhat {
     Stanza {
         /// The sender, if it is of a kind that can be blocked: an account, or a domain itself.
         from: Option<AccountAddress>,
-        /// For which device; none: for all that are there.
+        /// Device of the recipient; `None`: all its devices that are online.
         device: Option<Box<str>>,
         /// The stanza, as it is written to a client.
         xml: Arc<[u8]>,
     },
     /// The foreign account, whose home it is, asks about nodes of an account here.
     Nodes {
-        /// Of whose.
+        /// Account whose nodes are asked for.
         of: AccountAddress,
         /// The question or order.
         ask: Box<NodesAsk>,

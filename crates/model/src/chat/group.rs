@@ -22,7 +22,8 @@ pub const GROUP_MEMBERS_HARD_MAX: u32 = 100_000;
 /// Prefix of the domain of groups, before the domain of their makers.
 pub const GROUP_SERVICE: &str = "conference.";
 
-/// The same of channels: groups in which owner and admins publish, and whoever wants to subscribes.
+/// Prefix of the domain of channels: groups in which only owner and admins publish, and to which
+/// anybody may subscribe.
 pub const CHANNEL_SERVICE: &str = "channel.";
 
 /// Declares the verbs once: variant, word, meaning.
@@ -72,8 +73,8 @@ verbs! {
 }
 
 impl GroupVerb {
-    /// Those whom it concerns are members no more; they are notified of this change, and of none
-    /// after.
+    /// Whether the accounts concerned cease to be members; they are notified of this change, and of
+    /// none after.
     pub const fn ends_membership(self) -> bool {
         matches!(self, GroupVerb::Remove | GroupVerb::Leave | GroupVerb::Ban | GroupVerb::Dissolve)
     }
@@ -90,7 +91,7 @@ impl GroupVerb {
         self.makes_members() || matches!(self, GroupVerb::Ban | GroupVerb::Invite)
     }
 
-    /// Those whom it concerns are no members behind it, though they are notified.
+    /// Whether the accounts concerned are no members after the change, though they are notified.
     pub const fn leaves_outside(self) -> bool {
         self.ends_membership() || matches!(self, GroupVerb::Invite)
     }
@@ -120,8 +121,8 @@ impl GroupVerb {
 /// Request of a member to a group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupOrder {
-    /// Which. For [`GroupVerb::Create`] the address that it shall have, of the asker's domain; not
-    /// said, it follows from who makes it and from the client's id.
+    /// Address of the group. For [`GroupVerb::Create`] the address of the new group, of the asker's
+    /// domain; if absent, the address follows from the creator and from the client's id.
     pub group: Option<Addressee>,
     /// The asker's own id: whoever asks again with it changes nothing twice.
     pub client_id: ClientMessageId,
@@ -130,13 +131,13 @@ pub struct GroupOrder {
     /// The title, of those that have one; of others the reason, for people. At most
     /// [`GroupVerb::text_bytes_max`].
     pub title: Box<str>,
-    /// To whom, at most [`GROUP_NAMED_MAX`]. For [`GroupVerb::Dissolve`] the group to go to
-    /// instead, if one exists; for [`GroupVerb::Leave`] the inviter of an account that declines:
-    /// the inviter is notified.
+    /// Accounts that the request is about, at most [`GROUP_NAMED_MAX`]. For [`GroupVerb::Dissolve`]
+    /// the group that replaces it, if one exists; for [`GroupVerb::Leave`] the inviter of an
+    /// account that declines: the inviter is notified.
     pub members: Vec<Addressee>,
 }
 
-/// Somebody who is spoken of: an account, by address and number.
+/// Account that a change names, by address and number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupMember {
     /// The account's address.
@@ -153,7 +154,8 @@ pub struct GroupChange {
     /// The title, of those that have one; of others the reason, for people. Empty where there is
     /// none.
     pub title: Box<str>,
-    /// To whom. Of a group that is dissolved the one to go to instead, if that was said.
+    /// Accounts that the change is about. For a dissolved group, the group that replaces it, if one
+    /// was named.
     pub members: Vec<GroupMember>,
 }
 
@@ -228,7 +230,7 @@ impl FanOut {
         Content { kind: Content::GROUP, extra, ..Content::default() }
     }
 
-    /// To what a message tells that its group turns, if it does.
+    /// Fan-out that a group changes to, if the message announces such a change.
     pub fn of(content: &Content) -> Option<FanOut> {
         let is_it = |fan_out: &FanOut| *content.extra == *fan_out.word().as_bytes();
         FanOut::ALL.into_iter().filter(|_| content.kind == Content::GROUP).find(is_it)

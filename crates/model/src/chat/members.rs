@@ -42,15 +42,15 @@ roles! {
 /// Part of the list of a group's members.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MembersRange {
-    /// Which group.
+    /// Address of the group.
     pub group: Addressee,
     /// The version whose list is gone on with; 0: none.
     pub version: u64,
-    /// So many are there already.
+    /// Number of members to skip.
     pub from: u32,
     /// The most that are wanted, 1 to [`MEMBERS_PAGE_MAX`].
     pub count: u16,
-    /// Of those who are banned from it, instead: for owner and admins.
+    /// Whether to list banned accounts instead: for owner and admins.
     pub banned: bool,
 }
 
@@ -77,7 +77,7 @@ pub struct MembersPage {
     pub temporary: bool,
     /// How many members there are; or banned ones, if those were asked for.
     pub total: u32,
-    /// So many members stand before these.
+    /// Number of members before these.
     pub from: u32,
     /// Members, in an order that stays while the version does.
     pub members: Vec<MemberStatus>,
@@ -102,9 +102,9 @@ pub const PUBLIC_PAGE_MAX: u16 = 256;
 pub struct PublicRange {
     /// The domain of their addresses.
     pub domain: Box<str>,
-    /// Those behind this name, or before it; none: from the end on where one begins.
+    /// Lists groups behind this name, or before it; `None`: from the end where the listing begins.
     pub from: Option<Box<str>>,
-    /// Those before it, the next ones to it.
+    /// Whether to list backwards: the nearest groups before the name.
     pub backwards: bool,
     /// The most that are wanted, up to [`PUBLIC_PAGE_MAX`].
     pub count: u16,
@@ -173,7 +173,7 @@ impl MemberStatus {
 pub struct MemberShow {
     /// How.
     pub show: Show,
-    /// In words, at most [`STATUS_BYTES_MAX`](super::STATUS_BYTES_MAX).
+    /// Status text, at most [`STATUS_BYTES_MAX`](super::STATUS_BYTES_MAX) bytes.
     pub status: Box<str>,
 }
 
@@ -216,7 +216,7 @@ pub enum GroupLook {
 pub struct AttendanceAsked {
     /// The group.
     pub group: AccountAddress,
-    /// For the answer.
+    /// Number that the answer repeats.
     pub number: u64,
 }
 

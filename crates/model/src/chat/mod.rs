@@ -135,7 +135,7 @@ pub enum ChatRequest {
     /// Begin a session over this connection. Answered by `LoggedIn`, `Challenge` or `Refused`;
     /// nothing else is asked before, but `Proceed` and `Gone`.
     Login(Box<Login>),
-    /// The same for a device that another service has let in; `Challenge` is no answer to it.
+    /// As `Login`, for a device that another service has admitted; never answered by `Challenge`.
     Enter(Box<GrantedLogin>),
     /// The next step of an exchange that was begun.
     Proceed(Box<[u8]>),
@@ -153,14 +153,14 @@ pub enum ChatRequest {
     Standing {
         /// Session that asks.
         session: SessionRef,
-        /// For the answer.
+        /// Number that the answer repeats.
         number: u32,
     },
     /// Say something. Answered by `Sent` or `Failed`.
     Send {
         /// Session that asks.
         session: SessionRef,
-        /// For the answer.
+        /// Number that the answer repeats.
         number: u32,
         /// The message to store.
         message: Box<NewMessage>,
@@ -169,7 +169,7 @@ pub enum ChatRequest {
     Transient {
         /// Session that says it.
         session: SessionRef,
-        /// For the answer; 0: the session wants none.
+        /// Number that the answer repeats; 0: the session wants no answer.
         number: u32,
         /// The transient to pass on.
         transient: Box<NewTransient>,
@@ -180,14 +180,14 @@ pub enum ChatRequest {
     Voice {
         /// Session that asks.
         session: SessionRef,
-        /// In which group.
+        /// Address of the group.
         group: Box<Addressee>,
     },
     /// Change a group, or make one. Answered by `Changed`, of its message, or by `Failed`.
     Group {
         /// Session that asks.
         session: SessionRef,
-        /// For the answer.
+        /// Number that the answer repeats.
         number: u32,
         /// The order to carry out.
         order: Box<GroupOrder>,
@@ -196,25 +196,25 @@ pub enum ChatRequest {
     Members {
         /// Session that asks.
         session: SessionRef,
-        /// For the answer.
+        /// Number that the answer repeats.
         number: u32,
-        /// Which part of which list.
+        /// Part of the list.
         range: Box<MembersRange>,
     },
-    /// Which public groups has a domain? Answered by `PublicGroups` or `Failed`.
+    /// Requests the public groups of a domain. Answered by `PublicGroups` or `Failed`.
     PublicGroups {
         /// Session that asks.
         session: SessionRef,
-        /// For the answer.
+        /// Number that the answer repeats.
         number: u32,
-        /// Which part of the list.
+        /// Part of the list.
         range: Box<PublicRange>,
     },
     /// Asks for the entries of the account's inbox behind a place. Answered by `Page` or `Failed`.
     Pull {
         /// Session that asks.
         session: SessionRef,
-        /// For the answer.
+        /// Number that the answer repeats.
         number: u32,
         /// The last place that the device has.
         after: Seq,
@@ -226,9 +226,9 @@ pub enum ChatRequest {
     History {
         /// Session that asks.
         session: SessionRef,
-        /// For the answer.
+        /// Number that the answer repeats.
         number: u32,
-        /// Which part of which conversation.
+        /// Conversation and part of it.
         range: Box<HistoryRange>,
     },
     /// Asks for the account's sent and received messages, of one conversation or of all those
@@ -236,16 +236,16 @@ pub enum ChatRequest {
     Archive {
         /// Session that asks.
         session: SessionRef,
-        /// For the answer.
+        /// Number that the answer repeats.
         number: u32,
-        /// Which part of it.
+        /// Part of the archive.
         range: Box<ArchiveRange>,
     },
-    /// Which messages of the account have a text in them? Answered by `Found` or `Failed`.
+    /// Searches the account's messages for a text. Answered by `Found` or `Failed`.
     Search {
         /// Session that asks.
         session: SessionRef,
-        /// For the answer.
+        /// Number that the answer repeats.
         number: u32,
         /// Criteria of the search.
         range: Box<SearchRange>,
@@ -255,9 +255,9 @@ pub enum ChatRequest {
     Read {
         /// Session that asks.
         session: SessionRef,
-        /// For the answer.
+        /// Number that the answer repeats.
         number: u32,
-        /// With whom.
+        /// Other side of the conversation.
         with: Box<Addressee>,
         /// The place in the conversation.
         upto: Seq,
@@ -266,9 +266,9 @@ pub enum ChatRequest {
     Set {
         /// Session that asks.
         session: SessionRef,
-        /// For the answer.
+        /// Number that the answer repeats.
         number: u32,
-        /// With whom.
+        /// Other side of the conversation.
         with: Box<Addressee>,
         /// How.
         change: Box<ConversationChange>,
@@ -278,13 +278,13 @@ pub enum ChatRequest {
     Conversations {
         /// Session that asks.
         session: SessionRef,
-        /// For the answer.
+        /// Number that the answer repeats.
         number: u32,
-        /// Those whose [`Conversation::place`] is before this one ([`Seq::MAX`]: all).
+        /// Only those with a [`Conversation::place`] before this one ([`Seq::MAX`]: all).
         before: Seq,
         /// The most it wants, 1 to [`PAGE_MESSAGES_MAX`].
         count: u16,
-        /// Those with groups alone in which the account is, and hidden ones too.
+        /// Only groups that the account is a member of, hidden ones included.
         groups: bool,
     },
     /// One conversation of the account, hidden or not. Answered by `Conversations`, of one or none,
@@ -292,9 +292,9 @@ pub enum ChatRequest {
     Conversation {
         /// Session that asks.
         session: SessionRef,
-        /// For the answer.
+        /// Number that the answer repeats.
         number: u32,
-        /// With whom.
+        /// Other side of the conversation.
         with: Box<Addressee>,
     },
     /// Call a message of the account back. Answered by `Sent`, of the message that tells of it, or
@@ -302,25 +302,25 @@ pub enum ChatRequest {
     Recall {
         /// Session that asks.
         session: SessionRef,
-        /// For the answer.
+        /// Number that the answer repeats.
         number: u32,
-        /// Which, and why.
+        /// The message, and the reason.
         order: Box<RecallOrder>,
     },
     /// How far others have read a conversation. Answered by `Readers` or `Failed`.
     Readers {
         /// Session that asks.
         session: SessionRef,
-        /// For the answer.
+        /// Number that the answer repeats.
         number: u32,
-        /// Of which conversation, and which part of them.
+        /// The conversation, and part of its readers.
         range: Box<ReadersRange>,
     },
     /// The account's privacy is to be so, or only asked for. Answered by `Privacy` or `Failed`.
     Privacy {
         /// Session that asks.
         session: SessionRef,
-        /// For the answer.
+        /// Number that the answer repeats.
         number: u32,
         /// How it is to be.
         wish: PrivacyWish,
@@ -329,7 +329,7 @@ pub enum ChatRequest {
     Upload {
         /// Session that asks.
         session: SessionRef,
-        /// For the answer.
+        /// Number that the answer repeats.
         number: u32,
         /// The file.
         wish: Box<UploadWish>,
@@ -341,7 +341,7 @@ pub enum ChatRequest {
         /// The place.
         upto: Seq,
     },
-    /// Something about contacts and presence.
+    /// Request about contacts and presence.
     People(Box<PeopleRequest>),
     /// Begin a session by a token. Answered as `Login` is; `LoggedIn` says by its data that the
     /// server has the token, too.
@@ -360,22 +360,22 @@ pub enum ChatRequest {
         /// The one it was.
         id: Box<ResumptionId>,
     },
-    /// Something about how the account's devices are woken. Answered by `Done`, `PushCode`,
+    /// Request about push notifications to the account's devices. Answered by `Done`, `PushCode`,
     /// `PushStatus` or `Failed`.
     Push {
         /// Session that asks.
         session: SessionRef,
-        /// For the answer.
+        /// Number that the answer repeats.
         number: u32,
         /// The wish.
         wish: Box<PushWish>,
     },
-    /// Something about nodes. Answered by [`ChatDelivery::Nodes`].
+    /// Request about nodes. Answered by [`ChatDelivery::Nodes`].
     Nodes(Box<NodesRequest>),
-    /// Which nodes a device is interested in. Not answered.
+    /// Nodes that a device is interested in. Not answered.
     Profile(Box<ProfileRequest>),
-    /// Something about a chatroom. Answered by [`ChatDelivery::ChatroomJoined`], `Done` or
-    /// `Failed`. Messages to it are sent as to an account.
+    /// Request about a chatroom. Answered by [`ChatDelivery::ChatroomJoined`], `Done` or `Failed`.
+    /// Messages to it are sent as to an account.
     Chatroom(Box<ChatroomRequest>),
     /// Messages of a chatroom were not sent to a device that does not read. Not answered.
     ChatroomMissed {
@@ -393,7 +393,7 @@ pub enum ChatRequest {
     /// Hand a stanza to devices of an account here. Answered by `Done`, when one has it, or by
     /// `Failed`.
     HandTo(Box<HandingTo>),
-    /// Something of the book of accounts. Answered by `Book`.
+    /// Request to the book of accounts. Answered by `Book`.
     Book(Box<BookRequest>),
     /// An account for whoever has no session yet. Answered by `Book`, of the number 0.
     Register(Box<Registering>),
@@ -442,7 +442,7 @@ pub struct Login {
 /// A message as somebody says it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewMessage {
-    /// To whom.
+    /// Recipient: an account, a group or a chatroom.
     pub to: Addressee,
     /// The sender's own id: whoever sends it again makes no second message.
     pub client_id: ClientMessageId,
@@ -459,7 +459,7 @@ pub struct ClientMessageId(pub [u8; 16]);
 pub struct Content {
     /// Kind: 1 is text; below 1,000 are ours, the others an application's own.
     pub kind: u16,
-    /// For people, and to be searched; at most `text_bytes_max` of the limits, bytes.
+    /// Text for people, which searches find; at most `text_bytes_max` of the limits, bytes.
     pub text: Box<str>,
     /// Opaque bytes beside it, at most [`EXTRA_BYTES_MAX`].
     pub extra: Box<[u8]>,
@@ -521,9 +521,9 @@ pub struct ChatMessage {
     pub at_ms: u64,
     /// Its sender.
     pub from: AccountAddress,
-    /// On which device.
+    /// Device of the sender.
     pub device: Box<str>,
-    /// To whom.
+    /// Recipient.
     pub to: AccountAddress,
     /// The sender's id for it.
     pub client_id: ClientMessageId,
@@ -638,7 +638,7 @@ pub enum ChatDelivery {
         /// How it is.
         state: PrivacyState,
     },
-    /// Somebody has what the account said.
+    /// A recipient's device has received messages of the account.
     Delivered(Box<DeliveredNews>),
     /// A file may be uploaded.
     Upload {
@@ -678,7 +678,7 @@ pub enum ChatDelivery {
     },
     /// A contact has changed, or said something.
     Contact(Box<ContactChange>),
-    /// Somebody came, went or is there otherwise.
+    /// Presence of another account or of one of its devices changed.
     Presence(Box<Presence>),
     /// The answer to a request for a token.
     Token(Box<FastAnswer>),
@@ -693,7 +693,7 @@ pub enum ChatDelivery {
     Yield,
     /// Answer to a request about nodes.
     Nodes(Box<NodesAnswer>),
-    /// Something happened to a node.
+    /// Event of a node.
     NodeNews(Box<NodeNews>),
     /// A stanza from another domain, as it is.
     Stanza(Arc<[u8]>),
@@ -702,7 +702,7 @@ pub enum ChatDelivery {
         /// The name of the profile.
         profile: Box<str>,
     },
-    /// Somebody does something that is kept nowhere.
+    /// A transient from another session.
     Transient(Arc<Transient>),
     /// A message, at its place, was addressed to the device, which wants none for all.
     ForDevice(Seq, Arc<ChatMessage>),
@@ -714,7 +714,7 @@ pub enum ChatDelivery {
     Aside(Arc<GroupAside>),
     /// The session is in a chatroom.
     ChatroomJoined(Box<ChatroomJoined>),
-    /// Somebody says something in a chatroom.
+    /// A message in a chatroom.
     ChatroomSaid(Arc<ChatroomMessage>),
     /// The device was not sent messages of a chatroom.
     ChatroomMissed(Box<ChatroomMissed>),

@@ -27,7 +27,7 @@ pub const CHAT_REQUESTS: &str = "$im/req/";
 /// The filter of a client that wants events of its account.
 pub const CHAT_EVENTS: &str = "$im/evt";
 
-/// The same, told as JSON.
+/// The topic of events encoded as JSON.
 pub const CHAT_EVENTS_JSON: &str = "$im/evt/json";
 
 /// The topic of answers for which the request names none; behind a `/` may stand the client's
@@ -60,9 +60,9 @@ pub struct AccountDevice {
 /// Forms in which a device wants events.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct EventsWanted {
-    /// As the protocol has it.
+    /// Subscription in the protocol's own form.
     pub plain: Option<EventsForm>,
-    /// As JSON.
+    /// Subscription in JSON.
     pub json: Option<EventsForm>,
 }
 

@@ -123,7 +123,7 @@ impl SubscriptionVerb {
     }
 }
 
-/// Somebody whom an account knows, as it is: made once, and shared.
+/// Contact of an account, with its state: made once, and shared.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Contact {
     /// Address of the contact.
@@ -141,12 +141,12 @@ pub struct Contact {
     pub greeting: Box<str>,
     /// Nothing of it reaches the account, nor the other way round.
     pub is_blocked: bool,
-    /// Of the last change.
+    /// Version of the contact's last change.
     pub version: u64,
 }
 
 impl Contact {
-    /// Somebody of whom nothing is known.
+    /// Contact with an account of which nothing is known.
     pub fn nobody(address: AccountAddress) -> Contact {
         Contact {
             address,
@@ -185,7 +185,7 @@ pub enum ContactOrder {
     },
     /// Takes the contact out of the list, and ends both directions of the subscription.
     Remove,
-    /// Something about who sees whom. With `Subscribe` goes a text for the contact.
+    /// Changes a subscription to presence. `Subscribe` carries a text for the contact.
     Say(SubscriptionVerb, Box<str>),
     /// Both shall see each other: asks, and grants what the other asks, now or later. So one wish
     /// and one answer of the same kind make two friends.
@@ -210,8 +210,8 @@ pub struct ContactWish {
 pub struct ContactList {
     /// The request's.
     pub number: u32,
-    /// These are all of them; else those that changed, among them such as are
-    /// [gone](Contact::is_gone).
+    /// Whether these are all contacts; else only those that changed, including
+    /// [removed](Contact::is_gone) ones.
     pub is_whole: bool,
     /// The version of the list: to be said the next time.
     pub version: u64,
@@ -237,7 +237,7 @@ pub struct ContactsPage {
     pub number: u32,
     /// The list begins with this page: what the device had before is not known any more here.
     pub is_anew: bool,
-    /// To be said with the next page of the same list.
+    /// Version that the request for the list's next page must repeat.
     pub since: u64,
     /// Contacts, in the order of their versions, among them such as are
     /// [gone](Contact::is_gone).
@@ -251,7 +251,7 @@ pub struct ContactsPage {
 /// A contact has changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ContactChange {
-    /// As it is now; its version is that of the list.
+    /// The contact after the change; its version is that of the list.
     pub contact: Arc<Contact>,
     /// The step that the contact took, if the change is one. A request that waits for an answer is
     /// delivered again to each session that becomes available.
@@ -265,10 +265,10 @@ pub struct ContactChange {
 /// How somebody is there.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum Show {
-    /// There.
+    /// Available.
     #[default]
     Here,
-    /// There, and glad to talk.
+    /// Available, and glad to talk.
     Chat,
     /// Away for a while.
     Away,
@@ -283,9 +283,9 @@ pub enum Show {
 pub struct Availability {
     /// How.
     pub show: Show,
-    /// In words, at most [`STATUS_BYTES_MAX`].
+    /// Status text, at most [`STATUS_BYTES_MAX`] bytes.
     pub status: Box<str>,
-    /// Which of an account's sessions is meant first (RFC 6121 4.7.2.3).
+    /// Rank of the session among those of its account (RFC 6121 4.7.2.3).
     pub priority: i8,
     /// Opaque bytes beside it, at most [`PRESENCE_EXTRA_BYTES_MAX`].
     pub extra: Box<[u8]>,
@@ -302,12 +302,12 @@ impl Availability {
     }
 }
 
-/// Somebody came, went or is there otherwise.
+/// Presence of an account or of one of its devices changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Presence {
     /// Contact whose presence it is, or the account itself.
     pub from: AccountAddress,
-    /// On which device; none: on no device any more.
+    /// Device of the account; `None`: the account has no device online any more.
     pub device: Option<Box<str>>,
     /// How; none: it went.
     pub availability: Option<Arc<Availability>>,
@@ -325,7 +325,7 @@ impl Presence {
 pub struct PeopleRequest {
     /// Session that asks.
     pub session: SessionRef,
-    /// For the answer.
+    /// Number that the answer repeats.
     pub number: u32,
     /// The request itself.
     pub ask: PeopleAsk,
@@ -344,8 +344,7 @@ pub enum PeopleAsk {
     /// A part of the contacts. From now on the session gets changes, and unless it has sent
     /// presence, it is available.
     Page(ContactsRange),
-    /// Something is wanted of a contact. Done when it is stored; a block, when the other's home
-    /// knows it, too.
+    /// A change of a contact. Done when it is stored; a block, when the other's home knows it, too.
     Wish(Box<ContactWish>),
     /// The session is there, like this; none: not any more. From now on it gets the presence of
     /// others.

@@ -165,7 +165,8 @@ const DAY_MIN: i64 = 24 * 60;
 const OFFSET_MIN_MAX: u16 = 14 * 60;
 
 impl QuietHours {
-    /// These, if there are such: within a day, not empty, and of a clock that somebody may have.
+    /// Quiet hours of these values; `None` if they exceed a day or are empty, or if no time zone
+    /// has this offset.
     pub fn of(from_min: u16, to_min: u16, offset_min: i16) -> Option<QuietHours> {
         let may = i64::from(from_min.max(to_min)) < DAY_MIN
             && from_min != to_min

@@ -17,7 +17,7 @@ const MENTION_BYTES: usize = 4;
 /// The message that another one quotes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Quote {
-    /// Which it is.
+    /// The quoted message.
     pub target: TargetMessage,
     /// Sender; unknown for a message that has not been stored.
     pub from: Option<AccountAddress>,
@@ -30,12 +30,12 @@ pub struct Quote {
 pub struct Mentions {
     /// Accounts; whole, in what is stored.
     pub accounts: Vec<Addressee>,
-    /// Everybody who is in the conversation.
+    /// Whether everybody in the conversation is mentioned.
     pub everybody: bool,
 }
 
 impl Quote {
-    /// Of a message of which place and number are known.
+    /// Quote of a message of which place and number are known.
     pub fn of(seq: u64, id: u64) -> Quote {
         let target = TargetMessage { seq, id, name: "".into() };
         Quote { target, from: None, text: "".into() }
@@ -49,7 +49,7 @@ impl Quote {
 }
 
 impl Mentions {
-    /// These; `None`: nobody.
+    /// Mentions of these accounts; `None` if nobody is mentioned.
     pub fn of(accounts: Vec<Addressee>, everybody: bool) -> Option<Box<Mentions>> {
         let is_any = everybody || !accounts.is_empty();
         is_any.then(|| Box::new(Mentions { accounts, everybody }))
@@ -88,7 +88,7 @@ impl Content {
         self.extra.len() + mentions.iter().map(of).sum::<usize>()
     }
 
-    /// The same, which says nothing of others.
+    /// The content without quote and mentions.
     pub fn without_others(self) -> Content {
         Content { quote: None, mentions: None, ..self }
     }

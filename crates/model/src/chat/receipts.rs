@@ -1,8 +1,9 @@
 //! Receipts: how far others have got what an account said, and read it.
 //!
-//! Of a reader and a conversation there is one position that rises, never one a message: up to here
-//! it is **delivered** (on some device of the reader), up to here it is **read**. A change of a
-//! position is announced once and lost if nobody listens; a client that wants to know it asks.
+//! A reader has two positions in a conversation, which only rise, and no state for each message:
+//! one up to which messages are **delivered** (on some device of the reader), and one up to which
+//! they are **read**. A change of a position is announced once and lost if nobody listens; a client
+//! that wants to know it asks.
 
 use crate::account::{AccountAddress, Addressee};
 use crate::timeline::Seq;
@@ -17,7 +18,8 @@ pub const READERS_HARD_MAX: u64 = 1_000;
 /// Readers of a conversation whose positions are requested.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReadersRange {
-    /// With whom: the other of two, or all others of a group.
+    /// Other side of the conversation: an account, or a group, of which all other members are
+    /// readers.
     pub with: Addressee,
     /// The message of which it is counted who has read it; 0: of none.
     pub seq: Seq,
@@ -32,13 +34,13 @@ pub struct ReadersRange {
 pub struct ReadersPage {
     /// The request's.
     pub number: u32,
-    /// With whom.
+    /// Other side of the conversation.
     pub with: AccountAddress,
     /// The message that was asked for.
     pub seq: Seq,
     /// All others of the conversation.
     pub total: u32,
-    /// Those of them who have read up to the message, as far as they let others know.
+    /// Number of readers who have read up to the message, of those who show it to others.
     pub read: u32,
     /// How many are passed over.
     pub from: u32,
@@ -62,7 +64,7 @@ pub struct Reader {
 pub struct DeliveredNews {
     /// The account that received it.
     pub with: AccountAddress,
-    /// Up to this place of their conversation.
+    /// Place in their conversation up to which messages are delivered.
     pub upto: Seq,
 }
 
@@ -79,12 +81,12 @@ words! {
     /// An account that it has blocked may do neither.
     #[derive(Default)]
     pub enum Adding {
-        /// Everybody.
+        /// All accounts.
         #[default]
         Everybody = "everybody",
         /// Its contacts: those in its list, and those of whom one sees the other's presence.
         Contacts = "contacts",
-        /// Nobody: it is always invited.
+        /// No account: this one is always invited.
         Nobody = "nobody",
     }
 }

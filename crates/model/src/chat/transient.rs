@@ -39,7 +39,7 @@ states! {
 /// A transient as somebody says it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewTransient {
-    /// To whom.
+    /// Recipient.
     pub to: Addressee,
     /// Chat state of the sender, if it has one.
     pub state: Option<ChatState>,
@@ -52,9 +52,9 @@ pub struct NewTransient {
 pub struct Transient {
     /// Sender of the transient.
     pub from: AccountAddress,
-    /// On which device.
+    /// Device of the sender.
     pub device: Box<str>,
-    /// To whom: an account or a group.
+    /// Recipient: an account or a group.
     pub to: AccountAddress,
     /// Chat state of the sender, if it has one.
     pub state: Option<ChatState>,
@@ -65,7 +65,7 @@ pub struct Transient {
 /// An aside: a notice in the name of a group to some of its members, which is stored nowhere.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupAside {
-    /// Which group.
+    /// Address of the group.
     pub group: AccountAddress,
     /// Account that the notice is about.
     pub who: AccountAddress,
@@ -119,11 +119,11 @@ impl Transient {
 pub struct HandingTo {
     /// Session that hands it over.
     pub session: SessionRef,
-    /// For the answer.
+    /// Number that the answer repeats.
     pub number: u32,
-    /// For whom.
+    /// Recipient.
     pub to: Addressee,
-    /// For which device; none: for all that are there and want messages.
+    /// Device of the recipient; `None`: all its devices that are online and want messages.
     pub device: Option<Box<str>>,
     /// The stanza, as it is written to a client; empty: it is asked whether the device is there,
     /// and nothing else.

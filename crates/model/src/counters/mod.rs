@@ -45,7 +45,7 @@ macro_rules! counters {
             }
         )+
 
-        /// Something that is counted from the start of the process.
+        /// Figure that is counted from the start of the process.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub enum Counter { $($(#[doc = $doc])+ $wide($group),)+ }
 

@@ -47,13 +47,13 @@ impl Protocol {
 /// A protocol as the transport beneath it sees it. Its crate declares one (`WIRE`), a shard's logic
 /// lists those that it serves, and `net` knows no more of any protocol.
 pub struct WireProfile {
-    /// Which one it is.
+    /// The protocol.
     pub protocol: Protocol,
     /// Whether a connection that begins with these bytes, at least one, speaks it. Of the protocols
     /// that one process serves no two may say so.
     pub begins: fn(&[u8]) -> bool,
-    /// The same where a listener serves it alone: what begins so is wrong, and its machine knows
-    /// best how to say so.
+    /// As `begins`, on a listener that serves only this protocol: such input is wrong, and the
+    /// protocol's machine can best say so.
     pub begins_alone: fn(&[u8]) -> bool,
     /// Its names in ALPN (RFC 7301).
     pub alpn: &'static [&'static str],

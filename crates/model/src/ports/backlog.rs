@@ -14,7 +14,7 @@ use crate::timeline::{Seq, TimelineId};
 /// A webhook that wants Reports.
 #[derive(Clone, Debug)]
 pub struct ReportHook {
-    /// Of the devices of this product; of all, if absent.
+    /// Product whose devices' Reports the webhook gets; `None`: all products.
     pub product: Option<ProductKey>,
     /// Where they wait for it, on each shard's log.
     pub timeline: TimelineId,
@@ -32,8 +32,8 @@ pub trait Backlog: Send + Sync {
     /// message's body is a Report of [`crate::ports::events`], encoded by the hub.
     fn pull(&self, timeline: TimelineId, shard: u16, after: Seq) -> Result<Page, StoreError>;
 
-    /// Up to where the application knows of every Report on a shard: it took it, or learnt that it
-    /// is lost. Zero when it knows of none.
+    /// Place in a shard's Reports up to which the application has accepted each, or learnt of its
+    /// loss. Zero: no place yet.
     fn cursor(&self, timeline: TimelineId, shard: u16) -> Result<Seq, StoreError>;
 
     /// First the cursor goes up to `known` (it never goes back), then these leave the timeline:

@@ -42,20 +42,20 @@ pub enum ChatCommand {
     Erase(AccountAddress),
     /// Mutes the account until a Unix second; zero: unmutes it. Answer: `Account`, or `MutesFull`.
     Mute(AccountAddress, u32),
-    /// Something in its name. Answer: `Told`.
+    /// Request in the name of an account. Answer: `Told`.
     Errand(Box<Errand>),
     /// Groups that are at home on a shard. Answer: `Groups`.
     Groups {
-        /// Which shard.
+        /// The shard.
         shard: u16,
-        /// Those behind this one, as an answer before said it; empty: from the first on.
+        /// Lists groups behind this one, as the answer before said it; empty: from the first on.
         after: Box<[u8]>,
         /// The most that is wanted.
         count: u16,
     },
     /// The chatrooms of a shard, in the order of their addresses. Answer: `Chatrooms`.
     Chatrooms {
-        /// Those behind this one.
+        /// Lists chatrooms behind this one.
         after: Option<AccountAddress>,
         /// At most so many.
         count: u16,
@@ -63,9 +63,9 @@ pub enum ChatCommand {
     /// Accounts of a shard that have devices here: how many, and at most so many of them. Answer:
     /// `Online`.
     Online(u16),
-    /// Something is said to all devices of a shard that want messages. Answer: `Announcing`.
+    /// Sends an announcement to all devices of a shard that want messages. Answer: `Announcing`.
     Announce(Arc<Announcement>),
-    /// Something came from elsewhere. Answer: `Told`, or `Reached`.
+    /// Traffic from a foreign account or domain. Answer: `Told`, or `Reached`.
     Foreign(Box<ForeignArrival>),
     /// Messages of a shard's queue for other servers are with these, or were refused: they need
     /// not stand there any more. Answer: `Reached`.
@@ -91,7 +91,8 @@ pub enum ChatCommand {
 }
 
 impl ChatCommand {
-    /// Which account it is about; none: it says its shard itself, or every shard is asked.
+    /// Account that the command is about; `None`: the command names its shard, or every shard is
+    /// asked.
     pub fn account(&self) -> Option<AccountAddress> {
         let account = match self {
             ChatCommand::Groups { .. }
@@ -115,7 +116,7 @@ impl ChatCommand {
     }
 }
 
-/// Something that is done in the name of an account.
+/// Request in the name of an account.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Errand {
     /// Account in whose name it is done. The server's own is made where it is not there.
@@ -135,7 +136,7 @@ pub enum ErrandWhat {
     Group(Box<GroupOrder>),
     /// Members of a group.
     Members(Box<MembersRange>),
-    /// Which public groups a domain has.
+    /// Requests the public groups of a domain.
     PublicGroups(Box<PublicRange>),
     /// Messages of a conversation.
     History(Box<HistoryRange>),
@@ -143,11 +144,11 @@ pub enum ErrandWhat {
     Archive(Box<ArchiveRange>),
     /// The account's conversations that are not hidden, or those with groups alone.
     Conversations {
-        /// Those whose place is before this one ([`Seq::MAX`]: all).
+        /// Lists conversations whose place is before this one ([`Seq::MAX`]: all).
         before: Seq,
         /// The most that is wanted.
         count: u16,
-        /// Those with groups alone, and hidden ones too.
+        /// Only groups, hidden ones included.
         groups: bool,
     },
     /// Call a message back; an operator any, whoever said it and however long ago.
@@ -165,9 +166,9 @@ pub enum ErrandWhat {
     Privacy,
     /// How its devices are woken.
     Pushes,
-    /// Something of its nodes.
+    /// Request about its nodes.
     Nodes(Box<NodesAsk>),
-    /// Something of a contact.
+    /// Change of a contact.
     Contact(Box<ContactWish>),
     /// Make a chatroom, or change it.
     Chatroom(Box<ChatroomOrder>),
@@ -193,7 +194,7 @@ impl ErrandWhat {
 pub enum ChatAnswer {
     /// The account, if there is one.
     Account(Option<ChatAccountStatus>),
-    /// So many sessions were ended.
+    /// Number of sessions that were ended.
     Ended(u32),
     /// The delivery that a device would have got; none: the account does not exist.
     Told(Option<Box<ChatDelivery>>),
@@ -204,11 +205,11 @@ pub enum ChatAnswer {
     Groups(Box<GroupsPage>),
     /// Whether there was anybody for what came from elsewhere.
     Reached(bool),
-    /// As many accounts are muted as may be.
+    /// The limit of muted accounts is reached.
     MutesFull,
     /// Chatrooms, in the order of their addresses.
     Chatrooms(Vec<ChatroomStatus>),
-    /// So many accounts have devices here, and these are among them, in the order of their
+    /// Number of accounts that have devices here, and some of them, in the order of their
     /// addresses.
     Online(u64, Vec<AccountAddress>),
     /// The announcement is being delivered.

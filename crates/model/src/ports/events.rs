@@ -15,20 +15,20 @@ use crate::topic::{Publication, Qos};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Something that happened to a device.
+/// Event of a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceEvent {
     /// Unix milliseconds.
     pub at_ms: u64,
     /// Product of the device.
     pub product: ProductKey,
-    /// Which device.
+    /// The device.
     pub device: DeviceId,
     /// Epoch of the session it happened in. Together with `what` it orders a device's events: an
     /// offline of a lower epoch than the last online is late and means nothing.
     pub epoch: u64,
-    /// Of the transition, where it came or went: above those of its earlier ones, on whatever
-    /// server. Else zero.
+    /// Version of the transition, if it came online or went offline: above those of its earlier
+    /// transitions on any server. Else zero.
     pub version: PresenceVersion,
     /// The event itself.
     pub what: DeviceWhat,
@@ -82,7 +82,7 @@ impl DeviceWhat {
     }
 }
 
-/// Something that happened to a client of a publish-and-subscribe protocol.
+/// Event of a client of a publish-and-subscribe protocol.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClientEvent {
     /// Unix milliseconds.
@@ -91,8 +91,8 @@ pub struct ClientEvent {
     pub client_id: Box<str>,
     /// Its user.
     pub user: Option<Arc<str>>,
-    /// Of the transition, where it came or went: above those of its earlier ones, on whatever
-    /// server. Else zero.
+    /// Version of the transition, if it connected or disconnected: above those of its earlier
+    /// transitions on any server. Else zero.
     pub version: PresenceVersion,
     /// The event itself.
     pub what: ClientWhat,
@@ -169,7 +169,7 @@ impl ClientWhat {
     }
 }
 
-/// Something that happened in chat.
+/// Event of chat.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChatEvent {
     /// Unix milliseconds.
@@ -183,9 +183,9 @@ pub struct ChatEvent {
 pub enum ChatWhat {
     /// A message is stored.
     Stored(Arc<ChatMessage>),
-    /// The same, and it calls another one back.
+    /// A message that recalls another was sent.
     Recalled(Arc<ChatMessage>),
-    /// The same, and it tells of a change of its group.
+    /// A message that announces a change of its group was sent.
     GroupChanged(Arc<ChatMessage>),
     /// An account was made, or made anew under its name.
     AccountMade {
@@ -194,11 +194,11 @@ pub enum ChatWhat {
         /// Its number.
         id: AccountId,
     },
-    /// Somebody sends a message with a word that is to be reported. It may be refused yet.
+    /// An account sent a message with a flagged word. The message may yet be refused.
     Flagged {
         /// Sender of the message.
         from: AccountAddress,
-        /// To whom.
+        /// Recipient.
         to: AccountAddress,
         /// The sender's id for it.
         client_id: ClientMessageId,

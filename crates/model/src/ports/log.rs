@@ -80,11 +80,11 @@ pub enum Write {
     Roster(RosterChange),
     /// A roster is gone, and its version with it; messages in its members' timelines stay.
     Disband(RosterId),
-    /// These messages leave a timeline; those that are not there have left already.
+    /// Removes messages from a timeline; those that do not exist count as removed.
     Remove {
         /// The timeline.
         timeline: TimelineId,
-        /// Which, at most [`REMOVE_SEQS_MAX`].
+        /// Places of the messages, at most [`REMOVE_SEQS_MAX`].
         seqs: Vec<Seq>,
     },
     /// A reader has everything up to `upto`. A cursor never goes back.
@@ -190,7 +190,7 @@ impl RosterId {
 /// A change of a roster: a stored list of timelines of one log, with a version that rises.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RosterChange {
-    /// Which.
+    /// The roster.
     pub roster: RosterId,
     /// Its version before: 0, there is none. With another one the answer is
     /// [`StoreError::Stale`].
@@ -209,7 +209,7 @@ pub struct RosterChange {
 pub struct Post {
     /// The message; stored once, and once for all posts of the same `Arc` that come close together.
     pub message: Arc<Message>,
-    /// To whom.
+    /// Roster whose members get the message.
     pub roster: RosterId,
     /// The roster's version as the caller knows it. With another one the answer is
     /// [`StoreError::Stale`], and nothing is written.
@@ -247,9 +247,10 @@ impl OnceKey {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum RowHome {
-    /// With everything of this slot.
+    /// In the log that stores this slot.
     Slot(Slot),
-    /// In every log, or in each one of its own. So is a row whose key says no slot.
+    /// In every log, whether its content is the same in all or each log's own. Rows whose key names
+    /// no slot live so.
     Everywhere,
 }
 
@@ -633,7 +634,7 @@ pub enum Restored<'a> {
     /// A timeline, as its head says. The receiver answers whether its entries are wanted: messages
     /// that wait in the log need not be read for it.
     Timeline {
-        /// Which.
+        /// The timeline.
         timeline: TimelineId,
         /// The last number given.
         last: Seq,

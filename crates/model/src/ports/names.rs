@@ -56,7 +56,7 @@ pub enum NameFault {
     Absent,
     /// The servers of names did not answer in time, or could not.
     Failed,
-    /// As many questions wait as may.
+    /// The limit of waiting questions is reached.
     Busy,
     /// The question is not a valid name (RFC 1035 2.3.4).
     Malformed,
@@ -83,7 +83,7 @@ impl fmt::Display for NameFault {
 /// Answer to a question.
 pub type NameAnswer = Result<NameRecords, NameFault>;
 
-/// Somebody who can be asked about names.
+/// Resolver of names of hosts and services.
 pub trait NameResolver {
     /// Asks. The answer comes with the ticket, later than this call returns.
     fn ask(&mut self, ticket: u64, question: NameQuestion);

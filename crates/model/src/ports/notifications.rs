@@ -30,7 +30,7 @@ pub enum NotificationTargets {
 /// Content of a notification order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NotificationWhat {
-    /// Something came.
+    /// A notification of new messages.
     Notification(Notification),
     /// The code by which a device of MIOP is bound to an account.
     Code(Box<str>),
@@ -74,7 +74,7 @@ pub enum Notified {
     /// The gateway accepted the order. `gone` lists devices, by token or name, that will never
     /// accept a notification again.
     Taken {
-        /// Those.
+        /// Tokens or names of devices that accept no notifications any more.
         gone: Vec<Box<str>>,
     },
     /// The gateway asks to retry, and to send it nothing before this time has passed.

@@ -21,7 +21,7 @@ pub enum PushCommand {
     States {
         /// Product that the device belongs to.
         product: ProductKey,
-        /// Which; at most `push_devices_max`.
+        /// The devices, at most `push_devices_max`.
         devices: Vec<DeviceId>,
     },
     /// A page of devices. Answer: `Page`.
@@ -100,7 +100,7 @@ pub struct PushOrder {
     pub id: MessageId,
     /// Product of the devices.
     pub product: ProductKey,
-    /// Which of them.
+    /// Target: which of the product's devices.
     pub target: PushTarget,
     /// Opaque bytes, at most `push_bytes_max`.
     pub body: Box<[u8]>,
@@ -130,9 +130,9 @@ impl PushOrder {
 /// Devices of a product that a push or an order is for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PushTarget {
-    /// These. Each has its outcome in the answer.
+    /// Named devices. The answer has the outcome for each.
     Devices(Vec<DeviceId>),
-    /// Those with this tag. The answer counts.
+    /// All devices with this tag. The answer has counts only.
     Tag(Tag),
     /// All that are known. The answer counts.
     Product,
@@ -141,20 +141,20 @@ pub enum PushTarget {
 /// An answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PushAnswer {
-    /// To `Push`.
+    /// Answer to `Push`.
     Pushed {
         /// The push.
         id: MessageId,
-        /// For a list of devices, in no particular order; empty for a tag or a product.
+        /// Outcome for each device of a list, in no particular order; empty for a tag or a product.
         outcomes: Vec<(DeviceId, Outcome)>,
-        /// For a tag or a product: as far as it has come.
+        /// Counts for a tag or a product, up to now.
         counts: PushCounts,
     },
-    /// To `PushCounts`; absent when the push is not remembered.
+    /// Answer to `PushCounts`; absent when the push is not remembered.
     Counts(Option<PushCounts>),
-    /// To `States`.
+    /// Answer to `States`.
     Devices(Vec<DeviceState>),
-    /// To `List`.
+    /// Answer to `List`.
     Page {
         /// The devices.
         devices: Vec<DeviceState>,
@@ -163,9 +163,9 @@ pub enum PushAnswer {
     },
     /// The command is done; `false`: it changed nothing.
     Done(bool),
-    /// To `Products`.
+    /// Answer to `Products`.
     Products(Vec<Arc<Product>>),
-    /// To `Token`.
+    /// Answer to `Token`.
     Token(Option<String>),
     /// The product is not known.
     UnknownProduct,
@@ -186,11 +186,11 @@ pub struct PushCounts {
     pub pending: u64,
     /// Acknowledged.
     pub delivered: u64,
-    /// In the store.
+    /// Pushes that were stored.
     pub stored: u64,
     /// Over before it was delivered.
     pub expired: u64,
-    /// Not taken on, or given up.
+    /// Pushes that were refused, or given up.
     pub rejected: u64,
     /// Whether some shard is still walking its devices, or has yet to begin.
     pub running: bool,
@@ -226,7 +226,7 @@ pub struct DeviceState {
     pub since_ms: u64,
     /// Unix millisecond at which it was certainly there for the last time; 0 if it never bound.
     pub seen_ms: u64,
-    /// Of its last transition; zero if it never bound.
+    /// Version of its last transition; zero if it never bound.
     pub version: PresenceVersion,
     /// How its last connection ended, when offline.
     pub reason: Option<CloseReason>,

@@ -18,9 +18,9 @@ pub struct Review {
     pub ms_max: u32,
     /// Sender of the message.
     pub from: AccountAddress,
-    /// On which device; empty: on none.
+    /// Device of the sender; empty: it has none.
     pub device: Box<str>,
-    /// To whom.
+    /// Recipient.
     pub to: AccountAddress,
     /// The sender's id for it.
     pub client_id: ClientMessageId,
@@ -33,7 +33,7 @@ pub struct Review {
 pub enum ReviewVerdict {
     /// The message is stored.
     Allow,
-    /// The same, with another text, or other bytes beside it.
+    /// Stores the message with another text, or with another `extra`.
     Change {
         /// The text; absent: as it is.
         text: Option<Box<str>>,
@@ -57,11 +57,11 @@ words! {
 }
 
 words! {
-    /// Which messages are reviewed.
+    /// Kinds of messages that are reviewed.
     pub enum Reviewed {
-        /// Those between two accounts.
+        /// Messages between two accounts.
         Single = "single",
-        /// Those to groups.
+        /// Messages to groups.
         Group = "group",
     }
 }

@@ -22,7 +22,7 @@ pub enum TopicCommand {
     },
     /// A page of clients. Answer: `Clients`.
     Clients {
-        /// Which ones.
+        /// Filter of the clients.
         of: ClientFilter,
         /// Where the last page ended.
         after: Option<u64>,
@@ -43,7 +43,7 @@ pub enum TopicCommand {
     DropSession(Box<str>),
     /// A page of retained messages. Answer: `Retained`.
     Retained {
-        /// Those whose topics match this filter.
+        /// Filter of the topics.
         filter: Box<str>,
         /// Where the page before said to go on.
         after: Option<Box<str>>,
@@ -54,18 +54,18 @@ pub enum TopicCommand {
     ClearRetained(Box<str>),
 }
 
-/// Which clients are meant: those for whom all of it holds.
+/// Filter of clients: all that is set must hold.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ClientFilter {
-    /// With a connection (or without).
+    /// Whether the client has a connection.
     pub online: Option<bool>,
-    /// Of this user.
+    /// Name of the user.
     pub user: Option<Box<str>>,
     /// Prefix of the client identifier.
     pub prefix: Option<Box<str>>,
     /// Address that the connection comes from.
     pub address: Option<IpAddr>,
-    /// For whom so many messages wait, at least.
+    /// The least number of messages that wait for the client.
     pub queued_min: Option<u32>,
     /// Least number of messages that the client lost since its session began.
     pub dropped_min: Option<u64>,
@@ -74,23 +74,23 @@ pub struct ClientFilter {
 /// An answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TopicAnswer {
-    /// To `Publish`: whether somebody may have wanted it.
+    /// Answer to `Publish`.
     Published {
-        /// Somebody is subscribed.
+        /// Whether any session is subscribed to the topic.
         matched: bool,
     },
-    /// To `Clients`.
+    /// Answer to `Clients`.
     Clients {
         /// The clients.
         clients: Vec<ClientState>,
         /// Where to go on; absent at the end.
         next: Option<u64>,
     },
-    /// To `Client`.
+    /// Answer to `Client`.
     Client(Option<Box<ClientState>>),
-    /// To `Subscriptions`; absent when there is no such session.
+    /// Answer to `Subscriptions`; `None`: no such session.
     Subscriptions(Option<Vec<SubscriptionState>>),
-    /// To `Retained`, in the order of their topics.
+    /// Answer to `Retained`, in the order of their topics.
     Retained {
         /// The messages.
         messages: Vec<Arc<Publication>>,
@@ -121,7 +121,7 @@ pub struct ClientState {
     pub since_ms: u64,
     /// Unix millisecond at which it was certainly there for the last time.
     pub seen_ms: u64,
-    /// Of its last transition; one that has had none has the one it was made with.
+    /// Version of its last transition; without one, the version it was made with.
     pub version: PresenceVersion,
     /// How its last connection ended, when it is away; absent if it never was online.
     pub reason: Option<CloseReason>,

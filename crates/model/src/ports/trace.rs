@@ -115,7 +115,7 @@ pub enum TraceDirection {
     Out,
 }
 
-/// Something that was seen.
+/// Observation of a connection.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TraceEvent {
     /// Unix millisecond.
@@ -190,16 +190,16 @@ numbers! { u8 u16 u32 u64 }
 pub struct TracePayload {
     /// Bytes of all of it.
     pub bytes: usize,
-    /// Those that are shown.
+    /// Bytes that are shown.
     pub shown: Box<[u8]>,
 }
 
 /// Event of a trace.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TraceTold {
-    /// Something was seen.
+    /// An observation.
     Event(Box<TraceEvent>),
-    /// So much was seen and is not told: it came too fast, or was too large.
+    /// Number of observations that were left out, because they came too fast or were too large.
     LeftOut(u64),
 }
 
@@ -212,9 +212,9 @@ pub trait Trace: Send {}
 /// Reason why a trace did not begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TraceRefusal {
-    /// As many are under way as may be.
+    /// The limit of traces is reached.
     Full,
-    /// Something that it needs is short: it may be tried again.
+    /// A resource is short; the caller may try again.
     Busy,
 }
 

@@ -1,6 +1,6 @@
 //! Observations of a client machine, and its orders: the laboratory's words.
 //!
-//! The same for every protocol, so that a scenario is written once.
+//! All protocols share these words, so that a scenario is written once.
 
 use crate::id::MessageId;
 use std::sync::Arc;
@@ -132,7 +132,7 @@ pub enum Observation {
     Subscribed {
         /// Filters that were granted.
         granted: u16,
-        /// Of these, those that were granted at QoS 0, 1 and 2 (MQTT).
+        /// Number of them granted at QoS 0, 1 and 2 (MQTT).
         at_qos: [u16; 3],
         /// The protocol's codes of those that were not.
         refused: Box<[u8]>,
@@ -152,7 +152,7 @@ pub enum Action {
     Pull(u16),
     /// Publish to a topic of the client's script. Counts among what is sent upstream.
     Publish {
-        /// Which topic of the script.
+        /// Index of the topic in the script.
         topic: u16,
         /// Client whose topic it is: the number in the topic's formula; `None`: the client's own.
         number: Option<u32>,

@@ -49,12 +49,12 @@ pub struct Amended {
 pub struct Reaction {
     /// Account that reacts.
     pub by: AccountAddress,
-    /// By which emoji, with blanks between.
+    /// The emoji, separated by blanks.
     pub emoji: Box<str>,
 }
 
 impl TargetMessage {
-    /// As it stands in `extra`, with what XMPP said beside.
+    /// Text of this target for a message's `extra`, followed by `beside`, which XMPP adds.
     pub fn extra(&self, beside: &[u8]) -> Box<[u8]> {
         let TargetMessage { seq, id, name } = self;
         let blank = if name.is_empty() { "" } else { " " };
@@ -134,7 +134,7 @@ impl Content {
 }
 
 impl ClientMessageId {
-    /// As UUIDs are usually written (RFC 9562 4).
+    /// The id in the usual form of UUIDs (RFC 9562 4).
     pub fn text(self) -> String {
         let text = format!("{:032x}", u128::from_be_bytes(self.0));
         let parts = [&text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]];
@@ -163,7 +163,7 @@ impl Amended {
         *self == Amended::default()
     }
 
-    /// Somebody reacts so from now on. False: there are too many who do.
+    /// Stores that an account now reacts with `emoji`. Returns false if too many accounts react.
     pub fn reacts(&mut self, by: &AccountAddress, emoji: &str, most: usize) -> bool {
         let at = self.reactions.iter().position(|it| it.by == *by);
         match (at, emoji.is_empty()) {

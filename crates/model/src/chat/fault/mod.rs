@@ -81,7 +81,8 @@ pub struct SendRejected {
     pub number: u32,
     /// Why it was refused.
     pub why: ChatFault,
-    /// For people, at most [`REASON_BYTES_MAX`](super::REASON_BYTES_MAX) bytes; may be empty.
+    /// Reason in words for people, at most [`REASON_BYTES_MAX`](super::REASON_BYTES_MAX) bytes; may
+    /// be empty.
     pub reason: Box<str>,
     /// Milliseconds after which to retry; zero: unknown.
     pub retry_after_ms: u32,

@@ -16,8 +16,8 @@ pub const BOOKMARKS_NODE: &str = "urn:xmpp:bookmarks:1";
 pub struct BookmarkSettings {
     /// Whether it is pinned.
     pub pinned: bool,
-    /// Which of its messages notify, in the current version of the format and in the one before;
-    /// `None`: the bookmark does not say.
+    /// Notification level in the current version of the format, and in the one before; `None`: the
+    /// bookmark does not say.
     pub mute: [Option<MuteLevel>; 2],
 }
 
@@ -30,7 +30,7 @@ impl BookmarkSettings {
         changed.map(|(_, after)| after.unwrap_or_default())
     }
 
-    /// The same for pinning.
+    /// Pin that the change to `after` sets; `None`: it does not change the pin.
     pub fn pinned_by(&self, after: &BookmarkSettings) -> Option<bool> {
         (self.pinned != after.pinned).then_some(after.pinned)
     }

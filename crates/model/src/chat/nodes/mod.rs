@@ -45,11 +45,10 @@ pub const PROFILE_BYTES_MAX: usize = 256;
 /// Nodes that a device may be interested in.
 pub const INTERESTS_MAX: usize = 64;
 
-/// Names that are no others': those that are published, and those that only the account sees
-/// listed.
+/// Namespaces of nodes. A published node and a private one may have the same name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum NodeSpace {
-    /// Listed, and told of.
+    /// Published nodes: listed, and subscribers are notified of changes.
     Published,
     /// Private data of a client: neither listed nor announced.
     Kept,
@@ -60,10 +59,10 @@ pub enum NodeSpace {
 pub enum NodeAccess {
     /// All accounts that are not blocked.
     Open,
-    /// Those who may see the account's presence.
+    /// Accounts that may see the account's presence.
     #[default]
     Presence,
-    /// Of these, those who are in one of the groups of the node.
+    /// Accounts that may see its presence, and that it lists in one of the groups of the node.
     Groups,
     /// Members of the node.
     Members,
@@ -76,7 +75,7 @@ pub enum SendLast {
     Never,
     /// When it subscribes.
     Subscribed,
-    /// Likewise, and when it comes.
+    /// When it subscribes, and when it comes online.
     #[default]
     Present,
 }
@@ -221,31 +220,31 @@ impl NodeItem {
 /// Items of a node that are wanted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ItemsWanted {
-    /// Of which names.
+    /// Namespace of the node.
     pub space: NodeSpace,
     /// The node.
     pub node: Box<str>,
-    /// Which of its items.
+    /// Items of the node.
     pub which: ItemsChosen,
 }
 
-/// Which items of a node.
+/// Items of a node to return.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ItemsChosen {
-    /// Those with these ids, as far as they are there.
+    /// Items with these ids, where they exist.
     Ids(Box<[Box<str>]>),
     /// The last that were published, so many.
     Last(u32),
-    /// So many behind one of them, or from the first on.
+    /// At most so many items behind one of them, or from the first on.
     After(Option<Box<str>>, u32),
-    /// So many before one of them.
+    /// At most so many items before one of them.
     Before(Box<str>, u32),
 }
 
 /// A change of a node's items.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NodeChange {
-    /// Among which names.
+    /// Namespace of the node.
     pub space: NodeSpace,
     /// The node. It is made if it is not there and something is published.
     pub node: Box<str>,
@@ -253,7 +252,7 @@ pub struct NodeChange {
     pub publish: Vec<NodeItem>,
     /// Ids that are retracted before that.
     pub retract: Vec<Box<str>>,
-    /// Of the ids to be retracted, one that is not there is a fault.
+    /// Whether it is a fault to retract an id that does not exist.
     pub must_be_there: bool,
     /// Whether subscribers are notified of retracted items, whatever the node's configuration says.
     pub tells: bool,
@@ -296,9 +295,9 @@ pub enum NodesAsk {
     Delete(Box<str>),
     /// All items of a node go.
     Purge(Box<str>),
-    /// Which nodes there are that whoever asks may read. Answered by [`NodesFound::Names`].
+    /// Requests the nodes that the asker may read. Answered by [`NodesFound::Names`].
     Names,
-    /// Which nodes are kept that are not published. Answered by [`NodesFound::Names`].
+    /// Requests the nodes that are kept, but not published. Answered by [`NodesFound::Names`].
     KeptNames,
     /// How a node is. Answered by [`NodesFound::Node`].
     Node(Box<str>),
@@ -306,11 +305,11 @@ pub enum NodesAsk {
     Subscribe(Box<str>),
     /// The account unsubscribes from a node.
     Unsubscribe(Box<str>),
-    /// To which nodes is whoever asks subscribed? Answered by [`NodesFound::Names`].
+    /// Requests the nodes that the asker is subscribed to. Answered by [`NodesFound::Names`].
     Subscriptions,
     /// Asks for the subscribers and members of a node. Answered by [`NodesFound::Accounts`].
     Accounts(Box<str>),
-    /// These are members of a node, or are not.
+    /// Adds members to a node (`true`), or removes them.
     Members(Box<str>, Box<[(AccountAddress, bool)]>),
     /// When was the account last there? Of those who see its presence; answered by
     /// [`NodesFound::LastThere`], or by [`NodesFault::UnknownItem`] if it is not known.
@@ -338,7 +337,7 @@ impl NodesAsk {
 pub struct NodesRequest {
     /// Session that asks.
     pub session: SessionRef,
-    /// For the answer.
+    /// Number that the answer repeats.
     pub number: u32,
     /// Owner of the nodes; absent: the session's own account.
     pub of: Option<Addressee>,
@@ -386,7 +385,7 @@ pub enum NodesFound {
     },
     /// When the account was last there.
     LastThere {
-        /// So many seconds ago; 0 while it is.
+        /// Seconds since then; 0 while it is online.
         ago_s: u64,
     },
 }

@@ -45,11 +45,11 @@ pub struct EventKind {
 /// Place where a kind of event is reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Told {
-    /// In the log, at this level, with these words.
+    /// The log, with this level and text.
     Logged(Severity, &'static str),
-    /// To streams and webhooks that name no types, and those that name it.
+    /// Streams and webhooks that name no types, and those that name this one.
     Streamed,
-    /// To streams and webhooks that name it.
+    /// Streams and webhooks that name this type.
     StreamedByName,
 }
 
@@ -58,7 +58,7 @@ pub enum Told {
 pub enum Severity {
     /// A person must act.
     Error,
-    /// Something is degraded, or a limit was reached.
+    /// The server is degraded, or a limit was reached.
     Warn,
     /// The life of the process.
     Info,

@@ -119,9 +119,9 @@ pub enum Admission {
     Refused(Denial),
     /// The client must answer `data`; `dialogue` is given back with its answer.
     Continue {
-        /// For the client.
+        /// Data for the client.
         data: Box<[u8]>,
-        /// For the next question.
+        /// State of the dialogue, which the next question repeats.
         dialogue: Box<[u8]>,
     },
     /// The answer takes a while: hand the question out.
@@ -215,7 +215,8 @@ pub trait Rules: Send + Sync + std::fmt::Debug {
     }
 }
 
-/// Everybody is let in and may do everything: for tests, and for a server whose operator chose so.
+/// Access that admits everybody and allows everything: for tests, and for a server whose operator
+/// chose so.
 #[derive(Clone, Copy, Debug)]
 pub struct AllowAll;
 

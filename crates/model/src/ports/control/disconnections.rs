@@ -119,9 +119,9 @@ impl FromStr for DisconnectionPlace {
 /// Filter of disconnections: all that is set must hold.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DisconnectionFilter {
-    /// Of this client or device. `account/device` names a device of an account.
+    /// Name of the client or device. `account/device` names a device of an account.
     pub client: Option<Box<str>>,
-    /// Of this user; an account also without its domain.
+    /// Name of the user; an account may be named without its domain.
     pub user: Option<Box<str>>,
     /// From this address or network.
     pub address: Option<IpNetwork>,
@@ -176,7 +176,7 @@ pub fn cut(client: &str) -> &str {
 /// A question for the newest disconnections.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DisconnectionQuery {
-    /// Which disconnections.
+    /// Filter of the disconnections.
     pub filter: DisconnectionFilter,
     /// Only those before this place; absent: from the newest on.
     pub before: Option<DisconnectionPlace>,

@@ -29,7 +29,7 @@ pub enum Command {
     Topics(TopicCommand),
     /// About an account and its conversations. Answer: `Chat`.
     Chat(ChatCommand),
-    /// To be said again. Answer: `Echo`.
+    /// Bytes to send back. Answer: `Echo`.
     Echo(Echo),
     /// About who is online. Answer: `Presence`.
     Presence(PresenceCommand),
@@ -63,23 +63,23 @@ impl Command {
 /// An answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// To `Push`.
+    /// Answer to `Push`.
     Push(PushAnswer),
-    /// To `Topics`.
+    /// Answer to `Topics`.
     Topics(TopicAnswer),
-    /// To `Chat`.
+    /// Answer to `Chat`.
     Chat(ChatAnswer),
-    /// To `Echo`.
+    /// Answer to `Echo`.
     Echo(Echo),
-    /// To `Presence`.
+    /// Answer to `Presence`.
     Presence(PresenceAnswer),
-    /// To `Disconnections`.
+    /// Answer to `Disconnections`.
     Disconnections(DisconnectionPage),
-    /// To `SlowClients`.
+    /// Answer to `SlowClients`.
     SlowClients(Vec<SlowClient>),
-    /// To `Top`.
+    /// Answer to `Top`.
     Top(TopPage),
-    /// To `Status`.
+    /// Answer to `Status`.
     Status(Box<Status>),
     /// A mailbox was full, or nobody is there to do it: nothing was done, try again.
     Busy,

@@ -47,9 +47,9 @@ impl fmt::Debug for AccountColumns {
 /// A change of an account: from what it is to what it will be. Not both are absent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AccountChange {
-    /// As it was read; absent: there is none of this name.
+    /// Row before the change, as it was read; `None`: no account had this name.
     pub before: Option<AccountColumns>,
-    /// As it will be; absent: it goes. A new one has no number yet.
+    /// Row after the change; `None`: the account is deleted. A new one has no number yet.
     pub after: Option<AccountColumns>,
 }
 
@@ -117,7 +117,7 @@ pub trait AccountTables: Send + Sync {
     /// Accounts behind a number, in the order of their numbers.
     fn page(&self, behind_uid: u64, count: usize) -> Result<Vec<AccountColumns>, DatabaseFault>;
 
-    /// Those of these names that there are, in any order.
+    /// Returns the accounts with these names that exist, in any order.
     fn find(&self, names: &[&str]) -> Result<Vec<AccountColumns>, DatabaseFault>;
 
     /// Carries changes out, all or none, with a word of each; no name is there twice. Gives the

@@ -22,9 +22,9 @@ pub struct ArchivedMessage {
     pub at_ms: u64,
     /// Sender, `name@domain`.
     pub from: Box<str>,
-    /// By which device.
+    /// Device of the sender.
     pub device: Box<str>,
-    /// To whom: an account, or a group.
+    /// Recipient: an account, or a group.
     pub to: Box<str>,
     /// The sending client's id of the message.
     pub client_id: [u8; 16],

@@ -59,7 +59,7 @@ pub trait Directory: Send {
 pub struct Lease {
     /// Its name.
     pub node: NodeName,
-    /// Which start of it: drawn at random.
+    /// Random number of the server's start.
     pub boot: u64,
 }
 

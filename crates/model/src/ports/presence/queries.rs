@@ -29,13 +29,13 @@ pub enum PresenceCommand {
 /// An answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PresenceAnswer {
-    /// To `Find`.
+    /// Answer to `Find`.
     Found(Vec<PresenceStatus>),
-    /// To `Buckets`: only those online, or not yet written.
+    /// Answer to `Buckets`: only those online, or not yet written.
     Entries(Vec<MemoryEntry>),
-    /// To `Histories`; those of whom something is remembered.
+    /// Answer to `Histories`, with principals of which a history is remembered.
     Histories(Vec<(Principal, Vec<Remembered>)>),
-    /// To `PresenceCounts`.
+    /// Answer to `PresenceCounts`.
     Counts(PresenceCounts),
 }
 
@@ -53,7 +53,7 @@ pub struct PresenceStatus {
     /// Unix millisecond at which it was certainly there for the last time: its last transition, or
     /// for one that is online the latest moment that its agreed heartbeat vouches for.
     pub seen_ms: u64,
-    /// Of its last transition.
+    /// Version of its last transition.
     pub version: PresenceVersion,
 }
 
@@ -97,7 +97,7 @@ pub struct PastTransition {
 /// Counts by product (empty: clients without one) and protocol.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PresenceCounts {
-    /// For each pair.
+    /// Counts of each pair.
     pub of: BTreeMap<(Box<str>, &'static str), Count>,
 }
 
@@ -214,11 +214,11 @@ pub struct Audit {
     pub buckets_differing: u64,
     /// Principals that differed at first, in buckets that were looked into.
     pub differing: u64,
-    /// Of these, those that still differed after the settle time, by kind.
+    /// Number of differences that remained after the settle time, by kind.
     pub persistent: BTreeMap<&'static str, u64>,
     /// The first of them.
     pub differences: Vec<Difference>,
-    /// Those that were written over.
+    /// Number of records that were overwritten.
     pub repaired: u64,
     /// Milliseconds it took, the settle time not included.
     pub took_ms: u64,
@@ -286,11 +286,11 @@ pub enum StatisticsStep {
 pub struct Moment {
     /// Unix second at which it ended.
     pub at_s: u64,
-    /// By product and protocol: online at its end, arrivals and departures in it.
+    /// Principals by product and protocol: online at its end, arrivals and departures in it.
     pub of: BTreeMap<(Box<str>, &'static str), Count>,
     /// Heartbeats that came, all of them answered.
     pub heartbeats: u64,
-    /// Of these, those that came later than agreed.
+    /// Number of heartbeats that came later than agreed.
     pub heartbeats_late: u64,
     /// Connections ended because none came.
     pub heartbeats_lost: u64,

@@ -43,13 +43,13 @@ pub fn account_of_key(key: &[u8]) -> Option<(&str, &str)> {
     (!domain.is_empty() && !name.is_empty()).then_some((domain, name))
 }
 
-/// With whose authority an order to the book is given.
+/// Authority with which an order to the book is given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Authority {
-    /// Of somebody who may change users, but nobody who administers the server: neither who does
-    /// before the order nor who would after it.
+    /// Authority over users that may not administer the server, neither before the order nor after
+    /// it.
     Users,
-    /// Of somebody who may change everybody.
+    /// Authority over every user.
     Admin,
 }
 
@@ -96,7 +96,7 @@ words! {
     /// Form of the lines of an import.
     #[derive(Hash)]
     pub enum ImportForm {
-        /// Those of a password file: a name, a colon, a hash or `$plain$` with a password; behind
+        /// Lines of a password file: a name, a colon, a hash or `$plain$` with a password; behind
         /// it keys for SCRAM, `super`, `disabled`. Empty lines and comments are left out.
         Passwords = "passwords",
         /// A name, a comma and a password (RFC 4180).
@@ -189,7 +189,7 @@ pub enum UserFault {
     /// This user administers the server, or would afterwards, and the order is not given with that
     /// authority.
     OutOfReach(String),
-    /// As many users as there may be.
+    /// The limit of users is reached.
     Full,
     /// The shards are still ending sessions of changes before: nothing was done. Try again.
     Busy,

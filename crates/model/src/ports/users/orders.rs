@@ -69,7 +69,7 @@ impl fmt::Debug for NewPassword {
 pub struct BookRequest {
     /// Session that asks.
     pub session: SessionRef,
-    /// For the answer.
+    /// Number that the answer repeats.
     pub number: u32,
     /// The wish.
     pub wish: BookWish,
@@ -82,16 +82,16 @@ pub enum BookWish {
     Password(NewPassword),
     /// Its own account goes, and so do its sessions.
     Leave,
-    /// Something that is for administrators.
+    /// Command of an administrator.
     Operate(OperatorWish),
 }
 
 /// Order of an administrator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum OperatorWish {
-    /// To know whether it is one. Nothing is done.
+    /// Asks whether the account is an administrator; changes nothing.
     May,
-    /// Something of accounts.
+    /// Change of accounts.
     Change(UserChange),
     /// How many accounts there are.
     Registered,
@@ -99,7 +99,7 @@ pub enum OperatorWish {
     Online(u16),
     /// Known facts about an account.
     Statistics(AccountAddress),
-    /// Something is said to all who are here.
+    /// Sends an announcement to all devices that are online.
     Announce(Arc<Announcement>),
 }
 
@@ -131,9 +131,9 @@ impl Announcement {
 pub struct UserChange {
     /// Operation to carry out.
     pub verb: UserVerb,
-    /// With which ones, 1 to [`BOOK_ACCOUNTS_MAX`].
+    /// Accounts to change, 1 to [`BOOK_ACCOUNTS_MAX`].
     pub accounts: Vec<AccountAddress>,
-    /// For the verbs that want one.
+    /// Password, for the verbs that set one.
     pub password: Option<NewPassword>,
 }
 
@@ -168,7 +168,7 @@ impl UserVerb {
     }
 }
 
-/// Somebody without a session wants an account.
+/// Request of a client without a session to register an account.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Registering {
     /// Its address.
@@ -186,7 +186,7 @@ pub enum BookOrder {
     Password {
         /// User whose password it is.
         user: Box<str>,
-        /// As which account.
+        /// Account, as the session was granted it.
         account: GrantedAccount,
         /// The password.
         password: NewPassword,
@@ -195,7 +195,7 @@ pub enum BookOrder {
     Leave {
         /// User whose account goes.
         user: Box<str>,
-        /// As which account.
+        /// Account, as the session was granted it.
         account: GrantedAccount,
     },
     /// An account for somebody who has none. Done: `Done`.
@@ -211,7 +211,7 @@ pub enum BookOrder {
     Operate {
         /// Administrator that commands.
         by: Box<str>,
-        /// As which account.
+        /// Account, as the session was granted it.
         account: GrantedAccount,
         /// The command.
         wish: OperatorWish,
@@ -228,11 +228,11 @@ pub type BookAnswer = Result<BookDone, BookFault>;
 pub enum BookDone {
     /// The change is on stable storage and in force.
     Done,
-    /// The same: the session that ordered it goes on as granted this.
+    /// Done; the session that ordered it goes on with this grant.
     Granted(GrantedAccount),
-    /// So many.
+    /// The count that was asked for.
     Count(u64),
-    /// So many accounts are here, and these are among them, in order.
+    /// Accounts that are online: their number, and some of them, in order.
     Online {
         /// How many.
         count: u64,
@@ -255,7 +255,7 @@ pub enum BookFault {
     Off,
     /// Only administrators may do this.
     Forbidden,
-    /// Somebody has the name, or it is kept for somebody.
+    /// The name is taken, or reserved.
     Conflict,
     /// The account does not exist.
     Unknown(Box<str>),
@@ -263,7 +263,7 @@ pub enum BookFault {
     Wrong(Box<str>),
     /// Too many of late.
     Rate,
-    /// As many accounts as there may be.
+    /// The limit of accounts is reached.
     Full,
     /// Too much at once, or no answer in time: try again.
     Busy,
