@@ -16,7 +16,7 @@ pub const MEMBERS_MAX: usize = 65_536;
 
 /// The members of one group.
 pub struct SharedGroup {
-    /// Those with a connection, and behind them the others.
+    /// Members: those with a connection, then the others.
     members: Vec<Member>,
     /// How many have a connection.
     online: usize,
@@ -185,13 +185,13 @@ impl SharedGroup {
         in_turn(self.turn, self.online).find(|&place| is_it(&self.members[place]))
     }
 
-    /// Of those online the one with the least load.
+    /// Member with the least load, of those online that satisfy `is_it`.
     fn least(&self, is_it: impl Fn(&Member) -> bool) -> Option<usize> {
         let places = (0..self.online).filter(|&place| is_it(&self.members[place]));
         places.min_by_key(|&place| self.members[place].load)
     }
 
-    /// The same among the durable ones that are away.
+    /// Durable member without a connection whose turn is next, of those that satisfy `is_it`.
     fn next_away(&self, is_it: impl Fn(&Member) -> bool) -> Option<usize> {
         let places = in_turn(self.turn_away, self.members.len() - self.online);
         let mut places = places.map(|place| place + self.online);

@@ -19,7 +19,7 @@ pub struct Later {
     count_max: u32,
 }
 
-/// As many wait as may; it was not taken.
+/// Error: the limit of delayed publications is reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DelayedFull;
 
@@ -33,7 +33,7 @@ pub struct Due {
 }
 
 impl Later {
-    /// None yet, and at most so many, whose topics are at home by this key.
+    /// Makes an empty queue for at most so many publications, whose topics are at home by this key.
     pub fn new(home: HashKey, count_max: u32) -> Later {
         Later { home, waiting: BTreeMap::new(), count_max }
     }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// One word from one shard's broker to another's.
 #[derive(Clone, Debug)]
 pub enum PeerMessage {
-    /// Somebody on your shard may want this.
+    /// A publication that some session of the receiver may want.
     Publish {
         /// The message.
         message: Arc<Publication>,
@@ -147,7 +147,7 @@ pub enum GroupWhat {
     },
     /// The member leaves.
     Leave,
-    /// So many messages are over at the member.
+    /// The member has finished so many messages.
     Done(u32),
     /// The member gives this message back, for somebody else.
     Back {
@@ -166,7 +166,7 @@ pub enum GroupWhat {
         from: ShardId,
         /// Under which number.
         receipt: u64,
-        /// Where it stands until then.
+        /// Place of the message until then.
         place: OldPlace,
     },
 }
@@ -197,7 +197,7 @@ pub struct PageWanted {
     pub session: SessionRef,
     /// The number of the page.
     pub page: u32,
-    /// Which topics.
+    /// Filter of the topics.
     pub filter: Arc<str>,
     /// Where the last page ended.
     pub after: Option<Box<str>>,
@@ -210,7 +210,7 @@ pub struct PageWanted {
 pub struct LastWanted {
     /// Session that asks, and for which subscription.
     pub asker: Asker,
-    /// Which topic.
+    /// The topic.
     pub topic: Box<str>,
 }
 

@@ -41,7 +41,7 @@ pub struct Retained {
     /// When what expires and in which slot; what was replaced since is passed over.
     expiries: BinaryHeap<Reverse<(u32, u32)>>,
     bytes: u64,
-    /// Of these, messages of the server itself, and their bytes: no limit is about them.
+    /// Number and bytes of the server's own messages among them, which no limit bounds.
     own: (usize, u64),
 }
 
@@ -86,7 +86,8 @@ pub struct ReplayPage {
 const LOOKS_MAX: usize = 1_024;
 
 impl Retained {
-    /// None yet, and at most so many and so many bytes; topics are hashed with `key`.
+    /// Makes an empty store for at most so many messages and so many bytes; topics are hashed with
+    /// `key`.
     pub fn new(key: HashKey, count_max: u32, bytes_max: u64) -> Retained {
         Retained {
             key,

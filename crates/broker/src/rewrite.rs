@@ -100,7 +100,8 @@ impl Rewrites {
         is_filter(&renamed).then_some(renamed)
     }
 
-    /// The same for a filter. Of a shared or exclusive one only the plain filter is changed.
+    /// As [`published`](Self::published), for a filter. Of a shared or exclusive one only the plain
+    /// filter is changed.
     pub fn subscribed(&self, filter: &str, names: Names<'_>) -> Option<String> {
         if self.subscribe.is_empty() {
             return None;

@@ -68,7 +68,8 @@ pub enum Hit<'t> {
 }
 
 impl Routes {
-    /// None yet. At most `forms_max` forms are kept; filters beyond are ordinary ones.
+    /// Makes an empty table. At most `forms_max` forms are kept; further filters are stored as
+    /// ordinary ones.
     pub fn new(summary: &Arc<RouteSummary>, shard: ShardId, forms_max: u16) -> Routes {
         let key = summary.key();
         Routes {
@@ -115,7 +116,7 @@ impl Routes {
         was_there
     }
 
-    /// The same by the filter's name.
+    /// As [`unsubscribe`](Self::unsubscribe), by the filter's reference.
     pub fn unsubscribe_ref(&mut self, filter: FilterRef, number: u64, durable: bool) -> bool {
         if self.held(filter, number, number).is_none() {
             return false;

@@ -29,7 +29,7 @@ macro_rules! reference {
                 $name((u64::from(shard.0) << 54) | key.pack())
             }
 
-            /// Where it lives.
+            /// Shard of the reference.
             pub const fn shard(self) -> ShardId {
                 ShardId((self.0 >> 54) as u16)
             }

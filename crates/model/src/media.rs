@@ -47,7 +47,7 @@ impl UploadWish {
 /// Leave to upload a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UploadSlot {
-    /// Where it is put (HTTP PUT).
+    /// URL for the upload (HTTP PUT).
     pub put_url: Box<str>,
     /// Headers that the request must have, by name and value; at most [`UPLOAD_HEADERS_MAX`].
     pub headers: Vec<(Box<str>, Box<str>)>,

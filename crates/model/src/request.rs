@@ -102,7 +102,7 @@ pub fn owner((key, shards): (HashKey, u16), product: &ProductKey, device: &Devic
     ShardId(hash::home(hash, shards))
 }
 
-/// Everything a Bind says.
+/// Fields of a Bind.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Bind {
     /// Number of the Bind on its connection.

@@ -269,7 +269,7 @@ pub trait Service: Send + 'static {
         true
     }
 
-    /// Everything that the log kept has been given.
+    /// Handles the end of the start: the log has handed over everything.
     fn restored(&mut self, now: Now, fx: &mut Effects<Self>);
 
     /// A machine asks. A request of a connection that is not (or no longer) bound to its session or

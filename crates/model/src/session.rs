@@ -63,7 +63,7 @@ pub enum SessionRequest {
     Dropped {
         /// Session that asks, on its owner's shard.
         session: SessionRef,
-        /// How many.
+        /// Number of deliveries.
         count: u32,
         /// Reason for which it was dropped.
         why: Drop,
@@ -191,7 +191,7 @@ impl Drop {
     }
 }
 
-/// Everything that is asked when a client connects.
+/// Fields of a client's request to connect.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConnectRequest {
     /// The protocol, for events and queries: `mqtt31`, `mqtt311`, `mqtt5`.

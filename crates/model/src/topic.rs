@@ -87,7 +87,7 @@ impl Publication {
         }
     }
 
-    /// Where it was published.
+    /// Topic of the publication.
     pub fn topic(&self) -> &str {
         let bytes = &self.bytes[..usize::from(self.topic_bytes)];
         std::str::from_utf8(bytes).expect("it was made of a str")

@@ -23,7 +23,7 @@ pub struct SchemaLine {
     pub name: &'static str,
     /// Its number.
     pub number: u32,
-    /// There may be several.
+    /// Whether the field repeats.
     pub repeated: bool,
 }
 

@@ -295,7 +295,7 @@ fn write_end(reason: EndReason, retry_after_ms: u32, out: &mut Out) {
     write_end_to(reason, retry_after_ms, "", out);
 }
 
-/// The same, with the server to use instead.
+/// Writes the end of the connection, with the server to use instead.
 fn write_end_to(reason: EndReason, retry_after_ms: u32, server: &str, out: &mut Out) {
     let (reason, word) = (reason.number(), reason.name());
     let end = EndFields { reason, word, retry_after_ms, server };

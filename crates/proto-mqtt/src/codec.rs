@@ -134,7 +134,8 @@ impl DecodeRules {
         }
     }
 
-    /// The same, with every fault of old devices that can be let pass (research/mqtt.md 7).
+    /// As [`strict`](Self::strict), but tolerates every fault of old devices that can be tolerated
+    /// (research/mqtt.md 7).
     pub const fn lenient(sender: Sender, version: Version) -> DecodeRules {
         let strict = DecodeRules::strict(sender, version);
         DecodeRules { tolerate: FaultSet::TOLERABLE, ..strict }

@@ -27,7 +27,7 @@ pub(crate) const CALLS_MAX: usize = 262_144;
 pub(crate) enum PendingCall {
     /// A message stands in the timelines of sessions.
     Kept(Box<Kept>),
-    /// Something that an answer waits for.
+    /// Call that an answer waits for.
     Counted(Key),
     /// The mark that a packet identifier of QoS 2 is taken, and the wait for it.
     Marked(Exchange, Key),
@@ -55,7 +55,7 @@ pub(crate) enum PendingCall {
     Retaining(Box<Retaining>),
     /// The row of a topic's retained message; refused, it is written as it is by then.
     Retained(Box<str>),
-    /// Something nobody waits for; refused, it is tried again.
+    /// Write that no answer waits for; if refused, it is tried again.
     Retry(Box<Write>),
 }
 
@@ -81,7 +81,7 @@ pub(crate) struct Removal {
     pub marks: Vec<Seq>,
 }
 
-/// Something that the log refused, and is asked for again.
+/// Call to be made again because the log refused it.
 pub(crate) enum Retry {
     /// A row, or what becomes of a timeline: no more than [`RETRIES_MAX`] of these and the next.
     Write(Write),
@@ -98,7 +98,7 @@ pub(crate) enum Retry {
     Removal(Box<Removal>),
 }
 
-/// Something of a session that is over.
+/// Entry that a session no longer needs and that may leave its timeline.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Over {
     session: Key,
@@ -198,8 +198,8 @@ impl LogCalls {
         Some(pending)
     }
 
-    /// Something that nobody waits for was answered. Refused, it is asked for again, or given up
-    /// and counted.
+    /// Handles the answer to a call that no answer waits for. If refused, the call is made again,
+    /// or given up and counted.
     pub fn settle(
         &mut self,
         now: Now,
@@ -216,7 +216,7 @@ impl LogCalls {
         }
     }
 
-    /// Something is asked for again after a pause.
+    /// Notes a call to be made again after a pause.
     pub fn again(&mut self, now: Now, retry: Retry) {
         self.writes.pause(now);
         match retry {

@@ -47,7 +47,7 @@ pub(crate) struct Label {
     /// Hash of the shared group it came through; 0: none.
     pub share: u32,
     pub ids: SubscriptionIds,
-    /// Where it stood before, when another member of the group had it.
+    /// Place of the message while another member of the group had it.
     pub old_place: Option<OldPlace>,
 }
 
@@ -76,7 +76,7 @@ pub(crate) enum Said {
     Message(Label),
     /// A packet identifier of QoS 2 that the client has not released.
     Inbound(u16),
-    /// The same, and the message is wherever it has to be.
+    /// As `Inbound`, once its message is stored wherever it has to be.
     Taken(u16),
     /// A message of QoS 2 that the client has: identifier, and the place it had.
     Released(u16, u64),

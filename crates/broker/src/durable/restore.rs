@@ -104,7 +104,7 @@ impl Broker {
         more.is_some_and(|more| !more.shares.is_empty())
     }
 
-    /// Everything has come.
+    /// Handles the end of the start: the log has handed over everything.
     pub fn restored(&mut self, now: Now, fx: &mut Effects) {
         let restoring = std::mem::take(&mut self.restoring);
         if !restoring.unreadable {

@@ -32,7 +32,7 @@ const LOOKS_A_TURN: u32 = 4_096;
 /// Origin of a message, which is answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Origin {
-    /// Nobody.
+    /// The server itself: no answer is sent.
     Server,
     /// The publisher: session and packet identifier, QoS.
     Client(Exchange, Qos),
@@ -83,7 +83,7 @@ pub(crate) struct PendingAnswer {
     pub appends: Vec<SameShape>,
     /// How many sessions they are for.
     pub asked: u64,
-    /// Those that are made when the mark is written.
+    /// Appends that are made when the mark is written.
     pub deferred: Vec<SameShape>,
 }
 
@@ -209,7 +209,7 @@ impl Answers {
         }
     }
 
-    /// Something came: waits that are opened for it begin now.
+    /// Notes the time at which something arrived: waits that are opened for it begin now.
     pub fn came(&mut self, now: Now) {
         self.came = Began::at(now);
     }
@@ -250,7 +250,7 @@ impl Answers {
         self.waits.at(wait).is_some()
     }
 
-    /// Somebody wants the message that an answer waits for.
+    /// Notes whether anybody wants the message that an answer waits for, and an error.
     pub fn note(&mut self, wait: Key, matched: bool, error: Option<Denial>) {
         if let Some(open) = self.waits.at_mut(wait) {
             open.matched |= matched;

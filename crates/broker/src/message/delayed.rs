@@ -32,7 +32,7 @@ const DUE_SLICE: usize = 256;
 
 /// Messages of a shard that are published later.
 pub(crate) struct Delayed {
-    /// Those that were put by.
+    /// Messages that were delayed at their publisher's request.
     put_by: Later,
     /// Wills that are due and wait for their turn, with their clients.
     wills: VecDeque<(Box<str>, Arc<Publication>)>,
@@ -41,7 +41,7 @@ pub(crate) struct Delayed {
 }
 
 impl Delayed {
-    /// None; at most so many that are put by.
+    /// Makes an empty store for at most so many messages delayed by their publishers.
     pub fn new(home: HashKey, put_by_max: u32) -> Delayed {
         Delayed { put_by: Later::new(home, put_by_max), wills: VecDeque::new(), spent: 0 }
     }

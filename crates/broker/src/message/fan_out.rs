@@ -51,7 +51,7 @@ impl FanOut {
     }
 }
 
-/// Those of a shard.
+/// Fan-outs of a shard.
 pub(crate) struct FanOuts {
     hash_key: HashKey,
     line: VecDeque<FanOut>,
@@ -64,7 +64,7 @@ pub(crate) struct FanOuts {
 }
 
 impl FanOuts {
-    /// None, and of so many bytes at most.
+    /// Makes an empty line for fan-outs of at most so many bytes.
     pub fn new(hash_key: HashKey, bytes_max: u64) -> FanOuts {
         let (line, likes, marks) = (VecDeque::new(), BTreeMap::new(), BTreeMap::new());
         FanOuts { hash_key, line, bytes: 0, bytes_max, likes, marks }

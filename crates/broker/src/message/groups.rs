@@ -109,7 +109,7 @@ impl Groups {
         self.free.push(number);
     }
 
-    /// So many messages are over at a member.
+    /// Notes that a member has finished so many messages.
     pub fn done(&mut self, group: &str, member: TimelineId, count: u32) {
         let number = self.number(group);
         if let Some((_, members)) = number.and_then(|number| self.at(number)) {

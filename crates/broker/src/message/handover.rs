@@ -59,7 +59,7 @@ struct Handover {
     left: u32,
     /// The page that is being read.
     pulling: Option<u64>,
-    /// Somebody had no room.
+    /// Whether a recipient had no room.
     busy: bool,
     /// Groups that have nobody for it.
     shut: BTreeSet<u32>,
@@ -73,7 +73,7 @@ struct Handover {
 #[derive(Default)]
 pub(crate) struct Handovers {
     open: BTreeMap<Key, Handover>,
-    /// Those that go on, and when.
+    /// Sessions that continue to hand over, with the time to do so.
     ready: Vec<(Instant, Key)>,
     /// The number of the last page that was asked for.
     last_page: u64,
@@ -94,7 +94,7 @@ pub(crate) struct WorkOffer {
     /// Shard that is answered whether another member has the message, and under which number.
     pub from: ShardId,
     pub receipt: u64,
-    /// Where it stands until then.
+    /// Place of the message until then.
     pub place: OldPlace,
 }
 

@@ -61,7 +61,7 @@ pub(crate) struct Packet {
     bytes: u64,
 }
 
-/// Those of a shard.
+/// Pending packets of a shard.
 pub(crate) struct Packets {
     grantings: Slab<Granting>,
     of: BTreeMap<Key, VecDeque<Packet>>,
@@ -188,7 +188,7 @@ impl Packet {
 }
 
 impl Packets {
-    /// None; of long ones at most so many bytes.
+    /// Makes an empty store that keeps at most so many bytes of long packets.
     pub fn new(bytes_max: u64) -> Packets {
         let (of, order) = (BTreeMap::new(), VecDeque::new());
         Packets { grantings: Slab::new(GRANTINGS_MAX), of, order, bytes: 0, bytes_max }

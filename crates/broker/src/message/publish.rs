@@ -333,7 +333,8 @@ impl Broker {
         session.rest();
     }
 
-    /// Nobody durable is on this shard: the mark that an identifier is taken is written by itself.
+    /// Writes the mark that an identifier is taken in a call of its own, as this shard has no
+    /// durable recipient whose append could carry it.
     fn write_mark(
         &mut self,
         now: Now,

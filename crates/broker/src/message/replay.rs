@@ -41,7 +41,7 @@ const PAGE_BYTES: usize = 64 * 1024;
 /// Topics that replays look at in one call; pages and bytes count for some, too.
 pub(crate) const LOOKS_MAX: usize = 2_048;
 
-/// So many bytes of messages count for a topic: large ones cost their way to the socket.
+/// Bytes of messages that count as one topic, because sending large ones costs more.
 const LOOK_BYTES: usize = 512;
 
 /// Most bytes that may be owed: as much as two seconds allow.
@@ -178,7 +178,7 @@ pub(crate) struct Replays {
 }
 
 impl Replays {
-    /// None; of what newcomers were given at most so many bytes are noted.
+    /// Makes an empty store that notes at most so many bytes of what new subscribers were given.
     pub fn new(notes_bytes_max: u64) -> Replays {
         let (newcomers, askers) = (Newcomers::new(notes_bytes_max), Askers::default());
         let (asked, rounds) = (BTreeMap::new(), Rounds::default());

@@ -115,7 +115,7 @@ impl Broker {
         matched
     }
 
-    /// Those that were found get the message.
+    /// Delivers a message to the subscriptions that were found.
     pub(crate) fn hand_out(
         &mut self,
         now: Now,

@@ -215,7 +215,7 @@ impl Broker {
         }
     }
 
-    /// Somebody says something about a group of this shard.
+    /// Handles a message about a shared group of this shard.
     pub(crate) fn group_word(&mut self, now: Now, word: GroupWord, fx: &mut Effects) {
         let GroupWord { group, member, what } = word;
         match what {

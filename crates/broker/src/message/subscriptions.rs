@@ -78,7 +78,7 @@ pub(crate) struct Subscriptions {
 }
 
 impl Subscriptions {
-    /// None, and at most so many.
+    /// Makes an empty store for at most so many subscriptions.
     pub fn new(settings: &Settings, count_max: u64) -> Subscriptions {
         Subscriptions {
             routes: Routes::new(&settings.summary, settings.shard, FORMS_MAX),

@@ -12,7 +12,7 @@ const CHUNK_MIN: usize = CHUNK_MAX / 8;
 /// The order.
 #[derive(Default)]
 pub(super) struct Order {
-    /// None is empty.
+    /// Chunks of slots; no chunk is empty.
     chunks: Vec<Chunk>,
 }
 
@@ -47,7 +47,7 @@ impl Order {
         self.settle(self.find(bound, topic))
     }
 
-    /// The same from a place that is before: what is asked for is often the next one.
+    /// As [`seek`](Self::seek), from a place before the wanted one, which is often the next.
     pub fn seek_from<'t>(&self, at: At, bound: &str, topic: impl Fn(u32) -> &'t str) -> At {
         let next = self.next(at);
         match self.at(next) {

@@ -34,7 +34,7 @@ struct Form {
 }
 
 impl Patterns {
-    /// None, and at most `forms_max`.
+    /// Makes an empty table of at most `forms_max` forms.
     pub fn new(key: HashKey, forms_max: u16) -> Patterns {
         Patterns { table: FilterTable::new(key), forms: Vec::new(), forms_max }
     }

@@ -15,9 +15,9 @@ pub struct ShardSet {
 /// Other shards that may have a subscription that matches.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Elsewhere {
-    /// Those that may have any.
+    /// Shards that may have a subscription.
     pub any: ShardSet,
-    /// Those of them that may have a durable one.
+    /// Shards that may have a durable subscription.
     pub durable: ShardSet,
 }
 
@@ -45,7 +45,7 @@ impl ShardSet {
         })
     }
 
-    /// How many.
+    /// Number of shards in the set.
     pub fn len(&self) -> usize {
         self.iter().count()
     }

@@ -60,7 +60,7 @@ struct View {
     old: Option<Arc<Bits>>,
 }
 
-/// One shard's side of the summary.
+/// Part of the summary that one shard writes.
 pub(super) struct Part {
     summary: Arc<RouteSummary>,
     shard: ShardId,
@@ -71,7 +71,7 @@ pub(super) struct Part {
     cursor: Option<u64>,
     /// Bits of "somebody" it has set in the table it is read in.
     set: usize,
-    /// The same for the table it moves to.
+    /// Bits of "somebody" it has set in the table it moves to.
     set_new: usize,
     /// Filters with wildcards by depth.
     depths: Box<[u32; LEVELS_MAX]>,

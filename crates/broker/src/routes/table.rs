@@ -44,12 +44,12 @@ pub enum FilterRefused {
 pub struct RouteSlice {
     /// The first.
     pub from: u64,
-    /// How many.
+    /// The most subscriptions of each filter.
     pub most: usize,
 }
 
 impl RouteSlice {
-    /// All of them.
+    /// All subscriptions.
     pub const ALL: RouteSlice = RouteSlice { from: 0, most: usize::MAX };
 }
 
@@ -150,7 +150,7 @@ impl FilterTable {
         self.find_filter(filter).is_some_and(|number| self.remove_at(number, subscription))
     }
 
-    /// The same by the filter's number.
+    /// As [`remove`](Self::remove), by the filter's number.
     pub fn remove_at(&mut self, number: u32, subscription: u64) -> bool {
         if !self.let_go(number, subscription) {
             return false;

@@ -104,7 +104,7 @@ impl FilterTable {
         self.each_wild_match(topic, place, visit)
     }
 
-    /// The same for filters with wildcards alone.
+    /// As [`each_match`](Self::each_match), for filters with wildcards only.
     pub fn each_wild_match(
         &self,
         topic: &str,

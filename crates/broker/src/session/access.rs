@@ -164,7 +164,7 @@ impl Broker {
         }
     }
 
-    /// Somebody is not let in.
+    /// Refuses a client.
     pub(crate) fn turn_away(
         &mut self,
         now: Now,

@@ -31,7 +31,7 @@ const ASSIGNED: &str = "auto-";
 
 /// For whom a question is.
 pub(crate) enum Asker {
-    /// Somebody who wants to come in.
+    /// A client that connects.
     Connect(Box<ConnectRequest>),
     /// A client that proves itself again.
     Session(Key),
@@ -104,7 +104,7 @@ impl<T> Numbered<T> {
     }
 }
 
-/// Those of a shard.
+/// Admissions of a shard.
 pub(crate) struct Admissions {
     hash_key: HashKey,
     pace: AdmissionPace,
@@ -123,7 +123,8 @@ pub(crate) struct Admissions {
 }
 
 impl Admissions {
-    /// None; so many a second may come in. `seed` and `secrets` are what is drawn from.
+    /// Makes an empty store that admits so many clients a second. `seed` and `secrets` are the
+    /// source of randomness.
     pub fn new(
         hash_key: HashKey,
         (seed, secrets): (u64, [u8; 32]),

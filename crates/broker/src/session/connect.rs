@@ -37,7 +37,7 @@ struct Binding {
 }
 
 impl Broker {
-    /// Somebody wants to come in.
+    /// Handles the request of a client to connect.
     pub(crate) fn connect(
         &mut self,
         now: Now,

@@ -15,7 +15,8 @@ use std::collections::BTreeMap;
 /// Subscriptions, or eight times as many messages, that are taken away in a turn.
 pub(crate) const UNITS_A_TURN: usize = 512;
 
-/// The same for one session, when it ends.
+/// Subscriptions, or eight times as many messages, of one session that are removed at once when it
+/// ends.
 pub(crate) const UNITS_AT_ONCE: usize = 128;
 
 /// Messages that are a unit.
@@ -27,14 +28,14 @@ pub(crate) struct Ending {
     pub durable: bool,
     /// Its subscriptions, by their filters' numbers.
     pub filters: Vec<u32>,
-    /// Those that it shared: the groups count it as a member until it leaves them.
+    /// Its shared subscriptions: the groups count it as a member until it leaves them.
     pub shares: Vec<Share>,
     pub queue: Queue,
     /// Client that connected meanwhile.
     pub coming: Option<(ConnRef, Box<Proven>)>,
 }
 
-/// Those of a shard, by client identifier.
+/// Endings of a shard, by client identifier.
 #[derive(Default)]
 pub(crate) struct Endings {
     open: BTreeMap<Box<str>, Ending>,

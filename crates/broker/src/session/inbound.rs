@@ -27,7 +27,7 @@ struct Pending {
 enum Stage {
     /// Logs have to say so.
     Waits(Key),
-    /// Those before it have to be given.
+    /// The answer is known, and waits for those before it.
     Ready(Result<Routed, Denial>),
 }
 
@@ -74,7 +74,7 @@ pub(crate) enum InboundState {
     Releasing { asked: bool },
 }
 
-/// Those of one session.
+/// Messages of one session.
 #[derive(Default)]
 pub(crate) struct InboundMessages {
     /// Messages that the client waits to hear of, in order.

@@ -58,7 +58,7 @@ impl Principals {
         number
     }
 
-    /// Everybody's number is held once more.
+    /// Counts one more holder of the number that stands for everybody.
     pub fn hold_everybody(&mut self) {
         self.held[0].count += 1;
     }

@@ -30,7 +30,7 @@ mod flag {
     pub const BRIDGE: u16 = 1 << 2;
     /// A timer for its end is set, that comes no later than the end.
     pub const TIMED: u16 = 1 << 3;
-    /// Nobody's: it keeps the slot.
+    /// Marks a record without a session, which keeps the slot.
     pub const GRAVE: u16 = 1 << 4;
     /// How far its subscriptions reach is being found out: each message is looked at.
     pub const REACHING: u16 = 1 << 5;
@@ -52,7 +52,7 @@ pub(crate) struct Session {
     pub more: Option<Box<More>>,
     /// Number of its principal in [`super::principals::Principals`].
     principal: u32,
-    /// Of its last transition; of one that has had none, of when it was made.
+    /// Version of the last transition; without one, of when the session was made.
     version: PresenceVersion,
     /// Unix second since when it has a connection or none, by the wall: what lasts for a time is
     /// measured from here, for versions may be ahead of the wall.
@@ -168,7 +168,7 @@ impl Session {
         &self.id
     }
 
-    /// The same, of one that is taken apart.
+    /// Takes the record apart and returns the client identifier.
     pub fn into_id(self) -> Box<str> {
         self.id
     }
@@ -371,7 +371,7 @@ impl Session {
         self.more.as_ref().map_or(0, |more| more.dropped)
     }
 
-    /// So many more were dropped.
+    /// Counts further dropped messages.
     pub fn drop_more(&mut self, count: u64) {
         self.more().dropped += count;
     }

@@ -33,7 +33,7 @@ use std::sync::Arc;
 /// Subscriptions that are looked at in a turn, of all sessions that have many.
 pub(crate) const UNITS_A_TURN: usize = 512;
 
-/// The same of one session, when it is asked for.
+/// Subscriptions of one session that are looked at at once when it asks.
 const UNITS_AT_ONCE: usize = 128;
 
 /// Where one session stands.
@@ -72,7 +72,7 @@ pub(crate) struct Rights {
 }
 
 impl Rights {
-    /// None is to be renewed for this version of the rules.
+    /// Makes a state for this version of the rules, with no grant to renew.
     pub fn new(version: u64) -> Rights {
         Rights { version, renewing: None, reaching: BTreeMap::new() }
     }

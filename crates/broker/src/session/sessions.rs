@@ -68,7 +68,7 @@ impl Sessions {
         self.len() >= self.slab.cap()
     }
 
-    /// Those whose clients are connected, and know it.
+    /// Number of sessions whose clients are connected, and have been answered.
     pub fn count_online(&self) -> u64 {
         self.online
     }

@@ -33,7 +33,7 @@ impl Share {
     }
 }
 
-/// Those of one session.
+/// Shared groups of one session.
 #[derive(Default)]
 pub(crate) struct Shares {
     all: Vec<Share>,

@@ -130,7 +130,7 @@ impl ArchiveRange {
 /// Part of an archive, in its order, whichever end it is from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ArchivePage {
-    /// The request's.
+    /// Number of the request.
     pub number: u32,
     /// Messages. Of those that were called back, what is left.
     pub messages: Vec<Arc<ChatMessage>>,

@@ -35,7 +35,7 @@ macro_rules! verbs {
         pub enum ChatroomVerb { $(#[doc = $meaning] $variant,)+ }
 
         impl ChatroomVerb {
-            /// All of them.
+            /// All verbs.
             pub const ALL: &'static [ChatroomVerb] = &[$(ChatroomVerb::$variant,)+];
 
             /// The word of commands and the log.
@@ -137,7 +137,7 @@ pub struct ChatroomState {
 /// A session is in a chatroom.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChatroomJoined {
-    /// The request's.
+    /// Number of the request.
     pub number: u32,
     /// The room's whole address.
     pub room: AccountAddress,
@@ -210,7 +210,7 @@ pub enum ChatroomOut {
 }
 
 impl ChatroomOut {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [ChatroomOut; 3] =
         [ChatroomOut::Kicked, ChatroomOut::Banned, ChatroomOut::Closed];
 

@@ -39,7 +39,7 @@ pub enum MuteLevel {
     Off,
     /// All but those that mention the account.
     ButMentions,
-    /// None does. Only XMPP can set this; the other protocols show it as muted.
+    /// All messages. Only XMPP can set this; the other protocols show it as muted.
     Everything,
 }
 
@@ -139,7 +139,7 @@ impl Excerpt {
 /// Part of an account's list of conversations, the newest first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConversationsPage {
-    /// The request's.
+    /// Number of the request.
     pub number: u32,
     /// Place of the inbox up to which the list is complete: entries behind it say what changed
     /// since.

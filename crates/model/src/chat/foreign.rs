@@ -143,7 +143,7 @@ pub struct QueuePlace {
 pub struct QueuedMessage {
     /// The message.
     pub message: Arc<ChatMessage>,
-    /// Where it stands.
+    /// Place of the message in its queue.
     pub place: QueuePlace,
     /// Whether the message was read back from the log. Such messages are limited by their bytes and
     /// not by their number, and each waits for its full time, whether or not its server is reached

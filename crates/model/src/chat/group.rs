@@ -34,7 +34,7 @@ macro_rules! verbs {
         pub enum GroupVerb { $(#[doc = $meaning] $variant,)+ }
 
         impl GroupVerb {
-            /// All of them.
+            /// All verbs.
             pub const ALL: &'static [GroupVerb] = &[$(GroupVerb::$variant,)+];
 
             /// The word in messages and the log.

@@ -22,7 +22,7 @@ macro_rules! roles {
         pub enum GroupRole { $(#[doc = $meaning] $variant,)+ }
 
         impl GroupRole {
-            /// All of them.
+            /// All roles.
             pub const ALL: &'static [GroupRole] = &[$(GroupRole::$variant,)+];
 
             /// The word for people and the log.
@@ -57,7 +57,7 @@ pub struct MembersRange {
 /// A page of the members of a group, and what the group is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MembersPage {
-    /// The request's.
+    /// Number of the request.
     pub number: u32,
     /// The group's whole address.
     pub group: AccountAddress,
@@ -120,7 +120,7 @@ impl PublicRange {
 /// A page of the public groups of a domain.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct PublicPage {
-    /// The request's.
+    /// Number of the request.
     pub number: u32,
     /// The groups, in the order of their names.
     pub groups: Vec<PublicGroup>,
@@ -153,7 +153,7 @@ pub struct MemberStatus {
     pub role: GroupRole,
     /// Whether the member is muted: its messages are refused.
     pub muted: bool,
-    /// How it is there, if a device of it has said so.
+    /// Availability of the member in the group, if one of its devices has said so.
     pub show: Option<Arc<MemberShow>>,
     /// Why it is banned, of who is, if that was said.
     pub reason: Option<Arc<str>>,
@@ -171,7 +171,7 @@ impl MemberStatus {
 /// How a member is there in a group, as a device of it says that looks at it (XEP-0045 7.7).
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct MemberShow {
-    /// How.
+    /// Kind of availability.
     pub show: Show,
     /// Status text, at most [`STATUS_BYTES_MAX`](super::STATUS_BYTES_MAX) bytes.
     pub status: Box<str>,
@@ -196,7 +196,7 @@ pub struct LookAtGroup {
     pub session: SessionRef,
     /// At which group.
     pub group: Addressee,
-    /// How.
+    /// Beginning of the look, availability in the group, or its end.
     pub look: GroupLook,
 }
 
@@ -259,7 +259,7 @@ impl MemberShown {
 /// A change of a group that is stored.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupChanged {
-    /// The request's.
+    /// Number of the request.
     pub number: u32,
     /// The group's whole address.
     pub group: AccountAddress,

@@ -270,7 +270,7 @@ pub enum ChatRequest {
         number: u32,
         /// Other side of the conversation.
         with: Box<Addressee>,
-        /// How.
+        /// Change of the settings.
         change: Box<ConversationChange>,
     },
     /// The account's conversations that are not hidden, the newest first. Answered by
@@ -322,7 +322,7 @@ pub enum ChatRequest {
         session: SessionRef,
         /// Number that the answer repeats.
         number: u32,
-        /// How it is to be.
+        /// Settings to change; none: they are only asked for.
         wish: PrivacyWish,
     },
     /// Leave to upload a file. Answered by `Upload` or `Failed`.
@@ -406,7 +406,7 @@ pub enum ChatRequest {
     },
 }
 
-/// Everything that is asked when a device logs in.
+/// Fields of a log-in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Login {
     /// The protocol, for events and queries: `im`, `xmpp`.
@@ -563,7 +563,7 @@ pub enum ChatDelivery {
     },
     /// How far the device has come.
     Standing {
-        /// The request's.
+        /// Number of the request.
         number: u32,
         /// Place up to which this device, or any that shares its place, has acknowledged.
         cursor: Seq,
@@ -574,7 +574,7 @@ pub enum ChatDelivery {
     Refused(Box<LoginRefused>),
     /// The message is stored, and will reach every device of both.
     Sent {
-        /// The request's.
+        /// Number of the request.
         number: u32,
         /// The server's number for the message.
         id: u64,
@@ -594,7 +594,7 @@ pub enum ChatDelivery {
     PublicGroups(Box<PublicPage>),
     /// The request was not carried out.
     Failed {
-        /// The request's.
+        /// Number of the request.
         number: u32,
         /// Reason why not.
         why: ChatFault,
@@ -617,14 +617,14 @@ pub enum ChatDelivery {
     },
     /// The account has read a conversation up to here.
     Read {
-        /// The request's.
+        /// Number of the request.
         number: u32,
         /// The place: that which was asked for, or one beyond, of before.
         upto: Seq,
     },
     /// A conversation is kept as it was wanted.
     Set {
-        /// The request's.
+        /// Number of the request.
         number: u32,
     },
     /// Conversations of the account.
@@ -633,16 +633,16 @@ pub enum ChatDelivery {
     Readers(Box<ReadersPage>),
     /// The account's privacy.
     Privacy {
-        /// The request's.
+        /// Number of the request.
         number: u32,
-        /// How it is.
+        /// State of the settings.
         state: PrivacyState,
     },
     /// A recipient's device has received messages of the account.
     Delivered(Box<DeliveredNews>),
     /// A file may be uploaded.
     Upload {
-        /// The request's.
+        /// Number of the request.
         number: u32,
         /// Where, and until when.
         slot: Box<UploadSlot>,
@@ -666,14 +666,14 @@ pub enum ChatDelivery {
     ContactsPage(Box<ContactsPage>),
     /// The request was carried out.
     Done {
-        /// The request's.
+        /// Number of the request.
         number: u32,
     },
     /// How the account's devices are woken.
     PushStatus(Box<PushStatus>),
     /// A code was pushed to the device that is to be woken: it is wanted with the same wish.
     PushCode {
-        /// The request's.
+        /// Number of the request.
         number: u32,
     },
     /// A contact has changed, or said something.
@@ -722,7 +722,7 @@ pub enum ChatDelivery {
     ChatroomNews(Arc<ChatroomNews>),
     /// Result of an order to the book.
     Book {
-        /// The request's.
+        /// Number of the request.
         number: u32,
         /// The book's answer.
         answer: Box<BookAnswer>,
@@ -775,7 +775,7 @@ pub struct SessionEnd {
 /// Part of an inbox, in its order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InboxPage {
-    /// The request's.
+    /// Number of the request.
     pub number: u32,
     /// Messages with their places.
     pub messages: Vec<(Seq, Arc<ChatMessage>)>,
@@ -790,7 +790,7 @@ pub struct InboxPage {
 /// Part of a conversation, in the direction that was asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HistoryPage {
-    /// The request's.
+    /// Number of the request.
     pub number: u32,
     /// Messages.
     pub messages: Vec<Arc<ChatMessage>>,

@@ -104,7 +104,7 @@ pub enum SubscriptionVerb {
 }
 
 impl SubscriptionVerb {
-    /// All of them.
+    /// All verbs.
     pub const ALL: [SubscriptionVerb; 4] = [
         SubscriptionVerb::Subscribe,
         SubscriptionVerb::Unsubscribe,
@@ -208,7 +208,7 @@ pub struct ContactWish {
 /// An account's contacts, or those that changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ContactList {
-    /// The request's.
+    /// Number of the request.
     pub number: u32,
     /// Whether these are all contacts; else only those that changed, including
     /// [removed](Contact::is_gone) ones.
@@ -233,7 +233,7 @@ pub struct ContactsRange {
 /// A page of an account's contacts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ContactsPage {
-    /// The request's.
+    /// Number of the request.
     pub number: u32,
     /// The list begins with this page: what the device had before is not known any more here.
     pub is_anew: bool,
@@ -281,7 +281,7 @@ pub enum Show {
 /// A session's own presence: made once, and shared.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Availability {
-    /// How.
+    /// Kind of availability.
     pub show: Show,
     /// Status text, at most [`STATUS_BYTES_MAX`] bytes.
     pub status: Box<str>,

@@ -221,7 +221,7 @@ pub enum PushWish {
 /// Registrations of an account, and its quiet hours.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PushStatus {
-    /// The request's.
+    /// Number of the request.
     pub number: u32,
     /// The registrations, by name.
     pub registrations: Vec<PushRegistration>,

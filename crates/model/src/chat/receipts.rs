@@ -32,7 +32,7 @@ pub struct ReadersRange {
 /// Positions of the readers of a conversation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReadersPage {
-    /// The request's.
+    /// Number of the request.
     pub number: u32,
     /// Other side of the conversation.
     pub with: AccountAddress,
@@ -107,7 +107,7 @@ pub struct PrivacyWish {
     pub adding: Option<Adding>,
 }
 
-/// How it is.
+/// State of an account's privacy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PrivacyState {
     /// Whether the account shares its reads with others, and gets theirs.

@@ -30,7 +30,7 @@ pub struct SearchRange {
 /// Matches, the newest first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SearchPage {
-    /// The request's.
+    /// Number of the request.
     pub number: u32,
     /// Messages, with their places in the inbox.
     pub found: Vec<(Seq, Arc<ChatMessage>)>,

@@ -19,7 +19,7 @@ macro_rules! lanes {
         pub enum FrameLane { $($(#[doc = $doc])+ $lane,)+ }
 
         impl FrameLane {
-            /// All of them.
+            /// All lanes.
             pub const ALL: &'static [FrameLane] = &[$(FrameLane::$lane,)+];
 
             /// The metric's name, without the prefix `holdline_`.

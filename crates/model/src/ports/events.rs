@@ -142,7 +142,7 @@ pub enum ClientWhat {
     Dropped {
         /// Reason for which they were dropped.
         why: Drop,
-        /// How many.
+        /// Number of dropped messages.
         count: u64,
     },
 }

@@ -667,7 +667,7 @@ impl Restored<'_> {
         }
     }
 
-    /// Where it lives.
+    /// Home of the row or timeline.
     pub fn home(&self) -> RowHome {
         match self {
             Restored::Row { key, .. } => RowHome::of(key),

@@ -203,7 +203,8 @@ pub enum TraceTold {
     LeftOut(u64),
 }
 
-/// Where it goes. It may wait as long as the reader is slow; false: the reader is gone.
+/// Receiver of a trace. It may block as long as its reader is slow; it returns false once the
+/// reader is gone.
 pub type TraceSink = Box<dyn FnMut(TraceTold) -> bool + Send>;
 
 /// A trace under way. It ends when this is dropped.

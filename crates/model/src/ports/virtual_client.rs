@@ -65,23 +65,23 @@ pub enum Observation {
     },
     /// The server took responsibility for what we sent, up to this number.
     Taken {
-        /// Our number.
+        /// Number that we gave the message.
         seq: u32,
     },
     /// The server took responsibility for this one; some before it have no answer yet.
     TakenAlone {
-        /// Our number.
+        /// Number that we gave the message.
         seq: u32,
     },
     /// The client wrote all messages that need no answer up to this number; some that need one may
     /// still be under way.
     Written {
-        /// Our number.
+        /// Number that we gave the message.
         seq: u32,
     },
     /// The server did not take what we sent.
     NotTaken {
-        /// Our number.
+        /// Number that we gave the message.
         seq: u32,
         /// The protocol's code.
         code: u32,
@@ -105,7 +105,7 @@ pub enum Observation {
     },
     /// Stored messages came that it had asked for; each was handed on before.
     Fetched {
-        /// How many.
+        /// Number of messages.
         messages: u32,
         /// How many more there are. It asks for them by itself.
         behind: u32,
@@ -125,7 +125,7 @@ pub enum Observation {
     },
     /// The server says that it did not send messages that were for it.
     Skipped {
-        /// How many.
+        /// Number of messages.
         messages: u32,
     },
     /// The server answered a subscription, or the end of one.

@@ -13,7 +13,7 @@ pub(super) fn event(fields: &EventFields<'_>) -> Result<ImEvent, WireFault> {
     Ok(ImEvent::Event { seq: fields.seq, event: fields.event()?.map(Arc::new) })
 }
 
-/// Those of a page that are known here.
+/// Events of a page whose kinds are known here.
 pub(super) fn events_of(
     fields: &[EventFields<'_>],
 ) -> Result<Vec<(Seq, Arc<InboxEvent>)>, WireFault> {

@@ -31,7 +31,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Nobody but a name and a device.
+    /// Profile with a name and a device, and nothing else.
     pub fn new(name: &str, device: &str) -> Profile {
         Profile {
             name: name.into(),
@@ -52,9 +52,9 @@ pub enum ImOrder {
     Send {
         /// Given back with the answer.
         number: u32,
-        /// To whom.
+        /// Recipient.
         to: Addressee,
-        /// The same when it is sent again.
+        /// Client's id of the message, which repeats when it is sent again.
         client_id: ClientMessageId,
         /// Content of the message.
         content: Content,
@@ -72,7 +72,7 @@ pub enum ImOrder {
     History {
         /// Given back with the answer.
         number: u32,
-        /// With whom.
+        /// Other side of the conversation.
         with: Addressee,
         /// Where to begin; 0: at the beginning, or at the end.
         from: Seq,
@@ -99,7 +99,7 @@ pub enum ImOrder {
     MarkRead {
         /// Given back with the answer.
         number: u32,
-        /// With whom.
+        /// Other side of the conversation.
         with: Addressee,
         /// Up to this place of it.
         upto: Seq,
@@ -108,9 +108,9 @@ pub enum ImOrder {
     Set {
         /// Given back with the answer.
         number: u32,
-        /// With whom.
+        /// Other side of the conversation.
         with: Addressee,
-        /// How.
+        /// Change of the settings.
         change: ConversationChange,
     },
     /// Ask for the list of conversations, or for one of them.
@@ -142,14 +142,14 @@ pub enum ImOrder {
         /// Which part of them.
         range: ContactsRange,
     },
-    /// Something is wanted of a contact.
+    /// Changes a contact.
     Contact {
         /// Given back with the answer.
         number: u32,
-        /// Of whom, and what.
+        /// The contact, and the change.
         wish: Box<ContactWish>,
     },
-    /// Something is wanted of how the account's devices are woken.
+    /// Registers the device for push notifications, or changes settings.
     Push {
         /// Given back with the answer.
         number: u32,
@@ -160,21 +160,21 @@ pub enum ImOrder {
     Present {
         /// Given back with the answer.
         number: u32,
-        /// How.
+        /// Availability to set; `None`: be offline.
         how: Option<Box<Availability>>,
     },
     /// Ask who has read what.
     Readers {
         /// Given back with the answer.
         number: u32,
-        /// Of which conversation, and which part.
+        /// The conversation, and part of its readers.
         range: Box<ReadersRange>,
     },
     /// Set the account's privacy, or ask for it.
     Privacy {
         /// Given back with the answer.
         number: u32,
-        /// How it is to be.
+        /// Settings to change.
         wish: PrivacyWish,
     },
     /// Ask for leave to upload a file.
@@ -193,14 +193,14 @@ pub enum ImOrder {
     },
     /// Tell something that is kept nowhere.
     Transient(Box<NewTransient>),
-    /// Something is wanted of a chatroom.
+    /// Sends a request to a chatroom.
     Chatroom {
         /// Given back with the answer.
         number: u32,
         /// The request.
         ask: Box<ChatroomAsk>,
     },
-    /// Everything up to this place is here.
+    /// Acknowledges the entries of the inbox up to this place.
     Acknowledge(Seq),
     /// Ask whether the server is there.
     Ping,
@@ -219,7 +219,7 @@ pub enum ImEvent {
     Refused(SaidEnd),
     /// A message is stored.
     Sent {
-        /// The order's.
+        /// Number of the order.
         number: u32,
         /// The server's number for the message.
         id: u64,
@@ -232,7 +232,7 @@ pub enum ImEvent {
     },
     /// The request was not carried out.
     Failed {
-        /// The order's.
+        /// Number of the order.
         number: u32,
         /// Reason; `None`: one that a later version added.
         why: Option<ChatFault>,
@@ -257,7 +257,7 @@ pub enum ImEvent {
     Notify(Seq),
     /// A part of the inbox.
     Page {
-        /// The order's.
+        /// Number of the order.
         number: u32,
         /// Messages with their places.
         messages: Vec<(Seq, Arc<ChatMessage>)>,
@@ -270,7 +270,7 @@ pub enum ImEvent {
     },
     /// A part of a conversation.
     History {
-        /// The order's.
+        /// Number of the order.
         number: u32,
         /// Messages.
         messages: Vec<Arc<ChatMessage>>,
@@ -283,14 +283,14 @@ pub enum ImEvent {
     Members(Box<MembersPage>),
     /// The account has read a conversation.
     MarkedRead {
-        /// The order's.
+        /// Number of the order.
         number: u32,
         /// Up to here.
         upto: Seq,
     },
     /// A conversation is kept as it was wanted.
     Set {
-        /// The order's.
+        /// Number of the order.
         number: u32,
     },
     /// A part of the list of conversations.
@@ -299,50 +299,50 @@ pub enum ImEvent {
     Contacts(Box<ContactsPage>),
     /// The request about a contact, or about presence, was carried out.
     Done {
-        /// The order's.
+        /// Number of the order.
         number: u32,
     },
     /// A contact has changed.
     Contact(Box<ContactChange>),
-    /// Somebody came, went or is there otherwise.
+    /// Presence of another account or of one of its devices changed.
     Presence(Box<Presence>),
     /// How the account's devices are woken.
     PushStatus(Box<RegisteredPushes>),
     /// A code was pushed to the device that is to be woken.
     PushCode {
-        /// The order's.
+        /// Number of the order.
         number: u32,
     },
     /// A token for the next login.
     Token {
-        /// The order's.
+        /// Number of the order.
         number: u32,
     },
     /// How far others have read a conversation.
     Readers(Box<ReadersPage>),
     /// The account's privacy.
     Privacy {
-        /// The order's.
+        /// Number of the order.
         number: u32,
-        /// How it is.
+        /// State of the settings.
         state: PrivacyState,
     },
-    /// Somebody has what the account said.
+    /// A recipient's device has received messages of the account.
     Delivered(Box<DeliveredNews>),
     /// A file may be uploaded.
     Upload {
-        /// The order's.
+        /// Number of the order.
         number: u32,
         /// Where, and until when.
         slot: Box<UploadSlot>,
     },
     /// Messages that were searched for.
     Found(Box<SearchPage>),
-    /// Somebody tells something that is kept nowhere.
+    /// A transient from another session.
     Transient(Box<Transient>),
     /// The device is in a chatroom.
     ChatroomJoined(Box<ChatroomEntry>),
-    /// Somebody says something in a chatroom.
+    /// A message in a chatroom.
     ChatroomSaid {
         /// The message; its place is its number in the room.
         message: Arc<ChatMessage>,
@@ -372,11 +372,11 @@ pub enum ImEvent {
 /// A device is in a chatroom.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChatroomEntry {
-    /// The order's.
+    /// Number of the order.
     pub number: u32,
     /// The room.
     pub room: AccountAddress,
-    /// How it is.
+    /// State of the chatroom.
     pub state: ChatroomState,
     /// The account's role in the chatroom.
     pub role: GroupRole,

@@ -15,7 +15,7 @@ use model::chat::{
 /// `ChatroomOrder`.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ChatroomOrderFields<'a> {
-    /// For the answer.
+    /// Number that the answer repeats.
     pub number: u32,
     /// Which, perhaps by its name alone.
     pub room: &'a str,
@@ -23,7 +23,7 @@ pub struct ChatroomOrderFields<'a> {
     pub verb: u32,
     /// Title or announcement.
     pub text: &'a str,
-    /// To whom, perhaps without domains; at most one more than may be.
+    /// Accounts that the order is about, perhaps without domains; at most one more than may be.
     pub accounts: Vec<&'a str>,
     /// How many messages it keeps.
     pub keeps: u32,
@@ -34,7 +34,7 @@ pub struct ChatroomOrderFields<'a> {
 /// `JoinChatroom`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct JoinFields<'a> {
-    /// For the answer.
+    /// Number that the answer repeats.
     pub number: u32,
     /// Which, perhaps by its name alone.
     pub room: &'a str,
@@ -45,7 +45,7 @@ pub struct JoinFields<'a> {
 /// `LeaveChatroom`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct LeaveFields<'a> {
-    /// For the answer.
+    /// Number that the answer repeats.
     pub number: u32,
     /// Which, perhaps by its name alone.
     pub room: &'a str,
@@ -71,7 +71,7 @@ pub struct StateFields<'a> {
 /// `ChatroomJoined`.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct JoinedFields<'a> {
-    /// The request's.
+    /// Number of the request.
     pub number: u32,
     /// State of the chatroom.
     pub state: StateFields<'a>,
@@ -104,7 +104,7 @@ pub struct MissedFields<'a> {
 /// `ChatroomNews`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct NewsFields<'a> {
-    /// How it is; of one that the session is in no more, its address alone.
+    /// State of the chatroom; if the session has left it, only its address.
     pub state: StateFields<'a>,
     /// Why the session is in it no more; 0: it is.
     pub out: u32,

@@ -41,7 +41,7 @@ pub enum ClientFrame<'a> {
     Members(MembersFields<'a>),
     /// Has read a conversation up to a place (IM 11.2).
     MarkRead(PlaceFields<'a>),
-    /// Wants a conversation kept otherwise (IM 11.3).
+    /// Changes settings of a conversation (IM 11.3).
     Set(SetFields<'a>),
     /// Asks for the list of conversations (IM 11.4).
     Conversations(ConversationsFields<'a>),
@@ -49,7 +49,7 @@ pub enum ClientFrame<'a> {
     Recall(PlaceFields<'a>),
     /// Asks for contacts (IM 12.2).
     Contacts(ContactsFields),
-    /// Wants something of a contact (IM 12.3).
+    /// Changes a contact (IM 12.3).
     Contact(OrderFields<'a>),
     /// Is there so, or not (IM 12.4).
     Presence(SetPresenceFields<'a>),
@@ -57,11 +57,11 @@ pub enum ClientFrame<'a> {
     Transient(TransientFields<'a>),
     /// Searches what the account has said and heard (IM 16.4).
     Search(SearchFields<'a>),
-    /// Wants to upload a file (IM 14.1).
+    /// Requests to upload a file (IM 14.1).
     Upload(UploadFields<'a>),
     /// Is to be woken so, or no longer (IM 15.1).
     Push(PushFields<'a>),
-    /// Wants quiet, or to know what is registered (IM 15.2).
+    /// Sets quiet hours, or requests the registrations (IM 15.2).
     PushSettings(PushSettingsFields),
     /// Asks who has read what (IM 17.2).
     Readers(ReadersFields<'a>),
@@ -69,11 +69,11 @@ pub enum ClientFrame<'a> {
     Privacy(PrivacyFields),
     /// Makes a chatroom, or changes one (IM 18.2).
     ChatroomOrder(ChatroomOrderFields<'a>),
-    /// Wants to be in a chatroom (IM 18.1).
+    /// Joins a chatroom (IM 18.1).
     JoinChatroom(JoinFields<'a>),
-    /// Wants to be there no more (IM 18.1).
+    /// Leaves a chatroom (IM 18.1).
     LeaveChatroom(LeaveFields<'a>),
-    /// Wants a token for its next login, or its tokens revoked (IM 3.5).
+    /// Requests a token for the next login, or revokes all tokens (IM 3.5).
     Token(TokenRequestFields),
 }
 
@@ -97,7 +97,7 @@ pub struct LoginFields<'a> {
 /// `TokenRequest`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct TokenRequestFields {
-    /// For the answer.
+    /// Number that the answer repeats.
     pub number: u32,
     /// The device's tokens are to be revoked; otherwise it wants one.
     pub revoke: bool,
@@ -106,9 +106,9 @@ pub struct TokenRequestFields {
 /// `Send`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SendFields<'a> {
-    /// For the answer.
+    /// Number that the answer repeats.
     pub number: u32,
-    /// To whom, perhaps without a domain.
+    /// Recipient, perhaps without a domain.
     pub to: &'a str,
     /// The sender's id for it.
     pub client_id: &'a [u8],
@@ -119,7 +119,7 @@ pub struct SendFields<'a> {
 /// `Pull`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PullFields {
-    /// For the answer.
+    /// Number that the answer repeats.
     pub number: u32,
     /// The last place that it has.
     pub after: Seq,
@@ -130,9 +130,9 @@ pub struct PullFields {
 /// `History`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct HistoryFields<'a> {
-    /// For the answer.
+    /// Number that the answer repeats.
     pub number: u32,
-    /// With whom, perhaps without a domain.
+    /// Other side of the conversation, perhaps without a domain.
     pub with: &'a str,
     /// Where to begin; 0: the beginning or the end.
     pub from: Seq,

@@ -15,11 +15,11 @@ use std::sync::Arc;
 /// `Contacts`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ContactsFields {
-    /// For the answer.
+    /// Number that the answer repeats.
     pub number: u32,
     /// The version up to which it has them; 0: it has none.
     pub after: u64,
-    /// Where it goes on, as the last page said; 0: it begins.
+    /// Place at which to go on, as the last page said; 0: from the beginning.
     pub since: u64,
     /// The most it wants.
     pub count: u32,
@@ -28,7 +28,7 @@ pub struct ContactsFields {
 /// `ContactOrder`.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct OrderFields<'a> {
-    /// For the answer.
+    /// Number that the answer repeats.
     pub number: u32,
     /// About whom, perhaps without a domain.
     pub contact: &'a str,
@@ -36,7 +36,7 @@ pub struct OrderFields<'a> {
     pub verb: u32,
     /// Name of the contact, for verbs that set one.
     pub name: &'a str,
-    /// In which groups it is, of the same verb; at most one more than may be.
+    /// Groups to list the contact in, for verbs that set them; at most one more than may be.
     pub groups: Vec<&'a str>,
     /// Text of the request, for verbs that have one.
     pub greeting: &'a str,
@@ -45,7 +45,7 @@ pub struct OrderFields<'a> {
 /// `ContactsPage`.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ContactsPageFields<'a> {
-    /// The request's.
+    /// Number of the request.
     pub number: u32,
     /// The list begins here.
     pub anew: bool,
@@ -68,7 +68,7 @@ pub struct ContactFields<'a> {
     pub listed: bool,
     /// The account's name for the contact.
     pub name: &'a str,
-    /// In which groups the account has it.
+    /// Groups in which the account lists the contact.
     pub groups: Vec<&'a str>,
     /// The number of the half in which the account sees it.
     pub sees: u32,
@@ -343,7 +343,7 @@ pub const fn verb_number(order: &ContactOrder) -> u32 {
     }
 }
 
-/// Likewise, of what is said of a subscription.
+/// Number of a verb about a subscription, as in `ContactOrder`.
 pub const fn said_number(verb: SubscriptionVerb) -> u32 {
     match verb {
         SubscriptionVerb::Subscribe => 4,

@@ -38,9 +38,9 @@ pub struct ChangeFields<'a> {
 /// `MarkRead`, and `Recall`: a place of a conversation.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PlaceFields<'a> {
-    /// For the answer.
+    /// Number that the answer repeats.
     pub number: u32,
-    /// With whom, perhaps without a domain.
+    /// Other side of the conversation, perhaps without a domain.
     pub with: &'a str,
     /// The place.
     pub seq: Seq,
@@ -49,7 +49,7 @@ pub struct PlaceFields<'a> {
 /// `MarkedRead`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct MarkedFields {
-    /// The request's.
+    /// Number of the request.
     pub number: u32,
     /// The place.
     pub upto: Seq,
@@ -58,18 +58,18 @@ pub struct MarkedFields {
 /// `SetConversation`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct SetFields<'a> {
-    /// For the answer.
+    /// Number that the answer repeats.
     pub number: u32,
-    /// With whom, perhaps without a domain.
+    /// Other side of the conversation, perhaps without a domain.
     pub with: &'a str,
-    /// How it is to be kept.
+    /// Change of the settings.
     pub change: ChangeFields<'a>,
 }
 
 /// `Conversations`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ConversationsFields<'a> {
-    /// For the answer.
+    /// Number that the answer repeats.
     pub number: u32,
     /// The one with whom, perhaps without a domain; empty: all.
     pub with: &'a str,

@@ -11,7 +11,7 @@ use model::timeline::Seq;
 /// `ConversationsPage`.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ConversationsPageFields<'a> {
-    /// The request's.
+    /// Number of the request.
     pub number: u32,
     /// Place of the inbox up to which the page is complete.
     pub upto: Seq,
@@ -24,7 +24,7 @@ pub struct ConversationsPageFields<'a> {
 /// `Conversation`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ConversationFields<'a> {
-    /// With whom, whole.
+    /// Other side of the conversation, with domain.
     pub with: &'a str,
     /// The place by which they are in order.
     pub place: Seq,

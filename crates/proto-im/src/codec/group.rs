@@ -15,7 +15,7 @@ use model::timeline::Seq;
 /// `GroupOrder`.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct GroupFields<'a> {
-    /// For the answer.
+    /// Number that the answer repeats.
     pub number: u32,
     /// Which, perhaps without a domain; empty: the one that is made.
     pub group: &'a str,
@@ -25,14 +25,14 @@ pub struct GroupFields<'a> {
     pub verb: u32,
     /// The title, of those that have one.
     pub title: &'a str,
-    /// To whom, perhaps without domains; at most one more than may be.
+    /// Accounts that the order is about, perhaps without domains; at most one more than may be.
     pub members: Vec<&'a str>,
 }
 
 /// `GroupChanged`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ChangedFields<'a> {
-    /// The order's.
+    /// Number of the order.
     pub number: u32,
     /// The group, whole.
     pub group: &'a str,
@@ -49,24 +49,24 @@ pub struct ChangedFields<'a> {
 /// `Members`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct MembersFields<'a> {
-    /// For the answer.
+    /// Number that the answer repeats.
     pub number: u32,
-    /// Of which group, perhaps without a domain.
+    /// The group, perhaps without a domain.
     pub group: &'a str,
     /// The version that is gone on with; 0: none.
     pub version: u64,
-    /// So many are there.
+    /// Number of members to skip.
     pub from: u32,
     /// The most that are wanted.
     pub count: u32,
-    /// Of those who are banned, instead.
+    /// Whether to list banned accounts instead.
     pub banned: bool,
 }
 
 /// `MembersPage`.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct MembersPageFields<'a> {
-    /// The request's.
+    /// Number of the request.
     pub number: u32,
     /// The group, whole.
     pub group: &'a str,
@@ -78,7 +78,7 @@ pub struct MembersPageFields<'a> {
     pub closed: bool,
     /// How many members there are.
     pub total: u32,
-    /// So many stand before these.
+    /// Number of members before these.
     pub from: u32,
     /// Members.
     pub members: Vec<MemberFields<'a>>,
@@ -343,7 +343,7 @@ pub(crate) fn address(text: &str) -> Result<AccountAddress, WireFault> {
     AccountAddress::parse(text, "").map_err(|_| WireFault::Address)
 }
 
-/// The same of a contact, which may be a domain itself: `@domain`.
+/// Parses the address of a contact, which may be a domain itself: `@domain`.
 pub(super) fn contact_address(text: &str) -> Result<AccountAddress, WireFault> {
     AccountAddress::of_contact(text).ok_or(WireFault::Address)
 }

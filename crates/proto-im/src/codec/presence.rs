@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// `SetPresence`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct SetPresenceFields<'a> {
-    /// For the answer.
+    /// Number that the answer repeats.
     pub number: u32,
     /// The number of how it is there.
     pub show: u32,
@@ -22,7 +22,7 @@ pub struct SetPresenceFields<'a> {
 pub struct PresenceFields<'a> {
     /// Full address of the contact.
     pub from: &'a str,
-    /// On which device; empty: on none any more.
+    /// Device of the sender; empty: the account has no device online any more.
     pub device: &'a str,
     /// The number of how it is there.
     pub show: u32,

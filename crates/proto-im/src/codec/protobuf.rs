@@ -1,4 +1,4 @@
-//! As much of the encoding of Protocol Buffers as the schema needs (protobuf.dev, "Encoding").
+//! The part of the encoding of Protocol Buffers that the schema needs (protobuf.dev, "Encoding").
 //!
 //! A message is a row of fields: a tag, which is a number and a type, and a value. Reading yields
 //! the fields one by one and leaves it to whoever knows the schema to skip a number; groups, which
@@ -20,14 +20,14 @@ pub enum WireValue<'a> {
     Fixed32,
 }
 
-/// The same within the codec.
+/// Name of [`WireValue`] within the codec.
 pub(super) type Value<'a> = WireValue<'a>;
 
 /// The fields of a message, from the first to the last.
 pub struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
-    /// Those of this message.
+    /// Fields of this message.
     pub const fn of(message: &'a [u8]) -> Fields<'a> {
         Fields(message)
     }
@@ -176,7 +176,7 @@ pub trait Sink {
         }
     }
 
-    /// The same of 32 bits.
+    /// A number of 32 bits, unless it is zero.
     fn u32(&mut self, field: u32, value: u32) {
         self.u64(field, u64::from(value));
     }

@@ -7,7 +7,7 @@ use model::chat::{PushRegistration, PushRoute, PushStatus, PushWish, QuietHours}
 /// `Push`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PushFields<'a> {
-    /// For the answer.
+    /// Number that the answer repeats.
     pub number: u32,
     /// The registration to add or to remove.
     pub registration: RegistrationFields<'a>,
@@ -39,12 +39,12 @@ pub struct RegistrationFields<'a> {
 /// `PushSettings`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PushSettingsFields {
-    /// For the answer.
+    /// Number that the answer repeats.
     pub number: u32,
     /// Whether the quiet hours are set to these, or none; otherwise the present settings are asked
     /// for.
     pub sets: bool,
-    /// These.
+    /// Quiet hours to set.
     pub quiet: Option<QuietFields>,
 }
 
@@ -62,7 +62,7 @@ pub struct QuietFields {
 /// `PushStatus`.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct PushStatusFields<'a> {
-    /// The request's.
+    /// Number of the request.
     pub number: u32,
     /// The registrations.
     pub registrations: Vec<RegistrationFields<'a>>,
@@ -229,7 +229,7 @@ impl Body for PushSettingsFields {
 }
 
 impl QuietFields {
-    /// Of these hours.
+    /// Fields of these hours.
     fn of(hours: QuietHours) -> QuietFields {
         QuietFields {
             from_min: hours.from_min.into(),
@@ -324,7 +324,7 @@ impl Body for PushStatusFields<'_> {
 /// Registrations of an account, as a client gets them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RegisteredPushes {
-    /// The order's.
+    /// Number of the order.
     pub number: u32,
     /// The registrations.
     pub registrations: Vec<RegisteredPush>,

@@ -66,7 +66,7 @@ reasons! {
 }
 
 impl From<Denial> for EndReason {
-    /// Those that are about topics have no reason of their own.
+    /// Denials that are about topics have no reason of their own.
     fn from(why: Denial) -> EndReason {
         match why {
             Denial::BadCredentials => EndReason::BadCredentials,

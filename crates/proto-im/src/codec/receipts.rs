@@ -11,9 +11,9 @@ use model::timeline::Seq;
 /// `Readers`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ReadersFields<'a> {
-    /// For the answer.
+    /// Number that the answer repeats.
     pub number: u32,
-    /// With whom, perhaps without a domain.
+    /// Other side of the conversation, perhaps without a domain.
     pub with: &'a str,
     /// The message of which it is counted who has read it; 0: of none.
     pub seq: Seq,
@@ -26,9 +26,9 @@ pub struct ReadersFields<'a> {
 /// `Privacy`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PrivacyFields {
-    /// For the answer.
+    /// Number that the answer repeats.
     pub number: u32,
-    /// How it is to be: 1 shared, 2 private; 0: as it is.
+    /// Reads to set: 1 shared, 2 private; 0: unchanged.
     pub reads: u32,
     /// Accounts that may add the account to groups: 1 everybody, 2 contacts, 3 nobody; 0:
     /// unchanged.
@@ -38,15 +38,15 @@ pub struct PrivacyFields {
 /// `ReadersPage`.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ReadersPageFields<'a> {
-    /// The request's.
+    /// Number of the request.
     pub number: u32,
-    /// With whom, whole.
+    /// Other side of the conversation, with domain.
     pub with: &'a str,
     /// The message.
     pub seq: Seq,
     /// All others.
     pub total: u32,
-    /// Those who have read it.
+    /// Number of accounts that have read it.
     pub read: u32,
     /// How many are passed over.
     pub from: u32,
@@ -172,15 +172,15 @@ impl PrivacyFields {
         Some(PrivacyWish { shares_reads: reads_of(self.reads)?, adding })
     }
 
-    /// How it is.
+    /// Fields that report this state.
     pub fn told(number: u32, state: PrivacyState) -> PrivacyFields {
         let PrivacyState { shares_reads, adding } = state;
         let wish = PrivacyWish { shares_reads: Some(shares_reads), adding: Some(adding) };
         PrivacyFields::of(number, wish)
     }
 
-    /// The same, as a client hears it. A number of a later version is no reason to think that the
-    /// account shares, or that everybody adds it.
+    /// State as a client understands it. A number of a later version must not be taken for sharing,
+    /// nor for leave to add the account.
     pub fn state(&self) -> PrivacyState {
         let adding = adding_of(self.adding).unwrap_or(Adding::Nobody);
         PrivacyState { shares_reads: self.reads == 1, adding }

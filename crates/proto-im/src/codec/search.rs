@@ -9,13 +9,13 @@ use model::timeline::Seq;
 /// `Search`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct SearchFields<'a> {
-    /// For the answer.
+    /// Number that the answer repeats.
     pub number: u32,
     /// Text to search for.
     pub text: &'a str,
-    /// With whom; empty: with anybody.
+    /// Other side of the conversation; empty: any.
     pub with: &'a str,
-    /// By whom; empty: by anybody.
+    /// Sender of the messages; empty: any.
     pub from: &'a str,
     /// Since when, Unix milliseconds.
     pub since_ms: u64,
@@ -30,7 +30,7 @@ pub struct SearchFields<'a> {
 /// `FoundPage`.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct FoundFields<'a> {
-    /// The request's.
+    /// Number of the request.
     pub number: u32,
     /// Messages with their places in the inbox, the newest first.
     pub found: Vec<EntryFields<'a>>,

@@ -63,9 +63,9 @@ pub enum ServerFrame<'a> {
     Done(u32),
     /// A contact has changed (IM 12.3).
     Contact(ContactChangedFields<'a>),
-    /// Somebody came, went or is there otherwise (IM 12.4).
+    /// Presence of another account or of one of its devices changed (IM 12.4).
     Presence(PresenceFields<'a>),
-    /// Somebody tells something that is kept nowhere (IM 16.1).
+    /// A transient from another session (IM 16.1).
     Transient(TransientFields<'a>),
     /// Result of a search (IM 16.4).
     Found(FoundFields<'a>),
@@ -79,11 +79,11 @@ pub enum ServerFrame<'a> {
     Readers(ReadersPageFields<'a>),
     /// Whether the account shares what it has read (IM 17.3).
     Privacy(PrivacyFields),
-    /// Somebody has what was said (IM 17.1).
+    /// A recipient's device has received messages of the account (IM 17.1).
     Delivered(DeliveredFields<'a>),
     /// The device is in a chatroom (IM 18.1).
     ChatroomJoined(JoinedFields<'a>),
-    /// Somebody says something in a chatroom (IM 18.3).
+    /// A message in a chatroom (IM 18.3).
     ChatroomSaid(SaidFields<'a>),
     /// The device was not sent messages of a chatroom (IM 18.4).
     ChatroomMissed(MissedFields<'a>),
@@ -123,7 +123,7 @@ pub struct LoggedInFields<'a> {
 /// `LoginToken`.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct TokenFields<'a> {
-    /// The request's.
+    /// Number of the request.
     pub number: u32,
     /// The token.
     pub token: &'a str,
@@ -153,7 +153,7 @@ pub struct EndFields<'a> {
 /// `Sent`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct SentFields {
-    /// The request's.
+    /// Number of the request.
     pub number: u32,
     /// The server's number for the message.
     pub id: u64,
@@ -168,7 +168,7 @@ pub struct SentFields {
 /// `Failed`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct FailedFields<'a> {
-    /// The request's.
+    /// Number of the request.
     pub number: u32,
     /// The fault's number (IM 8.2).
     pub fault: u32,
@@ -176,14 +176,14 @@ pub struct FailedFields<'a> {
     pub word: &'a str,
     /// Of a message that was not taken: why, for people.
     pub reason: &'a str,
-    /// Likewise: when to try again, milliseconds; 0: not said.
+    /// For a refused message: time until it may be sent again, milliseconds; 0: not said.
     pub retry_after_ms: u32,
 }
 
 /// `InboxPage`.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct PageFields<'a> {
-    /// The request's.
+    /// Number of the request.
     pub number: u32,
     /// Messages with their places.
     pub entries: Vec<EntryFields<'a>>,
@@ -198,7 +198,7 @@ pub struct PageFields<'a> {
 /// `HistoryPage`.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct HistoryPageFields<'a> {
-    /// The request's.
+    /// Number of the request.
     pub number: u32,
     /// Messages.
     pub messages: Vec<MessageFields<'a>>,

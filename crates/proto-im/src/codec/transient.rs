@@ -11,15 +11,15 @@ use model::chat::{ChatState, Content, Transient};
 pub struct TransientFields<'a> {
     /// Full address of the sender; empty in a client's frame.
     pub from: &'a str,
-    /// On which device; likewise.
+    /// Device of the sender; empty in a client's frame.
     pub device: &'a str,
-    /// To whom; of a client that says it perhaps without a domain.
+    /// Recipient; in a client's frame perhaps without a domain.
     pub to: &'a str,
     /// The number of what the sender does; 0: that is not said.
     pub state: u32,
     /// Further content.
     pub content: ContentFields<'a>,
-    /// For the answer to a client; 0: it wants none.
+    /// Number that the answer to a client repeats; 0: it wants no answer.
     pub number: u32,
 }
 

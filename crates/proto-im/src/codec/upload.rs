@@ -7,7 +7,7 @@ use model::media::{UPLOAD_HEADERS_MAX, UploadSlot, UploadWish};
 /// `UploadRequest`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct UploadFields<'a> {
-    /// For the answer.
+    /// Number that the answer repeats.
     pub number: u32,
     /// The file's name.
     pub name: &'a str,
@@ -20,13 +20,13 @@ pub struct UploadFields<'a> {
 /// `UploadSlot`.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct SlotFields<'a> {
-    /// The request's.
+    /// Number of the request.
     pub number: u32,
-    /// Where it is put.
+    /// URL for the upload.
     pub put_url: &'a str,
     /// Headers that the request must have.
     pub headers: Vec<HeaderFields<'a>>,
-    /// Where it is got.
+    /// URL for the download.
     pub get_url: &'a str,
     /// Until when it may be put, Unix milliseconds.
     pub put_until_ms: u64,

@@ -57,7 +57,7 @@ impl Session {
         self.ask(ChatRequest::Chatroom(Box::new(request)), out);
     }
 
-    /// Somebody says something in a chatroom.
+    /// Handles a message in a chatroom.
     pub(super) fn chatroom_said(&self, said: &ChatroomMessage, out: &mut Out) {
         // What is important goes out while there is any room.
         let most = out.backlog_max() / if said.important { 1 } else { 2 };

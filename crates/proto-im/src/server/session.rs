@@ -42,7 +42,7 @@ pub(super) struct Session {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Heard {
     Yes,
-    /// As many requests as may be are unanswered.
+    /// The limit of unanswered requests is reached.
     Full,
     /// The device exceeded its rate, and is not read for a while.
     Slowed,

@@ -54,7 +54,7 @@ pub enum Prove {
     Nothing,
     /// A signature with a product's secret: HMAC in version 7, `sign` in classic versions.
     Secret {
-        /// Which secret. Version 7.
+        /// Number of the secret. Version 7.
         key_id: u32,
         /// The secret.
         bytes: Box<[u8]>,
@@ -72,9 +72,11 @@ pub enum PushAckMode {
     Never,
     /// Each by its id, in one frame for all that came at once.
     Each,
-    /// Everything up to the highest id that came. Version 7; classic versions do as `Each`.
+    /// Acknowledges everything up to the highest id that came. Version 7; classic versions do as
+    /// `Each`.
     UpTo,
-    /// Everything up to the highest id, with the next heartbeat. Version 7; else as `Each`.
+    /// Acknowledges everything up to the highest id, with the next heartbeat. Version 7; else as
+    /// `Each`.
     OnPing,
 }
 

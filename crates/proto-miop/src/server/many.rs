@@ -27,7 +27,8 @@ pub(super) struct Term {
     pub device: DeviceRef,
     app_id: u32,
     name: Name,
-    /// The same device bound again over this connection: its kick is no news.
+    /// Whether the same device bound again over this connection, so that the kick of this term is
+    /// ignored.
     succeeded: bool,
 }
 

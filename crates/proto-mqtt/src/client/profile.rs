@@ -75,7 +75,7 @@ pub enum PublishAckMode {
 /// A message for the time after (MQTT5 3.1.2.5).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WillProfile {
-    /// Where it is published.
+    /// Topic of the will.
     pub topic: Formula,
     /// Payload of the will.
     pub payload: Box<[u8]>,

@@ -39,7 +39,7 @@ pub enum Heard<'a> {
     Message {
         /// Token by which it is acknowledged, if the caller does that.
         token: u32,
-        /// Where it was published.
+        /// Topic of the message.
         topic: &'a str,
         /// The packet.
         publish: &'a Publish<'a>,
@@ -334,7 +334,7 @@ pub enum ClientOrder {
     },
     /// Acknowledges a message, where the caller does that. Before 5.0 a failure cannot be said.
     Ack {
-        /// Of which message.
+        /// Token of the message.
         token: u32,
         /// Success, or why it was not taken.
         reason: ReasonCode,

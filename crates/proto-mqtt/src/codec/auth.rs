@@ -61,7 +61,7 @@ impl<'a> Disconnect<'a> {
 /// A step of an enhanced authentication (MQTT5 4.12).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Auth<'a> {
-    /// Which step.
+    /// Reason code, which says the step.
     pub reason: ReasonCode,
     /// The method, and what it says.
     pub properties: Properties<'a>,

@@ -132,7 +132,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// With these in it. The writer answers for their being allowed in the packet.
+    /// Block of these properties. The writer answers for their being allowed in the packet.
     pub fn of(properties: &[Property<'_>]) -> Result<Block, Unsent> {
         let mut block = Block::default();
         properties.iter().try_for_each(|&property| block.push(property))?;

@@ -52,7 +52,7 @@ pub struct WillFields<'a> {
     pub retain: bool,
     /// Properties of 5.0.
     pub properties: Properties<'a>,
-    /// Where it is published.
+    /// Topic of the will.
     pub topic: &'a str,
     /// Payload of the will.
     pub payload: &'a [u8],

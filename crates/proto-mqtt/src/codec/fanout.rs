@@ -19,7 +19,7 @@ use std::borrow::Cow;
 /// A message on its way to receivers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct FanoutMessage<'a> {
-    /// Where it was published.
+    /// Topic of the message.
     pub topic: &'a str,
     /// Properties as its publisher sent them, or those of a will; what does not go on is left out
     /// (MQTT5 3.3.2-4, 3.3.2-15 to 3.3.2-20).
@@ -64,7 +64,7 @@ pub struct ReceiverFields<'a> {
 /// An alias that stands, or will stand, for the topic name (MQTT5 3.3.2.3.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Alias {
-    /// None.
+    /// No alias.
     #[default]
     None,
     /// The name, and the alias that stands for it from now on.

@@ -240,7 +240,7 @@ pub struct FaultSet(u64);
 const _: () = assert!(PacketFault::ALL.len() <= 64, "a set of faults is one word");
 
 impl FaultSet {
-    /// None.
+    /// No faults.
     pub const NONE: FaultSet = FaultSet(0);
 
     /// The faults that can be let pass, because what was meant is clear and nobody else is

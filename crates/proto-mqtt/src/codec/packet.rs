@@ -87,8 +87,8 @@ pub fn decode<'a>(bytes: &'a [u8], rules: &DecodeRules) -> Result<DecodeStep<'a>
     Ok(DecodeStep::Packet { packet, bytes: whole, tolerated: reader.tolerated() })
 }
 
-/// The same for the first packet of a connection that was accepted: it must be a CONNECT, and that
-/// shows in its first byte (MQTT5 3.1.0-1).
+/// As [`decode`], for the first packet of a connection that was accepted: it must be a CONNECT, and
+/// that shows in its first byte (MQTT5 3.1.0-1).
 pub fn decode_first<'a>(
     bytes: &'a [u8],
     rules: &DecodeRules,

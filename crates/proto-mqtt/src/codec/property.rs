@@ -149,7 +149,7 @@ macro_rules! properties {
                 match self { $(Property::$variant(_) => stringify!($name),)+ }
             }
 
-            /// Where it may stand, bits of [`place`].
+            /// Packets that may carry the property, bits of [`place`].
             pub const fn places(&self) -> u16 {
                 match self { $(Property::$variant(_) => 0 $(| place::$place)+,)+ }
             }

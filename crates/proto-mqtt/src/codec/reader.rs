@@ -50,7 +50,7 @@ impl<'a> FieldReader<'a> {
         Ok(())
     }
 
-    /// The same for each of a set.
+    /// As [`fault`](Self::fault), for each fault of a set.
     #[inline]
     pub fn faults(&mut self, faults: FaultSet) -> Result<(), PacketFault> {
         if faults.is_empty() {
@@ -141,7 +141,7 @@ impl<'a> FieldReader<'a> {
         if scan::has_nul(text.as_bytes()) { Err(PacketFault::Nul) } else { Ok(text) }
     }
 
-    /// The same for text that is for the server alone, where a NUL can be let pass.
+    /// As [`text`](Self::text), for text that only the server uses, where a NUL can be tolerated.
     pub fn own_text(&mut self) -> Result<&'a str, PacketFault> {
         let text = self.text_with_nul()?;
         if scan::has_nul(text.as_bytes()) {

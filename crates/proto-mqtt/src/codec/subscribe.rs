@@ -237,7 +237,7 @@ fn read_start<'a>(
     Ok((id, Properties::read(reader, place::of(kind), rules.sender)?))
 }
 
-/// The same, for whoever writes.
+/// Writes the packet identifier and the properties.
 pub(crate) fn write_start(
     id: u16,
     properties: Properties<'_>,

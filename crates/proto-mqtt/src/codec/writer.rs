@@ -21,7 +21,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Those of a receiver that said nothing.
+    /// Terms of a receiver that named none.
     pub const fn of(version: Version) -> Terms {
         Terms { version, packet_bytes_max: PACKET_BYTES_MAX, problems: true }
     }
@@ -82,8 +82,8 @@ fn close_frame(start: usize, terms: &Terms, out: &mut Vec<u8>) -> Result<(), Uns
     Ok(())
 }
 
-/// The same for packets whose Reason String and User Properties may be left out: `body` is called
-/// with what is left of `properties`.
+/// As `framed`, for packets whose Reason String and User Properties may be left out: `body` is
+/// called with what is left of `properties`.
 pub(crate) fn framed_with_texts(
     kind: PacketKind,
     properties: Properties<'_>,

@@ -48,7 +48,7 @@ pub(super) struct AliasesOut {
 }
 
 impl AliasesOut {
-    /// As many as both sides allow (MQTT5 3.1.2-26, 3.1.2-27).
+    /// Allows so many aliases, if the server's limit does (MQTT5 3.1.2-26, 3.1.2-27).
     pub(super) fn allow(&mut self, most: u16) {
         self.most = most.min(ALIASES_OUT_MAX);
     }

@@ -20,7 +20,8 @@ use model::topic::Publication;
 const SHARE_BYTES_MIN: usize = 1_024;
 /// A payload of so many bytes is sent from where it lies: its frame is never made as a whole.
 const LARGE_BYTES_MIN: usize = 64 * 1024;
-/// So many dropped messages are reported at once: a client that never catches up is known soon.
+/// Number of dropped messages that are reported at once, so that a client that never catches up is
+/// noticed soon.
 const DROPPED_MAX: u32 = 64;
 /// Bit of the form under which a tail is kept, apart from the shapes of whole frames.
 const TAIL: u8 = 8;

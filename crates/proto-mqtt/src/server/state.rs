@@ -204,7 +204,7 @@ impl Marks {
     pub(super) const HELD: u8 = 0x40;
     const VERSION: u8 = 3;
 
-    /// None but these.
+    /// Marks of a new connection, with only these set where they hold.
     pub(super) const fn of(lenient: bool, strict_text: bool) -> Marks {
         let lenient = if lenient { Marks::LENIENT } else { 0 };
         Marks(lenient | if strict_text { Marks::STRICT_TEXT } else { 0 })

@@ -30,7 +30,7 @@ impl Load {
     }
 }
 
-/// Those of one queue.
+/// Expiries of one queue.
 #[derive(Default, Debug)]
 pub(super) struct Expiries {
     /// Unix second and what expires then, in order.

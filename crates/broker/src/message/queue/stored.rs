@@ -33,7 +33,7 @@ pub(super) struct Stored {
     guess: (usize, usize),
     /// The guess was made for what stands up to here.
     guessed: Seq,
-    /// So many of the oldest are to be dropped: they are counted as messages no more.
+    /// Number of the oldest messages yet to be dropped; they no longer count as messages.
     pub owed: u32,
     /// Places of which the log is asked whether a message stands there.
     doubts: u32,

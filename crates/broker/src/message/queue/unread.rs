@@ -71,8 +71,9 @@ impl Unread {
         }
     }
 
-    /// These places, which rise and are in memory, are unread again. Places behind the first of
-    /// them that were not unread are in memory still, or lent, or over: they are passed over.
+    /// Marks these places, which are in ascending order and in memory, as unread again. Places
+    /// behind the first of them that were not unread are in memory still, or lent, or over: they
+    /// are passed over.
     pub fn give_back(&mut self, places: &[Seq]) {
         let Some(&first) = places.first() else { return };
         self.passed.add(first, self.upto);

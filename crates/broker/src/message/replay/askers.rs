@@ -51,7 +51,7 @@ impl Askers {
         self.count
     }
 
-    /// Those behind so many, the last first, that match.
+    /// Askers behind the first `count` whose filters match the topic, the latest first.
     pub fn behind(&self, count: u64, topic: &str) -> Vec<Asker> {
         let new = usize::try_from(self.count.saturating_sub(count)).unwrap_or(usize::MAX);
         let mut found: Vec<Asker> = Vec::new();

@@ -73,7 +73,7 @@ struct Note {
 }
 
 impl Newcomers {
-    /// None yet; of so many bytes, at most.
+    /// Makes an empty store of at most so many bytes.
     pub fn new(bytes_max: u64) -> Newcomers {
         Newcomers { bytes_max, ..Newcomers::default() }
     }

@@ -15,7 +15,7 @@ use std::collections::BinaryHeap;
 pub(crate) struct Hits {
     /// Holders: see [`holder`](super::holder::holder).
     pub numbers: Vec<u64>,
-    /// Of those whose deliveries name subscriptions: the number, and its filter's.
+    /// Of subscriptions with a subscription identifier: their numbers, and their filters' numbers.
     pub named: Vec<(u64, u32)>,
     /// Filters that match.
     pub filters: Vec<u32>,
@@ -23,7 +23,7 @@ pub(crate) struct Hits {
     pub looked_at: usize,
 }
 
-/// Those who hold filters that match a topic, in order, as far as they are not found yet.
+/// Subscriptions that match a topic and are yet to be found, in order.
 #[derive(Default)]
 pub(crate) struct Merge {
     /// Where the walk through the filters goes on.

@@ -17,7 +17,7 @@ pub(crate) mod option {
     pub const PARTLY: u8 = 1 << 4;
     /// Deliveries name it.
     pub const HAS_ID: u8 = 1 << 5;
-    /// Nobody else may have it.
+    /// The filter is subscribed to exclusively.
     pub const EXCLUSIVE: u8 = 1 << 6;
 }
 

@@ -51,7 +51,8 @@ impl Routing {
         home_hash(self.home, client_id)
     }
 
-    /// The same for a session; `client_id`: how it is found if it is not the last publisher.
+    /// Number of a session as a publisher; `client_id` is called for its client identifier if it
+    /// was not the last publisher.
     pub fn publisher<'s>(
         &mut self,
         session: Key,

@@ -418,7 +418,7 @@ impl NodesFound {
 /// Answer to a request about nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NodesAnswer {
-    /// The request's.
+    /// Number of the request.
     pub number: u32,
     /// The result, or why the request was refused.
     pub result: Result<NodesFound, NodesFault>,

@@ -80,7 +80,7 @@ pub trait Access: Send + Sync {
     }
 }
 
-/// Everything that a client brings.
+/// Fields of a client's log-in that decide whether it is admitted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Question {
     /// Its identifier.
@@ -145,7 +145,7 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// Everything, to anybody.
+    /// Grant of everything, to anybody.
     pub const OPEN: Grant =
         Grant { user: None, rules: None, until_s: 0, account: None, by_password: false };
 }
@@ -196,7 +196,7 @@ pub enum Reach {
     All,
     /// Some may: each message is looked at.
     Partly,
-    /// None may: the subscription is refused.
+    /// The subscription is refused, because nothing of it may be read.
     Nothing,
 }
 

@@ -36,7 +36,7 @@ pub struct Loss {
     pub conn: ConnRef,
     /// Where its service knows it.
     pub subject: TraceSubject,
-    /// How many.
+    /// Number of dropped messages.
     pub count: u64,
 }
 

@@ -127,7 +127,7 @@ impl PresenceCounts {
 /// The directory, and how far it agrees with memory. Calls may block: they are for threads that
 /// may wait.
 pub trait PresenceQueries: Send + Sync {
-    /// How it stands. Does not block.
+    /// State of the replication. Does not block.
     fn standing(&self) -> ReplicationStatus;
 
     /// The directory's records of these principals, in order, and the leases in force. An error of

@@ -234,7 +234,7 @@ pub enum BookDone {
     Count(u64),
     /// Accounts that are online: their number, and some of them, in order.
     Online {
-        /// How many.
+        /// Number of accounts.
         count: u64,
         /// Some of them.
         accounts: Vec<AccountAddress>,

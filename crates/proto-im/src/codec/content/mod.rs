@@ -126,9 +126,9 @@ pub struct MessageFields<'a> {
     pub at_ms: u64,
     /// Full address of the sender.
     pub from: &'a str,
-    /// On which device.
+    /// Device of the sender.
     pub device: &'a str,
-    /// To whom, whole.
+    /// Recipient, with domain.
     pub to: &'a str,
     /// The sender's id for it.
     pub client_id: &'a [u8],
@@ -308,7 +308,7 @@ pub(super) fn one_number(value: Value<'_>) -> Result<u64, WireFault> {
     Ok(it)
 }
 
-/// Likewise, of a number of 32 bits.
+/// Reads a message whose only field is a number of 32 bits.
 pub(super) fn one_u32(value: Value<'_>) -> Result<u32, WireFault> {
     let mut it = 0;
     let mut fields = value.fields()?;
@@ -348,7 +348,7 @@ impl Body for OneNumber {
     }
 }
 
-/// Likewise, of 32 bits.
+/// A message whose only field is a number of 32 bits.
 pub(super) struct OneU32(pub u32);
 
 impl Body for OneU32 {
