@@ -1,6 +1,8 @@
-//! Every source file of a crate begins with a module doc of at least one sentence.
+//! Every source file of a crate begins with a module doc of at least one sentence, and no doc opens
+//! with a word that needs its neighbour to be understood.
 //!
-//! Whether the sentence is worth reading is for the reviewer; that it is there is for this rule.
+//! Whether a sentence is worth reading is for the reviewer; that it is there and names its subject
+//! is for this rule.
 
 use super::Violation;
 use super::tree::{File, Tree};
@@ -8,8 +10,15 @@ use super::tree::{File, Tree};
 /// Fewer words are a title, not a sentence.
 const SENTENCE_WORDS_MIN: usize = 4;
 
+/// Words that leave open of what a doc speaks.
+const OPENERS: &[&str] = &["What", "Whose", "Who", "It", "They"];
+
+/// Crates whose docs have still to be rewritten.
+const UNREAD: &[&str] = &["crates/chat/", "crates/hub/"];
+
 /// Checks every Rust file under `crates/*/src`.
 pub fn check(tree: &Tree, found: &mut Vec<Violation>) {
+    check_openers(tree, found);
     for file in tree.files.iter().filter(|file| file.is_crate_source() && file.rust.is_some()) {
         if !has_sentence(file) {
             let remedy = "begin the file with `//!` and a sentence: what it is, what it does not \
@@ -18,6 +27,33 @@ pub fn check(tree: &Tree, found: &mut Vec<Violation>) {
             found.push(Violation { path, line: 1, rule: "doc", remedy: remedy.into() });
         }
     }
+}
+
+fn check_openers(tree: &Tree, found: &mut Vec<Violation>) {
+    let is_read = |file: &&File| !UNREAD.iter().any(|place| file.path.starts_with(place));
+    let files = tree.files.iter().filter(|file| file.path.starts_with("crates/"));
+    for file in files.filter(|file| file.rust.is_some()).filter(is_read) {
+        for (line, word) in openers(&file.text) {
+            let remedy = format!("name the subject of the doc, which opens with `{word}`");
+            found.push(Violation { path: file.path.clone(), line, rule: "doc", remedy });
+        }
+    }
+}
+
+/// Lines, from 1, of docs and their paragraphs that open with one of [`OPENERS`], and the word.
+fn openers(text: &str) -> Vec<(usize, &'static str)> {
+    let mut before = None;
+    let mut all = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim_start();
+        let doc = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"));
+        let doc = doc.map(str::trim).filter(|doc| !doc.is_empty());
+        let first = doc.and_then(|doc| doc.split(|c: char| !c.is_alphabetic()).next());
+        let word = OPENERS.iter().find(|word| first == Some(**word) && before.is_none());
+        all.extend(word.map(|word| (index + 1, *word)));
+        before = doc;
+    }
+    all
 }
 
 fn has_sentence(file: &File) -> bool {
@@ -54,6 +90,18 @@ mod tests {
         assert!(is_seen(path, "//! To do.\n"));
         assert!(is_seen(path, "//! More in std::io and net.rs\n"));
         assert!(is_seen(path, "// An ordinary comment is no module doc.\n"));
+    }
+
+    #[test]
+    fn docs_that_need_their_neighbour_are_seen() {
+        let lines = |text: &str| -> Vec<usize> {
+            openers(text).into_iter().map(|(line, _)| line).collect()
+        };
+        assert_eq!(lines("/// What it is.\nfn a() {}\n    /// It ends.\n"), [1, 3]);
+        assert_eq!(lines("//! A file.\n//!\n//! They know nothing.\n"), [3]);
+        assert!(lines("/// The end of\n/// What a line says.\n/// Items stay.\n").is_empty());
+        assert!(is_seen("crates/net/tests/a.rs", "/// Who comes.\nfn a() {}\n"));
+        assert!(!is_seen("crates/hub/tests/a.rs", "/// Who comes.\nfn a() {}\n"));
     }
 
     #[test]

@@ -16,8 +16,8 @@ crate::section! {
     /// A part.
     #[derive(Clone, PartialEq, Eq, Debug)]
     struct Part {
-        /// What is kept
-        /// of it.
+        /// Count of things
+        /// that are kept.
         inner: u8 = 7, whole(0..=300, "things");
     }
 }
@@ -36,7 +36,7 @@ crate::section! {
         @live hue as "colour": Colour = Colour::Red;
         /// Other colours.
         others: Vec<Colour> = vec![Colour::Blue];
-        /// Who must not be told.
+        /// The secret of the part.
         password: Hidden = Hidden::of("x"), text("a password", |_| true), secret;
         /// Where it is told.
         url: String = String::new(), text("a URL", |_| true), url;
@@ -52,10 +52,10 @@ fn a_field_is_a_key_with_all_that_was_said_of_it() {
         told.collect::<Vec<_>>(),
         [
             ("place", "Where.", Reload::Restart, true, Shown::Whole),
-            ("inner", "What is kept of it.", Reload::Restart, false, Shown::Whole),
+            ("inner", "Count of things that are kept.", Reload::Restart, false, Shown::Whole),
             ("colour", "Its colour.", Reload::Live, false, Shown::Whole),
             ("others", "Other colours.", Reload::Restart, false, Shown::Whole),
-            ("password", "Who must not be told.", Reload::Restart, false, Shown::Never),
+            ("password", "The secret of the part.", Reload::Restart, false, Shown::Never),
             ("url", "Where it is told.", Reload::Restart, false, Shown::WithoutSecrets),
         ]
     );
