@@ -174,7 +174,7 @@ impl Shared {
         self.roles.read().unwrap_or_else(PoisonError::into_inner).role(user)
     }
 
-    /// Other roles from now on. May block.
+    /// Sets other roles. May block.
     pub(crate) fn set_roles(&self, roles: Roles) {
         *self.roles.write().unwrap_or_else(PoisonError::into_inner) = roles;
         self.end_outdated(self.sessions.users());
@@ -190,8 +190,8 @@ impl Shared {
         Arc::clone(&self.api_limits.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Other limits from now on. The largest body that they allow always fits. Connections and
-    /// bodies that exceed a lower limit stay until they end.
+    /// Sets other limits. The largest body that they allow always fits. Connections and bodies that
+    /// exceed a lower limit stay until they end.
     pub(crate) fn set_limits(&self, limits: &Arc<Limits>, api: &ApiLimits) {
         self.bodies.set(bodies_kib(api, limits));
         self.streams.set_max(api.streams_max, api.streams_a_source_max);

@@ -313,15 +313,15 @@ impl ApiHandle {
         }
     }
 
-    /// From now on these limits are in force, and these of the API's own.
+    /// Sets new limits: the server's, and the API's own.
     pub fn set_limits(&self, limits: &Arc<Limits>, api: &ApiLimits) {
         if let Some(shared) = self.shared.upgrade() {
             shared.set_limits(limits, api);
         }
     }
 
-    /// From now on these are the webhooks. Those with the same URL and product go on where they
-    /// are, with their new settings. An error has changed nothing. Blocks: it reads files.
+    /// Sets the webhooks. Those with the same URL and product go on where they are, with their new
+    /// settings. An error has changed nothing. Blocks: it reads files.
     pub fn set_webhooks(&self, webhooks: Vec<Webhook>) -> Result<(), ApiStartError> {
         match self.shared.upgrade() {
             Some(shared) => shared.webhooks.set(webhooks, &shared.limits().topics),

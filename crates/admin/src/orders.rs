@@ -183,8 +183,8 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<Box<str>>, F
 /// Query of `/readyz`.
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct ReadyQuery {
-    /// Any value: answer 200 only while clients of a cluster belong to this node, for load
-    /// balancers in front of its nodes.
+    /// If present, with any value: answer 200 only while clients of a cluster belong to this node,
+    /// for load balancers in front of its nodes.
     pub(crate) lead: Option<String>,
 }
 
@@ -335,7 +335,7 @@ pub(crate) struct ProductBody {
     /// Make a new secret of 32 bytes, put it first, and tell it in this answer only.
     #[serde(default)]
     generate_secret: bool,
-    /// From where Binds without proof are accepted.
+    /// Addresses from which Binds without proof are accepted.
     #[schemars(with = "Option<Anonymous>")]
     anonymous: Option<String>,
     /// HMAC-SHA256 with a secret of the product (MIOP 7).

@@ -26,7 +26,7 @@ impl Rounds {
         self.number.wrapping_sub(stamp) >= 2
     }
 
-    /// Nothing waits.
+    /// Notes that nothing waits.
     pub fn rest(&mut self) {
         self.ends = None;
     }

@@ -50,7 +50,7 @@ pub enum Shown {
     Whole,
     /// The value is a URL: all of it is shown but the user, the password and other secrets.
     WithoutSecrets,
-    /// Nothing.
+    /// No part of the value.
     Never,
 }
 

@@ -71,7 +71,7 @@ impl<T> Slab<T> {
         self.cap
     }
 
-    /// From now on it holds at most `cap` records. Those that are held stay, also if they are more.
+    /// Sets the most records to `cap`. Those that are held stay, also if they are more.
     pub fn set_cap(&mut self, cap: usize) {
         assert!(cap < u32::MAX as usize, "slot numbers are 32 bits");
         self.cap = cap;

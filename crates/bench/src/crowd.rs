@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// Layers around MIOP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Layer {
-    /// Nothing.
+    /// No layers.
     None,
     /// TLS, whatever certificate is shown; sessions are resumed.
     Tls,

@@ -81,7 +81,7 @@ impl Desk {
         self.bounds.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Other bounds from now on.
+    /// Sets other bounds.
     pub(crate) fn set_bounds(&self, bounds: BoshBounds) {
         *self.bounds.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(bounds);
     }
@@ -92,7 +92,7 @@ impl Desk {
         listeners.get(usize::from(door)).cloned()
     }
 
-    /// From now on the listener of this number is so.
+    /// Sets the listener of this number.
     pub(crate) fn set_listener(&self, door: u8, listener: BoshListener) {
         let mut listeners = self.listeners.write().unwrap_or_else(PoisonError::into_inner);
         let at = usize::from(door);

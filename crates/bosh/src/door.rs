@@ -100,7 +100,7 @@ pub struct BoshSettings {
 pub struct Caller {
     /// The listener that it came through, by its place.
     pub door: u8,
-    /// From where.
+    /// Address of the caller.
     pub peer: SocketAddr,
     /// In TLS.
     pub encrypted: bool,
@@ -139,7 +139,7 @@ impl BoshDoor {
         Ok(BoshDoor { to, seats, desk })
     }
 
-    /// Other bounds from now on. Sessions and connections that are open keep theirs.
+    /// Sets other bounds. Sessions and connections that are open keep theirs.
     pub fn set_bounds(&self, bounds: BoshBounds) {
         let limits = &bounds.limits;
         self.seats.set_max(limits.connections_max, limits.connections_a_source_max);
@@ -169,7 +169,7 @@ impl BoshDoor {
         self.to.try_send((Incoming { seat, ..incoming }, caller)).is_ok()
     }
 
-    /// From now on the listener of this number is so.
+    /// Sets the listener of this number.
     pub fn set_listener(&self, door: u8, listener: BoshListener) {
         self.desk.set_listener(door, listener);
     }

@@ -38,7 +38,7 @@ impl Later {
         Later { home, waiting: BTreeMap::new(), count_max }
     }
 
-    /// At most so many from now on.
+    /// Sets the most messages.
     pub fn set_max(&mut self, count_max: u32) {
         self.count_max = count_max;
     }

@@ -363,12 +363,12 @@ impl Broker {
         self.fan_outs.are_behind()
     }
 
-    /// From now on memory is so short.
+    /// Sets how short memory is.
     pub fn press(&mut self, pressure: Pressure) {
         self.pressure = pressure;
     }
 
-    /// From now on these limits are in force. Sessions and messages that exceed a lower limit stay.
+    /// Sets new limits. Sessions and messages that exceed a lower limit stay.
     pub fn configure(&mut self, limits: &Arc<Limits>) {
         self.settings.limits = limits.clone();
         let shares = Shares::of(&self.settings);

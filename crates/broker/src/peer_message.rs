@@ -61,7 +61,7 @@ pub enum PeerMessage {
     LastWanted(Box<LastWanted>),
     /// A message was kept after a page was given out that it belongs to.
     Late(Box<LateWord>),
-    /// After a start: what stood there stands somewhere else by now.
+    /// After a start: a message that stood there stands somewhere else by now.
     Elsewhere(OldPlace),
 }
 
@@ -142,7 +142,7 @@ pub enum GroupWhat {
         reader: Option<Arc<RestrictedMember>>,
         /// Shard that is answered whether it is a member now.
         from: ShardId,
-        /// Under which number; 0: nobody.
+        /// Number of the receipt; 0: none is wanted.
         receipt: u64,
     },
     /// The member leaves.
@@ -155,7 +155,7 @@ pub enum GroupWhat {
         message: Arc<Publication>,
         /// Shard that is answered when another member has the message.
         from: ShardId,
-        /// Under which number; 0: nobody.
+        /// Number of the receipt; 0: none is wanted.
         receipt: u64,
     },
     /// The member went away and has this message; if another one is online it shall have it.
@@ -164,7 +164,7 @@ pub enum GroupWhat {
         message: Arc<Publication>,
         /// Shard that is answered whether another member has the message.
         from: ShardId,
-        /// Under which number.
+        /// Number of the receipt.
         receipt: u64,
         /// Place of the message until then.
         place: OldPlace,
@@ -201,7 +201,7 @@ pub struct PageWanted {
     pub filter: Arc<str>,
     /// Where the last page ended.
     pub after: Option<Box<str>>,
-    /// Since when the session has the subscription, by its shard's count.
+    /// Moment since which the session has the subscription, by its shard's count.
     pub since: u64,
 }
 
@@ -221,7 +221,7 @@ pub struct Asker {
     pub session: SessionRef,
     /// Its filter.
     pub filter: Arc<str>,
-    /// Since when the session has it, by its shard's count.
+    /// Moment since which the session has it, by its shard's count.
     pub since: u64,
 }
 

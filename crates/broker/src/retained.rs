@@ -102,7 +102,7 @@ impl Retained {
         }
     }
 
-    /// At most so many, and so many bytes, from now on. Messages that are retained already stay.
+    /// Sets the most messages, and the most bytes. Messages that are retained already stay.
     pub fn set_max(&mut self, count_max: u32, bytes_max: u64) {
         (self.count_max, self.bytes_max) = (count_max, bytes_max);
     }

@@ -38,7 +38,7 @@ pub struct AutoSubscribe {
     pub filter: String,
     /// The highest QoS.
     pub qos: Qos,
-    /// Nothing that the client published itself.
+    /// Whether messages that the client published itself are left out.
     pub no_local: bool,
     /// Messages keep the retain flag they were published with.
     pub retain_as_published: bool,

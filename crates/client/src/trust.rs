@@ -22,7 +22,7 @@ pub enum CertificateCheck {
     All,
     /// Its issuer only.
     NotTheName,
-    /// Nothing but that its owner is there.
+    /// Nothing but that the broker has the certificate's key.
     Nothing,
 }
 

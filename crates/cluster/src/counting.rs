@@ -54,7 +54,7 @@ pub struct Counting {
 
 #[derive(Clone, Copy, Debug)]
 enum Last {
-    /// Nothing has been read, but for parts of the first batch.
+    /// No message was read, or only parts of the first batch.
     Nothing,
     /// This batch counted last.
     Counted(Anchor),
@@ -207,7 +207,7 @@ impl Counting {
 }
 
 enum Added {
-    /// More parts must come.
+    /// More parts of the batch must come.
     More,
     /// All parts are there.
     Whole(Partial),

@@ -15,9 +15,9 @@ const ENDS_KEPT: usize = 1_000;
 pub struct OwnLog {
     /// The ends of the last batches; at least one, which may be the beginning of everything.
     ends: VecDeque<LogEnd>,
-    /// Up to this index the log is known to be acknowledged by a stream.
+    /// Index up to which the log is known to be acknowledged by a stream.
     acknowledged: u64,
-    /// Up to this index it is on the disk.
+    /// Index up to which it is on the disk.
     synced: u64,
 }
 
@@ -50,12 +50,12 @@ impl OwnLog {
         *self.ends.back().expect("there is one")
     }
 
-    /// Up to this index the log is known to be acknowledged.
+    /// Index up to which the log is known to be acknowledged.
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged
     }
 
-    /// Up to this index the copy is on the disk.
+    /// Index up to which the copy is on the disk.
     pub fn synced(&self) -> u64 {
         self.synced
     }

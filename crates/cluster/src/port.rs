@@ -11,7 +11,7 @@ use crate::wire::table::LogEntry;
 use model::id::NodeId;
 use std::time::Duration;
 
-/// After so long without an answer the machine asks again, or asks the stream.
+/// Time without an answer after which the machine asks again, or asks the stream.
 pub const ANSWER: Duration = Duration::from_secs(2);
 
 /// The number of a question.
@@ -37,7 +37,7 @@ pub enum LogCommand {
         generation: u32,
         /// The question.
         ask: Ask,
-        /// From this sequence on, or from the first.
+        /// First sequence to read; or the first of the stream, if that is higher.
         from: u64,
         /// Whether any replica may answer, as soon as something comes. Else its leader answers,
         /// at once.
@@ -83,7 +83,7 @@ pub enum LogCommand {
     },
     /// Cut the own log.
     Cut {
-        /// Behind this end.
+        /// End behind which the log is cut.
         behind: LogEnd,
     },
     /// The log is acknowledged up to here: remember it beside the log, without a sync.

@@ -76,13 +76,13 @@ pub struct Replica {
     /// The log is served: by a leader, also while it begins a new generation.
     is_open: bool,
     is_isolated: bool,
-    /// Since when the table names another leader, while this one leads.
+    /// Time since which the table names another leader, while this one leads.
     unnamed: Option<Instant>,
     /// No claim before this time.
     quiet: Instant,
-    /// Since when the table names the leader that it names.
+    /// Time since which the table names its present leader.
     named_since: Instant,
-    /// Since when the stream is known to lack what was acknowledged.
+    /// Time since which the stream is known to lack what was acknowledged.
     forgot: Option<Instant>,
     behind: Behind,
     next_trim: Instant,
@@ -109,7 +109,7 @@ enum Phase {
     Opening,
     Leading,
     Leaving {
-        /// Nothing is written any more; what is under way may be acknowledged until then.
+        /// Time until which acknowledgements may still come; nothing is written any more.
         until: Option<Instant>,
     },
 }

@@ -21,7 +21,7 @@ const ACK_COUNT: usize = 256;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest visit, if the server says that more will come and nothing does.
 const WAITS_MAX_US: u64 = 30_000_000;
-/// After so long nothing more comes of what was there before.
+/// Silence after which nothing more comes of what was there before.
 const SILENCE: Duration = Duration::from_millis(1_000);
 /// That silence for classic versions, whose count is asked for beforehand and is wrong more often.
 const SILENCE_CLASSIC: Duration = Duration::from_millis(400);

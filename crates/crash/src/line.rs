@@ -146,7 +146,7 @@ impl Line {
         }
     }
 
-    /// Says that it has these pushes.
+    /// Acknowledges these pushes.
     pub fn acknowledge(&mut self, ids: &[u64]) -> io::Result<()> {
         let mut out = Vec::new();
         if self.version == Version::V7 {

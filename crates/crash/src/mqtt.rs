@@ -30,9 +30,9 @@ use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 use wire::{Connect, Said, V5};
 
-/// After so long without a message what is missing is lost.
+/// Silence after which missing messages are lost.
 const LOST_US: u64 = 5_000_000;
-/// After so long nothing more comes, when all has come that must.
+/// Silence after which nothing more comes, when all has come that must.
 const SILENCE_US: u64 = 150_000;
 /// Batches of facts that are kept for a failure.
 const RECENT_MAX: usize = 12;

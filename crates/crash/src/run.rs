@@ -41,7 +41,7 @@ const STUMBLE_PERCENT: u64 = 8;
 const STUMBLE_MS_MAX: u64 = 40;
 /// How long the load goes on after SIGTERM, or has been over before it, milliseconds.
 const TERM_LOAD_MS: u64 = 30;
-/// Until all Reports must have come to the webhook, without a single one coming, seconds.
+/// Longest time without a Report until all must have come to the webhook, seconds.
 const HOOK_PATIENCE_S: u64 = 30;
 
 /// Runs `plan`, tells about it and stores the result.

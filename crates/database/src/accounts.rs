@@ -199,7 +199,7 @@ async fn commit(conn: &mut Conn, changes: &[AccountChange]) -> Result<Vec<u64>, 
     Ok(changes.iter().map(|change| uid(change).unwrap_or(0)).collect())
 }
 
-/// Behind an insertion of rows that are there.
+/// End of an insertion, for rows that exist already.
 const UPDATE: &str = "ON DUPLICATE KEY UPDATE epoch = VALUES(epoch), is_super = VALUES(is_super), \
                       is_disabled = VALUES(is_disabled), password = VALUES(password), \
                       scram_sha_256 = VALUES(scram_sha_256), scram_sha_1 = VALUES(scram_sha_1), \

@@ -30,7 +30,7 @@ const OPEN: Duration = Duration::from_secs(60);
 pub(crate) enum CallError {
     /// The client library's.
     Sql(Error),
-    /// Ours.
+    /// A fault of ours.
     Fault(DatabaseFault),
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Connection {
     opts: Opts,
     limit: Duration,
     idle: Mutex<Option<Conn>>,
-    /// Nothing is called any more.
+    /// Set when no more calls are made.
     over: watch::Sender<bool>,
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct Course {
 }
 
 impl Course {
-    /// Nothing is known yet.
+    /// Makes a course that knows nothing yet.
     pub(crate) fn new(target: RedisUrl, access: &Access) -> Course {
         let account = target.sentinel_account.clone();
         let access = Access { account, db: 0, ..access.clone() };

@@ -63,7 +63,7 @@ impl Socket {
         Ok(Socket { stream, place, traffic, heard: 0, fault: None })
     }
 
-    /// From now on this is when everything has to be over.
+    /// Sets the time at which everything has to be over.
     pub(crate) fn begin(&mut self, deadline: Deadline) {
         self.heard = 0;
         match &mut self.stream {

@@ -63,7 +63,7 @@ impl Wire {
         self.socket.send(packed)
     }
 
-    /// Says until when replies must be here, instead.
+    /// Sets another time at which replies must be here.
     pub(crate) fn wait(&mut self, deadline: Deadline) {
         self.socket.begin(deadline);
     }

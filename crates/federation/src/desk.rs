@@ -50,17 +50,17 @@ struct Taking {
     /// Whether the sender gets an error if nobody is there.
     is_asking: bool,
     since: Instant,
-    /// If it asks about what an account publishes, how that is answered.
+    /// Form of the answer, if the stanza asks about what an account publishes.
     question: Option<NodesQuestion>,
     /// Place of the stanza in a stream that is counted.
     place: Option<StreamPlace>,
-    /// If the device that it is for is not there, all of the account's hear it.
+    /// The arrival for all devices of the account, if the one that it is for is not online.
     for_others: Option<ForeignArrival>,
 }
 
 /// Next step for the caller that handed in a stanza.
 pub enum Judged {
-    /// Nothing, or nothing yet.
+    /// Nothing to do, or not yet.
     Nothing,
     /// The sender gets this error.
     Refused(Box<[u8]>, StanzaFault),
@@ -83,7 +83,7 @@ impl ArrivalDesk {
         ArrivalDesk { control, tell, taking, bytes, taking_max, bytes_max, last, seed, placed }
     }
 
-    /// Other limits from now on. Stanzas being processed beyond them go on.
+    /// Sets other limits. Stanzas being processed beyond them go on.
     pub fn set_limits(&mut self, limits: &FederationLimits) {
         (self.taking_max, self.bytes_max) = (limits.taking_max as usize, limits.taking_bytes_max);
     }

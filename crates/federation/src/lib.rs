@@ -157,8 +157,8 @@ impl WayOut {
         self.insist(FederationMail::Listeners(changes), over);
     }
 
-    /// Other limits from now on: federation's, and those of the process. Stanzas and streams that
-    /// exceed a lower limit stay until they end. Waits for room until the process is `over`.
+    /// Sets other limits: federation's, and those of the process. Stanzas and streams that exceed a
+    /// lower limit stay until they end. Waits for room until the process is `over`.
     pub fn set_limits(&self, limits: &FederationLimits, of_process: &Limits, over: &AtomicBool) {
         self.handed_max.store(limits.handed_bytes_max, Ordering::Relaxed);
         let both = Box::new((limits.clone(), of_process.clone()));

@@ -118,7 +118,7 @@ impl FederationLogic {
         }
     }
 
-    /// Other limits from now on. Streams that are open keep what they began with.
+    /// Sets other limits. Streams that are open keep what they began with.
     fn configure(&mut self, limits: FederationLimits, of_process: Limits, handle: &mut Handle) {
         self.parts.profile = Arc::new(PeerProfile {
             begin_ms_max: limits.begin_ms_max,
@@ -138,8 +138,8 @@ impl FederationLogic {
         self.parts.domains.is_own(domain)
     }
 
-    /// Between which domains a stanza goes that is for this one: from the one that its sender is
-    /// of. Components hear all of ours over one stream.
+    /// Domains of a stanza that is for `domain`: from its sender's. Components hear all of ours
+    /// over one stream.
     fn pair(&self, domain: &str, xml: &[u8]) -> DomainPair {
         let PeerProfile { domains, .. } = &*self.parts.profile;
         let from = if domains.is_component(domain) { None } else { domain_in(xml, "from") };

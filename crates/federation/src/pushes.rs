@@ -43,7 +43,7 @@ impl PushDesk {
         PushDesk { open, services, limits: limits.clone(), seed, last: 0 }
     }
 
-    /// Other limits from now on. Notifications beyond them stay until they are answered.
+    /// Sets other limits. Notifications beyond them stay until they are answered.
     pub fn set_limits(&mut self, limits: &FederationLimits) {
         self.limits = limits.clone();
     }

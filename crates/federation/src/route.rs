@@ -33,7 +33,7 @@ pub type StreamRef = (ConnRef, u64);
 /// Where a route is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RouteState {
-    /// Nothing is under way.
+    /// No call is under way.
     Idle,
     /// Its domain is being called, under this number.
     Calling(u64),

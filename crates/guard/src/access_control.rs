@@ -71,7 +71,7 @@ pub trait LoginWitness: Send + Sync {
     fn failed(&self, now_s: u32, question: &Question);
 }
 
-/// Nothing that takes its time.
+/// Errands that are refused whenever they would take time.
 struct AtOnce;
 
 impl Errands for AtOnce {
@@ -203,8 +203,7 @@ impl AccessControl {
         self.bans.clone()
     }
 
-    /// From now on this one hears of logins that failed, as long as somebody else holds it: it may
-    /// hold this.
+    /// Sets the witness of failed logins, which somebody else must hold: it may hold this.
     pub fn heed(&self, witness: Weak<dyn LoginWitness>) {
         // A second one is as good as the first.
         let _ = self.witness.set(witness);

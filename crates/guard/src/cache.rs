@@ -28,7 +28,7 @@ impl Default for CacheLimits {
     }
 }
 
-/// Under which something is remembered.
+/// Key under which a verdict is remembered.
 pub(crate) type CacheKey = [u8; 16];
 
 /// A hash keyed with what the process drew.

@@ -29,7 +29,7 @@ pub enum ServiceVerdict {
         is_super: bool,
         /// All that it may do; absent: what is known here holds.
         rules: Option<Arc<UserRules>>,
-        /// For how long, seconds; absent: for good.
+        /// Seconds for which the verdict holds; absent: for good.
         expires_s: Option<u32>,
     },
     /// Stay out.

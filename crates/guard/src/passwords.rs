@@ -170,7 +170,7 @@ pub enum StoredHash {
     Pbkdf2 {
         /// How often.
         rounds: NonZeroU32,
-        /// At most [`UserOrder::SALT_BYTES_MAX`].
+        /// Salt, at most [`UserOrder::SALT_BYTES_MAX`].
         salt: Box<[u8]>,
         /// 64 bytes.
         hash: Box<[u8]>,

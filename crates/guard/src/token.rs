@@ -89,7 +89,7 @@ pub struct TokenPolicy {
     pub algorithms: Vec<Algorithm>,
     /// Required issuer.
     pub issuer: Option<String>,
-    /// For whom it must be.
+    /// Audience that a token must name.
     pub audience: Option<String>,
     /// Seconds by which clocks may differ.
     pub leeway_s: u32,
@@ -147,7 +147,7 @@ pub struct Claims {
     pub user: Option<Box<str>>,
     /// All that it may do, for [`acl`].
     pub acl: Option<Value>,
-    /// Until when, Unix seconds; 0: for good.
+    /// Unix second until which the claims hold; 0: for good.
     pub until_s: u32,
 }
 

@@ -194,7 +194,7 @@ pub fn end(quiet: bool, result: Result<(), Failure>) -> ExitCode {
     }
 }
 
-/// Says something on standard error, if anybody listens there.
+/// Prints a line on standard error, if anybody listens there.
 pub fn say(line: &str) {
     note!("{line}");
 }

@@ -25,7 +25,7 @@ macro_rules! out {
     ($($text:tt)*) => { $crate::out::print(&format!("{}\n", format_args!($($text)*))) };
 }
 
-/// Says a line about it.
+/// Prints a note on standard error.
 macro_rules! note {
     ($($text:tt)*) => { $crate::out::note(&format!("{}\n", format_args!($($text)*))) };
 }
@@ -41,7 +41,7 @@ pub fn paint(text: &str) {
     let _ = Raw.write_all(text.as_bytes());
 }
 
-/// Says something about the result, to whoever listens.
+/// Prints a note about the result on standard error.
 pub fn note(text: &str) {
     // There is nobody left to say it to.
     let _ = io::stderr().write_all(escaped_lines(text).as_bytes());
@@ -98,7 +98,7 @@ impl Write for Raw {
     }
 }
 
-/// Nothing panics while it is held, so a poisoned one is as good as another.
+/// Locks the fault. Nothing panics while it is held, so a poisoned lock is as good as another.
 fn fault() -> MutexGuard<'static, Option<io::Error>> {
     FAULT.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -41,7 +41,7 @@ impl Side {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Before TCP stood.
+    /// Before the TCP connection was established.
     Connect,
     /// TCP stood; TLS or WebSocket were not open.
     Layers,

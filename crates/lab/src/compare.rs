@@ -27,7 +27,8 @@ pub struct ComparisonRow {
     pub values: [f64; 2],
     /// Values for people, with units.
     pub shown: [String; 2],
-    /// By how much the second differs from the first, as a share of the first; `None`: of nothing.
+    /// Difference of the second from the first, as a share of the first; `None`: the first is
+    /// nothing.
     pub change: Option<f64>,
     /// In what interval the difference (second less first) lies with 95 % confidence; `None`: too
     /// little was measured to tell.

@@ -114,7 +114,7 @@ impl Fleet {
         self.post_all(|| Mail::Cut(share, how));
     }
 
-    /// From now on so large a share of those online is cut each second, and comes back at once.
+    /// Cuts this share of the clients online each second, which come back at once.
     pub fn flap(&self, share_per_s: f64) {
         self.post_all(|| Mail::Flap(share_per_s));
     }

@@ -183,7 +183,7 @@ type Numbered<'a> = &'a dyn Fn(u32) -> ImOrder;
 /// Result of giving an order once.
 enum Given {
     Done(Option<String>),
-    /// Again, after a while.
+    /// To be given again, after a while.
     Again(Duration, String),
     Never(String),
 }

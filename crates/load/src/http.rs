@@ -40,7 +40,7 @@ pub enum HttpError {
     Malformed,
     /// Its head or its body is longer than allowed.
     TooLarge,
-    /// Nothing was asked.
+    /// An answer came without a request.
     Unasked,
 }
 
@@ -83,7 +83,7 @@ pub struct AnswerReader {
 }
 
 impl AnswerReader {
-    /// Nothing was asked yet.
+    /// Makes a reader before any request.
     pub fn new(keeps: bool) -> AnswerReader {
         let answer = HttpAnswer::default();
         AnswerReader { next: Next::Head, answer, asked: VecDeque::new(), keeps }

@@ -90,8 +90,8 @@ impl MediaDoor {
         Ok(MediaDoor { to, seats, tally, times, desk })
     }
 
-    /// Other limits from now on. Transfers that exceed a lower limit stay until they end, and
-    /// connections keep the times that they began with.
+    /// Sets other limits. Transfers that exceed a lower limit stay until they end, and connections
+    /// keep the times that they began with.
     pub fn set_limits(&self, limits: &MediaLimits) {
         self.seats.set_max(limits.transfers_max, limits.transfers_a_source_max);
         let most = (limits.uploads_max, limits.uploads_a_source_max);

@@ -37,9 +37,9 @@ pub(crate) enum May {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Permit {
     pub may: May,
-    /// Until when, Unix seconds.
+    /// Unix second until which the permit holds.
     pub until_s: u64,
-    /// Until when the file is kept, likewise.
+    /// Unix second until which the file is kept.
     pub kept_until_s: u64,
     /// The file's size.
     pub bytes: u64,

@@ -1,4 +1,4 @@
-//! Both storages, as whoever gives leave to upload sees them.
+//! Both storages, as the code that gives leave to upload sees them.
 //!
 //! The name of a file in the storage follows from a seed of this start and a count, by a MAC: names
 //! cannot be guessed, and none is given twice.

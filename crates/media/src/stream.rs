@@ -122,7 +122,7 @@ impl<S> Handed<S> {
         self.quiet.as_mut().set(sleep(self.silence));
     }
 
-    /// Nothing can go on now: is there still time?
+    /// Waits, with an error when the time for progress is up.
     fn wait<T>(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
         let quiet = self.quiet.as_mut().poll(cx).is_ready();
         if quiet || self.whole.as_mut().poll(cx).is_ready() {

@@ -359,7 +359,7 @@ impl User {
         }
     }
 
-    /// More of a part of them.
+    /// Adds to a part of the user's data.
     fn add(&mut self, at: usize, text: &str) {
         let part = &mut self.parts[at];
         if part.len() + text.len() <= PART_BYTES_MAX {

@@ -110,7 +110,7 @@ impl MessageId {
     }
 
     /// As [`after`](Self::after), for one of several generators of a node, each with ids of its
-    /// own: `giver` is its index and their number. No two of them ever generate the same id.
+    /// own: `giver` is its index, `givers` their number. No two of them ever generate one id.
     pub fn after_of(
         last: u64,
         wall_ms: u64,

@@ -78,7 +78,7 @@ pub trait Machine {
         link.map(|_| ()).map_err(|_| CloseReason::TlsFailed)
     }
 
-    /// Nothing was received for as long as [`Outbox::silence`] allowed.
+    /// Handles silence: nothing was received for as long as [`Outbox::silence`] allowed.
     fn silent(&mut self, now: Now, out: &mut Outbox<Self::Up>) -> Result<(), CloseReason>;
 
     /// This connection must go, because its owner's shard has no room (`Busy`) or the server is
@@ -254,7 +254,7 @@ impl<Up> Outbox<Up> {
         true
     }
 
-    /// Says something to the inside.
+    /// Sends a word to the inside.
     pub fn say(&mut self, word: impl Into<Up>) {
         self.words.push(word.into());
     }
@@ -284,8 +284,8 @@ impl<Up> Outbox<Up> {
         &mut self.secrets
     }
 
-    /// From now on, [`Machine::silent`] is called when nothing was received for so many
-    /// milliseconds (and at most a sixth more: a look takes its time). Zero: never.
+    /// Has [`Machine::silent`] called when nothing was received for so many milliseconds (and at
+    /// most a sixth more: a look takes its time). Zero: never.
     pub fn silence(&mut self, ms: u32) {
         self.silence_ms = Some(ms);
     }

@@ -53,9 +53,9 @@ pub struct UploadSlot {
     pub headers: Vec<(Box<str>, Box<str>)>,
     /// URL from which receivers of the message get it.
     pub get_url: Box<str>,
-    /// Until when it may be put there, Unix seconds.
+    /// Unix second until which the file may be uploaded.
     pub put_until_s: u64,
-    /// Until when it is there, Unix seconds.
+    /// Unix second until which the file is kept.
     pub get_until_s: u64,
 }
 

@@ -148,7 +148,7 @@ pub struct Transition {
     pub protocol: &'static str,
     /// Address of the connection, if the principal came online.
     pub peer: Option<SocketAddr>,
-    /// Above the version of every earlier transition of this principal.
+    /// Version above that of every earlier transition of this principal.
     pub version: PresenceVersion,
 }
 

@@ -49,11 +49,11 @@ section! {
 }
 
 words! {
-    /// From where Binds without proof are accepted.
+    /// Addresses from which Binds without proof are accepted.
     pub enum AnonymousFrom {
         /// From nowhere.
         Nowhere = "nowhere",
-        /// From this machine only.
+        /// Addresses of this machine only.
         Loopback = "loopback",
         /// From everywhere: an explicit choice of the operator.
         Everywhere = "everywhere",

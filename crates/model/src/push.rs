@@ -9,7 +9,7 @@ pub enum Priority {
     /// Delivered in turn.
     #[default]
     Normal,
-    /// Before normal ones that have not been sent yet.
+    /// Delivered before normal ones that have not been sent yet.
     High,
 }
 

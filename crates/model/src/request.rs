@@ -159,7 +159,7 @@ pub struct Resume {
 /// Proof that a Bind is the device's.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Proof {
-    /// Nothing.
+    /// No proof.
     None,
     /// HMAC-SHA256 over `signed` with one of the product's secrets.
     Hmac {

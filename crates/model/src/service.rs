@@ -209,7 +209,8 @@ impl Delivery {
         }
     }
 
-    /// If it refuses a connection: the word for the reason, and who wanted to be let in.
+    /// For a refused connection: the word for the reason, and the client that wanted to be
+    /// admitted.
     pub fn refusal(&self) -> Option<(&'static str, Option<&str>)> {
         match self {
             Delivery::Push(PushDelivery::Refused(refused)) => {
@@ -337,20 +338,19 @@ pub trait Service: Send + 'static {
         false
     }
 
-    /// From now on memory is so short.
+    /// Notes how short memory is.
     fn press(&mut self, pressure: Pressure);
 
-    /// From now on newcomers are refused because the server drains, or are no longer.
+    /// Notes whether newcomers are refused because the server drains.
     fn set_draining(&mut self, now: Now, draining: bool);
 
-    /// From now on these limits are in force. Sessions and entries that exceed a lower limit stay
-    /// until they end.
+    /// Applies new limits. Sessions and entries that exceed a lower limit stay until they end.
     fn configure(&mut self, _limits: &Arc<Limits>) {}
 
-    /// From now on the configuration has these products.
+    /// Applies the products of the configuration.
     fn install(&mut self, _products: &[Arc<Product>]) {}
 
-    /// From now on these webhooks want Reports. Those that a log is about to store are stored where
+    /// Applies the webhooks that want Reports. Those that a log is about to store are stored where
     /// they were to go.
     fn set_report_hooks(&mut self, _hooks: &[ReportHook]) {}
 

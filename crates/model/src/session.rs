@@ -367,13 +367,13 @@ pub struct Outgoing {
     pub message: Arc<Publication>,
     /// The packet identifier; 0 at QoS 0.
     pub id: u16,
-    /// At which QoS.
+    /// QoS of the delivery.
     pub qos: Qos,
     /// Whether the message may have been sent before.
     pub again: bool,
     /// The retain flag it carries.
     pub retain: bool,
-    /// Others on this shard get it too: its frame is worth keeping for them.
+    /// Whether others on this shard get it too: its frame is worth keeping for them.
     pub shared: bool,
     /// Identifiers of the subscriptions that the message matches.
     pub subscription_ids: SubscriptionIds,

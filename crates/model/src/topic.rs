@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, Default)]
 #[repr(u8)]
 pub enum Qos {
-    /// At most once.
+    /// Delivered at most once.
     #[default]
     AtMostOnce = 0,
     /// At least once.
@@ -148,7 +148,7 @@ pub enum RetainHandling {
     /// At every one.
     #[default]
     Send = 0,
-    /// If it was not there before.
+    /// When the subscription did not exist before.
     SendIfNew = 1,
     /// Never.
     DoNotSend = 2,
@@ -162,7 +162,7 @@ pub struct SubscriptionOptions {
     pub filter: Box<str>,
     /// The highest QoS it wants.
     pub qos: Qos,
-    /// Nothing that it published itself (MQTT5 3.8.3-3).
+    /// Whether messages that the client published itself are left out (MQTT5 3.8.3-3).
     pub no_local: bool,
     /// Messages keep the retain flag they were published with.
     pub retain_as_published: bool,

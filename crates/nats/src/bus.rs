@@ -24,7 +24,7 @@ pub(crate) async fn listen(
     Ok(())
 }
 
-/// Says something, to be answered at `reply` if that is given.
+/// Publishes a message, to be answered at `reply` if that is given.
 pub(crate) async fn say(client: Client, subject: String, reply: Option<String>, payload: Vec<u8>) {
     // Whoever waits for an answer asks again.
     let _ = match reply {

@@ -18,7 +18,7 @@ const PULLED: usize = 64;
 /// A request for messages ends after so long, and says so: a sign of life.
 const EXPIRES: Duration = Duration::from_secs(4);
 
-/// After so long without such a sign the consumer is taken to be gone.
+/// Silence after which the consumer is taken to be gone.
 const SILENCE: Duration = Duration::from_secs(6);
 
 /// A consumer that nobody asks is removed by its server after so long.
@@ -52,7 +52,7 @@ pub(crate) struct Delivered {
 /// Report of a consumer.
 pub(crate) enum Said {
     Message(Delivered),
-    /// Nothing new, and it lives.
+    /// No new message; the consumer lives.
     Idle,
 }
 

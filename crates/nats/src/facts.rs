@@ -31,7 +31,7 @@ pub enum NatsSync {
     /// The server does not tell: the account is not the system account.
     #[default]
     Unknown,
-    /// Before it acknowledges.
+    /// Before the acknowledgement.
     Always,
     /// So many seconds after the acknowledgement.
     Seconds(u64),

@@ -237,12 +237,12 @@ impl Nats {
         self.handle.block_on(bus::listen(&self.bus, subject, Arc::clone(&self.events)))
     }
 
-    /// Says something to other nodes, to be answered at `reply` if that is given.
+    /// Publishes a message to other nodes, to be answered at `reply` if that is given.
     pub fn say(&self, subject: String, reply: Option<String>, payload: Vec<u8>) {
         self.handle.spawn(bus::say(self.bus.clone(), subject, reply, payload));
     }
 
-    /// Says something, and waits until it has left: before the connection ends.
+    /// Publishes a message, and waits until it has left: before the connection ends.
     pub fn say_now(&self, subject: String, payload: Vec<u8>) {
         let said = async {
             bus::say(self.bus.clone(), subject, None, payload).await;

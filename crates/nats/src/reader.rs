@@ -16,7 +16,7 @@ const PAGE: usize = 64;
 /// ... and bytes, about.
 const PAGE_BYTES: usize = 4 << 20;
 
-/// After so many pages of a consumer the stream's leader is asked where the stream begins.
+/// Number of pages of a consumer after which the stream's leader is asked where the stream begins.
 const LOOK_EVERY: u32 = 32;
 
 /// The question.
@@ -24,7 +24,7 @@ const LOOK_EVERY: u32 = 32;
 pub struct StreamRead {
     /// The stream.
     pub stream: String,
-    /// From this sequence on, or from the first.
+    /// First sequence to read; or the first of the stream, if that is higher.
     pub from: u64,
     /// Whether to wait for a message, some seconds. Else the page is what is there by the stream's
     /// leader.
@@ -164,7 +164,7 @@ async fn lost(client: &Client, kept: &Kept) -> Result<StreamSlice, NatsError> {
     }
 }
 
-/// Nothing came for some seconds: the stream's leader may know better.
+/// Handles a silence of some seconds: asks the stream's leader, which may know better.
 async fn idle(client: &Client, mut kept: Kept) -> (Result<StreamSlice, NatsError>, Option<Kept>) {
     let state = match stream::state(client, kept.consumer.stream()).await {
         Ok(state) => state,

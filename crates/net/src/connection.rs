@@ -55,7 +55,8 @@ impl<M, S> ConnectionRecord<M, S> {
     pub(crate) const LOOPBACK: u16 = 32;
     /// The connection was let in only to be told BUSY.
     pub(crate) const CROWDED: u16 = 64;
-    /// Nothing is read and nothing shown until its machine says so; see `Outbox::hold`.
+    /// Nothing is read from the socket, and no input is passed on, until the machine says so; see
+    /// `Outbox::hold`.
     pub(crate) const HELD: u16 = 128;
     /// Its machine wants to know when all is written.
     pub(crate) const TELLS: u16 = 256;

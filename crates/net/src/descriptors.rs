@@ -41,7 +41,7 @@ impl fmt::Display for TooFew {
 }
 
 impl TooFew {
-    /// Not one connection would fit: there is no number of them to advise.
+    /// Advice where not one connection would fit: there is no number of them to name.
     fn nobody(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (crowd, spare) = self.besides;
         let base = crowd + spare + OWN;

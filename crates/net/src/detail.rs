@@ -11,7 +11,7 @@ use rustls::CertificateError as Doubt;
 /// Detail of a connection's end beyond its reason.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Detail {
-    /// Nothing.
+    /// No detail.
     #[default]
     Nothing,
     /// The kernel's answer.

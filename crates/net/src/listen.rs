@@ -223,7 +223,7 @@ pub struct OpenListener {
     pub address: ListenEndpoint,
     /// For each shard, its sockets.
     pub shards: Vec<Vec<OwnedFd>>,
-    /// Each of its sockets once more.
+    /// Duplicates of its sockets.
     pub copies: Vec<KeptSocket>,
     /// Its file, if it has one.
     pub files: SocketFiles,

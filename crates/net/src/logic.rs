@@ -180,7 +180,7 @@ pub trait ShardLogic: Sized {
 pub struct ConnectionEnd {
     /// Why it ended.
     pub reason: CloseReason,
-    /// More about the reason. May be empty.
+    /// Further details of the reason. May be empty.
     pub detail: &'static str,
     /// The peer's address, as far as it is still known.
     pub peer: Option<SocketAddr>,
@@ -353,7 +353,7 @@ impl<H: ShardLogic> ShardHandle<H> {
         self.closes.push((conn, reason, true));
     }
 
-    /// From now on the logic is shown what passes on this shard's connections, or is not.
+    /// Sets whether the logic is shown the traffic of this shard's connections.
     pub fn set_tapping(&mut self, on: bool) {
         self.tapping = on;
     }
@@ -390,8 +390,7 @@ impl<H: ShardLogic> ShardHandle<H> {
         self.drain = Some(DrainOrder::Stay);
     }
 
-    /// From now on these limits are in force. Connections and buffers that exceed a lower limit
-    /// stay.
+    /// Sets new limits. Connections and buffers that exceed a lower limit stay.
     pub fn set_limits(&mut self, limits: Arc<Limits>) {
         self.limits = Some(limits);
     }

@@ -678,7 +678,7 @@ where
         self.buckets.get(key.slot as usize).copied().unwrap_or(NO_BUCKET)
     }
 
-    /// From now on a connection is counted there. Those of this machine alone take no room.
+    /// Sets the bucket that a connection is counted in. Those of this machine alone take no room.
     fn set_bucket(&mut self, key: Key, bucket: u16) {
         let slot = key.slot as usize;
         if slot >= self.buckets.len() && bucket != NO_BUCKET {

@@ -18,7 +18,7 @@ pub trait Net {
     /// Messages between shards.
     type Message: Send;
 
-    /// Both clocks. The shard calls it once a turn.
+    /// Present time by both clocks. The shard calls it once a turn.
     fn now(&mut self) -> Now;
 
     /// The monotonic clock alone: times a turn.
@@ -100,8 +100,8 @@ pub trait NestedWait: Net {
     /// Appends what is ready, without a wait. True: there may be more.
     fn poll(&mut self, ready: &mut Vec<ReadyEvent>) -> bool;
 
-    /// From now on a wait here ends as well when something becomes ready at `other`, the network
-    /// of another shard on this thread: [`ReadyEvent::Nested`], once. False: it cannot be had.
+    /// Has a wait here end as well when `other`, the network of another shard on this thread,
+    /// becomes ready: [`ReadyEvent::Nested`], once. Returns false if that cannot be had.
     fn nest(&mut self, other: &Self) -> bool;
 
     /// No longer: the other shard leaves this thread, or this one does.
@@ -149,7 +149,7 @@ pub enum Accepted<S> {
 pub enum Got {
     /// Number of bytes, at least one.
     Bytes(usize),
-    /// Nothing now.
+    /// Nothing was read or written for now.
     Later,
     /// The peer closed (reads only).
     End,

@@ -3,7 +3,7 @@
 use model::limits::Limits;
 use model::link::{FrameLimits, Protocol, WireProfile};
 
-/// Both.
+/// Both protocols.
 pub(crate) const WIRES: [WireProfile; 2] = [FRAMES, PACKETS];
 
 /// One whose frames all count.

@@ -114,7 +114,7 @@ impl Digests {
         TALLIES.iter().zip(values).map(|(&(name, help), value)| (name, help, value)).collect()
     }
 
-    /// One of them.
+    /// Value of a counter.
     pub fn tally(&self, which: TrackerCounter) -> u64 {
         self.tallies[which as usize].load(Ordering::Relaxed)
     }
@@ -150,7 +150,7 @@ impl Digests {
         self.unwritten.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// For how long this shard's oldest unwritten transition has been so.
+    /// Publishes the age of this shard's oldest unwritten transition.
     pub(crate) fn publish(&self, now: Now, shard: ShardId, age_ms: Option<u64>) {
         let at = age_ms.map_or(0, |age| now.wall_ms.saturating_sub(age).max(1));
         self.oldest[usize::from(shard.0)].store(at, Ordering::Release);

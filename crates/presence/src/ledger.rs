@@ -36,7 +36,7 @@ pub(crate) struct Entry {
     pub(crate) key: Box<str>,
     pub(crate) user: Option<Box<User>>,
     pub(crate) version: PresenceVersion,
-    /// Since when it waits: milliseconds of the monotonic clock, modulo 2^32.
+    /// Moment since which it waits: milliseconds of the monotonic clock, modulo 2^32.
     pub(crate) since_ms: u32,
     /// Its state, by [`Codes`].
     pub(crate) code: u8,

@@ -99,7 +99,7 @@ pub struct Replicator {
     offers: VecDeque<WriteOffer>,
     breaker: CircuitBreaker,
     lease_due: Instant,
-    /// Until when the lease holds that was renewed last.
+    /// Moment until which the lease holds that was renewed last.
     leased_until: Instant,
     history: Option<History>,
     /// Whether a call failed since the lease was last renewed: what was written may be gone.
@@ -302,7 +302,7 @@ impl Replicator {
         }
     }
 
-    /// Nothing is called for a while.
+    /// Handles a fault: the directory is not called for a while.
     fn fault(&mut self, now: Now, fault: &DirectoryError) {
         self.tally.fault(fault);
         self.tally.openings += u64::from(self.breaker.circuit() == Circuit::Closed);

@@ -55,7 +55,8 @@ impl MemoryDirectory {
         self.store().flush();
     }
 
-    /// From now on the changes of the last `ms` milliseconds can be [lost](MemoryDirectory::lose).
+    /// Keeps the changes of the last `ms` milliseconds from now on, so that they can be
+    /// [lost](MemoryDirectory::lose).
     pub fn remember(&self, ms: u64) {
         self.store().remember(ms);
     }
@@ -171,7 +172,7 @@ impl Directory for MemoryDirectory {
         self.call(|store| Ok(store.nodes()))
     }
 
-    /// Nothing is sent anywhere.
+    /// Returns zeros: nothing is sent anywhere.
     fn traffic(&self) -> (u64, u64) {
         (0, 0)
     }

@@ -40,10 +40,10 @@ pub const BATCH_MAX: usize = 2_048;
 /// Beyond it they are forgotten, and what the directory says of them is put right by comparison.
 pub const ABSENT_MAX: usize = 4 << 20;
 
-/// After a fault a tracker waits so long, then twice that and so on, milliseconds.
+/// First pause of a tracker after a fault, milliseconds; each further one is twice as long.
 const BACKOFF_MS: u64 = 100;
 
-/// But never longer than this.
+/// Longest pause, milliseconds.
 const BACKOFF_MS_MAX: u64 = 1_000;
 
 /// Settings of a tracker.
@@ -96,12 +96,12 @@ pub struct PresenceTracker {
     absent: usize,
     /// Records handed out and not answered, in the order of their batches.
     flight: Vec<Flight>,
-    /// Since when the oldest of it waits, as in entries.
+    /// Moment since which the oldest of it waits, as in entries.
     out_since_ms: u32,
     /// Entries that a part of the directory could not take.
     aside: Option<Aside>,
     clock: VersionClock,
-    /// Not told yet.
+    /// Version that is not reported yet.
     observed: Option<PresenceVersion>,
     retry_at: Option<Instant>,
     backoff_ms: u64,
@@ -119,7 +119,7 @@ struct Flight {
 /// Slots of entries that wait beside the queue.
 struct Aside {
     slots: Vec<u32>,
-    /// Since when one of them waits, as in entries.
+    /// Moment since which one of them waits, as in entries.
     since_ms: u32,
     /// When they stand in the queue again.
     at: Instant,
@@ -386,7 +386,7 @@ impl PresenceTracker {
         self.digests.publish(now, self.settings.shard, age.map(u64::from));
     }
 
-    /// For how long the entry in this slot has waited, milliseconds.
+    /// Time that the entry in this slot has waited, milliseconds.
     fn age(&self, now: Now, slot: u32) -> u32 {
         self.ledger.tenant(slot).map_or(0, |(_, entry)| elapsed(now, entry.since_ms))
     }

@@ -53,7 +53,7 @@ pub struct Client {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// Nothing was sent, or the last connection has ended.
+    /// No connection was begun, or the last one has ended.
     Idle,
     /// The Login is on its way.
     Asking,

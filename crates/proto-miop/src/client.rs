@@ -55,7 +55,7 @@ struct Session {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// Nothing was sent, or the last connection has ended.
+    /// No connection was begun, or the last one has ended.
     Idle,
     /// The Bind is on its way.
     Asking,

@@ -45,7 +45,7 @@ pub struct Server(State);
 const _: () = assert!(size_of::<Server>() <= 16, "an idle connection's machine is 16 bytes");
 
 enum State {
-    /// Not opened.
+    /// The connection is not opened.
     New { bind_ms_max: u32 },
     /// No Bind has been taken; one is due.
     Fresh(Box<Fresh>),
@@ -211,7 +211,7 @@ impl Server {
             && self.version().is_some_and(Version::is_classic)
     }
 
-    /// Says what was wrong, to whom it can be said, and gives the reason to end with.
+    /// Sends the fault, where the client can be told of it, and returns the reason to end with.
     fn fail(&self, fault: FrameFault, out: &mut Out) -> CloseReason {
         if self.version() == Some(Version::V7) || fault == FrameFault::NewerVersion {
             error(fault.result(), fault.name(), out.bytes());

@@ -98,7 +98,7 @@ const fn varint_max() -> u32 {
     268_435_455
 }
 
-/// By which rules bytes are read: whose they are, the limits, and what is let pass.
+/// Rules by which bytes are decoded: their sender, the limits, and the tolerated faults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DecodeRules {
     /// Sender of the bytes.

@@ -33,8 +33,8 @@ const CHANNEL_BINDING: &str = "urn:xmpp:sasl-cb:0";
 
 const STREAM_ERRORS: &str = "urn:ietf:params:xml:ns:xmpp-streams";
 
-/// Says that stream management does not do that (XEP-0198 3, 5), and how many stanzas are handled,
-/// if that is known.
+/// Element that says that stream management refuses a request (XEP-0198 3, 5), and how many stanzas
+/// are handled, if that is known.
 pub fn management_failed(condition: &str, handled: Option<u32>) -> String {
     let h = handled.map(|h| format!(" h='{h}'")).unwrap_or_default();
     format!("<failed xmlns='{SM}'{h}><{condition} xmlns='{STANZA_ERRORS}'/></failed>")
@@ -69,7 +69,7 @@ pub fn check_open(
     }
 }
 
-/// For whom a stream is, and of which version.
+/// Checks the domain that a stream is for, and its version.
 fn check_address(
     header: Element<'_, '_>,
     domains: &ForeignDomains,
@@ -109,7 +109,7 @@ pub struct LoginOffer {
     pub mechanisms: Vec<Mechanism>,
     /// Channel bindings that a login may use (XEP-0440 3).
     pub bindings: Vec<&'static str>,
-    /// More ways to log in, as XML.
+    /// Further ways to log in, as XML.
     pub more: String,
 }
 

@@ -52,8 +52,8 @@ pub(crate) fn batches_from(engine: &Engine, from: u64) -> Result<Vec<StreamBatch
     Ok(all)
 }
 
-/// Up to which index a new copy is what the old one was, whose acknowledged end was `before`. It
-/// tells whether anything acknowledged is missing, not how much of it: the old copy is gone.
+/// Index up to which a new copy equals the old one, whose acknowledged end was `before`. It tells
+/// whether anything acknowledged is missing, not how much of it: the old copy is gone.
 pub(crate) fn kept(engine: &Engine, before: Position) -> u64 {
     let end = engine.position();
     if before.index == 0 || end.index < before.index {

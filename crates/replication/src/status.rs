@@ -34,7 +34,7 @@ pub struct ClusterStatus {
 }
 
 impl ClusterStatus {
-    /// Before anything is known.
+    /// State before anything is known.
     pub(crate) fn at_first(settings: &ClusterSettings, me: LogLeader) -> ClusterStatus {
         ClusterStatus {
             name: settings.name.clone(),

@@ -6,7 +6,7 @@
 use base::calendar;
 use lab::series::Unit;
 
-/// Between a number and its unit.
+/// Space between a number and its unit.
 pub const SPACE: char = '\u{a0}';
 
 /// A value of this unit.

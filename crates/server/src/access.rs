@@ -280,12 +280,12 @@ impl Entrance {
         self.orders.begin(ways)
     }
 
-    /// From now on other limits bound registrations and passwords.
+    /// Sets other limits for registrations and passwords.
     pub fn set_limits(&self, limits: &ChatLimits) {
         self.orders.set_limits(limits);
     }
 
-    /// From now on this one hears of such orders before they are answered.
+    /// Sets the witness that such orders are reported to before they are answered.
     pub fn tell_orders(&self, witness: Witness) {
         self.orders.heed(witness);
     }

@@ -21,7 +21,7 @@ pub fn since(began: Instant) -> Duration {
     Instant::now() - began
 }
 
-/// Both clocks, of a process that began then.
+/// Present time by both clocks, of a process that began then.
 pub fn now(began: Instant) -> base::time::Now {
     let nanos = u64::try_from(since(began).as_nanos()).unwrap_or(u64::MAX);
     base::time::Now::new(base::time::Instant::from_nanos(nanos), wall_ms())

@@ -235,8 +235,8 @@ impl<O: Outside> ServerLogic<O> {
         &self.around.shard_presence
     }
 
-    /// Before the shard's first turn and after its last one: what the log has completed. Gives how
-    /// many it were.
+    /// Before the shard's first turn and after its last one: takes calls that the log has
+    /// completed, and returns their number.
     pub fn completed(&mut self, now: Now, mail: impl Iterator<Item = Mail>) -> usize {
         let mut count = 0;
         for mail in mail {
@@ -254,8 +254,8 @@ impl<O: Outside> ServerLogic<O> {
         count
     }
 
-    /// After the shard's last turn: lets the services say what they still have to say to their log,
-    /// and the tracker to the directory. True when that is all.
+    /// After the shard's last turn: lets the services write their last calls to the log, and the
+    /// tracker to the directory. Returns true when that is all.
     pub fn wind_up(&mut self, now: Now) -> bool {
         for service in &mut self.services {
             service.stir();
@@ -399,7 +399,7 @@ impl<O: Outside> ServerLogic<O> {
         }
     }
 
-    /// Says whose message is lost.
+    /// Reports whose message is lost.
     fn tell_lost(&self, lost: &LostMessage) {
         let LostMessage { timeline, seq, id, label } = lost;
         let owners = self.services.iter().find_map(|service| service.owner(*timeline, label));

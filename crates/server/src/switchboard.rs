@@ -69,7 +69,7 @@ impl<O: Outside + Send> Switchboard<O> {
         self.tell_all(|| Mail::Drain(over_ms, Arc::clone(&to)))
     }
 
-    /// Says that the server drains, or does not any more. Whether it did before.
+    /// Sets whether the server drains. Returns whether it did before.
     pub fn set_draining(&self, draining: bool) -> bool {
         self.draining.swap(draining, Ordering::Relaxed)
     }

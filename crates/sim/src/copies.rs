@@ -282,7 +282,7 @@ impl SimReplicators {
         own.map(|(key, record)| (key, record.version)).collect()
     }
 
-    /// For whoever wonders.
+    /// Description of the state, for a failed test.
     pub fn describe(&self, now: Now) -> String {
         format!("{:?} words {}", self.life.replicator.standing(now), self.life.words.len())
     }

@@ -54,12 +54,12 @@ struct End {
     last_at: u64,
     /// The other end will send nothing more.
     ended: bool,
-    /// Its own end has been sent: nothing follows it, neither bytes nor a second one.
+    /// Whether its own end has been sent: nothing follows it, neither bytes nor a second end.
     finished: bool,
     error: Option<CloseReason>,
     /// The last send was short: the holder waits for room.
     starved: bool,
-    /// Nothing arrives here or leaves from here any more.
+    /// Whether nothing arrives here or leaves from here any more.
     vanished: bool,
     /// A timer for unacknowledged bytes runs.
     doomed: bool,
@@ -132,7 +132,7 @@ impl Fabric {
         &self.weather
     }
 
-    /// Both clocks.
+    /// Present time by both clocks.
     pub fn now(&self) -> Now {
         let wall_ms = self.wall_offset_ms + (self.now / 1_000_000) as i64;
         Now::new(Instant::from_nanos(self.now), wall_ms.max(0) as u64)
@@ -159,7 +159,7 @@ impl Fabric {
         self.wall_offset_ms += by_ms;
     }
 
-    /// From now on no caller reads.
+    /// Has no caller read from now on.
     pub fn stall_callers(&mut self) {
         let now = self.now;
         for end in self.ends.iter_mut().filter(|end| end.open && end.caller) {
@@ -167,7 +167,7 @@ impl Fabric {
         }
     }
 
-    /// From now on nothing arrives anywhere over the links there are.
+    /// Has nothing arrive anywhere over the present links.
     pub fn vanish_all(&mut self) {
         self.ends.iter_mut().filter(|end| end.open).for_each(|end| end.vanished = true);
     }

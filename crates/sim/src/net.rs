@@ -76,7 +76,7 @@ impl<L: Send> Net for SimNet<L> {
         self.fabric.borrow_mut().stop_listening(self.host);
     }
 
-    /// Nothing listens at socket files here.
+    /// Refuses: nothing listens at socket files here.
     fn dial(&mut self, to: &DialAddress, _: Option<IpAddr>) -> Result<Socket, CloseReason> {
         let DialAddress::Tcp(to) = to else { return Err(CloseReason::ConnectFailed) };
         let mut fabric = self.fabric.borrow_mut();

@@ -10,8 +10,8 @@ use std::thread::{Builder, scope};
 /// Steps by which the kernel prefers other threads (`nice`): a ninth of their share of a core.
 const NICE: i32 = 10;
 
-/// From now on this thread, and those that it begins, give way to others. It needs no right; where
-/// it is refused all the same they do not.
+/// Lowers the priority of this thread, and of those that it begins. That needs no right; where it
+/// is refused all the same the priority stays.
 pub(crate) fn give_way() {
     let nice = nice().max(NICE);
     let _ = rustix::process::setpriority_process(None, nice);

@@ -28,7 +28,7 @@ use std::time::Duration;
 /// When writes are put on stable storage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fsync {
-    /// Before they are completed. Acknowledged writes survive a power cut.
+    /// Before the writes are completed. Acknowledged writes survive a power cut.
     Always,
     /// So often. Writes acknowledged since the last time survive a crash of the server, not of the
     /// machine.

@@ -149,7 +149,7 @@ pub(crate) struct Log {
     /// The last segment.
     last: Last,
     file: Box<dyn File>,
-    /// Behind the last batch.
+    /// Position behind the last batch.
     at: Position,
     /// Of the next batch.
     epoch: u32,
@@ -259,7 +259,7 @@ impl Log {
         Ok((log, found))
     }
 
-    /// Says that a new epoch begins, on stable storage. On a disk without any room the first batch
+    /// Writes to stable storage that a new epoch begins. On a disk without any room the first batch
     /// says so.
     fn begin_epoch(&mut self) -> io::Result<()> {
         let origin = self.settings.origin;
@@ -299,7 +299,7 @@ impl Log {
         Place { segment: self.last.number, offset }
     }
 
-    /// Behind everything that was written. There must be no open batch.
+    /// Position behind all that was written. There must be no open batch.
     pub(crate) fn position(&self) -> Position {
         assert!(self.batch.is_empty(), "it is between two batches");
         self.at
@@ -407,7 +407,7 @@ impl Log {
         u64::try_from(u128::from(self.bytes) * 100 / all).unwrap_or(u64::MAX)
     }
 
-    /// Says once that it fills.
+    /// Reports once that the log fills.
     fn look_how_full(&mut self) {
         let percent = self.used_percent();
         if percent >= FILLS_PERCENT && !self.fills {

@@ -79,8 +79,8 @@ impl<'a> Case<'a> {
         found
     }
 
-    /// Both ends' columns of this name with the side they belong to; of a shared machine once, as
-    /// `side`'s.
+    /// Columns of this name of both ends, with the side they belong to; of a shared machine once,
+    /// as `side`'s.
     pub fn of_both(&self, name: &str, side: &'static str) -> Vec<(&'static str, String)> {
         let target = self.of_target(name);
         let testers = self.of_testers(name);

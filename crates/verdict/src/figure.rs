@@ -341,7 +341,7 @@ pub struct Meaning {
     pub meaning: String,
 }
 
-/// By how much a count may be higher than what was counted, and why; `None`: it is exact. Of a
+/// Amount by which a count may be higher than what was counted, and why; `None`: it is exact. Of a
 /// share likewise.
 pub(crate) fn doubt(figure: &Figure, scope: &Scope) -> Option<(f64, String)> {
     let of = |name: &str| scope.counts.figure(name);

@@ -42,7 +42,7 @@ pub fn highest(series: &Series, name: &str, window: Window) -> Option<(u64, f64)
     })
 }
 
-/// By how much a total grew in the window, or a gauge differs between its ends; `None`: it was not
+/// Growth of a total in the window, or difference of a gauge between its ends; `None`: it was not
 /// read twice.
 pub fn growth(series: &Series, name: &str, window: Window) -> Option<f64> {
     let cells = cells(series, name);

@@ -58,14 +58,14 @@ pub struct ServerState {
 pub struct ReasonRate {
     /// Its name.
     pub name: String,
-    /// Since the server's start.
+    /// Occurrences since the server's start.
     pub all: u64,
     /// Of the last second.
     pub rate: f64,
 }
 
 impl ServerState {
-    /// Nothing is known yet of the server at this place.
+    /// Makes a state before anything is known of the server at this place.
     pub fn new(place: String) -> ServerState {
         ServerState { place, ..ServerState::default() }
     }

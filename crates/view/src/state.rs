@@ -87,7 +87,7 @@ struct Totals {
 pub struct LastSecond {
     /// Its name: `bind`, `delivery` ...
     pub name: &'static str,
-    /// Half of all were not longer.
+    /// Median.
     pub p50: f64,
     /// Of a hundred one was longer.
     pub p99: f64,
@@ -130,7 +130,7 @@ pub struct RunState {
 }
 
 impl RunState {
-    /// Nothing has been seen yet.
+    /// Makes a state before anything was seen.
     pub fn new(title: Title) -> RunState {
         RunState { title, ..RunState::default() }
     }

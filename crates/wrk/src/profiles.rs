@@ -143,7 +143,7 @@ fn layers(target: &WrkTarget) -> Result<ClientLayers, String> {
     Ok(ClientLayers { tls, web_socket, ..ClientLayers::plain(protocol) })
 }
 
-/// More addresses of 127.0.0.0/8, when one has not ports enough.
+/// Further addresses of 127.0.0.0/8, when one has not ports enough.
 fn sources(target: &WrkTarget, connections: u32) -> Vec<IpAddr> {
     let loopback = target.host == "localhost" || target.host.starts_with("127.");
     if !loopback || connections <= CLIENTS_A_SOURCE {

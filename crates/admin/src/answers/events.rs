@@ -30,7 +30,7 @@ pub(crate) enum AnyEvent {
 }
 
 impl AnyEvent {
-    /// Under this id.
+    /// An event in the form of the API, with this id.
     pub(crate) fn new(id: &str, happening: &Happening) -> AnyEvent {
         match happening {
             Happening::Device(event) => AnyEvent::Device(DeviceEvent::new(id, event)),

@@ -22,7 +22,7 @@ pub(crate) struct WebhookBody<'a> {
     /// absent.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) redelivered: bool,
-    /// At most 100, in order. Reports are in batches of their own, and so are messages.
+    /// Events, at most 100, in order. Reports are in batches of their own, and so are messages.
     #[schemars(with = "Vec<AnyEvent>", length(max = BATCH_EVENTS_MAX))]
     pub(crate) events: &'a [Value],
 }
@@ -66,7 +66,7 @@ struct DeadLetterCounts {
     cleared: u64,
     /// Dropped since the start, because the limit was reached.
     evicted: u64,
-    /// Not stored since the start, because the disk refused.
+    /// Events not stored since the start, because the disk refused.
     refused: u64,
 }
 

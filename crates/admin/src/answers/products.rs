@@ -15,7 +15,7 @@ pub(crate) struct Product {
     app_id: u32,
     /// Ids of its secrets, newest first. The secrets themselves are never shown.
     key_ids: Vec<u32>,
-    /// From where Binds without proof are accepted.
+    /// Addresses from which Binds without proof are accepted.
     anonymous: Anonymous,
     /// HMAC-SHA256 with a secret of the product (MIOP 7).
     hmac: bool,
@@ -53,7 +53,7 @@ pub(crate) struct Product {
     generated_secret: Option<SecretBody>,
 }
 
-/// From where Binds without proof are accepted.
+/// Addresses from which Binds without proof are accepted.
 #[derive(Clone, Copy, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "AnonymousAccess")]

@@ -31,7 +31,7 @@ pub(crate) struct ApiToken {
 }
 
 impl ApiToken {
-    /// At this Unix millisecond.
+    /// State of a token at this Unix millisecond.
     pub(crate) fn new(token: &Token, now_ms: u64) -> ApiToken {
         let used_ms = token.used_ms.load(Ordering::Relaxed);
         ApiToken {

@@ -54,7 +54,7 @@ pub(crate) struct Entry {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "AuditLogEntry")]
 pub(crate) struct Numbered<'a> {
-    /// Above those of all earlier ones, also over a restart.
+    /// Number above those of all earlier entries, also over a restart.
     pub(crate) number: String,
     #[serde(flatten)]
     pub(crate) entry: &'a Entry,
@@ -102,14 +102,14 @@ pub(crate) struct AuditLog {
 }
 
 impl AuditLog {
-    /// In this folder, which is made; without one nothing is kept.
+    /// Opens the log in this folder, which is made; without a folder nothing is kept.
     pub(crate) fn open(folder: Option<&Path>, bytes_max: u64) -> io::Result<AuditLog> {
         let file = folder.map(|folder| AuditFile::open(folder, bytes_max)).transpose()?;
         let (lost, fails) = (AtomicU64::new(0), AtomicBool::new(false));
         Ok(AuditLog { file, pace: Mutex::default(), lost, fails })
     }
 
-    /// From now on its files have at most so many bytes.
+    /// Sets the most bytes of its files.
     pub(crate) fn set_bytes_max(&self, bytes_max: u64) {
         if let Some(file) = &self.file {
             file.set_bytes_max(bytes_max);

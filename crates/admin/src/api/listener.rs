@@ -77,7 +77,7 @@ impl Seats {
         Seats { limits: Arc::new(RwLock::new(limits)), table, told }
     }
 
-    /// Other bounds from now on. Connections that are open keep their times.
+    /// Sets other bounds. Connections that are open keep their times.
     pub fn set_limits(&self, limits: DoorLimits) {
         self.table.set_max(limits.connections_max, limits.connections_a_source_max);
         *self.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;

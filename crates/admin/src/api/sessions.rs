@@ -103,7 +103,7 @@ impl Sessions {
         Sessions { bounds: RwLock::new(Bounds::of(limits)), open: Mutex::default() }
     }
 
-    /// Other bounds for sessions that begin from now on.
+    /// Sets other bounds for sessions that begin from now on.
     pub(crate) fn set_limits(&self, limits: &ApiLimits) {
         *self.bounds.write().unwrap_or_else(PoisonError::into_inner) = Bounds::of(limits);
     }

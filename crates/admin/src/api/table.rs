@@ -43,7 +43,7 @@ pub(crate) enum Of {
 pub(crate) struct Rule {
     pub(crate) method: &'static str,
     pub(crate) path: &'static str,
-    /// Any of these will do; none: it is open.
+    /// Scopes of which one is enough; none: the route is open.
     pub(crate) scopes: &'static [Scope],
     pub(crate) of: Of,
     /// Its calls are kept in the audit log although it is open.
@@ -120,7 +120,7 @@ macro_rules! methods {
 methods!(get put post delete);
 
 impl Route {
-    /// One of these scopes, and what it is about.
+    /// Requires one of these scopes, for calls about `of`.
     fn wants(mut self, scopes: &'static [Scope], of: Of) -> Route {
         (self.rule.scopes, self.rule.of) = (scopes, of);
         self

@@ -130,7 +130,7 @@ forms! {
     }
     /// Name and value.
     Pair { "type": "array", "items": { "type": "string" }, "minItems": 2, "maxItems": 2 }
-    /// Any bytes.
+    /// Bytes in Base64.
     Base64 { "type": "string", "contentEncoding": "base64", "pattern": BASE64 }
     /// A number of 64 bits, as text.
     Decimal { "type": "string", "pattern": "^[0-9]{1,20}$" }

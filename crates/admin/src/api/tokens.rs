@@ -348,7 +348,7 @@ impl Tokens {
         behind.take(count).map(|(_, token)| Arc::clone(token)).collect()
     }
 
-    /// Nothing panics half way through a change of what is known.
+    /// Locks what is known. Nothing panics half way through a change of it.
     fn known(&self) -> RwLockReadGuard<'_, Known> {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }

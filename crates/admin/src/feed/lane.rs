@@ -80,7 +80,7 @@ struct Ring {
     /// How many more are kept for it.
     linger: usize,
     linger_max: usize,
-    /// Since which place each sort was kept without a gap, by the number of its bit.
+    /// Place since which each sort was kept without a gap, by the number of its bit.
     since: [Option<u64>; Sorts::COUNT],
     closed: bool,
 }
@@ -233,7 +233,7 @@ impl Lane {
         self.wanted.store(wanted, Ordering::Relaxed);
     }
 
-    /// Nothing panics half way through a change of the ring.
+    /// Locks the ring. Nothing panics half way through a change of it.
     fn lock(&self) -> MutexGuard<'_, Ring> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -335,7 +335,7 @@ impl Reader {
         self.ended.load(Ordering::Relaxed)
     }
 
-    /// From now on it wants this. Events that are in the lane already stay.
+    /// Sets what the reader wants. Events that are in the lane already stay.
     pub(crate) fn set_wish(&self, wish: Wish) {
         let mut ring = self.lane.lock();
         let place = ring.readers.get_mut(&self.number);

@@ -192,7 +192,7 @@ impl StreamCourier {
         started
     }
 
-    /// Nothing for what is not about presence.
+    /// Entry of an event about presence; `None` for other events.
     fn told(&self, happening: &Happening) -> Option<Entry> {
         match happening {
             Happening::Device(event) => self.device(event),

@@ -29,7 +29,7 @@ impl BansQuery {
         format!("{} {}", subject.kind(), subject.value())
     }
 
-    /// Behind which subject the page begins.
+    /// Subject behind which the page begins.
     pub(crate) fn after(&self) -> Result<Option<BanSubject>, Fault> {
         let Some(after) = &self.after else { return Ok(None) };
         let (kind, value) = after.split_once(' ').unwrap_or_default();

@@ -45,7 +45,7 @@ pub(crate) struct SayingBody {
     /// `extra_base64` at least.
     #[serde(default)]
     text: String,
-    /// Any bytes beside it; at most extra_bytes_max.
+    /// Bytes for programs; at most extra_bytes_max.
     #[serde(default)]
     #[schemars(with = "Base64")]
     extra_base64: String,
@@ -265,7 +265,7 @@ impl GroupBody {
     }
 }
 
-/// Until when an account may say nothing.
+/// Time for which an account may send nothing.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ChatMute")]

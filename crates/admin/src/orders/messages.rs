@@ -208,7 +208,7 @@ pub(crate) struct SubscribeBody {
     #[serde(default)]
     #[schemars(with = "QosNumber")]
     qos: u8,
-    /// Nothing that it published itself.
+    /// Whether messages that the client published itself are left out.
     #[serde(default)]
     no_local: bool,
     /// Messages keep their retain flag.

@@ -85,7 +85,8 @@ pub(crate) struct ContactMove {
     /// Whether the contact sees the account's presence, or may when it asks.
     #[serde(default)]
     is_seen: bool,
-    /// Its own server has it so already that it sees the account: nothing more is said by it.
+    /// Whether the account's own server has it that it sees the contact already: nothing more is
+    /// said by it.
     #[serde(default)]
     saw: bool,
 }
@@ -193,7 +194,7 @@ fn moved_verbs() -> Vec<&'static str> {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ChatSeenMove")]
 pub(crate) struct SeenMove {
-    /// Up to this place of the inbox.
+    /// Place of the inbox up to which its entries were seen.
     pub(crate) upto: Seq,
 }
 

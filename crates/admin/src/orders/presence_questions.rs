@@ -49,10 +49,10 @@ pub(crate) struct PrincipalQuery {
     /// With `product`: which device.
     #[schemars(with = "Option<DeviceName>")]
     device: Option<String>,
-    /// Or: a client of topics, by its identifier.
+    /// Client of topics, by its identifier; instead of a device.
     #[schemars(with = "Option<ClientName>")]
     client: Option<String>,
-    /// Or: a key, `product#device` or `#client`; its # is written %23.
+    /// Key instead: `product#device` or `#client`; its # is written %23.
     #[schemars(with = "Option<PrincipalKey>")]
     key: Option<String>,
 }

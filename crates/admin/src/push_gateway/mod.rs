@@ -74,7 +74,7 @@ struct Queue {
 
 /// Health of the gateway.
 struct Health {
-    /// Nothing is posted before, Unix milliseconds.
+    /// Unix millisecond before which nothing is posted.
     rests_until_ms: u64,
     backoff: Backoff,
     fails: bool,

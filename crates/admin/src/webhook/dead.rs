@@ -58,7 +58,7 @@ pub(crate) struct DeadTally {
     pub(crate) cleared: AtomicU64,
     /// Gone for want of room.
     pub(crate) evicted: AtomicU64,
-    /// Not kept, because the disk refused.
+    /// Events not kept, because the disk refused.
     pub(crate) refused: AtomicU64,
 }
 
@@ -175,7 +175,7 @@ impl DeadLetters {
         Ok(ended)
     }
 
-    /// Nothing panics half way through a change.
+    /// Locks the letters. Nothing panics half way through a change of them.
     fn lock(&self) -> MutexGuard<'_, DeadLetterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -140,7 +140,7 @@ impl Address {
         Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Other settings from now on, with the same URL and product.
+    /// Sets other settings, with the same URL and product.
     fn set(&self, settings: HookSettings) {
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }

@@ -50,10 +50,10 @@ pub(crate) struct ReportCourier {
 struct Standing {
     /// Place up to which all Reports are done.
     after: Seq,
-    /// Over, but still to be taken off. Nothing more is read here before they are.
+    /// Reports that are done, but still to be removed. No more are read here before they are.
     over: Vec<Seq>,
-    /// Up to here the application took everything, or learnt that it is lost: the backlog's cursor,
-    /// absent before it was asked.
+    /// Place up to which the application accepted every Report, or learnt of its loss: the
+    /// backlog's cursor, absent before it was asked.
     told: Option<Seq>,
     /// The cursor is still to be moved there. Nothing more is read here before it is.
     unsaid: bool,
@@ -116,7 +116,8 @@ impl ReportCourier {
         }
     }
 
-    /// Until there may be something, a shard that refused may be asked again, or the feed ends.
+    /// Waits until there may be a Report, a shard that refused may be asked again, or the feed
+    /// ends.
     fn wait(&mut self, feed: &Feed) {
         let mut came = false;
         while !came && self.pause(feed, Duration::ZERO) {

@@ -108,7 +108,7 @@ impl Roster {
         hooks.get(number).map(|hook| Arc::clone(&hook.address))
     }
 
-    /// From now on these are the webhooks. One caller at a time. Blocks: it reads files.
+    /// Sets the webhooks. One caller at a time. Blocks: it reads files.
     pub(crate) fn set(
         &self,
         hooks: Vec<Webhook>,

@@ -30,7 +30,7 @@ impl AdmissionPace {
     /// Longest wait that a client is asked for, jitter aside.
     pub const WAIT_MAX: Duration = Duration::from_secs(60);
 
-    /// At most so many a second, at least one.
+    /// Pace of so many admissions a second, at least one.
     pub fn new(per_s: u32) -> AdmissionPace {
         let step_ns = SECOND_NS / u64::from(per_s.max(1));
         AdmissionPace { step_ns, next: Instant::default(), line: Instant::default() }

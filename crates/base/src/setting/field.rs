@@ -29,7 +29,7 @@ pub trait Word: Field + Copy {
     /// The words of all.
     const WORDS: &'static [&'static str];
 
-    /// Its own.
+    /// Word of the value.
     fn word(self) -> &'static str;
 }
 

@@ -20,7 +20,7 @@ const FRAME_BYTES_MAX: usize = 64 * 1024;
 /// The speech of a line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Speech {
-    /// Nothing at first; messages of 64 bytes that come back.
+    /// Silent at first; messages of 64 bytes that come back.
     Mute,
     /// A hello of 64 bytes that is answered with 64 bytes.
     Hello,

@@ -21,9 +21,9 @@ const DEVICES: u32 = 15_000;
 const PROBES: u32 = 3_000;
 /// Idle and busy take turns.
 const TURNS: u32 = 5;
-/// Between two single pushes.
+/// Pause between two single pushes.
 const PAUSE: Duration = Duration::from_millis(2);
-/// After the last delivery, for its acknowledgement to be taken.
+/// Time after the last delivery, for its acknowledgement to be taken.
 const SETTLE: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_secs(30);
 

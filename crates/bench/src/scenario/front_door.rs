@@ -19,7 +19,7 @@ use std::time::Duration;
 
 const DEVICES_PER_S: u32 = 500;
 const SPAN_S: u32 = 6;
-/// Between two pings.
+/// Pause between two pings.
 const PAUSE: Duration = Duration::from_millis(1);
 /// Pings of the quiet server, before each kind of arrival.
 const QUIET: u32 = 2_000;

@@ -23,8 +23,8 @@ use std::time::Duration;
 const STEP: u32 = 3_000;
 const STEPS: u32 = 5;
 const WINDOW: u32 = 100;
-/// After the last Bind of a step, before memory is read: longer than `bind_ms_max`, whose timers
-/// are not part of an idle connection.
+/// Pause after the last Bind of a step, before memory is read: longer than `bind_ms_max`, whose
+/// timers are not part of an idle connection.
 const SETTLE: Duration = Duration::from_secs(12);
 
 /// Memory after each step of one program.
@@ -32,7 +32,7 @@ struct Growth {
     counts: Vec<u32>,
     memory: Vec<Memory>,
     user: Slope,
-    /// Both ends; absent when slabinfo may not be read.
+    /// Memory of the kernel, of both ends; absent when slabinfo may not be read.
     kernel: Option<slab::Growth>,
 }
 

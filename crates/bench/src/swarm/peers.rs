@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A kind of broker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Ours.
+    /// Holdline, ours.
     Holdline,
     /// Debian's mosquitto.
     Mosquitto,

@@ -41,7 +41,7 @@ pub(crate) struct SessionRow {
     pub since_s: u32,
     /// The highest place that was sent, as far as it was known.
     pub sent_upto: u64,
-    /// Before the last start more may have been sent, and nobody has found out.
+    /// Whether more may have been sent before the last start, which nobody has found out.
     pub sent_more: bool,
     pub user: Option<Box<str>>,
     pub protocol: Box<str>,

@@ -65,8 +65,8 @@ pub(crate) struct PendingAnswer {
     pub mark: Option<Exchange>,
     /// Makes a repetition harmless; 0: it is none.
     pub once: u128,
-    /// Other shards get it when the mark is written: all of them, for whoever
-    /// subscribes until the peer message comes gets it too.
+    /// Other shards that get the message when the mark is written: all of them, since an account
+    /// that subscribes before the peer message comes gets it too.
     pub defer: Option<Vec<ShardId>>,
     /// A member of another shard has it: the mark is written by itself, so that a repetition after
     /// a crash goes to shared groups again.
@@ -140,7 +140,7 @@ impl DueAnswer {
 pub(crate) struct Deferred {
     pub message: Arc<Publication>,
     pub shards: Vec<ShardId>,
-    /// And sessions of this shard, when the publisher is one of them.
+    /// Appends for sessions of this shard, when the publisher is one of them.
     pub appends: Vec<SameShape>,
     pub wait: Key,
 }
@@ -157,7 +157,7 @@ pub(crate) enum After {
 struct Wait {
     origin: Origin,
     left: u32,
-    /// By which its age is known.
+    /// Stamp by which its age is known.
     stamp: u32,
     began: Began,
     matched: bool,

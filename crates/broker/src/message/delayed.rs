@@ -46,7 +46,7 @@ impl Delayed {
         Delayed { put_by: Later::new(home, put_by_max), wills: VecDeque::new(), spent: 0 }
     }
 
-    /// At most so many that are put by, from now on.
+    /// Sets the most delayed messages of publishers.
     pub fn set_max(&mut self, put_by_max: u32) {
         self.put_by.set_max(put_by_max);
     }

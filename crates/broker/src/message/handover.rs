@@ -63,7 +63,7 @@ struct Handover {
     busy: bool,
     /// Groups that have nobody for it.
     shut: BTreeSet<u32>,
-    /// Nothing up to this place is to be offered any more.
+    /// Place up to which no message is to be offered any more.
     from: Seq,
     /// The log was read to its end.
     is_read: bool,
@@ -346,7 +346,8 @@ impl Broker {
             && self.pressure < Pressure::Stores
     }
 
-    /// After a start: what stands somewhere else by now leaves the place where it was before.
+    /// After a start: removes a message from the place where it stood before, as it stands
+    /// somewhere else by now.
     pub(crate) fn leave_old_place(&mut self, now: Now, place: OldPlace, fx: &mut Effects) {
         let shard = self.settings.owner_of_session(&place.client);
         if shard != self.settings.shard {

@@ -82,7 +82,7 @@ struct RetainedReplay {
     shard: u16,
     after: Option<Box<str>>,
     stage: Stage,
-    /// Since when the subscription is held.
+    /// Moment since which the subscription is held.
     since: u64,
 }
 
@@ -162,7 +162,7 @@ impl RetainedReplays {
 /// The replays of a shard.
 pub(crate) struct Replays {
     newcomers: Newcomers,
-    /// For whom pages were given out here.
+    /// Subscriptions that were given pages here.
     askers: Askers,
     /// Sessions whose replays took enough for one turn.
     resting: VecDeque<Key>,

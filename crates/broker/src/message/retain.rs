@@ -52,7 +52,8 @@ impl Broker {
         false
     }
 
-    /// Before it is looked at who is subscribed to what is to be retained.
+    /// Notes the pages that were given out, before subscribers of a message to retain are looked
+    /// up.
     pub(crate) fn look_at_pages(&self, message: &Publication, pending_answer: &mut PendingAnswer) {
         if message.retain && self.settings.shards > 1 {
             let owner = self.settings.owner_of_topic(message.topic());

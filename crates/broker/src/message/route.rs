@@ -38,7 +38,7 @@ struct Copy {
     qos: Qos,
     as_published: bool,
     ids: SubscriptionIds,
-    /// Others get it too.
+    /// Whether other sessions get it too.
     shared: bool,
 }
 

@@ -156,7 +156,8 @@ impl Subscriptions {
         })
     }
 
-    /// After a start: a session holds what it held, an exclusive one whoever has it besides.
+    /// After a start: gives a session a subscription that it held, an exclusive one whatever others
+    /// hold.
     pub fn restore(&mut self, wish: Hold<'_>) -> Option<u32> {
         if wish.options & option::EXCLUSIVE != 0 {
             self.exclusives.claim(wish.filter, wish.client_id);

@@ -18,8 +18,8 @@ pub(super) struct Order {
 
 /// Neighbours.
 struct Chunk {
-    /// Not behind any of its topics and behind all of the chunk before, so that a chunk is found
-    /// without a look at messages. That of the first chunk means nothing.
+    /// A text not behind any of its topics and behind all of the chunk before, so that a chunk is
+    /// found without a look at messages. That of the first chunk means nothing.
     from: Box<str>,
     slots: Vec<u32>,
 }

@@ -58,7 +58,7 @@ impl RetainedRows {
         RetainedRows { home, retained, open: BTreeMap::new(), last: 0 }
     }
 
-    /// At most so many messages, and so many bytes, from now on.
+    /// Sets the most messages, and the most bytes.
     pub fn set_max(&mut self, count_max: u32, bytes_max: u64) {
         self.retained.set_max(count_max, bytes_max);
     }

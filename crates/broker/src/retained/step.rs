@@ -16,7 +16,7 @@ pub(super) enum Step {
     Match,
     /// The topic does not match; the next that can is not before this text.
     Seek(String),
-    /// Neither it nor any behind it matches.
+    /// Ends the walk: neither this topic nor any behind it matches.
     End,
 }
 
@@ -75,7 +75,7 @@ impl<'f> Filter<'f> {
     }
 }
 
-/// Behind everything below the level at the last `+`.
+/// Step to the first topic behind all those below the level at the last `+`.
 fn behind(topic: &str, last_plus: Option<usize>) -> Step {
     match last_plus {
         // Only `/` is before U+0001, for no topic has a NUL (MQTT5 4.7.3-2).

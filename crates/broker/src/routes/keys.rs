@@ -15,7 +15,7 @@ const RANGES: usize = 1 << RANGE_BITS;
 
 /// The entries.
 pub(super) struct Keys {
-    /// In order, parted by their highest bits so that inserting moves little.
+    /// Keys in order, parted by their highest bits so that inserting moves little.
     ranges: Vec<Vec<u32>>,
     /// How often beyond once.
     more: HashMap<u32, u64>,

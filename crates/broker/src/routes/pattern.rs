@@ -5,8 +5,8 @@
 //! the device's own record. A topic name that matches a form names the one device to look at, and
 //! its record says whether it subscribed. A unique filter costs two bytes, and no table.
 //!
-//! Not known here: who subscribed. Forms are counted, and limited: what finds no room is an
-//! ordinary filter.
+//! This module does not know who subscribed. Forms are counted, and limited: what finds no room is
+//! an ordinary filter.
 
 use super::table::{FilterTable, RouteSlice};
 use super::walk::WalkPlace;

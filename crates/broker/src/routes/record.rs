@@ -25,7 +25,7 @@ const _: () = assert!(size_of::<Record>() == 24);
 
 /// Parent of filters without wildcards.
 pub(super) const EXACT: u32 = u32::MAX;
-/// Behind the last free record.
+/// End of the list of free records.
 const NO_RECORD: u32 = u32::MAX;
 /// Most children of a record.
 pub(super) const CHILDREN_MAX: u32 = !flag::ALL;

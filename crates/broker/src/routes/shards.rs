@@ -32,7 +32,7 @@ impl ShardSet {
         self.word(usize::from(shard.0 / 64)) >> (shard.0 % 64) & 1 != 0
     }
 
-    /// Each of them, in order.
+    /// Shards of the set, in order.
     pub fn iter(&self) -> impl Iterator<Item = ShardId> + '_ {
         let words = 1 + self.rest.as_ref().map_or(0, |rest| rest.len());
         (0..words).flat_map(move |at| {

@@ -23,7 +23,7 @@ pub const LOOKS_MIN: usize = 4 * LEVELS_MAX;
 /// Parts of a filter that match a level of a topic name, in the order in which they are tried.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Branch {
-    /// Nothing: the filter ends before it.
+    /// The filter ends before the level.
     End,
     Hash,
     Plus,

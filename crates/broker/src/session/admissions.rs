@@ -29,7 +29,7 @@ const FLAP_S: u32 = 10;
 /// How identifiers begin that the broker gives.
 const ASSIGNED: &str = "auto-";
 
-/// For whom a question is.
+/// Owner of a question.
 pub(crate) enum Asker {
     /// A client that connects.
     Connect(Box<ConnectRequest>),
@@ -167,12 +167,12 @@ impl Admissions {
         &mut self.rng
     }
 
-    /// From now on nobody comes in, or somebody may again.
+    /// Refuses all clients from now on, or admits them again.
     pub fn set_closed(&mut self, closed: bool) {
         self.closed = closed;
     }
 
-    /// From now on so many a second may come in.
+    /// Sets how many clients are admitted a second.
     pub fn set_rate(&mut self, connects_per_s: u32) {
         self.pace.set_rate(connects_per_s);
     }

@@ -39,7 +39,7 @@ pub(crate) struct Ending {
 #[derive(Default)]
 pub(crate) struct Endings {
     open: BTreeMap<Box<str>, Ending>,
-    /// For whom connections wait.
+    /// Client identifiers of endings that connections wait for.
     waits: BTreeMap<ConnRef, Box<str>>,
 }
 

@@ -30,7 +30,7 @@ impl Sessions {
         fx.events.push(ClientEvent { at_ms, client_id, user, version, what });
     }
 
-    /// Says to whoever keeps presence what a client is from now on.
+    /// Notifies presence of a client's new state.
     pub fn transition(&self, key: Key, state: OnlineState, fx: &mut Effects) {
         let Some(session) = self.at(key) else { return };
         let (who, version) = (Who::Client(Box::<str>::from(session.id())), session.version());
@@ -41,7 +41,7 @@ impl Sessions {
         fx.transitions.push(Transition { who, user, state, protocol, peer, version });
     }
 
-    /// Says whose connection a session is about to leave.
+    /// Notifies presence that a session is about to leave its connection.
     pub fn part(&self, key: Key, fx: &mut Effects) {
         let Some(session) = self.at(key) else { return };
         let Some(conn) = session.conn() else { return };

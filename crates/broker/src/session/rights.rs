@@ -166,8 +166,8 @@ impl Broker {
         self.regrant(now, key, &grant, fx);
     }
 
-    /// After a restart: the rules that hold now. Where nobody knows them until the client is back,
-    /// nothing is kept for it that it might not read.
+    /// After a restart: applies the rules that hold now. Where nobody knows them until the client
+    /// is back, nothing is kept for it that it might not read.
     pub(crate) fn regrant_restored(&mut self, now: Now, key: Key, fx: &mut Effects) {
         if self.is_orphan(key) {
             return self.end_orphan(now, key, fx);
@@ -187,7 +187,7 @@ impl Broker {
         self.regrant(now, key, &grant, fx);
     }
 
-    /// From now on the session may do this.
+    /// Applies a new grant to the session.
     pub(crate) fn regrant(&mut self, now: Now, key: Key, grant: &Grant, fx: &mut Effects) {
         self.sessions.forget_allowed();
         self.sessions.grant(key, grant);

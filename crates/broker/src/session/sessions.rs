@@ -119,7 +119,7 @@ impl Sessions {
         Some(session)
     }
 
-    /// Nothing names the slot any more.
+    /// Frees a slot that nothing refers to any more.
     pub fn free(&mut self, key: Key) {
         if self.slab.remove(key).is_some() {
             self.graves -= 1;

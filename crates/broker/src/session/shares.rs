@@ -82,7 +82,7 @@ impl Shares {
         self.all.get(self.all.partition_point(|share| *share.filter <= *filter))
     }
 
-    /// From now on the session shares so, as this member; true: it did not before.
+    /// Sets a shared subscription of the session, with this member. Returns true if it is new.
     pub fn set(&mut self, member: TimelineId, share: Share) -> bool {
         self.member = Some(member);
         match self.place(&share.filter) {
@@ -97,7 +97,7 @@ impl Shares {
         }
     }
 
-    /// From now on one of them has these options.
+    /// Sets the options of a shared subscription.
     pub fn set_options(&mut self, filter: &str, options: u8) {
         if let Ok(at) = self.place(filter) {
             self.all[at].options = options;

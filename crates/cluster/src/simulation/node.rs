@@ -10,8 +10,8 @@ use model::id::NodeId;
 
 use super::{MS, NAME};
 
-/// Others may take a node for gone that was disturbed within this time: six seconds without a beat,
-/// and the time of a claim.
+/// Time after which others may take a disturbed node for gone: six seconds without a beat, and the
+/// time of a claim.
 pub(super) const AWAY: u64 = 8_000 * MS;
 
 /// A disk: what is written, what of it is synced, and the mark.

@@ -14,7 +14,7 @@ use model::id::NodeId;
 pub(super) enum Climate {
     /// Nodes die, hang and are cut off; NATS is silent; nothing is forgotten.
     Crashes,
-    /// And disks are wiped, the table goes back, strangers write to the stream.
+    /// As `Crashes`, and disks are wiped, the table goes back, and strangers write to the stream.
     Wipes,
     /// Streams forget and vanish while nodes are well, or as all lose their power together.
     Forgets,
@@ -35,7 +35,7 @@ pub(super) enum Fault {
     CutOff,
     /// The beats of a node get lost.
     BeatsLost,
-    /// Nothing that a node writes gets to its disk any more, until it is restarted.
+    /// Writes of a node do not get to its disk any more, until it is restarted.
     DiskFails,
     /// A disk is empty after a restart.
     DiskWiped,
@@ -201,7 +201,7 @@ impl World {
         }
     }
 
-    /// Nothing that is written gets to the disk any more, until a restart.
+    /// Has writes of a node not get to the disk any more, until a restart.
     fn fail_disk(&mut self, node: usize) {
         let it = &mut self.nodes[node];
         if it.replica.is_some() && it.failed != it.me.boot {

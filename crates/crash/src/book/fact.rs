@@ -61,7 +61,7 @@ pub struct Visit {
     pub began_at: u64,
     /// Its session's number, if the version says.
     pub epoch: Option<u64>,
-    /// Nothing was asked meanwhile, and everything that waited has come.
+    /// Whether nothing was asked meanwhile, and all that waited has come.
     pub full: bool,
     /// Pushes that came.
     pub came: Vec<Came>,

@@ -116,8 +116,7 @@ impl Stay {
         Ok(())
     }
 
-    /// Says of all, some or none of what is new that it is there, and mostly asks whether that
-    /// was read.
+    /// Acknowledges all, some or none of the new pushes, and mostly asks whether that was read.
     fn acknowledge(
         &mut self,
         line: &mut Line,

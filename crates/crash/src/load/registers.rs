@@ -53,7 +53,7 @@ pub struct Registers(BTreeMap<String, Register>);
 const ABSENT: &str = "absent";
 
 impl Registers {
-    /// Nothing is there yet.
+    /// Makes empty registers.
     pub fn new(tags: bool) -> Registers {
         let products = (0..FLEETING).map(|at| (format!("product {at}"), Register::new(ABSENT)));
         let blocks = (0..BLOCKED).map(|at| (format!("block {at}"), Register::new("free")));

@@ -41,7 +41,7 @@ impl Line {
         }
     }
 
-    /// Says a CONNECT, and waits for nothing.
+    /// Sends a CONNECT, and waits for nothing.
     pub fn open(address: SocketAddr, connect: &Connect<'_>) -> io::Result<Line> {
         let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
         stream.set_nodelay(true)?;
@@ -77,7 +77,7 @@ impl Line {
         }
     }
 
-    /// Says these bytes.
+    /// Sends these bytes.
     pub fn say(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)
     }

@@ -119,7 +119,7 @@ impl KnownNames {
         KnownNames { key, parts, count: 0 }
     }
 
-    /// By which a name is known.
+    /// Hash by which a name is known.
     pub(crate) fn hash(&self, name: &str) -> u64 {
         self.key.of(&[name.as_bytes()])
     }

@@ -43,9 +43,9 @@ impl Default for SourceLimits {
 pub enum Known {
     /// The client, and where it comes from.
     Both,
-    /// One of them.
+    /// One of them is known.
     One,
-    /// Neither.
+    /// Neither is known.
     Neither,
 }
 
@@ -73,12 +73,12 @@ struct Failures {
     at_s: u32,
 }
 
-/// Under which somebody is remembered. A keyed hash of half the length that lets somebody in: who
-/// has that of another by chance is looked at a little earlier, or later. In four-byte words, so
-/// that a table has it beside its second without a gap.
+/// Key under which a source or client is remembered. A keyed hash of half the length that lets
+/// somebody in: who has that of another by chance is looked at a little earlier, or later. In
+/// four-byte words, so that a table has it beside its second without a gap.
 type Name = [u32; 2];
 
-/// Under what somebody is remembered.
+/// Keys under which a source and a client are remembered.
 struct Names {
     source: Name,
     client: Name,
@@ -86,7 +86,7 @@ struct Names {
 }
 
 impl Sources {
-    /// Nothing is known; `seed` is random and new.
+    /// Makes an empty reputation; `seed` is random and new.
     pub fn new(limits: SourceLimits, seed: [u8; 32]) -> Sources {
         let table = Table { limits, good: Cache::new(), failures: Cache::new() };
         Sources { seed, table: Mutex::new(table) }

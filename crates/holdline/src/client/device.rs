@@ -44,7 +44,7 @@ struct Device {
 }
 
 impl Device {
-    /// Not in the path: a device may have a name that no path carries.
+    /// Path of the call, without the device: it may have a name that no path carries.
     fn path(&self, what: &str) -> String {
         let (product, device) = (encoded(&self.product), encoded(&self.device));
         format!("/v1/device{what}?product={product}&device={device}")

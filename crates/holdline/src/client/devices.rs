@@ -76,7 +76,7 @@ fn known(arguments: &Arguments) -> Option<u64> {
     arguments.server.call("GET", "/v1/status", None).ok()?["devices"].as_u64()
 }
 
-/// Says that a list is not the whole one.
+/// Line that says that a list is not whole.
 fn partial(shown: usize, all: Option<u64>) -> String {
     match all {
         Some(all) => format!("{shown} of {} shown; --limit shows more", words::count(all as f64)),

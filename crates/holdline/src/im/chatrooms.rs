@@ -286,7 +286,7 @@ impl Guest {
         Ok(())
     }
 
-    /// Says how the room is, where that is new.
+    /// Prints the state of the chatroom, where that is new.
     fn show(&mut self, state: ChatroomState) {
         if state.here != self.shown.here {
             note!("{} participants", state.here);

@@ -112,7 +112,7 @@ pub(super) fn list(arguments: &List) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Says how far the account has read, and prints where its cursor is.
+/// Moves the account's read cursor, and prints where it is.
 pub(super) fn read(arguments: &Read) -> Result<(), Failure> {
     let with = addressee(&arguments.with)?;
     let (mut session, _) = arguments.common.login("read")?;

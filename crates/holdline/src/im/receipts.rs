@@ -84,7 +84,7 @@ fn adding(word: &str) -> Result<Adding, String> {
     Adding::of(word).ok_or_else(|| "expected everybody, contacts or nobody".to_owned())
 }
 
-/// Says how private one is, or sets it.
+/// Prints the account's privacy, or sets it.
 pub(super) fn privacy(arguments: &Privacy) -> Result<(), Failure> {
     let (mut session, _) = arguments.common.login("privacy")?;
     let wish = PrivacyWish { shares_reads: arguments.share_reads, adding: arguments.adding };

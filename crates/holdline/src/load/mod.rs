@@ -23,7 +23,7 @@ use std::process::ExitCode;
 pub const PASSED: u8 = 0;
 /// A rule did not hold, or the run did not come to its end.
 pub const FAILED: u8 = 1;
-/// Nothing could be run.
+/// Exit code if no run could be made.
 pub const NOT_RUN: u8 = 2;
 /// The tester was saturated: the figures are not valid.
 pub const INVALID: u8 = 3;

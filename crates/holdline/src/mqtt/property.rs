@@ -2,7 +2,7 @@
 
 use client::{Block, Property, VarInt};
 
-/// One of them: packet, name, one value or two.
+/// Property of a packet on the command line: packet, name, one value or two.
 pub struct Given {
     packet: String,
     name: String,

@@ -113,7 +113,7 @@ impl Between<'_> {
         self.now.of(name)
     }
 
-    /// By how much a total rose.
+    /// Difference by which a total rose.
     fn rise(&self, name: &str) -> Option<f64> {
         Some(self.now.of(name)? - self.before?.of(name)?)
     }

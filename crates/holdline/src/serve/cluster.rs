@@ -120,7 +120,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, String> {
     agree(plan, (&config, yes))
 }
 
-/// Says what will be done, asks, and does it.
+/// Prints the plan, asks, and carries it out.
 fn agree(plan: ClusterPlan, (config, yes): (&Config, bool)) -> Result<ExitCode, String> {
     for line in plan.lines() {
         out!("{line}");

@@ -153,7 +153,7 @@ impl Shared {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says something; an agent that cannot be reached any more is lost.
+    /// Sends a message; an agent that cannot be reached any more is lost.
     pub(super) fn say(&self, call: &Call) {
         if self.lock().lost.is_some() {
             return;

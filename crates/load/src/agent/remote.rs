@@ -105,7 +105,7 @@ impl Remote {
         self.lines.iter().any(|line| line.place.is_none())
     }
 
-    /// Says how well the clocks are known.
+    /// Prints how well the clocks are known.
     fn introduce(&mut self) {
         let clocks = self.lines.iter().map(|line| {
             let Estimate { ahead_us, error_us } = line.shared.estimate();

@@ -166,7 +166,8 @@ fn call(
     hands.tell(&format!("finished working for {peer}: {end}"));
 }
 
-/// Both prove that they know the token: the seed that the coordinator brought, and the welcome.
+/// Authenticates both sides by the token: by the seed that the coordinator brought, and the
+/// welcome.
 fn welcome(
     seat: &AgentListener,
     hands: &Arc<dyn Hands>,

@@ -26,7 +26,7 @@ struct Dealt {
 }
 
 impl Split {
-    /// Nothing yet, for so many agents that make load.
+    /// Makes an empty split among so many agents that make load.
     pub fn among(agents: u32) -> Split {
         assert!(agents > 0, "somebody must make the load");
         Split { agents, groups: BTreeMap::new() }

@@ -30,7 +30,7 @@ pub(super) struct Receiver {
     bytes_max: usize,
 }
 
-/// Both sides of a connection.
+/// Opens both sides of a connection.
 pub(super) fn open(stream: TcpStream, bytes_max: usize) -> io::Result<(Sender, Receiver)> {
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(SEND_WAIT))?;

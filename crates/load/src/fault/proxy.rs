@@ -94,13 +94,13 @@ impl Proxy {
         self.address
     }
 
-    /// From now on does this to a share of the connections, 0 to 1, in place of what it did
-    /// before. Returns how many of those that are open it means; it holds for new ones too.
+    /// Applies a fault to a share of the connections, 0 to 1, in place of the one before. Returns
+    /// how many open connections it affects; it holds for new ones too.
     pub fn set(&self, how: Network, share: f64) -> Result<u64, String> {
         self.order(Some(how), share)
     }
 
-    /// From now on passes everything.
+    /// Ends the fault: all traffic passes.
     pub fn clear(&self) -> Result<u64, String> {
         self.order(None, 0.0)
     }

@@ -34,8 +34,8 @@ pub fn of(phase: Phase, reason: CloseReason, detail: Detail) -> Cause {
     }
 }
 
-/// More of it in a few words, for counts by code: `upgrade 403`, `alert 40`, `errno 22`. They are
-/// of bounded kinds, though some numbers are the peer's.
+/// Details of a cause in a few words, for counts by code: `upgrade 403`, `alert 40`, `errno 22`.
+/// They are of bounded kinds, though some numbers are the peer's.
 pub fn word(detail: Detail) -> Option<String> {
     match detail {
         // Those that have a cause of their own say nothing new.

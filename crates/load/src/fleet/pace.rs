@@ -16,7 +16,7 @@ pub enum Rate {
     Wave {
         /// At least.
         low: f64,
-        /// At most.
+        /// Highest rate.
         high: f64,
         /// Seconds.
         period_s: f64,

@@ -217,11 +217,11 @@ pub(crate) fn check_traffic(traffic: &[Traffic], profile: &FleetProfile) -> Resu
 /// time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HeartbeatMode {
-    /// After the time that the server and the client agreed on, from the Bind on.
+    /// At the interval that the server and the client agreed on, from the Bind on.
     Agreed,
     /// At this interval; first beats are spread over it by the clients' numbers.
     Every(Duration),
-    /// Not at all.
+    /// No heartbeats.
     Never,
 }
 

@@ -34,7 +34,7 @@ pub(super) struct Here {
     processes: u32,
     teams: BTreeMap<String, Team>,
     turn_us_max: u64,
-    /// Over the whole run so far.
+    /// The busiest share of the whole run so far.
     busiest: f64,
 }
 
@@ -224,7 +224,7 @@ fn since(now: &[ThreadUse], before: &[ThreadUse]) -> Vec<ThreadUse> {
     now.iter().zip(before).map(spent).collect()
 }
 
-/// Says why the figures since the last look cannot be trusted.
+/// Reasons why the figures since the last look cannot be trusted.
 fn saturation(name: &str, threads: &[ThreadUse], dropped: u64, look: &mut Look) {
     let mut reasons = Vec::new();
     for (place, thread) in threads.iter().enumerate() {

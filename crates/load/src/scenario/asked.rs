@@ -38,7 +38,7 @@ pub struct ReadyPlan {
     pub plan: Plan,
     /// Stages that were left out, and why.
     pub skipped: Vec<(String, String)>,
-    /// Other changes, and their reasons.
+    /// Further changes, and their reasons.
     pub notes: Vec<String>,
     /// The target's port, if it is on this machine: its process is observed. Disturbed is only a
     /// process that was named.

@@ -255,8 +255,8 @@ pub struct HandingOn {
     pub to: Option<AccountAddress>,
     /// The stanza.
     pub stanza: ForeignStanza,
-    /// If it says somebody elsewhere whether the device is there: whom, and whether it is.
-    /// Addressees that got the presence are told when the session ends.
+    /// Recipient and state of the device's presence, if the stanza is directed presence. Addressees
+    /// that got the presence are told when the session ends.
     pub directed: Option<(Box<str>, bool)>,
     /// Error stanza that the device is sent, unchanged, if it has blocked the recipient.
     pub refusal: Option<Arc<[u8]>>,

@@ -213,7 +213,7 @@ pub enum FanOut {
 }
 
 impl FanOut {
-    /// Both.
+    /// Both forms.
     pub const ALL: [FanOut; 2] = [FanOut::Write, FanOut::Read];
 
     /// The word in messages and the log.

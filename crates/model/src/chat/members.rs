@@ -194,7 +194,7 @@ impl MemberShow {
 pub struct LookAtGroup {
     /// Session that does.
     pub session: SessionRef,
-    /// At which group.
+    /// The group.
     pub group: Addressee,
     /// Beginning of the look, availability in the group, or its end.
     pub look: GroupLook,
@@ -203,11 +203,11 @@ pub struct LookAtGroup {
 /// How a device looks at a group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum GroupLook {
-    /// From now on. Nobody is notified.
+    /// The device looks from now on. Nobody is notified.
     Begins,
     /// Its owner is there like this, it says.
     Shows(MemberShow),
-    /// No more: what it has said is over.
+    /// The device looks no more: its availability there ends.
     Ends,
 }
 

@@ -57,7 +57,7 @@ pub const CONTACTS_HARD_MAX: u32 = 65_536;
 /// One direction of presence between two: whether one of them sees the other.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Debug)]
 pub enum Half {
-    /// Neither does nor asks.
+    /// Neither has, nor has asked for, the other's presence.
     #[default]
     None,
     /// Asks, and has no answer.
@@ -74,7 +74,7 @@ pub struct Subscription {
     pub to: Half,
     /// The contact sees the account, or asks to.
     pub from: Half,
-    /// If the contact asks, that is granted.
+    /// Whether a request of the contact is granted at once.
     pub approved: bool,
 }
 
@@ -139,7 +139,7 @@ pub struct Contact {
     pub subscription: Subscription,
     /// Greeting of an unanswered request ([`greeting_parts`]).
     pub greeting: Box<str>,
-    /// Nothing of it reaches the account, nor the other way round.
+    /// Whether the contact is blocked: nothing of it reaches the account, nor the other way round.
     pub is_blocked: bool,
     /// Version of the contact's last change.
     pub version: u64,
@@ -187,10 +187,10 @@ pub enum ContactOrder {
     Remove,
     /// Changes a subscription to presence. `Subscribe` carries a text for the contact.
     Say(SubscriptionVerb, Box<str>),
-    /// Both shall see each other: asks, and grants what the other asks, now or later. So one wish
+    /// Makes both see each other: asks, and grants what the other asks, now or later. So one wish
     /// and one answer of the same kind make two friends.
     Befriend(Box<str>),
-    /// Nothing of it reaches the account, nor the other way round.
+    /// Blocks the contact: nothing of it reaches the account, nor the other way round.
     Block,
     /// Unblocks the contact.
     Unblock,
@@ -199,7 +199,7 @@ pub enum ContactOrder {
 /// An order about somebody.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ContactWish {
-    /// About whom.
+    /// The contact.
     pub contact: Addressee,
     /// The order.
     pub order: ContactOrder,

@@ -195,8 +195,8 @@ pub enum PushWish {
         route: PushRoute,
         /// The code that was pushed to a device of MIOP.
         code: Option<Box<str>>,
-        /// Other accounts that have registered the same device keep it. Else it is theirs no more:
-        /// whoever registers a device last has it.
+        /// Whether other accounts that have registered the same device keep it. Else it is theirs
+        /// no more: the account that registers a device last has it.
         shared: bool,
     },
     /// Wake it no longer. Answered by `Done`, also if there is no such registration.
@@ -236,7 +236,7 @@ pub enum Loudness {
     High,
     /// The device shows the notification silently.
     Low,
-    /// Nothing is to be shown but the number of what is unread.
+    /// Only the number of unread messages is to be shown.
     Badge,
 }
 

@@ -143,7 +143,7 @@ pub struct Began(u32);
 const TICK_NANOS: u64 = 16_000;
 
 impl Began {
-    /// Now.
+    /// The present moment.
     pub fn at(now: Now) -> Began {
         Began(ticks(now.mono))
     }

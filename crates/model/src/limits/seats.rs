@@ -69,7 +69,7 @@ impl SourceSeats {
         self.lock().all
     }
 
-    /// Nothing panics half way through a change.
+    /// Locks the seats. Nothing panics half way through a change of them.
     fn lock(&self) -> MutexGuard<'_, Taken> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }

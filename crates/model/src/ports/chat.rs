@@ -57,7 +57,7 @@ pub enum ChatCommand {
     Chatrooms {
         /// Lists chatrooms behind this one.
         after: Option<AccountAddress>,
-        /// At most so many.
+        /// The most chatrooms.
         count: u16,
     },
     /// Accounts of a shard that have devices here: how many, and at most so many of them. Answer:
@@ -249,7 +249,7 @@ pub struct ErasureStatus {
 pub struct GroupsPage {
     /// The groups, in the order of their internal names.
     pub groups: Vec<GroupSummary>,
-    /// Behind which there are more; absent: there are none on this shard.
+    /// Place behind which more groups follow; `None`: no more on this shard.
     pub next: Option<Box<[u8]>>,
     /// How many shards there are.
     pub shards: u16,

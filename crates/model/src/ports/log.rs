@@ -519,7 +519,7 @@ pub struct Pull {
     pub from: Seq,
     /// The direction.
     pub backwards: bool,
-    /// At most so many, and never more than [`PAGE_MESSAGES_MAX`].
+    /// The most messages, never more than [`PAGE_MESSAGES_MAX`].
     pub count_max: usize,
     /// Bodies of at most so many bytes together, but always one message.
     pub bytes_max: usize,
@@ -598,7 +598,7 @@ pub enum StoreError {
     /// The disk failed, or may only be read. The store takes nothing more until a restart, and
     /// whether this write is there is not known.
     Failed,
-    /// More waits for the disk than may wait. Try again.
+    /// Too much waits for the disk. Try again.
     Busy,
     /// The once key was used before for a message with another body.
     Conflict,

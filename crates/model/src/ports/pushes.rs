@@ -188,7 +188,7 @@ pub struct PushCounts {
     pub delivered: u64,
     /// Pushes that were stored.
     pub stored: u64,
-    /// Over before it was delivered.
+    /// Pushes that expired before they were delivered.
     pub expired: u64,
     /// Pushes that were refused, or given up.
     pub rejected: u64,

@@ -42,7 +42,7 @@ pub enum ReviewVerdict {
     },
     /// The message is not stored; its sender gets this reason.
     Refuse(Box<str>),
-    /// Nothing that makes sense was said, in time or at all.
+    /// The reviewer gave no valid verdict in time.
     None,
 }
 

@@ -94,8 +94,8 @@ pub enum TopicAnswer {
     Retained {
         /// The messages.
         messages: Vec<Arc<Publication>>,
-        /// Behind which topic to go on, which may be one that was looked at and is not shown, and
-        /// the page empty for it; absent: that was all.
+        /// Topic behind which to go on, which may be one that was looked at and is not shown, and
+        /// the page empty for it; `None`: that was all.
         next: Option<Box<str>>,
     },
     /// The command is done; `false`: it changed nothing.

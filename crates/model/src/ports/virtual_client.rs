@@ -15,7 +15,7 @@ pub const NOTE_BYTES: usize = 8;
 /// with those that the sender wrote into the body.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum DeliveryClaim {
-    /// Nothing that could be compared.
+    /// No property that could be compared.
     #[default]
     Nothing,
     /// MQTT's PUBLISH packet.

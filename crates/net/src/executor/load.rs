@@ -58,7 +58,7 @@ pub struct LoadMeter {
 /// Figures of one thread that runs all shards.
 #[derive(Clone, Debug)]
 enum Alone {
-    /// Nothing.
+    /// Nothing is known yet.
     Unknown,
     /// One thread is being compared with two, which moved so many bytes a second.
     Trial(Window, u64),
@@ -89,7 +89,7 @@ pub struct WindowReading {
 }
 
 impl LoadMeter {
-    /// Nothing was done before `now`.
+    /// Makes a meter without any work before `now`.
     pub fn new(now: Instant) -> LoadMeter {
         let window = Window::new(now, 0);
         LoadMeter {

@@ -4,9 +4,10 @@
 /// core.
 const NICE: i32 = 10;
 
-/// From now on this thread, and those that it begins, give way to the shards: for work that whole
-/// groups of clients wait for less often (logins, other servers, files), and that a few clients can
-/// ask for without end. It needs no right; where the kernel refuses it nothing changes.
+/// Lowers the priority of this thread, and of those that it begins, below that of the shards: for
+/// work that whole groups of clients wait for less often (logins, other servers, files), and that a
+/// few clients can ask for without end. It needs no right; where the kernel refuses it nothing
+/// changes.
 pub fn give_way() {
     let nice = rustix::process::getpriority_process(None).unwrap_or_default().max(NICE);
     let _ = rustix::process::setpriority_process(None, nice);

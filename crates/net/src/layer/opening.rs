@@ -96,7 +96,7 @@ impl Layers {
         Ok(Some(Stage::Open))
     }
 
-    /// Says why there is no upgrade, and ends.
+    /// Answers why there is no upgrade, and ends.
     fn refused(
         &mut self,
         answer: &str,

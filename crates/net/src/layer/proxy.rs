@@ -9,9 +9,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// Kind of the first bytes, where a PROXY header may stand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProxyPrefix {
-    /// Not whole yet.
+    /// The header is incomplete.
     More,
-    /// Not a PROXY header, or a broken one.
+    /// The bytes are no PROXY header, or a broken one.
     Bad,
     /// A whole one.
     Whole {

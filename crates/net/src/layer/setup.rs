@@ -30,7 +30,7 @@ pub struct ListenerSetup {
     /// TLS of the listener: its protocol may (or, if it is named in TLS only, must) be spoken in
     /// TLS.
     pub tls: Option<Arc<TlsServer>>,
-    /// Nothing comes but in TLS, whatever `protocol` says.
+    /// Whether only TLS is accepted, whatever `protocol` says.
     pub tls_only: bool,
     /// The paths of WebSocket upgrades, `*` for any; without any, and without paths that are handed
     /// on, HTTP is not served. `protocol` names the protocol inside, or the subprotocol does, else
@@ -132,7 +132,7 @@ pub struct ClientLayers {
 }
 
 impl ClientLayers {
-    /// Nothing around this protocol.
+    /// Layers of a call without any around this protocol.
     pub fn plain(protocol: Protocol) -> ClientLayers {
         ClientLayers { tls: None, start_tls: false, web_socket: None, protocol }
     }

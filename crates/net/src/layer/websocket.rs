@@ -44,7 +44,7 @@ pub struct WebSocket {
 pub enum Upgrade {
     /// The head is incomplete.
     More,
-    /// Not an upgrade we take: this is the answer.
+    /// The request is no upgrade that we take: this is the answer.
     Refuse(String),
     /// An upgrade by a page of another site: this is the answer.
     Foreign(String),
@@ -323,7 +323,7 @@ pub struct UpgradeOffer<'a> {
     pub paths: &'a [String],
     /// From these origins besides the host's own, if the caller names one; `*`: from any.
     pub origins: &'a [String],
-    /// For these protocols, by their subprotocols.
+    /// Protocols that are upgraded to, by their subprotocols.
     pub wires: &'a [&'static WireProfile],
     /// Answer to requests without an upgrade.
     pub files: &'a [StaticFile],

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 /// A socket that was kept.
 #[derive(Debug)]
 pub struct KeptSocket {
-    /// Under which name.
+    /// Name of the socket.
     pub name: String,
     /// The listening socket.
     pub socket: OwnedFd,

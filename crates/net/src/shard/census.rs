@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// Buckets of sources, 256 KB. The first is of those that are not counted.
 const BUCKETS: u64 = 65_536;
 
-/// Not counted.
+/// Bucket of connections that are not counted.
 pub(crate) const NO_BUCKET: u16 = 0;
 
 /// Counts of all shards, shared.
@@ -47,7 +47,8 @@ impl Census {
         self.partial_bytes.load(Ordering::Relaxed)
     }
 
-    /// From now on there may be no more connections than there are, or as many as before.
+    /// Sets whether new connections are refused for want of memory: then there may be no more than
+    /// there are.
     pub fn press(&self, pressed: bool) {
         if pressed {
             self.most.fetch_min(self.open(), Ordering::Relaxed);

@@ -8,7 +8,7 @@
 use base::time::Instant;
 use std::time::Duration;
 
-/// After the first of a kind, others are only counted for so long.
+/// Time after the first notice of a kind in which others are only counted.
 const WINDOW: Duration = Duration::from_secs(10);
 
 /// Kinds that are counted apart; the reasons are fewer. One more is counted as the last of them.

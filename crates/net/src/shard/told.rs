@@ -1,8 +1,8 @@
 //! Log lines about connections: their lives at `debug`, and refused clients at `warn`, at a bounded
 //! rate.
 //!
-//! Nothing of it is kept with a connection: its address is asked of the kernel when a line is due.
-//! Below `debug` a life costs a comparison.
+//! A connection keeps nothing for its log lines: its address is asked of the kernel when a line is
+//! due. Below `debug` a life costs a comparison.
 
 use super::{Conn, Shard, ShardMessageOf};
 use crate::detail::Detail;

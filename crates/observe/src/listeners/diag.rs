@@ -82,7 +82,7 @@ fn ask(states: u32, mut each: impl FnMut(&[u8]) -> Option<bool>) -> Option<()> {
 /// State after a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Heard {
-    /// More will come.
+    /// More datagrams will come.
     More,
     /// The datagram was the last.
     All,

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-/// Above this an empty queue gives its memory back: 256 KiB.
+/// Capacity above which an empty queue gives its memory back: 256 KiB.
 const KEPT_MAX: usize = 65_536;
 
 /// A queue of slots.

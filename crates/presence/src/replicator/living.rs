@@ -21,7 +21,7 @@ pub struct Living {
     lease_for: Duration,
     nodes: Vec<Lease>,
     looked_at: Option<Instant>,
-    /// Since when nothing was lost.
+    /// Moment since which nothing was lost.
     steady_since: Option<Instant>,
 }
 

@@ -20,7 +20,7 @@ const CHUNK_MAX: u16 = 128;
 /// Records that are online here, in the buckets of one call, at most but for a single bucket: the
 /// directory hashes each of them.
 const RECORDS_MAX: u64 = 8_192;
-/// Between two passes: what the last one had written has arrived by then.
+/// Pause between two passes: what the last one had written has arrived by then.
 const REST: Duration = Duration::from_millis(250);
 /// Single buckets that are refused in a row before all are left alone for a while, and how long.
 const REFUSALS_MAX: u8 = 16;

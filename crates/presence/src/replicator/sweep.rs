@@ -20,7 +20,7 @@ const REMOVED_MAX: usize = 1_024;
 /// Progress of the sweep after dead nodes.
 pub struct Sweep {
     lease: Lease,
-    /// Between two looks at the nodes; a node must be away for four of these.
+    /// Pause between two looks at the nodes; a node must be away for four of these.
     lease_for: Duration,
     forget_after_ms: u64,
     every: Duration,

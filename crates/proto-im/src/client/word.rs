@@ -101,7 +101,7 @@ pub enum ImOrder {
         number: u32,
         /// Other side of the conversation.
         with: Addressee,
-        /// Up to this place of it.
+        /// Place of the conversation up to which it was read.
         upto: Seq,
     },
     /// Keep a conversation otherwise.
@@ -285,7 +285,7 @@ pub enum ImEvent {
     MarkedRead {
         /// Number of the order.
         number: u32,
-        /// Up to here.
+        /// Place up to which it was read.
         upto: Seq,
     },
     /// A conversation is kept as it was wanted.

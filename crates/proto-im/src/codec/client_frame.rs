@@ -23,7 +23,7 @@ pub enum ClientFrame<'a> {
     Login(LoginFields<'a>),
     /// The next step of an exchange (IM 3.2).
     Proceed(&'a [u8]),
-    /// Says something (IM 4.1).
+    /// Sends a message (IM 4.1).
     Send(SendFields<'a>),
     /// Asks for the inbox behind a place (IM 5.4).
     Pull(PullFields),

@@ -30,7 +30,7 @@ pub struct ContactsFields {
 pub struct OrderFields<'a> {
     /// Number that the answer repeats.
     pub number: u32,
-    /// About whom, perhaps without a domain.
+    /// The contact, perhaps without a domain.
     pub contact: &'a str,
     /// The verb's number.
     pub verb: u32,
@@ -74,7 +74,7 @@ pub struct ContactFields<'a> {
     pub sees: u32,
     /// That in which it sees the account.
     pub seen: u32,
-    /// If it asks, that is granted.
+    /// Whether a request of the contact is granted at once.
     pub approved: bool,
     /// Text of the contact's own request.
     pub greeting: &'a str,

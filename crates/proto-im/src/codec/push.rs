@@ -13,7 +13,7 @@ pub struct PushFields<'a> {
     pub registration: RegistrationFields<'a>,
     /// The code that was pushed to a device of MIOP.
     pub code: &'a str,
-    /// Other accounts keep the device, too.
+    /// Whether other accounts keep the device, too.
     pub shared: bool,
 }
 

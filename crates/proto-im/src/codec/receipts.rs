@@ -70,7 +70,7 @@ pub struct ReaderFields<'a> {
 pub struct DeliveredFields<'a> {
     /// Full address of the account that received it.
     pub with: &'a str,
-    /// Up to here.
+    /// Place up to which messages are delivered.
     pub upto: Seq,
 }
 

@@ -17,11 +17,11 @@ pub struct SearchFields<'a> {
     pub with: &'a str,
     /// Sender of the messages; empty: any.
     pub from: &'a str,
-    /// Since when, Unix milliseconds.
+    /// Earliest time, Unix milliseconds.
     pub since_ms: u64,
-    /// Until when; 0: now.
+    /// Latest time, Unix milliseconds; 0: now.
     pub until_ms: u64,
-    /// Before which place of the inbox; 0: from the newest on.
+    /// Place of the inbox to search before; 0: from the newest on.
     pub before: Seq,
     /// The most that are wanted.
     pub count: u32,

@@ -28,9 +28,9 @@ pub struct SlotFields<'a> {
     pub headers: Vec<HeaderFields<'a>>,
     /// URL for the download.
     pub get_url: &'a str,
-    /// Until when it may be put, Unix milliseconds.
+    /// Unix millisecond until which the file may be uploaded.
     pub put_until_ms: u64,
-    /// Until when it is there, Unix milliseconds.
+    /// Unix millisecond until which the file is kept.
     pub get_until_ms: u64,
 }
 

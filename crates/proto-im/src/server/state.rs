@@ -29,7 +29,7 @@ enum State {
 
 /// Where a connection is.
 pub(super) enum Phase {
-    /// Not opened.
+    /// The connection is not opened.
     New(Arc<ImListener>),
     /// No Login has been taken; one is due.
     Fresh(Box<Fresh>),
@@ -37,12 +37,12 @@ pub(super) enum Phase {
     Asked(Box<Asked>),
     /// The device has its session.
     Session(Session),
-    /// Nothing more is said or heard.
+    /// The connection has ended: nothing more is read or written.
     Over,
 }
 
 impl Packed {
-    /// Not opened.
+    /// State of a connection that is not opened.
     pub(super) const fn new(listener: Arc<ImListener>) -> Packed {
         Packed(State::New(Narrow(listener)))
     }

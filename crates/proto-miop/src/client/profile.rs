@@ -50,7 +50,7 @@ pub enum DeviceNames {
 /// Kind of proof that a device brings of its name.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Prove {
-    /// Nothing.
+    /// No proof.
     Nothing,
     /// A signature with a product's secret: HMAC in version 7, `sign` in classic versions.
     Secret {
@@ -68,7 +68,7 @@ pub enum Prove {
 /// Mode in which a device acknowledges pushes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PushAckMode {
-    /// Not at all: it is sent everything again.
+    /// Never acknowledges: the server sends all again.
     Never,
     /// Each by its id, in one frame for all that came at once.
     Each,

@@ -255,7 +255,7 @@ impl Client {
         }
     }
 
-    /// Says what can be said, in the order of the messages (MQTT5 4.6.0-2, 4.6.0-3).
+    /// Sends what can be sent, in the order of the messages (MQTT5 4.6.0-2, 4.6.0-3).
     fn flush<U: EventTranslator>(&mut self, out: &mut Outbox<U>) {
         let version = self.profile.version;
         let Some(work) = &mut self.work else { return };

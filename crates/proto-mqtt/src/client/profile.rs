@@ -142,7 +142,7 @@ pub struct Profile {
     pub wants_problems: bool,
     /// Its will.
     pub will: Option<WillProfile>,
-    /// More properties of its CONNECT: its own user properties.
+    /// Further properties of its CONNECT: its own user properties.
     pub properties: Block,
     /// How it acknowledges.
     pub acks: PublishAckMode,

@@ -48,7 +48,7 @@ pub enum Heard<'a> {
     Published {
         /// Token that the driver gave with its order.
         token: u32,
-        /// Nothing up to this token is under way any more.
+        /// Token up to which no message is under way any more.
         up_to: Option<u32>,
         /// The server's reason code, or why the message was not published.
         result: Result<ReasonCode, Unpublished>,
@@ -309,14 +309,14 @@ pub enum ClientOrder {
     /// Publish this, at its own QoS. Answered by [`MqttEvent::Published`], at QoS 0 when it has
     /// been handed to the link.
     Publish {
-        /// By which it is known.
+        /// Token that the answer repeats.
         token: u32,
         /// The message.
         message: Arc<Publication>,
     },
     /// Answered by [`MqttEvent::Subscribed`].
     Subscribe {
-        /// By which it is known.
+        /// Token that the answer repeats.
         token: u32,
         /// At least one.
         wishes: Vec<SubscriptionOptions>,
@@ -325,7 +325,7 @@ pub enum ClientOrder {
     },
     /// Answered by [`MqttEvent::Unsubscribed`].
     Unsubscribe {
-        /// By which it is known.
+        /// Token that the answer repeats.
         token: u32,
         /// At least one.
         filters: Vec<Box<str>>,

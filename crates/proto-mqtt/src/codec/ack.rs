@@ -84,7 +84,7 @@ pub struct Suback<'a> {
 pub struct Reasons<'a>(&'a [u8]);
 
 impl<'a> Reasons<'a> {
-    /// Over numbers of reason codes; what is no reason code is left out.
+    /// Reasons by numbers of reason codes; other numbers are left out.
     pub fn over(numbers: &'a [u8]) -> Reasons<'a> {
         Reasons(numbers)
     }

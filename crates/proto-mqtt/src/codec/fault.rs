@@ -182,7 +182,7 @@ faults! {
 /// Answer that the standard demands before the connection is closed for a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FaultAnswer {
-    /// Nothing.
+    /// Closes the connection without an answer.
     Close,
     /// A CONNACK of 3.1 or 3.1.1 with this return code.
     OldConnack(u8),

@@ -41,7 +41,7 @@ pub enum Packet<'a> {
     Unsuback(Suback<'a>),
     /// Is anybody there?
     Pingreq,
-    /// Yes.
+    /// PINGRESP: the server's answer to a PINGREQ.
     Pingresp,
     /// A farewell.
     Disconnect(Disconnect<'a>),
@@ -54,7 +54,7 @@ const _: () = assert!(size_of::<Packet>() <= 72, "a packet is handed on by value
 /// Step of decoding: what the front of a byte string is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DecodeStep<'a> {
-    /// Not a whole packet yet: at least so many more bytes are needed.
+    /// The packet is incomplete: at least so many more bytes are needed.
     More(usize),
     /// A packet.
     Packet {

@@ -16,7 +16,7 @@ pub struct FieldReader<'a> {
 }
 
 impl<'a> FieldReader<'a> {
-    /// Over all of `bytes`.
+    /// Reader of all of `bytes`.
     #[inline]
     pub fn new(bytes: &'a [u8], rules: &DecodeRules) -> FieldReader<'a> {
         let tolerated = FaultSet::NONE;
@@ -24,7 +24,7 @@ impl<'a> FieldReader<'a> {
         FieldReader { rest: bytes, tolerate, tolerated, strict_text }
     }
 
-    /// Over bytes that were read once and found good: lets everything pass that can be.
+    /// Reader of bytes that were read once and found valid: tolerates all that can be tolerated.
     pub(crate) fn again(bytes: &'a [u8]) -> FieldReader<'a> {
         let (tolerate, tolerated) = (FaultSet::TOLERABLE, FaultSet::NONE);
         FieldReader { rest: bytes, tolerate, tolerated, strict_text: false }
@@ -79,7 +79,7 @@ impl<'a> FieldReader<'a> {
         std::mem::take(&mut self.rest)
     }
 
-    /// Nothing must be left.
+    /// Checks that no bytes are left.
     #[inline]
     pub fn finish(&mut self) -> Result<(), PacketFault> {
         if self.is_empty() { Ok(()) } else { self.fault(PacketFault::Trailing) }

@@ -45,7 +45,7 @@ pub struct SubscribeOptions {
 const NO_LOCAL: u8 = 0x04;
 const RETAIN_AS_PUBLISHED: u8 = 0x08;
 const RESERVED: u8 = 0xc0;
-/// Before 5.0 there is the QoS alone.
+/// Bits of the QoS: before 5.0 there are no other options.
 const QOS: u8 = 0x03;
 
 impl SubscribeOptions {
@@ -86,7 +86,7 @@ pub struct Subscriptions<'a> {
 }
 
 impl<'a> Subscriptions<'a> {
-    /// Over a list that [`push_subscription`] made.
+    /// Subscriptions of a list that [`push_subscription`] made.
     pub fn over(bytes: &'a [u8]) -> Subscriptions<'a> {
         Subscriptions { bytes, mask: !RESERVED }
     }
@@ -118,7 +118,7 @@ pub fn push_subscription(
 pub struct Filters<'a>(&'a [u8]);
 
 impl<'a> Filters<'a> {
-    /// Over a list that [`push_filter`] made.
+    /// Filters of a list that [`push_filter`] made.
     pub fn over(bytes: &'a [u8]) -> Filters<'a> {
         Filters(bytes)
     }

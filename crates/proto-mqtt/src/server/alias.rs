@@ -15,7 +15,7 @@ impl AliasesIn {
         self.0.is_empty()
     }
 
-    /// From now on `alias` stands for `topic`.
+    /// Has `alias` stand for `topic` from now on.
     pub(super) fn set(&mut self, alias: u16, topic: &str) {
         let at = usize::from(alias) - 1;
         if self.0.len() <= at {

@@ -109,7 +109,7 @@ impl Bound {
         Ok(publication(now, publish.topic, publish))
     }
 
-    /// More unanswered messages than agreed: the end, or a pause.
+    /// Handles more unanswered messages than agreed: ends the connection, or pauses reading.
     fn over_quota(&mut self, out: &mut Out) -> Result<(), PacketFault> {
         if !self.is_counted_to_the_end() {
             if self.version() == Version::V5 {

@@ -38,7 +38,7 @@ const STRICT: FaultSet = FaultSet::of(&[PacketFault::BridgeBit, PacketFault::Cli
 
 /// Where a connection is.
 pub(super) enum Phase {
-    /// Not opened.
+    /// The connection is not opened.
     New { bind_ms_max: u32, marks: Marks },
     /// No CONNECT has been taken; one is due.
     Fresh(Box<Fresh>),
@@ -46,12 +46,12 @@ pub(super) enum Phase {
     Asked(Box<Asked>),
     /// Its session is bound to it.
     Bound(Bound),
-    /// Nothing more is said or heard.
+    /// The connection has ended: nothing more is read or written.
     Over,
 }
 
 impl Packed {
-    /// Not opened.
+    /// State of a connection that is not opened.
     pub(super) const fn new(bind_ms_max: u32, marks: Marks) -> Packed {
         Packed(State::New { bind_ms_max, marks })
     }
@@ -200,7 +200,7 @@ impl Marks {
     pub(super) const ENDS: u8 = 0x10;
     /// The client wants no reason strings.
     pub(super) const NO_PROBLEMS: u8 = 0x20;
-    /// Nothing is read from it for now.
+    /// Nothing is read from the connection for now.
     pub(super) const HELD: u8 = 0x40;
     const VERSION: u8 = 3;
 
@@ -232,7 +232,7 @@ impl Marks {
         self.0 = self.0 & !Marks::VERSION | (version.level() - 2);
     }
 
-    /// By which rules the client's packets are read.
+    /// Rules by which the client's packets are decoded.
     pub(super) fn rules(self, limits: &Limits) -> DecodeRules {
         let topics = &limits.topics;
         let version = self.version();

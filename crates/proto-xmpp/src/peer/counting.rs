@@ -36,7 +36,7 @@ struct Asked {
     again: Option<Instant>,
 }
 
-/// After an answer that said nothing new it is asked again.
+/// Pause after an answer that said nothing new, before it is asked again.
 const AGAIN: Duration = Duration::from_secs(1);
 
 impl Saying {

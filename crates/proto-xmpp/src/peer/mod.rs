@@ -61,7 +61,7 @@ pub struct PeerProfile {
     pub peers: PeerDomains,
     /// Of the keys of dialback.
     pub secret: DialbackSecret,
-    /// Nothing is said to a server, or heard of it, but within TLS.
+    /// Whether stanzas are exchanged with a server only within TLS.
     pub requires_tls: bool,
     /// A server is who its certificate says, and nobody without one.
     pub requires_certificates: bool,
@@ -82,7 +82,7 @@ pub struct PeerProfile {
 pub struct PeerDomains {
     /// Domains that are allowed; none: all.
     pub allow: Box<[Box<str>]>,
-    /// But not these.
+    /// Domains that are denied.
     pub deny: Box<[Box<str>]>,
 }
 
@@ -270,8 +270,8 @@ impl Peer {
         self.number
     }
 
-    /// Between whom something is said over it; none: it is one to hear. A component hears all of
-    /// ours, as the first of them.
+    /// Domains between which stanzas are sent over it; `None`: a stream to read from. A component
+    /// gets all of ours, as the first of them.
     pub fn pair(&self) -> Option<DomainPair> {
         match &self.kind {
             Kind::Component(it) => {

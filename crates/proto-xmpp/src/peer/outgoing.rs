@@ -114,8 +114,8 @@ impl OutgoingStream {
         }
     }
 
-    /// Nothing was heard on it for so many seconds, or that many times: on a stream of ours that
-    /// is no wonder. For how many more it goes on, milliseconds, if something was said.
+    /// Handles silence of so many seconds, which is normal on a stream of ours. Returns the
+    /// milliseconds for which it goes on, if something was written.
     pub(super) fn goes_on(&mut self, idle_s: u32) -> Option<u32> {
         self.looks += 1;
         let ms = idle_s.saturating_mul(1_000).saturating_mul(self.looks + 1);

@@ -202,7 +202,7 @@ pub fn client_id_of(message: &Element<'_, '_>) -> Option<ClientMessageId> {
     origin.as_deref().and_then(uuid).or_else(|| id.as_deref().and_then(uuid))
 }
 
-/// For whom a message is written, and how.
+/// Reader of a message, and form in which it is written.
 #[derive(Clone, Copy, Debug)]
 pub struct Rendering<'a> {
     /// The reader's full JID; the bare one is an archive's, of which nothing is for one device.

@@ -39,7 +39,7 @@ const TAG_BYTES_MAX: usize = 40;
 pub(super) struct Inline {
     /// Which of the client's devices it is, as it says.
     agent: Option<Box<str>>,
-    /// If the client logs in by a token: whether the tokens of its device are void from then on.
+    /// Whether the tokens of its device become invalid, if the client logs in by a token.
     invalidates: Option<bool>,
     /// Binding of the token that the client asks for.
     wants: Option<FastBinding>,

@@ -46,7 +46,7 @@ pub(super) struct Opening {
     pub(super) stage: Stage,
     /// The server's header of this stream was said.
     is_open: bool,
-    /// Nothing is read from it for now.
+    /// Nothing is read from the connection for now.
     is_held: bool,
     /// The stream is in a WebSocket.
     pub(super) in_web_socket: bool,
@@ -195,7 +195,7 @@ impl Opening {
         Ok(())
     }
 
-    /// Says the server's header, if it was not said.
+    /// Writes the server's header, if that was not done.
     fn open(&mut self, out: &mut Out) {
         if std::mem::replace(&mut self.is_open, true) {
             return;
@@ -448,7 +448,7 @@ impl Opening {
         Ok(Box::new(session))
     }
 
-    /// Says why the connection ends, within a stream (RFC 6120 4.9.1.1); how it does.
+    /// Writes why the stream ends (RFC 6120 4.9.1.1), and returns the reason for the connection.
     pub(super) fn end(&mut self, end: End, out: &mut Out) -> CloseReason {
         if !matches!(end, End::Close(_)) && self.stage != Stage::Tls {
             self.open(out);

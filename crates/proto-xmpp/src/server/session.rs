@@ -65,7 +65,7 @@ impl Session {
     pub(super) const CARBONS: u16 = 2;
     /// The device was pinged.
     pub(super) const PINGED: u16 = 4;
-    /// Nothing is read from it for now.
+    /// Nothing is read from the connection for now.
     pub(super) const HELD: u16 = 8;
     /// Its inbox is being read for it.
     pub(super) const READING: u16 = 16;
@@ -518,7 +518,7 @@ impl Session {
         self.settles(now, out);
     }
 
-    /// Nothing of what came in parts will be whole.
+    /// Drops what came in parts: none of it will be whole.
     pub(super) fn stops_hearing(&mut self) {
         if let Some(busy) = &mut self.busy {
             busy.framer.reset();
@@ -547,7 +547,7 @@ impl Session {
         self.named
     }
 
-    /// Nothing was heard for long: it is asked whether it is there, once.
+    /// Handles a long silence: asks the client once whether it is there.
     pub(super) fn silent(&mut self, out: &mut Out) -> Result<(), End> {
         if self.has(Session::HELD) {
             return Ok(()); // it is not heard, which is not its fault

@@ -27,18 +27,18 @@ enum State {
 
 /// Where a connection is.
 pub(super) enum Phase {
-    /// Not opened.
+    /// The connection is not opened.
     New(Arc<XmppListener>),
-    /// Not bound to a resource: streams, TLS, login.
+    /// The connection is not bound to a resource: streams, TLS, login.
     Opening(Box<Opening>),
     /// Bound.
     Session(Box<Session>),
-    /// Nothing more is said or heard.
+    /// The connection has ended: nothing more is read or written.
     Over,
 }
 
 impl Packed {
-    /// Not opened.
+    /// State of a connection that is not opened.
     pub(super) const fn new(listener: Arc<XmppListener>) -> Packed {
         Packed(State::New(Narrow(listener)))
     }

@@ -53,7 +53,7 @@ impl Pulse {
 }
 
 impl Driver {
-    /// Says to all how it stands.
+    /// Sends all nodes the state of this one.
     pub(super) fn beat(&mut self, now: Instant) {
         let is_alive = match &self.serving {
             Serving::Leaving(since, _) => now.since(*since) < CLOSING,

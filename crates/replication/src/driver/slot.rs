@@ -22,7 +22,7 @@ pub(crate) struct Slot {
     pub(crate) replica: Option<Replica>,
     /// Which machine it is. Answers to one before it are void.
     pub(crate) life: u32,
-    /// Its own Lead counts: it is to be served, or is.
+    /// Whether its own Lead counts: it is to be served, or is.
     pub(crate) is_open: bool,
     /// The table's value as the machine was shown it last.
     pub(crate) shown: Option<(u64, Option<LogEntry>)>,
@@ -87,7 +87,7 @@ impl Slot {
         replica.deadline()
     }
 
-    /// Up to which index answers may be given.
+    /// Index up to which answers may be given.
     pub(crate) fn acknowledged_index(&self) -> u64 {
         self.replica.as_ref().map_or(0, |replica| replica.own().acknowledged())
     }

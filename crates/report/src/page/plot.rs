@@ -267,7 +267,7 @@ impl Plot {
         tops
     }
 
-    /// From where to where the axis goes.
+    /// Range of the axis.
     fn heights(&self, drawn: &[Vec<Point>]) -> (f64, f64) {
         let shown = drawn.iter().zip(&self.lines).filter(|(_, line)| !line.hidden);
         let values = shown.flat_map(|(points, _)| points).map(|(_, y)| *y);

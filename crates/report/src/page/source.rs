@@ -70,7 +70,7 @@ impl<'a> FigureSource<'a> {
         columns.filter(|column| !taken.contains(column.name.as_ref())).collect()
     }
 
-    /// By how much a total grew over the whole run.
+    /// Growth of a total over the whole run.
     pub fn growth(&self, column: &Column) -> f64 {
         debug_assert_eq!(column.kind, FigureKind::Total);
         self.series.growth(&column.name, 0, u64::MAX).unwrap_or(0.0).max(0.0)

@@ -347,7 +347,7 @@ impl BanBook {
         }
     }
 
-    /// Nothing panics half way through a change of what is pending.
+    /// Locks what is pending. Nothing panics half way through a change of it.
     fn pending(&self) -> MutexGuard<'_, Pending> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -75,7 +75,7 @@ struct LaneThreads {
 
 #[derive(Default)]
 struct Queue {
-    /// By how well they are known, the best first.
+    /// Questions by how well their clients are known, the best first.
     ranks: [Rank; Known::ALL.len()],
     /// Had to make room; each is answered by the next thread.
     pushed_out: VecDeque<Asked>,
@@ -263,7 +263,7 @@ impl Lane {
         next
     }
 
-    /// Nothing panics half way through a change of the queue.
+    /// Locks the queue. Nothing panics half way through a change of it.
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }

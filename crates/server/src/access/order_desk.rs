@@ -156,7 +156,7 @@ impl OrderDesk {
         Ok(())
     }
 
-    /// From now on this one hears of orders.
+    /// Sets the witness that orders are reported to.
     pub(super) fn heed(&self, witness: Witness) {
         let _ = self.witness.set(witness);
     }
@@ -237,7 +237,7 @@ impl OrderDesk {
         answer
     }
 
-    /// From now on other limits are in force.
+    /// Sets other limits.
     pub(super) fn set_limits(&self, limits: &ChatLimits) {
         if let Some(ways) = self.ways.get() {
             *ways.limits() = limits.clone();

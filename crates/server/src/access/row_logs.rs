@@ -68,7 +68,7 @@ impl RowLogs {
     /// How long the answer to a write is waited for.
     pub(crate) const ANSWER: Duration = ANSWER;
 
-    /// From now on there are logs.
+    /// Sets the way to the logs, once there are some.
     pub(crate) fn begin(&self, way: LogWay) {
         // A second one is as good as the first.
         let _ = self.way.set(way);
@@ -207,7 +207,7 @@ impl RowLogs {
         }
     }
 
-    /// Nothing panics half way through a change of the state.
+    /// Locks the state. Nothing panics half way through a change of it.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -89,7 +89,7 @@ impl Service {
     }
 }
 
-/// Says once that something fails, and once that it works again.
+/// Reports once that a service fails, and once that it works again.
 fn tell(fails: &AtomicBool, what: &str, url: &str, words: Option<&str>) {
     let before = fails.swap(words.is_some(), Ordering::Relaxed);
     let url = admin::shown_url(url);

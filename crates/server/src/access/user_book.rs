@@ -50,7 +50,7 @@ type ToAccount<'a> =
 pub(super) struct Numbers {
     /// The last that was given.
     last: u64,
-    /// Up to here they are this process's, which stands in the logs.
+    /// Number up to which they are this process's, which stands in the logs.
     upto: u64,
 }
 
@@ -263,7 +263,7 @@ impl UserBook {
         *self.copy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says in every log whose copy the book is; `None`: nobody's.
+    /// Writes into every log of which database the book is a copy; `None`: of none.
     pub(super) fn mark_copy(&self, mark: Option<CopyMark>) -> Result<(), UserFault> {
         let (table, key) = (Table::Users, CopyMark::key());
         let write = match mark {
@@ -356,7 +356,7 @@ impl UserBook {
         Ok(u64::from(way.node.number()) << NUMBER_BITS | numbers.last)
     }
 
-    /// Nothing panics half way through a change.
+    /// Locks the numbers. Nothing panics half way through a change of them.
     pub(super) fn lock(&self) -> MutexGuard<'_, Numbers> {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }

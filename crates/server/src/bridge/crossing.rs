@@ -341,8 +341,8 @@ impl Bridge {
         properties_of(message).any(|property| property == mark)
     }
 
-    /// Nothing of it is under way on the other leg: what is left of its exchange is between this
-    /// broker and the bridge.
+    /// Ends an exchange of which nothing is under way on the other leg: what is left of it is
+    /// between this broker and the bridge.
     fn end(&mut self, from: BridgeSide, (id, qos): (u16, Qos), reason: ReasonCode) {
         if qos == Qos::AtMostOnce {
             return;
@@ -378,7 +378,7 @@ impl Bridge {
         self.orders.push((from, ClientOrder::Ack { token: id.into(), reason }));
     }
 
-    /// Says on one side whether the bridge is up. The remote one's `0` is its will.
+    /// Publishes on one side whether the bridge is up. The remote one's `0` is its will.
     fn notify(&mut self, side: BridgeSide, state: &str) {
         let settings = &self.settings;
         let is_wanted = settings.notifications

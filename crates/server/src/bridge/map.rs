@@ -38,7 +38,7 @@ pub struct Topic {
 /// One of the two brokers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum BridgeSide {
-    /// Ours.
+    /// The local broker.
     Local,
     /// The other.
     Remote,

@@ -116,8 +116,8 @@ impl BridgeProtocol {
 pub(super) struct LegPlan {
     /// At least one.
     pub addresses: Vec<BrokerAddress>,
-    /// After a failure the next address is taken and kept; otherwise the first is always tried
-    /// first.
+    /// Whether the next address is taken and kept after a failure; otherwise the first is always
+    /// tried first.
     pub round_robin: bool,
     /// Trusted authorities, where an address asks for TLS.
     pub tls: Option<Arc<ClientConfig>>,

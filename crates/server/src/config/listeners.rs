@@ -179,7 +179,7 @@ pub enum WebSocketAt {
     Off,
     /// At the default path of each protocol.
     Usual,
-    /// At this path; `*`: at any.
+    /// Path of WebSockets; `*`: any.
     Path(String),
 }
 

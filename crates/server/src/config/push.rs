@@ -52,7 +52,7 @@ words! {
     pub enum QuietSetting {
         /// Sent without a sound.
         Low = "low",
-        /// Not sent.
+        /// They are not sent.
         Nothing = "nothing",
     }
 }

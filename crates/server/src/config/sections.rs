@@ -224,7 +224,7 @@ section! {
 words! {
     /// When written entries are forced to the disk.
     pub enum FsyncSetting {
-        /// Before they are acknowledged.
+        /// Before the entries are acknowledged.
         Always = "always",
         /// At regular intervals.
         Interval = "interval",

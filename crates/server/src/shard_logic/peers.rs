@@ -49,12 +49,12 @@ impl PeerBacklog {
         PeerBacklog { lines: (0..shards).map(|_| Line::default()).collect(), bytes_max }
     }
 
-    /// Other limits from now on, for the shard that holds this.
+    /// Sets other limits, for the shard that holds this.
     pub(super) fn configure(&mut self, limits: &Limits) {
         self.bytes_max = limits.topics.peer_messages_bytes_max;
     }
 
-    /// Says of a shard whether a service of it is behind.
+    /// Notes of a shard whether one of its services is behind.
     pub(super) fn set_behind(&self, shard: ShardId, behind: bool) {
         self.at(shard).behind.store(behind, Ordering::Relaxed);
     }

@@ -45,7 +45,7 @@ pub trait Carrier {
     /// For the log; the tickets of calls that were not taken come back.
     fn call(&mut self, service: ServiceKind, calls: Vec<(Ticket, Call)>) -> Vec<Ticket>;
 
-    /// For whoever can find out; an answer at once, when it cannot be taken.
+    /// Hands over a question of access; answers at once when it cannot be taken.
     fn resolve(
         &mut self,
         service: ServiceKind,
@@ -53,7 +53,7 @@ pub trait Carrier {
         question: Box<Question>,
     ) -> Result<(), Admission>;
 
-    /// For whoever is asked about messages; a verdict at once, when it cannot be taken.
+    /// Hands over a message for review; gives a verdict at once when it cannot be taken.
     fn review(
         &mut self,
         service: ServiceKind,
@@ -61,7 +61,7 @@ pub trait Carrier {
         review: Box<Review>,
     ) -> Result<(), ReviewVerdict>;
 
-    /// For whoever keeps the book of accounts; a reason at once, when it cannot be taken.
+    /// Hands over an order to the book of accounts; refuses at once when it cannot be taken.
     fn order_book(
         &mut self,
         service: ServiceKind,
@@ -69,8 +69,8 @@ pub trait Carrier {
         order: Box<BookOrder>,
     ) -> Result<(), BookFault>;
 
-    /// For whoever reaches devices that are not connected; an answer at once, when it cannot be
-    /// taken.
+    /// Hands over an order to notify devices that are not connected; answers at once when it cannot
+    /// be taken.
     fn notify(
         &mut self,
         service: ServiceKind,
@@ -81,7 +81,7 @@ pub trait Carrier {
     /// For other domains; what was refused before, and those that find no room now.
     fn go_out(&mut self, words: Vec<ForeignWord>) -> (ForeignRefused, Vec<ForeignWord>);
 
-    /// For whoever listens; how many were dropped.
+    /// Hands over events for applications, and returns how many were dropped.
     fn tell(&mut self, events: Vec<Event>) -> usize;
 
     /// Notes that a principal came online or went offline.
@@ -156,13 +156,13 @@ pub trait AnyService: Send {
     fn unsettled(&self) -> usize;
     /// Whether what comes in goes out more slowly.
     fn is_behind(&self) -> bool;
-    /// From now on newcomers are refused because the server drains, or are no longer.
+    /// Notes whether newcomers are refused because the server drains.
     fn set_draining(&mut self, now: Now, draining: bool);
-    /// From now on these limits are in force.
+    /// Applies new limits.
     fn configure(&mut self, limits: &Arc<Limits>);
-    /// From now on the configuration has these products.
+    /// Applies the products of the configuration.
     fn install(&mut self, products: &[Arc<Product>]);
-    /// From now on these webhooks want Reports.
+    /// Applies the webhooks that want Reports.
     fn set_report_hooks(&mut self, hooks: &[ReportHook]);
     /// Adds its gauges and counters.
     fn status(&self, status: &mut Status);

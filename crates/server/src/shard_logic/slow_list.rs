@@ -29,7 +29,7 @@ pub(super) struct SlowList {
     rows: BTreeMap<u64, Row>,
     max: usize,
     due: Instant,
-    /// Until then new rows are only counted.
+    /// Moment until which new rows are only counted.
     quiet_until: Instant,
     more: u64,
     /// The log says that somebody is slow.

@@ -30,7 +30,7 @@ pub(super) struct Bosh {
 }
 
 impl Bosh {
-    /// Not begun.
+    /// Makes the server of BOSH, which is not started.
     pub(super) fn new(boxes: &Mailboxes<ServerOutside>) -> Bosh {
         Bosh { door: OnceLock::new(), boxes: boxes.clone() }
     }
@@ -66,14 +66,14 @@ impl Bosh {
         Ok(its)
     }
 
-    /// From now on BOSH serves the listener of this number so.
+    /// Serves BOSH at the listener of this number.
     pub(super) fn serve(&self, number: u8, listener: BoshListener) {
         if let Some(door) = self.door.get() {
             door.set_listener(number, listener);
         }
     }
 
-    /// Other limits from now on.
+    /// Sets other limits.
     pub(super) fn set_limits(&self, config: &Config) {
         if let Some(door) = self.door.get() {
             door.set_bounds(bounds(config));

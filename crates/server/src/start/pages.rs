@@ -5,7 +5,7 @@
 
 use rustix::thread;
 
-/// From now on memory is in huge pages where the kernel likes, or in small ones alone. Programs
+/// Sets whether memory is in huge pages where the kernel likes, or in small ones only. Programs
 /// that this one starts inherit it.
 pub fn let_be_huge(may: bool) {
     // A kernel that does not know the call has none.

@@ -64,7 +64,7 @@ impl Moderation {
         desk.start(Box::new(tell)).map_err(|error| format!("cannot start the hook thread: {error}"))
     }
 
-    /// From now on other limits are in force.
+    /// Sets other limits.
     pub fn set_limits(&self, limits: &ChatLimits) {
         if let Some(desk) = &self.desk {
             desk.set_bytes_max(bytes_max(limits));
@@ -104,7 +104,7 @@ fn words_of(section: &ChatSection) -> Result<WordList, String> {
     WordList::parse(&file).map_err(|fault| wrong(fault.to_string()))
 }
 
-/// At most one byte more than it may have.
+/// Reads the file, up to one byte more than it may have.
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(WORDS_FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;

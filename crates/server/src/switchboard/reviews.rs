@@ -85,7 +85,7 @@ struct Waiting {
 #[derive(Default)]
 struct Circuit {
     failures: u32,
-    /// Since when it is open, or was tried last.
+    /// Moment since which it is open, or was tried last.
     open_since: Option<Instant>,
 }
 
@@ -118,7 +118,7 @@ impl Circuit {
 }
 
 impl ReviewDesk {
-    /// Other limits of an answer from now on.
+    /// Sets the most bytes of an answer.
     pub fn set_bytes_max(&self, bytes_max: u64) {
         self.bytes_max.store(bytes_max, Ordering::Relaxed);
     }

@@ -68,7 +68,7 @@ impl Link {
         socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
     }
 
-    /// Says a word.
+    /// Sends a word.
     fn say(&self, word: &str) -> Result<()> {
         self.send(word, &[])
     }

@@ -74,7 +74,7 @@ impl Follower {
         self.tell_left_out()
     }
 
-    /// Says how much is missing here, if anything is.
+    /// Reports how many events are missing here, if any are.
     fn tell_left_out(&mut self) -> bool {
         let left_out = self.trace.take_left_out() + std::mem::take(&mut self.hurried);
         if left_out == 0 {

@@ -93,7 +93,7 @@ impl Seen {
 
 /// A trace under way, as shards know it.
 pub struct ActiveTrace {
-    /// Above those of all earlier ones.
+    /// Number above those of all earlier traces.
     pub(super) number: u64,
     pub(super) scope: TraceScope,
     pub(super) limits: ApiLimits,

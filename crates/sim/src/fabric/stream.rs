@@ -137,7 +137,7 @@ impl Fabric {
         self.queue(to);
     }
 
-    /// Both holders have let go: the link's number is free again.
+    /// Frees the link's number if both holders have let go.
     pub(super) fn free_if_over(&mut self, socket: u32) {
         let link = socket / 2;
         let pair = [link * 2, link * 2 + 1];

@@ -96,7 +96,7 @@ impl ProcessMemory {
 pub struct HoldMeasurement {
     /// Clients there, or entries.
     pub count: u64,
-    /// Before it began to fill up.
+    /// Memory before the stage began.
     pub before: ProcessMemory,
     /// When it was full.
     pub after: ProcessMemory,
@@ -150,7 +150,7 @@ pub fn hold(stage: HoldStage, plan: HoldPlan) -> HoldMeasurement {
     }
 }
 
-/// Others that ping in a round of turns while a storm goes on.
+/// Number of other clients that ping in a round of turns while a storm goes on.
 const PINGS: u32 = 16;
 
 /// Rounds of turns after which a storm is given up: more than an hour.

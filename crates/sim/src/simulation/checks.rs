@@ -92,7 +92,7 @@ impl Simulation {
         }
     }
 
-    /// Nothing is left.
+    /// Checks that nothing is left.
     pub(super) fn check_empty(&mut self) {
         self.audit();
         for shard in self.server.shards() {

@@ -46,7 +46,7 @@ struct CallerClient {
     filter: &'static str,
     qos: Qos,
     conn: Option<ConnRef>,
-    /// Since when.
+    /// Moment at which its connection came.
     since: Instant,
     calling: bool,
     online: bool,

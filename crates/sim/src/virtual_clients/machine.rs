@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 pub enum ConnectionScript {
     /// The shipped client.
     Proper,
-    /// Nothing at all.
+    /// Sends nothing at all.
     Mute,
     /// Sends these bytes, and then nothing.
     Noise(Vec<u8>),
@@ -34,7 +34,7 @@ pub enum ConnectionScript {
 }
 
 impl ConnectionScript {
-    /// Any but the proper one.
+    /// A script other than the proper one.
     pub fn drawn(rng: &mut Prng) -> ConnectionScript {
         match rng.below(6) {
             0 => ConnectionScript::Mute,

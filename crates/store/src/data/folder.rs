@@ -112,7 +112,7 @@ impl OpenLog {
 /// Format that a folder says it has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Format {
-    /// Nothing yet.
+    /// The folder has no format yet.
     First,
     /// Content of `FORMAT`.
     Made(Layout),
@@ -322,7 +322,8 @@ impl Place {
         self.write_format_of(&self.path, logs, switching)
     }
 
-    /// Says what a folder of the same cluster is. Everything written before is on stable storage.
+    /// Writes the format of a folder of the same cluster. Everything written before is on stable
+    /// storage.
     pub(crate) fn write_format_of(
         &self,
         folder: &Path,
@@ -380,7 +381,7 @@ impl Place {
         self.sync()
     }
 
-    /// After a crash in the middle of it this is done once more.
+    /// Finishes a switch, once more after a crash in the middle of it.
     fn finish_switch(&self, logs: u16, switching: bool) -> Result<(), OpenError> {
         let names = self.names()?;
         for name in names.iter().filter(|name| is_log(name)) {

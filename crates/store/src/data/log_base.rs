@@ -54,7 +54,7 @@ pub struct BaseFile {
 /// Parts of a base.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BaseList {
-    /// Behind its last batch.
+    /// Position behind its last batch.
     pub at: Position,
     /// Its files.
     pub files: Vec<BaseFile>,

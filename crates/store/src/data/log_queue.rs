@@ -337,7 +337,8 @@ impl LogQueue {
         self.reading.notify_all();
     }
 
-    /// Nothing panics while it holds the lock, so a poisoned one is as good as another.
+    /// Locks the state. Nothing panics while it holds the lock, so a poisoned one is as good as
+    /// another.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -358,7 +359,7 @@ impl State {
         self.parcels.iter().map(|parcel| parcel.1.len()).sum()
     }
 
-    /// Nothing more is waited for.
+    /// Whether a sync is due now, for nothing more is waited for.
     fn is_worth_a_sync(&self) -> bool {
         self.closed
             || self.sync_due

@@ -70,7 +70,7 @@ pub struct Settings {
     pub once_count_max: usize,
     /// Memory for the newest of them, bytes. The others are looked up in derived state.
     pub once_bytes_max: usize,
-    /// For how long, seconds.
+    /// Seconds for which once keys are remembered.
     pub once_age_s_max: u32,
     /// Memory of changes of the logs' indexes after which their checkpoints begin, bytes. At twice
     /// as much nothing is written before a slice of the checkpoint is.

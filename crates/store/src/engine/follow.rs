@@ -139,12 +139,12 @@ impl Engine {
         self.log.waiting_bytes()
     }
 
-    /// Behind the last batch.
+    /// Position behind the last batch.
     pub fn position(&self) -> Position {
         self.log.position()
     }
 
-    /// Behind the last batch that is acknowledged.
+    /// Position behind the last batch that is acknowledged.
     pub fn acknowledged(&self) -> Position {
         self.log.acknowledged()
     }

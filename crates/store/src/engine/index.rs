@@ -34,7 +34,7 @@ use tail::{Flush, Old, Part, Touched};
 /// Bytes counted for an entry in memory: the entry, and its room in a queue that grows by doubling.
 const PLACE_BYTES: u64 = 2 * size_of::<Entry>() as u64;
 
-/// And a timeline that changed.
+/// Memory of a timeline that changed.
 const TIMELINE_BYTES: u64 = size_of::<Option<Touched>>() as u64;
 
 /// The index of one log.

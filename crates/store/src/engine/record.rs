@@ -45,7 +45,7 @@ pub(crate) struct Claim {
 pub(crate) enum Whereabouts {
     /// The message is nowhere.
     Nowhere,
-    /// In this record.
+    /// The message is in this record.
     Here,
     /// In the record there, of this length.
     There(Place, u32),

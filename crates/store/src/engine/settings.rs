@@ -16,7 +16,7 @@ pub struct EngineSettings {
     pub hot_bytes_max: usize,
     /// Once keys remembered. The oldest are forgotten.
     pub once_count_max: usize,
-    /// For how long, seconds.
+    /// Seconds for which once keys are remembered.
     pub once_age_s_max: u32,
     /// Memory for the newest of them, bytes. The others are looked up in state; what state was not
     /// told of stays in memory beyond it.
@@ -38,7 +38,7 @@ pub struct EngineSettings {
     pub load_bytes_max: usize,
     /// A segment of which at most so many percent are alive is compacted.
     pub compact_percent: u8,
-    /// But only when at least so many percent of all closed segments are dead.
+    /// Percent of all closed segments that must be dead before any is compacted.
     pub compact_dead_percent: u8,
     /// Seconds between two looks at everything for what retention drops.
     pub sweep_s: u32,
@@ -73,7 +73,7 @@ pub struct Retention {
     pub acknowledged: bool,
     /// The oldest go, whatever their timelines, when the log comes near what it may have.
     pub gives_way: bool,
-    /// Nothing goes that this reader of the timeline has not acknowledged.
+    /// Reader whose unacknowledged messages are kept.
     pub behind: Option<ReaderId>,
     /// The reader of the timeline that learns what went: its cursor is at the last of it.
     pub marks: Option<ReaderId>,

@@ -149,7 +149,7 @@ impl<'a> LogBatch<'a> {
         added.map_or(!self.chain, |()| link.chain()) // lengths were looked at before
     }
 
-    /// Behind it.
+    /// Position behind the batch.
     pub fn end(&self) -> Position {
         let LogBatch { place, epoch, last: index, chain, .. } = *self;
         let offset = (u64::from(place.offset) + self.bytes.len() as u64).min(u32::MAX.into());
@@ -205,7 +205,7 @@ impl Link {
 #[derive(Clone)]
 pub(crate) struct BatchWalk {
     at: Position,
-    /// Up to here everything was on stable storage for certain, in this segment.
+    /// Offset up to which everything was on stable storage for certain, in this segment.
     sure: u32,
     open: Option<Open>,
     /// Whether the content here is unknown: the next batch, or segment, is believed.
@@ -227,12 +227,12 @@ impl BatchWalk {
         BatchWalk { at, sure: at.place.offset, open: None, is_lost: false }
     }
 
-    /// Behind the last whole batch.
+    /// Position behind the last whole batch.
     pub(crate) fn at(&self) -> Position {
         self.at
     }
 
-    /// Up to here everything was on stable storage for certain, bytes of the segment.
+    /// Offset up to which everything was on stable storage for certain, bytes of the segment.
     pub(crate) fn sure(&self) -> u32 {
         self.sure
     }

@@ -1,4 +1,4 @@
-//! Up to where a log's answers have been given: a file of 28 bytes beside the segments.
+//! Position up to which a log's answers have been given: a file of 28 bytes beside the segments.
 //!
 //! ```text
 //! | segment u32 | offset u32 | epoch u32 | index u64 | chain u32 | crc32 u32 |   little endian

@@ -18,8 +18,8 @@ pub struct OpenedLog {
     pub records: u64,
     /// The torn tail that was cut off, if there was one.
     pub torn: Option<Torn>,
-    /// Up to here answers had been given, as far as that is known: after a crash of the machine it
-    /// may have been more.
+    /// Position up to which answers had been given, as far as that is known: after a crash of the
+    /// machine it may have been more.
     pub promised: Option<Position>,
     /// Where the log ends.
     pub end: Position,
@@ -28,9 +28,9 @@ pub struct OpenedLog {
 /// Records that had been acknowledged and are not there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Missing {
-    /// Up to here answers had been given.
+    /// Position up to which answers had been given.
     pub promised: Position,
-    /// Here the log ends.
+    /// Position at which the log ends.
     pub end: Position,
 }
 

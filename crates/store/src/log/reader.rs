@@ -148,7 +148,8 @@ impl Reader {
 }
 
 impl Shared {
-    /// Nothing panics while it holds the lock, so a poisoned one is as good as another.
+    /// Locks the open files. Nothing panics while it holds the lock, so a poisoned one is as good
+    /// as another.
     fn lock(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }

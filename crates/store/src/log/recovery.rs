@@ -27,7 +27,7 @@ pub(crate) type Each<'a> =
 /// Where the last segment's whole batches end.
 struct End {
     bytes: u64,
-    /// Up to here it was on stable storage for certain.
+    /// Offset up to which it was on stable storage for certain.
     sure: u64,
     /// Fault behind its end.
     torn: Option<&'static str>,

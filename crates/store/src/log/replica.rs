@@ -64,7 +64,7 @@ pub enum FollowError {
     },
     /// The batch belongs to another history than this log.
     Fork {
-        /// Up to here the log is acknowledged. Batches behind it may be cut off
+        /// Index up to which the log is acknowledged. Batches behind it may be cut off
         /// ([`crate::engine::Engine::open_to_follow`]).
         acknowledged: u64,
         /// In what it differs.
@@ -96,9 +96,9 @@ impl fmt::Display for FollowError {
 pub(super) struct Replica {
     /// Of a leader.
     ship: Option<Box<dyn Ship>>,
-    /// Behind the last batch that is acknowledged, where others wait.
+    /// Position behind the last acknowledged batch, where others wait.
     acknowledged: Position,
-    /// Behind each batch that is not, and its bytes.
+    /// Positions behind the unacknowledged batches, and their bytes.
     waiting: VecDeque<(Position, usize)>,
     waiting_bytes: usize,
     /// Where batches are shipped takes no more: nothing is stored.
@@ -209,7 +209,7 @@ impl Log {
         self.replica.as_ref().map_or(0, |replica| replica.waiting_bytes)
     }
 
-    /// Behind what is acknowledged.
+    /// Position behind what is acknowledged.
     pub(crate) fn acknowledged(&self) -> Position {
         match &self.replica {
             Some(replica) if !replica.waiting.is_empty() => replica.acknowledged,

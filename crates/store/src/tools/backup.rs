@@ -58,7 +58,7 @@ pub(crate) struct Still {
     folder: PathBuf,
     /// Numbers and lengths.
     pub(crate) segments: BTreeMap<u32, u64>,
-    /// Behind what is acknowledged: state knows nothing from there on.
+    /// Position behind what is acknowledged: state knows nothing from there on.
     pub(crate) acknowledged: Position,
 }
 

@@ -136,7 +136,7 @@ struct Look<'a> {
 /// Damage that was found.
 struct Bad {
     damage: Damage,
-    /// Behind the last batch before it that follows.
+    /// Position behind the last batch before it that follows.
     at: Position,
     /// Whether the content is changed or absent; otherwise it is in the wrong place.
     is_broken: bool,

@@ -13,7 +13,7 @@ use std::path::Path;
 pub struct Compacted {
     /// Bytes of all segments before.
     pub before_bytes: u64,
-    /// And after.
+    /// Bytes after the compaction.
     pub after_bytes: u64,
 }
 

@@ -20,7 +20,7 @@ const SMALLEST: f64 = 0.01;
 const ONE_RUN: f64 = 0.1;
 const ONE_RUN_TIME: f64 = 0.25;
 const ONE_RUN_TAIL: f64 = 0.4;
-/// By how much an interval of 95 % is widened before a figure is called different: some sixty
+/// Factor by which an interval of 95 % is widened before a figure is called different: some sixty
 /// figures are looked at, and of equal runs none shall look different (Bonferroni: 95 % for sixty
 /// together are 3.34 standard deviations in place of 1.96; of few runs, whose t is long-tailed,
 /// more).

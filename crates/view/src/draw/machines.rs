@@ -10,7 +10,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Widget};
 
-/// From this share on something counts as used up.
+/// Share from which on a resource counts as used up.
 const FULL: f64 = 0.95;
 /// Columns from which the two ends stand side by side with all they have.
 const SIDE: u16 = 60;

@@ -15,7 +15,7 @@ pub struct BookNote {
     pub by: Option<String>,
     /// Name of the action.
     pub action: &'static str,
-    /// About whom.
+    /// Users that the order is about.
     pub users: Vec<String>,
     /// The code of the refusal; absent: it was done.
     pub code: Option<&'static str>,

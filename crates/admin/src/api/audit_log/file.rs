@@ -34,7 +34,7 @@ pub(super) struct AuditFile {
     folder: PathBuf,
     half_bytes: AtomicU64,
     state: Mutex<AuditFileState>,
-    /// Up to which number all is on stable storage.
+    /// Number up to which all entries are on stable storage.
     synced: Mutex<u64>,
 }
 
@@ -71,7 +71,7 @@ impl AuditFile {
         Ok(file)
     }
 
-    /// From now on it has at most so many bytes. A longer one shrinks with the next entries.
+    /// Sets the most bytes of both files. A longer one shrinks with the next entries.
     pub(super) fn set_bytes_max(&self, bytes_max: u64) {
         self.half_bytes.store((bytes_max / 2).max(1), Ordering::Relaxed);
     }
@@ -103,7 +103,8 @@ impl AuditFile {
         if sync { self.sync(number) } else { Ok(()) }
     }
 
-    /// Up to this number, and with it what others have written meanwhile.
+    /// Puts the entries up to this number on stable storage, and with them what others have written
+    /// meanwhile.
     fn sync(&self, number: u64) -> io::Result<()> {
         let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
         if *synced >= number {
@@ -153,7 +154,7 @@ impl AuditFile {
         Ok(page)
     }
 
-    /// Nothing panics half way through a change of the state.
+    /// Locks the state. Nothing panics half way through a change of it.
     fn state(&self) -> MutexGuard<'_, AuditFileState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -111,8 +111,8 @@ impl Table {
         Arc::new(table)
     }
 
-    /// Others from now on. Connections beyond them stay until they end, or until they give way to a
-    /// newcomer.
+    /// Sets other numbers of slots. Connections beyond them stay until they end, or until they give
+    /// way to a newcomer.
     pub(super) fn set_max(&self, max: u32, share: u32) {
         let mut places = self.lock();
         places.max = max.max(1) as usize;
@@ -173,7 +173,7 @@ impl Table {
         self.lock().leaving
     }
 
-    /// Nothing panics half way through a change of the places.
+    /// Locks the places. Nothing panics half way through a change of them.
     fn lock(&self) -> MutexGuard<'_, Places> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }

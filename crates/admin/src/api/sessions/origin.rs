@@ -16,7 +16,7 @@ pub(crate) const OWN_HEADER: &str = "holdline-console";
 /// one machine together.
 const COOKIE_NAME: &str = "holdline_console";
 
-/// Before the name of one that a browser gives back over TLS only (RFC 6265bis 4.1.3.2).
+/// Prefix of the name of a cookie that a browser gives back over TLS only (RFC 6265bis 4.1.3.2).
 const HOST_PREFIX: &str = "__Host-";
 
 /// Whether a page of ours asks.

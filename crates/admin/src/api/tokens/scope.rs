@@ -68,7 +68,7 @@ impl Scopes {
         Ok(scopes)
     }
 
-    /// Nothing is in it.
+    /// Whether the set is empty.
     pub(crate) fn is_empty(self) -> bool {
         self.0 == 0
     }

@@ -41,7 +41,7 @@ pub(crate) struct BroadcastOrder {
     pub(crate) by: AccountAddress,
     pub(crate) client_id: ClientMessageId,
     pub(crate) content: Content,
-    /// Nothing: all accounts of the book.
+    /// Recipients; `None`: all accounts of the book.
     pub(crate) to: Option<Vec<Addressee>>,
 }
 

@@ -255,7 +255,7 @@ pub(crate) async fn change_chatroom(
     }
 }
 
-/// Says something in the name of an account; the server's own reaches everybody.
+/// Sends a message in the name of an account; the server's own account reaches everybody.
 pub(crate) async fn say(
     api: &Shared,
     by: AccountAddress,

@@ -102,7 +102,7 @@ type LaneResult = (usize, Vec<String>, Result<bool, Fault>);
 #[derive(Default)]
 struct Lane {
     running: FuturesUnordered<JoinHandle<LaneResult>>,
-    /// About these something is under way.
+    /// Accounts that an item under way is about.
     busy: BTreeSet<String>,
     results: Vec<Option<Result<bool, Fault>>>,
     /// Whether an item is to be retried: the items behind it are not begun.

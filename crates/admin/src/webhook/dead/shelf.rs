@@ -22,7 +22,7 @@ use std::ops::Range;
 pub(crate) enum Why {
     /// The events were not accepted for too long.
     TooOld,
-    /// More were waiting behind them than there is room for.
+    /// More events were waiting behind them than there is room for.
     TooFarBehind,
     /// The server stopped and they were not taken even then.
     ServerStopped,

@@ -119,7 +119,7 @@ fn single(scale: Scale, what: (&str, f64), window: u32) -> io::Result<Outcome> {
     run(what, sets, Of::Two)
 }
 
-/// Between whom messages go.
+/// Sides between which messages go.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Of {
     Two,

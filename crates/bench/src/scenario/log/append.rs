@@ -259,7 +259,7 @@ fn named(contestant: Contestant, error: io::Error) -> io::Error {
     io::Error::other(format!("{}: {error}", contestant.name()))
 }
 
-/// Ours beside each of the others: CPU, where less is better, and the rate of a bare file.
+/// Ratios of our log to each of the others: CPU, where less is better, and the rate of a bare file.
 fn ratios(way: &str, rounds: &[Rounds], outcome: &mut Outcome) {
     let ours = |each: &&Rounds| each.contestant == Contestant::Log;
     let Some(log) = rounds.iter().find(ours) else { return };

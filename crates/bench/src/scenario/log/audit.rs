@@ -26,7 +26,7 @@ pub struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    /// Nothing yet, but for what was removed on purpose.
+    /// Makes an empty record, but for what was removed on purpose.
     pub fn new(traffic: &'a Traffic) -> Seen<'a> {
         let gone = traffic.groups().flat_map(|(group, timelines)| {
             timelines.iter().map(move |it| (it.home_hash(), (u64::from(group.gone), 0)))

@@ -47,7 +47,7 @@ pub struct Others {
 }
 
 impl Others {
-    /// From now on.
+    /// Begins to measure.
     pub fn begin() -> Others {
         Others { process: process(), thread: thread() }
     }

@@ -232,7 +232,7 @@ impl Threaded {
         hand_over(&self.logs, PARTY, calls)
     }
 
-    /// For whoever does something else with it meanwhile.
+    /// A handle for other work on the log meanwhile.
     pub fn beside(&self) -> Beside {
         Beside { logs: Arc::clone(&self.logs), mailbox: Arc::clone(&self.others) }
     }

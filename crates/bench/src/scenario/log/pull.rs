@@ -92,7 +92,7 @@ fn width(scale: Scale) -> u32 {
     scale.of(TIMELINES) / FAN * FAN
 }
 
-/// Half a million messages anywhere, then the hot timelines' last ones.
+/// Appends half a million messages anywhere, then the hot timelines' last ones.
 fn fill(rival: &mut dyn Rival, traffic: &mut Traffic) -> io::Result<()> {
     let groups = traffic.groups().count() as u32;
     for _ in 0..groups * MESSAGES / BATCH {

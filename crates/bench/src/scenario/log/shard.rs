@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// Appends a second.
 pub const RATE: u32 = 5_000;
 const PERIOD: Duration = Duration::from_nanos(1_000_000_000 / RATE as u64);
-/// More under way than a second's is a log that does not keep up.
+/// Most appends under way: more than a second's is a log that does not keep up.
 const BEHIND_MAX: u64 = RATE as u64 * 4;
 
 /// Times that the shard measured, in microseconds.

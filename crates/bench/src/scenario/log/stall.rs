@@ -42,9 +42,9 @@ const FORGOTTEN_TOGETHER: usize = 256;
 const PATIENCE: Duration = Duration::from_secs(15);
 /// Looks at the log that are stored.
 const TOLD_MAX: usize = 30;
-/// Between two backups, and between two looks at the log.
+/// Pause between two backups, and between two looks at the log.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Between two lots of timelines that are forgotten.
+/// Pause between two lots of timelines that are forgotten.
 const PAUSE_SHORT: Duration = Duration::from_millis(5);
 
 /// Work beside the appends.

@@ -15,8 +15,8 @@ use std::time::Duration;
 /// Connections at which memory is read: up to what a process of 20,000 descriptors holds, over the
 /// sizes at which tables double (7,168 and 14,336 entries of each of two shards' tables).
 const POINTS: [u32; 5] = [4_000, 7_500, 11_000, 14_500, 18_000];
-/// After a step, before memory is read: longer than our own `bind_ms_max`, whose timers are not
-/// part of an idle connection.
+/// Pause after a step, before memory is read: longer than our own `bind_ms_max`, whose timers are
+/// not part of an idle connection.
 const SETTLE: Duration = Duration::from_secs(12);
 const CONNECTS: u32 = 4_000;
 

@@ -17,7 +17,8 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-/// After the start, or after the last connection: longer than `bind_ms_max`, whose timers end then.
+/// Pause after the start, or after the last connection: longer than `bind_ms_max`, whose timers end
+/// then.
 const SETTLE: Duration = Duration::from_secs(12);
 /// Clients that say nothing.
 const QUIET: u32 = 10_000;

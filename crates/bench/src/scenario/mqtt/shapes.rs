@@ -142,7 +142,7 @@ fn medians<'a>(of: &BTreeMap<&'a str, Vec<f64>>) -> BTreeMap<&'a str, f64> {
     of.iter().map(|(kind, values)| (*kind, slope::median(values))).collect()
 }
 
-/// Ours against the best of the others, where less is better.
+/// Compares ours with the best of the others, where less is better.
 fn compare(outcome: &mut Outcome, what: &str, medians: &BTreeMap<&str, f64>) {
     let theirs = medians.iter().filter(|(kind, _)| **kind != Kind::Holdline.name());
     let best = theirs.map(|(_, value)| *value).fold(f64::NAN, f64::min);

@@ -66,7 +66,7 @@ pub fn run(scale: Scale) -> io::Result<Outcome> {
     Ok(outcome)
 }
 
-/// Ours against the best of the others that are installed.
+/// Compares ours with the best of the others that are installed.
 fn compare(outcome: &mut Outcome) {
     let ours = Kind::Holdline.name();
     let whats =

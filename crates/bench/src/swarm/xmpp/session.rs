@@ -87,7 +87,7 @@ impl Session {
         self.until("</success>").map(|_| ())
     }
 
-    /// Says something.
+    /// Sends a message.
     pub(super) fn say(&mut self, text: &str) -> io::Result<()> {
         self.stream.write_all(text.as_bytes())
     }

@@ -43,12 +43,12 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Nothing, and at most so many bytes.
+    /// Makes empty totals with room for so many bytes.
     pub fn new(bytes_max: u64) -> Totals {
         Totals { bytes_max, ..Totals::default() }
     }
 
-    /// At most so many bytes from now on.
+    /// Sets the most bytes.
     pub fn set_max(&mut self, bytes_max: u64) {
         self.bytes_max = bytes_max;
     }

@@ -53,7 +53,7 @@ impl Places {
         }
     }
 
-    /// Nothing up to here is read any more.
+    /// Forgets the places up to this one: none of them is read any more.
     pub fn forget_upto(&mut self, seq: Seq) {
         let gone = self.ranges.partition_point(|&(_, last)| last <= seq);
         self.ranges.drain(..gone);

@@ -122,7 +122,7 @@ mod tests {
         assert!(unread.is_read());
     }
 
-    /// One of these.
+    /// One of these places.
     fn some(rng: &mut Prng, of: &BTreeSet<Seq>) -> Option<Seq> {
         of.iter().nth(rng.below(of.len().max(1) as u64) as usize).copied()
     }

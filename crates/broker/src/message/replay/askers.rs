@@ -23,7 +23,7 @@ const ASKED_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// How long a peer message may be on its way.
 const SPAN: Duration = Duration::from_secs(10);
 
-/// For whom pages were given out.
+/// Subscriptions that were given pages.
 #[derive(Default)]
 pub(crate) struct Askers {
     askers: VecDeque<(Instant, Asker)>,

@@ -68,7 +68,7 @@ struct Note {
     id: u64,
     /// When, by the count.
     at: u64,
-    /// Not live.
+    /// Whether the message was given as a retained one, and not live.
     kept: bool,
 }
 

@@ -9,7 +9,7 @@ use model::topic::{Qos, SubscriptionOptions};
 pub(crate) mod option {
     /// The highest QoS.
     pub const QOS: u8 = 3;
-    /// Nothing that the session published itself.
+    /// Leaves out messages that the session published itself.
     pub const NO_LOCAL: u8 = 1 << 2;
     /// Retain flags stay.
     pub const AS_PUBLISHED: u8 = 1 << 3;

@@ -67,7 +67,7 @@ fn previewed(answer: &Value) -> String {
     changes + &problems + &warnings(answer)
 }
 
-/// Told of a server that reads no file.
+/// Note about a server that reads no file.
 const NO_FILE: &str = "No setting differs from those in force: the server was started without a \
                        configuration file (`holdline serve --config FILE`), with the defaults.\n";
 

@@ -38,7 +38,7 @@ const REASONS_MAX: usize = 64;
 /// Rooms of one import.
 const ROOMS_MAX: usize = 100_000;
 
-/// Between two lines about the progress.
+/// Time between two lines about the progress.
 const TOLD: Duration = Duration::from_secs(1);
 
 /// Result of an import.
@@ -90,7 +90,7 @@ pub(super) struct Contents<'a> {
 }
 
 impl<'a> Contents<'a> {
-    /// For these accounts; without a server they are looked at alone.
+    /// Makes an import for these accounts; without a server they are only checked.
     pub(super) fn new(
         server: Option<&'a Server>,
         accounts: &'a HashSet<String>,
@@ -194,7 +194,7 @@ impl<'a> Contents<'a> {
         self.is_there(one);
     }
 
-    /// If it is a group, that is there.
+    /// Notes a group that exists now, if the item is one.
     fn is_there(&mut self, one: &Batched) {
         if let Some((room, group)) = &one.of_room {
             self.talk.becomes(room, group.clone());
@@ -239,7 +239,7 @@ impl<'a> Contents<'a> {
         Ok(self.sum)
     }
 
-    /// Now and then, how far it is.
+    /// Prints the progress now and then.
     pub(super) fn tell_progress(&mut self, (done, all): (u64, u64), what: &str) {
         if since(self.told) >= TOLD && crate::out::is_told() {
             self.told = now();

@@ -35,7 +35,7 @@ const BUSY: Duration = Duration::from_secs(60);
 /// How long one slice may take: the dearest hashing of its plain passwords.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Between two lines about the progress.
+/// Time between two lines about the progress.
 const TOLD: Duration = Duration::from_secs(1);
 
 /// Files to import, and how.

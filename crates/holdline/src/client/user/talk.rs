@@ -72,7 +72,7 @@ struct RoomTalk {
 }
 
 impl Talk {
-    /// Nothing yet, of an import that began then.
+    /// Makes an empty record of an import that began then.
     pub(super) fn new(is_wanted: bool, began_ms: u64) -> Talk {
         Talk {
             is_wanted,

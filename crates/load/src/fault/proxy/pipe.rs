@@ -49,7 +49,7 @@ pub(super) struct Way {
     pub readable: bool,
     /// The other socket may take something.
     pub writable: bool,
-    /// Nothing more will come.
+    /// Whether the direction has ended.
     pub ended: bool,
     /// The other end was told so.
     closed: bool,
@@ -89,7 +89,7 @@ pub(super) struct Loan<'a> {
     pub queued: &'a mut usize,
     /// Bytes that passed, up and down.
     pub passed: &'a mut [u64; 2],
-    /// No more may wait.
+    /// Whether no more bytes may wait.
     pub full: bool,
 }
 

@@ -93,7 +93,7 @@ pub(crate) struct Client {
     has: Seq,
     /// The last place of the inbox that is known of.
     head: Seq,
-    /// Up to here a place may come once more on this connection, by no fault of the server.
+    /// Place up to which messages may come once more on this connection, by no fault of the server.
     paged: Seq,
     acknowledged: Seq,
     work: Option<Box<Work>>,
@@ -190,7 +190,7 @@ impl Client {
         Ok(())
     }
 
-    /// Says something, now or once it is there.
+    /// Sends a message, now or once the client has its session.
     pub(super) fn say(&mut self, say: ChatSay, out: &mut Out) {
         if self.machine.is_logged_in() {
             write(&say, out);

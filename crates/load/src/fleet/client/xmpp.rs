@@ -220,7 +220,7 @@ impl Client {
         Ok(())
     }
 
-    /// Says something, if it is there: who is not has nothing to say.
+    /// Sends a message, if the client has its session; else it is not sent.
     pub(super) fn say(&mut self, say: &ChatSay, out: &mut Out) {
         if self.stage != Stage::There {
             return;

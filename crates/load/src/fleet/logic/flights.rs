@@ -137,7 +137,7 @@ impl FleetLogic {
         *open += 1;
     }
 
-    /// Says which message the newest of a client is, once it is under way; its number.
+    /// Marks the newest message of a client, once it is under way, and returns its number.
     pub(super) fn mark_flight(&mut self, virtual_client: u32, mark: u32) -> u32 {
         let this = &self.pool.clients[virtual_client as usize];
         if let Some(newest) = self.flights.all.get_mut(this.newest as usize) {

@@ -49,7 +49,7 @@ struct Stream {
     left: Option<u64>,
     /// When it last found no client free.
     blocked_at: Instant,
-    /// If it does now: how much had been answered by then.
+    /// Number of answers by the time that it was blocked; `None`: it is not.
     blocked: Option<u64>,
     /// Body of each message, but for its head.
     body: Arc<[u8]>,
@@ -417,7 +417,7 @@ impl FleetLogic {
         self.tell(virtual_client, ClientAct::Publish(Box::new(topic_message)), handle);
     }
 
-    /// Says something to the next one in turn, or to whom the plan says.
+    /// Sends a message to the next recipient in turn, or to the one that the plan names.
     fn say(
         &mut self,
         now: Now,

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 /// Longest time that clients may take to leave, milliseconds.
 const LEAVE_MS_MAX: u64 = 60_000;
-/// Nothing more comes in when nothing has for so long, milliseconds.
+/// Silence after which no more messages are waited for, milliseconds.
 const QUIET_MS: u64 = 1_000;
 /// Longest time that answers to subscriptions are waited for, milliseconds.
 const SUBSCRIBE_MS_MAX: u64 = 5_000;
@@ -364,7 +364,8 @@ impl Runner<'_> {
         Some(done.unwrap_or_else(|why| format!("{} could not be ended: {why}", kind(what))))
     }
 
-    /// Nothing is sent any more until what is under way has come in; false: nothing was waited for.
+    /// Stops sending, and waits until all that is under way has come in. Returns false if there was
+    /// nothing to wait for.
     fn settle(&mut self) -> bool {
         let hasty = self.end.as_ref().is_some_and(End::is_hasty);
         // Whoever sent all in one go sends no more, and may have no answer yet.

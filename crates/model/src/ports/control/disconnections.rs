@@ -123,15 +123,15 @@ pub struct DisconnectionFilter {
     pub client: Option<Box<str>>,
     /// Name of the user; an account may be named without its domain.
     pub user: Option<Box<str>>,
-    /// From this address or network.
+    /// Address or network of the client.
     pub address: Option<IpNetwork>,
     /// Ended for this reason.
     pub reason: Option<CloseReason>,
-    /// Over this protocol.
+    /// Protocol of the connection.
     pub protocol: Option<Protocol>,
-    /// At this Unix millisecond or later.
+    /// Ended at this Unix millisecond or later.
     pub since_ms: Option<u64>,
-    /// Before this Unix millisecond.
+    /// Ended before this Unix millisecond.
     pub until_ms: Option<u64>,
 }
 

@@ -134,7 +134,7 @@ pub trait AccountTables: Send + Sync {
     /// Changes behind a number, in the order of their numbers.
     fn news(&self, behind: u64, count: usize) -> Result<Vec<AccountNews>, DatabaseFault>;
 
-    /// Nothing is called any more: the call that goes on ends.
+    /// Ends the call under way; no more calls are made.
     fn close(&self) {}
 
     /// Forgets changes older than so many hours, some of them at most. True: there may be more.

@@ -94,6 +94,6 @@ pub trait MessageArchive: Send + Sync {
     /// as they are.
     fn put(&self, messages: &[ArchivedMessage]) -> Result<(), DatabaseFault>;
 
-    /// Nothing is called any more: the call that goes on ends.
+    /// Ends the call under way; no more calls are made.
     fn close(&self) {}
 }

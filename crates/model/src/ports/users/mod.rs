@@ -62,7 +62,7 @@ pub trait Users: Send + Sync {
     /// How many there are. It does not block.
     fn count(&self) -> u64;
 
-    /// One of them.
+    /// Returns a user.
     fn user(&self, name: &str) -> Result<Option<UserState>, UserFault>;
 
     /// Its keys for SCRAM, as lines of a password file have them; `None`: there is no such user.

@@ -32,11 +32,11 @@ pub const ANNOUNCED_BYTES_MAX: usize = 4_096;
 words! {
     /// Changes to accounts that users may make by a protocol of chat.
     pub enum Registration {
-        /// Nothing.
+        /// No changes.
         Off = "off",
         /// A user that is logged in may change its own password.
         Password = "password",
-        /// And anybody may make an account, and give up its own.
+        /// Also, anybody may register an account, and delete its own.
         Open = "open",
     }
 }
@@ -80,7 +80,7 @@ pub struct BookRequest {
 pub enum BookWish {
     /// Another password for its own account. Other sessions of that end.
     Password(NewPassword),
-    /// Its own account goes, and so do its sessions.
+    /// Deletes the account of the session, and ends its sessions.
     Leave,
     /// Command of an administrator.
     Operate(OperatorWish),
@@ -175,7 +175,7 @@ pub struct Registering {
     pub address: AccountAddress,
     /// Its password.
     pub password: NewPassword,
-    /// From where it comes; none: from this machine.
+    /// Source of the request; `None`: this machine.
     pub source: Option<Source>,
 }
 
@@ -204,7 +204,7 @@ pub enum BookOrder {
         user: Box<str>,
         /// Its password.
         password: NewPassword,
-        /// From where it comes; none: from this machine.
+        /// Source of the request; `None`: this machine.
         source: Option<Source>,
     },
     /// Command of an administrator, as its session was granted its account.

@@ -19,7 +19,7 @@ pub struct ContentFields<'a> {
     pub kind: u32,
     /// For people.
     pub text: &'a str,
-    /// Beside it.
+    /// Bytes for programs.
     pub extra: &'a [u8],
     /// Whether the message is left out of the unread count.
     pub uncounted: bool,
@@ -145,7 +145,7 @@ pub struct MessageFields<'a> {
 pub struct ReactionFields<'a> {
     /// Full address of the account that reacts.
     pub by: &'a str,
-    /// By which emoji, with blanks between.
+    /// The emoji, separated by blanks.
     pub emoji: &'a str,
 }
 

@@ -22,7 +22,7 @@ const ITEMS_MAX: usize = 64;
 
 type Wanted = (What, Vec<PeopleAsk>);
 
-/// Says that something is for somebody whom one has blocked oneself (XEP-0191 3.3).
+/// Answers that a stanza is for an address that the account has blocked itself (XEP-0191 3.3).
 pub(in crate::server) fn write_blocked_fault(reply: &StanzaReply<'_>, out: &mut Vec<u8>) {
     let condition = format!("<not-acceptable xmlns='{STANZA_ERRORS}'/>");
     let blocked = "<blocked xmlns='urn:xmpp:blocking:errors'/>";

@@ -28,7 +28,7 @@ const ALGORITHM: &str = "sha-256";
 /// Node of this server's capabilities.
 const NODE: &str = "urn:x-holdline:server";
 
-/// Between the parts of an identity: no character of XML.
+/// Separator of the parts of an identity: no character of XML.
 const BETWEEN: &str = "\u{1}";
 
 /// Features in a device's answer.

@@ -40,7 +40,7 @@ pub struct ExternalService {
 /// Credentials for a service.
 #[derive(Clone, PartialEq, Eq)]
 pub enum ServiceCredentials {
-    /// Nothing is asked for.
+    /// No credentials: the service asks for none.
     Open,
     /// The same credentials for everybody.
     Same {

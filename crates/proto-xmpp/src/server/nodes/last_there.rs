@@ -15,7 +15,7 @@ pub(super) fn ago(ago_s: u64) -> String {
     format!("<query xmlns='{LAST}' seconds='{ago_s}'/>")
 }
 
-/// For how long the server has been there (XEP-0012 5).
+/// Time since the server's start (XEP-0012 5).
 pub(in crate::server) fn uptime(now: Now) -> String {
     ago(u64::from(now.secs()))
 }

@@ -161,7 +161,7 @@ impl Session {
         }
     }
 
-    /// Nothing is shown of a room any more.
+    /// Notes that nothing is shown of a room any more.
     fn is_out_of(&mut self, room: &AccountAddress, out: &mut Out) {
         let rooms = self.rooms();
         let before = rooms.entered.len();

@@ -77,7 +77,7 @@ enum Stage {
 pub(super) struct Wished {
     stanzas: u16,
     bytes: usize,
-    /// Nothing that was said before: in seconds before now, and in Unix milliseconds.
+    /// Earliest time of messages: in seconds before now, and in Unix milliseconds.
     seconds: Option<u64>,
     since_ms: Option<u64>,
 }

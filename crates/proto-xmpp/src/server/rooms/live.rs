@@ -45,7 +45,7 @@ pub(super) struct LiveAsk {
     stanza: &'static str,
     id: Option<Box<str>>,
     to: Box<str>,
-    /// If the device is entering: the name it wants there, and the part of the history.
+    /// For a device that is entering: the name it wants there, and the part of the history.
     enters: Option<(Box<str>, Wished)>,
 }
 

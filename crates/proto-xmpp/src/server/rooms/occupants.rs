@@ -299,7 +299,7 @@ impl Session {
         }
     }
 
-    /// Says that a room is configured otherwise (10.2.1).
+    /// Writes that a room's configuration has changed (10.2.1).
     pub(super) fn write_configured(&mut self, room: &AccountAddress, out: &mut Out) {
         put_configured(self.jid(), room, out.bytes());
         self.counts_sent(out);

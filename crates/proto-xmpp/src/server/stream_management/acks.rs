@@ -242,7 +242,7 @@ impl Session {
     }
 }
 
-/// Says that stream management does not do that (XEP-0198 3, 5).
+/// Writes that stream management refuses a request (XEP-0198 3, 5).
 pub(in crate::server) fn write_failed(condition: &str, handled: Option<u32>, out: &mut Out) {
     out.bytes().extend_from_slice(management_failed(condition, handled).as_bytes());
 }

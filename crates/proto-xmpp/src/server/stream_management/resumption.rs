@@ -400,7 +400,7 @@ impl Session {
         self.ask_for_ack(out);
     }
 
-    /// Says that the stream goes on, and how much of the client's is handled.
+    /// Writes that the stream is resumed, and how many of the client's stanzas are handled.
     fn says_resumed(&mut self, out: &mut Out) {
         let handled = self.handled();
         let session = self.session;

@@ -25,7 +25,7 @@ const LATE_S: u32 = 5;
 pub(super) struct NewsCursor {
     /// Number up to which all changes are carried out.
     floor: u64,
-    /// And these, with the second at which each came into sight.
+    /// Further numbers that are carried out, with the second at which each came into sight.
     seen: BTreeMap<u64, u32>,
 }
 
@@ -35,8 +35,8 @@ impl NewsCursor {
         NewsCursor { floor, seen: BTreeMap::new() }
     }
 
-    /// Behind which one has to look. Where many are remembered, those that come late are looked for
-    /// now and then.
+    /// Number behind which to look for changes. Where many are remembered, those that come late are
+    /// looked for now and then.
     pub(super) fn look_behind(&self, now_s: u32) -> u64 {
         let is_small = self.seen.len() <= SMALL;
         if is_small || now_s.is_multiple_of(LATE_S) { self.floor } else { self.highest() }

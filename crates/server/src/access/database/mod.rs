@@ -228,7 +228,7 @@ impl BookDatabase {
         drop(self.ended.wait_timeout_while(self.lock(), Duration::from_millis(ms), goes_on));
     }
 
-    /// Nothing is followed any more.
+    /// Stops following the database.
     pub(super) fn close(&self) {
         let standing = self.lock();
         self.over.store(true, Ordering::Release);
@@ -255,7 +255,7 @@ impl BookDatabase {
         }
     }
 
-    /// Nothing panics half way through a change of it.
+    /// Locks the state. Nothing panics half way through a change of it.
     fn lock(&self) -> MutexGuard<'_, DatabaseStanding> {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// The content type of a message in JSON.
 const JSON: &str = "application/json";
 
-/// Behind the name of a request, it says that it is in JSON.
+/// Suffix of a request's name that says that the request is in JSON.
 const JSON_SUFFIX: &str = "/json";
 
 /// Where and how a request is answered.

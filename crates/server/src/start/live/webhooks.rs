@@ -61,8 +61,8 @@ impl ReportPlaces {
         lock(&self.state).is_behind
     }
 
-    /// From now on these webhooks get Reports, and what waits for others is deleted. An error says
-    /// what is left, for the next reload or start.
+    /// Sets the webhooks that get Reports, and deletes what waits for others. An error says what is
+    /// left, for the next reload or start.
     pub(super) fn set(&self, config: &Config) -> Result<(), String> {
         let mut state = lock(&self.state);
         state.is_behind = true;

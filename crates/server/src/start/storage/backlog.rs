@@ -162,7 +162,7 @@ impl HookBacklog {
         }
     }
 
-    /// Nothing panics half way through a change of the state.
+    /// Locks the state. Nothing panics half way through a change of it.
     fn lock(&self) -> MutexGuard<'_, BacklogState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

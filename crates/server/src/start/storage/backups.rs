@@ -90,7 +90,7 @@ impl Backups {
         Backups { storage, tally: Arc::default(), running: Mutex::default(), one: Arc::default() }
     }
 
-    /// From now on copies are made so, if a folder is configured. A copy that is being made for the
+    /// Sets the schedule of copies, if a folder is configured. A copy that is being made for the
     /// settings of before is completed first.
     pub(in crate::start) fn change(&self, section: &BackupSection) -> io::Result<()> {
         let folder = section.folder.clone();
@@ -99,7 +99,7 @@ impl Backups {
         Ok(())
     }
 
-    /// No more copies.
+    /// Stops making copies.
     pub(in crate::start) fn stop(&self) {
         *self.running() = None;
     }

@@ -23,7 +23,7 @@ const OWNERS: [Table; 4] =
 /// Lost messages that an error names; the log has more of them.
 const NAMED_MAX: usize = 20;
 
-/// Says what is damaged. An error when messages are lost by it, unless the server is to go on.
+/// Reports what is damaged. Fails when messages are lost by it, unless the server is to go on.
 pub(super) fn look(opened: &OpenFolder, serves: bool) -> Result<(), StartError> {
     let lost = |one: &Inspection| one.lost_count;
     let count: u64 = opened.inspections.iter().map(lost).sum();

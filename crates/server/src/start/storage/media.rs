@@ -69,7 +69,7 @@ impl Media {
         Ok(Some(Media { storage, door, origins }))
     }
 
-    /// Other limits from now on.
+    /// Sets other limits.
     pub(in crate::start) fn set_limits(&self, limits: &MediaLimits) {
         self.storage.set_limits(limits);
         if let Some(door) = &self.door {

@@ -475,7 +475,7 @@ fn enter(opened: &mut OpenFolder, log: u16, writes: Vec<Write>) -> Result<(), St
     }
 }
 
-/// Says what the start found in the data folder.
+/// Reports what the start found in the data folder.
 fn tell_recovery(opened: &OpenFolder, took: Duration) {
     for (log, found) in opened.found.iter().enumerate() {
         let store::log::OpenedLog { segments, bytes, bytes_read, records, .. } = &found.log;
@@ -487,7 +487,7 @@ fn tell_recovery(opened: &OpenFolder, took: Duration) {
     tell!(event::FOLDER_READ, logs = opened.found.len(), ms);
 }
 
-/// Says what is known of an end that is not as it was written, and no more.
+/// Reports what is known of a log whose end is not as it was written, and no more.
 fn tell_end(log: usize, found: &store::log::OpenedLog) {
     if let Some(missing) = found.missing() {
         let store::log::Missing { promised, end } = missing;

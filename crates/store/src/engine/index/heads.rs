@@ -13,7 +13,7 @@ use model::timeline::{Seq, TimelineId};
 /// Heads that share a piece of memory: the table grows by so many.
 const CHUNK: usize = 4_096;
 
-/// Not in the table of what changed.
+/// Mark of a head that is not in the table of what changed.
 const UNTOUCHED: u32 = (1 << 31) - 1;
 
 /// The bit that says that a head was used lately.

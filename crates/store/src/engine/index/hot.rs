@@ -101,7 +101,7 @@ impl Hot {
         }
     }
 
-    /// Nothing that is known by pointer holds any more.
+    /// Forgets keys that are known by pointer: none of the pointers holds any more.
     pub(crate) fn forget_pointers(&mut self) {
         self.young.clear();
         self.old.clear();

@@ -45,7 +45,7 @@ const FORGET_ROWS: usize = 16;
 /// How many keys state has, in [`Keep::Meta`].
 const COUNT_KEY: &[u8] = b"once";
 
-/// Behind the keys of all rows.
+/// End of the range of all rows' keys.
 const ROWS_END: [u8; 1] = [1];
 
 /// The first answer, and by what the message is known again.

@@ -59,7 +59,7 @@ fn again(
     }
 }
 
-/// Says what cannot be read, with its file and place, and tells whoever knows whose it is.
+/// Reports what cannot be read, with its file and place, and tells whoever knows whose it is.
 fn unreadable(
     error: &ReadError,
     reader: &Reader,

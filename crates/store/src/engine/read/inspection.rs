@@ -122,7 +122,7 @@ impl Engine {
     }
 }
 
-/// From where up to where a file is not as it was written, and why.
+/// Range of a file that is not as it was written, and why.
 type BadRecord = (u64, u64, String);
 
 /// Records of a file up to `end` that are not as they were written: from where up to where, and

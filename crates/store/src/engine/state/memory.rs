@@ -36,7 +36,7 @@ impl MemoryState {
         inner.writes_left = None;
     }
 
-    /// After so many more writes, all fail; `None` ends that.
+    /// Has all writes fail after so many more; `None` ends that.
     pub fn fail_after(&self, writes: Option<u64>) {
         self.inner().writes_left = writes;
     }

@@ -71,7 +71,7 @@ pub(super) struct Trim {
     now_s: u32,
     row: Option<HeadRow>,
     entries: PagePlan,
-    /// And whether state has nothing to add.
+    /// Cursors, and whether state has nothing to add.
     cursors: (BTreeMap<ReaderId, Seq>, bool),
 }
 
@@ -145,7 +145,7 @@ impl Going {
     }
 }
 
-/// Up to where something of a timeline may go.
+/// Place up to which messages of a timeline may go.
 fn floor(state: &dyn State, timeline: TimelineId, rule: &Retention) -> Result<Seq, StateError> {
     rule.behind.map_or(Ok(Seq::MAX), |reader| cursor_in(state, timeline, reader))
 }

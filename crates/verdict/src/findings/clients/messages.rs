@@ -14,7 +14,7 @@ struct Wrong {
     figure: &'static str,
     /// Of how many of these.
     of: &'static [&'static str],
-    /// Behind the count.
+    /// Words behind the count.
     what: &'static str,
     /// Meaning of the fault, and where to look.
     remedy: &'static str,

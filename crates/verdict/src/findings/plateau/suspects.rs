@@ -33,7 +33,7 @@ pub struct Suspect {
     pub evidence: String,
     /// Remedy for the limit.
     pub remedy: String,
-    /// By how much the number is off, as a share.
+    /// Difference of the number, as a share.
     pub off: f64,
 }
 

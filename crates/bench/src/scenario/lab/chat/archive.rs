@@ -26,7 +26,7 @@ const LOOPS: u32 = 10;
 const WINDOW: u32 = 64;
 /// For so long there is no database.
 const AWAY: Duration = Duration::from_secs(5);
-/// Between two looks.
+/// Pause between two looks.
 const LOOK: Duration = Duration::from_millis(50);
 /// The longest wait until the table has everything.
 const PATIENCE: Duration = Duration::from_secs(900);

@@ -45,7 +45,8 @@ impl Person {
         self.number
     }
 
-    /// Says something to an account or a group, and does not wait: its number.
+    /// Sends a message to an account or a group without waiting for the answer, and returns its
+    /// number.
     pub fn say(&mut self, to: &str, content: Content) -> io::Result<u32> {
         let to = Addressee::parse(to).map_err(|why| io::Error::other(format!("{to}: {why}")))?;
         let client_id = client_message_id().map_err(broken)?;
@@ -87,7 +88,7 @@ impl Person {
         (0..count.min(window)).try_for_each(|_| self.answer().map(drop))
     }
 
-    /// Says the same to everybody, until all is stored.
+    /// Sends one text to all accounts, and waits until all messages are stored.
     pub fn say_to_all(&mut self, names: &[String], text: &str, window: usize) -> io::Result<()> {
         let say = |person: &mut Person, at: usize| person.say(&names[at], Content::text(text));
         self.all(names.len(), window, say)

@@ -145,7 +145,7 @@ impl RoomsAbroad {
         }
     }
 
-    /// Other limits from now on. Occupants beyond them stay.
+    /// Sets other limits. Occupants beyond them stay.
     pub fn set_limits(&mut self, limits: &FederationLimits) {
         self.limits = limits.clone();
     }
