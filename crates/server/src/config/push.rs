@@ -52,7 +52,7 @@ words! {
     pub enum QuietSetting {
         /// Sent without a sound.
         Low = "low",
-        /// They are not sent.
+        /// Notifications are not sent.
         Nothing = "nothing",
     }
 }
