@@ -31,8 +31,8 @@ pub(crate) enum PendingCall {
     Counted(Key),
     /// The mark that a packet identifier of QoS 2 is taken, and the wait for it.
     Marked(Exchange, Key),
-    /// The mark that a message of QoS 2 is wherever it has to be, and the place of the one before.
-    Taken(Exchange, Seq),
+    /// The mark that a message of QoS 2 is wherever it has to be.
+    Taken(Exchange),
     /// That the client has a message of QoS 2.
     Released(Exchange),
     /// That the client has released its own.

@@ -251,9 +251,9 @@ impl Broker {
         let more = self.sessions.at_mut(key)?.more();
         let over = |seq| EntryRef { session: key, seq };
         let (id, marker) = match said {
-            Said::Message(label) => (label.origin, Marker { seq, alone: false, taken: false }),
-            Said::Inbound(id) => (id, Marker { seq, alone: true, taken: false }),
-            Said::Taken(id) => (id, Marker { seq, alone: true, taken: true }),
+            Said::Message(label) => (label.origin, Marker { seq, ..Marker::default() }),
+            Said::Inbound(id) => (id, Marker { seq, alone: true, ..Marker::default() }),
+            Said::Taken(id) => (id, Marker { seq, alone: true, taken: true, older: 0 }),
             Said::Released(id, of) => {
                 // Of two that say the same the former was refused, or is over.
                 let former = more.queue.drop_release(id);

@@ -163,6 +163,7 @@ impl Broker {
             Err(_) => {
                 inbound.set_state(id, InboundState::Halfway);
                 if ends && let Some(first) = inbound.end_halfway(most) {
+                    self.log.remove_mark(key, first.marker.older);
                     self.log.remove_mark(key, first.marker.seq);
                 }
             }
@@ -309,7 +310,7 @@ impl Broker {
             PendingCall::Marked(exchange, wait) => {
                 self.marked(now, exchange, wait, result, fx);
             }
-            PendingCall::Taken(exchange, before) => self.taken_marked(exchange, before, result),
+            PendingCall::Taken(exchange) => self.taken_marked(exchange, result, fx),
             PendingCall::Released(exchange) => self.release_written(now, exchange, result, fx),
             PendingCall::Unmarked(exchange) => self.unmarked(now, exchange, result, fx),
             PendingCall::Welcome(welcome) => {

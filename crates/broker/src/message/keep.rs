@@ -142,7 +142,7 @@ impl Broker {
         match (kept.mark, &answer) {
             (Some(mark), Ok(appended)) => {
                 let seq = appended.seqs.last().copied().unwrap_or(0);
-                self.set_marker(mark, Marker { seq, alone: false, taken: false }, fx);
+                self.set_marker(mark, Marker { seq, ..Marker::default() }, fx);
             }
             (Some(mark), Err(error)) => self.not_marked(now, mark, denial(*error), fx),
             (None, _) => {}

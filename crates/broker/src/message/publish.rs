@@ -284,8 +284,11 @@ impl Broker {
             _ => {
                 // Were the mark still there after a crash, the next message under this identifier
                 // would be taken for this one: the client hears of it when the mark is gone.
+                // A mark that is being written is removed with it, once its place is known.
                 session.more().inbound.set_state(id, releasing);
-                self.unmark(Exchange { session: key, id }, fx);
+                if !known.is_some_and(|known| known.is_marking) {
+                    self.unmark(Exchange { session: key, id }, fx);
+                }
             }
         }
     }
@@ -297,7 +300,9 @@ impl Broker {
         let inbound = session.more.as_ref().and_then(|more| more.inbound.at(id));
         let Some(inbound) = inbound else { return };
         let timeline = session.exchanges(self.settings.home);
-        let remove = Write::Remove { timeline, seqs: vec![inbound.marker.seq] };
+        let Marker { seq, older, .. } = inbound.marker;
+        let seqs = [older, seq].into_iter().filter(|seq| *seq != 0).collect();
+        let remove = Write::Remove { timeline, seqs };
         self.log.ask(PendingCall::Unmarked(exchange), Call::Write(remove), fx);
     }
 
@@ -367,7 +372,7 @@ impl Broker {
         let result = match result {
             Ok(Done::Appended(appended)) => {
                 let seq = appended.seqs.first().copied().unwrap_or(0);
-                self.set_marker(exchange, Marker { seq, alone: true, taken: false }, fx);
+                self.set_marker(exchange, Marker { seq, alone: true, ..Marker::default() }, fx);
                 Ok(())
             }
             Ok(_) => Err(Denial::StoreFull),
@@ -388,31 +393,39 @@ impl Broker {
         };
         let (home, at_s) = (self.settings.home, now.unix_s());
         let (timeline, log_id) = (session.exchanges(home), self.routing.last_id());
-        let untold = session.more.as_ref().map(|more| more.inbound.untold()).unwrap_or_default();
-        for (id, before) in untold {
+        let more = self.sessions.more_mut(key);
+        let untold = more.map(|more| more.inbound.take_untold()).unwrap_or_default();
+        for id in untold {
             let label = Said::Taken(id).encode();
             let message = Arc::new(Message { id: log_id, at_s, label, body: Box::default() });
             let to = vec![timeline];
             let append = Write::Append(Append { message, to, once: None, heard: None, ends: true });
             let exchange = Exchange { session: key, id };
-            self.log.ask(PendingCall::Taken(exchange, before), Call::Write(append), fx);
+            self.log.ask(PendingCall::Taken(exchange), Call::Write(append), fx);
         }
     }
 
-    /// That mark was written: it stands for the one before. Refused, that one stays.
+    /// That mark was written: it stands beside the one before. Refused, that one stands alone. A
+    /// release that waited for it goes on.
     pub(crate) fn taken_marked(
         &mut self,
         exchange: Exchange,
-        before: Seq,
         result: Result<Done, StoreError>,
+        fx: &mut Effects,
     ) {
         let Exchange { session: key, id } = exchange;
-        let Ok(Done::Appended(appended)) = result else { return };
-        let seq = appended.seqs.first().copied().unwrap_or(0);
-        let marker = Marker { seq, alone: true, taken: true };
-        let more = self.sessions.more_mut(key);
-        let stands = more.is_some_and(|more| more.inbound.replace_marker(id, before, marker));
-        self.log.remove_mark(key, if stands { before } else { seq });
+        let seq = match result {
+            Ok(Done::Appended(appended)) => appended.seqs.first().copied(),
+            Ok(_) | Err(_) => None,
+        };
+        let Some(more) = self.sessions.more_mut(key) else { return };
+        let is_its = more.inbound.marked(id, seq);
+        let state = more.inbound.at(id).map(|inbound| inbound.state);
+        match (is_its, state) {
+            (true, Some(InboundState::Releasing { .. })) => self.unmark(exchange, fx),
+            (true, _) => {}
+            (false, _) => seq.into_iter().for_each(|seq| self.log.remove_mark(key, seq)),
+        }
     }
 
     /// The mark of an identifier was refused: nobody else gets the message.

@@ -44,6 +44,8 @@ pub(crate) struct ReadyAnswer {
 pub(crate) struct Inbound {
     pub id: u16,
     pub marker: Marker,
+    /// A mark that says more is being written: until the log has answered, nobody can remove it.
+    pub is_marking: bool,
     pub state: InboundState,
 }
 
@@ -52,6 +54,8 @@ pub(crate) struct Inbound {
 pub(crate) struct Marker {
     /// Its place; 0: there is none.
     pub seq: Seq,
+    /// The place of the mark before it, which goes with it; 0: there is none.
+    pub older: Seq,
     /// Whether the mark stands alone: the sessions of this shard did not get the message with it.
     pub alone: bool,
     /// Whether every log that must store the message has it.
@@ -91,39 +95,48 @@ impl InboundMessages {
     /// A new message of QoS 2 is taken under an identifier that is free.
     pub fn begin(&mut self, id: u16) {
         let state = InboundState::Taken(Routed::NoSubscriber);
-        self.taken.push(Inbound { id, marker: Marker::default(), state });
+        self.taken.push(Inbound { id, marker: Marker::default(), is_marking: false, state });
     }
 
-    /// One that the log gives back. Of two that say the same the former was refused, or is over:
-    /// the place of its mark.
-    pub fn restore(&mut self, id: u16, marker: Marker) -> Option<Seq> {
-        let before = self.end(id).map(|before| before.marker.seq);
+    /// One that the log gives back. Of two marks of an identifier the former goes with the latter;
+    /// the place of one that stands before both.
+    pub fn restore(&mut self, id: u16, mut marker: Marker) -> Option<Seq> {
+        let before = self.end(id).map(|before| before.marker).unwrap_or_default();
+        marker.older = before.seq;
         let state = match marker.taken {
             true => InboundState::Taken(Routed::Matched),
             false => InboundState::Halfway,
         };
-        self.taken.push(Inbound { id, marker, state });
-        before
+        self.taken.push(Inbound { id, marker, is_marking: false, state });
+        Some(before.older).filter(|older| *older != 0)
     }
 
-    /// Identifiers whose messages are taken, which the log does not know; with the places of their
-    /// marks.
-    pub fn untold(&self) -> Vec<(u16, Seq)> {
-        let is_untold = |it: &&Inbound| {
-            matches!(it.state, InboundState::Taken(_)) && it.marker.seq != 0 && !it.marker.taken
+    /// Takes identifiers whose messages are taken, which the log does not know: a mark that says so
+    /// is being written from now on.
+    pub fn take_untold(&mut self) -> Vec<u16> {
+        let is_untold = |it: &&mut Inbound| {
+            let is_taken = matches!(it.state, InboundState::Taken(_));
+            is_taken && it.marker.seq != 0 && !it.marker.taken && !it.is_marking
         };
-        self.taken.iter().filter(is_untold).map(|it| (it.id, it.marker.seq)).collect()
+        let untold = self.taken.iter_mut().filter(is_untold);
+        let begin = |it: &mut Inbound| {
+            it.is_marking = true;
+            it.id
+        };
+        untold.map(begin).collect()
     }
 
-    /// A mark that says more stands at another place than the one before. False: that one is not
-    /// the identifier's any more.
-    pub fn replace_marker(&mut self, id: u16, before: Seq, marker: Marker) -> bool {
-        let is_it = |inbound: &&mut Inbound| {
-            let is_taken = matches!(inbound.state, InboundState::Taken(_));
-            inbound.id == id && inbound.marker.seq == before && is_taken
-        };
-        let inbound = self.taken.iter_mut().find(is_it);
-        inbound.map(|inbound| inbound.marker = marker).is_some()
+    /// The mark that says more was written here, or was refused. False: the identifier does not
+    /// wait for it.
+    pub fn marked(&mut self, id: u16, seq: Option<Seq>) -> bool {
+        let is_it = |inbound: &&mut Inbound| inbound.id == id && inbound.is_marking;
+        let Some(inbound) = self.taken.iter_mut().find(is_it) else { return false };
+        inbound.is_marking = false;
+        if let Some(seq) = seq {
+            let older = inbound.marker.seq;
+            inbound.marker = Marker { seq, older, alone: true, taken: true };
+        }
+        true
     }
 
     /// State of an identifier that is taken.
@@ -271,7 +284,7 @@ mod tests {
         inbound.wait(7, Qos::ExactlyOnce, wait(1));
         inbound.wait_again(7, wait(1));
         assert_eq!(inbound.at(7).map(|it| it.state), Some(InboundState::Storing(wait(1))));
-        let marker = Marker { seq: 3, alone: true, taken: false };
+        let marker = Marker { seq: 3, alone: true, ..Marker::default() };
         assert!(inbound.set_marker(7, marker) && !inbound.set_marker(7, marker));
         inbound.answered(wait(1), Ok(Routed::Matched));
         let answer = inbound.next_ready().expect("it is ready");
@@ -282,10 +295,13 @@ mod tests {
             inbound.at(7).map(|it| it.state),
             Some(InboundState::Releasing { asked: false })
         );
-        assert_eq!(inbound.restore(7, Marker { seq: 9, alone: true, taken: false }), Some(3));
+        let both = Marker { seq: 9, alone: true, ..Marker::default() };
+        assert_eq!(inbound.restore(7, both), None);
+        assert_eq!(inbound.at(7).map(|it| (it.marker.seq, it.marker.older)), Some((9, 3)));
+        assert_eq!(inbound.restore(7, Marker { seq: 11, ..both }), Some(3), "no more than two");
         assert_eq!(
             inbound.end(7).map(|it| (it.marker.seq, it.state)),
-            Some((9, InboundState::Halfway))
+            Some((11, InboundState::Halfway))
         );
         assert!(inbound.end(7).is_none() && inbound.is_empty());
     }
@@ -294,10 +310,7 @@ mod tests {
     fn so_many_are_halfway_and_one_more_ends_the_first() {
         let mut inbound = InboundMessages::default();
         for id in 1..=3 {
-            assert_eq!(
-                inbound.restore(id, Marker { seq: id.into(), alone: false, taken: false }),
-                None
-            );
+            assert_eq!(inbound.restore(id, Marker { seq: id.into(), ..Marker::default() }), None);
         }
         assert_eq!(inbound.end_halfway(3), None);
         assert_eq!(inbound.end_halfway(2).map(|it| it.marker.seq), Some(1));

@@ -32,6 +32,41 @@ fn a_release_said_again_after_a_reconnect_is_completed_once() {
 }
 
 #[test]
+fn a_mark_that_is_written_behind_a_release_does_not_take_the_next_message() {
+    for reconnects in 1..4 {
+        let mut world = BrokerHarness::new(1);
+        let receiver = world.client(durable("receiver"));
+        world.subscribe(&receiver, "t", Qos::ExactlyOnce);
+        world.cut(&receiver);
+        let mut a = world.client(durable("a"));
+        world.send(&a, 7, message("t", Qos::ExactlyOnce, "x"));
+        assert!(matches!(world.taken(&a), Some((7, Ok(_)))));
+        // The client goes, and the log is asked to remember that all receivers have the message;
+        // the client comes back, and releases it before the log has answered.
+        world.keeps = false;
+        for _ in 0..reconnects {
+            world.cut(&a);
+            a = world.client(durable("a"));
+        }
+        world.release(&a, 7);
+        let done = SessionDelivery::Completed { id: 7, unknown: false };
+        let mut heard = world.heard(a.conn);
+        while !heard.contains(&done) {
+            assert!(world.complete_one(0), "the release is answered");
+            heard = world.heard(a.conn);
+        }
+        world.crash();
+        world.keeps = true;
+        let a = world.client(durable("a"));
+        world.send(&a, 7, message("t", Qos::ExactlyOnce, "y"));
+        assert!(matches!(world.taken(&a), Some((7, Ok(_)))), "{reconnects}");
+        let receiver = world.client(durable("receiver"));
+        assert_eq!(world.payloads(&receiver), ["x", "y"], "{reconnects}");
+        world.audit();
+    }
+}
+
+#[test]
 fn what_a_member_gives_back_stands_in_the_log_until_another_has_it() {
     let mut world = BrokerHarness::new(2);
     let (a, b) = (world.name_on(0, "a"), world.name_on(1, "b"));
