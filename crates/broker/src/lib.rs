@@ -67,6 +67,7 @@ use model::close::CloseReason;
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::limits::Limits;
 use model::ports::access::Access;
+use model::ports::lead::LeadProof;
 use model::pressure::Pressure;
 use model::session::{Drop, SessionDelivery, SessionRequest};
 use std::sync::Arc;
@@ -104,6 +105,8 @@ pub struct Settings {
     pub seed: u64,
     /// Random, and this broker's alone: the key of the identifiers that it gives clients.
     pub secrets: [u8; 32],
+    /// Proof that this node leads its cluster.
+    pub lead_proof: LeadProof,
 }
 
 impl Settings {
@@ -330,6 +333,7 @@ impl Broker {
         let handovers = self.turn_handovers(now, fx);
         let retries = self.turn_retries(now, fx);
         let answers = self.turn_answers(now, fx);
+        let unproved = self.turn_unproved(now, fx);
         self.turn_owed(now, fx);
         self.turn_removals(fx);
         let sessions = &self.sessions;
@@ -338,7 +342,7 @@ impl Broker {
         let grows = self.subscriptions.grow(4_096).then_some(now.mono);
         earliest([
             timers, wills, renewal, later, retained, replays, pages, bodies, handovers, retries,
-            newcomers, grows, packets, endings, fan_outs, reachings, answers,
+            newcomers, grows, packets, endings, fan_outs, reachings, answers, unproved,
         ])
     }
 

@@ -65,6 +65,11 @@ impl MajorityProof {
         self.proved.is_none_or(|at| now.since(at) >= LATE)
     }
 
+    /// How long the proof is not late yet; zero: it is late.
+    pub fn lasts(&self, now: Instant) -> Duration {
+        self.proved.map_or(Duration::ZERO, |at| LATE.saturating_sub(now.since(at)))
+    }
+
     /// Whether a leader is isolated.
     pub fn is_lost(&self, now: Instant) -> bool {
         self.proved.is_none_or(|at| now.since(at) >= LOST)

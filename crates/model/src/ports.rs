@@ -24,6 +24,7 @@ pub mod control;
 pub mod databases;
 pub mod events;
 pub mod files;
+pub mod lead;
 pub mod log;
 pub mod media;
 pub mod names;

@@ -23,6 +23,13 @@ impl Clock {
         Instant::from_nanos(1_000_000_000) + since
     }
 
+    /// Unix milliseconds.
+    #[expect(clippy::disallowed_methods, reason = "the thread has no turn to take the time from")]
+    pub(crate) fn now_ms(&self) -> u64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    }
+
     /// Unix seconds.
     #[expect(clippy::disallowed_methods, reason = "the thread has no turn to take the time from")]
     pub(crate) fn now_s(&self) -> u32 {

@@ -42,6 +42,7 @@ use cluster::batch::LogLeader;
 use cluster::wire::table::TEXT_BYTES_MAX;
 use driver::{Driver, Input};
 use model::id::NodeId;
+use model::ports::lead::LeadProof;
 use names::Names;
 use nats::{Nats, NatsError};
 use operations::OperationError;
@@ -105,6 +106,11 @@ impl Replication {
     /// The logs of the folder of [`Turn::Lead`] run: acknowledgements go to them from now on.
     pub fn opened(&self, logs: Arc<Logs>) {
         self.tell(Input::Opened(logs));
+    }
+
+    /// Proof that this node leads, for answers without a write.
+    pub fn lead_proof(&self) -> LeadProof {
+        self.shared.lead_proof.clone()
     }
 
     /// The server turns: every shard did within the last second. While it leads and this is not

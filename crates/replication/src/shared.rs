@@ -2,6 +2,7 @@
 
 use crate::status::ClusterStatus;
 use crate::turn::Turn;
+use model::ports::lead::LeadProof;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -18,6 +19,8 @@ pub(crate) struct Shared {
     pub(crate) status: Mutex<ClusterStatus>,
     /// How often the server said that it turns.
     turned: AtomicU64,
+    /// Renewed while the node reaches a majority of the table.
+    pub(crate) lead_proof: LeadProof,
 }
 
 impl Shared {
@@ -27,6 +30,7 @@ impl Shared {
             is_there: Condvar::new(),
             status: Mutex::new(status),
             turned: AtomicU64::new(0),
+            lead_proof: LeadProof::none(),
         }
     }
 

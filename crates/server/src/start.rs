@@ -63,6 +63,7 @@ use model::id::{NodeId, ShardId};
 use model::limits::Limits;
 use model::ports::backlog::ReportHook;
 use model::ports::control::Control;
+use model::ports::lead::LeadProof;
 use model::ports::media::MediaStorage;
 use model::ports::presence::queries::PresenceQueries;
 use model::pressure::Gauge;
@@ -225,7 +226,8 @@ pub fn start_with(
     let timelines = services::report_timelines(folder.home, &hooks);
     let seeds = Seeds::new(&config, &folder, count)?;
     let storage_of_files = |media: &Media| media.storage.clone() as Arc<dyn MediaStorage>;
-    let seeds = Seeds { media: media.as_ref().map(storage_of_files), ..seeds };
+    let media_storage = media.as_ref().map(storage_of_files);
+    let seeds = Seeds { media: media_storage, lead_proof: lead.proof, ..seeds };
     let services = restored(&config, (&seeds, &topics, further), &mut folder)?;
     folder.forget_others(&timelines)?;
     let last_id = hubs(&services).map(|hub| hub.id_floor().0).fold(0, u64::max);
@@ -502,6 +504,7 @@ struct Seeds {
     report_hooks: Vec<ReportHook>,
     count: usize,
     media: Option<Arc<dyn MediaStorage>>,
+    lead_proof: LeadProof,
 }
 
 impl Seeds {
@@ -518,6 +521,7 @@ impl Seeds {
             limits: Arc::new(config.limits.clone()),
             count,
             media: None,
+            lead_proof: LeadProof::default(),
         })
     }
 }

@@ -19,17 +19,21 @@ use crate::session::inbound::{InboundState, ReadyAnswer};
 use crate::session::record::Exchange;
 use base::slab::Key;
 use base::time::{Instant, Now};
+use model::close::CloseReason;
 use model::counters::TopicCounter;
 use model::id::{ConnRef, ShardId};
 use model::latency::LatencyPhase;
 use model::ports::calls::RETRIES_A_TURN_MAX;
 use model::ports::log::Completion;
 use model::ports::topics::TopicAnswer;
-use model::session::{Denial, Routed, SessionDelivery};
+use model::session::{Denial, Denied, Routed, SessionDelivery};
 use model::timeline::Space;
 use model::topic::{Publication, Qos};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// How often it is looked for a proof that this node leads, while answers wait for it.
+const PROOF_PAUSE: Duration = Duration::from_millis(100);
 
 /// How the numbers of wills and of delayed messages begin.
 const ONCE: &[u8] = b"mqtt-after";
@@ -57,6 +61,33 @@ impl Broker {
             }
         }
         pending.wait
+    }
+
+    /// Lets the answer to a message that nobody has to store wait, where it is not proved that this
+    /// node leads: another one may, at which somebody waits for the message.
+    pub(crate) fn await_proof(&mut self, now: Now, pending: &mut PendingAnswer) {
+        let is_asked = matches!(pending.origin, Origin::Client(..) | Origin::Command(_));
+        let is_open = pending.wait.is_none() && pending.error.is_none();
+        if !is_asked || !is_open || self.settings.lead_proof.holds(now) {
+            return;
+        }
+        if let Some(wait) = self.answers.one_more(pending) {
+            self.answers.await_proof(wait);
+        }
+    }
+
+    /// Gives the answers that waited for a proof that this node leads.
+    pub(crate) fn turn_unproved(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        if !self.answers.is_unproved() {
+            return None;
+        }
+        if !self.settings.lead_proof.holds(now) {
+            return Some(now.mono + PROOF_PAUSE);
+        }
+        for wait in self.answers.take_unproved() {
+            self.arrived(now, wait, Ok(()), fx);
+        }
+        None
     }
 
     /// One of those that a wait waits for has come.
@@ -280,16 +311,36 @@ impl Broker {
         }
     }
 
-    /// Gives up some of the answers that wait for too long.
+    /// Gives up some of the answers that wait for too long. A refusal would be wrong for a client,
+    /// because the message may still be stored: its connection ends without an answer, and it sends
+    /// the message again.
     pub(crate) fn turn_answers(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let (over, next) = self.answers.overdue(now, self.settings.limits.answer_ms_max);
         for wait in over {
+            let origin = self.answers.origin(wait);
+            if let Some(Origin::Client(exchange, qos)) = origin {
+                if qos == Qos::ExactlyOnce && self.awaits_mark(exchange) {
+                    continue;
+                }
+                let text = Some("a message could not be stored in time: send it again".into());
+                let denied = Denied { text, ..Denied::of(Denial::Busy, CloseReason::Busy) };
+                self.end(now, exchange.session, denied, fx);
+            }
             if let Some(due) = self.answers.give_up(wait) {
                 fx.counters.count(TopicCounter::AnswersOverdue);
                 self.answer(now, due, fx);
             }
         }
         next
+    }
+
+    /// Whether nobody knows yet if a message of QoS 2 of a durable session is marked as taken. Such
+    /// an answer waits as long as the log takes: if the exchange were forgotten, the client's
+    /// retry would be a second message.
+    fn awaits_mark(&self, Exchange { session, id }: Exchange) -> bool {
+        let session = self.sessions.at(session).filter(|session| session.is_durable());
+        let inbound = session.and_then(|session| session.more.as_ref()?.inbound.at(id));
+        inbound.is_some_and(|inbound| inbound.marker.seq == 0)
     }
 
     /// Carries out what this shard owes itself.

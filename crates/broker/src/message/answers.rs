@@ -193,6 +193,8 @@ pub(crate) struct Answers {
     looked: u32,
     /// Waits that were given up.
     given_up: u64,
+    /// Waits for nothing but a proof that this node leads, in the order of their messages.
+    unproved: Vec<Key>,
 }
 
 impl Answers {
@@ -206,6 +208,7 @@ impl Answers {
             rounds: Rounds::default(),
             looked: 0,
             given_up: 0,
+            unproved: Vec::new(),
         }
     }
 
@@ -301,6 +304,26 @@ impl Answers {
     fn is_held(&self, wait: Key) -> bool {
         let is_twice = |entry: &Entry| entry.qos == Qos::ExactlyOnce;
         matches!(self.afterwards.get(&wait), Some(After::Moved(_, entry)) if is_twice(entry))
+    }
+
+    /// A wait is over when it is proved that this node leads.
+    pub fn await_proof(&mut self, wait: Key) {
+        self.unproved.push(wait);
+    }
+
+    /// Whether any wait is for a proof alone.
+    pub fn is_unproved(&self) -> bool {
+        !self.unproved.is_empty()
+    }
+
+    /// Takes the waits for a proof.
+    pub fn take_unproved(&mut self) -> Vec<Key> {
+        std::mem::take(&mut self.unproved)
+    }
+
+    /// The origin of the message that a wait is for, while it is there.
+    pub fn origin(&self, wait: Key) -> Option<Origin> {
+        self.waits.at(wait).map(|wait| wait.origin)
     }
 
     /// A wait's time is over: the answer without what has not come.

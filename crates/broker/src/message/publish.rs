@@ -97,6 +97,7 @@ impl Broker {
         if message.retain {
             matched |= self.retain(now, &message, &mut pending_answer, fx);
         }
+        self.await_proof(now, &mut pending_answer);
         self.close(now, pending_answer, matched, fx)
     }
 
@@ -139,6 +140,7 @@ impl Broker {
         if !matched {
             fx.counters.count(TopicCounter::PublishesUnmatched);
         }
+        self.await_proof(now, &mut pending_answer);
         if pending_answer.wait.is_some() && qos != Qos::AtMostOnce {
             self.expect_answer(exchange, qos, &pending_answer);
         }
@@ -491,6 +493,7 @@ impl Broker {
         if message.retain && !is_later {
             matched |= self.retain(now, &message, &mut pending_answer, fx);
         }
+        self.await_proof(now, &mut pending_answer);
         self.expect_answer(exchange, Qos::ExactlyOnce, &pending_answer);
         self.close(now, pending_answer, matched, fx);
     }

@@ -7,6 +7,7 @@ use base::time::{Instant, Now};
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::limits::Limits;
 use model::ports::access::AllowAll;
+use model::ports::lead::LeadProof;
 use model::session::{ConnectRequest, SessionDelivery, SessionRequest};
 use std::sync::Arc;
 
@@ -33,6 +34,7 @@ pub(crate) fn broker(change: impl FnOnce(&mut Settings)) -> Broker {
         chat_domain: None,
         seed: 1,
         secrets: [1; 32],
+        lead_proof: LeadProof::default(),
     };
     change(&mut settings);
     Broker::new(settings)

@@ -12,6 +12,7 @@ use model::limits::Limits;
 use model::ports::access::{Access, AllowAll, Question};
 use model::ports::control::Status;
 use model::ports::events::{ClientEvent, ClientWhat};
+use model::ports::lead::LeadProof;
 use model::ports::log::{Call, Done, Restored, StoreError};
 use model::ports::topics::{TopicAnswer, TopicCommand};
 use model::presence::Principal;
@@ -185,6 +186,7 @@ impl BrokerHarness {
                 chat_domain: None,
                 seed: at as u64,
                 secrets: [at as u8; 32],
+                lead_proof: LeadProof::default(),
             };
             (self.make)(&mut settings);
             let mut broker = Broker::new(settings);

@@ -83,8 +83,9 @@ section! {
         /// down.
         mailbox_messages_max: u32 = 65_536, whole(64..=1 << 24, "messages");
         /// Timeout of an answer that needs logs and other shards, and at most half as long again.
-        /// After it, the answer is busy (a publish, a subscription to a shared group, a command),
-        /// or the request is repeated once (a page of retained messages, an order to many).
+        /// After it, a publisher's connection ends (its message may be stored or not), other
+        /// answers are busy (a subscription to a shared group, a command), or the request is
+        /// repeated once (a page of retained messages, an order to many).
         @live answer_ms_max: u32 = 30_000, whole(1_000..=MS, "milliseconds");
         /// Limits of pushes and devices, whose keys stand among these.
         @part pushes: PushLimits;

@@ -71,6 +71,7 @@ impl Topics {
             chat_domain: self.chat_domain.clone(),
             seed: seeds.seed ^ u64::from(shard.0),
             secrets: seeds.client_ids[usize::from(shard.0)],
+            lead_proof: seeds.lead_proof.clone(),
         })
     }
 

@@ -16,6 +16,7 @@ use model::id::{NodeId, ShardId};
 use model::limits::{ChatLimits, Limits, PushLimits, TopicLimits};
 use model::ports::access::{Admission, AllowAll, Question};
 use model::ports::control::Status;
+use model::ports::lead::LeadProof;
 use model::ports::log::{
     Appended, Call, Completion, Done, Page, Read, Ticket, TimelineStatus, Write,
 };
@@ -403,6 +404,7 @@ fn shard(
         chat_domain: None,
         seed: 7,
         secrets: [number as u8; 32],
+        lead_proof: LeadProof::default(),
     });
     let chat = ChatService::new(chat::Settings {
         shard: settings.shard,

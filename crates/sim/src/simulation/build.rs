@@ -20,6 +20,7 @@ use model::id::{DeviceId, ProductKey, ShardId};
 use model::limits::{Limits, PushLimits};
 use model::ports::access::AllowAll;
 use model::ports::backlog::ReportHook;
+use model::ports::lead::LeadProof;
 use model::presence::Principal;
 use model::product::{AnonymousFrom, Product};
 use net::Shard;
@@ -313,6 +314,7 @@ fn logic(
         chat_domain: None,
         seed: plan.seed ^ u64::from(settings.shard.0),
         secrets: [settings.shard.0 as u8; 32],
+        lead_proof: LeadProof::default(),
     });
     let now = parts.fabric.borrow().now();
     let mut services = vec![RunningService::boxed(hub), RunningService::boxed(broker)];

@@ -84,6 +84,7 @@ impl Joined {
                     replication.turned();
                 }
             })),
+            proof: self.replication.lead_proof(),
             view: cluster,
             readings,
         }

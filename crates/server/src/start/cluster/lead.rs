@@ -5,6 +5,7 @@
 //! logs before anything waits for them.
 
 use admin::{ClusterReading, MetricReading, Readings};
+use model::ports::lead::LeadProof;
 use std::sync::Arc;
 use store::data::{Logs, OpenFolder};
 
@@ -16,6 +17,8 @@ pub struct Lead {
     pub(in crate::start) opened: Box<dyn FnOnce(Arc<Logs>)>,
     /// Called about each second, if all shards have turned since.
     pub(in crate::start) turned: Option<Arc<dyn Fn() + Send + Sync>>,
+    /// Proof that the node leads, for answers without a write.
+    pub(in crate::start) proof: LeadProof,
     /// The cluster.
     pub(in crate::start) view: ClusterReading,
     /// Its figures.
@@ -29,6 +32,7 @@ impl Lead {
             folder: None,
             opened: Box::new(drop),
             turned: None,
+            proof: LeadProof::default(),
             view: Arc::new(|| None),
             readings: Arc::new(Vec::<MetricReading>::new),
         }
