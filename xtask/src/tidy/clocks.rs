@@ -14,6 +14,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/load/src/", "the laboratory measures time"),
     ("crates/wrk/src/", "the laboratory measures time"),
     ("crates/directory/src/clock.rs", "a call's time limit"),
+    ("crates/ldap/src/clock.rs", "a call's time limit"),
     ("crates/replication/src/clock.rs", "a node of a cluster has a thread of its own"),
     ("crates/testkit/src/redis", "waiting for a server with a limit"),
     ("crates/crash/src/clock.rs", "a history is made of readings of the clock"),
