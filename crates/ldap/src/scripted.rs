@@ -7,8 +7,11 @@ use ldap_parser::filter::Filter;
 use ldap_parser::ldap::{AuthenticationChoice, LdapMessage, ProtocolOp};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::Builder;
+
+/// Requests that a test can look at.
+const REQUESTS_MAX: usize = 64;
 
 /// A request, as far as tests look at it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,7 +43,7 @@ pub(crate) struct Server {
 pub(crate) fn serve(script: impl Fn(u32, &Request) -> Act + Send + Clone + 'static) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("ldap://{}", listener.local_addr().expect("bound"));
-    let (sender, requests) = channel();
+    let (sender, requests) = sync_channel(REQUESTS_MAX);
     let accept = move || {
         for stream in listener.incoming().flatten() {
             let (script, sender) = (script.clone(), sender.clone());
@@ -52,7 +55,11 @@ pub(crate) fn serve(script: impl Fn(u32, &Request) -> Act + Send + Clone + 'stat
     Server { url, requests }
 }
 
-fn talk(mut stream: TcpStream, script: &dyn Fn(u32, &Request) -> Act, sender: &Sender<Request>) {
+fn talk(
+    mut stream: TcpStream,
+    script: &dyn Fn(u32, &Request) -> Act,
+    sender: &SyncSender<Request>,
+) {
     while let Ok(bytes) = message::read(&mut stream) {
         let (_, asked) = LdapMessage::from_ber(&bytes).expect("the client sends LDAP");
         let request = match asked.protocol_op {
@@ -69,8 +76,8 @@ fn talk(mut stream: TcpStream, script: &dyn Fn(u32, &Request) -> Act, sender: &S
             other => panic!("{other:?}"),
         };
         let act = script(asked.message_id.0, &request);
-        // A test that has seen enough is gone.
-        let _ = sender.send(request);
+        // A test that has seen enough takes no more.
+        let _ = sender.try_send(request);
         match act {
             Act::Send(bytes) if stream.write_all(&bytes).is_ok() => {}
             Act::Hang => {}

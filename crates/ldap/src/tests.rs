@@ -33,7 +33,7 @@ fn right(name: &str) -> LdapAnswer {
     LdapAnswer::Right { name: name.into(), is_super: false }
 }
 
-/// A directory with `ann`, whose password is `secret`.
+/// A server with `ann`, whose password is `secret`.
 fn usual(id: u32, request: &Request) -> Act {
     match request {
         Request::Bind(name, password) => {
