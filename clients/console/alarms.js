@@ -15,7 +15,7 @@ export const KINDS = {
   store_filling: t('Storage is filling up'), slow_disconnected: t('Clients disconnected as slow'), slow_clients: t('Slow clients'),
   memory_pressure: t('Memory pressure'), connections_refused: t('Connections refused'), directory_down: t('Presence directory not reachable'),
   bridge_down: t('Bridge disconnected'), webhook_failing: t('Webhook failing'), archive_down: t('Message archive disconnected'),
-  accounts_database_down: t('Account database disconnected'), event_stream_down: t('Event stream disconnected'),
+  accounts_database_down: t('Account database disconnected'), ldap_down: t('LDAP server unavailable'), event_stream_down: t('Event stream disconnected'),
   certificate_expiring: t('Certificate expires soon'), backup_old: t('Backup is old'), internal_error: t('Internal errors'),
 };
 

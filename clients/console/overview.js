@@ -139,7 +139,7 @@ const ACTS = {
   store_filling: ['configuration?with=store', t('Configuration')], slow_disconnected: ['slow', t('Slow clients')],
   slow_clients: ['slow', t('Slow clients')], memory_pressure: ['sessions?kind=waiting', t('Sessions and queues')],
   connections_refused: ['closes', t('Disconnect reasons')], directory_down: ['log', t('Log')], bridge_down: ['services', t('Services')],
-  webhook_failing: ['services', t('Services')], archive_down: ['services', t('Services')], accounts_database_down: ['services', t('Services')],
+  webhook_failing: ['services', t('Services')], archive_down: ['services', t('Services')], accounts_database_down: ['services', t('Services')], ldap_down: ['services', t('Services')],
   event_stream_down: ['services', t('Services')], certificate_expiring: ['certificates', t('Certificates')], backup_old: ['log', t('Log')], internal_error: ['log', t('Log')],
 };
 

@@ -37,6 +37,13 @@ const CARDS = [
     [t('Changes received'), 'accounts_database_changes_total'], [t('Failed calls'), 'accounts_database_faults_total'],
     [t('Changes refused while disconnected'), 'accounts_database_refused_total'], [t('Invalid rows'), 'accounts_database_rows_wrong_total'],
   ]],
+  [t('LDAP server'), 'access_ldap_up', [
+    [t('State'), 'access_ldap_up', up], [t('Logins checked'), 'access_ldap_asked_total'],
+    [t('No connection'), 'access_ldap_unreachable_total'], [t('No answer in time'), 'access_ldap_timeout_total'],
+    [t('TLS failed'), 'access_ldap_tls_total'], [t('Own login refused'), 'access_ldap_credentials_total'],
+    [t('Invalid answers'), 'access_ldap_nonsense_total'], [t('Requests refused'), 'access_ldap_refused_total'],
+    [t('Ambiguous users'), 'access_ldap_ambiguous_total'], [t('Users without a name'), 'access_ldap_unnamed_total'],
+  ]],
   [t('Event stream'), 'events_stream_appended_total', [
     [t('State'), 'events_stream_away', value => up(value ? 0 : 1)], [t('Queued events'), 'events_stream_waiting'],
     [t('Appended'), 'events_stream_appended_total'], [t('Dropped'), 'events_stream_lost_total'], [t('Failed attempts'), 'events_stream_failures_total'],

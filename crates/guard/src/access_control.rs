@@ -11,6 +11,7 @@ use crate::bans::{BanList, BanQuery};
 use crate::book::UserEntry;
 use crate::cache::{Cache, CacheKey, mac};
 use crate::http::{self, NoVerdict, ServiceVerdict};
+use crate::ldap::LdapVerdict;
 use crate::people::{People, PeopleFiles};
 use crate::rules::UserRules;
 use crate::settings::{ListenerPolicy, Method, Settings};
@@ -34,6 +35,7 @@ mod book;
 pub(crate) mod decoys;
 mod exchange;
 pub(crate) mod known;
+mod ldap;
 mod password;
 
 /// Services whose sessions have rights that are renewed.
@@ -52,6 +54,9 @@ pub trait Errands {
 
     /// Asks the service with this body; `None`: not here.
     fn ask(&mut self, question: &str) -> Option<Result<ServiceVerdict, NoVerdict>>;
+
+    /// Asks the LDAP server about a name and a password; `None`: not here.
+    fn look_up(&mut self, user: &str, password: &[u8]) -> Option<Result<LdapVerdict, NoVerdict>>;
 
     /// Fetches the keys of tokens and has them put in by [`AccessControl::learn`]. True: it did;
     /// `None`: not here.
@@ -80,6 +85,10 @@ impl Errands for AtOnce {
     }
 
     fn ask(&mut self, _: &str) -> Option<Result<ServiceVerdict, NoVerdict>> {
+        None
+    }
+
+    fn look_up(&mut self, _: &str, _: &[u8]) -> Option<Result<LdapVerdict, NoVerdict>> {
         None
     }
 
@@ -114,6 +123,8 @@ pub struct AccessControl {
     entries: Mutex<Cache<Arc<UserEntry>>>,
     checks: Mutex<Cache<bool>>,
     verdicts: Mutex<Cache<ServiceVerdict>>,
+    /// Right passwords by the LDAP server.
+    looked_up: Mutex<Cache<(Box<str>, bool)>>,
     /// Permissions from tokens of recent logins.
     claims: Mutex<Cache<Arc<UserRules>>>,
     /// Exchanges that were begun.
@@ -163,6 +174,7 @@ impl AccessControl {
             entries: Mutex::new(Cache::new()),
             checks: Mutex::new(Cache::new()),
             verdicts: Mutex::new(Cache::new()),
+            looked_up: Mutex::new(Cache::new()),
             claims: Mutex::new(Cache::new()),
             exchanges: AtomicU64::new(0),
             is_whole: AtomicBool::new(true),
@@ -179,6 +191,7 @@ impl AccessControl {
         self.rise();
         drop(people);
         *self.verdicts() = Cache::new();
+        *self.looked_up() = Cache::new();
     }
 
     /// The answer to a question, with errands.
@@ -259,6 +272,7 @@ impl AccessControl {
                 Method::Passwords => self.by_password(now_s, question, errands),
                 Method::Scram | Method::Anonymous => Step::Next,
                 Method::Token => self.by_token(now_s, question, errands),
+                Method::Ldap => self.by_ldap(now_s, question, errands),
                 Method::Http => self.by_service(now_s, question, errands),
             };
             if let Step::Done(admission) = step {
@@ -476,6 +490,10 @@ impl AccessControl {
 
     fn verdicts(&self) -> MutexGuard<'_, Cache<ServiceVerdict>> {
         self.verdicts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn looked_up(&self) -> MutexGuard<'_, Cache<(Box<str>, bool)>> {
+        self.looked_up.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn fetched(&self) -> Arc<Keys> {

@@ -293,10 +293,11 @@ impl People {
         self.gone.contains_key(name) || !self.settings.doors.iter().any(lets_strangers_in)
     }
 
-    /// Whether a token or a service may say what its user may do.
+    /// Whether a token, LDAP or a service may say what its user may do.
     pub(crate) fn proofs_bring_rules(&self) -> bool {
         let token = self.settings.token.as_ref();
         self.settings.http_cache_s.is_some()
+            || self.settings.ldap.is_some_and(|ldap| ldap.gives_super)
             || token.is_some_and(|token| !token.acl_claim.is_empty())
     }
 
@@ -368,7 +369,9 @@ impl People {
 
 /// Whether somebody may come in by a name that neither the book nor a file knows.
 fn lets_strangers_in(door: &ListenerPolicy) -> bool {
-    let proves = |method| matches!(method, Method::Certificate | Method::Token | Method::Http);
+    let proves = |method| {
+        matches!(method, Method::Certificate | Method::Token | Method::Ldap | Method::Http)
+    };
     door.believe_names || door.methods.iter().copied().any(proves)
 }
 

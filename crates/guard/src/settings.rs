@@ -41,6 +41,17 @@ pub struct Settings {
     pub token: Option<TokenPolicy>,
     /// Seconds an answer of the service is remembered; absent: there is no service.
     pub http_cache_s: Option<u32>,
+    /// What an LDAP server decides; absent: there is none.
+    pub ldap: Option<LdapPolicy>,
+}
+
+/// What an LDAP server decides, beside whether a password is right.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LdapPolicy {
+    /// Seconds a right password is remembered; 0: it is not.
+    pub cache_s: u32,
+    /// It says who may do everything.
+    pub gives_super: bool,
 }
 
 impl Default for Settings {
@@ -59,6 +70,7 @@ impl Default for Settings {
             sources: SourceLimits::default(),
             token: None,
             http_cache_s: None,
+            ldap: None,
         }
     }
 }
@@ -84,7 +96,13 @@ impl Default for ListenerPolicy {
     fn default() -> Self {
         ListenerPolicy {
             anonymous: Anonymous::Loopback,
-            methods: vec![Method::Passwords, Method::Scram, Method::Token, Method::Http],
+            methods: vec![
+                Method::Passwords,
+                Method::Scram,
+                Method::Token,
+                Method::Ldap,
+                Method::Http,
+            ],
             believe_names: false,
         }
     }
@@ -126,6 +144,8 @@ words! {
         Scram = "scram",
         /// A JSON Web Token as password.
         Token = "token",
+        /// An LDAP server is asked.
+        Ldap = "ldap",
         /// Another service is asked.
         Http = "http",
         /// A client may be a guest, by XMPP.
@@ -140,7 +160,7 @@ mod tests {
     #[test]
     fn choices_have_the_words_of_configurations() {
         assert_eq!(Anonymous::ALL.map(Anonymous::name), ["no", "loopback", "yes"]);
-        let methods = ["certificate", "passwords", "scram", "token", "http", "anonymous"];
+        let methods = ["certificate", "passwords", "scram", "token", "ldap", "http", "anonymous"];
         assert_eq!(Method::ALL.map(Method::name), methods);
         for (anonymous, far, near) in [
             (Anonymous::No, false, false),

@@ -11,6 +11,7 @@ mod console;
 mod database;
 mod import;
 mod lane;
+mod ldap;
 mod order_desk;
 mod row_logs;
 mod service;
@@ -20,6 +21,7 @@ mod user_book;
 
 pub use ban_book::{BanSettings, WakeShards};
 pub use database::DatabaseCounts;
+pub use ldap::LdapCounts;
 pub use order_desk::{OrderWays, TellBooked, Witness};
 pub use row_logs::{LogFailed, LogWay, RowLogs, SubmitRows};
 pub use settings::{Settings, database_settings};
@@ -31,9 +33,11 @@ use console::ConsoleDoor;
 use database::{BookDatabase, Follower};
 use guard::book::UserEntry;
 use guard::http::{NoVerdict, ServiceVerdict};
+use guard::ldap::LdapVerdict;
 use guard::passwords::{self, Hashing};
 use guard::{AccessControl, Errands, NotRead};
 use lane::{Asked, Lane, LaneLimits, Turn};
+use ldap::{LdapService, LdapTally};
 use model::id::ShardId;
 use model::limits::ChatLimits;
 use model::ports::access::{Access, Admission, Question};
@@ -114,7 +118,7 @@ pub struct Entrance {
 struct AccessShared {
     access_control: Arc<AccessControl>,
     book: Arc<UserBook>,
-    settings: RwLock<(Settings, Arc<Service>)>,
+    settings: RwLock<(Settings, Arc<Others>)>,
     hashing: Arc<Lane>,
     asking: Arc<Lane>,
     tell: OnceLock<Tell>,
@@ -124,12 +128,26 @@ struct AccessShared {
     ended: Condvar,
 }
 
+/// Others that are asked.
+struct Others {
+    service: Service,
+    ldap: LdapService,
+}
+
+impl Others {
+    fn new(settings: &Settings) -> Result<Arc<Others>, String> {
+        let (service, ldap) = (Service::new(settings), LdapService::new(settings)?);
+        Ok(Arc::new(Others { service, ldap }))
+    }
+}
+
 #[derive(Default)]
 struct Tally {
     resolved: AtomicU64,
     asked: AtomicU64,
     ask_failures: AtomicU64,
     refused_full: AtomicU64,
+    ldap: LdapTally,
 }
 
 impl Entrance {
@@ -150,7 +168,7 @@ impl Entrance {
         let database = tables.map(|tables| Arc::new(BookDatabase::new(tables)));
         let (guarded, files) = settings.load()?;
         let access_control = Arc::new(AccessControl::new(guarded, files, seed));
-        let service = Arc::new(Service::new(&settings));
+        let others = Others::new(&settings)?;
         let room = LaneLimits {
             waiting_max: settings.access.waiting_max,
             a_source_max: settings.access.waiting_a_source_max,
@@ -166,7 +184,7 @@ impl Entrance {
             access_control,
             hashing: lane(),
             asking: lane(),
-            settings: RwLock::new((settings, service)),
+            settings: RwLock::new((settings, others)),
             tell: OnceLock::new(),
             tally: Tally::default(),
             over: Mutex::new(false),
@@ -309,13 +327,13 @@ impl Entrance {
     /// ones stay in force. The number of threads and of places stays until a restart.
     pub fn reload(&self, settings: Settings) -> Result<(), String> {
         let (guarded, files) = settings.load()?;
-        let service = Arc::new(Service::new(&settings));
+        let others = Others::new(&settings)?;
         self.bans.reload(settings.bans.clone());
         let mut current = self.shared.settings.write().unwrap_or_else(PoisonError::into_inner);
         if current.0.keys_url() != settings.keys_url() {
             self.shared.access_control.learn(guard::token::Keys::default());
         }
-        *current = (settings, service);
+        *current = (settings, others);
         drop(current);
         self.shared.access_control.replace(guarded, files);
         self.shared.ended.notify_all();
@@ -346,6 +364,12 @@ impl Entrance {
     /// Figures of the database of accounts, where one keeps them.
     pub fn database_counts(&self) -> Option<DatabaseCounts> {
         self.shared.book.database.as_ref().map(|database| database.counts())
+    }
+
+    /// Figures of the LDAP server, where there is one.
+    pub fn ldap_counts(&self) -> Option<LdapCounts> {
+        let settings = self.shared.settings.read().unwrap_or_else(PoisonError::into_inner);
+        settings.0.access.ldap.is_on().then(|| self.shared.tally.ldap.counts())
     }
 
     /// Work done so far.
@@ -398,8 +422,8 @@ impl AccessShared {
             self.tally.refused_full.fetch_add(1, Ordering::Relaxed);
             return self.answer(&asked, Admission::Refused(Denial::Unavailable));
         }
-        let service = self.service();
-        let mut errands = Thread { shared: self, service: &service, asks };
+        let others = self.others();
+        let mut errands = Thread { shared: self, others: &others, asks };
         let admission = self.access_control.resolve(clock::unix_s(), &asked.question, &mut errands);
         if !matches!(admission, Admission::Later) {
             self.tally.resolved.fetch_add(1, Ordering::Relaxed);
@@ -418,12 +442,14 @@ impl AccessShared {
         tell(asked.by, asked.number, admission);
     }
 
-    /// Fetches keys now and then, until all is over.
+    /// Fetches keys now and then, and looks whether the LDAP server is there, until all is over.
     fn keep_keys(&self) {
         loop {
-            let service = self.service();
-            self.fetch_keys(&service);
-            let wait_s = service.refresh_s().unwrap_or(u32::MAX);
+            let others = self.others();
+            self.fetch_keys(&others);
+            let is_up = others.ldap.probe(&self.tally.ldap);
+            let retry_s = if is_up { u32::MAX } else { ldap::RETRY_S };
+            let wait_s = others.service.refresh_s().unwrap_or(u32::MAX).min(retry_s);
             let over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
             if *over {
                 return;
@@ -436,17 +462,17 @@ impl AccessShared {
         }
     }
 
-    fn fetch_keys(&self, service: &Arc<Service>) -> bool {
-        service.fetch_keys(clock::unix_s(), |keys| {
+    fn fetch_keys(&self, others: &Arc<Others>) -> bool {
+        others.service.fetch_keys(clock::unix_s(), |keys| {
             // What was fetched for settings that are gone is not wanted any more.
             let current = self.settings.read().unwrap_or_else(PoisonError::into_inner);
-            if Arc::ptr_eq(service, &current.1) {
+            if Arc::ptr_eq(others, &current.1) {
                 self.access_control.learn(keys);
             }
         })
     }
 
-    fn service(&self) -> Arc<Service> {
+    fn others(&self) -> Arc<Others> {
         self.settings.read().unwrap_or_else(PoisonError::into_inner).1.clone()
     }
 }
@@ -454,7 +480,7 @@ impl AccessShared {
 /// Kinds of slow work that a thread does.
 struct Thread<'a> {
     shared: &'a AccessShared,
-    service: &'a Arc<Service>,
+    others: &'a Arc<Others>,
     /// Whether the thread may ask external services.
     asks: bool,
 }
@@ -469,15 +495,20 @@ impl Errands for Thread<'_> {
             return None;
         }
         self.shared.tally.asked.fetch_add(1, Ordering::Relaxed);
-        let answer = self.service.ask(question);
+        let answer = self.others.service.ask(question);
         if answer.is_err() {
             self.shared.tally.ask_failures.fetch_add(1, Ordering::Relaxed);
         }
         Some(answer)
     }
 
+    fn look_up(&mut self, user: &str, password: &[u8]) -> Option<Result<LdapVerdict, NoVerdict>> {
+        let look_up = || self.others.ldap.look_up(&self.shared.tally.ldap, user, password);
+        self.asks.then(look_up)
+    }
+
     fn fetch_keys(&mut self) -> Option<bool> {
-        self.asks.then(|| self.shared.fetch_keys(self.service))
+        self.asks.then(|| self.shared.fetch_keys(self.others))
     }
 
     fn entry(&mut self, name: &str) -> Option<Result<Option<UserEntry>, NotRead>> {
@@ -487,6 +518,8 @@ impl Errands for Thread<'_> {
 
 #[cfg(test)]
 mod ban_tests;
+#[cfg(test)]
+mod ldap_tests;
 #[cfg(test)]
 mod order_tests;
 #[cfg(test)]

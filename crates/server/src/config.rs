@@ -12,6 +12,7 @@ mod advertised;
 mod bans_section;
 mod chat;
 mod domains;
+mod ldap_rules;
 mod listeners;
 pub(crate) mod media;
 pub mod mosquitto;
@@ -52,7 +53,7 @@ pub use listeners::{
     ListenAddress, ListenSection, ListenerProtocol, ProxyHeader, Redirect, TlsMin, WebSocketAt,
 };
 pub use media::MediaSection;
-pub use outside::{AccountsSection, ClusterSection, MySqlSection};
+pub use outside::{AccountsSection, ClusterSection, LdapSection, MySqlSection};
 pub use presence_section::{DirectoryAt, PresenceSection};
 pub use print::{Changes, SettingChange};
 pub use problem::{ConfigError, ConfigProblem};
@@ -347,6 +348,7 @@ fn following(old: &Config, new: &Config) -> Config {
     follow(&mut next.contacts, &new.contacts);
     follow(&mut next.access, &new.access);
     follow(&mut next.access.token, &new.access.token);
+    follow(&mut next.access.ldap, &new.access.ldap);
     follow(&mut next.access.http, &new.access.http);
     follow(&mut next.bans, &new.bans);
     follow(&mut next.accounts, &new.accounts);
@@ -465,8 +467,9 @@ fn mqtt(root: &dyn TableLike, reader: &mut Reader<'_>) -> MqttSection {
 fn access(root: &dyn TableLike, reader: &mut Reader<'_>) -> AccessSection {
     let (sheet, table) = reader.outer(root, "access");
     let mut access = AccessSection::default();
-    reader.fill(&sheet, table, &["token", "http"], &mut access);
+    reader.fill(&sheet, table, &["token", "ldap", "http"], &mut access);
     access.token = reader.inner(&sheet, table, "token");
+    access.ldap = reader.inner(&sheet, table, "ldap");
     access.http = reader.inner(&sheet, table, "http");
     access
 }

@@ -56,6 +56,7 @@ kinds! {
     WEBHOOK_FAILING "webhook_failing" false;
     ARCHIVE_DOWN "archive_down" false;
     ACCOUNTS_DATABASE_DOWN "accounts_database_down" false;
+    LDAP_DOWN "ldap_down" false;
     EVENT_STREAM_DOWN "event_stream_down" false;
     CERTIFICATE_EXPIRING "certificate_expiring" false;
     BACKUP_OLD "backup_old" false;

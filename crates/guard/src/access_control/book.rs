@@ -211,6 +211,7 @@ mod tests {
     use super::super::tests::{NOW_S, access_control, hashing_thread, put, question, word};
     use super::*;
     use crate::http::{NoVerdict, ServiceVerdict};
+    use crate::ldap::LdapVerdict;
     use crate::settings::Settings;
     use crate::{NotRead, PeopleFiles};
     use model::id::ShardId;
@@ -235,6 +236,10 @@ mod tests {
         }
 
         fn ask(&mut self, _: &str) -> Option<Result<ServiceVerdict, NoVerdict>> {
+            None
+        }
+
+        fn look_up(&mut self, _: &str, _: &[u8]) -> Option<Result<LdapVerdict, NoVerdict>> {
             None
         }
 

@@ -28,9 +28,11 @@ const ACL: &str = "topic read public/#\nuser ann\ntopic home/#\npattern dev/%c/#
 /// Work of a thread of the roof. Accounts are in memory, and none is read.
 #[derive(Default)]
 pub(super) struct Thread {
-    hashes: bool,
-    verdict: Option<Result<ServiceVerdict, NoVerdict>>,
-    asked: Vec<String>,
+    pub(super) hashes: bool,
+    pub(super) verdict: Option<Result<ServiceVerdict, NoVerdict>>,
+    pub(super) asked: Vec<String>,
+    /// Answer of the LDAP server.
+    pub(super) looked_up: Option<Result<LdapVerdict, NoVerdict>>,
 }
 
 impl Errands for Thread {
@@ -41,6 +43,11 @@ impl Errands for Thread {
     fn ask(&mut self, question: &str) -> Option<Result<ServiceVerdict, NoVerdict>> {
         self.asked.push(question.into());
         self.verdict.clone()
+    }
+
+    fn look_up(&mut self, user: &str, _: &[u8]) -> Option<Result<LdapVerdict, NoVerdict>> {
+        self.asked.push(user.into());
+        self.looked_up.clone()
     }
 
     fn fetch_keys(&mut self) -> Option<bool> {
@@ -556,6 +563,10 @@ impl Errands for Fetcher<'_> {
     }
 
     fn ask(&mut self, _: &str) -> Option<Result<ServiceVerdict, NoVerdict>> {
+        None
+    }
+
+    fn look_up(&mut self, _: &str, _: &[u8]) -> Option<Result<LdapVerdict, NoVerdict>> {
         None
     }
 

@@ -20,8 +20,8 @@ const UNBOUND_BYTES: u64 = u32::MAX as u64;
 /// Smallest bound of a packet here.
 const PACKET_BYTES_MIN: u64 = 256;
 
-const PLUGIN: &str = "manage users and rules by `holdline user`, [access.token] or [access.http], \
-                      then remove the line";
+const PLUGIN: &str = "manage users and rules by `holdline user`, [access.token], [access.ldap] or \
+                      [access.http], then remove the line";
 
 pub(super) const OPTIONS: &[Known] = &[
     known(

@@ -4,15 +4,18 @@
 //! The meaning of lines is `guard`'s part. Keeps nothing.
 
 use super::ban_book::BanSettings;
-use crate::config::{AccessSection, AccountsSection, Http, MySqlSection, Token};
+use super::ldap::LdapService;
+use crate::config::{AccessSection, AccountsSection, Http, LdapSection, MySqlSection, Token};
 use crate::start::{authorities, pem};
+use base::setting::Hidden;
 use database::DatabaseSettings;
 use guard::accounts::Accounts;
 use guard::acl::AclFile;
 use guard::passwords::Hashing;
 use guard::scram::ScramHash;
 use guard::token::{Algorithm, Keys, TokenPolicy};
-use guard::{CacheLimits, ListenerPolicy, Method, PeopleFiles, SourceLimits};
+use guard::{CacheLimits, LdapPolicy, ListenerPolicy, Method, PeopleFiles, SourceLimits};
+use ldap::LdapSettings;
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -52,6 +55,11 @@ impl Settings {
         Some(&self.access.http).filter(|http| !http.url.is_empty())
     }
 
+    /// How the LDAP server is asked, if there is one; in words, which file cannot be read.
+    pub(super) fn ldap(&self) -> Option<Result<LdapSettings, String>> {
+        Some(&self.access.ldap).filter(|section| section.is_on()).map(ldap_settings)
+    }
+
     /// Where keys of tokens are fetched; "" is nowhere.
     pub(super) fn keys_url(&self) -> &str {
         &self.access.token.jwks_url
@@ -59,13 +67,14 @@ impl Settings {
 
     /// Whether somebody has to be asked who is not here.
     pub(super) fn asks(&self) -> bool {
-        self.http().is_some() || !self.keys_url().is_empty()
+        self.http().is_some() || self.access.ldap.is_on() || !self.keys_url().is_empty()
     }
 
     /// Reads the files that the settings name; the error says in words what is wrong.
     pub(super) fn load(&self) -> Result<(guard::Settings, PeopleFiles), String> {
         self.check()?;
         self.database()?;
+        LdapService::new(self)?;
         let access = &self.access;
         let mut files = PeopleFiles::default();
         if let Some(path) = &access.password_file {
@@ -107,6 +116,10 @@ impl Settings {
             },
             token: self.token().map(policy).transpose()?,
             http_cache_s: self.http().map(|http| http.cache_s),
+            ldap: Some(&access.ldap).filter(|ldap| ldap.is_on()).map(|ldap| LdapPolicy {
+                cache_s: ldap.cache_s,
+                gives_super: !ldap.superuser_filter.is_empty(),
+            }),
         };
         Ok((settings, files))
     }
@@ -128,6 +141,11 @@ impl Settings {
                  [access.token]",
             ),
             (
+                only(Method::Ldap) && !self.access.ldap.is_on(),
+                "a listener uses an LDAP server, but none is configured: set its urls in \
+                 [access.ldap]",
+            ),
+            (
                 only(Method::Http) && self.http().is_none(),
                 "a listener uses an external service, but none is configured: set its url in \
                  [access.http]",
@@ -142,13 +160,7 @@ impl Settings {
 
 /// How the database at a URL is reached; in words, which file cannot be read.
 pub fn database_settings(url: &str, mysql: &MySqlSection) -> Result<DatabaseSettings, String> {
-    let password = match &mysql.password_file {
-        None => mysql.password.reveal().to_owned(),
-        Some(path) => {
-            let text = read(path, KEY_FILE_BYTES_MAX)?;
-            text.lines().next().unwrap_or_default().to_owned()
-        }
-    };
+    let password = password(&mysql.password, mysql.password_file.as_deref())?;
     let ca = || {
         authorities(mysql.ca.as_deref()).ok_or(
             "tls needs ca: no CA certificates are \
@@ -157,6 +169,43 @@ pub fn database_settings(url: &str, mysql: &MySqlSection) -> Result<DatabaseSett
     };
     let tls = if mysql.tls { Some(pem(&ca()?)?) } else { None };
     Ok(DatabaseSettings { url: url.into(), password, tls, timeout_ms: mysql.timeout_ms })
+}
+
+fn ldap_settings(section: &LdapSection) -> Result<LdapSettings, String> {
+    let ca = match section.start_tls || section.has_ldaps() {
+        true => authorities(section.ca.as_deref()).map(|path| pem(&path)).transpose()?,
+        false => None,
+    };
+    let password = password(&section.password, section.password_file.as_deref())?;
+    if password.is_empty() && !section.bind_dn.is_empty() {
+        return Err("password_file: its first line is empty".into());
+    }
+    Ok(LdapSettings {
+        urls: section.urls.clone(),
+        start_tls: section.start_tls,
+        ca,
+        bind_dn: section.bind_dn.clone(),
+        password,
+        user_dn: section.user_dn.clone(),
+        base: section.base.clone(),
+        filter: section.filter.clone(),
+        name_attribute: section.name_attribute.clone(),
+        group_filter: section.group_filter.clone(),
+        superuser_filter: section.superuser_filter.clone(),
+        group_base: section.group_base.clone(),
+        timeout_ms: section.timeout_ms,
+    })
+}
+
+/// A password, or the first line of its file.
+fn password(password: &Hidden, file: Option<&Path>) -> Result<String, String> {
+    match file {
+        None => Ok(password.reveal().to_owned()),
+        Some(path) => {
+            let text = read(path, KEY_FILE_BYTES_MAX)?;
+            Ok(text.lines().next().unwrap_or_default().to_owned())
+        }
+    }
 }
 
 fn keys(token: &Token) -> Result<Keys, String> {

@@ -215,7 +215,7 @@ pub(super) fn refused(admission: Admission) -> Denial {
     }
 }
 
-fn file(folder: &TempDir, name: &str, text: &str) -> PathBuf {
+pub(super) fn file(folder: &TempDir, name: &str, text: &str) -> PathBuf {
     let path = folder.path().join(name);
     std::fs::write(&path, text).expect("room");
     path
@@ -337,6 +337,7 @@ fn what_is_wrong_at_the_start_is_told() {
         (settings(AccessSection { password_file: Some(broken.clone()), ..usual() }), "broken:1"),
         (settings(AccessSection { acl_file: Some(broken.clone()), ..usual() }), "broken:1"),
         (only(Method::Token), "access.token"),
+        (only(Method::Ldap), "access.ldap"),
         (only(Method::Http), "access.http"),
         (token(&|token| token.secret = Hidden::of("short")), "32"),
         (token(&|token| token.key_files = vec![broken.display().to_string()]), "PUBLIC KEY"),

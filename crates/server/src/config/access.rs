@@ -1,10 +1,12 @@
 //! `[access]`, `[access.token]` and `[access.http]`: authentication and authorization.
+//! `[access.ldap]` is among the sections about other machines.
 //!
 //! `guard` defines the meaning of keys and rules, and `access` reads the files; this module only
 //! names them. Secrets are never shown.
 
 use std::path::PathBuf;
 
+use super::outside::LdapSection;
 use super::sections::is_url;
 use base::section;
 use base::setting::{Field, Hidden, Kind, Value, choice, list, text, whole};
@@ -59,7 +61,8 @@ section! {
         @live cache_refused_s: u32 = 5, whole(0..=86_400, "seconds");
         /// Threads that hash passwords.
         threads: u16 = 2, whole(1..=64, "threads");
-        /// Threads that query the service of [access.http] and fetch keys.
+        /// Threads that query the services of [access.ldap] and [access.http] and fetch keys. Each
+        /// keeps at most two connections to an LDAP server.
         ask_threads: u16 = 8, whole(1..=64, "threads");
         /// Clients that wait for these threads. One more is refused: server unavailable. Clients
         /// that logged in recently go first; the addresses of the others take turns.
@@ -76,6 +79,8 @@ section! {
         @live sources_max: u32 = 100_000, whole(0..=100_000_000, "sources");
         /// `[access.token]`.
         @aside token: Token;
+        /// `[access.ldap]`.
+        @aside ldap: LdapSection;
         /// `[access.http]`.
         @aside http: Http;
     }

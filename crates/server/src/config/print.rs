@@ -317,6 +317,7 @@ fn pages(config: &Config) -> Vec<Page> {
     }
     pages.push(single("access", &config.access));
     pages.push(page(Sheet::named("access", "token"), &config.access.token));
+    pages.push(page(Sheet::named("access", "ldap"), &config.access.ldap));
     pages.push(page(Sheet::named("access", "http"), &config.access.http));
     pages.push(single("bans", &config.bans));
     pages.push(single("accounts", &config.accounts));

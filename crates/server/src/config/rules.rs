@@ -14,6 +14,7 @@ use model::ports::users::Registration;
 use model::product::{AnonymousFrom, Product};
 use net::layer::tls::ClientCertificates;
 
+use super::ldap_rules;
 use super::problem::without_password;
 use super::reader::{Reader, Sheet};
 use super::{
@@ -33,6 +34,7 @@ pub(super) fn check(config: &Config, reader: &mut Reader<'_>) {
     webhooks(config, reader);
     topics(config, reader);
     access(config, reader);
+    ldap_rules::check(&config.access.ldap, reader);
     for bridge in &config.bridges {
         if let Err(fault) = bridge.check() {
             let sheet = Sheet::named("bridge", &bridge.name);
@@ -131,10 +133,11 @@ fn unshared(config: &Config) -> Vec<String> {
 fn registration(config: &Config, reader: &mut Reader<'_>) {
     let certified = config.listen.iter().any(|it| it.methods.contains(&Method::Certificate));
     let access = &config.access;
-    let others = access.token.is_set() || !access.http.url.is_empty() || certified;
+    let others =
+        access.token.is_set() || access.ldap.is_on() || !access.http.url.is_empty() || certified;
     if config.chat.registration == Registration::Open && others {
-        let rule = "with open, strangers can register names that tokens, certificates or \
-                    [access.http] assign";
+        let rule = "with open, strangers can register names that tokens, certificates, \
+                    [access.ldap] or [access.http] assign";
         let remedy = "authenticate only accounts of the user database, or set it to \"password\"";
         reader.broken(&[(&Sheet::single("chat"), "registration")], rule, remedy);
     }
@@ -286,6 +289,7 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
             ));
         }
     }
+    warnings.extend(ldap_rules::warnings(config));
     warnings.extend(bare_password(&config.presence));
     warnings.extend(unshared(config));
     if config.api.enabled && !config.api.address.ip().is_loopback() {
@@ -364,6 +368,11 @@ fn access(config: &Config, reader: &mut Reader<'_>) {
                 only(Method::Scram) && config.access.scram_hashes.is_empty(),
                 "no hash is accepted",
                 "name one in [access] scram_hashes",
+            ),
+            (
+                only(Method::Ldap) && !config.access.ldap.is_on(),
+                "no LDAP server is configured",
+                "set urls in [access.ldap]",
             ),
             (
                 only(Method::Http) && config.access.http.url.is_empty(),

@@ -87,14 +87,15 @@ fn a_value_out_of_range_is_told_which_way_to_go() {
              \"interval\", \"never\"; did you mean \"interval\"?",
         ],
     );
-    let seven = ["\"http\""; 7].join(", ");
+    let eight = ["\"http\""; 8].join(", ");
     let listener = "[products.a]\n[listen.a]\naddress = \"127.0.0.1:1\"\nmethods = ";
+    let shown = format!("[{}…", &eight[..7 * 8 + 3]);
     let told = format!(
-        "holdline.toml:4: [listen.a] methods = [{seven}]: must be a list of at most 6 of \
-         \"certificate\", \"passwords\", \"scram\", \"token\", \"http\", \"anonymous\"; remove 1 \
-         of them"
+        "holdline.toml:4: [listen.a] methods = {shown}: must be a list of at most 7 of \
+         \"certificate\", \"passwords\", \"scram\", \"token\", \"ldap\", \"http\", \"anonymous\"; \
+         remove 1 of them"
     );
-    refused(&format!("{listener}[{seven}]"), &[&told]);
+    refused(&format!("{listener}[{eight}]"), &[&told]);
 }
 
 #[test]

@@ -320,5 +320,5 @@ pub(super) fn profiles(
 
 /// Whether a way to prove who one is takes a password, or what stands for one.
 fn takes_password(method: &Method) -> bool {
-    matches!(method, Method::Passwords | Method::Token | Method::Http)
+    matches!(method, Method::Passwords | Method::Token | Method::Ldap | Method::Http)
 }

@@ -8,7 +8,7 @@ use super::storage::archives;
 use super::storage::backlog;
 use super::storage::backups::Backups;
 use super::{ServerOutside, StartError};
-use crate::access::{DatabaseCounts, Entrance};
+use crate::access::{DatabaseCounts, Entrance, LdapCounts};
 use crate::archive::Archive;
 use crate::clock;
 use crate::config::{self, Config};
@@ -16,6 +16,7 @@ use crate::switchboard::Switchboard;
 use crate::trace::{TraceDesk, TraceTally};
 use admin::Feed;
 use base::hash::HashKey;
+use ldap::LdapFaultKind;
 use media::{MediaDoor, TransferOutcome};
 use model::ports::presence::queries::PresenceQueries;
 use model::timeline::TimelineId;
@@ -100,10 +101,11 @@ pub(super) fn start_api(
             let of_push = gateway.readings();
             let of_media = media.as_ref().map_or(Vec::new(), media_readings);
             let of_accounts = account_readings(accounts.database_counts());
+            let of_ldap = ldap_readings(accounts.ldap_counts());
             let of_archive = archive.iter().flat_map(|it| archives::readings(it.counts()));
             let of_bosh = bosh.readings();
             let of_push = of_push.into_iter().chain(of_accounts).chain(of_archive).chain(of_bosh);
-            let of_push = of_push.chain(backups.readings()).chain(of_cluster());
+            let of_push = of_push.chain(of_ldap).chain(backups.readings()).chain(of_cluster());
             let others = of_bridges.into_iter().chain(of_traces).chain(of_push).chain(of_media);
             of_logs.chain(of_stream).chain(others).collect()
         }),
@@ -316,6 +318,47 @@ fn account_readings(counts: Option<DatabaseCounts>) -> Vec<admin::MetricReading>
             counts.refused,
         ),
     ]
+}
+
+/// How the LDAP server stands, where there is one.
+fn ldap_readings(counts: Option<LdapCounts>) -> Vec<admin::MetricReading> {
+    let Some(counts) = counts else { return Vec::new() };
+    let reading = |name, help, value| admin::MetricReading { name, help, value };
+    let of_fault = |(kind, count)| {
+        let (name, help) = match kind {
+            LdapFaultKind::Unreachable => {
+                ("access_ldap_unreachable_total", "LDAP: no connection, or it ended.")
+            }
+            LdapFaultKind::Timeout => ("access_ldap_timeout_total", "LDAP: no answer in time."),
+            LdapFaultKind::Tls => {
+                ("access_ldap_tls_total", "LDAP: TLS failed, such as by an unknown certificate.")
+            }
+            LdapFaultKind::Credentials => {
+                ("access_ldap_credentials_total", "LDAP: bind_dn or its password refused.")
+            }
+            LdapFaultKind::Nonsense => {
+                ("access_ldap_nonsense_total", "LDAP: answers not understood.")
+            }
+            LdapFaultKind::Refused => ("access_ldap_refused_total", "LDAP: requests refused."),
+            LdapFaultKind::Ambiguous => {
+                ("access_ldap_ambiguous_total", "LDAP: the filter matched several entries.")
+            }
+            LdapFaultKind::Unnamed => {
+                ("access_ldap_unnamed_total", "LDAP: entries without a usable name.")
+            }
+        };
+        reading(name, help, count)
+    };
+    let faults = counts.faults.map(of_fault);
+    let up = "1 if the LDAP server answered the last time.";
+    let asked = "Logins that the LDAP server was asked about.";
+    [
+        reading("access_ldap_up", up, counts.up),
+        reading("access_ldap_asked_total", asked, counts.asked),
+    ]
+    .into_iter()
+    .chain(faults)
+    .collect()
 }
 
 fn trace_readings(tally: &TraceTally) -> Vec<admin::MetricReading> {

@@ -205,6 +205,7 @@ fn of_store(api: &Shared, found: &mut Vec<Condition>) {
     for (kind, name, text) in [
         (&alarms::ARCHIVE_DOWN, "archive_up", archive),
         (&alarms::ACCOUNTS_DATABASE_DOWN, "accounts_database_up", accounts),
+        (&alarms::LDAP_DOWN, "access_ldap_up", "the LDAP server is unavailable"),
     ] {
         if value(name) == Some(0) {
             found.push(one(kind, text.to_owned()));

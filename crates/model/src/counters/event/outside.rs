@@ -62,6 +62,18 @@ kinds! {
                                                         answer" [what url words];
         /// Logins by it are answered again.
         ACCESS_SERVICE_BACK "access_service_back" info "an access service answers again" [what url];
+        /// Users of `[access.ldap]` are refused: server unavailable. `reason` is unreachable,
+        /// timeout, tls, credentials, nonsense or refused. See "LDAP is unavailable" in
+        /// docs/operate.md.
+        LDAP_AWAY "ldap_away" warn "the LDAP server is unavailable: its users cannot log in"
+            [reason words];
+        /// Its users can log in again.
+        LDAP_BACK "ldap_back" info "the LDAP server is available again" [];
+        /// A user's entry cannot be used: the filter matches several (`reason` ambiguous), or the
+        /// entry has no name (unnamed). The user is refused: server unavailable. `more` others were
+        /// refused like this since the last such line.
+        LDAP_ENTRY_UNUSABLE "ldap_entry_unusable" warn "an LDAP entry cannot be used"
+            [reason words more];
         /// Access rules cannot be read or stored.
         ACCESS_FAULT "access_fault" warn "an access decision failed" [error];
         /// Messages are queued in the log. See "MySQL is unavailable" in docs/operate.md.

@@ -10,7 +10,7 @@ use base::text::quoted;
 const WHOLE: &str = "\
     [listen.x]\naddress = \"127.0.0.1:1\"\n[domain.b]\ndomain = \"b.example\"\n\
     [component.echo]\ndomain = \"echo.example\"\nsecret = \"0123456789abcdef\"\n\
-    [service.relay]\ntype = \"turn\"\nhost = \"turn.example\"\n\
+    [access.ldap]\nbase = \"dc=x\"\n[service.relay]\ntype = \"turn\"\nhost = \"turn.example\"\n\
     [bridge.up]\naddresses = [\"127.0.0.1:1\"]\ntopics = [\"a out\"]\n[products.demo]\n";
 
 /// Values of keys whose kind does not tell another one, or whose other one breaks a rule.
@@ -42,6 +42,18 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("[access.token]", "user_claim", "\"name\""),
     ("[access.token]", "equal", "[\"a=b\"]"),
     ("[access.token]", "acl_claim", "\"rules\""),
+    ("[access.ldap]", "urls", "[\"ldap://a\"]"),
+    ("[access.ldap]", "ca", "\"ca.pem\""),
+    ("[access.ldap]", "bind_dn", "\"cn=r\""),
+    ("[access.ldap]", "password", "\"p\""),
+    ("[access.ldap]", "password_file", "\"p\""),
+    ("[access.ldap]", "base", "\"dc=y\""),
+    ("[access.ldap]", "filter", "\"(cn=%u)\""),
+    ("[access.ldap]", "name_attribute", "\"cn\""),
+    ("[access.ldap]", "user_dn", "\"cn=%u\""),
+    ("[access.ldap]", "group_filter", "\"(a=%d)\""),
+    ("[access.ldap]", "superuser_filter", "\"(a=%u)\""),
+    ("[access.ldap]", "group_base", "\"dc=y\""),
     ("[bosh]", "url", "\"https://chat.example\""),
     ("[backup]", "folder", "\"/var/backups/holdline\""),
     ("[bans]", "exempt", "[\"10.0.0.0/8\"]"),

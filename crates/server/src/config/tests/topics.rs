@@ -55,7 +55,8 @@ fn a_listener_of_mqtt_that_cannot_work_is_refused() {
     refused(
         "[listen.a]\naddress = \"127.0.0.1:1\"\nmethods = [\"certificate\"]\n\
          [listen.b]\naddress = \"127.0.0.1:2\"\nmethods = [\"token\"]\n\
-         [listen.c]\naddress = \"127.0.0.1:3\"\nmethods = [\"http\"]\ncertificate = \"c\"",
+         [listen.c]\naddress = \"127.0.0.1:3\"\nmethods = [\"http\"]\ncertificate = \"c\"\n\
+         [listen.d]\naddress = \"127.0.0.1:4\"\nmethods = [\"ldap\"]",
         &[
             "holdline.toml:10: [listen.c] certificate = \"c\": certificate and key go together; \
              name both files or neither",
@@ -65,6 +66,8 @@ fn a_listener_of_mqtt_that_cannot_work_is_refused() {
              configured; set secret, key_files or jwks_url in [access.token]",
             "holdline.toml:9: [listen.c] methods = [\"http\"]: no service is configured; set url \
              in [access.http]",
+            "holdline.toml:13: [listen.d] methods = [\"ldap\"]: no LDAP server is configured; set \
+             urls in [access.ldap]",
         ],
     );
     refused(
@@ -181,4 +184,87 @@ fn a_product_may_have_a_topic() {
     let config = parse("[products.shop]\ntopic = \"push/%p/%d\"").expect("good");
     assert_eq!(config.products[0].topic.as_deref(), Some("push/%p/%d"));
     assert!(parse("[products.shop]\ntopic = \"push/#\"").is_err());
+}
+
+#[test]
+fn ldap_is_read_and_shows_no_password() {
+    let config = parse(
+        "[access.ldap]\nurls = [\"ldaps://dc1.corp.example\", \"ldaps://dc2.corp.example\"]\n\
+         bind_dn = \"holdline@corp.example\"\npassword = \"hush, hush\"\nbase = \"dc=corp\"\n\
+         filter = \"(&(objectClass=user)(sAMAccountName=%u))\"\n\
+         name_attribute = \"sAMAccountName\"\n\
+         group_filter = \"(&(cn=mqtt)(member:1.2.840.113556.1.4.1941:=%d))\"",
+    )
+    .expect("good");
+    assert!(config.access.ldap.is_on() && config.access.ldap.has_ldaps());
+    let shown = format!("{config:?}{}", config.to_toml());
+    assert!(!shown.contains("hush"), "{shown}");
+    assert!(parse("[access.ldap]\nurls = [\"http://a\"]").is_err());
+    assert!(parse("[access.ldap]\nname_attribute = \"a(b\"").is_err());
+}
+
+#[test]
+fn keys_of_ldap_are_held_against_each_other() {
+    let with = |text: &str, told: &[&str]| {
+        let text = format!("[access.ldap]\nurls = [\"ldap://127.0.0.1\"]\n{text}");
+        let words = parse(&text).expect_err("refused").to_string();
+        for told in told {
+            assert!(words.contains(told), "{words}");
+        }
+    };
+    with(
+        "bind_dn = \"cn=r\"\nbase = \"dc=x\"",
+        &["holdline.toml:3: [access.ldap] bind_dn = \"cn=r\": bind_dn and its password go"],
+    );
+    with(
+        "user_dn = \"%u@x\"",
+        &["holdline.toml:2: [access.ldap] urls = [\"ldap://127.0.0.1\"]: searches need a base"],
+    );
+    with(
+        "base = \"dc=x\"\nfilter = \"(uid=ann)\"",
+        &["holdline.toml:4: [access.ldap] filter = \"(uid=ann)\": it must contain %u, the name"],
+    );
+    with(
+        "base = \"dc=x\"\ngroup_filter = \"(cn=mqtt\"\nuser_dn = \"uid=ann\"",
+        &[
+            "holdline.toml:4: [access.ldap] group_filter = \"(cn=mqtt\": character 9: ')'",
+            "holdline.toml:5: [access.ldap] user_dn = \"uid=ann\": it must contain %u, the name",
+        ],
+    );
+    with(
+        "base = \"dc=x\"\nuser_dn = \"uid=%u,dc=x\"\nbind_dn = \"cn=r\"\npassword = \"p\"",
+        &["holdline.toml:4: [access.ldap] user_dn = \"uid=%u,dc=x\": searches are made as bind_dn"],
+    );
+    refused(
+        "[access.ldap]\nurls = [\"ldaps://127.0.0.1\"]\nbase = \"dc=x\"\nstart_tls = true\n\
+         [chat]\nregistration = \"open\"",
+        &[
+            "holdline.toml:4: [access.ldap] start_tls = true: ldaps:// is encrypted from the first \
+             byte; use ldap:// with start_tls, or ldaps:// without",
+            "holdline.toml:6: [chat] registration = \"open\": with open, strangers can register \
+             names that tokens, certificates, [access.ldap] or [access.http] assign; authenticate \
+             only accounts of the user database, or set it to \"password\"",
+        ],
+    );
+}
+
+#[test]
+fn ldap_without_tls_and_listeners_with_scram_are_warned_of() {
+    let warnings = |urls: &str, more: &str, listener: &str| {
+        let text = format!(
+            "[access.ldap]\nurls = [\"{urls}\"]\nbase = \"dc=x\"\n{more}\n\
+             [listen.x]\naddress = \"127.0.0.1:1\"\n{listener}"
+        );
+        parse(&text).expect("allowed").warnings
+    };
+    let plain = "protocol = \"xmpp\"\nmethods = [\"passwords\", \"ldap\"]";
+    assert_eq!(warnings("ldap://127.0.0.1", "", plain), [""; 0]);
+    assert_eq!(warnings("ldap://dc1", "start_tls = true", plain), [""; 0]);
+    let [bare] = &warnings("ldap://dc1", "", plain)[..] else { panic!("one") };
+    assert!(bare.starts_with("[access.ldap] urls = [\"ldap://dc1\"]: passwords are sent without"));
+    let [scram] = &warnings("ldap://127.0.0.1", "", "protocol = \"xmpp\"")[..] else {
+        panic!("one")
+    };
+    assert!(scram.starts_with("[access.ldap]: the listeners x offer SCRAM"), "{scram}");
+    assert_eq!(warnings("ldap://127.0.0.1", "", "protocol = \"mqtt\""), [""; 0]);
 }

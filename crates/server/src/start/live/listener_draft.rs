@@ -126,6 +126,7 @@ fn forget_methods(section: &mut ListenSection, config: &Config) {
     let access = &config.access;
     section.methods.retain(|method| match method {
         Method::Token => access.token.is_set(),
+        Method::Ldap => access.ldap.is_on(),
         Method::Http => !access.http.url.is_empty(),
         _ => true,
     });

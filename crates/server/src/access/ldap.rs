@@ -1,0 +1,200 @@
+//! Logins that an LDAP server checks: the server, what is counted of it, and what is told.
+//!
+//! A server that stops to answer is told once, and so is its return; an entry that cannot be used
+//! at most once a minute. What answers mean for access is `guard`'s part.
+
+use super::settings::Settings;
+use crate::clock;
+use ::ldap::{Ldap, LdapAnswer, LdapFault, LdapFaultKind};
+use guard::http::NoVerdict;
+use guard::ldap::LdapVerdict;
+use model::{event, tell};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Seconds between two lines that the server is away.
+const TELL_SERVER_S: u32 = 1;
+
+/// Seconds between two lines about entries.
+const TELL_ENTRY_S: u32 = 60;
+
+/// Seconds between two tries while nobody logs in and the server is away.
+pub(super) const RETRY_S: u32 = 30;
+
+/// The LDAP server, if there is one.
+pub(super) struct LdapService {
+    ldap: Option<Ldap>,
+}
+
+impl LdapService {
+    /// With the files that the settings name; in words, what is wrong with them.
+    pub(super) fn new(settings: &Settings) -> Result<LdapService, String> {
+        let wrong = |why| format!("[access.ldap] {why}");
+        let settings = settings.ldap().transpose().map_err(wrong)?;
+        let ldap = settings.map(|settings| Ldap::new(&settings)).transpose().map_err(wrong)?;
+        Ok(LdapService { ldap })
+    }
+
+    /// Asks about a user.
+    pub(super) fn look_up(
+        &self,
+        tally: &LdapTally,
+        user: &str,
+        password: &[u8],
+    ) -> Result<LdapVerdict, NoVerdict> {
+        let Some(ldap) = &self.ldap else {
+            return Err(NoVerdict("no LDAP server is configured".into()));
+        };
+        tally.asked.fetch_add(1, Ordering::Relaxed);
+        let answer = ldap.ask(user, password);
+        tally.heed(clock::unix_s(), answer.as_ref().err());
+        match answer {
+            Ok(LdapAnswer::Right { name, is_super }) => Ok(LdapVerdict::Right { name, is_super }),
+            Ok(LdapAnswer::Wrong) => Ok(LdapVerdict::Wrong),
+            Ok(LdapAnswer::NotMember) => Ok(LdapVerdict::NotMember),
+            Ok(LdapAnswer::Unknown) => Ok(LdapVerdict::Unknown),
+            Err(fault) => Err(NoVerdict(fault.words)),
+        }
+    }
+
+    /// Connects and binds, so that the operator hears of a server that is away before users do.
+    /// False: it is.
+    pub(super) fn probe(&self, tally: &LdapTally) -> bool {
+        let Some(ldap) = &self.ldap else {
+            tally.forget();
+            return true;
+        };
+        let answer = ldap.probe();
+        tally.heed(clock::unix_s(), answer.as_ref().err());
+        answer.is_ok()
+    }
+}
+
+/// Figures of an LDAP server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LdapCounts {
+    /// 1: it answered the last time.
+    pub up: u64,
+    /// Logins that it was asked about.
+    pub asked: u64,
+    /// Those that it did not answer, by reason.
+    pub faults: [(LdapFaultKind, u64); LdapFaultKind::ALL.len()],
+}
+
+/// What is counted and was told, over reloads.
+#[derive(Default)]
+pub(super) struct LdapTally {
+    asked: AtomicU64,
+    faults: [AtomicU64; LdapFaultKind::ALL.len()],
+    told: Mutex<Told>,
+}
+
+#[derive(Default)]
+struct Told {
+    /// Why the server is away now.
+    away: Option<LdapFaultKind>,
+    /// The reason that was told last; absent: it is available.
+    told: Option<LdapFaultKind>,
+    /// When the last line about the server was told, and the last about an entry.
+    server_s: u32,
+    entry_s: u32,
+    /// Entries since that line.
+    more: u64,
+}
+
+impl LdapTally {
+    pub(super) fn counts(&self) -> LdapCounts {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let faults = std::array::from_fn(|at| (LdapFaultKind::ALL[at], count(&self.faults[at])));
+        LdapCounts { up: told.away.is_none().into(), asked: count(&self.asked), faults }
+    }
+
+    /// There is no server any more.
+    fn forget(&self) {
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Told::default();
+    }
+
+    /// A call ended like this.
+    fn heed(&self, now_s: u32, fault: Option<&LdapFault>) {
+        if let Some(fault) = fault {
+            let place = LdapFaultKind::ALL.iter().position(|kind| *kind == fault.kind);
+            place.iter().for_each(|&at| _ = self.faults[at].fetch_add(1, Ordering::Relaxed));
+        }
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        match fault {
+            Some(fault) if fault.kind.is_of_entry() => told.entry(now_s, fault),
+            _ => told.server(now_s, fault),
+        }
+    }
+}
+
+impl Told {
+    fn entry(&mut self, now_s: u32, fault: &LdapFault) {
+        if now_s.abs_diff(self.entry_s) < TELL_ENTRY_S {
+            self.more += 1;
+            return;
+        }
+        self.entry_s = now_s;
+        let (reason, words, more) =
+            (fault.kind.name(), &fault.words, std::mem::take(&mut self.more));
+        tell!(event::LDAP_ENTRY_UNUSABLE, reason, words, more);
+    }
+
+    fn server(&mut self, now_s: u32, fault: Option<&LdapFault>) {
+        self.away = fault.map(|fault| fault.kind);
+        if self.away == self.told {
+            return;
+        }
+        match fault {
+            // One that answers every other time has a line a second, and its return another.
+            Some(_) if now_s.abs_diff(self.server_s) < TELL_SERVER_S => return,
+            Some(fault) => {
+                self.server_s = now_s;
+                let (reason, words) = (fault.kind.name(), &fault.words);
+                tell!(event::LDAP_AWAY, reason, words);
+            }
+            None => tell!(event::LDAP_BACK),
+        }
+        self.told = self.away;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(kind: LdapFaultKind) -> LdapFault {
+        LdapFault { kind, words: "words".into() }
+    }
+
+    #[test]
+    fn a_change_is_told_once_and_entries_once_a_minute() {
+        let tally = LdapTally::default();
+        let state = || {
+            let told = tally.told.lock().expect("no panic");
+            (told.told, told.server_s, told.entry_s, told.more)
+        };
+        tally.heed(100, None);
+        assert_eq!(state(), (None, 0, 0, 0));
+        let (late, gone) = (LdapFaultKind::Timeout, LdapFaultKind::Unreachable);
+        tally.heed(100, Some(&fault(late)));
+        tally.heed(150, Some(&fault(late)));
+        assert_eq!(state(), (Some(late), 100, 0, 0));
+        tally.heed(160, Some(&fault(gone)));
+        tally.heed(160, None);
+        assert_eq!((state(), tally.counts().up), ((None, 160, 0, 0), 1));
+        tally.heed(160, Some(&fault(gone)));
+        assert_eq!((state(), tally.counts().up), ((None, 160, 0, 0), 0), "one line a second");
+        tally.heed(161, Some(&fault(gone)));
+        tally.heed(161, None);
+        assert_eq!(state(), (None, 161, 0, 0));
+        let ambiguous = fault(LdapFaultKind::Ambiguous);
+        (200..210).for_each(|now_s| tally.heed(now_s, Some(&ambiguous)));
+        assert_eq!(state(), (None, 161, 200, 9), "the server is available");
+        tally.heed(260, Some(&ambiguous));
+        assert_eq!(state(), (None, 161, 260, 0));
+        let counted: Vec<u64> = tally.counts().faults.map(|(_, count)| count).into();
+        assert_eq!(counted, [3, 2, 0, 0, 0, 0, 11, 0]);
+    }
+}
